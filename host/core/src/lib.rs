@@ -1,1 +1,18 @@
-//! stub
+//! The rules of `host`: what a job is, which inputs it accepts in which state, and what follows.
+//!
+//! Every decision here is a pure function of (state, input, now). This crate knows no clock, no
+//! randomness, no I/O, no async and no wire; callers bring the time and ready-made ids.
+
+pub mod cell;
+pub mod failure;
+pub mod handler;
+pub mod id;
+pub mod job;
+pub mod json;
+pub mod lease;
+pub mod name;
+pub mod outcome;
+pub mod policy;
+pub mod rejection;
+pub mod seconds;
+pub mod time;

@@ -1,0 +1,196 @@
+//! How an attempt can fail, and what each kind means: its category and whether it is tried again.
+
+use serde::{Deserialize, Serialize};
+
+use crate::json::JsonText;
+
+/// Who has to act on a failure (Arco's six categories).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Category {
+    /// The handler's author.
+    UserCode,
+    /// Whoever sent the params.
+    DataQuality,
+    /// The operator of this host.
+    Infrastructure,
+    /// Whoever deployed or configured.
+    Configuration,
+    /// Nobody yet: it took too long.
+    Timeout,
+    /// Nobody: it was asked for.
+    Cancelled,
+}
+
+impl Category {
+    /// Tells whether a failure of this category is tried again when the handler does not say.
+    pub const fn retried_by_default(self) -> bool {
+        matches!(self, Self::UserCode | Self::Infrastructure | Self::Timeout)
+    }
+}
+
+/// The cause of a failure: a closed list, so that every wire maps all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// The handler returned an error.
+    UserError,
+    /// The guest trapped: panic, abort, exit, stack overflow or a broken ABI.
+    Trapped,
+    /// The CPU budget is used up.
+    FuelExhausted,
+    /// The time limit or the deadline passed.
+    TimedOut,
+    /// The memory limit was hit.
+    MemoryLimit,
+    /// The result is larger than the handler's limit.
+    ResultTooLarge,
+    /// The params are not what the handler takes.
+    InvalidParams,
+    /// No handler has this name.
+    HandlerNotFound,
+    /// The manifest grants something that this machine does not have.
+    GrantMissing,
+    /// The job was cancelled.
+    Cancelled,
+    /// A worker held the lease and did not answer within its grace.
+    CancelTimeout,
+    /// The lease ran out or was not acknowledged in time.
+    LeaseLost,
+    /// The cell that ran the guest died, or the host did.
+    CellLost,
+    /// The job was alone in several cells that died.
+    Poison,
+    /// A job that this one depends on was discarded or cancelled.
+    PrerequisiteFailed,
+}
+
+/// All kinds, in the order of their declaration.
+pub const FAILURE_KINDS: [FailureKind; 15] = [
+    FailureKind::UserError,
+    FailureKind::Trapped,
+    FailureKind::FuelExhausted,
+    FailureKind::TimedOut,
+    FailureKind::MemoryLimit,
+    FailureKind::ResultTooLarge,
+    FailureKind::InvalidParams,
+    FailureKind::HandlerNotFound,
+    FailureKind::GrantMissing,
+    FailureKind::Cancelled,
+    FailureKind::CancelTimeout,
+    FailureKind::LeaseLost,
+    FailureKind::CellLost,
+    FailureKind::Poison,
+    FailureKind::PrerequisiteFailed,
+];
+
+impl FailureKind {
+    /// Returns the category; a handler's own error may name another one.
+    pub const fn category(self) -> Category {
+        match self {
+            Self::UserError | Self::Trapped | Self::ResultTooLarge => Category::UserCode,
+            Self::FuelExhausted | Self::TimedOut => Category::Timeout,
+            Self::InvalidParams => Category::DataQuality,
+            Self::HandlerNotFound | Self::GrantMissing | Self::PrerequisiteFailed => {
+                Category::Configuration
+            }
+            Self::Cancelled | Self::CancelTimeout => Category::Cancelled,
+            Self::MemoryLimit | Self::LeaseLost | Self::CellLost | Self::Poison => {
+                Category::Infrastructure
+            }
+        }
+    }
+
+    /// Tells whether an attempt that ended so is followed by another one.
+    ///
+    /// For [`FailureKind::UserError`] this is only the answer where neither the handler nor its
+    /// category says otherwise; see [`Failure::is_retryable`].
+    pub const fn is_retryable(self) -> bool {
+        matches!(
+            self,
+            Self::UserError
+                | Self::Trapped
+                | Self::TimedOut
+                | Self::MemoryLimit
+                | Self::LeaseLost
+                | Self::CellLost
+        )
+    }
+
+    /// Returns the stable name, as it stands in the API and on the wires.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::UserError => "user_error",
+            Self::Trapped => "trapped",
+            Self::FuelExhausted => "fuel_exhausted",
+            Self::TimedOut => "timed_out",
+            Self::MemoryLimit => "memory_limit",
+            Self::ResultTooLarge => "result_too_large",
+            Self::InvalidParams => "invalid_params",
+            Self::HandlerNotFound => "handler_not_found",
+            Self::GrantMissing => "grant_missing",
+            Self::Cancelled => "cancelled",
+            Self::CancelTimeout => "cancel_timeout",
+            Self::LeaseLost => "lease_lost",
+            Self::CellLost => "cell_lost",
+            Self::Poison => "poison",
+            Self::PrerequisiteFailed => "prerequisite_failed",
+        }
+    }
+}
+
+/// How one attempt failed: the cause and what a person needs to act on it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The cause.
+    pub kind: FailureKind,
+    /// One sentence for a person.
+    pub message: String,
+    /// The handler's own category, for [`FailureKind::UserError`].
+    pub category: Option<Category>,
+    /// The handler's own name for the error, for [`FailureKind::UserError`].
+    pub user_kind: Option<String>,
+    /// The handler's own code.
+    pub code: Option<String>,
+    /// More data, as the handler gave it.
+    pub details: Option<JsonText>,
+    /// A stack trace of the guest, where there is one.
+    pub stack: Option<String>,
+    /// What the handler says about another try.
+    pub retryable: Option<bool>,
+}
+
+impl Failure {
+    /// Makes a failure of `kind` that says `message` and nothing more.
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            category: None,
+            user_kind: None,
+            code: None,
+            details: None,
+            stack: None,
+            retryable: None,
+        }
+    }
+
+    /// Returns the handler's category if it named one, else the kind's.
+    pub fn category(&self) -> Category {
+        match self.kind {
+            FailureKind::UserError => self.category.unwrap_or(Category::UserCode),
+            kind => kind.category(),
+        }
+    }
+
+    /// Tells whether another attempt may follow: the handler decides for its own errors,
+    /// the table for all others.
+    pub fn is_retryable(&self) -> bool {
+        match self.kind {
+            FailureKind::UserError => self
+                .retryable
+                .unwrap_or_else(|| self.category().retried_by_default()),
+            kind => kind.is_retryable(),
+        }
+    }
+}

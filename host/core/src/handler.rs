@@ -1,0 +1,189 @@
+//! Handlers and the components they come in: limits, grants, manifests and revisions.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::json::JsonText;
+use crate::name::Name;
+use crate::seconds::Seconds;
+use crate::time::Time;
+
+/// The fuel that one second of time limit is worth unless the manifest says otherwise: above the
+/// fastest rate seen, so that time stays the limit and fuel the meter.
+pub const FUEL_PER_SECOND: u64 = 20_000_000_000;
+
+/// What a handler may use up. All limits hold for one attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Linear memory over all memories of the guest, in bytes.
+    pub memory_bytes: u64,
+    /// CPU budget; `None` is [`FUEL_PER_SECOND`] for each second of the time limit.
+    pub fuel: Option<u64>,
+    /// Time limit, in milliseconds.
+    pub timeout_ms: u64,
+    /// How long a cancelled guest may take to stop by itself, in milliseconds.
+    pub grace_ms: u64,
+    /// The largest result, in bytes.
+    pub result_bytes_max: u64,
+    /// How much log is kept, in bytes.
+    pub log_bytes_max: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 64 << 20,
+            fuel: None,
+            timeout_ms: 30_000,
+            grace_ms: 5_000,
+            result_bytes_max: 1 << 20,
+            log_bytes_max: 1 << 20,
+        }
+    }
+}
+
+/// A directory of the host that a guest may read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DirGrant {
+    /// Where it is on the host: an absolute path.
+    pub host: String,
+    /// Where the guest sees it.
+    pub guest: String,
+}
+
+/// What a handler may reach beyond its params. Nothing by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grants {
+    /// Names of environment variables of the host process that the guest sees.
+    pub env: Vec<String>,
+    /// Directories the guest may read.
+    pub read_dirs: Vec<DirGrant>,
+}
+
+/// Limits and grants as a manifest states them: absent values fall back, handler over component
+/// over default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ManifestSection {
+    /// Linear memory, in MiB.
+    pub memory_mib: Option<u64>,
+    /// CPU budget, in wasmtime's fuel.
+    pub fuel: Option<u64>,
+    /// Time limit, in seconds; fractions are allowed.
+    pub timeout_seconds: Option<Seconds>,
+    /// Cancel grace, in seconds; fractions are allowed.
+    pub grace_seconds: Option<Seconds>,
+    /// The largest result, in KiB.
+    pub result_kib: Option<u64>,
+    /// How much log is kept, in KiB.
+    pub log_kib: Option<u64>,
+    /// Names of environment variables to pass on.
+    pub env: Option<Vec<String>>,
+    /// Directories to open for reading.
+    pub read_dirs: Option<Vec<DirGrant>>,
+}
+
+/// What stands beside a component: its name, limits and grants.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Manifest {
+    /// The component's name; the file's stem if absent.
+    pub name: Option<Name>,
+    /// For all handlers of the component.
+    pub defaults: ManifestSection,
+    /// For single handlers.
+    pub handlers: BTreeMap<Name, ManifestSection>,
+}
+
+impl Manifest {
+    /// Returns the limits of the handler `name`.
+    pub fn limits(&self, name: &Name) -> Limits {
+        let mut limits = Limits::default();
+        for section in [Some(&self.defaults), self.handlers.get(name)]
+            .into_iter()
+            .flatten()
+        {
+            section.narrow(&mut limits);
+        }
+        limits
+    }
+
+    /// Returns the grants of the handler `name`: a list of its own replaces the component's.
+    pub fn grants(&self, name: &Name) -> Grants {
+        let own = self.handlers.get(name);
+        Grants {
+            env: own
+                .and_then(|own| own.env.as_ref())
+                .or(self.defaults.env.as_ref())
+                .cloned()
+                .unwrap_or_default(),
+            read_dirs: own
+                .and_then(|own| own.read_dirs.as_ref())
+                .or(self.defaults.read_dirs.as_ref())
+                .cloned()
+                .unwrap_or_default(),
+        }
+    }
+}
+
+impl ManifestSection {
+    fn narrow(&self, limits: &mut Limits) {
+        let set = |target: &mut u64, value: Option<u64>, unit: u64| {
+            if let Some(value) = value {
+                *target = value.saturating_mul(unit);
+            }
+        };
+        set(&mut limits.memory_bytes, self.memory_mib, 1 << 20);
+        set(
+            &mut limits.timeout_ms,
+            self.timeout_seconds.map(|s| s.ms),
+            1,
+        );
+        set(&mut limits.grace_ms, self.grace_seconds.map(|s| s.ms), 1);
+        set(&mut limits.result_bytes_max, self.result_kib, 1 << 10);
+        set(&mut limits.log_bytes_max, self.log_kib, 1 << 10);
+        limits.fuel = self.fuel.or(limits.fuel);
+    }
+}
+
+/// What a component says about one of its handlers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandlerInfo {
+    /// Its name.
+    pub name: Name,
+    /// What it does, for people.
+    pub description: Option<String>,
+    /// JSON Schema of its params.
+    pub params_schema: Option<JsonText>,
+    /// JSON Schema of its result.
+    pub result_schema: Option<JsonText>,
+}
+
+/// SHA-256 of a component's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Digest(pub [u8; 32]);
+
+impl std::fmt::Display for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// One immutable version of a component: its bytes and its manifest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revision {
+    /// The component's name.
+    pub component: Name,
+    /// 1 for the first.
+    pub revision: u32,
+    /// Which bytes.
+    pub digest: Digest,
+    /// Which limits and grants.
+    pub manifest: Manifest,
+    /// What it offers.
+    pub handlers: Vec<HandlerInfo>,
+    /// When it was deployed.
+    pub deployed_at: Time,
+}

@@ -1,0 +1,82 @@
+//! Names that users choose: of handlers, queues and components.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// The longest name, in bytes.
+pub const NAME_BYTES_MAX: usize = 128;
+
+/// A name of 1–128 characters out of `A–Z a–z 0–9 _ . : / -`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Name(Box<str>);
+
+/// Why a text is not a [`Name`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum NameError {
+    /// The text has no characters.
+    #[error("a name must not be empty")]
+    Empty,
+    /// The text is longer than [`NAME_BYTES_MAX`].
+    #[error("a name has at most {NAME_BYTES_MAX} characters, this one has {bytes}")]
+    TooLong {
+        /// The text's length.
+        bytes: usize,
+    },
+    /// The text has a character outside the alphabet.
+    #[error("a name is made of A-Z a-z 0-9 _ . : / - only; character {position} is another")]
+    Character {
+        /// Where the first such character stands, counted from 1.
+        position: usize,
+    },
+}
+
+impl Name {
+    /// Returns the text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Name {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        if text.is_empty() {
+            return Err(NameError::Empty);
+        }
+        if text.len() > NAME_BYTES_MAX {
+            return Err(NameError::TooLong { bytes: text.len() });
+        }
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "_.:/-".contains(c);
+        match text.chars().position(|c| !allowed(c)) {
+            Some(index) => Err(NameError::Character {
+                position: index + 1,
+            }),
+            None => Ok(Self(text.into())),
+        }
+    }
+}
+
+impl TryFrom<String> for Name {
+    type Error = NameError;
+
+    fn try_from(text: String) -> Result<Self, NameError> {
+        text.parse()
+    }
+}
+
+impl From<Name> for String {
+    fn from(name: Name) -> Self {
+        name.0.into()
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

@@ -1,0 +1,91 @@
+//! What jobs differ in: limits, backoff and what a lost lease or an expired grace means.
+//! Adapters set this data; the rules never ask which protocol a job came from.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::JobId;
+
+/// How long to wait before the next attempt: doubling, capped, spread by a hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backoff {
+    /// The delay after the first attempt, in milliseconds.
+    pub base_ms: u64,
+    /// The longest delay before the spread, in milliseconds.
+    pub max_ms: u64,
+}
+
+/// The spread of a delay around its value, in permille to each side.
+pub const JITTER_PERMILLE: u64 = 200;
+
+impl Backoff {
+    /// Returns the delay after attempt `attempt` (1 is the first), in milliseconds.
+    ///
+    /// It is `base × 2^(attempt−1)`, at most `max`, moved by up to ±20 % by a hash of the job's id
+    /// and the attempt, so that jobs which failed together do not come back together.
+    pub fn delay_ms(self, job: JobId, attempt: u32) -> u64 {
+        let doubled = 1_u64
+            .checked_shl(attempt.saturating_sub(1))
+            .map_or(u64::MAX, |factor| self.base_ms.saturating_mul(factor));
+        let delay = u128::from(doubled.min(self.max_ms));
+        let permille = 1000 - JITTER_PERMILLE + spread(job, attempt) % (2 * JITTER_PERMILLE);
+        u64::try_from(delay * u128::from(permille) / 1000).unwrap_or(u64::MAX)
+    }
+}
+
+/// Mixes a job's id and an attempt into evenly spread bits (`SplitMix64`'s finalizer).
+fn spread(job: JobId, attempt: u32) -> u64 {
+    let (high, low) = job.0.as_u64_pair();
+    let mut bits =
+        high ^ low.rotate_left(32) ^ u64::from(attempt).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+/// What becomes of a running job whose worker does not stop within the grace of a cancel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OnGraceExpired {
+    /// It is cancelled: our own sandbox stops the guest, so it has stopped.
+    Cancelled,
+    /// It is discarded with `cancel_timeout`: a foreign worker may still be at it.
+    Discarded,
+}
+
+/// The limits and rules of one job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policy {
+    /// The most attempts that count, the first included; at least 1.
+    pub max_attempts: u32,
+    /// The longest an attempt may take, in milliseconds; `None` leaves it to the handler's limits.
+    pub timeout_ms: Option<u64>,
+    /// How long a cancelled guest may take to stop by itself; `None` leaves it to the handler.
+    pub cancel_grace_ms: Option<u64>,
+    /// The wait between attempts.
+    pub backoff: Backoff,
+    /// How long the job is kept after its end, in milliseconds.
+    pub retention_ms: u64,
+    /// What an unanswered cancel means.
+    pub on_grace_expired: OnGraceExpired,
+    /// Whether losing a lease counts as an attempt.
+    pub lost_lease_costs_attempt: bool,
+    /// How long a worker has to acknowledge its lease, in milliseconds; `None` asks for none.
+    pub ack_window_ms: Option<u64>,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            max_attempts: 5,
+            timeout_ms: None,
+            cancel_grace_ms: None,
+            backoff: Backoff {
+                base_ms: 1_000,
+                max_ms: 3_600_000,
+            },
+            retention_ms: 7 * 24 * 3_600_000,
+            on_grace_expired: OnGraceExpired::Cancelled,
+            lost_lease_costs_attempt: false,
+            ack_window_ms: None,
+        }
+    }
+}
