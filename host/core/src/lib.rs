@@ -4,15 +4,20 @@
 //! randomness, no I/O, no async and no wire; callers bring the time and ready-made ids.
 
 pub mod cell;
+pub mod command;
 pub mod failure;
+pub mod graph;
 pub mod handler;
 pub mod id;
+pub mod invariants;
 pub mod job;
 pub mod json;
 pub mod lease;
 pub mod name;
 pub mod outcome;
 pub mod policy;
+pub mod query;
 pub mod rejection;
 pub mod seconds;
 pub mod time;
+pub mod transition;

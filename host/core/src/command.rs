@@ -1,0 +1,235 @@
+//! What a store is told to do: the rules' inputs for one job, and the few commands that concern
+//! many. Commands are plain data, so a batch can be logged and repeated.
+
+use serde::{Deserialize, Serialize};
+
+use crate::handler::Revision;
+use crate::id::{JobId, LeaseId};
+use crate::job::{Lifecycle, Payload, State};
+use crate::lease::{Fence, Hold};
+use crate::name::Name;
+use crate::outcome::Report;
+use crate::policy::Policy;
+use crate::time::Time;
+use crate::transition::{Effect, Loss};
+
+/// The most jobs that may wait for one job.
+pub const DEPENDENTS_MAX: u32 = 10_000;
+
+/// A job to accept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewJob {
+    /// Its id, new.
+    pub id: JobId,
+    /// Which handler executes it.
+    pub handler: Name,
+    /// Which queue it waits in.
+    pub queue: Name,
+    /// 0 (first) to 9.
+    pub priority: u8,
+    /// Not before this instant.
+    pub run_at: Option<Time>,
+    /// Not after this instant.
+    pub deadline: Option<Time>,
+    /// Its limits and rules.
+    pub policy: Policy,
+    /// At most one job of a queue has this key until it is purged.
+    pub unique_key: Option<String>,
+    /// Jobs that must complete first, known or earlier or later in the same batch; no duplicates.
+    pub depends_on: Vec<JobId>,
+    /// What is written once.
+    pub payload: Payload,
+}
+
+/// Room for one run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slot {
+    /// The lease to grant, new.
+    pub lease: LeaseId,
+    /// Who will execute.
+    pub worker: String,
+    /// Whether the run is alone in its cell; suspects are only claimed into such slots, and
+    /// such slots only take suspects.
+    pub alone: bool,
+}
+
+/// One thing a store is told to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Command {
+    /// Accept these jobs, all or none. Answered by [`Reply::Enqueued`].
+    Enqueue(Vec<NewJob>),
+    /// Lease available jobs of queues that are not paused into these slots, the most urgent and
+    /// then the oldest first. Answered by [`Reply::Claimed`], shorter than `slots` if too few
+    /// jobs are available.
+    Claim {
+        /// Room for this many.
+        slots: Vec<Slot>,
+        /// What keeps the leases alive.
+        hold: Hold,
+    },
+    /// A worker acknowledges its lease. Answered by [`Reply::Moved`].
+    Ack {
+        /// Which job.
+        job: JobId,
+        /// Which lease.
+        fence: Fence,
+    },
+    /// A worker is alive; its lease by TTL is extended. Answered by [`Reply::Moved`].
+    Heartbeat {
+        /// Which job.
+        job: JobId,
+        /// Which lease.
+        fence: Fence,
+    },
+    /// An attempt has ended. Answered by [`Reply::Moved`].
+    Complete {
+        /// Which job.
+        job: JobId,
+        /// Which lease.
+        fence: Fence,
+        /// How, with what it used.
+        report: Box<Report>,
+    },
+    /// A lease was lost without a report. Answered by [`Reply::Moved`].
+    Lose {
+        /// Which job.
+        job: JobId,
+        /// Which lease.
+        fence: Fence,
+        /// How it was lost.
+        loss: Loss,
+        /// Who executed it, for people.
+        executor: String,
+    },
+    /// Somebody wants the job stopped. Answered by [`Reply::Moved`].
+    Cancel {
+        /// Which job.
+        job: JobId,
+        /// Why, in the requester's words.
+        reason: Option<String>,
+        /// Overrides the job's grace, in milliseconds.
+        grace_ms: Option<u64>,
+    },
+    /// An operator wants a cancelled or discarded job run again. Answered by [`Reply::Moved`].
+    Retry {
+        /// Which job.
+        job: JobId,
+    },
+    /// Time has passed: apply it to at most `limit` jobs whose wakeup is due, oldest first.
+    /// Answered by [`Reply::Ticked`].
+    Tick {
+        /// The most jobs to look at.
+        limit: u32,
+    },
+    /// The host has started and knows that no cell of an earlier life is left: every lease held by
+    /// a connection is lost with [`Loss::HostRestarted`]. Answered by [`Reply::Ticked`].
+    Recover,
+    /// Claims skip the queue from now on, or no longer. Answered by [`Reply::Done`]; a queue that
+    /// has never had a job may be paused too.
+    SetPaused {
+        /// Which queue.
+        queue: Name,
+        /// Whether claims skip it.
+        paused: bool,
+    },
+    /// Add a revision of a component and make it current; its `revision` number is given by the
+    /// store. Answered by [`Reply::Deployed`].
+    Deploy {
+        /// What to add.
+        revision: Box<Revision>,
+        /// The component's bytes, kept under its digest.
+        bytes: Vec<u8>,
+    },
+    /// Make an earlier revision current. Answered by [`Reply::Deployed`].
+    Rollback {
+        /// Of which component.
+        component: Name,
+        /// Which one.
+        revision: u32,
+    },
+    /// Forget a component with all its revisions. Refused while jobs for its handlers have not
+    /// ended. Answered by [`Reply::Done`].
+    Remove {
+        /// Which component.
+        component: Name,
+    },
+}
+
+/// What became of one job of an enqueue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Enqueued {
+    /// The job that now stands for the request: the new one, or the one that has its unique key.
+    pub id: JobId,
+    /// That job's state.
+    pub state: State,
+    /// Whether it was there before.
+    pub existing: bool,
+}
+
+/// A job whose lease was granted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claimed {
+    /// The job, running.
+    pub lifecycle: Lifecycle,
+    /// What it is executed with.
+    pub payload: Payload,
+}
+
+/// What a store answers to one command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// To [`Command::Enqueue`], in its order.
+    Enqueued(Vec<Enqueued>),
+    /// To [`Command::Claim`].
+    Claimed(Vec<Claimed>),
+    /// To commands about one job: how it is now.
+    Moved(Box<Lifecycle>),
+    /// To [`Command::Tick`] and [`Command::Recover`].
+    Ticked {
+        /// How many jobs were looked at; equal to the limit if more may be due.
+        jobs: u32,
+        /// When the next job is due, after this batch.
+        next_wakeup: Option<Time>,
+    },
+    /// To [`Command::Deploy`] and [`Command::Rollback`].
+    Deployed {
+        /// The current revision now.
+        revision: Box<Revision>,
+        /// Whether it was current before: the same bytes and the same manifest.
+        unchanged: bool,
+    },
+    /// To the commands that need no answer.
+    Done,
+}
+
+/// One job entered, changed or left its state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Which job.
+    pub job: JobId,
+    /// Its handler.
+    pub handler: Name,
+    /// Its queue.
+    pub queue: Name,
+    /// What it was; `None` for a new one.
+    pub from: Option<State>,
+    /// What it is now; `None` for one that was purged.
+    pub to: Option<State>,
+    /// Its current or latest attempt.
+    pub attempt: u32,
+}
+
+/// What a commit did: in the order of its commands, and only told once it is on disk.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Committed {
+    /// One answer for each command.
+    pub replies: Vec<Result<Reply, crate::rejection::Rejection>>,
+    /// Every change of state, in order.
+    pub changes: Vec<Change>,
+    /// What has to be done now, in order.
+    pub effects: Vec<(JobId, Effect)>,
+    /// When the next job is due, after this batch.
+    pub next_wakeup: Option<Time>,
+    /// How many jobs may be claimed, paused queues included.
+    pub available: u64,
+}

@@ -1,0 +1,88 @@
+//! What is true of every job at every moment. Used by tests, by `host store check` and, in debug
+//! builds, after each transition.
+
+use crate::job::{Lifecycle, State};
+
+/// A rule that a job breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Violation(pub &'static str);
+
+/// Checks one job by itself.
+pub fn check(job: &Lifecycle) -> Result<(), Violation> {
+    let rules = [
+        (
+            job.lease.is_some() == (job.state == State::Running),
+            "a job has a lease exactly while it is running",
+        ),
+        (
+            job.finished_at.is_some() == job.state.is_terminal(),
+            "a job has an end exactly while its state is terminal",
+        ),
+        (
+            (job.prerequisites_open > 0)
+                <= (job.state == State::Pending || job.state.is_terminal()),
+            "a job with open prerequisites waits or has ended",
+        ),
+        (
+            job.run_at.is_some() >= matches!(job.state, State::Scheduled | State::Retryable),
+            "a scheduled or retryable job has a start time",
+        ),
+        (
+            u64::from(job.attempt) == job.lease_epoch,
+            "each lease is one attempt",
+        ),
+        (
+            job.attempts_charged() <= job.policy.max_attempts,
+            "no more attempts count than the policy allows",
+        ),
+        (
+            job.attempt > 0
+                || matches!(
+                    job.state,
+                    State::Pending
+                        | State::Scheduled
+                        | State::Available
+                        | State::Cancelled
+                        | State::Discarded
+                ),
+            "a job that ran has an attempt",
+        ),
+        (
+            job.cancel.is_none() || job.state == State::Running || job.state.is_terminal(),
+            "only a running job waits for its cancel",
+        ),
+        (job.priority <= 9, "a priority is 0 to 9"),
+    ];
+    match rules.iter().find(|(holds, _)| !holds) {
+        Some((_, rule)) => Err(Violation(rule)),
+        None => Ok(()),
+    }
+}
+
+/// Checks one step: what may never happen between a job and its next version, except by an
+/// operator's retry.
+pub fn check_step(before: &Lifecycle, after: &Lifecycle) -> Result<(), Violation> {
+    let rules = [
+        (before.id == after.id, "a job keeps its id"),
+        (
+            !before.state.is_terminal() || before.state == after.state,
+            "a terminal state is final",
+        ),
+        (
+            after.attempt == before.attempt || after.attempt == before.attempt + 1,
+            "attempts grow one by one",
+        ),
+        (
+            after.lease_epoch >= before.lease_epoch,
+            "the lease epoch never goes back",
+        ),
+        (
+            before.cancel.is_none() || after.cancel.is_some(),
+            "a cancel is never forgotten",
+        ),
+    ];
+    match rules.iter().find(|(holds, _)| !holds) {
+        Some((_, rule)) => Err(Violation(rule)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,180 @@
+//! The state machine: which input does what to a job in which state. One line per input here,
+//! one file per input in `transition/`. `docs/states.md` is this table, generated.
+
+mod accept;
+mod cancel;
+mod claim;
+mod complete;
+mod heartbeat;
+mod lose;
+mod operator;
+mod prerequisite;
+mod tick;
+
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, FailureKind};
+use crate::id::{JobId, LeaseId};
+use crate::job::{Lifecycle, State};
+use crate::lease::{Fence, Hold};
+use crate::outcome::Outcome;
+use crate::rejection::Rejection;
+use crate::time::Time;
+
+pub use lose::{FREE_LOSSES_MAX, LONE_DEATHS_MAX, Loss};
+
+/// What can happen to a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input<'a> {
+    /// A worker takes it.
+    Claim {
+        /// The lease to grant.
+        lease: LeaseId,
+        /// Who takes it.
+        worker: &'a str,
+        /// What keeps the lease alive.
+        hold: Hold,
+    },
+    /// The worker confirms its lease.
+    Ack(&'a Fence),
+    /// The worker is alive.
+    Heartbeat(&'a Fence),
+    /// The attempt ended.
+    Complete(&'a Fence, &'a Outcome),
+    /// The lease was lost without an outcome.
+    Lose(&'a Fence, Loss),
+    /// Somebody wants it stopped.
+    Cancel {
+        /// Why.
+        reason: Option<&'a str>,
+        /// Overrides the policy's grace, in milliseconds.
+        grace_ms: Option<u64>,
+    },
+    /// Time has passed.
+    Tick,
+    /// An operator wants it run again.
+    Retry,
+    /// A job it depends on has completed.
+    PrerequisiteCompleted,
+    /// A job it depends on was discarded or cancelled.
+    PrerequisiteFailed(JobId),
+}
+
+/// What must be done because of a transition, once it is committed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Effect {
+    /// Tell the worker to stop, and stop the guest by force after the grace.
+    Stop {
+        /// Which lease.
+        lease: LeaseId,
+        /// From now, in milliseconds; `None` leaves it to the handler's limits.
+        grace_ms: Option<u64>,
+        /// What the guest is told.
+        reason: String,
+    },
+    /// Whoever held this lease holds it no longer; its run must end at once and its outcome will
+    /// be refused.
+    Revoke {
+        /// Which lease.
+        lease: LeaseId,
+    },
+    /// An attempt ended without a worker's report; keep this as its failure.
+    AttemptLost {
+        /// Why.
+        failure: Failure,
+    },
+    /// The job ended for a reason of its own; keep this as its failure.
+    Failed {
+        /// Why.
+        failure: Failure,
+    },
+    /// Its retention is over: forget it.
+    Purge,
+}
+
+impl Lifecycle {
+    /// Applies `input` at `now`: changes the job and returns what must be done, or refuses and
+    /// leaves it as it was.
+    pub fn apply(&mut self, now: Time, input: &Input<'_>) -> Result<Vec<Effect>, Rejection> {
+        match input {
+            Input::Claim {
+                lease,
+                worker,
+                hold,
+            } => claim::apply(self, now, *lease, worker, *hold),
+            Input::Ack(fence) => heartbeat::ack(self, now, fence),
+            Input::Heartbeat(fence) => heartbeat::apply(self, now, fence),
+            Input::Complete(fence, outcome) => complete::apply(self, now, fence, outcome),
+            Input::Lose(fence, loss) => lose::apply(self, now, fence, *loss),
+            Input::Cancel { reason, grace_ms } => cancel::apply(self, now, *reason, *grace_ms),
+            Input::Tick => Ok(tick::apply(self, now)),
+            Input::Retry => operator::retry(self, now),
+            Input::PrerequisiteCompleted => prerequisite::completed(self, now),
+            Input::PrerequisiteFailed(prerequisite) => {
+                prerequisite::failed(self, now, *prerequisite)
+            }
+        }
+    }
+
+    /// Checks that the job is running, that `fence` names its current lease or attempt, and that
+    /// the lease has not run out.
+    fn check_fence(&self, now: Time, fence: &Fence) -> Result<(), Rejection> {
+        let Some(lease) = &self.lease else {
+            return Err(Rejection::Stale);
+        };
+        let current = match fence {
+            Fence::Lease(id) => *id == lease.id,
+            Fence::Attempt(number) => *number == self.attempt,
+            Fence::Worker(worker) => *worker == lease.worker,
+        };
+        if !current {
+            return Err(Rejection::Stale);
+        }
+        if lease.is_expired(now) {
+            return Err(Rejection::LeaseExpired);
+        }
+        Ok(())
+    }
+
+    /// Ends the job.
+    fn finish(&mut self, now: Time, state: State) {
+        self.state = state;
+        self.lease = None;
+        self.run_at = None;
+        self.finished_at = Some(now);
+    }
+
+    /// Makes the job available at once or after `delay_ms`.
+    fn requeue(&mut self, now: Time, delay_ms: u64) {
+        self.lease = None;
+        if delay_ms == 0 {
+            self.state = State::Available;
+            self.run_at = None;
+        } else {
+            self.state = State::Retryable;
+            self.run_at = Some(now.plus_ms(delay_ms));
+        }
+    }
+
+    /// Discards the job because its deadline has passed while it waited.
+    fn discard_overdue(&mut self, now: Time) -> Vec<Effect> {
+        self.failure = Some(FailureKind::TimedOut);
+        self.finish(now, State::Discarded);
+        vec![Effect::Failed {
+            failure: Failure::new(
+                FailureKind::TimedOut,
+                "the deadline passed before an attempt could start",
+            ),
+        }]
+    }
+}
+
+impl Lifecycle {
+    /// Tells whether the deadline has been reached at `now`.
+    pub fn is_overdue(&self, now: Time) -> bool {
+        self.deadline.is_some_and(|deadline| now >= deadline)
+    }
+}

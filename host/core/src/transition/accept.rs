@@ -1,0 +1,37 @@
+//! A job begins.
+
+use crate::command::NewJob;
+use crate::job::{Lifecycle, State};
+use crate::time::Time;
+
+impl Lifecycle {
+    /// Makes the lifecycle of a new job that still waits for `prerequisites_open` others.
+    pub fn accept(now: Time, new: &NewJob, prerequisites_open: u32) -> Self {
+        let mut job = Self {
+            id: new.id,
+            state: State::Pending,
+            queue: new.queue.clone(),
+            handler: new.handler.clone(),
+            priority: new.priority,
+            policy: new.policy.clone(),
+            enqueued_at: now,
+            run_at: new.run_at,
+            deadline: new.deadline,
+            prerequisites_open,
+            attempt: 0,
+            attempts_uncharged: 0,
+            attempts_forgiven: 0,
+            lease_epoch: 0,
+            lease: None,
+            cancel: None,
+            suspect: false,
+            lone_deaths: 0,
+            finished_at: None,
+            failure: None,
+        };
+        if prerequisites_open == 0 {
+            job.enter_queue(now);
+        }
+        job
+    }
+}

@@ -1,0 +1,50 @@
+//! Somebody wants a job stopped.
+
+use super::Effect;
+use crate::failure::FailureKind;
+use crate::job::{Cancel, Lifecycle, State};
+use crate::lease::Hold;
+use crate::rejection::Rejection;
+use crate::time::Time;
+
+/// The grace of a holder by TTL where neither the request nor the policy names one.
+const GRACE_MS: u64 = 5_000;
+
+/// Cancels a waiting job at once; asks the worker of a running one to stop. A repeated request
+/// can only shorten the grace.
+pub(super) fn apply(
+    job: &mut Lifecycle,
+    now: Time,
+    reason: Option<&str>,
+    grace_ms: Option<u64>,
+) -> Result<Vec<Effect>, Rejection> {
+    if job.state.is_terminal() {
+        return Err(Rejection::Terminal(job.state));
+    }
+    let grace_ms = grace_ms.or(job.policy.cancel_grace_ms);
+    let grace_ends_at = match &job.lease {
+        Some(lease) if matches!(lease.hold, Hold::Ttl { .. }) => {
+            Some(now.plus_ms(grace_ms.unwrap_or(GRACE_MS)))
+        }
+        _ => None,
+    };
+    if let Some(earlier) = &mut job.cancel {
+        earlier.grace_ends_at = earlier.grace_ends_at.min(grace_ends_at);
+    } else {
+        job.cancel = Some(Cancel {
+            requested_at: now,
+            reason: reason.map(str::to_owned),
+            grace_ends_at,
+        });
+    }
+    if let Some(lease) = &job.lease {
+        return Ok(vec![Effect::Stop {
+            lease: lease.id,
+            grace_ms,
+            reason: reason.unwrap_or("cancelled").to_owned(),
+        }]);
+    }
+    job.failure = Some(FailureKind::Cancelled);
+    job.finish(now, State::Cancelled);
+    Ok(Vec::new())
+}

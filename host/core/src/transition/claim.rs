@@ -1,0 +1,37 @@
+//! A worker takes an available job.
+
+use super::Effect;
+use crate::id::LeaseId;
+use crate::job::{Lifecycle, State};
+use crate::lease::{Hold, Lease};
+use crate::rejection::Rejection;
+use crate::time::Time;
+
+/// Grants `lease`: the job runs its next attempt. A job past its deadline is refused here and
+/// discarded by its next tick.
+pub(super) fn apply(
+    job: &mut Lifecycle,
+    now: Time,
+    lease: LeaseId,
+    worker: &str,
+    hold: Hold,
+) -> Result<Vec<Effect>, Rejection> {
+    if job.state != State::Available || job.is_overdue(now) {
+        return Err(Rejection::WrongState(job.state));
+    }
+    job.state = State::Running;
+    job.attempt += 1;
+    job.lease_epoch += 1;
+    job.lease = Some(Lease {
+        id: lease,
+        worker: worker.to_owned(),
+        hold,
+        granted_at: now,
+        expires_at: match hold {
+            Hold::Connection => None,
+            Hold::Ttl { ttl_ms } => Some(now.plus_ms(ttl_ms)),
+        },
+        ack_by: job.policy.ack_window_ms.map(|window| now.plus_ms(window)),
+    });
+    Ok(Vec::new())
+}

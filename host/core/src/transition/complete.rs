@@ -1,0 +1,71 @@
+//! The attempt of a running job ended and its worker says how.
+
+use super::Effect;
+use crate::failure::FailureKind;
+use crate::job::{Lifecycle, State};
+use crate::lease::Fence;
+use crate::outcome::Outcome;
+use crate::rejection::Rejection;
+use crate::time::Time;
+
+/// Records the outcome. Work that finished is recorded as finished even if a cancel was
+/// requested; anything else then ends as cancelled instead of being tried again.
+pub(super) fn apply(
+    job: &mut Lifecycle,
+    now: Time,
+    fence: &Fence,
+    outcome: &Outcome,
+) -> Result<Vec<Effect>, Rejection> {
+    job.check_fence(now, fence)?;
+    if job
+        .lease
+        .as_ref()
+        .is_some_and(|lease| lease.ack_by.is_some())
+    {
+        return Err(Rejection::NotAcknowledged);
+    }
+    job.suspect = false;
+    job.lone_deaths = 0;
+    match outcome {
+        Outcome::Completed { .. } => {
+            job.failure = None;
+            job.finish(now, State::Completed);
+        }
+        _ if job.cancel.is_some() => {
+            job.failure = Some(FailureKind::Cancelled);
+            job.finish(now, State::Cancelled);
+        }
+        Outcome::Cancelled { .. } => {
+            job.failure = Some(FailureKind::Cancelled);
+            job.finish(now, State::Cancelled);
+        }
+        Outcome::Retry { after_ms, .. } => {
+            job.failure = Some(FailureKind::UserError);
+            job.try_again(now, *after_ms);
+        }
+        Outcome::Failed(failure) => {
+            job.failure = Some(failure.kind);
+            if failure.is_retryable() {
+                job.try_again(now, None);
+            } else {
+                job.finish(now, State::Discarded);
+            }
+        }
+    }
+    Ok(Vec::new())
+}
+
+impl Lifecycle {
+    /// Requeues the job after `after_ms` or its backoff, or discards it if no attempt is left or
+    /// the next one could not start before the deadline.
+    pub(super) fn try_again(&mut self, now: Time, after_ms: Option<u64>) {
+        let delay_ms =
+            after_ms.unwrap_or_else(|| self.policy.backoff.delay_ms(self.id, self.attempt));
+        let too_late = self.is_overdue(now.plus_ms(delay_ms));
+        if self.attempts_charged() >= self.policy.max_attempts || too_late {
+            self.finish(now, State::Discarded);
+        } else {
+            self.requeue(now, delay_ms);
+        }
+    }
+}

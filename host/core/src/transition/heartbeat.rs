@@ -1,0 +1,34 @@
+//! The worker of a running job confirms its lease or says that it is alive.
+
+use super::Effect;
+use crate::job::Lifecycle;
+use crate::lease::{Fence, Hold};
+use crate::rejection::Rejection;
+use crate::time::Time;
+
+/// Confirms the lease; a repeated confirmation changes nothing.
+pub(super) fn ack(job: &mut Lifecycle, now: Time, fence: &Fence) -> Result<Vec<Effect>, Rejection> {
+    job.check_fence(now, fence)?;
+    if let Some(lease) = &mut job.lease {
+        lease.ack_by = None;
+    }
+    Ok(Vec::new())
+}
+
+/// Extends a lease by TTL. Whether a cancel is requested is read from the job that comes back.
+pub(super) fn apply(
+    job: &mut Lifecycle,
+    now: Time,
+    fence: &Fence,
+) -> Result<Vec<Effect>, Rejection> {
+    job.check_fence(now, fence)?;
+    if let Some(lease) = &mut job.lease {
+        if lease.ack_by.is_some() {
+            return Err(Rejection::NotAcknowledged);
+        }
+        if let Hold::Ttl { ttl_ms } = lease.hold {
+            lease.expires_at = Some(now.plus_ms(ttl_ms));
+        }
+    }
+    Ok(Vec::new())
+}

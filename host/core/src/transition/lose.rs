@@ -1,0 +1,102 @@
+//! The lease of a running job is lost and nobody says how the attempt ended.
+
+use serde::{Deserialize, Serialize};
+
+use super::Effect;
+use crate::failure::{Failure, FailureKind};
+use crate::job::{Lifecycle, State};
+use crate::lease::Fence;
+use crate::rejection::Rejection;
+use crate::time::Time;
+
+/// How many attempts a job may lose for free; from the next one on a loss counts.
+pub const FREE_LOSSES_MAX: u32 = 5;
+
+/// A job that was alone in this many cells that died is discarded.
+pub const LONE_DEATHS_MAX: u8 = 3;
+
+/// How a lease was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Loss {
+    /// It ran out, or was not acknowledged in time.
+    Expired,
+    /// The worker's connection ended.
+    WorkerGone,
+    /// The cell died for another job's sake or the host gave the run up before it began:
+    /// the job is not suspected.
+    Innocent,
+    /// The cell died, and this job was in it.
+    CellDied {
+        /// Whether no other job was.
+        alone: bool,
+    },
+    /// The host itself was stopped.
+    HostRestarted,
+}
+
+impl Loss {
+    const fn failure_kind(self) -> FailureKind {
+        match self {
+            Self::Expired | Self::WorkerGone => FailureKind::LeaseLost,
+            Self::Innocent | Self::CellDied { .. } | Self::HostRestarted => FailureKind::CellLost,
+        }
+    }
+
+    const fn message(self) -> &'static str {
+        match self {
+            Self::Expired => "the lease ran out without a word from its worker",
+            Self::WorkerGone => "the worker's connection ended",
+            Self::Innocent => "the cell was ended because of another job",
+            Self::CellDied { alone: true } => "the cell died while this job was alone in it",
+            Self::CellDied { alone: false } => "the cell died with this job and others in it",
+            Self::HostRestarted => "the host stopped while the job was running",
+        }
+    }
+}
+
+/// Gives the lease up for a worker that presents it.
+pub(super) fn apply(
+    job: &mut Lifecycle,
+    now: Time,
+    fence: &Fence,
+    loss: Loss,
+) -> Result<Vec<Effect>, Rejection> {
+    match job.check_fence(now, fence) {
+        Ok(()) | Err(Rejection::LeaseExpired) => Ok(lose(job, now, loss)),
+        Err(stale) => Err(stale),
+    }
+}
+
+/// Takes the lease away: the job is available again, or ends if a cancel waits for it, if it
+/// killed its cells, or if the loss counts and was the last attempt.
+pub(super) fn lose(job: &mut Lifecycle, now: Time, loss: Loss) -> Vec<Effect> {
+    let failure = Failure::new(loss.failure_kind(), loss.message());
+    job.failure = Some(failure.kind);
+    let mut effects = vec![Effect::AttemptLost { failure }];
+    if let Loss::CellDied { alone } = loss {
+        job.suspect = true;
+        job.lone_deaths += u8::from(alone);
+    }
+    let free = !job.policy.lost_lease_costs_attempt && job.attempts_uncharged < FREE_LOSSES_MAX;
+    job.attempts_uncharged += u32::from(free);
+    if job.cancel.is_some() {
+        job.failure = Some(FailureKind::Cancelled);
+        job.finish(now, State::Cancelled);
+    } else if job.lone_deaths >= LONE_DEATHS_MAX {
+        job.failure = Some(FailureKind::Poison);
+        job.finish(now, State::Discarded);
+        effects.push(Effect::Failed {
+            failure: Failure::new(
+                FailureKind::Poison,
+                format!("{LONE_DEATHS_MAX} cells died while this job was alone in them"),
+            ),
+        });
+    } else if job.is_overdue(now) {
+        effects.extend(job.discard_overdue(now));
+    } else if job.attempts_charged() >= job.policy.max_attempts {
+        job.finish(now, State::Discarded);
+    } else {
+        job.requeue(now, 0);
+    }
+    effects
+}

@@ -1,0 +1,30 @@
+//! An operator's decision about a job that has ended.
+
+use super::Effect;
+use crate::job::{Lifecycle, State};
+use crate::rejection::Rejection;
+use crate::time::Time;
+
+/// Makes a cancelled or discarded job available again. Its id, attempts and lease epoch go on;
+/// all attempts so far are forgiven. A deadline that has passed is dropped, for the operator
+/// decides to run it all the same.
+pub(super) fn retry(job: &mut Lifecycle, now: Time) -> Result<Vec<Effect>, Rejection> {
+    match job.state {
+        State::Cancelled | State::Discarded => {}
+        State::Completed => return Err(Rejection::Terminal(job.state)),
+        state => return Err(Rejection::WrongState(state)),
+    }
+    if job.is_overdue(now) {
+        job.deadline = None;
+    }
+    job.state = State::Available;
+    job.prerequisites_open = 0;
+    job.attempts_forgiven = job.attempt;
+    job.attempts_uncharged = 0;
+    job.cancel = None;
+    job.suspect = false;
+    job.lone_deaths = 0;
+    job.finished_at = None;
+    job.failure = None;
+    Ok(Vec::new())
+}

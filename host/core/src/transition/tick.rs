@@ -1,0 +1,61 @@
+//! Time has passed.
+
+use super::Effect;
+use super::lose::{self, Loss};
+use crate::failure::{Failure, FailureKind};
+use crate::job::{Lifecycle, State};
+use crate::policy::OnGraceExpired;
+use crate::time::Time;
+
+/// Does what is due at `now`; nothing if the job's wakeup is later.
+pub(super) fn apply(job: &mut Lifecycle, now: Time) -> Vec<Effect> {
+    if job.wakeup().is_none_or(|due| now < due) {
+        return Vec::new();
+    }
+    match job.state {
+        State::Completed | State::Cancelled | State::Discarded => vec![Effect::Purge],
+        State::Running => running(job, now),
+        _ if job.is_overdue(now) => job.discard_overdue(now),
+        State::Pending | State::Available => Vec::new(),
+        State::Scheduled | State::Retryable => {
+            job.state = State::Available;
+            job.run_at = None;
+            Vec::new()
+        }
+    }
+}
+
+/// Ends an unanswered cancel, or takes away a lease that has run out.
+fn running(job: &mut Lifecycle, now: Time) -> Vec<Effect> {
+    let revoke: Vec<Effect> = job
+        .lease
+        .iter()
+        .map(|lease| Effect::Revoke { lease: lease.id })
+        .collect();
+    let grace_over = job
+        .cancel
+        .as_ref()
+        .and_then(|cancel| cancel.grace_ends_at)
+        .is_some_and(|end| now >= end);
+    let ended = if grace_over {
+        grace_expired(job, now)
+    } else {
+        lose::lose(job, now, Loss::Expired)
+    };
+    revoke.into_iter().chain(ended).collect()
+}
+
+fn grace_expired(job: &mut Lifecycle, now: Time) -> Vec<Effect> {
+    let (kind, state) = match job.policy.on_grace_expired {
+        OnGraceExpired::Cancelled => (FailureKind::Cancelled, State::Cancelled),
+        OnGraceExpired::Discarded => (FailureKind::CancelTimeout, State::Discarded),
+    };
+    job.failure = Some(kind);
+    job.finish(now, state);
+    vec![Effect::AttemptLost {
+        failure: Failure::new(
+            kind,
+            "the worker did not stop within the grace of the cancel",
+        ),
+    }]
+}

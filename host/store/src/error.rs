@@ -1,0 +1,29 @@
+//! Why a store cannot do its work: never a decision of the rules, which are `Rejection`s.
+
+use thiserror::Error;
+
+/// A failure of the storage below.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// There is no room for what was to be written; nothing of the batch was kept.
+    #[error(
+        "the disk is full: free space where the data directory is; nothing of this request was kept"
+    )]
+    Full,
+    /// The disk no longer keeps what it accepts; whoever uses the store must stop acknowledging.
+    #[error("cannot {operation}: {message}")]
+    Broken {
+        /// What was being done, to what.
+        operation: &'static str,
+        /// What the storage said.
+        message: String,
+    },
+    /// What is on disk is not what was written.
+    #[error("{what} is damaged: {message}; restore the data directory from a copy")]
+    Damaged {
+        /// Which record.
+        what: String,
+        /// How it is known.
+        message: String,
+    },
+}
