@@ -1,1 +1,6 @@
+//! The table of every state and input, and what holds along every path through it.
 
+mod fixture;
+mod paths;
+mod rules;
+mod table;

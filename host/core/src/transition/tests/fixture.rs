@@ -1,0 +1,94 @@
+//! Jobs in each state, made the way real ones get there.
+
+use uuid::Uuid;
+
+use crate::command::NewJob;
+use crate::failure::{Failure, FailureKind};
+use crate::id::{JobId, LeaseId};
+use crate::job::{Lifecycle, Payload, State};
+use crate::json::JsonText;
+use crate::lease::{Fence, Hold};
+use crate::outcome::Outcome;
+use crate::policy::Policy;
+use crate::time::Time;
+use crate::transition::Input;
+
+pub(super) const NOW: Time = Time(1_000_000);
+pub(super) const LEASE: LeaseId = LeaseId(Uuid::from_u128(7));
+pub(super) const OTHER_LEASE: LeaseId = LeaseId(Uuid::from_u128(8));
+pub(super) const TTL: Hold = Hold::Ttl { ttl_ms: 30_000 };
+
+pub(super) fn job_id(n: u128) -> JobId {
+    JobId(Uuid::from_u128(n))
+}
+
+pub(super) fn new_job(policy: Policy) -> NewJob {
+    NewJob {
+        id: job_id(1),
+        handler: "noop".parse().unwrap(),
+        queue: "default".parse().unwrap(),
+        priority: 5,
+        run_at: None,
+        deadline: None,
+        policy,
+        unique_key: None,
+        depends_on: Vec::new(),
+        payload: Payload {
+            params: JsonText::null(),
+            wire: "http".to_owned(),
+            external_id: None,
+            trace_context: Vec::new(),
+            attributes: Vec::new(),
+        },
+    }
+}
+
+pub(super) fn available(policy: Policy) -> Lifecycle {
+    Lifecycle::accept(NOW, &new_job(policy), 0)
+}
+
+pub(super) fn running(policy: Policy, hold: Hold) -> Lifecycle {
+    let mut job = available(policy);
+    claim(&mut job, NOW, hold);
+    job
+}
+
+pub(super) fn claim(job: &mut Lifecycle, now: Time, hold: Hold) {
+    let input = Input::Claim {
+        lease: LEASE,
+        worker: "cell-1",
+        hold,
+    };
+    job.apply(now, &input).unwrap();
+}
+
+pub(super) fn error(retryable: bool) -> Outcome {
+    Outcome::Failed(Failure {
+        retryable: Some(retryable),
+        ..Failure::new(FailureKind::UserError, "no luck")
+    })
+}
+
+/// Brings a job to `state`; `hold` is what keeps the lease of a running one.
+pub(super) fn in_state(state: State, hold: Hold) -> Lifecycle {
+    let fence = Fence::Lease(LEASE);
+    let complete = |outcome: &Outcome| {
+        let mut job = running(Policy::default(), hold);
+        job.apply(NOW, &Input::Complete(&fence, outcome)).unwrap();
+        job
+    };
+    match state {
+        State::Pending => Lifecycle::accept(NOW, &new_job(Policy::default()), 1),
+        State::Scheduled => {
+            let mut new = new_job(Policy::default());
+            new.run_at = Some(NOW.plus_ms(1));
+            Lifecycle::accept(NOW, &new, 0)
+        }
+        State::Available => available(Policy::default()),
+        State::Running => running(Policy::default(), hold),
+        State::Retryable => complete(&error(true)),
+        State::Completed => complete(&Outcome::Completed { result: None }),
+        State::Cancelled => complete(&Outcome::Cancelled { partial: None }),
+        State::Discarded => complete(&error(false)),
+    }
+}

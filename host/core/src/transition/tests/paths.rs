@@ -1,0 +1,170 @@
+//! Random paths through the rules: what must hold after every step, whatever came before.
+
+use proptest::prelude::*;
+
+use super::fixture::{self, LEASE, NOW, OTHER_LEASE, error, job_id};
+use crate::invariants::{check, check_step};
+use crate::job::{Lifecycle, State};
+use crate::lease::{Fence, Hold};
+use crate::outcome::Outcome;
+use crate::policy::{OnGraceExpired, Policy};
+use crate::time::Time;
+use crate::transition::{Input, Loss};
+
+#[derive(Clone, Debug)]
+enum Step {
+    Claim(Hold),
+    Ack(Fence),
+    Heartbeat(Fence),
+    Complete(Fence, Outcome),
+    Lose(Fence, Loss),
+    Cancel(Option<u64>),
+    Tick,
+    Retry,
+    PrerequisiteCompleted,
+    PrerequisiteFailed,
+}
+
+fn fence() -> impl Strategy<Value = Fence> {
+    prop_oneof![
+        4 => Just(Fence::Lease(LEASE)),
+        1 => Just(Fence::Lease(OTHER_LEASE)),
+        1 => (0_u32..4).prop_map(Fence::Attempt),
+    ]
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    prop_oneof![
+        Just(Outcome::Completed { result: None }),
+        any::<bool>().prop_map(error),
+        proptest::option::of(0_u64..5_000).prop_map(|after_ms| Outcome::Retry {
+            reason: String::new(),
+            after_ms,
+        }),
+        Just(Outcome::Cancelled { partial: None }),
+    ]
+}
+
+fn loss() -> impl Strategy<Value = Loss> {
+    prop_oneof![
+        Just(Loss::WorkerGone),
+        Just(Loss::Innocent),
+        any::<bool>().prop_map(|alone| Loss::CellDied { alone }),
+        Just(Loss::HostRestarted),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => prop_oneof![Just(Hold::Connection), Just(Hold::Ttl { ttl_ms: 3_000 })]
+            .prop_map(Step::Claim),
+        1 => fence().prop_map(Step::Ack),
+        1 => fence().prop_map(Step::Heartbeat),
+        3 => (fence(), outcome()).prop_map(|(fence, outcome)| Step::Complete(fence, outcome)),
+        2 => (fence(), loss()).prop_map(|(fence, loss)| Step::Lose(fence, loss)),
+        1 => proptest::option::of(0_u64..4_000).prop_map(Step::Cancel),
+        4 => Just(Step::Tick),
+        1 => Just(Step::Retry),
+        1 => Just(Step::PrerequisiteCompleted),
+        1 => Just(Step::PrerequisiteFailed),
+    ]
+}
+
+impl Step {
+    fn input(&self) -> Input<'_> {
+        match self {
+            Self::Claim(hold) => Input::Claim {
+                lease: LEASE,
+                worker: "cell-1",
+                hold: *hold,
+            },
+            Self::Ack(fence) => Input::Ack(fence),
+            Self::Heartbeat(fence) => Input::Heartbeat(fence),
+            Self::Complete(fence, outcome) => Input::Complete(fence, outcome),
+            Self::Lose(fence, loss) => Input::Lose(fence, *loss),
+            Self::Cancel(grace_ms) => Input::Cancel {
+                reason: None,
+                grace_ms: *grace_ms,
+            },
+            Self::Tick => Input::Tick,
+            Self::Retry => Input::Retry,
+            Self::PrerequisiteCompleted => Input::PrerequisiteCompleted,
+            Self::PrerequisiteFailed => Input::PrerequisiteFailed(job_id(2)),
+        }
+    }
+}
+
+fn policy() -> impl Strategy<Value = Policy> {
+    (1_u32..4, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
+        |(max_attempts, lost_lease_costs_attempt, ack, discard)| Policy {
+            max_attempts,
+            lost_lease_costs_attempt,
+            ack_window_ms: ack.then_some(1_000),
+            on_grace_expired: if discard {
+                OnGraceExpired::Discarded
+            } else {
+                OnGraceExpired::Cancelled
+            },
+            ..Policy::default()
+        },
+    )
+}
+
+fn start() -> impl Strategy<Value = Lifecycle> {
+    let offset = || proptest::option::of(1_u64..20_000);
+    (policy(), offset(), offset(), 0_u32..3).prop_map(|(policy, run_at, deadline, open)| {
+        let mut new = fixture::new_job(policy);
+        new.run_at = run_at.map(|ms| NOW.plus_ms(ms));
+        new.deadline = deadline.map(|ms| NOW.plus_ms(ms));
+        Lifecycle::accept(NOW, &new, open)
+    })
+}
+
+proptest! {
+    #[test]
+    fn invariants_hold_along_every_path(
+        mut job in start(),
+        steps in proptest::collection::vec((step(), 0_u64..2_000), 1..60),
+    ) {
+        let mut now = NOW;
+        prop_assert_eq!(check(&job), Ok(()));
+        for (step, wait_ms) in steps {
+            now = now.plus_ms(wait_ms);
+            let before = job.clone();
+            let result = job.apply(now, &step.input());
+            prop_assert_eq!(check(&job), Ok(()), "{:?} at {:?}", step, now);
+            if result.is_err() {
+                prop_assert_eq!(&job, &before, "a refused input changes nothing");
+            } else if !matches!(step, Step::Retry) {
+                prop_assert_eq!(check_step(&before, &job), Ok(()), "{:?}", step);
+            }
+        }
+    }
+
+    #[test]
+    fn a_job_left_to_itself_and_one_worker_ends(mut job in start(), outcomes in proptest::collection::vec(outcome(), 0..8)) {
+        let mut now = NOW;
+        let mut outcomes = outcomes.into_iter();
+        for _ in 0..200 {
+            match job.state {
+                State::Pending => {
+                    job.apply(now, &Input::PrerequisiteCompleted).unwrap();
+                }
+                State::Available if !job.is_overdue(now) => fixture::claim(&mut job, now, Hold::Connection),
+                State::Running => {
+                    let fence = Fence::Lease(LEASE);
+                    let outcome = outcomes.next().unwrap_or(Outcome::Completed { result: None });
+                    if job.apply(now, &Input::Ack(&fence)).is_ok() {
+                        job.apply(now, &Input::Complete(&fence, &outcome)).unwrap();
+                    }
+                }
+                state if state.is_terminal() => break,
+                _ => {
+                    now = job.wakeup().unwrap_or(Time(now.0 + 1));
+                    job.apply(now, &Input::Tick).unwrap();
+                }
+            }
+        }
+        prop_assert!(job.state.is_terminal(), "{:?}", job);
+    }
+}

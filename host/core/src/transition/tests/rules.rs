@@ -1,0 +1,317 @@
+//! Single rules that the table is too coarse to show.
+
+use super::fixture::{LEASE, NOW, TTL, available, claim, error, new_job, running};
+use crate::failure::{FAILURE_KINDS, Failure, FailureKind};
+use crate::job::{Lifecycle, State};
+use crate::lease::{Fence, Hold};
+use crate::outcome::Outcome;
+use crate::policy::{Backoff, OnGraceExpired, Policy};
+use crate::rejection::Rejection;
+use crate::transition::{Effect, FREE_LOSSES_MAX, Input, LONE_DEATHS_MAX, Loss};
+
+const FENCE: Fence = Fence::Lease(LEASE);
+const RETURNED: Outcome = Outcome::Completed { result: None };
+
+fn lose(job: &mut Lifecycle, loss: Loss) {
+    job.apply(NOW, &Input::Lose(&FENCE, loss)).unwrap();
+}
+
+fn cancel(job: &mut Lifecycle, grace_ms: Option<u64>) -> Result<Vec<Effect>, Rejection> {
+    let input = Input::Cancel {
+        reason: Some("enough"),
+        grace_ms,
+    };
+    job.apply(NOW, &input)
+}
+
+#[test]
+fn attempts_that_count_are_limited() {
+    let mut job = available(Policy {
+        max_attempts: 2,
+        ..Policy::default()
+    });
+    claim(&mut job, NOW, Hold::Connection);
+    job.apply(NOW, &Input::Complete(&FENCE, &error(true)))
+        .unwrap();
+    assert_eq!(job.state, State::Retryable);
+    let due = job.wakeup().unwrap();
+    job.apply(due, &Input::Tick).unwrap();
+    claim(&mut job, due, Hold::Connection);
+    job.apply(due, &Input::Complete(&FENCE, &error(true)))
+        .unwrap();
+    assert_eq!((job.state, job.attempt), (State::Discarded, 2));
+}
+
+#[test]
+fn the_first_losses_are_free_and_later_ones_count() {
+    let mut job = available(Policy {
+        max_attempts: 1,
+        ..Policy::default()
+    });
+    for loss in 1..=FREE_LOSSES_MAX {
+        claim(&mut job, NOW, Hold::Connection);
+        lose(&mut job, Loss::HostRestarted);
+        assert_eq!((job.state, job.attempt), (State::Available, loss));
+    }
+    claim(&mut job, NOW, Hold::Connection);
+    lose(&mut job, Loss::HostRestarted);
+    assert_eq!(job.state, State::Discarded);
+}
+
+#[test]
+fn a_job_alone_in_dead_cells_is_poison() {
+    let mut job = available(Policy::default());
+    claim(&mut job, NOW, Hold::Connection);
+    lose(&mut job, Loss::CellDied { alone: false });
+    assert!(job.suspect);
+    for death in 1..=LONE_DEATHS_MAX {
+        assert_eq!(job.state, State::Available, "before death {death}");
+        claim(&mut job, NOW, Hold::Connection);
+        lose(&mut job, Loss::CellDied { alone: true });
+    }
+    assert_eq!(job.state, State::Discarded);
+    assert_eq!(job.failure, Some(FailureKind::Poison));
+}
+
+#[test]
+fn a_suspect_that_finishes_an_attempt_is_cleared() {
+    let mut job = available(Policy::default());
+    claim(&mut job, NOW, Hold::Connection);
+    lose(&mut job, Loss::CellDied { alone: false });
+    claim(&mut job, NOW, Hold::Connection);
+    job.apply(NOW, &Input::Complete(&FENCE, &error(true)))
+        .unwrap();
+    assert!(!job.suspect);
+}
+
+#[test]
+fn a_cancel_wins_over_everything_but_a_result() {
+    let outcomes = [
+        (RETURNED, State::Completed),
+        (error(true), State::Cancelled),
+        (
+            Outcome::Retry {
+                reason: String::new(),
+                after_ms: None,
+            },
+            State::Cancelled,
+        ),
+        (Outcome::Cancelled { partial: None }, State::Cancelled),
+    ];
+    for (outcome, state) in outcomes {
+        let mut job = running(Policy::default(), Hold::Connection);
+        cancel(&mut job, None).unwrap();
+        assert_eq!(job.state, State::Running, "it runs until it has stopped");
+        job.apply(NOW, &Input::Complete(&FENCE, &outcome)).unwrap();
+        assert_eq!(job.state, state, "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_cancel_outlives_the_loss_of_its_lease() {
+    let mut job = running(Policy::default(), Hold::Connection);
+    cancel(&mut job, None).unwrap();
+    lose(&mut job, Loss::HostRestarted);
+    assert_eq!(job.state, State::Cancelled);
+}
+
+#[test]
+fn a_repeated_cancel_only_shortens_the_grace() {
+    let mut job = running(Policy::default(), TTL);
+    cancel(&mut job, Some(5_000)).unwrap();
+    cancel(&mut job, Some(9_000)).unwrap();
+    assert_eq!(job.wakeup(), Some(NOW.plus_ms(5_000)));
+    cancel(&mut job, Some(1_000)).unwrap();
+    assert_eq!(job.wakeup(), Some(NOW.plus_ms(1_000)));
+}
+
+#[test]
+fn an_unanswered_cancel_ends_as_the_policy_says() {
+    for (on_grace_expired, state, kind) in [
+        (
+            OnGraceExpired::Cancelled,
+            State::Cancelled,
+            FailureKind::Cancelled,
+        ),
+        (
+            OnGraceExpired::Discarded,
+            State::Discarded,
+            FailureKind::CancelTimeout,
+        ),
+    ] {
+        let policy = Policy {
+            on_grace_expired,
+            ..Policy::default()
+        };
+        let mut job = running(policy, TTL);
+        cancel(&mut job, Some(1_000)).unwrap();
+        let effects = job.apply(NOW.plus_ms(1_000), &Input::Tick).unwrap();
+        assert_eq!((job.state, job.failure), (state, Some(kind)));
+        assert!(effects.contains(&Effect::Revoke { lease: LEASE }));
+    }
+}
+
+#[test]
+fn a_lease_must_be_acknowledged_in_its_window() {
+    let policy = Policy {
+        ack_window_ms: Some(1_000),
+        ..Policy::default()
+    };
+    let mut job = running(policy.clone(), TTL);
+    let heartbeat = job.apply(NOW, &Input::Heartbeat(&FENCE));
+    assert_eq!(heartbeat, Err(Rejection::NotAcknowledged));
+    let complete = job.apply(NOW, &Input::Complete(&FENCE, &RETURNED));
+    assert_eq!(complete, Err(Rejection::NotAcknowledged));
+    job.apply(NOW, &Input::Ack(&FENCE)).unwrap();
+    job.apply(NOW.plus_ms(2_000), &Input::Heartbeat(&FENCE))
+        .unwrap();
+
+    let mut late = running(policy, TTL);
+    let ack = late.apply(NOW.plus_ms(1_000), &Input::Ack(&FENCE));
+    assert_eq!(ack, Err(Rejection::LeaseExpired));
+    late.apply(NOW.plus_ms(1_000), &Input::Tick).unwrap();
+    assert_eq!(late.state, State::Available);
+}
+
+#[test]
+fn each_fence_names_the_current_attempt_only() {
+    let current = [FENCE, Fence::Attempt(1), Fence::Worker("cell-1".to_owned())];
+    let old = [
+        Fence::Lease(super::fixture::OTHER_LEASE),
+        Fence::Attempt(0),
+        Fence::Attempt(2),
+        Fence::Worker("cell-2".to_owned()),
+    ];
+    for fence in &current {
+        let mut job = running(Policy::default(), TTL);
+        assert!(job.apply(NOW, &Input::Complete(fence, &RETURNED)).is_ok());
+    }
+    for fence in &old {
+        let mut job = running(Policy::default(), TTL);
+        let before = job.clone();
+        let refused = job.apply(NOW, &Input::Complete(fence, &RETURNED));
+        assert_eq!(refused, Err(Rejection::Stale), "{fence:?}");
+        assert_eq!(job, before);
+    }
+}
+
+#[test]
+fn no_attempt_starts_or_follows_after_the_deadline() {
+    let mut new = new_job(Policy::default());
+    new.deadline = Some(NOW.plus_ms(500));
+    let mut waiting = Lifecycle::accept(NOW, &new, 0);
+    let claim_late = Input::Claim {
+        lease: LEASE,
+        worker: "cell-1",
+        hold: Hold::Connection,
+    };
+    assert!(waiting.apply(NOW.plus_ms(500), &claim_late).is_err());
+    waiting.apply(NOW.plus_ms(500), &Input::Tick).unwrap();
+    assert_eq!(waiting.state, State::Discarded);
+    assert_eq!(waiting.failure, Some(FailureKind::TimedOut));
+
+    let mut failing = Lifecycle::accept(NOW, &new, 0);
+    claim(&mut failing, NOW, Hold::Connection);
+    failing
+        .apply(NOW, &Input::Complete(&FENCE, &error(true)))
+        .unwrap();
+    assert_eq!(
+        failing.state,
+        State::Discarded,
+        "its backoff is longer than what is left"
+    );
+}
+
+#[test]
+fn an_operators_retry_forgives_the_attempts_and_keeps_the_history() {
+    let mut job = available(Policy {
+        max_attempts: 1,
+        ..Policy::default()
+    });
+    claim(&mut job, NOW, Hold::Connection);
+    job.apply(NOW, &Input::Complete(&FENCE, &error(true)))
+        .unwrap();
+    assert_eq!(job.state, State::Discarded);
+    job.apply(NOW, &Input::Retry).unwrap();
+    assert_eq!(
+        (
+            job.state,
+            job.attempt,
+            job.lease_epoch,
+            job.attempts_charged()
+        ),
+        (State::Available, 1, 1, 0)
+    );
+    claim(&mut job, NOW, Hold::Connection);
+    assert_eq!(job.attempt, 2);
+}
+
+#[test]
+fn backoff_doubles_to_its_cap_within_its_spread() {
+    let backoff = Backoff {
+        base_ms: 1_000,
+        max_ms: 60_000,
+    };
+    let job = super::fixture::job_id(99);
+    for attempt in 1..=200 {
+        let exact = 1_000_u64
+            .saturating_mul(1_u64.checked_shl(attempt - 1).unwrap_or(u64::MAX))
+            .min(60_000);
+        let delay = backoff.delay_ms(job, attempt);
+        assert!(
+            delay >= exact * 8 / 10 && delay <= exact * 12 / 10,
+            "{attempt}: {delay}"
+        );
+        assert_eq!(delay, backoff.delay_ms(job, attempt), "the same each time");
+    }
+}
+
+#[test]
+fn the_kinds_follow_the_published_table() {
+    let table: Vec<String> = FAILURE_KINDS
+        .iter()
+        .map(|kind| {
+            let retried = if kind.is_retryable() {
+                "retried"
+            } else {
+                "final"
+            };
+            format!("{} {:?} {retried}", kind.as_str(), kind.category())
+        })
+        .collect();
+    assert_eq!(
+        table,
+        [
+            "user_error UserCode retried",
+            "trapped UserCode retried",
+            "fuel_exhausted Timeout final",
+            "timed_out Timeout retried",
+            "memory_limit Infrastructure retried",
+            "result_too_large UserCode final",
+            "invalid_params DataQuality final",
+            "handler_not_found Configuration final",
+            "grant_missing Configuration final",
+            "cancelled Cancelled final",
+            "cancel_timeout Cancelled final",
+            "lease_lost Infrastructure retried",
+            "cell_lost Infrastructure retried",
+            "poison Infrastructure final",
+            "prerequisite_failed Configuration final",
+        ]
+    );
+}
+
+#[test]
+fn a_handler_decides_about_its_own_errors_only() {
+    let own = |retryable| Failure {
+        retryable,
+        ..Failure::new(FailureKind::UserError, "")
+    };
+    assert!(own(None).is_retryable() && own(Some(true)).is_retryable());
+    assert!(!own(Some(false)).is_retryable());
+    let fuel = Failure {
+        retryable: Some(true),
+        ..Failure::new(FailureKind::FuelExhausted, "")
+    };
+    assert!(!fuel.is_retryable());
+}

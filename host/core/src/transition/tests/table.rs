@@ -1,0 +1,191 @@
+//! Generates `docs/states.md` and compares it; `UPDATE_DOCS=1` writes it anew.
+
+use std::fmt::Write as _;
+
+use super::fixture::{self, LEASE, NOW, OTHER_LEASE, TTL, error, job_id};
+use crate::job::{Lifecycle, STATES, State};
+use crate::lease::Fence;
+use crate::outcome::Outcome;
+use crate::rejection::Rejection;
+use crate::time::Time;
+use crate::transition::{Effect, Input, Loss};
+
+const DOC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/states.md");
+
+const INTRO: &str = "\
+# States and inputs
+
+What a job does in each state with each input. Generated from the rules (`host-core`,
+`transition/`) by running them; `UPDATE_DOCS=1 cargo test -p host-core` writes it anew.
+
+A cell of the table names the state that follows and, after `+`, what has to be done. `–` means
+that the state refuses the input as it is (`WrongState`, `Terminal`), `stale` that the message is
+not about the current lease, `expired` that its lease is over; a refused input changes nothing.
+The running job here holds a lease by TTL; its attempt is the first of five.
+
+";
+
+fn inputs<'a>(current: &'a Fence, old: &'a Fence) -> Vec<(&'static str, Time, Input<'a>)> {
+    const COMPLETED: &Outcome = &Outcome::Completed { result: None };
+    const CANCELLED: &Outcome = &Outcome::Cancelled { partial: None };
+    const RETRY: &Outcome = &Outcome::Retry {
+        reason: String::new(),
+        after_ms: Some(0),
+    };
+    let retryable = Box::leak(Box::new(error(true)));
+    let fatal = Box::leak(Box::new(error(false)));
+    let late = NOW.plus_ms(40_000);
+    let claim = Input::Claim {
+        lease: LEASE,
+        worker: "cell-1",
+        hold: TTL,
+    };
+    let cancel = Input::Cancel {
+        reason: None,
+        grace_ms: Some(5_000),
+    };
+    vec![
+        ("claim", NOW, claim),
+        ("ack", NOW, Input::Ack(current)),
+        ("heartbeat", NOW, Input::Heartbeat(current)),
+        ("heartbeat, old lease", NOW, Input::Heartbeat(old)),
+        ("heartbeat after the lease", late, Input::Heartbeat(current)),
+        (
+            "complete: returned",
+            NOW,
+            Input::Complete(current, COMPLETED),
+        ),
+        (
+            "complete: retryable error",
+            NOW,
+            Input::Complete(current, retryable),
+        ),
+        (
+            "complete: final error",
+            NOW,
+            Input::Complete(current, fatal),
+        ),
+        (
+            "complete: asks for a retry",
+            NOW,
+            Input::Complete(current, RETRY),
+        ),
+        (
+            "complete: cancelled",
+            NOW,
+            Input::Complete(current, CANCELLED),
+        ),
+        ("complete, old lease", NOW, Input::Complete(old, COMPLETED)),
+        (
+            "complete after the lease",
+            late,
+            Input::Complete(current, COMPLETED),
+        ),
+        (
+            "lost: worker gone",
+            NOW,
+            Input::Lose(current, Loss::WorkerGone),
+        ),
+        (
+            "lost: cell died, alone",
+            NOW,
+            Input::Lose(current, Loss::CellDied { alone: true }),
+        ),
+        (
+            "lost: host restarted",
+            NOW,
+            Input::Lose(current, Loss::HostRestarted),
+        ),
+        ("cancel", NOW, cancel),
+        ("tick, nothing due", NOW, Input::Tick),
+        ("tick, 40 s later", late, Input::Tick),
+        (
+            "tick, 8 days later",
+            NOW.plus_ms(8 * 24 * 3_600_000),
+            Input::Tick,
+        ),
+        ("operator's retry", NOW, Input::Retry),
+        ("prerequisite completed", NOW, Input::PrerequisiteCompleted),
+        (
+            "prerequisite failed",
+            NOW,
+            Input::PrerequisiteFailed(job_id(2)),
+        ),
+    ]
+}
+
+fn effect_name(effect: &Effect) -> &'static str {
+    match effect {
+        Effect::Stop { .. } => "stop",
+        Effect::Revoke { .. } => "revoke",
+        Effect::AttemptLost { .. } => "attempt lost",
+        Effect::Failed { .. } => "failed",
+        Effect::Purge => "purge",
+    }
+}
+
+fn outcome_cell(job: &mut Lifecycle, now: Time, input: &Input<'_>) -> String {
+    match job.apply(now, input) {
+        Ok(effects) => effects
+            .iter()
+            .fold(job.state.as_str().to_owned(), |mut cell, effect| {
+                let _ = write!(cell, " + {}", effect_name(effect));
+                cell
+            }),
+        Err(Rejection::Stale) => "stale".to_owned(),
+        Err(Rejection::LeaseExpired) => "expired".to_owned(),
+        Err(Rejection::WrongState(_) | Rejection::Terminal(_)) => "–".to_owned(),
+        Err(other) => panic!("{input:?} is refused with {other:?}"),
+    }
+}
+
+fn generate() -> String {
+    let current = Fence::Lease(LEASE);
+    let old = Fence::Lease(OTHER_LEASE);
+    let mut doc = INTRO.to_owned();
+    doc.push_str("| input |");
+    for state in STATES {
+        let _ = write!(doc, " {} |", state.as_str());
+    }
+    doc.push_str("\n|---|");
+    doc.push_str(&"---|".repeat(STATES.len()));
+    doc.push('\n');
+    for (name, now, input) in inputs(&current, &old) {
+        let _ = write!(doc, "| {name} |");
+        for state in STATES {
+            let mut job = fixture::in_state(state, TTL);
+            assert_eq!(job.state, state);
+            let _ = write!(doc, " {} |", outcome_cell(&mut job, now, &input));
+        }
+        doc.push('\n');
+    }
+    doc
+}
+
+#[test]
+fn the_published_table_is_what_the_rules_do() {
+    let generated = generate();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(DOC, &generated).unwrap();
+    }
+    let published = std::fs::read_to_string(DOC).unwrap_or_default();
+    assert_eq!(
+        published, generated,
+        "docs/states.md is out of date: UPDATE_DOCS=1 cargo test -p host-core"
+    );
+}
+
+#[test]
+fn only_an_operator_leaves_a_terminal_state() {
+    let current = Fence::Lease(LEASE);
+    let old = Fence::Lease(OTHER_LEASE);
+    for state in STATES.into_iter().filter(|state| state.is_terminal()) {
+        for (name, now, input) in inputs(&current, &old) {
+            let mut job = fixture::in_state(state, TTL);
+            let before = job.clone();
+            let _ = job.apply(now, &input);
+            let may_leave = matches!(input, Input::Retry) && state != State::Completed;
+            assert_eq!(job == before, !may_leave, "{name} in {state:?}");
+        }
+    }
+}
