@@ -1,0 +1,260 @@
+//! Speaks HTTP to a host: one request, one answer, every failure in words. Knows paths only as it
+//! is given them and reads no answer beyond its problem document.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use chrono::DateTime;
+use host_core::time::Time;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use ureq::http::{Request, Response};
+use ureq::{Agent, Body};
+
+use crate::error::{CliError, Exit};
+use crate::plain;
+
+/// The server of commands that name none.
+pub(crate) const SERVER_DEFAULT: &str = "http://127.0.0.1:7700";
+
+/// The most bytes read of one answer.
+const ANSWER_BYTES_MAX: u64 = 256 << 20;
+
+/// How long a connection may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long an answer may take beyond what was asked for.
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// A host, as seen from here.
+#[derive(Debug)]
+pub(crate) struct Client {
+    agent: Agent,
+    base: String,
+}
+
+/// What a host answered: always a success.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// The host's time when it answered, in whole seconds.
+    pub(crate) now: Option<Time>,
+    /// The document.
+    pub(crate) body: String,
+}
+
+/// The problem document of a refusal (RFC 9457), with the host's stable code.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Problem {
+    title: Option<String>,
+    detail: Option<String>,
+    code: Option<String>,
+    next: Option<String>,
+}
+
+impl Client {
+    /// Makes a client of the host at `server`, an `http://` URL without a path.
+    pub(crate) fn new(server: &str) -> Result<Self, CliError> {
+        let base = server.trim_end_matches('/');
+        let refused = |cause: &str| {
+            Err(CliError::new(
+                Exit::Usage,
+                format!("use {} as a server", plain::line(server)),
+                cause,
+            )
+            .next(format!(
+                "write the host's address as a URL, such as {SERVER_DEFAULT}"
+            )))
+        };
+        let Some(authority) = base.strip_prefix("http://") else {
+            return refused("only http:// is spoken here");
+        };
+        if authority.is_empty()
+            || !authority
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || ".-_:[]".contains(c))
+        {
+            return refused("it must be http://ADDRESS:PORT and nothing more");
+        }
+        let agent = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .proxy(None)
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .user_agent(concat!("host-cli/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .new_agent();
+        let base = base.to_owned();
+        Ok(Self { agent, base })
+    }
+
+    /// Asks for `path`; the host may take `patience` before it answers.
+    pub(crate) fn get(
+        &self,
+        doing: &str,
+        path: &str,
+        patience: Duration,
+    ) -> Result<Answer, CliError> {
+        let request = Request::get(self.url(path)).body(());
+        self.answer(
+            doing,
+            request.map(|request| {
+                let request = self
+                    .agent
+                    .configure_request(request)
+                    .timeout_global(Some(ANSWER_TIMEOUT + patience))
+                    .build();
+                self.agent.run(request)
+            }),
+        )
+    }
+
+    /// Sends a body of type `kind` to `path` by the method `method`.
+    pub(crate) fn send(
+        &self,
+        doing: &str,
+        method: &str,
+        path: &str,
+        kind: &str,
+        body: &[u8],
+    ) -> Result<Answer, CliError> {
+        let request = Request::builder()
+            .method(method)
+            .uri(self.url(path))
+            .header("content-type", kind)
+            .body(body);
+        self.answer(doing, request.map(|request| self.agent.run(request)))
+    }
+
+    /// Posts a JSON document.
+    pub(crate) fn post(&self, doing: &str, path: &str, json: &str) -> Result<Answer, CliError> {
+        self.send(doing, "POST", path, "application/json", json.as_bytes())
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    fn answer(
+        &self,
+        doing: &str,
+        result: Result<Result<Response<Body>, ureq::Error>, ureq::http::Error>,
+    ) -> Result<Answer, CliError> {
+        let mut response = match result {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(self.broken(doing, &error)),
+            Err(error) => return Err(CliError::new(Exit::Usage, doing, error)),
+        };
+        let status = response.status().as_u16();
+        let now = response
+            .headers()
+            .get("date")
+            .and_then(|value| DateTime::parse_from_rfc2822(value.to_str().ok()?).ok())
+            .map(|at| Time(at.timestamp_millis()));
+        let body = response
+            .body_mut()
+            .with_config()
+            .limit(ANSWER_BYTES_MAX)
+            .read_to_string()
+            .map_err(|error| self.broken(doing, &error))?;
+        if (200..300).contains(&status) {
+            return Ok(Answer { now, body });
+        }
+        Err(self.refusal(doing, status, &body))
+    }
+
+    fn broken(&self, doing: &str, error: &ureq::Error) -> CliError {
+        let never_connected = match error {
+            ureq::Error::Io(error) => error.kind() == std::io::ErrorKind::ConnectionRefused,
+            ureq::Error::Timeout(ureq::Timeout::Connect | ureq::Timeout::Resolve)
+            | ureq::Error::HostNotFound
+            | ureq::Error::ConnectionFailed => true,
+            _ => false,
+        };
+        let cause = match error {
+            ureq::Error::Io(error) => format!("no answer from {}: {error}", self.base),
+            error => format!("no answer from {}: {error}", self.base),
+        };
+        let error = CliError::new(Exit::Unreachable, doing, cause);
+        if never_connected {
+            error.next(
+                "start a host with `host serve --data DIR`, or name another one with --server URL \
+                 or HOST_SERVER",
+            )
+        } else {
+            error.next(
+                "the host may or may not have done it: look before you repeat it (an enqueue with \
+                 --unique-key is safe to repeat)",
+            )
+        }
+    }
+
+    fn refusal(&self, doing: &str, status: u16, body: &str) -> CliError {
+        let exit = match status {
+            404 => Exit::NotFound,
+            _ => Exit::Failed,
+        };
+        let Ok(problem) = serde_json::from_str::<Problem>(body) else {
+            let cause = format!("{} answered {status} without saying why", self.base);
+            return CliError::new(Exit::Failed, doing, cause)
+                .next("check that a host listens at this address: `curl` its /healthz");
+        };
+        let words = problem.detail.or(problem.title);
+        let words = words.unwrap_or_else(|| format!("the host answered {status}"));
+        let Some(code) = problem.code else {
+            return CliError::new(exit, doing, plain::line(&words));
+        };
+        let code = plain::line(&code).into_owned();
+        let next = problem.next.map_or_else(
+            || format!("`host explain {code}` says more"),
+            |next| plain::line(&next).into_owned(),
+        );
+        CliError::new(exit, doing, format!("{} ({code})", plain::line(&words))).next(next)
+    }
+}
+
+impl Answer {
+    /// Reads the document as `T`.
+    pub(crate) fn read<T: DeserializeOwned>(&self, doing: &str) -> Result<T, CliError> {
+        read(doing, &self.body)
+    }
+}
+
+/// Reads a part of an answer as `T`.
+pub(crate) fn read<T: DeserializeOwned>(doing: &str, json: &str) -> Result<T, CliError> {
+    serde_json::from_str(json).map_err(|error| {
+        CliError::new(
+            Exit::Failed,
+            doing,
+            format!("the answer is not what this version understands: {error}"),
+        )
+        .next("use the `host` of the same version as the server, or -o json to see the answer")
+    })
+}
+
+/// Escapes a name or id as one segment of a path.
+pub(crate) fn segment(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _infallible = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+/// Joins the given parameters to a query string, empty if there are none.
+pub(crate) fn query(parameters: &[(&str, Option<String>)]) -> String {
+    let mut out = String::new();
+    for (key, value) in parameters {
+        if let Some(value) = value {
+            out.push(if out.is_empty() { '?' } else { '&' });
+            out.push_str(key);
+            out.push('=');
+            out.push_str(&segment(value));
+        }
+    }
+    out
+}

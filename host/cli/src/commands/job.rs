@@ -1,0 +1,264 @@
+//! `host job`: what its verbs share — the job as the API shows it, its short id and its summary.
+
+mod cancel;
+mod enqueue;
+mod logs;
+mod ls;
+mod retry;
+mod show;
+mod wait;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use clap::{Args, Subcommand};
+use host_core::time::Time;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::client::{Answer, Client, segment};
+use crate::error::{CliError, Exit};
+use crate::output::say;
+use crate::{human, plain};
+
+/// Enqueue, watch and steer jobs.
+#[derive(Debug, Args)]
+pub(crate) struct Job {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Ask for a handler to be run
+    Enqueue(enqueue::Enqueue),
+    /// List jobs, the newest first
+    Ls(ls::Ls),
+    /// Show everything about a job
+    Show(show::Show),
+    /// Wait until a job ends and print its result
+    Wait(wait::Wait),
+    /// Stop jobs
+    Cancel(cancel::Cancel),
+    /// Run discarded or cancelled jobs again
+    Retry(retry::Retry),
+    /// Print what a job has logged
+    Logs(logs::Logs),
+}
+
+impl Job {
+    /// Runs the verb.
+    pub(crate) fn run(self) -> Result<(), CliError> {
+        match self.verb {
+            Verb::Enqueue(enqueue) => enqueue.run(),
+            Verb::Ls(ls) => ls.run(),
+            Verb::Show(show) => show.run(),
+            Verb::Wait(wait) => wait.run(),
+            Verb::Cancel(cancel) => cancel.run(),
+            Verb::Retry(retry) => retry.run(),
+            Verb::Logs(logs) => logs.run(),
+        }
+    }
+}
+
+/// A job as the API shows it, as far as people are shown it.
+#[derive(Debug, Deserialize)]
+struct View {
+    id: String,
+    state: String,
+    handler: String,
+    queue: String,
+    priority: u8,
+    #[serde(default)]
+    attempt: u32,
+    max_attempts: Option<u32>,
+    #[serde(default)]
+    wire: String,
+    external_id: Option<String>,
+    enqueued_at: Option<String>,
+    run_at: Option<String>,
+    finished_at: Option<String>,
+    deadline: Option<String>,
+    cancel_requested_at: Option<String>,
+    unique_key: Option<String>,
+    #[serde(default)]
+    depends_on: Vec<String>,
+    #[serde(default)]
+    attributes: BTreeMap<String, String>,
+    progress: Option<ProgressView>,
+    params: Option<Box<RawValue>>,
+    result: Option<Box<RawValue>>,
+    failure: Option<FailureView>,
+}
+
+/// How far a job says it is.
+#[derive(Debug, Deserialize)]
+struct ProgressView {
+    percent: Option<f32>,
+    #[serde(default)]
+    message: String,
+}
+
+/// Why an attempt did not complete.
+#[derive(Debug, Deserialize)]
+struct FailureView {
+    kind: String,
+    #[serde(default)]
+    message: String,
+    category: Option<String>,
+    user_kind: Option<String>,
+    code: Option<String>,
+    details: Option<Box<RawValue>>,
+    stack: Option<String>,
+}
+
+/// An attempt as the API shows it.
+#[derive(Debug, Deserialize)]
+struct AttemptView {
+    number: u32,
+    #[serde(default)]
+    executor: String,
+    started_at: Option<String>,
+    finished_at: Option<String>,
+    #[serde(default)]
+    outcome: String,
+    failure: Option<FailureView>,
+    #[serde(default)]
+    fuel: u64,
+    #[serde(default)]
+    cpu_ms: f64,
+    #[serde(default)]
+    peak_memory_bytes: u64,
+}
+
+impl View {
+    /// Tells whether the job has ended.
+    fn is_terminal(&self) -> bool {
+        host_core::job::State::from_name(&self.state)
+            .is_some_and(host_core::job::State::is_terminal)
+    }
+
+    /// Returns what the process exits with when this job was waited for.
+    fn exit(&self) -> Exit {
+        match self.state.as_str() {
+            "completed" => Exit::Ok,
+            "cancelled" => Exit::Cancelled,
+            "discarded" => Exit::JobFailed,
+            _ => Exit::WaitRanOut,
+        }
+    }
+
+    /// Returns which attempt of how many: `2/5`.
+    fn attempts(&self) -> String {
+        match self.max_attempts {
+            Some(max) => format!("{}/{max}", self.attempt),
+            None => self.attempt.to_string(),
+        }
+    }
+}
+
+impl ProgressView {
+    fn line(&self) -> String {
+        let message = plain::line(&self.message);
+        match self.percent {
+            Some(percent) if message.is_empty() => format!("{percent:.0} %"),
+            Some(percent) => format!("{percent:.0} % {message}"),
+            None => message.into_owned(),
+        }
+    }
+}
+
+impl FailureView {
+    /// Returns the kind and the message on one line.
+    fn line(&self) -> String {
+        let kind = plain::line(&self.kind);
+        if self.message.is_empty() {
+            return kind.into_owned();
+        }
+        format!("{kind}: {}", plain::line(&self.message))
+    }
+}
+
+/// The fewest characters of a shown id: those that tell its millisecond.
+const SHORT_ID_CHARS_MIN: usize = 13;
+
+/// Shortens ids of one list: to their millisecond, and as far beyond as their neighbors in time
+/// need to differ. Such a prefix names the job to every command.
+fn short_ids<'a>(ids: &[&'a str]) -> Vec<Cow<'a, str>> {
+    let mut sorted: Vec<_> = ids.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let shared = |a: &str, b: &str| a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+    ids.iter()
+        .map(|id| {
+            let at = sorted.partition_point(|other| other < id);
+            let before = at.checked_sub(1).and_then(|at| sorted.get(at));
+            let neighbors = [before, sorted.get(at + 1)];
+            let needed = neighbors
+                .into_iter()
+                .flatten()
+                .map(|other| shared(id, other) + 1);
+            let chars = needed.fold(SHORT_ID_CHARS_MIN, usize::max);
+            let short = id.get(..chars).unwrap_or(id);
+            plain::line(short.trim_end_matches('-'))
+        })
+        .collect()
+}
+
+/// Shortens the id of a job that is shown alone.
+fn short_id(id: &str) -> Cow<'_, str> {
+    plain::line(id.get(..SHORT_ID_CHARS_MIN).unwrap_or(id))
+}
+
+/// Asks for one job.
+fn fetch(client: &Client, doing: &str, id: &str) -> Result<Answer, CliError> {
+    let path = format!("/api/v1/jobs/{}", segment(id));
+    client
+        .get(doing, &path, std::time::Duration::ZERO)
+        .map_err(|error| match error.exit() {
+            Exit::NotFound => {
+                error.next("`host job ls` lists the jobs; ended jobs are kept 7 days")
+            }
+            _ => error,
+        })
+}
+
+/// Does one thing for each id, says what failed and goes on; the first failure gives the exit code.
+fn each(ids: &[String], one: impl Fn(&str) -> Result<(), CliError>) -> Result<(), CliError> {
+    let mut first = None;
+    for id in ids {
+        match one(id) {
+            Ok(()) => {}
+            Err(CliError::Silent(Exit::Ok)) => return Err(CliError::Silent(Exit::Ok)),
+            Err(error) => {
+                if !matches!(error, CliError::Silent(_)) {
+                    say(&error.to_string());
+                }
+                first = first.or(Some(error.exit()));
+            }
+        }
+    }
+    first.map_or(Ok(()), |exit| Err(CliError::Silent(exit)))
+}
+
+/// Formats how long ago `then` was, empty if either instant is not known.
+fn ago(now: Option<Time>, then: Option<&str>) -> String {
+    match (now, then.and_then(Time::parse_rfc3339)) {
+        (Some(now), Some(then)) => human::age(now, then),
+        _ => String::new(),
+    }
+}
+
+/// Formats how long it took from one instant to another, empty if either is not known.
+fn between(from: Option<&str>, until: Option<&str>) -> String {
+    match (
+        from.and_then(Time::parse_rfc3339),
+        until.and_then(Time::parse_rfc3339),
+    ) {
+        (Some(from), Some(until)) => human::took(until.since_ms(from)),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

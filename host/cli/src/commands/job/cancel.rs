@@ -1,0 +1,89 @@
+//! `host job cancel`: asks for jobs to be stopped and, if told to, waits until they are.
+
+use clap::Args;
+use host_core::seconds::Seconds;
+use serde::{Deserialize, Serialize};
+
+use super::{each, short_id, wait};
+use crate::args::Remote;
+use crate::client::{Client, segment};
+use crate::error::{CliError, Exit};
+use crate::output::{Format, Output, put_line};
+use crate::{human, plain};
+
+/// Stop jobs.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  host job cancel 01990f3c --reason 'wrong input' --wait
+  host job cancel 01990f3c --grace 0s")]
+pub(super) struct Cancel {
+    /// The jobs' ids or the starts of them
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<String>,
+    /// Why, for whoever looks at the job later
+    #[arg(long)]
+    reason: Option<String>,
+    /// Let a running handler take this long to stop by itself
+    #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
+    grace: Option<Seconds>,
+    /// Wait until they have stopped
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grace_seconds: Option<Seconds>,
+}
+
+#[derive(Deserialize)]
+struct Cancelled {
+    state: String,
+}
+
+impl Cancel {
+    pub(super) fn run(self) -> Result<(), CliError> {
+        let (client, output) = self.remote.open()?;
+        each(&self.ids, |id| self.one(&client, output, id))
+    }
+
+    fn one(&self, client: &Client, output: Output, id: &str) -> Result<(), CliError> {
+        let shown = plain::line(id);
+        let doing = format!("cancel job {shown}");
+        let request = Request {
+            reason: self.reason.as_deref(),
+            grace_seconds: self.grace,
+        };
+        let body = serde_json::to_string(&request)
+            .map_err(|error| CliError::new(Exit::Failed, &doing, error))?;
+        let path = format!("/api/v1/jobs/{}/cancel", segment(id));
+        let answer = client.post(&doing, &path, &body)?;
+        let cancelled: Cancelled = answer.read(&doing)?;
+        let (document, state) = if self.wait && cancelled.state != "cancelled" {
+            let (answer, view) = wait::ended(client, output, id, None)?;
+            (answer.body, view.state)
+        } else {
+            (answer.body, cancelled.state)
+        };
+        let state = plain::line(&state);
+        match output.format() {
+            Format::Json | Format::Jsonl => output.json(&document),
+            Format::Name => put_line(&shown),
+            Format::Table if state == "running" => {
+                put_line(&format!("{shown} is asked to stop"))?;
+                output.hint(&format!(
+                    "it is running until it has stopped; `host job wait {}` waits for that",
+                    short_id(id)
+                ));
+                Ok(())
+            }
+            Format::Table => put_line(&format!("{shown} is {state}")),
+        }
+    }
+}

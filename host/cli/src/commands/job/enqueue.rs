@@ -1,0 +1,184 @@
+//! `host job enqueue`: turns options into one enqueue and prints the id, or waits for the result.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use host_core::seconds::Seconds;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{View, fetch, short_id, wait};
+use crate::args::Remote;
+use crate::client::Client;
+use crate::error::{CliError, Exit};
+use crate::output::{Format, put_line};
+use crate::{human, json, plain};
+
+/// The length of an id that is written out in full.
+const ID_CHARS: usize = 36;
+
+/// Ask for a handler to be run.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  host job enqueue echo --params '{\"a\": 1}' --wait
+  host job enqueue report --params @input.json --queue nightly --run-at 2026-05-17T02:00:00Z
+  id=$(host job enqueue build --unique-key build-42)")]
+pub(super) struct Enqueue {
+    /// The handler to run
+    name: String,
+    /// What it is called with: JSON, @FILE, or - for standard input
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
+    params: Option<String>,
+    /// The queue to wait in
+    #[arg(long)]
+    queue: Option<String>,
+    /// 0 starts first, 9 last
+    #[arg(long, value_name = "0-9", value_parser = clap::value_parser!(u8).range(0..=9))]
+    priority: Option<u8>,
+    /// Start no sooner than at this time
+    #[arg(long, value_name = "TIME", value_parser = human::parse_time, conflicts_with = "delay")]
+    run_at: Option<String>,
+    /// Start no sooner than after this long
+    #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
+    delay: Option<Seconds>,
+    /// Run no attempt after this time
+    #[arg(long, value_name = "TIME", value_parser = human::parse_time)]
+    deadline: Option<String>,
+    /// Try at most this often
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_attempts: Option<u32>,
+    /// Let an attempt take at most this long
+    #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
+    timeout: Option<Seconds>,
+    /// Take the job that has this key in the queue already, if there is one
+    #[arg(long, value_name = "KEY")]
+    unique_key: Option<String>,
+    /// Start only when this job has completed (repeatable)
+    #[arg(long, value_name = "ID")]
+    depends_on: Vec<String>,
+    /// Attach a value that the handler sees (repeatable)
+    #[arg(long = "attribute", value_name = "KEY=VALUE", value_parser = parse_attribute)]
+    attributes: Vec<(String, String)>,
+    /// Wait until it ends and print its result
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    handler: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    params: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_at: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay_seconds: Option<Seconds>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_attempts: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout_seconds: Option<Seconds>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unique_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    depends_on: Vec<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    attributes: BTreeMap<&'a str, &'a str>,
+}
+
+#[derive(Deserialize)]
+struct Accepted {
+    id: String,
+    state: String,
+    #[serde(default)]
+    existing: bool,
+}
+
+impl Enqueue {
+    pub(super) fn run(self) -> Result<(), CliError> {
+        let (client, output) = self.remote.open()?;
+        let doing = format!("enqueue {}", plain::line(&self.name));
+        let body = self.body(&client)?;
+        let answer = client.post(&doing, "/api/v1/jobs", &body)?;
+        let accepted: Accepted = answer.read(&doing)?;
+        let id = plain::line(&accepted.id);
+        let state = plain::line(&accepted.state);
+        if output.is_human() {
+            output.note(&if accepted.existing {
+                format!("this unique key has a job already; it is {state}")
+            } else {
+                format!("enqueued {}; it is {state}", plain::line(&self.name))
+            });
+        }
+        if self.wait {
+            if output.is_human() {
+                output.note(&format!("waiting for job {}", short_id(&id)));
+            }
+            return wait::until_end(&client, output, &accepted.id, None);
+        }
+        match output.format() {
+            Format::Table | Format::Name => put_line(&id)?,
+            Format::Json | Format::Jsonl => output.json(&answer.body)?,
+        }
+        output.hint(&format!(
+            "`host job wait {}` waits for its result",
+            short_id(&id)
+        ));
+        Ok(())
+    }
+
+    fn body(&self, client: &Client) -> Result<String, CliError> {
+        let params = self.params.as_deref();
+        let request = Request {
+            handler: &self.name,
+            params: params
+                .map(|given| json::argument("--params", given))
+                .transpose()?,
+            queue: self.queue.as_deref(),
+            priority: self.priority,
+            run_at: self.run_at.as_deref(),
+            delay_seconds: self.delay,
+            deadline: self.deadline.as_deref(),
+            max_attempts: self.max_attempts,
+            timeout_seconds: self.timeout,
+            unique_key: self.unique_key.as_deref(),
+            depends_on: self
+                .depends_on
+                .iter()
+                .map(|id| full_id(client, id))
+                .collect::<Result<_, _>>()?,
+            attributes: self
+                .attributes
+                .iter()
+                .map(|(key, value)| (key.as_str(), value.as_str()))
+                .collect(),
+        };
+        serde_json::to_string(&request)
+            .map_err(|error| CliError::new(Exit::Failed, "write the job as JSON", error))
+    }
+}
+
+/// Returns the id that `prefix` stands for; ids in full are left to the host to check.
+fn full_id(client: &Client, prefix: &str) -> Result<String, CliError> {
+    if prefix.len() >= ID_CHARS {
+        return Ok(prefix.to_owned());
+    }
+    let doing = format!("find job {} of --depends-on", plain::line(prefix));
+    let view: View = fetch(client, &doing, prefix)?.read(&doing)?;
+    Ok(view.id)
+}
+
+fn parse_attribute(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write KEY=VALUE, such as team=billing".to_owned()),
+    }
+}

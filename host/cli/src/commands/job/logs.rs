@@ -1,0 +1,158 @@
+//! `host job logs`: prints what the attempts of a job have logged, and goes on while it runs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{View, fetch};
+use crate::args::Remote;
+use crate::client::{Client, query, read, segment};
+use crate::error::CliError;
+use crate::output::{Format, Output, put_line};
+use crate::plain;
+
+/// How often a followed job is asked for more, in seconds.
+const POLL_SECONDS: u64 = 1;
+
+/// Print what a job has logged.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  host job logs 01990f3c --follow
+  host job logs 01990f3c -o jsonl | jq -r .message")]
+pub(super) struct Logs {
+    /// The job's id or the start of it
+    id: String,
+    /// Print new lines as they come, until the job ends
+    #[arg(short, long)]
+    follow: bool,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    items: Vec<Box<RawValue>>,
+    next_cursor: Option<String>,
+}
+
+/// One line of a log.
+#[derive(Deserialize)]
+struct LineView {
+    #[serde(default)]
+    attempt: u32,
+    #[serde(default)]
+    at_ms: u64,
+    #[serde(default)]
+    level: String,
+    #[serde(default)]
+    source: String,
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    fields: BTreeMap<String, String>,
+}
+
+/// How far the log is printed.
+#[derive(Default)]
+struct Position {
+    cursor: Option<String>,
+    /// Lines of the page at `cursor` that are printed already.
+    printed: usize,
+    attempt: u32,
+    lines: usize,
+    /// For one document of all lines.
+    collected: Vec<String>,
+}
+
+impl Logs {
+    pub(super) fn run(self) -> Result<(), CliError> {
+        let (client, output) = self.remote.open()?;
+        let doing = format!("read the logs of job {}", plain::line(&self.id));
+        let view: View = fetch(&client, &doing, &self.id)?.read(&doing)?;
+        let mut ended = view.is_terminal();
+        let mut position = Position::default();
+        loop {
+            print_new(&client, output, &doing, &view.id, &mut position)?;
+            if ended || !self.follow {
+                break;
+            }
+            ended = has_ended(&client, &doing, &view.id)?;
+        }
+        if output.format() == Format::Json {
+            output.json(&format!("[{}]", position.collected.join(",")))?;
+        }
+        if position.lines == 0 {
+            output.hint("nothing is logged so far");
+        } else if !ended {
+            output.hint("the job goes on; --follow prints new lines as they come");
+        }
+        Ok(())
+    }
+}
+
+/// Waits for one poll and tells whether the job has ended by then.
+fn has_ended(client: &Client, doing: &str, id: &str) -> Result<bool, CliError> {
+    let path = format!(
+        "/api/v1/jobs/{}/wait?timeout_seconds={POLL_SECONDS}",
+        segment(id)
+    );
+    let answer = client.get(doing, &path, Duration::from_secs(POLL_SECONDS))?;
+    Ok(answer.read::<View>(doing)?.is_terminal())
+}
+
+/// Prints the lines that came since `position`.
+fn print_new(
+    client: &Client,
+    output: Output,
+    doing: &str,
+    id: &str,
+    position: &mut Position,
+) -> Result<(), CliError> {
+    loop {
+        let parameters = query(&[("cursor", position.cursor.clone())]);
+        let path = format!("/api/v1/jobs/{}/logs{parameters}", segment(id));
+        let page: Page = client.get(doing, &path, Duration::ZERO)?.read(doing)?;
+        for item in page.items.iter().skip(position.printed) {
+            match output.format() {
+                Format::Table | Format::Name => print(&read(doing, item.get())?, position)?,
+                Format::Jsonl => output.json(item.get())?,
+                Format::Json => position.collected.push(item.get().to_owned()),
+            }
+            position.lines += 1;
+        }
+        let Some(next) = page.next_cursor else {
+            position.printed = page.items.len();
+            return Ok(());
+        };
+        (position.cursor, position.printed) = (Some(next), 0);
+    }
+}
+
+/// Prints a line with its time and level in front; its own line breaks are indented below, so that
+/// a guest cannot forge a line of another.
+fn print(line: &LineView, position: &mut Position) -> Result<(), CliError> {
+    if line.attempt > position.attempt.max(1) {
+        put_line(&format!("attempt {}", line.attempt))?;
+    }
+    position.attempt = line.attempt;
+    let label = match line.source.as_str() {
+        "stdout" => "out",
+        "stderr" => "err",
+        "host" => "host",
+        _ => &line.level,
+    };
+    let mut text = plain::block(line.message.trim_end()).replace('\n', "\n               │ ");
+    for (key, value) in &line.fields {
+        let _infallible = write!(text, " {}={}", plain::line(key), plain::line(value));
+    }
+    let (seconds, ms) = (line.at_ms / 1000, line.at_ms % 1000);
+    put_line(&format!(
+        "{seconds:>4}.{ms:03} {:<5} {text}",
+        plain::line(label)
+    ))
+}

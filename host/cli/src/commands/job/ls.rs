@@ -1,0 +1,154 @@
+//! `host job ls`: pages through the list and shows where each job is.
+
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use comfy_table::Cell;
+use host_core::job::{STATES, State};
+use host_core::query::PAGE_ITEMS_MAX;
+use host_core::time::Time;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{View, ago, between, short_ids};
+use crate::args::Remote;
+use crate::client::{query, read};
+use crate::error::CliError;
+use crate::output::{Column, Rows, state_cell};
+use crate::plain;
+
+/// List jobs.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  host job ls --state discarded --handler echo
+  host job ls --state running -o name | xargs host job cancel")]
+pub(super) struct Ls {
+    /// Only jobs in this state
+    #[arg(long, value_parser = PossibleValuesParser::new(STATES.map(State::as_str)))]
+    state: Option<String>,
+    /// Only jobs in this queue
+    #[arg(long)]
+    queue: Option<String>,
+    /// Only jobs for this handler
+    #[arg(long)]
+    handler: Option<String>,
+    /// At most this many
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    limit: u32,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    items: Vec<Box<RawValue>>,
+    next_cursor: Option<String>,
+}
+
+impl Ls {
+    pub(super) fn run(self) -> Result<(), CliError> {
+        let (client, output) = self.remote.open()?;
+        let doing = "list jobs";
+        let mut items = Vec::new();
+        let mut cursor = None;
+        let mut now = None;
+        let wanted = self.limit as usize;
+        while items.len() < wanted {
+            let left = u32::try_from(wanted - items.len()).unwrap_or(PAGE_ITEMS_MAX);
+            let parameters = [
+                ("state", self.state.clone()),
+                ("queue", self.queue.clone()),
+                ("handler", self.handler.clone()),
+                ("limit", Some(left.min(PAGE_ITEMS_MAX).to_string())),
+                ("cursor", cursor),
+            ];
+            let path = format!("/api/v1/jobs{}", query(&parameters));
+            let answer = client.get(doing, &path, Duration::ZERO)?;
+            let page: Page = answer.read(doing)?;
+            now = answer.now;
+            items.extend(page.items);
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        items.truncate(wanted);
+        let views: Vec<View> = items
+            .iter()
+            .map(|item| read(doing, item.get()))
+            .collect::<Result<_, _>>()?;
+        let name = |index: usize| {
+            let id = views.get(index).map(|view| plain::line(&view.id));
+            id.unwrap_or_default().into_owned()
+        };
+        output.list(&items, name, || table(&views, now))?;
+        if views.is_empty() {
+            output.hint("no jobs; `host job enqueue NAME` makes one");
+        } else if cursor.is_some() {
+            output.hint(&format!(
+                "there are more: `host job ls --limit {}`",
+                self.limit.saturating_mul(5)
+            ));
+        } else {
+            output.hint("`host job show ID` says everything about one");
+        }
+        Ok(())
+    }
+}
+
+fn table(views: &[View], now: Option<Time>) -> Rows {
+    let mut rows = Rows::new(&[
+        Column::Left("ID"),
+        Column::Left("HANDLER"),
+        Column::Left("QUEUE"),
+        Column::Left("STATE"),
+        Column::Right("ATTEMPT"),
+        Column::Right("AGE"),
+        Column::Right("TOOK"),
+        Column::Left("NOTE"),
+    ]);
+    let ids: Vec<_> = views.iter().map(|view| view.id.as_str()).collect();
+    for (view, id) in views.iter().zip(short_ids(&ids)) {
+        rows.row(vec![
+            Cell::new(id),
+            Cell::new(plain::line(&view.handler)),
+            Cell::new(plain::line(&view.queue)),
+            state_cell(&plain::line(&view.state)),
+            Cell::new(view.attempts()),
+            Cell::new(ago(now, view.enqueued_at.as_deref())),
+            Cell::new(between(
+                view.enqueued_at.as_deref(),
+                view.finished_at.as_deref(),
+            )),
+            Cell::new(note(view, now)),
+        ]);
+    }
+    rows
+}
+
+/// Says in a few words what is remarkable about a job.
+fn note(view: &View, now: Option<Time>) -> String {
+    if let (Some(at), false) = (&view.cancel_requested_at, view.is_terminal()) {
+        return format!("cancel asked {} ago", ago(now, Some(at)));
+    }
+    match view.state.as_str() {
+        "scheduled" | "retryable" => match ago(now, view.run_at.as_deref()) {
+            starts if starts.starts_with("in ") => format!("starts {starts}"),
+            _ => "due".to_owned(),
+        },
+        "running" => view
+            .progress
+            .as_ref()
+            .map_or_else(String::new, super::ProgressView::line),
+        "discarded" => {
+            let kind = view
+                .failure
+                .as_ref()
+                .map(|failure| plain::line(&failure.kind));
+            kind.unwrap_or_default().into_owned()
+        }
+        _ => String::new(),
+    }
+}

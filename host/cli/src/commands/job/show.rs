@@ -1,0 +1,207 @@
+//! `host job show`: everything about one job on one screen.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use clap::Args;
+use comfy_table::Cell;
+use host_core::time::Time;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{AttemptView, FailureView, View, ago, between, fetch, short_id};
+use crate::args::Remote;
+use crate::client::{read, segment};
+use crate::error::CliError;
+use crate::output::{Column, Output, Rows, put_line};
+use crate::{human, json, plain};
+
+/// Show everything about a job.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  host job show 01990f3c
+  host job show 01990f3c -o json | jq .attempts")]
+pub(super) struct Show {
+    /// The job's id or the start of it
+    id: String,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+#[derive(Deserialize)]
+struct Attempts {
+    items: Vec<Box<RawValue>>,
+}
+
+impl Show {
+    pub(super) fn run(self) -> Result<(), CliError> {
+        let (client, output) = self.remote.open()?;
+        let doing = format!("show job {}", plain::line(&self.id));
+        let answer = fetch(&client, &doing, &self.id)?;
+        let view: View = answer.read(&doing)?;
+        let path = format!("/api/v1/jobs/{}/attempts", segment(&view.id));
+        let attempts: Attempts = client.get(&doing, &path, Duration::ZERO)?.read(&doing)?;
+        let attempt_views: Vec<AttemptView> = attempts
+            .items
+            .iter()
+            .map(|item| read(&doing, item.get()))
+            .collect::<Result<_, _>>()?;
+        let items: Vec<_> = attempts.items.iter().map(|item| item.get()).collect();
+        let items = format!("[{}]", items.join(","));
+        let document = json::with_member(&answer.body, "attempts", &items);
+        output.one(&document, &plain::line(&view.id), || {
+            print(output, &view, &attempt_views, answer.now)
+        })?;
+        output.hint(&next(&view));
+        Ok(())
+    }
+}
+
+fn next(view: &View) -> String {
+    let id = short_id(&view.id);
+    match view.state.as_str() {
+        "discarded" | "cancelled" => format!("`host job retry {id}` runs it again"),
+        "completed" => format!("`host job logs {id}` prints what it logged"),
+        _ => format!("`host job wait {id}` waits for its end, `host job cancel {id}` stops it"),
+    }
+}
+
+fn print(
+    output: Output,
+    view: &View,
+    attempts: &[AttemptView],
+    now: Option<Time>,
+) -> Result<(), CliError> {
+    output.rows(header(view, now))?;
+    if let Some(failure) = &view.failure {
+        section("failure", &failure_text(failure))?;
+    }
+    if let Some(params) = &view.params {
+        section("params", &json::pretty(&json::harmless(params.get())))?;
+    }
+    if let Some(result) = &view.result {
+        section("result", &json::pretty(&json::harmless(result.get())))?;
+    }
+    if attempts.is_empty() {
+        return Ok(());
+    }
+    put_line("")?;
+    output.rows(attempt_rows(attempts, now))
+}
+
+fn section(title: &str, text: &str) -> Result<(), CliError> {
+    put_line(&format!("\n{title}"))?;
+    text.lines()
+        .try_for_each(|line| put_line(&format!("  {line}")))
+}
+
+fn header(view: &View, now: Option<Time>) -> Rows {
+    let mut rows = Rows::pairs();
+    let mut pair = |key: &str, value: &str| {
+        if !value.is_empty() {
+            rows.pair(key, &plain::line(value));
+        }
+    };
+    let instant = |at: &Option<String>| match at {
+        Some(at) => match ago(now, Some(at)) {
+            age if age.starts_with("in ") => format!("{at} ({age})"),
+            age if age.is_empty() => at.clone(),
+            age => format!("{at} ({age} ago)"),
+        },
+        None => String::new(),
+    };
+    pair("job", &view.id);
+    pair("handler", &view.handler);
+    pair(
+        "queue",
+        &format!("{}, priority {}", view.queue, view.priority),
+    );
+    pair("state", &view.state);
+    pair("attempt", &view.attempts());
+    pair(
+        "progress",
+        &view
+            .progress
+            .as_ref()
+            .map(super::ProgressView::line)
+            .unwrap_or_default(),
+    );
+    pair("enqueued", &instant(&view.enqueued_at));
+    if !view.is_terminal() {
+        pair("starts", &instant(&view.run_at));
+    }
+    pair("deadline", &instant(&view.deadline));
+    pair("cancel asked", &instant(&view.cancel_requested_at));
+    pair("finished", &instant(&view.finished_at));
+    pair(
+        "took",
+        &between(view.enqueued_at.as_deref(), view.finished_at.as_deref()),
+    );
+    pair("came by", &view.wire);
+    pair(
+        "external id",
+        view.external_id.as_deref().unwrap_or_default(),
+    );
+    pair("unique key", view.unique_key.as_deref().unwrap_or_default());
+    pair("depends on", &view.depends_on.join(" "));
+    for (key, value) in &view.attributes {
+        pair("attribute", &format!("{key}={value}"));
+    }
+    rows
+}
+
+fn failure_text(failure: &FailureView) -> String {
+    let mut text = failure.line();
+    let mut more = |what: &str, value: Option<&str>| {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            let _infallible = write!(text, "\n{what}: {}", plain::block(value));
+        }
+    };
+    more("category", failure.category.as_deref());
+    more("error", failure.user_kind.as_deref());
+    more("code", failure.code.as_deref());
+    more(
+        "details",
+        failure.details.as_ref().map(|details| details.get()),
+    );
+    more("stack", failure.stack.as_deref());
+    text
+}
+
+fn attempt_rows(attempts: &[AttemptView], now: Option<Time>) -> Rows {
+    let mut rows = Rows::new(&[
+        Column::Right("ATTEMPT"),
+        Column::Left("OUTCOME"),
+        Column::Left("EXECUTOR"),
+        Column::Right("AGE"),
+        Column::Right("TOOK"),
+        Column::Right("CPU"),
+        Column::Right("FUEL"),
+        Column::Right("PEAK MEMORY"),
+        Column::Left("FAILURE"),
+    ]);
+    for attempt in attempts {
+        rows.row(vec![
+            Cell::new(attempt.number),
+            Cell::new(plain::line(&attempt.outcome)),
+            Cell::new(plain::line(&attempt.executor)),
+            Cell::new(ago(now, attempt.started_at.as_deref())),
+            Cell::new(between(
+                attempt.started_at.as_deref(),
+                attempt.finished_at.as_deref(),
+            )),
+            Cell::new(format!("{:.1} ms", attempt.cpu_ms)),
+            Cell::new(human::count(attempt.fuel)),
+            Cell::new(human::bytes(attempt.peak_memory_bytes)),
+            Cell::new(
+                attempt
+                    .failure
+                    .as_ref()
+                    .map(|failure| plain::line(&failure.kind))
+                    .unwrap_or_default(),
+            ),
+        ]);
+    }
+    rows
+}

@@ -1,0 +1,151 @@
+//! `host job wait`: waits in slices until a job ends, then prints its result and how it went.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use clap::Args;
+use host_core::seconds::Seconds;
+
+use super::{View, between, short_id};
+use crate::args::Remote;
+use crate::client::{Answer, Client, segment};
+use crate::error::{CliError, Exit};
+use crate::output::{Format, Output, put_line};
+use crate::progress::Spinner;
+use crate::{human, json, plain};
+
+/// How long one request waits where nobody watches, in milliseconds; less than the host's limit.
+const SLICE_MS: u64 = 60_000;
+
+/// How long one request waits where a spinner shows the progress, in milliseconds.
+const SLICE_LIVE_MS: u64 = 1_000;
+
+/// Wait until a job ends and print its result.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  host job wait 01990f3c --timeout 5m
+  host job wait 01990f3c -o json | jq .result
+
+Exit codes: 0 completed, 3 discarded, 4 cancelled, 7 the wait ran out.")]
+pub(super) struct Wait {
+    /// The job's id or the start of it
+    id: String,
+    /// Give up after this long; the job goes on
+    #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
+    timeout: Option<Seconds>,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+impl Wait {
+    pub(super) fn run(self) -> Result<(), CliError> {
+        let (client, output) = self.remote.open()?;
+        until_end(&client, output, &self.id, self.timeout)
+    }
+}
+
+/// Waits for the end of a job, prints what it returned and fails if it did not complete.
+pub(super) fn until_end(
+    client: &Client,
+    output: Output,
+    id: &str,
+    timeout: Option<Seconds>,
+) -> Result<(), CliError> {
+    let (answer, view) = ended(client, output, id, timeout)?;
+    if !view.is_terminal() {
+        return Err(ran_out(&view, timeout));
+    }
+    match output.format() {
+        Format::Table => print(output, &view)?,
+        Format::Name => put_line(&plain::line(&view.id))?,
+        Format::Json | Format::Jsonl => output.json(&answer.body)?,
+    }
+    match view.exit() {
+        Exit::Ok => Ok(()),
+        exit => Err(CliError::Silent(exit)),
+    }
+}
+
+/// Waits until a job ends or `timeout` has passed and returns how it is then.
+pub(super) fn ended(
+    client: &Client,
+    output: Output,
+    id: &str,
+    timeout: Option<Seconds>,
+) -> Result<(Answer, View), CliError> {
+    let doing = format!("wait for job {}", plain::line(id));
+    let slice_ms = if output.is_live() {
+        SLICE_LIVE_MS
+    } else {
+        SLICE_MS
+    };
+    let spinner = Spinner::new(output, &doing);
+    let mut left_ms = timeout.map_or(u64::MAX, |timeout| timeout.ms);
+    loop {
+        let asked = Seconds {
+            ms: slice_ms.min(left_ms),
+        };
+        let path = format!(
+            "/api/v1/jobs/{}/wait?timeout_seconds={}",
+            segment(id),
+            f64::from(asked)
+        );
+        let answer = client.get(&doing, &path, Duration::from_millis(asked.ms))?;
+        let view: View = answer.read(&doing)?;
+        left_ms = left_ms.saturating_sub(asked.ms);
+        if view.is_terminal() || left_ms == 0 {
+            return Ok((answer, view));
+        }
+        spinner.say(&now_at(&view));
+    }
+}
+
+fn now_at(view: &View) -> String {
+    let state = plain::line(&view.state);
+    let name = plain::line(&view.handler);
+    match &view.progress {
+        Some(progress) => format!("{name} is {state}: {}", progress.line()),
+        None => format!("{name} is {state}, attempt {}", view.attempts()),
+    }
+}
+
+fn ran_out(view: &View, timeout: Option<Seconds>) -> CliError {
+    let id = short_id(&view.id);
+    CliError::new(
+        Exit::WaitRanOut,
+        format!("wait longer for job {id}"),
+        format!(
+            "after {} it is {}",
+            human::took(timeout.map_or(0, |timeout| timeout.ms)),
+            plain::line(&view.state)
+        ),
+    )
+    .next(format!(
+        "it goes on; `host job wait {id}` waits again, `host job cancel {id}` stops it"
+    ))
+}
+
+fn print(output: Output, view: &View) -> Result<(), CliError> {
+    if let Some(result) = &view.result {
+        put_line(&json::pretty(&json::harmless(result.get())))?;
+    }
+    let mut end = plain::line(&view.state).into_owned();
+    let took = between(view.enqueued_at.as_deref(), view.finished_at.as_deref());
+    if !took.is_empty() {
+        let _infallible = write!(end, " after {took}");
+    }
+    let _infallible = write!(end, ", attempt {}", view.attempts());
+    if let Some(failure) = &view.failure {
+        let _infallible = write!(end, ": {}", failure.line());
+    }
+    output.note(&end);
+    let id = short_id(&view.id);
+    if view.exit() == Exit::JobFailed {
+        output.hint(&format!(
+            "`host job show {id}` and `host job logs {id}` say more; `host job retry {id}` runs it \
+             again"
+        ));
+    }
+    Ok(())
+}

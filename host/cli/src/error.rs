@@ -1,0 +1,96 @@
+//! How a command fails: the exit code, what was being done, why it did not work and what to do next.
+//! Knows nothing of any command.
+
+use std::fmt;
+use std::io;
+
+/// The exit codes. They are part of the public contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Everything else, and commands that did what they were asked to.
+    Ok = 0,
+    /// The request was refused or something on this machine failed.
+    Failed = 1,
+    /// The command line is wrong.
+    Usage = 2,
+    /// The job was discarded.
+    JobFailed = 3,
+    /// The job was cancelled.
+    Cancelled = 4,
+    /// The host knows nothing of this name or id.
+    NotFound = 5,
+    /// No host answers.
+    Unreachable = 6,
+    /// The job had not ended when the wait ran out.
+    WaitRanOut = 7,
+}
+
+/// Why a command ends early.
+#[derive(Debug)]
+pub(crate) enum CliError {
+    /// It did not work, and a person should read why.
+    Told {
+        /// What the process exits with.
+        exit: Exit,
+        /// What was being done, to what: completes "cannot …".
+        doing: String,
+        /// Why it did not work.
+        cause: String,
+        /// What to do next.
+        next: Option<String>,
+    },
+    /// Everything is said already; only the exit code is left.
+    Silent(Exit),
+}
+
+impl CliError {
+    /// Makes an error that exits with `exit` and says "cannot `doing`: `cause`".
+    pub(crate) fn new(exit: Exit, doing: impl Into<String>, cause: impl fmt::Display) -> Self {
+        Self::Told {
+            exit,
+            doing: doing.into(),
+            cause: cause.to_string(),
+            next: None,
+        }
+    }
+
+    /// Adds what to do next.
+    #[must_use]
+    pub(crate) fn next(mut self, advice: impl Into<String>) -> Self {
+        if let Self::Told { next, .. } = &mut self {
+            *next = Some(advice.into());
+        }
+        self
+    }
+
+    /// Makes the error of a failed write to standard output. A reader that went away (`| head`)
+    /// has what it wanted, so that is no failure.
+    pub(crate) fn stdout(error: &io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::Silent(Exit::Ok);
+        }
+        Self::new(Exit::Failed, "write to standard output", error)
+            .next("free some space or send the output elsewhere")
+    }
+
+    /// Returns what the process exits with.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Told { exit, .. } | Self::Silent(exit) => *exit,
+        }
+    }
+}
+
+impl fmt::Display for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Told {
+                doing, cause, next, ..
+            } => {
+                write!(f, "error: cannot {doing}: {cause}")?;
+                next.iter().try_for_each(|next| write!(f, "\nhint: {next}"))
+            }
+            Self::Silent(_) => Ok(()),
+        }
+    }
+}

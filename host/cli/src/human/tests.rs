@@ -1,0 +1,90 @@
+use host_core::time::Time;
+
+use super::{age, bytes, count, parse_duration, parse_time, took};
+
+#[test]
+fn durations_are_read() {
+    let ms = |text| parse_duration(text).map(|seconds| seconds.ms);
+    assert_eq!(ms("30s"), Ok(30_000));
+    assert_eq!(ms("1h30m"), Ok(5_400_000));
+    assert_eq!(ms("1h 30m"), Ok(5_400_000));
+    assert_eq!(ms("250ms"), Ok(250));
+    assert_eq!(ms("365d"), Ok(365 * 86_400_000));
+    assert_eq!(ms("0s"), Ok(0));
+}
+
+#[test]
+fn other_texts_are_no_durations() {
+    for text in [
+        "",
+        " ",
+        "30",
+        "s",
+        "1.5s",
+        "-3s",
+        "3 fortnights",
+        "1h-5m",
+        "3S",
+    ] {
+        assert!(parse_duration(text).is_err(), "{text:?}");
+    }
+    for text in ["366d", "18446744073709551615d", "99999999999999999999s"] {
+        assert!(parse_duration(text).is_err(), "{text:?}");
+    }
+}
+
+#[test]
+fn times_need_a_zone() {
+    assert_eq!(
+        parse_time("2026-05-17T18:30:00+02:00").as_deref(),
+        Ok("2026-05-17T16:30:00.000Z")
+    );
+    for text in ["", "tomorrow", "2026-05-17", "2026-05-17T18:30:00"] {
+        assert!(parse_time(text).is_err(), "{text:?}");
+    }
+}
+
+#[test]
+fn what_things_took() {
+    let shown: Vec<_> = [
+        0, 999, 1_250, 59_999, 60_000, 3_599_999, 3_600_000, 90_000_000,
+    ]
+    .map(took)
+    .into();
+    assert_eq!(
+        shown,
+        [
+            "0 ms", "999 ms", "1.2 s", "59.9 s", "1m00s", "59m59s", "1h00m", "1d01h"
+        ]
+    );
+}
+
+#[test]
+fn ages_use_one_unit() {
+    let now = Time(1_000_000_000);
+    let shown: Vec<_> = [0, 59_999, 60_000, 7_200_000, 200_000_000]
+        .map(|ms| age(now, Time(now.0 - ms)))
+        .into();
+    assert_eq!(shown, ["0s", "59s", "1m", "2h", "2d"]);
+    assert_eq!(age(now, now.plus_ms(90_000)), "in 1m");
+}
+
+#[test]
+fn sizes_and_counts() {
+    let shown: Vec<_> = [0, 1023, 1024, 1_153_434, 64 << 20, u64::MAX]
+        .map(bytes)
+        .into();
+    assert_eq!(
+        shown,
+        [
+            "0 B",
+            "1023 B",
+            "1.0 KiB",
+            "1.1 MiB",
+            "64.0 MiB",
+            "16383.9 PiB"
+        ]
+    );
+    let shown: Vec<_> = [0, 999, 1_000, 25_277, 1_234_567].map(count).into();
+    assert_eq!(shown, ["0", "999", "1,000", "25,277", "1,234,567"]);
+}

@@ -1,0 +1,82 @@
+use super::{argument, harmless, pretty, with_member};
+use crate::error::Exit;
+
+#[test]
+fn layout_keeps_numbers_keys_and_strings() {
+    let json = r#"{"b":1.10,"a":[18446744073709551616,{}],"s":"a\"{,:}\\","e":[],"n":null}"#;
+    assert_eq!(
+        pretty(json),
+        r#"{
+  "b": 1.10,
+  "a": [
+    18446744073709551616,
+    {}
+  ],
+  "s": "a\"{,:}\\",
+  "e": [],
+  "n": null
+}"#
+    );
+}
+
+#[test]
+fn layout_of_scalars_and_of_what_is_laid_out_changes_nothing() {
+    for json in [
+        "1",
+        "\"x\"",
+        "null",
+        "[]",
+        "{}",
+        "{\n  \"a\": [\n    1\n  ]\n}",
+    ] {
+        assert_eq!(pretty(json), json);
+    }
+    assert_eq!(pretty(" [ ] "), "[]");
+    assert_eq!(pretty("not json"), "not json");
+}
+
+#[test]
+fn arguments_come_from_the_text_or_a_file() {
+    assert_eq!(
+        argument("--params", " {\"a\": 1.0} ").unwrap().get(),
+        "{\"a\": 1.0}"
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("params.json");
+    std::fs::write(&path, "[1]\n").unwrap();
+    let given = format!("@{}", path.display());
+    assert_eq!(argument("--params", &given).unwrap().get(), "[1]");
+}
+
+#[test]
+fn bad_arguments_are_usage_errors_that_say_where() {
+    let error = argument("--params", "{a: 1}").unwrap_err();
+    assert_eq!(error.exit(), Exit::Usage);
+    assert!(error.to_string().contains("line 1 column 2"), "{error}");
+    let error = argument("--params", "@/nowhere/p.json").unwrap_err();
+    assert!(error.to_string().contains("/nowhere/p.json"), "{error}");
+}
+
+#[test]
+fn json_does_nothing_to_a_terminal_and_means_the_same() {
+    let json = "{\"a\": \"x\u{9b}31m\u{202e}\u{7f}\",\n\"b\": 1}";
+    assert_eq!(
+        harmless(json),
+        "{\"a\": \"x\\u009b31m\\u202e\\u007f\",\n\"b\": 1}"
+    );
+    let value: serde_json::Value = serde_json::from_str(&harmless(json)).unwrap();
+    assert_eq!(
+        value,
+        serde_json::from_str::<serde_json::Value>(json).unwrap()
+    );
+}
+
+#[test]
+fn a_member_joins_at_the_end() {
+    assert_eq!(
+        with_member("{\"a\":1}\n", "b", "[2]"),
+        "{\"a\":1,\"b\":[2]}"
+    );
+    assert_eq!(with_member("{ }", "b", "2"), "{ \"b\":2}");
+    assert_eq!(with_member("[1]", "b", "2"), "[1]");
+}

@@ -1,0 +1,40 @@
+//! What moves on a terminal while a command waits. On anything else it is not there at all.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::output::Output;
+
+/// One line on standard error that says what is waited for.
+#[derive(Debug)]
+pub(crate) struct Spinner(Option<ProgressBar>);
+
+impl Spinner {
+    /// Shows `text` until the spinner is dropped.
+    pub(crate) fn new(output: Output, text: &str) -> Self {
+        Self(output.is_live().then(|| {
+            let style = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed:>5}")
+                .unwrap_or_else(|_| ProgressStyle::default_spinner());
+            let bar = ProgressBar::new_spinner().with_style(style);
+            bar.enable_steady_tick(Duration::from_millis(100));
+            bar.set_message(text.to_owned());
+            bar
+        }))
+    }
+
+    /// Shows another text.
+    pub(crate) fn say(&self, text: &str) {
+        if let Self(Some(bar)) = self {
+            bar.set_message(text.to_owned());
+        }
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        if let Self(Some(bar)) = self {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,328 @@
+use crate::canned::{CannedHost, Transcript, run, run_alone};
+
+const A: &str = "01990f3c-1a2b-7000-8000-000000000001";
+
+fn job(state: &str, more: &str) -> String {
+    format!(
+        r#"{{"id":"{A}","state":"{state}","handler":"echo","queue":"default","priority":5,"attempt":1,"max_attempts":5,"wire":"http","enqueued_at":"2026-05-17T18:25:00.000Z"{more}}}"#
+    )
+}
+
+const COMPLETED: &str = r#","finished_at":"2026-05-17T18:25:01.250Z","params":{"z":1.10,"a":[]},"result":{"z":1.10,"a":[18446744073709551616]}"#;
+const DISCARDED: &str = r#","finished_at":"2026-05-17T18:29:00.000Z","failure":{"kind":"user_error","message":"no \u001b[31mroom\nleft","category":"INFRASTRUCTURE","user_kind":"DiskFull","code":"E42","details":{"free":0},"stack":"at a\n  at b\u0007","retryable":false}"#;
+
+#[test]
+fn help() {
+    let mut seen = Transcript::new("job_help");
+    seen.add(&run_alone(&["job", "--help"]));
+    for verb in ["enqueue", "ls", "show", "wait", "cancel", "retry", "logs"] {
+        seen.add(&run_alone(&["job", verb, "--help"]));
+    }
+    seen.check();
+}
+
+#[test]
+fn wrong_arguments_of_enqueue() {
+    let mut seen = Transcript::new("job_wrong_arguments_of_enqueue");
+    for arguments in [
+        vec![],
+        vec!["echo", "--priority", "10"],
+        vec!["echo", "--delay", "5"],
+        vec!["echo", "--run-at", "tomorrow"],
+        vec!["echo", "--delay", "5s", "--run-at", "2026-05-17T18:30:00Z"],
+        vec!["echo", "--attribute", "x"],
+        vec!["echo", "--params", "{a: 1}"],
+        vec!["echo", "--params", "@/nowhere/p.json"],
+    ] {
+        let arguments = [vec!["job", "enqueue"], arguments].concat();
+        seen.add(&run_alone(&arguments));
+    }
+    seen.check();
+}
+
+#[test]
+fn enqueue_sends_what_it_was_given() {
+    let mut seen = Transcript::new("job_enqueue_sends_what_it_was_given");
+    let accepted = format!(r#"{{"id":"{A}","state":"available","existing":false}}"#);
+    let known = format!(r#"{{"id":"{A}","state":"running","existing":true}}"#);
+    let host = CannedHost::start(&[
+        (201, &accepted),
+        (200, &job("completed", COMPLETED)),
+        (200, &known),
+        (201, &accepted),
+    ]);
+    seen.add(&host.run(&["job", "enqueue", "echo"]));
+    let all = [
+        "job",
+        "enqueue",
+        "echo",
+        "--params",
+        r#"{"z": 1.10, "a": 18446744073709551616}"#,
+        "--queue",
+        "q",
+        "--priority",
+        "0",
+        "--delay",
+        "1m30s",
+        "--deadline",
+        "2026-05-17T20:30:00+02:00",
+        "--max-attempts",
+        "3",
+        "--timeout",
+        "250ms",
+        "--unique-key",
+        "k",
+        "--depends-on",
+        "01990f3c",
+        "--attribute",
+        "team=a=b",
+    ];
+    seen.add(&host.run(&all));
+    seen.add(&host.run(&["job", "enqueue", "echo", "-o", "name"]));
+    seen.check();
+}
+
+#[test]
+fn params_from_standard_input() {
+    let accepted = format!(r#"{{"id":"{A}","state":"available"}}"#);
+    let host = CannedHost::start(&[(201, &accepted)]);
+    let arguments = [
+        "job",
+        "enqueue",
+        "echo",
+        "--params",
+        "-",
+        "--server",
+        &host.url(),
+    ];
+    let ran = run(&arguments, "{\"from\": \"stdin\"}\n", &[]);
+    assert!(ran.contains("exit 0"), "{ran}");
+    assert!(host.requests().contains(r#""params":{"from": "stdin"}"#));
+}
+
+#[test]
+fn enqueue_and_wait() {
+    let mut seen = Transcript::new("job_enqueue_and_wait");
+    let accepted = format!(r#"{{"id":"{A}","state":"available","existing":false}}"#);
+    let running = job("running", "");
+    let completed = job("completed", COMPLETED);
+    let host = CannedHost::start(&[
+        (201, &accepted),
+        (200, &running),
+        (200, &completed),
+        (201, &accepted),
+        (200, &completed),
+    ]);
+    seen.add(&host.run(&["job", "enqueue", "echo", "--wait"]));
+    let arguments = ["job", "enqueue", "echo", "--wait", "-o", "json"];
+    seen.add(&host.run(&arguments));
+    seen.check();
+}
+
+#[test]
+fn a_refused_enqueue() {
+    let mut seen = Transcript::new("job_a_refused_enqueue");
+    let problem = r#"{"title":"Unprocessable","detail":"no handler is named ehco; echo is","code":"handler_not_found"}"#;
+    let host = CannedHost::start(&[(422, problem)]);
+    seen.add(&host.run(&["job", "enqueue", "ehco"]));
+    seen.check();
+}
+
+#[test]
+fn list() {
+    let mut seen = Transcript::new("job_list");
+    let other = |id: &str, state: &str, more: &str| {
+        job(state, more).replace(A, &format!("01990f3c-1a2b-7000-8000-00000000000{id}"))
+    };
+    let items = [
+        job(
+            "running",
+            r#","progress":{"percent":41.6,"message":"page \u001b[2J3"}"#,
+        ),
+        other(
+            "2",
+            "running",
+            r#","cancel_requested_at":"2026-05-17T18:29:58Z""#,
+        ),
+        job("scheduled", r#","run_at":"2026-05-17T20:30:00Z""#).replace("1a2b", "1a2c"),
+        job("retryable", r#","run_at":"2026-05-17T18:29:59Z""#).replace("1a2b", "1a2d"),
+        job("completed", COMPLETED).replace("1a2b", "1a2e"),
+        job("discarded", DISCARDED).replace("1a2b", "1a2f"),
+    ];
+    let page = format!(r#"{{"items":[{}],"next_cursor":"99"}}"#, items.join(","));
+    let host = CannedHost::start(&[(200, &page), (200, &page), (200, &page)]);
+    seen.add(&host.run(&["job", "ls", "--limit", "6"]));
+    let arguments = [
+        "job",
+        "ls",
+        "--limit",
+        "1",
+        "--state",
+        "running",
+        "--queue",
+        "a b",
+        "--handler",
+        "e/f",
+        "-o",
+        "name",
+    ];
+    seen.add(&host.run(&arguments));
+    seen.add(&host.run(&["job", "ls", "--limit", "1", "-o", "json"]));
+    seen.check();
+}
+
+#[test]
+fn a_list_of_several_pages_and_an_empty_one() {
+    let mut seen = Transcript::new("job_a_list_of_several_pages_and_an_empty_one");
+    let item = job("available", "");
+    let first = format!(r#"{{"items":[{item}],"next_cursor":"c/1"}}"#);
+    let last = format!(r#"{{"items":[{item}],"next_cursor":null}}"#);
+    let empty = r#"{"items":[],"next_cursor":null}"#;
+    let host = CannedHost::start(&[(200, &first), (200, &last), (200, empty)]);
+    seen.add(&host.run(&["job", "ls", "--limit", "3000"]));
+    seen.add(&host.run(&["job", "ls"]));
+    seen.check();
+}
+
+#[test]
+fn show() {
+    let mut seen = Transcript::new("job_show");
+    let attempts = r#"{"items":[{"number":1,"executor":"cell-0","started_at":"2026-05-17T18:25:00.100Z","finished_at":"2026-05-17T18:25:01.250Z","outcome":"failed","failure":{"kind":"user_error","message":"x"},"fuel":25277,"cpu_ms":0.75,"peak_memory_bytes":1153434}]}"#;
+    let more = r#","deadline":"2026-05-17T19:30:00Z","unique_key":"k","depends_on":["x","y"],"attributes":{"team":"a\u001b[1m"},"external_id":"e""#;
+    let discarded = job("discarded", &format!("{DISCARDED}{more}"));
+    let running = job(
+        "running",
+        r#","progress":{"percent":null,"message":"busy"}"#,
+    );
+    let none = r#"{"items":[]}"#;
+    let host = CannedHost::start(&[
+        (200, &discarded),
+        (200, attempts),
+        (200, &running),
+        (200, none),
+        (200, &discarded),
+        (200, attempts),
+    ]);
+    seen.add(&host.run(&["job", "show", "01990f3c"]));
+    seen.add(&host.run(&["job", "show", A]));
+    seen.add(&host.run(&["job", "show", A, "-o", "json"]));
+    seen.check();
+}
+
+#[test]
+fn an_unknown_job() {
+    let mut seen = Transcript::new("job_an_unknown_job");
+    let problem = r#"{"detail":"no job has the id 0199","code":"job_not_found"}"#;
+    let host = CannedHost::start(&[(404, problem)]);
+    seen.add(&host.run(&["job", "show", "0199"]));
+    seen.check();
+}
+
+#[test]
+fn wait_exits_with_what_became_of_the_job() {
+    let mut seen = Transcript::new("job_wait_exits_with_what_became_of_the_job");
+    let running = job("running", "");
+    let discarded = job("discarded", DISCARDED);
+    let cancelled = job(
+        "cancelled",
+        r#","finished_at":"2026-05-17T18:29:00Z","result":{"done":3}"#,
+    );
+    let host = CannedHost::start(&[
+        (200, &discarded),
+        (200, &cancelled),
+        (200, &running),
+        (200, &running),
+        (200, &running),
+    ]);
+    seen.add(&host.run(&["job", "wait", A]));
+    seen.add(&host.run(&["job", "wait", A]));
+    seen.add(&host.run(&["job", "wait", A, "--timeout", "1m0s500ms"]));
+    seen.add(&host.run(&["job", "wait", A, "--timeout", "0s"]));
+    seen.check();
+}
+
+#[test]
+fn cancel() {
+    let mut seen = Transcript::new("job_cancel");
+    let asked = r#"{"state":"running","cancel_requested_at":"2026-05-17T18:30:00Z"}"#;
+    let gone = r#"{"state":"cancelled","cancel_requested_at":"2026-05-17T18:30:00Z"}"#;
+    let terminal = r#"{"detail":"the job is already completed","code":"job_terminal"}"#;
+    let host = CannedHost::start(&[
+        (200, asked),
+        (409, terminal),
+        (200, gone),
+        (200, asked),
+        (200, &job("cancelled", "")),
+    ]);
+    let arguments = [
+        "job",
+        "cancel",
+        A,
+        "--reason",
+        "wrong input",
+        "--grace",
+        "0s",
+    ];
+    seen.add(&host.run(&arguments));
+    seen.add(&host.run(&["job", "cancel", "b", "c"]));
+    seen.add(&host.run(&["job", "cancel", "d", "--wait"]));
+    seen.check();
+}
+
+#[test]
+fn retry() {
+    let mut seen = Transcript::new("job_retry");
+    let available = job("available", "");
+    let host = CannedHost::start(&[
+        (200, &available),
+        (200, &available),
+        (200, &job("completed", "")),
+    ]);
+    seen.add(&host.run(&["job", "retry", A]));
+    seen.add(&host.run(&["job", "retry", A, "--wait"]));
+    seen.check();
+}
+
+const LOGS: [&str; 2] = [
+    r#"{"items":[{"attempt":1,"at_ms":3,"level":"info","source":"log","message":"starts","fields":{"rows":"10","note":"a\nb"}},{"attempt":1,"at_ms":12345,"level":"info","source":"stdout","message":"\u001b[31mred\u001b[0m\nattempt 9\n","fields":{}}],"next_cursor":"2"}"#,
+    r#"{"items":[{"attempt":2,"at_ms":1,"level":"error","source":"log","message":"again"},{"attempt":2,"at_ms":2,"level":"warn","source":"host","message":"cut off"}],"next_cursor":null}"#,
+];
+
+#[test]
+fn logs() {
+    let mut seen = Transcript::new("job_logs");
+    let completed = job("completed", "");
+    let host = CannedHost::start(&[
+        (200, &completed),
+        (200, LOGS[0]),
+        (200, LOGS[1]),
+        (200, &completed),
+        (200, LOGS[1]),
+        (200, &completed),
+        (200, r#"{"items":[],"next_cursor":null}"#),
+    ]);
+    seen.add(&host.run(&["job", "logs", A]));
+    seen.add(&host.run(&["job", "logs", A, "-o", "jsonl"]));
+    seen.add(&host.run(&["job", "logs", A]));
+    seen.check();
+}
+
+#[test]
+fn followed_logs_are_printed_once_and_to_the_end() {
+    let mut seen = Transcript::new("job_followed_logs_are_printed_once_and_to_the_end");
+    let more = LOGS[1].replace(
+        ']',
+        r#",{"attempt":2,"at_ms":9,"level":"info","message":"last"}]"#,
+    );
+    let host = CannedHost::start(&[
+        (200, &job("running", "")),
+        (200, LOGS[0]),
+        (200, LOGS[1]),
+        (200, &job("running", "")),
+        (200, LOGS[1]),
+        (200, &job("completed", "")),
+        (200, &more),
+    ]);
+    seen.add(&host.run(&["job", "logs", A, "--follow"]));
+    seen.check();
+}

@@ -1,0 +1,11 @@
+//! What each command prints and exits with, against a host whose answers are written down: a test
+//! runs the real binary and compares requests, output and exit code with a snapshot.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod canned;
+mod completion;
+mod docs;
+mod job;
+mod queue;
+mod terminal;

@@ -1,0 +1,99 @@
+//! What holds for every command: servers that do not answer, readers that go away, wrong usage.
+
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+
+use crate::canned::{CannedHost, Transcript, run, run_alone};
+
+#[test]
+fn help_of_all_and_wrong_usage() {
+    let mut seen = Transcript::new("terminal_help_of_all_and_wrong_usage");
+    seen.add(&run_alone(&["--help"]));
+    seen.add(&run_alone(&[]));
+    seen.add(&run_alone(&["jobs"]));
+    seen.add(&run_alone(&["job", "ls", "-o", "yaml"]));
+    seen.check();
+}
+
+#[test]
+fn servers_that_are_no_servers() {
+    let mut seen = Transcript::new("terminal_servers_that_are_no_servers");
+    for server in [
+        "https://127.0.0.1:7700",
+        "127.0.0.1:7700",
+        "http://127.0.0.1:7700/api",
+        "http://\u{1b}[31m",
+    ] {
+        let ran = run(&["queue", "ls", "--server", server], "", &[]);
+        seen.add(&ran);
+    }
+    seen.check();
+}
+
+#[test]
+fn no_server_there() {
+    let mut seen = Transcript::new("terminal_no_server_there");
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let server = format!("http://{port}");
+    let ran = run(&["queue", "ls"], "", &[("HOST_SERVER", &server)]);
+    seen.add(&ran.replace(&server, "http://127.0.0.1:PORT"));
+    seen.check();
+}
+
+#[test]
+fn a_server_of_something_else() {
+    let mut seen = Transcript::new("terminal_a_server_of_something_else");
+    let host = CannedHost::start(&[(404, "<html>nginx</html>"), (200, "<html>"), (302, "")]);
+    seen.add(&host.run(&["queue", "ls"]));
+    seen.add(&host.run(&["queue", "ls"]));
+    seen.add(&host.run(&["queue", "ls"]));
+    seen.check();
+}
+
+#[test]
+fn refusals_are_told_and_do_nothing_to_the_terminal() {
+    let mut seen = Transcript::new("terminal_refusals_are_told_and_do_nothing_to_the_terminal");
+    let problem =
+        r#"{"detail":"bad \u001b[31mred\u0007","code":"x\u001by","next":"try \u202e this"}"#;
+    let host = CannedHost::start(&[(422, problem), (500, r#"{"title":"broken"}"#)]);
+    seen.add(&host.run(&["queue", "ls"]));
+    seen.add(&host.run(&["queue", "ls"]));
+    seen.check();
+}
+
+#[test]
+fn a_proxy_of_the_environment_is_not_used() {
+    let host = CannedHost::start(&[]);
+    let proxy = host.url();
+    let environment = [
+        ("http_proxy", proxy.as_str()),
+        ("ALL_PROXY", proxy.as_str()),
+        ("HOST_SERVER", "http://127.0.0.1:1"),
+    ];
+    let ran = run(&["queue", "ls"], "", &environment);
+    assert!(ran.ends_with("exit 6\n"), "{ran}");
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_command_quietly() {
+    let item = r#"{"name":"default","counts":{}}"#;
+    let page = format!(r#"{{"items":[{}]}}"#, vec![item; 5000].join(","));
+    let host = CannedHost::start(&[(200, &page)]);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_host"))
+        .args(["queue", "ls", "-o", "jsonl", "--server", &host.url()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 10];
+    let mut stdout = child.stdout.take().unwrap();
+    stdout.read_exact(&mut first).unwrap();
+    drop(stdout);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(0));
+}
