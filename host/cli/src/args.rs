@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::client::{Client, SERVER_DEFAULT};
-use crate::commands::{completion, job, queue};
+use crate::commands::{completion, doctor, job, queue};
 use crate::error::CliError;
 use crate::output::{Format, Output};
 
@@ -39,6 +39,8 @@ pub(crate) enum Noun {
     Job(Box<job::Job>),
     /// Look at queues, pause and resume them
     Queue(queue::Queue),
+    /// Check that this machine runs jobs well
+    Doctor(doctor::Doctor),
     /// Print a script that completes commands in a shell
     Completion(completion::Completion),
     /// Print docs/cli.md

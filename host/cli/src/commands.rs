@@ -2,6 +2,7 @@
 
 pub(crate) mod completion;
 pub(crate) mod docs;
+pub(crate) mod doctor;
 pub(crate) mod job;
 pub(crate) mod queue;
 
@@ -13,6 +14,7 @@ pub(crate) fn run(noun: Noun) -> Result<(), CliError> {
     match noun {
         Noun::Job(job) => job.run(),
         Noun::Queue(queue) => queue.run(),
+        Noun::Doctor(doctor) => doctor.run(),
         Noun::Completion(completion) => completion.run(),
         Noun::CliDocs => docs::run(),
     }

@@ -6,6 +6,7 @@
 mod canned;
 mod completion;
 mod docs;
+mod doctor;
 mod job;
 mod queue;
 mod terminal;
