@@ -53,35 +53,49 @@ impl SqliteReader {
         Ok(ending.unwrap_or_default())
     }
 
-    /// Returns the places of the jobs before `before`, newest first: of one state by its index
-    /// where there is one, else all that pass the filter among the next [`SCAN_JOBS_MAX`].
-    fn seqs(&self, filter: &JobFilter, before: i64) -> rusqlite::Result<Vec<(i64, bool)>> {
+    /// Returns the places of at most `limit` jobs before `before` that pass the filter, newest
+    /// first, and where the next page starts: of one state by its index where there is one, else
+    /// among the next [`SCAN_JOBS_MAX`].
+    fn seqs(
+        &self,
+        filter: &JobFilter,
+        before: i64,
+        limit: usize,
+    ) -> rusqlite::Result<(Vec<i64>, Option<i64>)> {
         let indexed = filter
             .state
             .filter(|state| !matches!(state, State::Available | State::Completed));
         let sql = if indexed.is_some() {
             "SELECT jobs.seq, (?3 IS NULL OR name = ?3) AND (?4 IS NULL OR handler = ?4) \
              FROM jobs JOIN queues ON queues.id = jobs.queue \
-             WHERE state = ?2 AND state NOT IN (2, 5) AND jobs.seq < ?1 \
-             ORDER BY jobs.seq DESC LIMIT ?5"
+             WHERE state = ?2 AND state NOT IN (2, 5) AND jobs.seq < ?1 ORDER BY jobs.seq DESC"
         } else {
             "SELECT jobs.seq, (?2 IS NULL OR state = ?2) AND (?3 IS NULL OR name = ?3) \
              AND (?4 IS NULL OR handler = ?4) \
              FROM jobs JOIN queues ON queues.id = jobs.queue \
-             WHERE jobs.seq < ?1 ORDER BY jobs.seq DESC LIMIT ?5"
+             WHERE jobs.seq < ?1 ORDER BY jobs.seq DESC"
         };
         let mut statement = self.connection.prepare_cached(sql)?;
-        let rows = statement.query_map(
-            params![
-                before,
-                filter.state.map(|state| state as u8),
-                filter.queue.as_ref().map(Name::as_str),
-                filter.handler.as_ref().map(Name::as_str),
-                SCAN_JOBS_MAX,
-            ],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )?;
-        rows.collect()
+        let mut rows = statement.query(params![
+            before,
+            filter.state.map(|state| state as u8),
+            filter.queue.as_ref().map(Name::as_str),
+            filter.handler.as_ref().map(Name::as_str),
+        ])?;
+        let mut found = Vec::new();
+        let mut looked_at = 0;
+        let mut last = before;
+        while let Some(row) = rows.next()? {
+            if looked_at == SCAN_JOBS_MAX || found.len() == limit {
+                return Ok((found, Some(last)));
+            }
+            looked_at += 1;
+            last = row.get(0)?;
+            if row.get(1)? {
+                found.push(last);
+            }
+        }
+        Ok((found, None))
     }
 }
 
@@ -160,30 +174,21 @@ impl Reader for SqliteReader {
         let before = after.map_or(i64::MAX, |cursor| {
             i64::try_from(cursor.0).unwrap_or(i64::MAX)
         });
-        let looked_at = self.seqs(filter, before).map_err(doing("list jobs"))?;
-        let mut items = Vec::with_capacity(limit);
-        let mut next = None;
-        for (position, (seq, passes)) in looked_at.iter().enumerate() {
-            if *passes {
-                let (payload, _, _) = payload_of(&self.connection, *seq)?;
-                items.push(JobSummary {
-                    lifecycle: self.lifecycle(*seq)?,
-                    wire: payload.wire,
-                });
-            }
-            let more = looked_at[position + 1..].iter().any(|(_, passes)| *passes)
-                || looked_at.len() == SCAN_JOBS_MAX;
-            if items.len() == limit && more {
-                next = Some(Cursor(seq.unsigned_abs()));
-            }
-            if items.len() == limit {
-                break;
-            }
+        let (seqs, next) = self
+            .seqs(filter, before, limit)
+            .map_err(doing("list jobs"))?;
+        let mut items = Vec::with_capacity(seqs.len());
+        for seq in seqs {
+            let (payload, _, _) = payload_of(&self.connection, seq)?;
+            items.push(JobSummary {
+                lifecycle: self.lifecycle(seq)?,
+                wire: payload.wire,
+            });
         }
-        if items.len() < limit && looked_at.len() == SCAN_JOBS_MAX {
-            next = looked_at.last().map(|(seq, _)| Cursor(seq.unsigned_abs()));
-        }
-        Ok(Page { items, next })
+        Ok(Page {
+            items,
+            next: next.map(|seq| Cursor(seq.unsigned_abs())),
+        })
     }
 
     fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, StoreError> {
