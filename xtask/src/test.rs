@@ -23,16 +23,6 @@ enum Layer {
     Core,
     /// The stores
     Store,
-    /// The sandbox
-    Cell,
-    /// The server
-    Server,
-    /// The command line
-    Cli,
-    /// The guest SDK and the examples, natively
-    Guests,
-    /// The real program, end to end
-    E2e,
     /// The project's own rules about itself
     Tidy,
 }
@@ -42,11 +32,6 @@ impl Layer {
         match self {
             Self::Core => &["host-core"],
             Self::Store => &["host-store"],
-            Self::Cell => &["host-cell"],
-            Self::Server => &["host-server"],
-            Self::Cli => &["host"],
-            Self::Guests => &["host-guest-sdk", "basics", "markdown", "csv-summary"],
-            Self::E2e => &["host-tests"],
             Self::Tidy => &["xtask"],
         }
     }

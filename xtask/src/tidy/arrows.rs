@@ -16,15 +16,7 @@ const NEVER: &[(&str, &[&str])] = &[
             "host-store",
         ],
     ),
-    (
-        "host-store",
-        &["tokio", "wasmtime", "axum", "host-server", "host-cell"],
-    ),
-    (
-        "host-cell",
-        &["rusqlite", "axum", "host-store", "host-server"],
-    ),
-    ("host-server", &["wasmtime", "wasmtime-wasi", "host-cell"]),
+    ("host-store", &["tokio", "wasmtime", "axum"]),
 ];
 
 /// Features that would bring a clock or randomness into the rules.
