@@ -11,6 +11,12 @@ pub(crate) fn root() -> PathBuf {
     manifest_dir.parent().unwrap_or(manifest_dir).to_owned()
 }
 
+/// Returns where cargo builds: `CARGO_TARGET_DIR` or `target`.
+pub(crate) fn target_dir() -> PathBuf {
+    let chosen = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    root().join(chosen.unwrap_or_else(|| "target".into()))
+}
+
 /// Makes a cargo command that starts in the root of the workspace.
 pub(crate) fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO"));

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 
 use crate::cargo::{cargo, run};
-use crate::setup;
+use crate::{guests, setup};
 
 /// What to test.
 #[derive(clap::Args)]
@@ -23,6 +23,8 @@ enum Layer {
     Core,
     /// The stores
     Store,
+    /// The guest SDK and the examples, natively
+    Guests,
     /// The project's own rules about itself
     Tidy,
 }
@@ -32,6 +34,7 @@ impl Layer {
         match self {
             Self::Core => &["host-core"],
             Self::Store => &["host-store"],
+            Self::Guests => &["host-guest-sdk", "basics", "markdown", "csv-summary"],
             Self::Tidy => &["xtask"],
         }
     }
@@ -41,6 +44,7 @@ impl Layer {
 pub(crate) fn run_all(args: &Args) -> Result<()> {
     setup::toolchain()?;
     if let Some(layer) = args.layer {
+        guests::build()?;
         let mut test = cargo(&["test"]);
         for package in layer.packages() {
             test.args(["--package", package]);
@@ -53,6 +57,7 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
     step("the rules alone", || {
         run(&mut cargo(&["check", "--package", "host-core"]))
     })?;
+    step("components", || guests::build().map(drop))?;
     step("lints", || {
         run(cargo(&["clippy", "--workspace", "--all-targets"]).args(["--", "--deny", "warnings"]))
     })?;
