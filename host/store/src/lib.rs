@@ -1,7 +1,11 @@
-//! Where jobs, components and logs are kept: one trait, several backends, one conformance suite.
+//! Where jobs and components are kept: one trait, several backends, one conformance suite.
 //!
-//! Every backend runs the rules of `host-core` inside its own transaction. This crate knows no
-//! wire, no cell and no clock.
+//! Every backend runs the rules of `host-core` inside its own transaction, through the one
+//! `engine`. This crate knows no wire, no cell and no clock.
 
+mod engine;
 pub mod error;
+pub mod memory;
+pub mod sqlite;
+
 pub mod store;

@@ -1,0 +1,74 @@
+//! Write job handlers for `host` in Rust.
+//!
+//! ```
+//! use guest_sdk::{Ctx, Error, export_handlers, handler};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Deserialize)]
+//! struct Params {
+//!     numbers: Vec<i64>,
+//! }
+//!
+//! #[derive(Serialize)]
+//! struct Total {
+//!     total: i64,
+//! }
+//!
+//! /// Adds numbers.
+//! #[handler]
+//! fn sum(ctx: &Ctx, params: Params) -> Result<Total, Error> {
+//!     ctx.check_cancelled()?;
+//!     let total = params.numbers.iter().sum();
+//!     Ok(Total { total })
+//! }
+//!
+//! export_handlers!(sum);
+//! # fn main() {}
+//! ```
+//!
+//! Build it with `cargo build --release --target wasm32-wasip2` as a `cdylib`, and deploy it with
+//! `host deploy`. On other targets everything but the exports is there, with a [`MockHost`] in
+//! place of the host, so that `cargo test` tests handlers.
+
+extern crate self as guest_sdk;
+
+mod ctx;
+mod error;
+#[doc(hidden)]
+pub mod export;
+#[cfg(not(target_family = "wasm"))]
+mod mock;
+mod services;
+
+pub use ctx::{Ctx, Job, Level};
+pub use error::{Category, Error};
+pub use host_guest_sdk_macros::handler;
+#[cfg(not(target_family = "wasm"))]
+pub use mock::MockHost;
+#[cfg(feature = "schema")]
+pub use schemars;
+
+/// The bindings of `host:jobs@1.0.0`.
+#[cfg(target_family = "wasm")]
+#[doc(hidden)]
+pub mod bindings {
+    #![allow(
+        missing_docs,
+        unreachable_pub,
+        clippy::all,
+        clippy::pedantic,
+        reason = "generated"
+    )]
+    wit_bindgen::generate!({
+        path: "../wit/host-jobs-1.0.0",
+        world: "job",
+        pub_export_macro: true,
+        export_macro_name: "export_job",
+        default_bindings_module: "::guest_sdk::bindings",
+        runtime_path: "::guest_sdk::wit_bindgen_rt",
+    });
+}
+
+#[cfg(target_family = "wasm")]
+#[doc(hidden)]
+pub use wit_bindgen::rt as wit_bindgen_rt;

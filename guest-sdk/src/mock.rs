@@ -1,0 +1,130 @@
+//! A host for native tests of handlers.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::ctx::{Ctx, Job, Level};
+use crate::services::Services;
+
+/// Stands in for the host in `cargo test`: records what the handler tells, and can ask it to stop.
+///
+/// ```
+/// use guest_sdk::MockHost;
+///
+/// let host = MockHost::new();
+/// let ctx = host.ctx();
+/// ctx.progress(50.0, "half of it");
+/// assert_eq!(host.progress(), [(Some(50.0), "half of it".to_owned())]);
+/// host.cancel("enough");
+/// assert!(ctx.check_cancelled().is_err());
+/// ```
+#[derive(Clone, Default)]
+pub struct MockHost {
+    state: Rc<RefCell<State>>,
+    job: Job,
+}
+
+#[derive(Default)]
+struct State {
+    cancelled: Option<String>,
+    cancel_after: Option<(u32, String)>,
+    progress: Vec<(Option<f32>, String)>,
+    logs: Vec<(Level, String)>,
+    slept_ms: u64,
+}
+
+impl MockHost {
+    /// Makes a host with a first attempt of a job named `test`.
+    pub fn new() -> Self {
+        Self {
+            state: Rc::default(),
+            job: Job {
+                id: "test".to_owned(),
+                request_id: "test-1".to_owned(),
+                attempt: 1,
+                protocol: "test".to_owned(),
+                ..Job::default()
+            },
+        }
+    }
+
+    /// Sets the number of the attempt.
+    #[must_use]
+    pub fn attempt(mut self, attempt: u32) -> Self {
+        self.job.attempt = attempt;
+        self
+    }
+
+    /// Adds an attribute to the job.
+    #[must_use]
+    pub fn attribute(mut self, name: &str, value: &str) -> Self {
+        self.job
+            .attributes
+            .push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Returns what a handler is called with.
+    pub fn ctx(&self) -> Ctx {
+        Ctx::new(self.job.clone(), self.clone())
+    }
+
+    /// Asks the handler to stop.
+    pub fn cancel(&self, reason: &str) {
+        self.state.borrow_mut().cancelled = Some(reason.to_owned());
+    }
+
+    /// Asks the handler to stop when it has looked `looks` times.
+    pub fn cancel_after(&self, looks: u32, reason: &str) {
+        self.state.borrow_mut().cancel_after = Some((looks, reason.to_owned()));
+    }
+
+    /// Returns what the handler told about its progress.
+    pub fn progress(&self) -> Vec<(Option<f32>, String)> {
+        self.state.borrow().progress.clone()
+    }
+
+    /// Returns what the handler logged.
+    pub fn logs(&self) -> Vec<(Level, String)> {
+        self.state.borrow().logs.clone()
+    }
+
+    /// Returns how long the handler slept in all, in milliseconds; no time really passes.
+    pub fn slept_ms(&self) -> u64 {
+        self.state.borrow().slept_ms
+    }
+}
+
+impl Services for MockHost {
+    fn cancelled(&self) -> Option<String> {
+        let mut state = self.state.borrow_mut();
+        if let Some((looks, reason)) = state.cancel_after.take() {
+            if looks == 0 {
+                state.cancelled = Some(reason);
+            } else {
+                state.cancel_after = Some((looks - 1, reason));
+            }
+        }
+        state.cancelled.clone()
+    }
+
+    fn remaining_ms(&self) -> Option<u32> {
+        None
+    }
+
+    fn progress(&self, percent: Option<f32>, message: &str) {
+        let mut state = self.state.borrow_mut();
+        state.progress.push((percent, message.to_owned()));
+    }
+
+    fn sleep_ms(&self, ms: u32) {
+        self.state.borrow_mut().slept_ms += u64::from(ms);
+    }
+
+    fn log(&self, level: Level, message: &str, _fields: &[(&str, &str)]) {
+        self.state
+            .borrow_mut()
+            .logs
+            .push((level, message.to_owned()));
+    }
+}

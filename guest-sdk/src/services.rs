@@ -1,0 +1,51 @@
+//! What the host does for a running handler: the imports of the world, or a mock of them.
+
+use crate::ctx::Level;
+
+/// The host, as a handler sees it.
+pub(crate) trait Services {
+    fn cancelled(&self) -> Option<String>;
+    fn remaining_ms(&self) -> Option<u32>;
+    fn progress(&self, percent: Option<f32>, message: &str);
+    fn sleep_ms(&self, ms: u32);
+    fn log(&self, level: Level, message: &str, fields: &[(&str, &str)]);
+}
+
+/// The real host.
+#[cfg(target_family = "wasm")]
+pub(crate) struct Imports;
+
+#[cfg(target_family = "wasm")]
+impl Services for Imports {
+    fn cancelled(&self) -> Option<String> {
+        crate::bindings::host::jobs::control::cancelled()
+    }
+
+    fn remaining_ms(&self) -> Option<u32> {
+        crate::bindings::host::jobs::control::remaining_ms()
+    }
+
+    fn progress(&self, percent: Option<f32>, message: &str) {
+        crate::bindings::host::jobs::control::progress(percent, message);
+    }
+
+    fn sleep_ms(&self, ms: u32) {
+        crate::bindings::host::jobs::control::sleep_ms(ms);
+    }
+
+    fn log(&self, level: Level, message: &str, fields: &[(&str, &str)]) {
+        use crate::bindings::host::jobs::log;
+        let level = match level {
+            Level::Trace => log::Level::Trace,
+            Level::Debug => log::Level::Debug,
+            Level::Info => log::Level::Info,
+            Level::Warn => log::Level::Warn,
+            Level::Error => log::Level::Error,
+        };
+        let fields: Vec<(String, String)> = fields
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        log::write(level, message, &fields);
+    }
+}

@@ -1,0 +1,314 @@
+//! What each command does to the rows of a store: the one place for it, so that backends differ
+//! only in how they keep rows. Knows no SQL.
+
+mod enqueue;
+mod moves;
+mod registry;
+
+use host_core::command::{Change, Claimed, Command, Committed, NewJob, Reply, Slot};
+use host_core::failure::Failure;
+use host_core::handler::Revision;
+use host_core::id::JobId;
+use host_core::invariants;
+use host_core::job::{Lifecycle, Payload, State};
+use host_core::json::JsonText;
+use host_core::lease::{Fence, Hold};
+use host_core::name::Name;
+use host_core::outcome::{Attempt, Progress};
+use host_core::rejection::Rejection;
+use host_core::time::Time;
+use host_core::transition::{Effect, Input, Loss};
+
+use crate::error::StoreError;
+
+/// A refusal or a failure: the first concerns one command, the second ends the batch.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    Rejected(Rejection),
+    Failed(StoreError),
+}
+
+impl From<Rejection> for Stop {
+    fn from(rejection: Rejection) -> Self {
+        Self::Rejected(rejection)
+    }
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// The part of a job that its attempts write.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Ending {
+    pub(crate) result: Option<JsonText>,
+    pub(crate) failure: Option<Failure>,
+    pub(crate) progress: Option<Progress>,
+}
+
+/// The rows of one open transaction.
+pub(crate) trait Rows {
+    fn job(&mut self, id: JobId) -> Result<Option<Lifecycle>, StoreError>;
+    fn payload(&mut self, id: JobId) -> Result<Payload, StoreError>;
+    /// Adds a job behind all others.
+    fn insert(&mut self, job: &Lifecycle, new: &NewJob) -> Result<(), StoreError>;
+    /// Writes the new version of a job; its place in the order stays.
+    fn update(&mut self, before: &Lifecycle, after: &Lifecycle) -> Result<(), StoreError>;
+    /// Forgets a job with all that is kept of it.
+    fn delete(&mut self, job: &Lifecycle) -> Result<(), StoreError>;
+    fn set_ending(&mut self, id: JobId, ending: &Ending) -> Result<(), StoreError>;
+    fn add_attempt(&mut self, id: JobId, attempt: &Attempt) -> Result<(), StoreError>;
+
+    fn by_unique_key(&mut self, queue: &Name, key: &str) -> Result<Option<JobId>, StoreError>;
+    fn count_dependents(&mut self, prerequisite: JobId) -> Result<u32, StoreError>;
+    /// Returns who waits for a job, in the order of their enqueue.
+    fn dependents(&mut self, prerequisite: JobId) -> Result<Vec<JobId>, StoreError>;
+
+    /// Returns available jobs of unpaused queues, the most urgent and then the oldest first, at
+    /// most `limit`; only suspects or none.
+    fn claimable(&mut self, suspects: bool, limit: usize) -> Result<Vec<JobId>, StoreError>;
+    /// Returns jobs whose wakeup is at or before `now`, the earliest first.
+    fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError>;
+    fn running(&mut self) -> Result<Vec<JobId>, StoreError>;
+    fn next_wakeup(&mut self) -> Result<Option<Time>, StoreError>;
+    fn available(&mut self) -> Result<u64, StoreError>;
+    fn set_paused(&mut self, queue: &Name, paused: bool) -> Result<(), StoreError>;
+
+    fn revisions(&mut self, component: &Name) -> Result<Vec<Revision>, StoreError>;
+    fn current(&mut self, component: &Name) -> Result<Option<u32>, StoreError>;
+    fn current_revisions(&mut self) -> Result<Vec<Revision>, StoreError>;
+    fn add_revision(&mut self, revision: &Revision, bytes: &[u8]) -> Result<(), StoreError>;
+    fn set_current(&mut self, component: &Name, revision: u32) -> Result<(), StoreError>;
+    fn remove_component(&mut self, component: &Name) -> Result<(), StoreError>;
+    /// Counts the jobs for a handler that have not ended.
+    fn live_jobs(&mut self, handler: &Name) -> Result<u64, StoreError>;
+}
+
+/// One batch on its way through a transaction.
+pub(crate) struct Batch<'a, R> {
+    now: Time,
+    rows: &'a mut R,
+    committed: Committed,
+}
+
+/// Applies a batch to the rows of an open transaction. On an error the caller rolls back.
+pub(crate) fn run<R: Rows>(
+    rows: &mut R,
+    now: Time,
+    commands: Vec<Command>,
+) -> Result<Committed, StoreError> {
+    let mut batch = Batch {
+        now,
+        rows,
+        committed: Committed::default(),
+    };
+    for command in commands {
+        match batch.command(command) {
+            Ok(reply) => batch.committed.replies.push(Ok(reply)),
+            Err(Stop::Rejected(rejection)) => batch.committed.replies.push(Err(rejection)),
+            Err(Stop::Failed(error)) => return Err(error),
+        }
+    }
+    batch.committed.next_wakeup = batch.rows.next_wakeup()?;
+    batch.committed.available = batch.rows.available()?;
+    Ok(batch.committed)
+}
+
+impl<R: Rows> Batch<'_, R> {
+    fn command(&mut self, command: Command) -> Result<Reply, Stop> {
+        match command {
+            Command::Enqueue(jobs) => self.enqueue(&jobs),
+            Command::Claim { slots, hold } => self.claim(slots, hold),
+            Command::Ack { job, fence } => self.moved(job, &Input::Ack(&fence)),
+            Command::Heartbeat { job, fence } => self.moved(job, &Input::Heartbeat(&fence)),
+            Command::Complete { job, fence, report } => self.complete(job, &fence, *report),
+            Command::Lose {
+                job,
+                fence,
+                loss,
+                executor,
+            } => self.lose(job, &fence, loss, &executor),
+            Command::Cancel {
+                job,
+                reason,
+                grace_ms,
+            } => {
+                let reason = reason.as_deref();
+                self.moved(job, &Input::Cancel { reason, grace_ms })
+            }
+            Command::Retry { job } => self.moved(job, &Input::Retry),
+            Command::Tick { limit } => self.tick(limit),
+            Command::Recover => self.recover(),
+            Command::SetPaused { queue, paused } => {
+                self.rows.set_paused(&queue, paused)?;
+                Ok(Reply::Done)
+            }
+            Command::Deploy { revision, bytes } => self.deploy(*revision, &bytes),
+            Command::Rollback {
+                component,
+                revision,
+            } => self.rollback(&component, revision),
+            Command::Remove { component } => self.remove(&component),
+        }
+    }
+
+    fn get(&mut self, id: JobId) -> Result<Lifecycle, Stop> {
+        Ok(self.rows.job(id)?.ok_or(Rejection::UnknownJob(id))?)
+    }
+
+    /// Leases what is claimable: suspects into lone slots, others into the rest.
+    fn claim(&mut self, slots: Vec<Slot>, hold: Hold) -> Result<Reply, Stop> {
+        let (alone, shared): (Vec<Slot>, Vec<Slot>) = slots.into_iter().partition(|s| s.alone);
+        let mut claimed = Vec::with_capacity(alone.len() + shared.len());
+        for (suspects, slots) in [(true, alone), (false, shared)] {
+            if slots.is_empty() {
+                continue;
+            }
+            let jobs = self.rows.claimable(suspects, slots.len())?;
+            for (id, slot) in jobs.into_iter().zip(slots) {
+                let input = Input::Claim {
+                    lease: slot.lease,
+                    worker: &slot.worker,
+                    hold,
+                };
+                let job = self.get(id)?;
+                // A job past its deadline is left to its tick, which is due.
+                if job.is_overdue(self.now) {
+                    continue;
+                }
+                let lifecycle = self.apply(&job, &input)?;
+                let payload = self.rows.payload(id)?;
+                claimed.push(Claimed { lifecycle, payload });
+            }
+        }
+        Ok(Reply::Claimed(claimed))
+    }
+
+    fn tick(&mut self, limit: u32) -> Result<Reply, Stop> {
+        let due = self.rows.due(self.now, limit)?;
+        let jobs = u32::try_from(due.len()).unwrap_or(u32::MAX);
+        for id in due {
+            // An earlier one of this tick may have settled it.
+            if let Some(job) = self.rows.job(id)? {
+                self.apply(&job, &Input::Tick)?;
+            }
+        }
+        Ok(Reply::Ticked {
+            jobs,
+            next_wakeup: self.rows.next_wakeup()?,
+        })
+    }
+
+    fn recover(&mut self) -> Result<Reply, Stop> {
+        let mut jobs = 0;
+        for id in self.rows.running()? {
+            let job = self.get(id)?;
+            let Some(lease) = job.lease.clone() else {
+                continue;
+            };
+            if lease.hold == Hold::Connection {
+                jobs += 1;
+                let fence = Fence::Lease(lease.id);
+                self.apply(&job, &Input::Lose(&fence, Loss::HostRestarted))?;
+            }
+        }
+        Ok(Reply::Ticked {
+            jobs,
+            next_wakeup: self.rows.next_wakeup()?,
+        })
+    }
+
+    fn moved(&mut self, id: JobId, input: &Input<'_>) -> Result<Reply, Stop> {
+        let job = self.get(id)?;
+        let job = self.apply(&job, input)?;
+        Ok(Reply::Moved(Box::new(job)))
+    }
+
+    /// Tells what a job has become.
+    fn tell(&mut self, before: Option<&Lifecycle>, after: Option<&Lifecycle>) {
+        let Some(job) = after.or(before) else { return };
+        self.committed.changes.push(Change {
+            job: job.id,
+            handler: job.handler.clone(),
+            queue: job.queue.clone(),
+            from: before.map(|job| job.state),
+            to: after.map(|job| job.state),
+            attempt: job.attempt,
+        });
+    }
+
+    /// Hands what the dispatcher must do on, keeps what the store must remember.
+    fn keep(
+        &mut self,
+        before: &Lifecycle,
+        after: &Lifecycle,
+        effects: Vec<Effect>,
+    ) -> Result<bool, StoreError> {
+        let mut purged = false;
+        for effect in effects {
+            match effect {
+                Effect::Stop { .. } | Effect::Revoke { .. } => {
+                    self.committed.effects.push((after.id, effect));
+                }
+                Effect::AttemptLost { failure } => self.attempt_lost(before, after, failure)?,
+                Effect::Failed { failure } => {
+                    let ending = Ending {
+                        failure: Some(failure),
+                        ..Ending::default()
+                    };
+                    self.rows.set_ending(after.id, &ending)?;
+                }
+                Effect::Purge => purged = true,
+            }
+        }
+        Ok(purged)
+    }
+
+    /// Applies one input to one job, writes what came of it, and settles who waits for the job.
+    fn apply(&mut self, before: &Lifecycle, input: &Input<'_>) -> Result<Lifecycle, Stop> {
+        let had_ended = before.state.is_terminal();
+        let after = self.step(before, input)?;
+        let mut ended = Vec::new();
+        if after.state.is_terminal() && !had_ended {
+            ended.push((after.id, after.state));
+        }
+        while let Some((prerequisite, state)) = ended.pop() {
+            for id in self.rows.dependents(prerequisite)? {
+                let dependent = self.get(id)?;
+                if dependent.state != State::Pending {
+                    continue;
+                }
+                let input = if state == State::Completed {
+                    Input::PrerequisiteCompleted
+                } else {
+                    Input::PrerequisiteFailed(prerequisite)
+                };
+                let dependent = self.step(&dependent, &input)?;
+                if dependent.state.is_terminal() {
+                    ended.push((dependent.id, dependent.state));
+                }
+            }
+        }
+        Ok(after)
+    }
+
+    fn step(&mut self, before: &Lifecycle, input: &Input<'_>) -> Result<Lifecycle, Stop> {
+        let mut after = before.clone();
+        let effects = after.apply(self.now, input)?;
+        debug_assert_eq!(invariants::check(&after), Ok(()), "{input:?}");
+        if self.keep(before, &after, effects)? {
+            self.rows.delete(before)?;
+            self.tell(Some(before), None);
+            return Ok(after);
+        }
+        if *before != after {
+            self.rows.update(before, &after)?;
+        }
+        if before.state != after.state {
+            self.tell(Some(before), Some(&after));
+        }
+        Ok(after)
+    }
+}

@@ -1,0 +1,114 @@
+//! Accepting jobs: all of a command or none.
+
+use std::collections::BTreeMap;
+
+use host_core::command::{DEPENDENTS_MAX, Enqueued, NewJob, Reply};
+use host_core::id::JobId;
+use host_core::job::{Lifecycle, State};
+use host_core::rejection::Rejection;
+use host_core::transition::Input;
+
+use super::{Batch, Rows, Stop};
+
+impl<R: Rows> Batch<'_, R> {
+    /// Accepts the jobs in an order in which prerequisites come first, answers in the order given.
+    pub(super) fn enqueue(&mut self, jobs: &[NewJob]) -> Result<Reply, Stop> {
+        let stands_for = self.existing(jobs)?;
+        self.check_prerequisites(jobs, &stands_for)?;
+        for new in jobs {
+            if stands_for[&new.id] == new.id {
+                let open = u32::try_from(new.depends_on.len()).unwrap_or(u32::MAX);
+                let mut accepted = new.clone();
+                for prerequisite in &mut accepted.depends_on {
+                    *prerequisite = *stands_for.get(prerequisite).unwrap_or(prerequisite);
+                }
+                let job = Lifecycle::accept(self.now, &accepted, open);
+                self.rows.insert(&job, &accepted)?;
+                self.tell(None, Some(&job));
+            }
+        }
+        self.settle_new(jobs, &stands_for)?;
+        let mut replies = Vec::with_capacity(jobs.len());
+        for new in jobs {
+            let id = stands_for[&new.id];
+            replies.push(Enqueued {
+                id,
+                state: self.get(id)?.state,
+                existing: id != new.id,
+            });
+        }
+        Ok(Reply::Enqueued(replies))
+    }
+
+    /// Finds, for each new job, the one that stands for its unique key: one that is there, an
+    /// earlier one of the same command, or itself.
+    fn existing(&mut self, jobs: &[NewJob]) -> Result<BTreeMap<JobId, JobId>, Stop> {
+        let mut keys = BTreeMap::new();
+        let mut stands_for = BTreeMap::new();
+        for new in jobs {
+            let mut id = new.id;
+            if let Some(key) = &new.unique_key {
+                id = match self.rows.by_unique_key(&new.queue, key)? {
+                    Some(existing) => existing,
+                    None => *keys
+                        .entry((new.queue.clone(), key.clone()))
+                        .or_insert(new.id),
+                };
+            }
+            stands_for.insert(new.id, id);
+        }
+        Ok(stands_for)
+    }
+
+    fn check_prerequisites(
+        &mut self,
+        jobs: &[NewJob],
+        stands_for: &BTreeMap<JobId, JobId>,
+    ) -> Result<(), Stop> {
+        let mut added: BTreeMap<JobId, u32> = BTreeMap::new();
+        for new in jobs {
+            for prerequisite in &new.depends_on {
+                let id = *stands_for.get(prerequisite).unwrap_or(prerequisite);
+                let is_new = stands_for.get(&id) == Some(&id);
+                if !is_new && self.rows.job(id)?.is_none() {
+                    return Err(Rejection::UnknownPrerequisite(id).into());
+                }
+                let count = added.entry(id).or_default();
+                *count += 1;
+                let there = if is_new {
+                    0
+                } else {
+                    self.rows.count_dependents(id)?
+                };
+                if there + *count > DEPENDENTS_MAX {
+                    let limit = DEPENDENTS_MAX;
+                    return Err(Rejection::TooManyDependents { job: id, limit }.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts off prerequisites that had ended before.
+    fn settle_new(
+        &mut self,
+        jobs: &[NewJob],
+        stands_for: &BTreeMap<JobId, JobId>,
+    ) -> Result<(), Stop> {
+        for new in jobs.iter().filter(|new| stands_for[&new.id] == new.id) {
+            for prerequisite in &new.depends_on {
+                let id = *stands_for.get(prerequisite).unwrap_or(prerequisite);
+                let input = match self.get(id)?.state {
+                    State::Completed => Input::PrerequisiteCompleted,
+                    State::Cancelled | State::Discarded => Input::PrerequisiteFailed(id),
+                    _ => continue,
+                };
+                let job = self.get(new.id)?;
+                if job.state == State::Pending {
+                    self.apply(&job, &input)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+//! The ends of attempts: what is kept of each, and of the job's latest.
+
+use host_core::command::Reply;
+use host_core::failure::{Failure, FailureKind};
+use host_core::id::JobId;
+use host_core::job::Lifecycle;
+use host_core::lease::Fence;
+use host_core::outcome::{Attempt, Meter, Outcome, Report};
+use host_core::transition::{Input, Loss};
+
+use super::{Batch, Ending, Rows, Stop};
+use crate::error::StoreError;
+
+impl<R: Rows> Batch<'_, R> {
+    /// Records a report with its attempt.
+    pub(super) fn complete(
+        &mut self,
+        id: JobId,
+        fence: &Fence,
+        report: Report,
+    ) -> Result<Reply, Stop> {
+        let before = self.get(id)?;
+        let started_at = before
+            .lease
+            .as_ref()
+            .map_or(self.now, |lease| lease.granted_at);
+        let after = self.apply(&before, &Input::Complete(fence, &report.outcome))?;
+        let outcome = report.outcome.as_str().to_owned();
+        let (result, failure) = match report.outcome {
+            Outcome::Completed { result } => (result, None),
+            Outcome::Failed(failure) => (None, Some(failure)),
+            Outcome::Retry { reason, .. } => {
+                (None, Some(Failure::new(FailureKind::UserError, reason)))
+            }
+            Outcome::Cancelled { partial } => {
+                let message = "the handler stopped because it was asked to";
+                (partial, Some(Failure::new(FailureKind::Cancelled, message)))
+            }
+        };
+        self.rows.add_attempt(
+            id,
+            &Attempt {
+                number: after.attempt,
+                executor: report.executor,
+                revision: report.revision,
+                started_at,
+                finished_at: self.now,
+                outcome,
+                failure: failure.clone(),
+                meter: report.meter,
+            },
+        )?;
+        let ending = Ending {
+            result,
+            failure,
+            progress: report.progress,
+        };
+        self.rows.set_ending(id, &ending)?;
+        Ok(Reply::Moved(Box::new(after)))
+    }
+
+    /// Gives up a lease for its holder.
+    pub(super) fn lose(
+        &mut self,
+        id: JobId,
+        fence: &Fence,
+        loss: Loss,
+        executor: &str,
+    ) -> Result<Reply, Stop> {
+        let mut before = self.get(id)?;
+        if let Some(lease) = &mut before.lease
+            && *fence == Fence::Lease(lease.id)
+        {
+            executor.clone_into(&mut lease.worker);
+        }
+        let after = self.apply(&before, &Input::Lose(fence, loss))?;
+        Ok(Reply::Moved(Box::new(after)))
+    }
+
+    /// Records an attempt that nobody reported.
+    pub(super) fn attempt_lost(
+        &mut self,
+        before: &Lifecycle,
+        after: &Lifecycle,
+        failure: Failure,
+    ) -> Result<(), StoreError> {
+        let Some(lease) = &before.lease else {
+            return Ok(());
+        };
+        let ending = Ending {
+            failure: Some(failure.clone()),
+            ..Ending::default()
+        };
+        self.rows.add_attempt(
+            after.id,
+            &Attempt {
+                number: after.attempt,
+                executor: lease.worker.clone(),
+                revision: None,
+                started_at: lease.granted_at,
+                finished_at: self.now,
+                outcome: "lost".to_owned(),
+                failure: Some(failure),
+                meter: Meter::default(),
+            },
+        )?;
+        self.rows.set_ending(after.id, &ending)
+    }
+}

@@ -1,0 +1,105 @@
+//! Components: adding, going back, forgetting.
+
+use host_core::command::Reply;
+use host_core::handler::Revision;
+use host_core::name::Name;
+use host_core::rejection::Rejection;
+
+use super::{Batch, Rows, Stop};
+
+impl<R: Rows> Batch<'_, R> {
+    /// Adds a revision, unless the current one has the same bytes, manifest and handlers.
+    pub(super) fn deploy(&mut self, mut revision: Revision, bytes: &[u8]) -> Result<Reply, Stop> {
+        self.check_owners(&revision)?;
+        let revisions = self.rows.revisions(&revision.component)?;
+        let current = self.rows.current(&revision.component)?;
+        if let Some(same) = revisions.iter().find(|old| {
+            Some(old.revision) == current
+                && old.digest == revision.digest
+                && old.manifest == revision.manifest
+        }) {
+            return Ok(Reply::Deployed {
+                revision: Box::new(same.clone()),
+                unchanged: true,
+            });
+        }
+        revision.revision = 1 + revisions.iter().map(|old| old.revision).max().unwrap_or(0);
+        revision.deployed_at = self.now;
+        self.rows.add_revision(&revision, bytes)?;
+        self.rows
+            .set_current(&revision.component, revision.revision)?;
+        Ok(Reply::Deployed {
+            revision: Box::new(revision),
+            unchanged: false,
+        })
+    }
+
+    pub(super) fn rollback(&mut self, component: &Name, number: u32) -> Result<Reply, Stop> {
+        let current = self
+            .rows
+            .current(component)?
+            .ok_or_else(|| Rejection::UnknownComponent(component.clone()))?;
+        let revisions = self.rows.revisions(component)?;
+        let revision = revisions
+            .into_iter()
+            .find(|revision| revision.revision == number)
+            .ok_or_else(|| Rejection::UnknownRevision {
+                component: component.clone(),
+                revision: number,
+            })?;
+        self.check_owners(&revision)?;
+        self.rows.set_current(component, number)?;
+        Ok(Reply::Deployed {
+            revision: Box::new(revision),
+            unchanged: number == current,
+        })
+    }
+
+    pub(super) fn remove(&mut self, component: &Name) -> Result<Reply, Stop> {
+        if self.rows.current(component)?.is_none() {
+            return Err(Rejection::UnknownComponent(component.clone()).into());
+        }
+        let mut handlers: Vec<Name> = self
+            .rows
+            .revisions(component)?
+            .into_iter()
+            .flat_map(|revision| revision.handlers)
+            .map(|handler| handler.name)
+            .collect();
+        handlers.sort();
+        handlers.dedup();
+        let mut jobs = 0;
+        for handler in &handlers {
+            jobs += self.rows.live_jobs(handler)?;
+        }
+        if jobs > 0 {
+            let component = component.clone();
+            return Err(Rejection::ComponentInUse { component, jobs }.into());
+        }
+        self.rows.remove_component(component)?;
+        Ok(Reply::Done)
+    }
+
+    /// Refuses handlers that the current revision of another component has.
+    fn check_owners(&mut self, revision: &Revision) -> Result<(), Stop> {
+        for other in self.rows.current_revisions()? {
+            if other.component == revision.component {
+                continue;
+            }
+            for handler in &revision.handlers {
+                if other
+                    .handlers
+                    .iter()
+                    .any(|theirs| theirs.name == handler.name)
+                {
+                    return Err(Rejection::HandlerOwned {
+                        handler: handler.name.clone(),
+                        owner: other.component,
+                    }
+                    .into());
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,386 @@
+//! The reference model: a store in memory, simple enough to be obviously right. Foreign jobs live
+//! in it, and every other engine is compared with it. Loses everything when it is dropped.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use host_core::command::{Command, Committed, NewJob};
+use host_core::handler::{Digest, Revision};
+use host_core::id::JobId;
+use host_core::job::{Lifecycle, Payload, STATES, State};
+use host_core::name::Name;
+use host_core::outcome::Attempt;
+use host_core::query::{
+    Cursor, JobDetail, JobFilter, JobSummary, PAGE_ITEMS_MAX, Page, QueueStatus,
+};
+use host_core::time::Time;
+
+use crate::engine::{self, Ending, Rows};
+use crate::error::StoreError;
+use crate::store::{Reader, Store};
+
+/// A store that keeps everything in memory.
+#[derive(Default)]
+pub struct MemoryStore {
+    state: Arc<Mutex<Model>>,
+}
+
+#[derive(Clone, Default)]
+struct Model {
+    next_seq: u64,
+    order: BTreeMap<u64, JobId>,
+    jobs: BTreeMap<JobId, Entry>,
+    paused: BTreeMap<Name, bool>,
+    revisions: BTreeMap<Name, Vec<Revision>>,
+    current: BTreeMap<Name, u32>,
+    blobs: BTreeMap<Digest, Vec<u8>>,
+}
+
+#[derive(Clone)]
+struct Entry {
+    seq: u64,
+    lifecycle: Lifecycle,
+    payload: Payload,
+    unique_key: Option<String>,
+    depends_on: Vec<JobId>,
+    ending: Ending,
+    attempts: Vec<Attempt>,
+}
+
+impl Store for MemoryStore {
+    fn commit(&mut self, now: Time, batch: Vec<Command>) -> Result<Committed, StoreError> {
+        engine::run(&mut *lock(&self.state), now, batch)
+    }
+
+    fn reader(&self) -> Result<Box<dyn Reader>, StoreError> {
+        Ok(Box::new(MemoryReader {
+            state: Arc::clone(&self.state),
+        }))
+    }
+}
+
+fn lock(state: &Mutex<Model>) -> MutexGuard<'_, Model> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Model {
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.order.values().filter_map(|id| self.jobs.get(id))
+    }
+
+    fn is_paused(&self, queue: &Name) -> bool {
+        self.paused.get(queue).copied().unwrap_or(false)
+    }
+
+    fn entry(&mut self, id: JobId) -> Result<&mut Entry, StoreError> {
+        self.jobs.get_mut(&id).ok_or_else(|| StoreError::Damaged {
+            what: format!("job {id}"),
+            message: "it is not there any more".to_owned(),
+        })
+    }
+}
+
+impl Rows for Model {
+    fn job(&mut self, id: JobId) -> Result<Option<Lifecycle>, StoreError> {
+        Ok(self.jobs.get(&id).map(|entry| entry.lifecycle.clone()))
+    }
+
+    fn payload(&mut self, id: JobId) -> Result<Payload, StoreError> {
+        Ok(self.entry(id)?.payload.clone())
+    }
+
+    fn insert(&mut self, job: &Lifecycle, new: &NewJob) -> Result<(), StoreError> {
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        self.order.insert(seq, job.id);
+        let entry = Entry {
+            seq,
+            lifecycle: job.clone(),
+            payload: new.payload.clone(),
+            unique_key: new.unique_key.clone(),
+            depends_on: new.depends_on.clone(),
+            ending: Ending::default(),
+            attempts: Vec::new(),
+        };
+        self.jobs.insert(job.id, entry);
+        Ok(())
+    }
+
+    fn update(&mut self, _before: &Lifecycle, after: &Lifecycle) -> Result<(), StoreError> {
+        self.entry(after.id)?.lifecycle = after.clone();
+        Ok(())
+    }
+
+    fn delete(&mut self, job: &Lifecycle) -> Result<(), StoreError> {
+        let seq = self.entry(job.id)?.seq;
+        self.order.remove(&seq);
+        self.jobs.remove(&job.id);
+        Ok(())
+    }
+
+    fn set_ending(&mut self, id: JobId, ending: &Ending) -> Result<(), StoreError> {
+        self.entry(id)?.ending = ending.clone();
+        Ok(())
+    }
+
+    fn add_attempt(&mut self, id: JobId, attempt: &Attempt) -> Result<(), StoreError> {
+        self.entry(id)?.attempts.push(attempt.clone());
+        Ok(())
+    }
+
+    fn by_unique_key(&mut self, queue: &Name, key: &str) -> Result<Option<JobId>, StoreError> {
+        Ok(self
+            .entries()
+            .find(|entry| {
+                entry.unique_key.as_deref() == Some(key) && entry.lifecycle.queue == *queue
+            })
+            .map(|entry| entry.lifecycle.id))
+    }
+
+    fn count_dependents(&mut self, prerequisite: JobId) -> Result<u32, StoreError> {
+        let dependents = self.dependents(prerequisite)?.len();
+        Ok(u32::try_from(dependents).unwrap_or(u32::MAX))
+    }
+
+    fn dependents(&mut self, prerequisite: JobId) -> Result<Vec<JobId>, StoreError> {
+        Ok(self
+            .entries()
+            .filter(|entry| entry.depends_on.contains(&prerequisite))
+            .map(|entry| entry.lifecycle.id)
+            .collect())
+    }
+
+    fn claimable(&mut self, suspects: bool, limit: usize) -> Result<Vec<JobId>, StoreError> {
+        let mut found: Vec<(u8, u64, JobId)> = self
+            .entries()
+            .filter(|entry| {
+                let job = &entry.lifecycle;
+                job.state == State::Available
+                    && job.suspect == suspects
+                    && !self.is_paused(&job.queue)
+            })
+            .map(|entry| (entry.lifecycle.priority, entry.seq, entry.lifecycle.id))
+            .collect();
+        found.sort_unstable();
+        Ok(found.into_iter().take(limit).map(|(_, _, id)| id).collect())
+    }
+
+    fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError> {
+        let mut found: Vec<(Time, u64, JobId)> = self
+            .entries()
+            .filter_map(|entry| {
+                let due = entry.lifecycle.wakeup().filter(|due| *due <= now)?;
+                Some((due, entry.seq, entry.lifecycle.id))
+            })
+            .collect();
+        found.sort_unstable();
+        found.truncate(limit as usize);
+        Ok(found.into_iter().map(|(_, _, id)| id).collect())
+    }
+
+    fn running(&mut self) -> Result<Vec<JobId>, StoreError> {
+        Ok(self
+            .entries()
+            .filter(|entry| entry.lifecycle.state == State::Running)
+            .map(|entry| entry.lifecycle.id)
+            .collect())
+    }
+
+    fn next_wakeup(&mut self) -> Result<Option<Time>, StoreError> {
+        Ok(self
+            .entries()
+            .filter_map(|entry| entry.lifecycle.wakeup())
+            .min())
+    }
+
+    fn available(&mut self) -> Result<u64, StoreError> {
+        let available = self
+            .entries()
+            .filter(|entry| entry.lifecycle.state == State::Available);
+        Ok(available.count() as u64)
+    }
+
+    fn set_paused(&mut self, queue: &Name, paused: bool) -> Result<(), StoreError> {
+        self.paused.insert(queue.clone(), paused);
+        Ok(())
+    }
+
+    fn revisions(&mut self, component: &Name) -> Result<Vec<Revision>, StoreError> {
+        Ok(self.revisions.get(component).cloned().unwrap_or_default())
+    }
+
+    fn current(&mut self, component: &Name) -> Result<Option<u32>, StoreError> {
+        Ok(self.current.get(component).copied())
+    }
+
+    fn current_revisions(&mut self) -> Result<Vec<Revision>, StoreError> {
+        Ok(current_revisions(self))
+    }
+
+    fn add_revision(&mut self, revision: &Revision, bytes: &[u8]) -> Result<(), StoreError> {
+        self.blobs
+            .entry(revision.digest)
+            .or_insert_with(|| bytes.to_vec());
+        self.revisions
+            .entry(revision.component.clone())
+            .or_default()
+            .push(revision.clone());
+        Ok(())
+    }
+
+    fn set_current(&mut self, component: &Name, revision: u32) -> Result<(), StoreError> {
+        self.current.insert(component.clone(), revision);
+        Ok(())
+    }
+
+    fn remove_component(&mut self, component: &Name) -> Result<(), StoreError> {
+        self.current.remove(component);
+        self.revisions.remove(component);
+        let used: Vec<Digest> = self
+            .revisions
+            .values()
+            .flatten()
+            .map(|r| r.digest)
+            .collect();
+        self.blobs.retain(|digest, _| used.contains(digest));
+        Ok(())
+    }
+
+    fn live_jobs(&mut self, handler: &Name) -> Result<u64, StoreError> {
+        let live = self.entries().filter(|entry| {
+            entry.lifecycle.handler == *handler && !entry.lifecycle.state.is_terminal()
+        });
+        Ok(live.count() as u64)
+    }
+}
+
+fn current_revisions(model: &Model) -> Vec<Revision> {
+    model
+        .current
+        .iter()
+        .filter_map(|(component, number)| {
+            let revisions = model.revisions.get(component)?;
+            revisions.iter().find(|r| r.revision == *number).cloned()
+        })
+        .collect()
+}
+
+struct MemoryReader {
+    state: Arc<Mutex<Model>>,
+}
+
+impl Reader for MemoryReader {
+    fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError> {
+        Ok(lock(&self.state).jobs.get(&id).map(|entry| JobDetail {
+            lifecycle: entry.lifecycle.clone(),
+            payload: entry.payload.clone(),
+            unique_key: entry.unique_key.clone(),
+            depends_on: entry.depends_on.clone(),
+            result: entry.ending.result.clone(),
+            failure: entry.ending.failure.clone(),
+            progress: entry.ending.progress.clone(),
+        }))
+    }
+
+    fn job_ids(&self, prefix: &str, limit: u32) -> Result<Vec<JobId>, StoreError> {
+        let model = lock(&self.state);
+        let ids = model
+            .jobs
+            .keys()
+            .filter(|id| id.to_string().starts_with(prefix));
+        Ok(ids.take(limit as usize).copied().collect())
+    }
+
+    fn state(&self, id: JobId) -> Result<Option<State>, StoreError> {
+        Ok(lock(&self.state)
+            .jobs
+            .get(&id)
+            .map(|entry| entry.lifecycle.state))
+    }
+
+    fn jobs(
+        &self,
+        filter: &JobFilter,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<JobSummary>, StoreError> {
+        let limit = limit.min(PAGE_ITEMS_MAX) as usize;
+        let model = lock(&self.state);
+        let before = after.map_or(u64::MAX, |cursor| cursor.0);
+        let found: Vec<&Entry> = model
+            .order
+            .range(..before)
+            .rev()
+            .filter_map(|(_, id)| model.jobs.get(id))
+            .filter(|entry| matches(filter, &entry.lifecycle))
+            .take(limit + 1)
+            .collect();
+        let next = (found.len() > limit).then(|| Cursor(found[limit - 1].seq));
+        let items = found.iter().take(limit).map(|entry| JobSummary {
+            lifecycle: entry.lifecycle.clone(),
+            wire: entry.payload.wire.clone(),
+        });
+        Ok(Page {
+            items: items.collect(),
+            next,
+        })
+    }
+
+    fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, StoreError> {
+        let model = lock(&self.state);
+        Ok(model
+            .jobs
+            .get(&id)
+            .map(|entry| entry.attempts.clone())
+            .unwrap_or_default())
+    }
+
+    fn queues(&self) -> Result<Vec<QueueStatus>, StoreError> {
+        let model = lock(&self.state);
+        let mut queues: BTreeMap<Name, QueueStatus> = BTreeMap::new();
+        let status = |name: &Name, paused| QueueStatus {
+            name: name.clone(),
+            paused,
+            counts: [0; STATES.len()],
+        };
+        for (name, paused) in &model.paused {
+            queues.insert(name.clone(), status(name, *paused));
+        }
+        for entry in model.entries() {
+            let job = &entry.lifecycle;
+            let queue = queues
+                .entry(job.queue.clone())
+                .or_insert_with(|| status(&job.queue, false));
+            queue.counts[job.state as usize] += 1;
+        }
+        Ok(queues.into_values().collect())
+    }
+
+    fn components(&self) -> Result<Vec<Revision>, StoreError> {
+        Ok(current_revisions(&lock(&self.state)))
+    }
+
+    fn revisions(&self, component: &Name) -> Result<(Vec<Revision>, u32), StoreError> {
+        let model = lock(&self.state);
+        let mut revisions = model.revisions.get(component).cloned().unwrap_or_default();
+        revisions.reverse();
+        let current = model.current.get(component).copied().unwrap_or_default();
+        Ok((revisions, current))
+    }
+
+    fn component_bytes(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(lock(&self.state).blobs.get(&digest).cloned())
+    }
+}
+
+fn matches(filter: &JobFilter, job: &Lifecycle) -> bool {
+    filter.state.is_none_or(|state| state == job.state)
+        && filter
+            .queue
+            .as_ref()
+            .is_none_or(|queue| *queue == job.queue)
+        && filter
+            .handler
+            .as_ref()
+            .is_none_or(|handler| *handler == job.handler)
+}

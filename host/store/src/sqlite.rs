@@ -1,0 +1,124 @@
+//! The embedded store: one SQLite file in WAL mode, committed with `fdatasync` before `commit`
+//! returns. All SQL of the project is below this module.
+
+mod counters;
+mod jobs;
+mod reader;
+mod registry;
+mod schema;
+
+use std::path::{Path, PathBuf};
+
+use host_core::command::{Command, Committed};
+use host_core::time::Time;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use self::counters::Counters;
+use self::jobs::Transaction;
+use self::reader::SqliteReader;
+use crate::engine;
+use crate::error::StoreError;
+use crate::store::{Reader, Store};
+
+/// How many prepared statements a connection keeps.
+const STATEMENTS_CACHED: usize = 128;
+
+/// How long a connection waits for a lock, in milliseconds: only a checkpoint or another program
+/// can hold one.
+const BUSY_TIMEOUT_MS: u64 = 10_000;
+
+/// The writer of a store in one file.
+pub struct SqliteStore {
+    path: PathBuf,
+    connection: Connection,
+    counters: Counters,
+    broken: Option<String>,
+}
+
+impl SqliteStore {
+    /// Opens the store at `path` and makes it if it is not there.
+    ///
+    /// Refuses a file of a later version and one that SQLite finds damaged.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let connection = connect(
+            path,
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+        )?;
+        schema::prepare(&connection)?;
+        Ok(Self {
+            path: path.to_owned(),
+            counters: Counters::load(&connection)?,
+            connection,
+            broken: None,
+        })
+    }
+
+    fn transact(&mut self, now: Time, batch: Vec<Command>) -> Result<Committed, StoreError> {
+        let transaction = self
+            .connection
+            .unchecked_transaction()
+            .map_err(doing("begin a transaction"))?;
+        let mut rows = Transaction::new(&transaction, &mut self.counters)?;
+        let committed = engine::run(&mut rows, now, batch)?;
+        self.counters.save(&transaction)?;
+        transaction.commit().map_err(doing("commit a batch"))?;
+        Ok(committed)
+    }
+}
+
+impl Store for SqliteStore {
+    fn commit(&mut self, now: Time, batch: Vec<Command>) -> Result<Committed, StoreError> {
+        if let Some(message) = &self.broken {
+            return Err(StoreError::Broken {
+                operation: "write after an earlier failure",
+                message: message.clone(),
+            });
+        }
+        let result = self.transact(now, batch);
+        match &result {
+            Ok(_) => {}
+            Err(StoreError::Full) => self.counters = Counters::load(&self.connection)?,
+            Err(error) => self.broken = Some(error.to_string()),
+        }
+        result
+    }
+
+    fn reader(&self) -> Result<Box<dyn Reader>, StoreError> {
+        let connection = connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        Ok(Box::new(SqliteReader::new(connection)))
+    }
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
+    let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(doing("open the store"))?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    connection
+        .busy_timeout(std::time::Duration::from_millis(BUSY_TIMEOUT_MS))
+        .map_err(doing("set up the store's connection"))?;
+    Ok(connection)
+}
+
+/// Turns an error of SQLite into one of ours that says what was being done.
+fn doing(operation: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
+    move |error| match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::Full,
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Damaged {
+            what: format!("the store (while trying to {operation})"),
+            message: error.to_string(),
+        },
+        _ => StoreError::Broken {
+            operation,
+            message: error.to_string(),
+        },
+    }
+}
+
+/// Turns a record that does not parse into an error that names it.
+fn damaged(what: impl Into<String>) -> impl FnOnce(serde_json::Error) -> StoreError {
+    let what = what.into();
+    move |error| StoreError::Damaged {
+        what,
+        message: error.to_string(),
+    }
+}

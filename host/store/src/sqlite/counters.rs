@@ -1,0 +1,174 @@
+//! How many jobs each queue has in each state, and which queues are paused: kept in memory by the
+//! one writer and written with each batch, because counting a million rows takes a second.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use host_core::job::{STATES, State};
+use host_core::name::Name;
+use rusqlite::{Connection, params};
+
+use super::doing;
+use crate::error::StoreError;
+
+/// One queue, as the writer knows it.
+struct Queue {
+    id: i64,
+    paused: bool,
+    counts: [i64; STATES.len()],
+}
+
+/// All queues.
+pub(super) struct Counters {
+    queues: BTreeMap<Name, Queue>,
+    next_id: i64,
+    dirty: BTreeSet<(Name, usize)>,
+}
+
+impl Counters {
+    pub(super) fn load(connection: &Connection) -> Result<Self, StoreError> {
+        let load = doing("read the queues");
+        let mut counters = Self {
+            queues: BTreeMap::new(),
+            next_id: 1,
+            dirty: BTreeSet::new(),
+        };
+        let mut names = BTreeMap::new();
+        let mut statement = connection
+            .prepare("SELECT id, name, paused FROM queues")
+            .map_err(&load)?;
+        let rows = statement
+            .query_map([], |row| {
+                Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?))
+            })
+            .map_err(&load)?;
+        for row in rows {
+            let (id, name, paused) = row.map_err(&load)?;
+            let name: Name = name.parse().map_err(|error| StoreError::Damaged {
+                what: format!("queue {id}"),
+                message: format!("{error}"),
+            })?;
+            names.insert(id, name.clone());
+            counters.next_id = counters.next_id.max(id + 1);
+            let counts = [0; STATES.len()];
+            counters.queues.insert(name, Queue { id, paused, counts });
+        }
+        let mut statement = connection
+            .prepare("SELECT queue, state, jobs FROM counters")
+            .map_err(&load)?;
+        let rows = statement
+            .query_map([], |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, usize>(1)?, row.get(2)?))
+            })
+            .map_err(&load)?;
+        for row in rows {
+            let (id, state, jobs) = row.map_err(&load)?;
+            let queue = names
+                .get(&id)
+                .and_then(|name| counters.queues.get_mut(name));
+            if let Some(count) = queue.and_then(|queue| queue.counts.get_mut(state)) {
+                *count = jobs;
+            }
+        }
+        Ok(counters)
+    }
+
+    /// Writes what has changed since the last call.
+    pub(super) fn save(&mut self, connection: &Connection) -> Result<(), StoreError> {
+        let save = doing("write the counters");
+        for (name, state) in std::mem::take(&mut self.dirty) {
+            let queue = &self.queues[&name];
+            connection
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO counters (queue, state, jobs) VALUES (?1, ?2, ?3)",
+                )
+                .and_then(|mut statement| {
+                    statement.execute(params![queue.id, state, queue.counts[state]])
+                })
+                .map_err(&save)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the id of a queue, which is made if it is not there.
+    pub(super) fn queue(
+        &mut self,
+        connection: &Connection,
+        name: &Name,
+    ) -> Result<i64, StoreError> {
+        if let Some(queue) = self.queues.get(name) {
+            return Ok(queue.id);
+        }
+        let id = self.next_id;
+        connection
+            .execute(
+                "INSERT INTO queues (id, name) VALUES (?1, ?2)",
+                params![id, name.as_str()],
+            )
+            .map_err(doing("make a queue"))?;
+        self.next_id += 1;
+        let queue = Queue {
+            id,
+            paused: false,
+            counts: [0; STATES.len()],
+        };
+        self.queues.insert(name.clone(), queue);
+        Ok(id)
+    }
+
+    pub(super) fn set_paused(
+        &mut self,
+        connection: &Connection,
+        name: &Name,
+        paused: bool,
+    ) -> Result<(), StoreError> {
+        let id = self.queue(connection, name)?;
+        connection
+            .execute(
+                "UPDATE queues SET paused = ?2 WHERE id = ?1",
+                params![id, paused],
+            )
+            .map_err(doing("pause or resume a queue"))?;
+        if let Some(queue) = self.queues.get_mut(name) {
+            queue.paused = paused;
+        }
+        Ok(())
+    }
+
+    /// Counts one job out of a state and into another.
+    pub(super) fn count(&mut self, name: &Name, from: Option<State>, to: Option<State>) {
+        if from == to {
+            return;
+        }
+        let Some(queue) = self.queues.get_mut(name) else {
+            return;
+        };
+        for (state, step) in [(from, -1), (to, 1)] {
+            if let Some(state) = state {
+                queue.counts[state as usize] += step;
+                self.dirty.insert((name.clone(), state as usize));
+            }
+        }
+    }
+
+    /// Returns the queues that claims may take from and that have available jobs.
+    pub(super) fn claimable(&self) -> impl Iterator<Item = i64> {
+        self.queues
+            .values()
+            .filter(|queue| !queue.paused && queue.counts[State::Available as usize] > 0)
+            .map(|queue| queue.id)
+    }
+
+    pub(super) fn is_paused(&self, id: i64) -> bool {
+        self.queues
+            .values()
+            .any(|queue| queue.id == id && queue.paused)
+    }
+
+    pub(super) fn available(&self) -> u64 {
+        let available = self
+            .queues
+            .values()
+            .map(|queue| queue.counts[State::Available as usize]);
+        u64::try_from(available.sum::<i64>()).unwrap_or(0)
+    }
+}

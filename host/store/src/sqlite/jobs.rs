@@ -1,0 +1,456 @@
+//! The rows of jobs inside one transaction.
+
+use std::collections::BTreeMap;
+
+use host_core::command::NewJob;
+use host_core::handler::Revision;
+use host_core::id::JobId;
+use host_core::job::{Lifecycle, Payload, State};
+use host_core::json::JsonText;
+use host_core::name::Name;
+use host_core::outcome::Attempt;
+use host_core::time::Time;
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use serde::{Deserialize, Serialize};
+
+use super::counters::Counters;
+use super::{damaged, doing, registry};
+use crate::engine::{Ending, Rows};
+use crate::error::StoreError;
+
+/// One open transaction of the writer.
+pub(super) struct Transaction<'a> {
+    connection: &'a Connection,
+    counters: &'a mut Counters,
+    /// The places of the jobs this transaction has met.
+    seqs: BTreeMap<JobId, i64>,
+    next_seq: i64,
+}
+
+/// The rarely used rest of a payload.
+#[derive(Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Extra {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) external_id: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) trace_context: Vec<(String, String)>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) attributes: Vec<(String, String)>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) depends_on: Vec<JobId>,
+}
+
+impl<'a> Transaction<'a> {
+    pub(super) fn new(
+        connection: &'a Connection,
+        counters: &'a mut Counters,
+    ) -> Result<Self, StoreError> {
+        let last: i64 = connection
+            .prepare_cached("SELECT COALESCE(MAX(seq), 0) FROM jobs")
+            .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
+            .map_err(doing("find the end of the jobs"))?;
+        Ok(Self {
+            connection,
+            counters,
+            seqs: BTreeMap::new(),
+            next_seq: last + 1,
+        })
+    }
+
+    fn execute(
+        &self,
+        operation: &'static str,
+        sql: &str,
+        params: impl Params,
+    ) -> Result<(), StoreError> {
+        self.connection
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.execute(params))
+            .map(drop)
+            .map_err(doing(operation))
+    }
+
+    fn ids(
+        &self,
+        operation: &'static str,
+        sql: &str,
+        params: impl Params,
+    ) -> Result<Vec<JobId>, StoreError> {
+        let read = || {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let rows = statement.query_map(params, job_id)?;
+            rows.collect::<Result<Vec<JobId>, _>>()
+        };
+        read().map_err(doing(operation))
+    }
+
+    fn seq(&mut self, id: JobId) -> Result<i64, StoreError> {
+        if let Some(seq) = self.seqs.get(&id) {
+            return Ok(*seq);
+        }
+        let seq = seq_of(self.connection, id)?.ok_or_else(|| StoreError::Damaged {
+            what: format!("job {id}"),
+            message: "it is not there any more".to_owned(),
+        })?;
+        self.seqs.insert(id, seq);
+        Ok(seq)
+    }
+}
+
+/// Returns the place of a job.
+pub(super) fn seq_of(connection: &Connection, id: JobId) -> Result<Option<i64>, StoreError> {
+    connection
+        .prepare_cached("SELECT seq FROM jobs WHERE id = ?1")
+        .and_then(|mut statement| {
+            statement
+                .query_row([id.0.as_bytes()], |row| row.get(0))
+                .optional()
+        })
+        .map_err(doing("find a job"))
+}
+
+/// Reads a job's id from the first column.
+pub(super) fn job_id(row: &Row<'_>) -> rusqlite::Result<JobId> {
+    let bytes: [u8; 16] = row.get(0)?;
+    Ok(JobId(uuid::Uuid::from_bytes(bytes)))
+}
+
+/// Reads a job's payload and what stands with it.
+pub(super) fn payload_of(
+    connection: &Connection,
+    seq: i64,
+) -> Result<(Payload, Option<String>, Vec<JobId>), StoreError> {
+    let (params, wire, unique_key, extra) = connection
+        .prepare_cached("SELECT params, wire, unique_key, extra FROM payloads WHERE seq = ?1")
+        .and_then(|mut statement| {
+            statement.query_row([seq], |row| {
+                let extra: Option<String> = row.get(3)?;
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, extra))
+            })
+        })
+        .map_err(doing("read a job's params"))?;
+    let extra: Extra = match extra {
+        Some(text) => {
+            serde_json::from_str(&text).map_err(damaged(format!("the payload of job {seq}")))?
+        }
+        None => Extra::default(),
+    };
+    let payload = Payload {
+        params: JsonText(params),
+        wire,
+        external_id: extra.external_id,
+        trace_context: extra.trace_context,
+        attributes: extra.attributes,
+    };
+    Ok((payload, unique_key, extra.depends_on))
+}
+
+fn json(value: &impl Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(damaged("a value to write"))
+}
+
+impl Rows for Transaction<'_> {
+    fn job(&mut self, id: JobId) -> Result<Option<Lifecycle>, StoreError> {
+        let row: Option<(i64, String)> = self
+            .connection
+            .prepare_cached("SELECT seq, body FROM jobs WHERE id = ?1")
+            .and_then(|mut statement| {
+                statement
+                    .query_row([id.0.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
+                    .optional()
+            })
+            .map_err(doing("read a job"))?;
+        let Some((seq, body)) = row else {
+            return Ok(None);
+        };
+        self.seqs.insert(id, seq);
+        serde_json::from_str(&body)
+            .map(Some)
+            .map_err(damaged(format!("job {id}")))
+    }
+
+    fn payload(&mut self, id: JobId) -> Result<Payload, StoreError> {
+        let seq = self.seq(id)?;
+        Ok(payload_of(self.connection, seq)?.0)
+    }
+
+    fn insert(&mut self, job: &Lifecycle, new: &NewJob) -> Result<(), StoreError> {
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        self.seqs.insert(job.id, seq);
+        let queue = self.counters.queue(self.connection, &job.queue)?;
+        self.execute(
+            "insert a job",
+            "INSERT INTO jobs (seq, id, state, queue, priority, suspect, handler, wakeup_at, body) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            params![
+                seq,
+                job.id.0.as_bytes(),
+                job.state as u8,
+                queue,
+                job.priority,
+                job.suspect,
+                job.handler.as_str(),
+                job.wakeup().map(|at| at.0),
+                json(job)?,
+            ],
+        )?;
+        let extra = Extra {
+            external_id: new.payload.external_id.clone(),
+            trace_context: new.payload.trace_context.clone(),
+            attributes: new.payload.attributes.clone(),
+            depends_on: new.depends_on.clone(),
+        };
+        let extra = if extra == Extra::default() {
+            None
+        } else {
+            Some(json(&extra)?)
+        };
+        self.execute(
+            "insert a job's params",
+            "INSERT INTO payloads (seq, params, wire, unique_key, extra) VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![seq, new.payload.params.as_str(), new.payload.wire, new.unique_key, extra],
+        )?;
+        if let Some(key) = &new.unique_key {
+            self.execute(
+                "insert a unique key",
+                "INSERT INTO unique_keys (queue, key, job) VALUES (?1, ?2, ?3)",
+                params![queue, key, job.id.0.as_bytes()],
+            )?;
+        }
+        for prerequisite in &new.depends_on {
+            self.execute(
+                "insert a dependency",
+                "INSERT OR IGNORE INTO dependencies (prerequisite, dependent) VALUES (?1, ?2)",
+                params![prerequisite.0.as_bytes(), seq],
+            )?;
+        }
+        self.counters.count(&job.queue, None, Some(job.state));
+        Ok(())
+    }
+
+    fn update(&mut self, before: &Lifecycle, after: &Lifecycle) -> Result<(), StoreError> {
+        let seq = self.seq(after.id)?;
+        self.counters
+            .count(&after.queue, Some(before.state), Some(after.state));
+        self.execute(
+            "update a job",
+            "UPDATE jobs SET state = ?2, suspect = ?3, wakeup_at = ?4, body = ?5 WHERE seq = ?1",
+            params![
+                seq,
+                after.state as u8,
+                after.suspect,
+                after.wakeup().map(|at| at.0),
+                json(after)?,
+            ],
+        )
+    }
+
+    fn delete(&mut self, job: &Lifecycle) -> Result<(), StoreError> {
+        let seq = self.seq(job.id)?;
+        self.counters.count(&job.queue, Some(job.state), None);
+        for sql in [
+            "DELETE FROM jobs WHERE seq = ?1",
+            "DELETE FROM payloads WHERE seq = ?1",
+            "DELETE FROM endings WHERE seq = ?1",
+            "DELETE FROM attempts WHERE seq = ?1",
+            "DELETE FROM dependencies WHERE dependent = ?1",
+        ] {
+            self.execute("purge a job", sql, [seq])?;
+        }
+        let queue = self.counters.queue(self.connection, &job.queue)?;
+        self.execute(
+            "purge a unique key",
+            "DELETE FROM unique_keys WHERE queue = ?1 AND job = ?2",
+            params![queue, job.id.0.as_bytes()],
+        )?;
+        self.execute(
+            "purge a job's dependents",
+            "DELETE FROM dependencies WHERE prerequisite = ?1",
+            [job.id.0.as_bytes()],
+        )
+    }
+
+    fn set_ending(&mut self, id: JobId, ending: &Ending) -> Result<(), StoreError> {
+        let seq = self.seq(id)?;
+        let failure = ending.failure.as_ref().map(json).transpose()?;
+        let progress = ending.progress.as_ref().map(json).transpose()?;
+        self.execute(
+            "write a job's end",
+            "INSERT OR REPLACE INTO endings (seq, result, failure, progress) VALUES (?1, ?2, ?3, ?4)",
+            params![seq, ending.result.as_ref().map(JsonText::as_str), failure, progress],
+        )
+    }
+
+    fn add_attempt(&mut self, id: JobId, attempt: &Attempt) -> Result<(), StoreError> {
+        let seq = self.seq(id)?;
+        self.execute(
+            "write an attempt",
+            "INSERT INTO attempts (seq, number, body) VALUES (?1, ?2, ?3)",
+            params![seq, attempt.number, json(attempt)?],
+        )
+    }
+
+    fn by_unique_key(&mut self, queue: &Name, key: &str) -> Result<Option<JobId>, StoreError> {
+        let queue = self.counters.queue(self.connection, queue)?;
+        self.connection
+            .prepare_cached("SELECT job FROM unique_keys WHERE queue = ?1 AND key = ?2")
+            .and_then(|mut statement| statement.query_row(params![queue, key], job_id).optional())
+            .map_err(doing("look a unique key up"))
+    }
+
+    fn count_dependents(&mut self, prerequisite: JobId) -> Result<u32, StoreError> {
+        self.connection
+            .prepare_cached("SELECT COUNT(*) FROM dependencies WHERE prerequisite = ?1")
+            .and_then(|mut statement| {
+                statement.query_row([prerequisite.0.as_bytes()], |row| row.get(0))
+            })
+            .map_err(doing("count dependents"))
+    }
+
+    fn dependents(&mut self, prerequisite: JobId) -> Result<Vec<JobId>, StoreError> {
+        self.ids(
+            "read dependents",
+            "SELECT jobs.id FROM dependencies JOIN jobs ON jobs.seq = dependent \
+             WHERE prerequisite = ?1 ORDER BY dependent",
+            [prerequisite.0.as_bytes()],
+        )
+    }
+
+    fn claimable(&mut self, suspects: bool, limit: usize) -> Result<Vec<JobId>, StoreError> {
+        if suspects {
+            return self.claimable_suspects(limit);
+        }
+        let read = |queue: i64| {
+            let mut statement = self.connection.prepare_cached(
+                "SELECT id, priority, seq FROM jobs \
+                 WHERE state = 2 AND suspect = 0 AND queue = ?1 ORDER BY priority, seq LIMIT ?2",
+            )?;
+            let rows = statement.query_map(params![queue, limit], |row| {
+                Ok((row.get::<_, u8>(1)?, row.get::<_, i64>(2)?, job_id(row)?))
+            })?;
+            rows.collect::<Result<Vec<_>, _>>()
+        };
+        let mut found = Vec::new();
+        for queue in self.counters.claimable() {
+            found.extend(read(queue).map_err(doing("look for jobs to claim"))?);
+        }
+        found.sort_unstable();
+        Ok(found.into_iter().take(limit).map(|(_, _, id)| id).collect())
+    }
+
+    fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError> {
+        self.ids(
+            "look for jobs that are due",
+            "SELECT id FROM jobs WHERE wakeup_at <= ?1 ORDER BY wakeup_at, seq LIMIT ?2",
+            params![now.0, limit],
+        )
+    }
+
+    fn running(&mut self) -> Result<Vec<JobId>, StoreError> {
+        self.ids(
+            "look for running jobs",
+            "SELECT id FROM jobs WHERE state = ?1 AND state NOT IN (2, 5) ORDER BY seq",
+            [State::Running as u8],
+        )
+    }
+
+    fn next_wakeup(&mut self) -> Result<Option<Time>, StoreError> {
+        self.connection
+            .prepare_cached(
+                "SELECT wakeup_at FROM jobs WHERE wakeup_at IS NOT NULL ORDER BY wakeup_at LIMIT 1",
+            )
+            .and_then(|mut statement| statement.query_row([], |row| row.get(0)).optional())
+            .map(|at| at.map(Time))
+            .map_err(doing("look for the next wakeup"))
+    }
+
+    fn available(&mut self) -> Result<u64, StoreError> {
+        Ok(self.counters.available())
+    }
+
+    fn set_paused(&mut self, queue: &Name, paused: bool) -> Result<(), StoreError> {
+        self.counters.set_paused(self.connection, queue, paused)
+    }
+
+    fn revisions(&mut self, component: &Name) -> Result<Vec<Revision>, StoreError> {
+        registry::revisions(self.connection, component)
+    }
+
+    fn current(&mut self, component: &Name) -> Result<Option<u32>, StoreError> {
+        registry::current(self.connection, component)
+    }
+
+    fn current_revisions(&mut self) -> Result<Vec<Revision>, StoreError> {
+        registry::current_revisions(self.connection)
+    }
+
+    fn add_revision(&mut self, revision: &Revision, bytes: &[u8]) -> Result<(), StoreError> {
+        self.execute(
+            "keep a component",
+            "INSERT OR IGNORE INTO blobs (digest, bytes) VALUES (?1, ?2)",
+            params![revision.digest.0, bytes],
+        )?;
+        self.execute(
+            "add a revision",
+            "INSERT INTO revisions (component, revision, digest, body) VALUES (?1, ?2, ?3, ?4)",
+            params![
+                revision.component.as_str(),
+                revision.revision,
+                revision.digest.0,
+                json(revision)?
+            ],
+        )
+    }
+
+    fn set_current(&mut self, component: &Name, revision: u32) -> Result<(), StoreError> {
+        self.execute(
+            "make a revision current",
+            "INSERT OR REPLACE INTO components (name, current) VALUES (?1, ?2)",
+            params![component.as_str(), revision],
+        )
+    }
+
+    fn remove_component(&mut self, component: &Name) -> Result<(), StoreError> {
+        let name = component.as_str();
+        for sql in [
+            "DELETE FROM components WHERE name = ?1",
+            "DELETE FROM revisions WHERE component = ?1",
+        ] {
+            self.execute("remove a component", sql, [name])?;
+        }
+        self.execute(
+            "remove a component's bytes",
+            "DELETE FROM blobs WHERE digest NOT IN (SELECT digest FROM revisions)",
+            [],
+        )
+    }
+
+    fn live_jobs(&mut self, handler: &Name) -> Result<u64, StoreError> {
+        self.connection
+            .prepare_cached("SELECT COUNT(*) FROM jobs WHERE handler = ?1 AND state < 5")
+            .and_then(|mut statement| statement.query_row([handler.as_str()], |row| row.get(0)))
+            .map_err(doing("count a handler's jobs"))
+    }
+}
+
+impl Transaction<'_> {
+    /// Suspects are few: all are looked at, and those of paused queues left.
+    fn claimable_suspects(&self, limit: usize) -> Result<Vec<JobId>, StoreError> {
+        let read = || {
+            let mut statement = self.connection.prepare_cached(
+                "SELECT id, queue FROM jobs WHERE state = 2 AND suspect = 1 ORDER BY priority, seq",
+            )?;
+            let rows = statement.query_map([], |row| Ok((job_id(row)?, row.get::<_, i64>(1)?)))?;
+            rows.collect::<Result<Vec<_>, _>>()
+        };
+        let found = read().map_err(doing("look for suspects to claim"))?;
+        Ok(found
+            .into_iter()
+            .filter(|(_, queue)| !self.counters.is_paused(*queue))
+            .take(limit)
+            .map(|(id, _)| id)
+            .collect())
+    }
+}

@@ -1,0 +1,263 @@
+//! Questions, on a read-only connection of their own.
+
+use std::collections::BTreeMap;
+
+use host_core::handler::{Digest, Revision};
+use host_core::id::JobId;
+use host_core::job::{Lifecycle, STATES, State};
+use host_core::json::JsonText;
+use host_core::name::Name;
+use host_core::outcome::Attempt;
+use host_core::query::{
+    Cursor, JobDetail, JobFilter, JobSummary, PAGE_ITEMS_MAX, Page, QueueStatus,
+};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::jobs::{job_id, payload_of, seq_of};
+use super::{damaged, doing, registry};
+use crate::error::StoreError;
+use crate::store::Reader;
+
+/// How many jobs a page looks at when a filter passes few of them.
+const SCAN_JOBS_MAX: usize = 20_000;
+
+/// A read-only connection.
+pub(super) struct SqliteReader {
+    connection: Connection,
+}
+
+impl SqliteReader {
+    pub(super) fn new(connection: Connection) -> Self {
+        Self { connection }
+    }
+
+    fn lifecycle(&self, seq: i64) -> Result<Lifecycle, StoreError> {
+        let body: String = self
+            .connection
+            .prepare_cached("SELECT body FROM jobs WHERE seq = ?1")
+            .and_then(|mut statement| statement.query_row([seq], |row| row.get(0)))
+            .map_err(doing("read a job"))?;
+        serde_json::from_str(&body).map_err(damaged(format!("job {seq}")))
+    }
+
+    fn ending(&self, seq: i64) -> Result<[Option<String>; 3], StoreError> {
+        let ending = self
+            .connection
+            .prepare_cached("SELECT result, failure, progress FROM endings WHERE seq = ?1")
+            .and_then(|mut statement| {
+                statement
+                    .query_row([seq], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))
+                    .optional()
+            })
+            .map_err(doing("read a job's end"))?;
+        Ok(ending.unwrap_or_default())
+    }
+
+    /// Returns the places of at most `limit` jobs before `before` that pass the filter, newest
+    /// first, and where the next page starts: of one state by its index where there is one, else
+    /// among the next [`SCAN_JOBS_MAX`].
+    fn seqs(
+        &self,
+        filter: &JobFilter,
+        before: i64,
+        limit: usize,
+    ) -> rusqlite::Result<(Vec<i64>, Option<i64>)> {
+        let indexed = filter
+            .state
+            .filter(|state| !matches!(state, State::Available | State::Completed));
+        let sql = if indexed.is_some() {
+            "SELECT jobs.seq, (?3 IS NULL OR name = ?3) AND (?4 IS NULL OR handler = ?4) \
+             FROM jobs JOIN queues ON queues.id = jobs.queue \
+             WHERE state = ?2 AND state NOT IN (2, 5) AND jobs.seq < ?1 ORDER BY jobs.seq DESC"
+        } else {
+            "SELECT jobs.seq, (?2 IS NULL OR state = ?2) AND (?3 IS NULL OR name = ?3) \
+             AND (?4 IS NULL OR handler = ?4) \
+             FROM jobs JOIN queues ON queues.id = jobs.queue \
+             WHERE jobs.seq < ?1 ORDER BY jobs.seq DESC"
+        };
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut rows = statement.query(params![
+            before,
+            filter.state.map(|state| state as u8),
+            filter.queue.as_ref().map(Name::as_str),
+            filter.handler.as_ref().map(Name::as_str),
+        ])?;
+        let mut found = Vec::new();
+        let mut looked_at = 0;
+        let mut last = before;
+        while let Some(row) = rows.next()? {
+            if looked_at == SCAN_JOBS_MAX || found.len() == limit {
+                return Ok((found, Some(last)));
+            }
+            looked_at += 1;
+            last = row.get(0)?;
+            if row.get(1)? {
+                found.push(last);
+            }
+        }
+        Ok((found, None))
+    }
+}
+
+impl Reader for SqliteReader {
+    fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError> {
+        // One transaction, so that the parts are of one moment.
+        let transaction = self
+            .connection
+            .unchecked_transaction()
+            .map_err(doing("read a job"))?;
+        let Some(seq) = seq_of(&transaction, id)? else {
+            return Ok(None);
+        };
+        let (payload, unique_key, depends_on) = payload_of(&transaction, seq)?;
+        let [result, failure, progress] = self.ending(seq)?;
+        let what = || format!("the end of job {id}");
+        Ok(Some(JobDetail {
+            lifecycle: self.lifecycle(seq)?,
+            payload,
+            unique_key,
+            depends_on,
+            result: result.map(JsonText),
+            failure: failure
+                .map(|text| serde_json::from_str(&text))
+                .transpose()
+                .map_err(damaged(what()))?,
+            progress: progress
+                .map(|text| serde_json::from_str(&text))
+                .transpose()
+                .map_err(damaged(what()))?,
+        }))
+    }
+
+    fn job_ids(&self, prefix: &str, limit: u32) -> Result<Vec<JobId>, StoreError> {
+        let digits: String = prefix.chars().filter(|c| *c != '-').collect();
+        let low = uuid::Uuid::try_parse(&format!("{digits:0<32}"));
+        let high = uuid::Uuid::try_parse(&format!("{digits:f<32}"));
+        let (Ok(low), Ok(high)) = (low, high) else {
+            return Ok(Vec::new());
+        };
+        let read = || {
+            let mut statement = self.connection.prepare_cached(
+                "SELECT id FROM jobs WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3",
+            )?;
+            let rows =
+                statement.query_map(params![low.as_bytes(), high.as_bytes(), limit], job_id)?;
+            rows.collect::<Result<Vec<JobId>, _>>()
+        };
+        let ids = read().map_err(doing("look for a job's id"))?;
+        Ok(ids
+            .into_iter()
+            .filter(|id| id.to_string().starts_with(prefix))
+            .collect())
+    }
+
+    fn state(&self, id: JobId) -> Result<Option<State>, StoreError> {
+        let state: Option<usize> = self
+            .connection
+            .prepare_cached("SELECT state FROM jobs WHERE id = ?1")
+            .and_then(|mut statement| {
+                statement
+                    .query_row([id.0.as_bytes()], |row| row.get(0))
+                    .optional()
+            })
+            .map_err(doing("read a job's state"))?;
+        Ok(state.and_then(|state| STATES.get(state).copied()))
+    }
+
+    fn jobs(
+        &self,
+        filter: &JobFilter,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<JobSummary>, StoreError> {
+        let limit = limit.min(PAGE_ITEMS_MAX) as usize;
+        let before = after.map_or(i64::MAX, |cursor| {
+            i64::try_from(cursor.0).unwrap_or(i64::MAX)
+        });
+        let (seqs, next) = self
+            .seqs(filter, before, limit)
+            .map_err(doing("list jobs"))?;
+        let mut items = Vec::with_capacity(seqs.len());
+        for seq in seqs {
+            let (payload, _, _) = payload_of(&self.connection, seq)?;
+            items.push(JobSummary {
+                lifecycle: self.lifecycle(seq)?,
+                wire: payload.wire,
+            });
+        }
+        Ok(Page {
+            items,
+            next: next.map(|seq| Cursor(seq.unsigned_abs())),
+        })
+    }
+
+    fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, StoreError> {
+        let Some(seq) = seq_of(&self.connection, id)? else {
+            return Ok(Vec::new());
+        };
+        let read = || {
+            let mut statement = self
+                .connection
+                .prepare_cached("SELECT body FROM attempts WHERE seq = ?1 ORDER BY number")?;
+            let rows = statement.query_map([seq], |row| row.get(0))?;
+            rows.collect::<Result<Vec<String>, _>>()
+        };
+        read()
+            .map_err(doing("read a job's attempts"))?
+            .iter()
+            .map(|body| {
+                serde_json::from_str(body).map_err(damaged(format!("an attempt of job {id}")))
+            })
+            .collect()
+    }
+
+    fn queues(&self) -> Result<Vec<QueueStatus>, StoreError> {
+        let read = || {
+            let mut statement = self.connection.prepare_cached(
+                "SELECT name, paused, state, jobs FROM queues \
+                 LEFT JOIN counters ON counters.queue = queues.id ORDER BY name",
+            )?;
+            let rows = statement.query_map([], |row| {
+                let count: Option<(usize, u64)> = match row.get::<_, Option<usize>>(2)? {
+                    Some(state) => Some((state, row.get(3)?)),
+                    None => None,
+                };
+                Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?, count))
+            })?;
+            rows.collect::<Result<Vec<_>, _>>()
+        };
+        let mut queues: BTreeMap<Name, QueueStatus> = BTreeMap::new();
+        for (name, paused, count) in read().map_err(doing("read the queues"))? {
+            let name: Name = name.parse().map_err(|error| StoreError::Damaged {
+                what: "the name of a queue".to_owned(),
+                message: format!("{error}"),
+            })?;
+            let queue = queues.entry(name.clone()).or_insert(QueueStatus {
+                name,
+                paused,
+                counts: [0; STATES.len()],
+            });
+            if let Some((state, jobs)) = count
+                && let Some(slot) = queue.counts.get_mut(state)
+            {
+                *slot = jobs;
+            }
+        }
+        Ok(queues.into_values().collect())
+    }
+
+    fn components(&self) -> Result<Vec<Revision>, StoreError> {
+        registry::current_revisions(&self.connection)
+    }
+
+    fn revisions(&self, component: &Name) -> Result<(Vec<Revision>, u32), StoreError> {
+        let mut revisions = registry::revisions(&self.connection, component)?;
+        revisions.reverse();
+        let current = registry::current(&self.connection, component)?;
+        Ok((revisions, current.unwrap_or_default()))
+    }
+
+    fn component_bytes(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {
+        registry::bytes(&self.connection, digest)
+    }
+}

@@ -1,0 +1,117 @@
+//! The tables, and what happens when a file is opened.
+
+use rusqlite::Connection;
+
+use super::doing;
+use crate::error::StoreError;
+
+/// The version of the tables, kept in the file's `user_version`.
+const VERSION: i64 = 1;
+
+/// The states in SQL are the places of [`host_core::job::STATES`]: 2 is available, 5 completed.
+///
+/// `seq` is the order of acceptance. What the rules change stands in `jobs`: the columns that are
+/// searched, and the whole lifecycle as JSON in `body`, so that a later version can add fields.
+/// What is written once stands in `payloads`, what attempts write in `endings` and `attempts`.
+const TABLES: &str = "
+CREATE TABLE queues (
+  id INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  paused INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE TABLE counters (
+  queue INTEGER NOT NULL,
+  state INTEGER NOT NULL,
+  jobs INTEGER NOT NULL,
+  PRIMARY KEY (queue, state)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE jobs (
+  seq INTEGER PRIMARY KEY,
+  id BLOB NOT NULL UNIQUE,
+  state INTEGER NOT NULL,
+  queue INTEGER NOT NULL,
+  priority INTEGER NOT NULL,
+  suspect INTEGER NOT NULL,
+  handler TEXT NOT NULL,
+  wakeup_at INTEGER,
+  body TEXT NOT NULL
+) STRICT;
+CREATE INDEX jobs_claim ON jobs (queue, priority, seq) WHERE state = 2 AND suspect = 0;
+CREATE INDEX jobs_suspect ON jobs (priority, seq) WHERE state = 2 AND suspect = 1;
+CREATE INDEX jobs_wakeup ON jobs (wakeup_at, seq) WHERE wakeup_at IS NOT NULL;
+CREATE INDEX jobs_state ON jobs (state, seq) WHERE state NOT IN (2, 5);
+CREATE TABLE payloads (
+  seq INTEGER PRIMARY KEY,
+  params TEXT NOT NULL,
+  wire TEXT NOT NULL,
+  unique_key TEXT,
+  extra TEXT
+) STRICT;
+CREATE TABLE endings (
+  seq INTEGER PRIMARY KEY,
+  result TEXT,
+  failure TEXT,
+  progress TEXT
+) STRICT;
+CREATE TABLE attempts (
+  seq INTEGER NOT NULL,
+  number INTEGER NOT NULL,
+  body TEXT NOT NULL,
+  PRIMARY KEY (seq, number)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE unique_keys (
+  queue INTEGER NOT NULL,
+  key TEXT NOT NULL,
+  job BLOB NOT NULL,
+  PRIMARY KEY (queue, key)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE dependencies (
+  prerequisite BLOB NOT NULL,
+  dependent INTEGER NOT NULL,
+  PRIMARY KEY (prerequisite, dependent)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX dependencies_dependent ON dependencies (dependent);
+CREATE TABLE components (
+  name TEXT PRIMARY KEY,
+  current INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE revisions (
+  component TEXT NOT NULL,
+  revision INTEGER NOT NULL,
+  digest BLOB NOT NULL,
+  body TEXT NOT NULL,
+  PRIMARY KEY (component, revision)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE blobs (
+  digest BLOB PRIMARY KEY,
+  bytes BLOB NOT NULL
+) STRICT;
+";
+
+/// Sets the journal up, makes the tables of a new file, and refuses a file that is not ours to
+/// write.
+pub(super) fn prepare(connection: &Connection) -> Result<(), StoreError> {
+    let set_up = doing("set up the store");
+    connection
+        .execute_batch(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY; \
+             PRAGMA cache_size = -65536;",
+        )
+        .map_err(&set_up)?;
+    let version: i64 = connection
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .map_err(&set_up)?;
+    match version {
+        0 => {
+            let make = format!("BEGIN; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;");
+            connection
+                .execute_batch(&make)
+                .map_err(doing("make the store's tables"))
+        }
+        VERSION => Ok(()),
+        newer => Err(StoreError::Damaged {
+            what: "the store's version".to_owned(),
+            message: format!("it is {newer}, this host knows versions up to {VERSION}"),
+        }),
+    }
+}

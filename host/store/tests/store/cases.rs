@@ -1,0 +1,365 @@
+//! The conformance suite: cases that every engine must pass.
+
+use host_core::command::{Command, Reply};
+use host_core::failure::FailureKind;
+use host_core::handler::Digest;
+use host_core::job::State;
+use host_core::lease::Fence;
+use host_core::query::JobFilter;
+use host_core::rejection::Rejection;
+use host_core::transition::{Effect, Loss};
+use host_store::memory::MemoryStore;
+use host_store::sqlite::SqliteStore;
+use host_store::store::Store;
+use tempfile::TempDir;
+
+use crate::jobs::{
+    NOW, ask, claim, claimed, commit, complete, enqueue, failed, id, job, lease, read, returned,
+    revision,
+};
+
+/// Runs a case on each engine.
+fn check(case: impl Fn(&mut dyn Store)) {
+    case(&mut MemoryStore::default());
+    let folder = TempDir::new().unwrap();
+    case(&mut SqliteStore::open(&folder.path().join("host.db")).unwrap());
+}
+
+fn state(store: &dyn Store, n: u128) -> State {
+    store.reader().unwrap().state(id(n)).unwrap().unwrap()
+}
+
+#[test]
+fn a_job_is_enqueued_claimed_and_completed_in_single_batches() {
+    check(|store| {
+        let enqueue = Command::Enqueue(vec![job(1)]);
+        let first = commit(store, NOW, vec![enqueue, claim([1, 2], false)]);
+        assert_eq!(first.replies.len(), 2);
+        let Ok(Reply::Claimed(jobs)) = &first.replies[1] else {
+            panic!("{first:?}")
+        };
+        assert_eq!(jobs.len(), 1, "the job of the same batch, and only it");
+        assert_eq!(jobs[0].payload, job(1).payload);
+        assert_eq!(first.available, 0);
+        ask(store, NOW, complete(1, 1, returned())).unwrap();
+        let everything = read(&*store.reader().unwrap());
+        let (detail, attempts) = &everything.jobs[0];
+        assert_eq!(detail.lifecycle.state, State::Completed);
+        assert_eq!(detail.result.as_ref().unwrap().as_str(), "[1,2]");
+        assert_eq!(attempts.len(), 1);
+        assert_eq!((attempts[0].meter.fuel, attempts[0].number), (7, 1));
+    });
+}
+
+#[test]
+fn the_most_urgent_and_then_the_oldest_comes_first() {
+    check(|store| {
+        let mut urgent = job(3);
+        urgent.priority = 0;
+        let mut other_queue = job(2);
+        other_queue.queue = "other".parse().unwrap();
+        enqueue(store, vec![job(1), other_queue, urgent, job(4)]);
+        let order: Vec<_> = claimed(store, NOW, claim([1, 2, 3], false))
+            .iter()
+            .map(|claimed| claimed.lifecycle.id)
+            .collect();
+        assert_eq!(order, [id(3), id(1), id(2)]);
+    });
+}
+
+#[test]
+fn paused_queues_keep_their_jobs() {
+    check(|store| {
+        let queue = job(1).queue;
+        let set = |paused| Command::SetPaused {
+            queue: queue.clone(),
+            paused,
+        };
+        ask(store, NOW, set(true)).unwrap();
+        enqueue(store, vec![job(1)]);
+        assert!(claimed(store, NOW, claim([1], false)).is_empty());
+        ask(store, NOW, set(false)).unwrap();
+        assert_eq!(claimed(store, NOW, claim([1], false)).len(), 1);
+    });
+}
+
+#[test]
+fn a_unique_key_stands_for_one_job_of_its_queue() {
+    check(|store| {
+        let keyed = |n| {
+            let mut keyed = job(n);
+            keyed.unique_key = Some("k".to_owned());
+            keyed
+        };
+        let mut elsewhere = keyed(4);
+        elsewhere.queue = "other".parse().unwrap();
+        let same_batch = enqueue(store, vec![keyed(1), keyed(2)]);
+        assert_eq!((same_batch[1].id, same_batch[1].existing), (id(1), true));
+        let later = enqueue(store, vec![keyed(3), elsewhere]);
+        assert_eq!((later[0].id, later[0].existing), (id(1), true));
+        assert_eq!((later[1].id, later[1].existing), (id(4), false));
+    });
+}
+
+#[test]
+fn dependents_wait_for_all_and_fall_with_one() {
+    check(|store| {
+        let after = |n, prerequisites: &[u128]| {
+            let mut dependent = job(n);
+            dependent.depends_on = prerequisites.iter().map(|n| id(*n)).collect();
+            dependent
+        };
+        enqueue(
+            store,
+            vec![after(3, &[1, 2]), job(1), job(2), after(4, &[3])],
+        );
+        assert_eq!(state(store, 3), State::Pending);
+        assert_eq!(claimed(store, NOW, claim([1, 2, 3], false)).len(), 2);
+        ask(store, NOW, complete(1, 1, returned())).unwrap();
+        assert_eq!(state(store, 3), State::Pending);
+        ask(store, NOW, complete(2, 2, returned())).unwrap();
+        assert_eq!(state(store, 3), State::Available);
+        enqueue(store, vec![after(5, &[1])]);
+        assert_eq!(
+            state(store, 5),
+            State::Available,
+            "what has completed is not waited for"
+        );
+        let cancel = Command::Cancel {
+            job: id(3),
+            reason: None,
+            grace_ms: None,
+        };
+        ask(store, NOW, cancel).unwrap();
+        assert_eq!(state(store, 4), State::Discarded);
+        enqueue(store, vec![after(6, &[4]), after(7, &[6])]);
+        assert_eq!(
+            (state(store, 6), state(store, 7)),
+            (State::Discarded, State::Discarded)
+        );
+        let detail = store.reader().unwrap().job(id(7)).unwrap().unwrap();
+        let failure = detail.failure.unwrap();
+        assert_eq!(failure.kind, FailureKind::PrerequisiteFailed);
+        assert_eq!(failure.message, format!("prerequisite_failed: {}", id(6)));
+    });
+}
+
+#[test]
+fn an_enqueue_is_all_or_nothing_and_disturbs_no_neighbour() {
+    check(|store| {
+        let mut orphan = job(2);
+        orphan.depends_on = vec![id(99)];
+        let committed = commit(
+            store,
+            NOW,
+            vec![
+                Command::Enqueue(vec![job(1), orphan]),
+                Command::Enqueue(vec![job(3)]),
+            ],
+        );
+        assert_eq!(
+            committed.replies[0],
+            Err(Rejection::UnknownPrerequisite(id(99)))
+        );
+        assert!(committed.replies[1].is_ok());
+        assert_eq!(store.reader().unwrap().job(id(1)).unwrap(), None);
+        assert_eq!(state(store, 3), State::Available);
+    });
+}
+
+#[test]
+fn stale_messages_change_nothing() {
+    check(|store| {
+        enqueue(store, vec![job(1)]);
+        claimed(store, NOW, claim([1], false));
+        let lose = Command::Lose {
+            job: id(1),
+            fence: Fence::Lease(lease(1)),
+            loss: Loss::Innocent,
+            executor: "cell-1".to_owned(),
+        };
+        ask(store, NOW, lose).unwrap();
+        claimed(store, NOW, claim([2], false));
+        let before = read(&*store.reader().unwrap());
+        let late = ask(store, NOW, complete(1, 1, returned()));
+        assert_eq!(late, Err(Rejection::Stale));
+        assert_eq!(read(&*store.reader().unwrap()), before);
+        ask(store, NOW, complete(1, 2, returned())).unwrap();
+        let again = ask(store, NOW, complete(1, 2, failed(true)));
+        assert_eq!(again, Err(Rejection::Stale));
+        assert_eq!(state(store, 1), State::Completed);
+    });
+}
+
+#[test]
+fn suspects_go_into_lone_slots_only() {
+    check(|store| {
+        enqueue(store, vec![job(1), job(2)]);
+        claimed(store, NOW, claim([1], false));
+        let died = Command::Lose {
+            job: id(1),
+            fence: Fence::Lease(lease(1)),
+            loss: Loss::CellDied { alone: false },
+            executor: "cell-1".to_owned(),
+        };
+        ask(store, NOW, died).unwrap();
+        let shared = claimed(store, NOW, claim([2, 3], false));
+        assert_eq!((shared.len(), shared[0].lifecycle.id), (1, id(2)));
+        let alone = claimed(store, NOW, claim([4, 5], true));
+        assert_eq!((alone.len(), alone[0].lifecycle.id), (1, id(1)));
+    });
+}
+
+#[test]
+fn time_starts_retries_discards_and_purges() {
+    check(|store| {
+        let mut later = job(1);
+        later.run_at = Some(NOW.plus_ms(1_000));
+        let mut overdue = job(2);
+        overdue.deadline = Some(NOW.plus_ms(500));
+        enqueue(store, vec![later, overdue]);
+        let committed = commit(store, NOW, vec![Command::Tick { limit: 10 }]);
+        assert_eq!(committed.next_wakeup, Some(NOW.plus_ms(500)));
+        commit(store, NOW.plus_ms(1_000), vec![Command::Tick { limit: 10 }]);
+        assert_eq!(
+            (state(store, 1), state(store, 2)),
+            (State::Available, State::Discarded)
+        );
+        let week = NOW.plus_ms(8 * 24 * 3_600_000);
+        let purge = commit(store, week, vec![Command::Tick { limit: 10 }]);
+        assert_eq!(
+            purge
+                .changes
+                .iter()
+                .filter(|change| change.to.is_none())
+                .count(),
+            1
+        );
+        assert_eq!(store.reader().unwrap().job(id(2)).unwrap(), None);
+    });
+}
+
+#[test]
+fn a_restart_gives_running_jobs_back_and_keeps_their_cancels() {
+    check(|store| {
+        enqueue(store, vec![job(1), job(2)]);
+        claimed(store, NOW, claim([1, 2], false));
+        let cancel = Command::Cancel {
+            job: id(2),
+            reason: Some("enough".to_owned()),
+            grace_ms: Some(100),
+        };
+        let committed = commit(store, NOW, vec![cancel]);
+        assert!(
+            matches!(committed.effects[..], [(_, Effect::Stop { .. })]),
+            "{committed:?}"
+        );
+        ask(store, NOW, Command::Recover).unwrap();
+        assert_eq!(
+            (state(store, 1), state(store, 2)),
+            (State::Available, State::Cancelled)
+        );
+        let attempts = store.reader().unwrap().attempts(id(1)).unwrap();
+        assert_eq!((attempts.len(), attempts[0].outcome.as_str()), (1, "lost"));
+    });
+}
+
+#[test]
+fn components_have_revisions_and_owners() {
+    check(|store| {
+        let deployed = |reply| match reply {
+            Ok(Reply::Deployed {
+                revision,
+                unchanged,
+            }) => (revision.revision, unchanged),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(
+            deployed(ask(store, NOW, revision("a", &["noop"], 1))),
+            (1, false)
+        );
+        assert_eq!(
+            deployed(ask(store, NOW, revision("a", &["noop"], 1))),
+            (1, true)
+        );
+        assert_eq!(
+            deployed(ask(store, NOW, revision("a", &["noop", "x"], 2))),
+            (2, false)
+        );
+        let owned = ask(store, NOW, revision("b", &["x"], 3));
+        assert!(
+            matches!(owned, Err(Rejection::HandlerOwned { .. })),
+            "{owned:?}"
+        );
+        let back = Command::Rollback {
+            component: "a".parse().unwrap(),
+            revision: 1,
+        };
+        assert_eq!(deployed(ask(store, NOW, back)), (1, false));
+        assert_eq!(
+            deployed(ask(store, NOW, revision("b", &["x"], 3))),
+            (1, false)
+        );
+        enqueue(store, vec![job(1)]);
+        let remove = || Command::Remove {
+            component: "a".parse().unwrap(),
+        };
+        let in_use = ask(store, NOW, remove());
+        assert!(
+            matches!(in_use, Err(Rejection::ComponentInUse { jobs: 1, .. })),
+            "{in_use:?}"
+        );
+        claimed(store, NOW, claim([1], false));
+        ask(store, NOW, complete(1, 1, returned())).unwrap();
+        ask(store, NOW, remove()).unwrap();
+        let reader = store.reader().unwrap();
+        assert_eq!(reader.components().unwrap().len(), 1);
+        assert_eq!(reader.component_bytes(Digest([1; 32])).unwrap(), None);
+        assert_eq!(
+            reader.component_bytes(Digest([3; 32])).unwrap(),
+            Some(vec![3; 10])
+        );
+    });
+}
+
+#[test]
+fn lists_are_filtered_and_paged_newest_first() {
+    check(|store| {
+        let mut jobs: Vec<_> = (1..=9).map(job).collect();
+        for job in jobs.iter_mut().step_by(2) {
+            job.handler = "odd".parse().unwrap();
+        }
+        enqueue(store, jobs);
+        let reader = store.reader().unwrap();
+        let filter = JobFilter {
+            handler: Some("odd".parse().unwrap()),
+            ..JobFilter::default()
+        };
+        let first = reader.jobs(&filter, None, 3).unwrap();
+        let ids: Vec<_> = first.items.iter().map(|item| item.lifecycle.id).collect();
+        assert_eq!(ids, [id(9), id(7), id(5)]);
+        let second = reader.jobs(&filter, first.next, 3).unwrap();
+        let ids: Vec<_> = second.items.iter().map(|item| item.lifecycle.id).collect();
+        assert_eq!((ids, second.next), (vec![id(3), id(1)], None));
+        let prefix = &id(4).to_string()[..36];
+        assert_eq!(reader.job_ids(prefix, 2).unwrap(), [id(4)]);
+        assert_eq!(reader.job_ids(&prefix[..20], 20).unwrap().len(), 9);
+        assert!(reader.job_ids("no hex", 2).unwrap().is_empty());
+    });
+}
+
+#[test]
+fn a_damaged_file_and_one_of_a_later_version_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("host.db");
+    std::fs::write(&path, [b'x'; 8192]).unwrap();
+    let error = SqliteStore::open(&path).map(drop).unwrap_err();
+    assert!(error.to_string().contains("damaged"), "{error}");
+    std::fs::remove_file(&path).unwrap();
+    drop(SqliteStore::open(&path).unwrap());
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[63] = 200;
+    std::fs::write(&path, bytes).unwrap();
+    let error = SqliteStore::open(&path).map(drop).unwrap_err();
+    assert!(error.to_string().contains("version"), "{error}");
+}

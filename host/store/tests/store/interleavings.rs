@@ -1,0 +1,201 @@
+//! Random commands with restarts between batches: SQLite answers and keeps what the model does.
+
+use std::path::Path;
+
+use host_core::command::Command;
+use host_core::lease::Fence;
+use host_core::transition::Loss;
+use host_store::memory::MemoryStore;
+use host_store::sqlite::SqliteStore;
+use host_store::store::Store;
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use crate::jobs::{NOW, claim, complete, failed, id, job, lease, read, returned};
+
+/// One step; numbers are taken modulo what there is.
+#[derive(Clone, Debug)]
+enum Step {
+    Enqueue {
+        jobs: u8,
+        keyed: bool,
+        depends: Option<u8>,
+        priority: u8,
+        delay_ms: u16,
+        deadline_ms: Option<u16>,
+    },
+    Claim {
+        slots: u8,
+        alone: bool,
+    },
+    Complete {
+        lease: u8,
+        result: u8,
+    },
+    Lose {
+        lease: u8,
+        loss: u8,
+    },
+    Cancel {
+        job: u8,
+    },
+    Retry {
+        job: u8,
+    },
+    Pause {
+        paused: bool,
+    },
+    Tick,
+    Restart,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (1_u8..4, any::<bool>(), proptest::option::of(any::<u8>()), 0_u8..3, prop_oneof![2 => Just(0), 1 => 0_u16..2_000], proptest::option::weighted(0.2, 1_u16..5_000))
+            .prop_map(|(jobs, keyed, depends, priority, delay_ms, deadline_ms)| Step::Enqueue { jobs, keyed, depends, priority, delay_ms, deadline_ms }),
+        4 => (1_u8..4, proptest::bool::weighted(0.2)).prop_map(|(slots, alone)| Step::Claim { slots, alone }),
+        4 => (any::<u8>(), 0_u8..3).prop_map(|(lease, result)| Step::Complete { lease, result }),
+        2 => (any::<u8>(), 0_u8..4).prop_map(|(lease, loss)| Step::Lose { lease, loss }),
+        1 => any::<u8>().prop_map(|job| Step::Cancel { job }),
+        1 => any::<u8>().prop_map(|job| Step::Retry { job }),
+        1 => any::<bool>().prop_map(|paused| Step::Pause { paused }),
+        3 => Just(Step::Tick),
+        1 => Just(Step::Restart),
+    ]
+}
+
+/// What a history has made so far, so that steps can name it.
+#[derive(Default)]
+struct History {
+    jobs: u128,
+    leases: Vec<(u128, u128)>,
+    next_lease: u128,
+}
+
+impl History {
+    fn pick(&self, n: u8) -> u128 {
+        1 + u128::from(n) % self.jobs.max(1)
+    }
+
+    fn command(&mut self, step: &Step, now: host_core::time::Time) -> Command {
+        match step {
+            Step::Enqueue {
+                jobs,
+                keyed,
+                depends,
+                priority,
+                delay_ms,
+                deadline_ms,
+            } => {
+                let earlier = depends.filter(|_| self.jobs > 0).map(|n| id(self.pick(n)));
+                let new = (0..*jobs).map(|position| {
+                    self.jobs += 1;
+                    let mut new = job(self.jobs);
+                    new.priority = *priority;
+                    new.queue = ["default", "other"][usize::from(position % 2)]
+                        .parse()
+                        .unwrap();
+                    new.unique_key = keyed.then(|| format!("key-{}", self.jobs % 5));
+                    new.depends_on = earlier.into_iter().collect();
+                    new.run_at = (*delay_ms > 0).then(|| now.plus_ms(u64::from(*delay_ms)));
+                    new.deadline = deadline_ms.map(|ms| now.plus_ms(u64::from(ms)));
+                    new.policy.max_attempts = 2;
+                    new.policy.retention_ms = 20_000;
+                    new
+                });
+                Command::Enqueue(new.collect())
+            }
+            Step::Claim { slots, alone } => {
+                let first = self.next_lease;
+                self.next_lease += u128::from(*slots);
+                claim(first..self.next_lease, *alone)
+            }
+            Step::Complete { lease, result } => {
+                let (job, lease) = self.lease(*lease);
+                let outcome = match result {
+                    0 => returned(),
+                    1 => failed(true),
+                    _ => failed(false),
+                };
+                complete(job, lease, outcome)
+            }
+            Step::Lose { lease: n, loss } => {
+                let (job, lease_id) = self.lease(*n);
+                Command::Lose {
+                    job: id(job),
+                    fence: Fence::Lease(lease(lease_id)),
+                    loss: [
+                        Loss::Innocent,
+                        Loss::WorkerGone,
+                        Loss::CellDied { alone: false },
+                        Loss::CellDied { alone: true },
+                    ][usize::from(*loss)],
+                    executor: "cell-2".to_owned(),
+                }
+            }
+            Step::Cancel { job } => Command::Cancel {
+                job: id(self.pick(*job)),
+                reason: None,
+                grace_ms: None,
+            },
+            Step::Retry { job } => Command::Retry {
+                job: id(self.pick(*job)),
+            },
+            Step::Pause { paused } => Command::SetPaused {
+                queue: "other".parse().unwrap(),
+                paused: *paused,
+            },
+            Step::Tick => Command::Tick { limit: 5 },
+            Step::Restart => Command::Recover,
+        }
+    }
+
+    fn lease(&self, n: u8) -> (u128, u128) {
+        match self.leases.len() {
+            0 => (1, 0),
+            len => self.leases[usize::from(n) % len],
+        }
+    }
+}
+
+fn open(path: &Path) -> SqliteStore {
+    SqliteStore::open(path).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn sqlite_does_what_the_model_does(
+        steps in proptest::collection::vec((step(), 0_u64..3_000), 1..40),
+    ) {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("host.db");
+        let mut model = MemoryStore::default();
+        let mut sqlite = open(&path);
+        let mut history = History { next_lease: 1, ..History::default() };
+        let mut now = NOW;
+        for (step, wait_ms) in steps {
+            now = now.plus_ms(wait_ms);
+            if matches!(step, Step::Restart) {
+                drop(sqlite);
+                sqlite = open(&path);
+            }
+            let command = history.command(&step, now);
+            let expected = model.commit(now, vec![command.clone()]).unwrap();
+            let committed = sqlite.commit(now, vec![command]).unwrap();
+            prop_assert_eq!(&committed, &expected, "{:?}", step);
+            if let Ok(host_core::command::Reply::Claimed(jobs)) = &committed.replies[0] {
+                let leases = jobs.iter().filter_map(|claimed| {
+                    let lease = claimed.lifecycle.lease.as_ref()?;
+                    Some((claimed.lifecycle.id.0.as_u128() - id(0).0.as_u128(), lease.id.0.as_u128()))
+                });
+                history.leases.extend(leases);
+            }
+        }
+        let kept = read(&*sqlite.reader().unwrap());
+        prop_assert_eq!(&kept, &read(&*model.reader().unwrap()));
+        drop(sqlite);
+        prop_assert_eq!(&read(&*open(&path).reader().unwrap()), &kept, "a restart loses nothing");
+    }
+}

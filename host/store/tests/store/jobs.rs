@@ -1,0 +1,182 @@
+//! What the tests enqueue and claim with, and one way to look at all that a store holds.
+
+use host_core::command::{Claimed, Command, Committed, Enqueued, NewJob, Reply, Slot};
+use host_core::failure::{Failure, FailureKind};
+use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
+use host_core::id::{JobId, LeaseId};
+use host_core::invariants;
+use host_core::job::{Payload, STATES};
+use host_core::json::JsonText;
+use host_core::lease::{Fence, Hold};
+use host_core::outcome::{Attempt, Meter, Outcome, Report};
+use host_core::policy::Policy;
+use host_core::query::{JobDetail, JobFilter, QueueStatus};
+use host_core::rejection::Rejection;
+use host_core::time::Time;
+use host_store::store::{Reader, Store};
+use uuid::Uuid;
+
+pub(crate) const NOW: Time = Time(1_000_000);
+
+pub(crate) fn id(n: u128) -> JobId {
+    JobId(Uuid::from_u128(
+        0x0199_0000_0000_7000_8000_0000_0000_0000 + n,
+    ))
+}
+
+pub(crate) fn lease(n: u128) -> LeaseId {
+    LeaseId(Uuid::from_u128(n))
+}
+
+pub(crate) fn job(n: u128) -> NewJob {
+    NewJob {
+        id: id(n),
+        handler: "noop".parse().unwrap(),
+        queue: "default".parse().unwrap(),
+        priority: 5,
+        run_at: None,
+        deadline: None,
+        policy: Policy::default(),
+        unique_key: None,
+        depends_on: Vec::new(),
+        payload: Payload {
+            params: JsonText(format!("{{\"n\":{n}}}")),
+            wire: "http".to_owned(),
+            external_id: None,
+            trace_context: Vec::new(),
+            attributes: Vec::new(),
+        },
+    }
+}
+
+pub(crate) fn claim(leases: impl IntoIterator<Item = u128>, alone: bool) -> Command {
+    let slots = leases.into_iter().map(|n| Slot {
+        lease: lease(n),
+        worker: "cell-1".to_owned(),
+        alone,
+    });
+    Command::Claim {
+        slots: slots.collect(),
+        hold: Hold::Connection,
+    }
+}
+
+pub(crate) fn complete(job: u128, lease_id: u128, outcome: Outcome) -> Command {
+    Command::Complete {
+        job: id(job),
+        fence: Fence::Lease(lease(lease_id)),
+        report: Box::new(Report {
+            outcome,
+            meter: Meter {
+                fuel: 7,
+                cpu_us: 8,
+                peak_memory_bytes: 9,
+            },
+            progress: None,
+            executor: "cell-1".to_owned(),
+            revision: Some(("basics".to_owned(), 1)),
+        }),
+    }
+}
+
+pub(crate) fn returned() -> Outcome {
+    Outcome::Completed {
+        result: Some(JsonText("[1,2]".to_owned())),
+    }
+}
+
+pub(crate) fn failed(retryable: bool) -> Outcome {
+    Outcome::Failed(Failure {
+        retryable: Some(retryable),
+        ..Failure::new(FailureKind::UserError, "no luck")
+    })
+}
+
+pub(crate) fn revision(component: &str, handlers: &[&str], digest: u8) -> Command {
+    let handlers = handlers.iter().map(|name| HandlerInfo {
+        name: name.parse().unwrap(),
+        description: None,
+        params_schema: None,
+        result_schema: None,
+    });
+    Command::Deploy {
+        revision: Box::new(Revision {
+            component: component.parse().unwrap(),
+            revision: 0,
+            digest: Digest([digest; 32]),
+            manifest: Manifest::default(),
+            handlers: handlers.collect(),
+            deployed_at: NOW,
+        }),
+        bytes: vec![digest; 10],
+    }
+}
+
+/// Commits one batch that must not fail.
+pub(crate) fn commit(store: &mut dyn Store, now: Time, batch: Vec<Command>) -> Committed {
+    store.commit(now, batch).unwrap()
+}
+
+/// Commits one command and returns its answer.
+pub(crate) fn ask(store: &mut dyn Store, now: Time, command: Command) -> Result<Reply, Rejection> {
+    commit(store, now, vec![command]).replies.remove(0)
+}
+
+pub(crate) fn enqueue(store: &mut dyn Store, jobs: Vec<NewJob>) -> Vec<Enqueued> {
+    match ask(store, NOW, Command::Enqueue(jobs)).unwrap() {
+        Reply::Enqueued(enqueued) => enqueued,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) fn claimed(store: &mut dyn Store, now: Time, command: Command) -> Vec<Claimed> {
+    match ask(store, now, command).unwrap() {
+        Reply::Claimed(claimed) => claimed,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// All that a reader can see.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Everything {
+    pub(crate) jobs: Vec<(JobDetail, Vec<Attempt>)>,
+    pub(crate) queues: Vec<QueueStatus>,
+    pub(crate) components: Vec<Revision>,
+}
+
+/// Reads everything, and checks that the parts agree with each other and with the rules.
+pub(crate) fn read(reader: &dyn Reader) -> Everything {
+    let mut jobs = Vec::new();
+    let mut after = None;
+    loop {
+        let page = reader.jobs(&JobFilter::default(), after, 7).unwrap();
+        for item in page.items {
+            let id = item.lifecycle.id;
+            let detail = reader.job(id).unwrap().unwrap();
+            assert_eq!(detail.lifecycle, item.lifecycle);
+            assert_eq!(invariants::check(&detail.lifecycle), Ok(()));
+            jobs.push((detail, reader.attempts(id).unwrap()));
+        }
+        match page.next {
+            Some(next) => after = Some(next),
+            None => break,
+        }
+    }
+    let queues = reader.queues().unwrap();
+    for queue in &queues {
+        for (state, count) in STATES.iter().zip(queue.counts) {
+            let filter = JobFilter {
+                state: Some(*state),
+                queue: Some(queue.name.clone()),
+                handler: None,
+            };
+            let listed = reader.jobs(&filter, None, 1_000).unwrap().items.len();
+            assert_eq!(listed as u64, count, "{state:?} in {}", queue.name);
+        }
+    }
+    Everything {
+        jobs,
+        queues,
+        components: reader.components().unwrap(),
+    }
+}

@@ -1,0 +1,8 @@
+//! Every engine against the same cases, against the model, and against kill -9.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+mod cases;
+mod interleavings;
+mod jobs;
+mod kill;

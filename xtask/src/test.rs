@@ -1,0 +1,73 @@
+//! `cargo xtask test`: sets up what the tests need and runs all of them. What CI runs.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+
+use crate::cargo::{cargo, run};
+use crate::{guests, setup};
+
+/// What to test.
+#[derive(clap::Args)]
+#[command(after_help = "Example: cargo xtask test core")]
+pub(crate) struct Args {
+    /// Only the tests of this layer, without formatting and lints
+    layer: Option<Layer>,
+}
+
+/// A part of the project that is tested by itself.
+#[derive(Clone, Copy, ValueEnum)]
+enum Layer {
+    /// The rules
+    Core,
+    /// The stores
+    Store,
+    /// The guest SDK and the examples, natively
+    Guests,
+    /// The project's own rules about itself
+    Tidy,
+}
+
+impl Layer {
+    const fn packages(self) -> &'static [&'static str] {
+        match self {
+            Self::Core => &["host-core"],
+            Self::Store => &["host-store"],
+            Self::Guests => &["host-guest-sdk", "basics", "markdown", "csv-summary"],
+            Self::Tidy => &["xtask"],
+        }
+    }
+}
+
+/// Runs the tests.
+pub(crate) fn run_all(args: &Args) -> Result<()> {
+    setup::toolchain()?;
+    if let Some(layer) = args.layer {
+        guests::build()?;
+        let mut test = cargo(&["test"]);
+        for package in layer.packages() {
+            test.args(["--package", package]);
+        }
+        return run(&mut test);
+    }
+    step("formatting", || {
+        run(&mut cargo(&["fmt", "--all", "--check"]))
+    })?;
+    step("the rules alone", || {
+        run(&mut cargo(&["check", "--package", "host-core"]))
+    })?;
+    step("components", || guests::build().map(drop))?;
+    step("lints", || {
+        run(cargo(&["clippy", "--workspace", "--all-targets"]).args(["--", "--deny", "warnings"]))
+    })?;
+    step("tests", || run(&mut cargo(&["test", "--workspace"])))
+}
+
+fn step(name: &'static str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    eprintln!("== {name}");
+    let start = Instant::now();
+    work().with_context(|| format!("the step `{name}` failed"))?;
+    eprintln!("== {name}: done in {:.0} s", start.elapsed().as_secs_f64());
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! What every source file looks like: a head that says its duty, a bounded size, and words.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::cargo::{output, root};
+
+const LINES_MAX: usize = 600;
+
+/// Words that say nothing about what a module holds.
+const MODULE_NAMES_BANNED: &[&str] = &[
+    "util", "utils", "common", "helper", "helpers", "types", "misc",
+];
+
+/// Markers of unfinished work. Written in halves so that this file does not find itself.
+const UNFINISHED: &[&str] = &[
+    concat!("TO", "DO"),
+    concat!("FIX", "ME"),
+    concat!("XX", "X:"),
+];
+
+fn files(ending: &str) -> Vec<(PathBuf, String)> {
+    let listed = output(Command::new("git").current_dir(root()).args([
+        "ls-files",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]))
+    .unwrap();
+    listed
+        .lines()
+        .filter(|path| path.ends_with(ending))
+        .filter_map(|path| {
+            let text = std::fs::read_to_string(root().join(path)).ok()?;
+            Some((PathBuf::from(path), text))
+        })
+        .collect()
+}
+
+#[test]
+fn each_source_file_says_its_duty_and_stays_small() {
+    let sources = files(".rs");
+    assert!(sources.len() > 20, "the whole tree is read");
+    for (path, text) in sources {
+        let shown = path.display();
+        assert!(
+            text.starts_with("//!"),
+            "{shown} does not begin with `//!` and its duty"
+        );
+        let lines = text.lines().count();
+        assert!(
+            lines <= LINES_MAX,
+            "{shown} has {lines} lines, more than {LINES_MAX}: split it"
+        );
+        let stem = path.file_stem().unwrap().to_string_lossy();
+        assert!(
+            !MODULE_NAMES_BANNED.contains(&&*stem),
+            "{shown} is named after nothing it does"
+        );
+    }
+}
+
+#[test]
+fn nothing_is_left_unfinished() {
+    for ending in [".rs", ".toml", ".md", ".wit"] {
+        for (path, text) in files(ending) {
+            for marker in UNFINISHED {
+                assert!(!text.contains(marker), "{} has a {marker}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    for (path, text) in files(".md") {
+        let folder = root().join(path.parent().unwrap());
+        for target in text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split([')', '#']).next())
+        {
+            let outside =
+                target.is_empty() || target.contains("://") || target.starts_with("mailto:");
+            assert!(
+                outside || folder.join(target).exists(),
+                "{} links to {target}, which is not there",
+                path.display()
+            );
+        }
+    }
+}
