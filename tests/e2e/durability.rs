@@ -76,7 +76,7 @@ fn every_acknowledged_job_ends_exactly_once_through_five_kills() {
         acknowledged: Mutex::default(),
         stop: AtomicBool::new(false),
     };
-    std::thread::scope(|scope| {
+    let server = std::thread::scope(|scope| {
         for _ in 0..CLIENTS {
             scope.spawn(|| load.run());
         }
@@ -89,6 +89,7 @@ fn every_acknowledged_job_ends_exactly_once_through_five_kills() {
             server = Server::start(&options);
             *load.client.write().unwrap() = server.client();
         }
+        server
     });
     let acknowledged = load.acknowledged.into_inner().unwrap();
     assert_eq!(acknowledged.len(), JOBS);
