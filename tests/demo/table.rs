@@ -42,7 +42,7 @@ pub(crate) fn row(client: &Client, job: &Value, what: &str) -> anyhow::Result<Ro
 pub(crate) fn render(rows: &[Row]) -> Table {
     let mut table = Table::new();
     table
-        .load_preset(presets::UTF8_HORIZONTAL_ONLY)
+        .load_style(presets::UTF8_HORIZONTAL_ONLY)
         .set_header([
             "handler",
             "wire",
@@ -57,7 +57,7 @@ pub(crate) fn render(rows: &[Row]) -> Table {
         table.add_row(&row.0);
     }
     for column in table.column_iter_mut().skip(3) {
-        if column.index() != 4 {
+        if column.index != 4 {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
