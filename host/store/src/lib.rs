@@ -9,3 +9,6 @@ pub mod memory;
 pub mod sqlite;
 
 pub mod store;
+
+pub use error::StoreError;
+pub use store::{Reader, Store};

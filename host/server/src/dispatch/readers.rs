@@ -1,0 +1,54 @@
+//! Readers of the store, each used by one question at a time on a thread that may block.
+
+use std::sync::Arc;
+
+use host_store::{Reader, StoreError};
+use tokio::sync::Semaphore;
+
+/// How many questions are asked at once; later ones wait for a reader.
+pub const READERS: usize = 8;
+
+/// A fixed number of readers. Cloning shares them.
+#[derive(Clone)]
+pub struct Readers {
+    idle: Arc<std::sync::Mutex<Vec<Box<dyn Reader>>>>,
+    permits: Arc<Semaphore>,
+}
+
+impl Readers {
+    /// Takes the readers to share.
+    pub fn new(readers: Vec<Box<dyn Reader>>) -> Self {
+        Self {
+            permits: Arc::new(Semaphore::new(readers.len())),
+            idle: Arc::new(std::sync::Mutex::new(readers)),
+        }
+    }
+
+    /// Asks one question. Cancelled, the question is still asked and its answer dropped.
+    pub async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&dyn Reader) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let broken = |message: &str| StoreError::Broken {
+            operation: "read the store",
+            message: message.to_owned(),
+        };
+        let permit = Arc::clone(&self.permits)
+            .acquire_owned()
+            .await
+            .map_err(|_| broken("the host is stopping"))?;
+        let idle = Arc::clone(&self.idle);
+        let answer = tokio::task::spawn_blocking(move || {
+            let reader = idle.lock().ok()?.pop()?;
+            let answer = question(&*reader);
+            idle.lock().ok()?.push(reader);
+            drop(permit);
+            Some(answer)
+        });
+        answer
+            .await
+            .ok()
+            .flatten()
+            .unwrap_or_else(|| Err(broken("a reader was lost to a panic")))
+    }
+}

@@ -1,0 +1,72 @@
+//! Requests that wait for the end of a job: woken by the loop, each for its own job only.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use host_core::id::JobId;
+use tokio_util::sync::CancellationToken;
+
+/// Who waits for which job. Cloning shares it.
+#[derive(Clone, Default)]
+pub struct Waiters {
+    waiting: Arc<Mutex<HashMap<JobId, Waiting>>>,
+}
+
+struct Waiting {
+    ended: CancellationToken,
+    waiters: usize,
+}
+
+/// One who waits; leaves when it is dropped.
+pub struct Waiter {
+    job: JobId,
+    ended: CancellationToken,
+    waiters: Waiters,
+}
+
+impl Waiters {
+    /// Registers for the end of `job`.
+    pub fn wait(&self, job: JobId) -> Waiter {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = waiting.entry(job).or_insert_with(|| Waiting {
+            ended: CancellationToken::new(),
+            waiters: 0,
+        });
+        entry.waiters += 1;
+        Waiter {
+            job,
+            ended: entry.ended.clone(),
+            waiters: self.clone(),
+        }
+    }
+
+    /// Wakes all who wait for `job`, which has ended or is gone.
+    pub fn ended(&self, job: JobId) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(waiting) = waiting.remove(&job) {
+            waiting.ended.cancel();
+        }
+    }
+}
+
+impl Waiter {
+    /// Returns once the job has ended after this waiter was made. Cancel safe.
+    pub async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        let waiters = &self.waiters.waiting;
+        let mut waiting = waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entry) = waiting.get_mut(&self.job)
+            && !self.ended.is_cancelled()
+        {
+            entry.waiters -= 1;
+            if entry.waiters == 0 {
+                waiting.remove(&self.job);
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What is deployed: which component has which handler, with which limits, and the ways to change
+//! that. The store keeps it; this is the picture of it that requests and the dispatch loop read.
+
+pub mod schema;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use host_core::handler::{Grants, HandlerInfo, Limits, Revision};
+use host_core::name::Name;
+
+use self::schema::Schema;
+
+/// One deployed handler, as its component's current revision has it.
+#[derive(Debug)]
+pub struct Handler {
+    /// What the component says about it.
+    pub info: HandlerInfo,
+    /// Where it comes from.
+    pub revision: Arc<Revision>,
+    /// What an attempt may use up.
+    pub limits: Limits,
+    /// What an attempt may reach.
+    pub grants: Grants,
+    /// What its params must look like.
+    pub params: Option<Schema>,
+}
+
+/// All deployed handlers. Cloning shares them.
+#[derive(Clone, Default)]
+pub struct Handlers {
+    by_name: Arc<RwLock<Arc<BTreeMap<Name, Arc<Handler>>>>>,
+}
+
+impl Handlers {
+    /// Returns the handler `name`.
+    pub fn get(&self, name: &Name) -> Option<Arc<Handler>> {
+        self.all().get(name).cloned()
+    }
+
+    /// Returns all handlers, by name.
+    pub fn all(&self) -> Arc<BTreeMap<Name, Arc<Handler>>> {
+        let by_name = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&by_name)
+    }
+
+    /// Takes over the current revisions of all components.
+    pub fn replace(&self, revisions: Vec<Revision>) {
+        let mut by_name = BTreeMap::new();
+        for revision in revisions {
+            let revision = Arc::new(revision);
+            for info in &revision.handlers {
+                let handler = Handler {
+                    info: info.clone(),
+                    revision: Arc::clone(&revision),
+                    limits: revision.manifest.limits(&info.name),
+                    grants: revision.manifest.grants(&info.name),
+                    // A schema was compiled when it was deployed; one that no longer compiles
+                    // checks nothing.
+                    params: info
+                        .params_schema
+                        .as_ref()
+                        .and_then(|schema| Schema::compile(schema).ok()),
+                };
+                by_name.insert(info.name.clone(), Arc::new(handler));
+            }
+        }
+        let mut shared = self.by_name.write().unwrap_or_else(PoisonError::into_inner);
+        *shared = Arc::new(by_name);
+    }
+}

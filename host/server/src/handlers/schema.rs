@@ -1,0 +1,71 @@
+//! JSON Schemas of params: compiled at deploy, checked at enqueue. A schema comes from whoever wrote
+//! the component, so its size, depth and regular expressions are bounded and it reads no file and
+//! no address.
+
+use host_core::json::JsonText;
+use jsonschema::{PatternOptions, Validator};
+use serde_json::Value;
+
+/// The largest schema, in bytes.
+pub const SCHEMA_BYTES_MAX: usize = 64 << 10;
+
+/// How deep a schema may be nested.
+pub const SCHEMA_DEPTH_MAX: usize = 32;
+
+/// How many violations an error names.
+const VIOLATIONS_NAMED: usize = 3;
+
+/// One compiled schema.
+#[derive(Debug)]
+pub struct Schema {
+    validator: Validator,
+}
+
+impl Schema {
+    /// Compiles a schema, or says why it is none that is taken here.
+    pub fn compile(text: &JsonText) -> Result<Self, String> {
+        let bytes = text.as_str().len();
+        if bytes > SCHEMA_BYTES_MAX {
+            return Err(format!(
+                "it has {bytes} bytes, at most {SCHEMA_BYTES_MAX} are taken"
+            ));
+        }
+        let schema: Value = serde_json::from_str(text.as_str())
+            .map_err(|error| format!("it is no JSON: {error}"))?;
+        if depth(&schema) > SCHEMA_DEPTH_MAX {
+            return Err(format!("it is nested deeper than {SCHEMA_DEPTH_MAX}"));
+        }
+        let validator = jsonschema::options()
+            .with_pattern_options(PatternOptions::regex())
+            .build(&schema)
+            .map_err(|error| error.to_string())?;
+        Ok(Self { validator })
+    }
+
+    /// Checks params and names the first violations with their places, not the values found there.
+    pub fn check(&self, params: &Value) -> Result<(), String> {
+        let violations: Vec<String> = self
+            .validator
+            .iter_errors(params)
+            .take(VIOLATIONS_NAMED)
+            .map(|error| {
+                let place = error.instance_path().to_string();
+                let place = if place.is_empty() { "params" } else { &place };
+                format!("{place}: {}", error.masked())
+            })
+            .collect();
+        if violations.is_empty() {
+            Ok(())
+        } else {
+            Err(violations.join("; "))
+        }
+    }
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        _ => 1,
+    }
+}

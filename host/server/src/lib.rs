@@ -1,0 +1,10 @@
+//! The orchestrator: accepts jobs, feeds the store, leases jobs to cells and answers over HTTP.
+//!
+//! It never executes guest code and never links wasmtime: it speaks to cells, which are processes
+//! of their own, in the messages of `host_core::cell`.
+
+pub mod clock;
+pub mod dispatch;
+pub mod handlers;
+pub mod ids;
+pub mod tasks;

@@ -1,0 +1,69 @@
+//! The demo: what a user sees of `host` in a minute, on real input. `cargo xtask demo` builds what
+//! it needs and starts it. It leaves nothing running and its pages in `target/demo`.
+
+mod scenes;
+mod table;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use host_tests::{Client, Options, Server, guests};
+use tempfile::TempDir;
+
+/// The components it deploys.
+const COMPONENTS: &[&str] = &["basics", "markdown", "csv-summary"];
+
+/// What the scenes share.
+struct Stage {
+    server: Server,
+    options: Options,
+    root: PathBuf,
+    pages: PathBuf,
+    _data: TempDir,
+}
+
+impl Stage {
+    fn client(&self) -> Client {
+        self.server.client()
+    }
+
+    /// Kills the host without giving it a moment, and starts it again on the same data.
+    fn kill_and_restart(mut self) -> Self {
+        self.server.kill();
+        self.server = Server::start(&self.options);
+        self
+    }
+}
+
+fn main() -> Result<()> {
+    let manifest_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = manifest_dir.parent().context("the workspace has a root")?;
+    let data = TempDir::new().context("cannot make a temporary data directory")?;
+    let options = Options::new(data.path());
+    let stage = Stage {
+        server: Server::start(&options),
+        options,
+        root: root.to_owned(),
+        pages: guests::folder().with_file_name("demo"),
+        _data: data,
+    };
+    println!(
+        "host listens on {}, its data is in a temporary directory",
+        stage.server.address()
+    );
+    for name in COMPONENTS {
+        scenes::deploy(&stage.client(), name)?;
+    }
+    let mut rows = scenes::documents(&stage)?;
+    rows.push(scenes::csv(&stage)?);
+    rows.extend(scenes::failures(&stage)?);
+    rows.push(scenes::memory_bomb(&stage)?);
+    rows.push(scenes::cancel(&stage)?);
+    println!("\n{}\n", table::render(&rows));
+    let stage = scenes::power_cut(stage)?;
+    println!("the pages are in {}", stage.pages.display());
+    let code = stage.server.stop();
+    anyhow::ensure!(code == Some(0), "the host ended with {code:?}, not with 0");
+    println!("the host has stopped; nothing is left running");
+    Ok(())
+}

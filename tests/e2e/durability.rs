@@ -1,0 +1,128 @@
+//! What was acknowledged is kept: the host is killed in mid-run and every job still ends once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, RwLock};
+use std::time::Duration;
+
+use host_tests::{Client, Options, Server, eventually};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::fixture::deploy;
+
+const JOBS: usize = 10_000;
+const CLIENTS: usize = 64;
+const KILLS: usize = 5;
+
+/// What the clients share: the host's present address, and what was acknowledged.
+struct Load {
+    client: RwLock<Client>,
+    next: AtomicUsize,
+    acknowledged: Mutex<BTreeMap<String, String>>,
+    stop: AtomicBool,
+}
+
+impl Load {
+    /// Enqueues jobs until all are acknowledged; a request that fails is repeated with its key,
+    /// for nobody knows whether it was accepted.
+    fn run(&self) {
+        while !self.stop.load(Ordering::Relaxed) {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            if number >= JOBS {
+                return;
+            }
+            let key = format!("job-{number}");
+            let id = eventually("an acknowledgement", Duration::from_mins(1), || {
+                let client = self.client.read().unwrap().clone();
+                let job = json!({"handler": "echo", "params": {"n": number}, "unique_key": key});
+                let answer = client.post("/api/v1/jobs", &job).ok()?;
+                match answer.status {
+                    200 | 201 => Some(answer.body["id"].as_str().unwrap().to_owned()),
+                    503 => None,
+                    _ => panic!("refused: {answer:?}"),
+                }
+            });
+            self.acknowledged.lock().unwrap().insert(key, id);
+        }
+    }
+}
+
+fn jobs(client: &Client) -> Vec<Value> {
+    let mut all = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page = client
+            .get(&format!("/api/v1/jobs?limit=1000{cursor}"))
+            .unwrap()
+            .body;
+        all.extend(page["items"].as_array().unwrap().iter().cloned());
+        match page["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return all,
+        }
+    }
+}
+
+#[test]
+fn every_acknowledged_job_ends_exactly_once_through_five_kills() {
+    let data = TempDir::new().unwrap();
+    let options = Options::new(data.path());
+    let mut server = Server::start(&options);
+    deploy(&server.client(), "basics");
+    let load = Load {
+        client: RwLock::new(server.client()),
+        next: AtomicUsize::new(0),
+        acknowledged: Mutex::default(),
+        stop: AtomicBool::new(false),
+    };
+    let server = std::thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| load.run());
+        }
+        for kill in 1..=KILLS {
+            let enough = kill * JOBS / (KILLS + 1);
+            eventually("the load to go on", Duration::from_mins(2), || {
+                (load.acknowledged.lock().unwrap().len() >= enough).then_some(())
+            });
+            server.kill();
+            server = Server::start(&options);
+            *load.client.write().unwrap() = server.client();
+        }
+        server
+    });
+    let acknowledged = load.acknowledged.into_inner().unwrap();
+    assert_eq!(acknowledged.len(), JOBS);
+
+    let client = server.client();
+    eventually("every job to end", Duration::from_mins(2), || {
+        let queue = client.get("/api/v1/queues/default").ok()?.body;
+        (queue["counts"]["completed"].as_u64()? == JOBS as u64).then_some(())
+    });
+    let kept = jobs(&client);
+    let ids: BTreeSet<&str> = kept.iter().map(|job| job["id"].as_str().unwrap()).collect();
+    assert_eq!(kept.len(), JOBS, "no job is there twice, none was invented");
+    assert_eq!(ids.len(), JOBS);
+    assert!(
+        acknowledged.values().all(|id| ids.contains(id.as_str())),
+        "none is lost"
+    );
+    for job in kept {
+        let id = job["id"].as_str().unwrap();
+        let attempts = client
+            .get(&format!("/api/v1/jobs/{id}/attempts"))
+            .unwrap()
+            .body;
+        let completed = attempts["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|attempt| attempt["outcome"] == "completed")
+            .count();
+        assert_eq!(
+            (job["state"].as_str(), completed),
+            (Some("completed"), 1),
+            "{job}"
+        );
+    }
+}

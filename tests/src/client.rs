@@ -1,0 +1,162 @@
+//! A client of the HTTP API that only knows the public contract.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use ureq::http::Method;
+
+/// Talks to one host. Cloning shares its connections.
+#[derive(Clone)]
+pub struct Client {
+    agent: ureq::Agent,
+    base: String,
+}
+
+/// An answer: its status and its JSON body (`null` where there is none).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// The body.
+    pub body: Value,
+}
+
+impl Client {
+    /// Makes a client of the host at `address` (`127.0.0.1:7700`).
+    pub fn new(address: &str) -> Self {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(Duration::from_mins(1)))
+            .build();
+        Self {
+            agent: config.into(),
+            base: format!("http://{address}"),
+        }
+    }
+
+    /// Sends a request with a JSON body and reads the answer.
+    pub fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Answer> {
+        let shown = format!("{method} {path}");
+        let method: Method = method.parse().context("cannot make a method")?;
+        let request = ureq::http::Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.base));
+        let mut response = match body {
+            Some(body) => self.agent.run(
+                request
+                    .header("content-type", "application/json")
+                    .body(body.to_string())?,
+            ),
+            None => self.agent.run(request.body(())?),
+        }
+        .with_context(|| format!("cannot {shown}"))?;
+        let status = response.status().as_u16();
+        let text = response
+            .body_mut()
+            .with_config()
+            .limit(64 << 20)
+            .read_to_string()
+            .with_context(|| format!("cannot read the answer to {shown}"))?;
+        Ok(Answer {
+            status,
+            body: serde_json::from_str(&text).unwrap_or(Value::String(text)),
+        })
+    }
+
+    /// Gets a path.
+    pub fn get(&self, path: &str) -> Result<Answer> {
+        self.call("GET", path, None)
+    }
+
+    /// Posts JSON.
+    pub fn post(&self, path: &str, body: &Value) -> Result<Answer> {
+        self.call("POST", path, Some(body))
+    }
+
+    /// Enqueues one job and returns its id.
+    ///
+    /// # Panics
+    ///
+    /// If it is refused.
+    pub fn enqueue(&self, job: &Value) -> String {
+        let answer = self.post("/api/v1/jobs", job).expect("the host answers");
+        assert_eq!(answer.status, 201, "{job} is refused: {}", answer.body);
+        answer.body["id"]
+            .as_str()
+            .expect("a job has an id")
+            .to_owned()
+    }
+
+    /// Returns one job.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    pub fn job(&self, id: &str) -> Value {
+        let answer = self
+            .get(&format!("/api/v1/jobs/{id}"))
+            .expect("the host answers");
+        assert_eq!(answer.status, 200, "no job {id}: {}", answer.body);
+        answer.body
+    }
+
+    /// Waits until a job has ended and returns it.
+    ///
+    /// # Panics
+    ///
+    /// If it has not ended after a minute.
+    pub fn wait(&self, id: &str) -> Value {
+        for _ in 0..3 {
+            let answer = self
+                .get(&format!("/api/v1/jobs/{id}/wait?timeout_seconds=20"))
+                .expect("the host answers");
+            assert_eq!(answer.status, 200, "cannot wait for {id}: {}", answer.body);
+            let state = answer.body["state"].as_str().unwrap_or_default();
+            if matches!(state, "completed" | "cancelled" | "discarded") {
+                return answer.body;
+            }
+        }
+        panic!("job {id} has not ended: {}", self.job(id));
+    }
+
+    /// Enqueues one job and waits for its end.
+    pub fn run(&self, job: &Value) -> Value {
+        self.wait(&self.enqueue(job))
+    }
+
+    /// Deploys a component under `name`, with a manifest if one is given.
+    pub fn deploy(&self, name: &str, component: &[u8], manifest: Option<&str>) -> Result<Answer> {
+        const BOUNDARY: &str = "host-tests-7MA4YWxkTrZu0gW";
+        let mut body = Vec::with_capacity(component.len() + 1024);
+        let mut part = |name: &str, bytes: &[u8]| {
+            let head = format!(
+                "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{name}\"; \
+                 filename=\"{name}\"\r\nContent-Type: application/octet-stream\r\n\r\n"
+            );
+            body.extend_from_slice(head.as_bytes());
+            body.extend_from_slice(bytes);
+            body.extend_from_slice(b"\r\n");
+        };
+        part("component", component);
+        if let Some(manifest) = manifest {
+            part("manifest", manifest.as_bytes());
+        }
+        body.extend_from_slice(format!("--{BOUNDARY}--\r\n").as_bytes());
+        let mut response = self
+            .agent
+            .put(format!("{}/api/v1/components/{name}", self.base))
+            .header(
+                "content-type",
+                format!("multipart/form-data; boundary={BOUNDARY}"),
+            )
+            .send(&body[..])
+            .with_context(|| format!("cannot deploy {name}"))?;
+        let status = response.status().as_u16();
+        let text = response.body_mut().read_to_string()?;
+        Ok(Answer {
+            status,
+            body: serde_json::from_str(&text).unwrap_or(Value::String(text)),
+        })
+    }
+}
