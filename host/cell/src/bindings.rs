@@ -1,0 +1,18 @@
+//! The world `job` of `host:jobs@1.0.0`, generated.
+
+#![expect(
+    missing_docs,
+    clippy::pedantic,
+    unreachable_pub,
+    reason = "generated code"
+)]
+
+wasmtime::component::bindgen!({
+    path: "../../wit/host-jobs-1.0.0",
+    world: "job",
+    imports: {
+        "host:jobs/control.sleep-ms": async,
+        default: trappable,
+    },
+    exports: { default: async },
+});
