@@ -1,11 +1,6 @@
 //! The world `job` of `host:jobs@1.0.0`, generated.
 
-#![expect(
-    missing_docs,
-    clippy::pedantic,
-    unreachable_pub,
-    reason = "generated code"
-)]
+#![expect(clippy::pedantic, reason = "generated code")]
 
 wasmtime::component::bindgen!({
     path: "../../wit/host-jobs-1.0.0",

@@ -5,11 +5,12 @@
 //! wire and no network; what a guest may use up and reach comes with each run.
 
 mod bindings;
-pub mod compile;
+pub mod child;
+mod compile;
 mod component;
 mod context;
 mod engine;
-pub mod harden;
+mod harden;
 mod imports;
 mod limits;
 mod linker;
@@ -18,9 +19,10 @@ mod outcome;
 pub mod pace;
 mod run;
 mod said;
-pub mod session;
+mod session;
 mod stop;
 mod wall;
 mod watchdog;
 
+pub use compile::COMPONENT_BYTES_MAX;
 pub use engine::engine_hash;
