@@ -40,7 +40,7 @@ pub(crate) fn log_huge_line(ctx: &Ctx, params: Size) -> Result<(), Error> {
 /// Logs one line with 10,000 fields, some with names that other fields have.
 #[handler]
 pub(crate) fn log_fields(ctx: &Ctx, _params: Value) -> Result<(), Error> {
-    let fields = vec![("level", "error"), ("\u{1b}[31m\n", "\u{0}")].repeat(5_000);
+    let fields = [("level", "error"), ("\u{1b}[31m\n", "\u{0}")].repeat(5_000);
     ctx.log(Level::Trace, "fields", &fields);
     Ok(())
 }

@@ -36,6 +36,7 @@ macro_rules! handlers {
 
 handlers!(
     cpu::spin,
+    cpu::burn,
     cpu::host_calls,
     cpu::sleep_forever,
     cpu::wasi_sleep_forever,

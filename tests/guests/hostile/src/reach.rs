@@ -63,7 +63,6 @@ pub(crate) fn read_files(_ctx: &Ctx, _params: Value) -> Result<Seen, Error> {
     }
     let mut stdin = Vec::new();
     let _ended = std::io::stdin().take(1 << 20).read_to_end(&mut stdin);
-    #[expect(clippy::disallowed_methods, reason = "the attack itself")]
     let env = std::env::vars()
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
@@ -89,7 +88,6 @@ pub(crate) struct Steps {
 /// Returns the smallest step of each clock that it can see.
 #[handler]
 pub(crate) fn clock(_ctx: &Ctx, _params: Value) -> Result<Steps, Error> {
-    #[expect(clippy::disallowed_methods, reason = "the attack itself")]
     let (monotonic, wall) = (Instant::now, SystemTime::now);
     let start = monotonic();
     let since_start = || monotonic().duration_since(start).as_nanos();
