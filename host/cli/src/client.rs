@@ -23,6 +23,10 @@ const ANSWER_BYTES_MAX: u64 = 256 << 20;
 /// The type of a JSON document.
 const JSON: &str = "application/json";
 
+/// The largest body that is sent without asking first. A refusal that comes while a large one is
+/// under way would be lost with the connection.
+const UNASKED_BYTES_MAX: usize = 1 << 20;
+
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -113,12 +117,14 @@ impl Client {
         (kind, body): (&str, &[u8]),
         patience: Duration,
     ) -> Result<Answer, CliError> {
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(method)
             .uri(self.url(path))
-            .header("content-type", kind)
-            .body(body);
-        self.answer(doing, request, patience)
+            .header("content-type", kind);
+        if body.len() > UNASKED_BYTES_MAX {
+            request = request.header("expect", "100-continue");
+        }
+        self.answer(doing, request.body(body), patience)
     }
 
     /// Posts a JSON document.

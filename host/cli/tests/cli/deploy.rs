@@ -1,3 +1,5 @@
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
 use std::path::Path;
 
 use tempfile::TempDir;
@@ -113,6 +115,35 @@ fn a_refusal_says_why() {
     let ran = host.run(&["deploy", &files.of("report.wasm")]);
     seen.add(&files.without_path(&ran));
     seen.check();
+}
+
+#[test]
+fn a_large_component_is_refused_before_it_is_sent() {
+    let text = "x".repeat(2 << 20);
+    let files = Files::new(&[("large.wasm", &text)]);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    let refusing = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let head = BufReader::new(&stream).lines().map(Result::unwrap);
+        let head: Vec<_> = head.take_while(|line| !line.is_empty()).collect();
+        let problem = r#"{"detail":"a component has at most 1 MiB","code":"body_too_large"}"#;
+        let length = problem.len();
+        write!(
+            stream,
+            "HTTP/1.1 413 Canned\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{problem}"
+        )
+        .unwrap();
+        head
+    });
+    let ran = run_alone(&["deploy", &files.of("large.wasm"), "--server", &server]);
+    assert!(ran.contains("at most 1 MiB (body_too_large)"), "{ran}");
+    assert!(ran.ends_with("exit 1\n"), "{ran}");
+    let head = refusing.join().unwrap();
+    assert!(
+        head.iter().any(|line| line == "expect: 100-continue"),
+        "{head:?}"
+    );
 }
 
 #[test]
