@@ -1,3 +1,5 @@
+//! The bytes of a body and the choice of its boundary.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! `host component`.
+
 use crate::canned::{CannedHost, Transcript, run_alone};
 
 const DIGEST: &str = "3f2a9c0011223344556677889900aabbccddeeff00112233445566778899aabb";

@@ -1,3 +1,5 @@
+//! `host deploy`.
+
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::path::Path;

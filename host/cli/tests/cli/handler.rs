@@ -1,3 +1,5 @@
+//! `host handler`.
+
 use crate::canned::{CannedHost, Transcript, run_alone};
 
 const LIMITS: &str = r#""memory_bytes":67108864,"timeout_ms":30000,"grace_ms":5000,"result_bytes_max":1048576,"log_bytes_max":1048576"#;

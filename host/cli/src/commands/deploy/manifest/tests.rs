@@ -1,3 +1,5 @@
+//! A manifest with and without options above it.
+
 use super::*;
 
 fn read(text: &str) -> Manifest {
