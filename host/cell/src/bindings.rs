@@ -1,7 +1,5 @@
 //! The world `job` of `host:jobs@1.0.0`, generated.
 
-#![expect(clippy::pedantic, reason = "generated code")]
-
 wasmtime::component::bindgen!({
     path: "../../wit/host-jobs-1.0.0",
     world: "job",

@@ -8,9 +8,9 @@ use std::path::Path;
 use crate::compile::compile;
 use crate::{harden, session};
 
-/// Runs guests for the orchestrator at the other end of the inherited socket `fd`, `slots` at once.
-/// Returns when the orchestrator is gone, or with what keeps the cell from working.
-pub fn run(fd: RawFd, slots: u32) -> Result<(), String> {
+/// Runs guests for the orchestrator at the other end of the inherited socket `fd`, `slots` at once
+/// with `memory_mib` for all of them. Returns when the orchestrator is gone, or with what keeps the cell from working.
+pub fn run(fd: RawFd, slots: u32, memory_mib: u64) -> Result<(), String> {
     harden::child()
         .and_then(|()| harden::cell())
         .map_err(|error| format!("cannot give up rights: {error}"))?;
@@ -18,7 +18,7 @@ pub fn run(fd: RawFd, slots: u32) -> Result<(), String> {
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)
         .map_err(|error| format!("cannot use file descriptor {fd} as the socket: {error}"))?;
-    session::serve(UnixStream::from(socket), slots)
+    session::serve(UnixStream::from(socket), slots, memory_mib << 20)
         .map_err(|error| format!("cannot run guests: {error:#}"))
 }
 

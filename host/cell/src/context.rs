@@ -47,7 +47,7 @@ pub(crate) struct GrantMissing {
 impl Guest {
     /// Prepares a guest and opens what it may read.
     pub(crate) fn new(
-        memory_bytes: u64,
+        memory: MemoryLimit,
         said: Arc<Said>,
         stop: Arc<Stop>,
         env: Vec<(String, String)>,
@@ -56,7 +56,7 @@ impl Guest {
         let mut table = ResourceTable::new();
         table.set_max_capacity(RESOURCES_MAX);
         let mut guest = Self {
-            memory: MemoryLimit::new(memory_bytes),
+            memory,
             said,
             stop,
             env,

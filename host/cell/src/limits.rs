@@ -1,51 +1,97 @@
 //! The memory limit: one sum over all memories and tables of a guest, for a limit on each would be
 //! no limit on a guest with many.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use thiserror::Error;
 use wasmtime::{ResourceLimiter, Result};
 
 /// What a table's element costs, in bytes.
 const TABLE_ELEMENT_BYTES: u64 = 8;
 
-/// The guest wanted more memory than it is granted.
+/// The guest wanted more memory than there is for it.
 #[derive(Debug, Error)]
-#[error("the guest needs more than its memory limit of {limit_bytes} bytes")]
-pub(crate) struct MemoryLimitExceeded {
-    /// The limit.
-    pub(crate) limit_bytes: u64,
+pub(crate) enum MemoryLimitExceeded {
+    #[error(
+        "the handler needs more than its memory limit of {limit_bytes} bytes; raise memory_mib in \
+         the manifest if it should have more"
+    )]
+    Guest { limit_bytes: u64 },
+    #[error("the guests of this cell need more than its {limit_bytes} bytes together")]
+    Cell { limit_bytes: u64 },
 }
 
-/// Counts the memory of one guest.
+/// The memory of all guests of a cell together.
+#[derive(Debug)]
+pub(crate) struct CellMemory {
+    limit: u64,
+    used: AtomicU64,
+}
+
+impl CellMemory {
+    pub(crate) const fn new(limit_bytes: u64) -> Self {
+        Self {
+            limit: limit_bytes,
+            used: AtomicU64::new(0),
+        }
+    }
+
+    fn take(&self, bytes: u64) -> Result<(), MemoryLimitExceeded> {
+        let used = self.used.fetch_add(bytes, Ordering::Relaxed);
+        if used.saturating_add(bytes) > self.limit {
+            self.give_back(bytes);
+            let limit_bytes = self.limit;
+            return Err(MemoryLimitExceeded::Cell { limit_bytes });
+        }
+        Ok(())
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Counts the memory of one guest, in bytes.
 #[derive(Debug)]
 pub(crate) struct MemoryLimit {
-    limit_bytes: u64,
-    used_bytes: u64,
-    peak_memory_bytes: u64,
+    limit: u64,
+    used: u64,
+    peak: u64,
+    cell: Arc<CellMemory>,
 }
 
 impl MemoryLimit {
-    pub(crate) const fn new(limit_bytes: u64) -> Self {
+    pub(crate) const fn new(limit_bytes: u64, cell: Arc<CellMemory>) -> Self {
         Self {
-            limit_bytes,
-            used_bytes: 0,
-            peak_memory_bytes: 0,
+            limit: limit_bytes,
+            used: 0,
+            peak: 0,
+            cell,
         }
     }
 
     /// Returns the most memory the guest had at once.
     pub(crate) const fn peak_memory_bytes(&self) -> u64 {
-        self.peak_memory_bytes
+        self.peak
     }
 
     fn grow(&mut self, by_bytes: u64) -> Result<bool> {
-        let used_bytes = self.used_bytes.saturating_add(by_bytes);
-        if used_bytes > self.limit_bytes {
-            let limit_bytes = self.limit_bytes;
-            return Err(MemoryLimitExceeded { limit_bytes }.into());
+        let used = self.used.saturating_add(by_bytes);
+        if used > self.limit {
+            let limit_bytes = self.limit;
+            return Err(MemoryLimitExceeded::Guest { limit_bytes }.into());
         }
-        self.used_bytes = used_bytes;
-        self.peak_memory_bytes = self.peak_memory_bytes.max(used_bytes);
+        self.cell.take(by_bytes)?;
+        self.used = used;
+        self.peak = self.peak.max(used);
         Ok(true)
+    }
+}
+
+impl Drop for MemoryLimit {
+    fn drop(&mut self) {
+        self.cell.give_back(self.used);
     }
 }
 

@@ -1,17 +1,18 @@
 //! The bare loop: instantiate and call a handler that does nothing, with a cell's own engine and
 //! nothing else around it. What the cost of a job in a cell is measured against.
 
-use std::path::Path;
-
 use host_core::cell::{ComponentKey, Context, RunId, Start};
 use host_core::handler::Limits;
 use host_core::json::JsonText;
 use serde::Serialize;
 use tokio::time::{Duration, Instant};
+use wasmtime::component::Component;
 
-use crate::component::Components;
+use crate::bindings::JobPre;
+use crate::engine;
+use crate::linker::link;
 use crate::meter::thread_cpu_ns;
-use crate::{engine, run};
+use crate::run::{self, Place};
 
 /// What was measured, on one thread.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -22,37 +23,34 @@ pub struct Pace {
     pub cpu_us_per_call: f64,
 }
 
-/// Calls the handler `noop` of the compiled component at `path` for `duration`.
-pub fn measure(path: &Path, sha256: [u8; 32], duration: Duration) -> wasmtime::Result<Pace> {
-    let engine = engine::pooled(1)?;
-    let mut components = Components::new(&engine)?;
-    let key = ComponentKey(0);
-    components.load(key, path, sha256)?;
+/// Compiles `component` and calls its handler `noop` for `duration`.
+pub fn measure(component: &[u8], duration: Duration) -> wasmtime::Result<Pace> {
+    let place = Place::new(engine::pooled(1)?, u64::MAX);
+    let component = Component::new(&place.engine, component)?;
+    let component = JobPre::new(link(&place.engine)?.instantiate_pre(&component)?)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()?;
     runtime.block_on(async {
-        let start = noop(key);
+        let start = noop();
         let (began, cpu_before) = (Instant::now(), thread_cpu_ns());
         let mut calls = 0_u32;
         while began.elapsed() < duration {
-            run::call_bare(&engine, components.get(key)?, &start).await?;
+            run::call_bare(&place, &component, &start).await?;
             calls += 1;
         }
-        let cpu_ns = thread_cpu_ns() - cpu_before;
-        #[expect(clippy::cast_precision_loss, reason = "a run of seconds")]
-        let cpu_us = cpu_ns as f64 / 1_000.0;
+        let cpu = Duration::from_nanos(thread_cpu_ns() - cpu_before);
         Ok(Pace {
             calls_per_second: f64::from(calls) / began.elapsed().as_secs_f64(),
-            cpu_us_per_call: cpu_us / f64::from(calls.max(1)),
+            cpu_us_per_call: cpu.as_secs_f64() * 1e6 / f64::from(calls.max(1)),
         })
     })
 }
 
-fn noop(component: ComponentKey) -> Start {
+fn noop() -> Start {
     Start {
         run: RunId(0),
-        component,
+        component: ComponentKey(0),
         context: Context {
             job_id: "0".to_owned(),
             request_id: "0/1".to_owned(),

@@ -14,6 +14,7 @@ use wasmtime::{Engine, Result, Store, UpdateDeadline};
 use crate::bindings::JobPre;
 use crate::bindings::host::jobs::types as wit;
 use crate::context::Guest;
+use crate::limits::{CellMemory, MemoryLimit};
 use crate::meter::Metered;
 use crate::outcome;
 use crate::said::Said;
@@ -30,6 +31,25 @@ const HANDLES_MAX: usize = 1_000;
 const DESCRIBE_TIMEOUT_MS: u64 = 1_000;
 const DESCRIBE_FUEL: u64 = 10_000_000_000;
 
+/// Where runs take place: the engine, and the memory they share.
+pub(crate) struct Place {
+    pub(crate) engine: Engine,
+    memory: Arc<CellMemory>,
+}
+
+impl Place {
+    pub(crate) fn new(engine: Engine, memory_bytes: u64) -> Self {
+        Self {
+            engine,
+            memory: Arc::new(CellMemory::new(memory_bytes)),
+        }
+    }
+
+    fn memory(&self, limits: &Limits) -> MemoryLimit {
+        MemoryLimit::new(limits.memory_bytes, Arc::clone(&self.memory))
+    }
+}
+
 /// How a call within its limits ended.
 enum Ended<T> {
     Returned(T),
@@ -39,16 +59,15 @@ enum Ended<T> {
 
 /// Executes one handler and returns how that ended and what it used. Dropped, the guest is gone.
 pub(crate) async fn execute(
-    engine: &Engine,
+    place: &Place,
     component: &JobPre<Guest>,
     start: Start,
     said: &Arc<Said>,
     stop: &Arc<Stop>,
 ) -> (Outcome, Meter) {
     let limits = start.limits;
-    let memory = limits.memory_bytes;
     let guest = Guest::new(
-        memory,
+        place.memory(&limits),
         Arc::clone(said),
         Arc::clone(stop),
         start.env,
@@ -63,7 +82,7 @@ pub(crate) async fn execute(
     };
     let fuel = fuel(&limits);
     let mut meter = Meter::default();
-    let outcome = match prepare(engine, guest, &limits, fuel) {
+    let outcome = match prepare(&place.engine, guest, &limits, fuel) {
         Ok(mut store) => {
             let context = context(start.context);
             let mut cpu_ns = 0;
@@ -91,7 +110,7 @@ pub(crate) async fn execute(
 
 /// Asks a component for its handlers, with no grants and little of everything.
 pub(crate) async fn describe(
-    engine: &Engine,
+    place: &Place,
     component: &JobPre<Guest>,
 ) -> Result<Vec<HandlerInfo>, Failure> {
     let limits = Limits {
@@ -103,7 +122,7 @@ pub(crate) async fn describe(
     let stop = Arc::new(Stop::new(limits.timeout_ms));
     let trapped = |error: &wasmtime::Error| outcome::of_trap(error, &said, &limits);
     let guest = Guest::new(
-        limits.memory_bytes,
+        place.memory(&limits),
         Arc::clone(&said),
         Arc::clone(&stop),
         Vec::new(),
@@ -112,7 +131,7 @@ pub(crate) async fn describe(
     let guest =
         guest.map_err(|missing| Failure::new(FailureKind::GrantMissing, missing.to_string()))?;
     let mut store =
-        prepare(engine, guest, &limits, DESCRIBE_FUEL).map_err(|error| trapped(&error))?;
+        prepare(&place.engine, guest, &limits, DESCRIBE_FUEL).map_err(|error| trapped(&error))?;
     let mut cpu_ns = 0;
     let ended = {
         let call = pin!(async {
@@ -134,14 +153,14 @@ pub(crate) async fn describe(
 
 /// Calls a handler with nothing around it, for comparison.
 pub(crate) async fn call_bare(
-    engine: &Engine,
+    place: &Place,
     component: &JobPre<Guest>,
     start: &Start,
 ) -> Result<()> {
     let said = Arc::new(Said::new(start.limits.log_bytes_max));
     let stop = Arc::new(Stop::new(start.limits.timeout_ms));
-    let guest = Guest::new(start.limits.memory_bytes, said, stop, Vec::new(), &[])?;
-    let mut store = prepare(engine, guest, &start.limits, fuel(&start.limits))?;
+    let guest = Guest::new(place.memory(&start.limits), said, stop, Vec::new(), &[])?;
+    let mut store = prepare(&place.engine, guest, &start.limits, fuel(&start.limits))?;
     let context = context(start.context.clone());
     let returned = handle(&mut store, component, &context, &start.params.0).await?;
     match outcome::of_return(returned, &start.limits) {
@@ -170,7 +189,6 @@ fn prepare(engine: &Engine, guest: Guest, limits: &Limits, fuel: u64) -> Result<
     Ok(store)
 }
 
-#[expect(clippy::ptr_arg, reason = "the generated binding takes this")]
 async fn handle(
     store: &mut Store<Guest>,
     component: &JobPre<Guest>,

@@ -19,13 +19,13 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{Duration, sleep};
 use tokio_util::codec::{FramedRead, LengthDelimitedCodec};
-use wasmtime::Engine;
 
 use crate::component::Components;
+use crate::engine;
+use crate::run::{self, Place};
 use crate::said::Said;
 use crate::stop::Stop;
 use crate::watchdog::{self, Activity};
-use crate::{engine, run};
 
 /// How many messages wait for the socket before runs wait with theirs.
 const MESSAGES_MAX: usize = 1_024;
@@ -46,7 +46,7 @@ struct Running {
 }
 
 struct Cell {
-    engine: Engine,
+    place: Place,
     components: RefCell<Components>,
     running: RefCell<HashMap<RunId, Running>>,
     outgoing: mpsc::Sender<FromCell>,
@@ -54,9 +54,9 @@ struct Cell {
     started: Notify,
 }
 
-/// Serves the orchestrator at the other end of `socket` with `slots` runs at once, until it is
-/// gone. Never returns `Ok` while the orchestrator lives.
-pub(crate) fn serve(socket: StdUnixStream, slots: u32) -> wasmtime::Result<()> {
+/// Serves the orchestrator at the other end of `socket` with `slots` runs at once and
+/// `memory_bytes` for all their guests, until it is gone. Never returns `Ok` while the orchestrator lives.
+pub(crate) fn serve(socket: StdUnixStream, slots: u32, memory_bytes: u64) -> wasmtime::Result<()> {
     let engine = engine::pooled(slots)?;
     let components = Components::new(&engine)?;
     let activity = Arc::new(Activity::new()?);
@@ -74,7 +74,7 @@ pub(crate) fn serve(socket: StdUnixStream, slots: u32) -> wasmtime::Result<()> {
         let (read, write) = UnixStream::from_std(socket)?.into_split();
         let (outgoing, messages) = mpsc::channel(MESSAGES_MAX);
         let cell = Rc::new(Cell {
-            engine,
+            place: Place::new(engine, memory_bytes),
             components: RefCell::new(components),
             running: RefCell::default(),
             outgoing,
@@ -143,7 +143,7 @@ impl Cell {
                     let _active = cell.activity.start();
                     let component = cell.components.borrow().get(component).cloned();
                     let result = match component {
-                        Ok(component) => run::describe(&cell.engine, &component).await,
+                        Ok(component) => run::describe(&cell.place, &component).await,
                         Err(error) => Err(not_loaded(&error)),
                     };
                     cell.send(FromCell::Described { run, result }).await;
@@ -167,7 +167,7 @@ impl Cell {
             let active = cell.activity.start();
             let component = cell.components.borrow().get(start.component).cloned();
             let (outcome, meter) = match component {
-                Ok(component) => run::execute(&cell.engine, &component, start, &said, &stop).await,
+                Ok(component) => run::execute(&cell.place, &component, start, &said, &stop).await,
                 Err(error) => (Outcome::Failed(not_loaded(&error)), Meter::default()),
             };
             drop(active);

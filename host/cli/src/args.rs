@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::client::{Client, SERVER_DEFAULT};
-use crate::commands::{completion, component, deploy, doctor, handler, job, queue};
+use crate::commands::{cell, completion, component, deploy, doctor, handler, job, queue};
 use crate::error::CliError;
 use crate::output::{Format, Output};
 
@@ -49,6 +49,9 @@ pub(crate) enum Noun {
     Doctor(doctor::Doctor),
     /// Print a script that completes commands in a shell
     Completion(completion::Completion),
+    /// The child processes of a host
+    #[command(hide = true)]
+    Cell(cell::Cell),
     /// Print docs/cli.md
     #[command(name = "__cli-docs", hide = true)]
     CliDocs,

@@ -1,5 +1,6 @@
 //! One file per noun. This one only knows their names.
 
+pub(crate) mod cell;
 pub(crate) mod completion;
 pub(crate) mod component;
 pub(crate) mod deploy;
@@ -22,6 +23,7 @@ pub(crate) fn run(noun: Noun) -> Result<(), CliError> {
         Noun::Queue(queue) => queue.run(),
         Noun::Doctor(doctor) => doctor.run(),
         Noun::Completion(completion) => completion.run(),
+        Noun::Cell(cell) => cell.run(),
         Noun::CliDocs => docs::run(),
     }
 }

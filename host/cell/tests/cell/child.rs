@@ -100,16 +100,17 @@ pub(crate) struct Ran {
 impl Cell {
     /// Starts a cell and waits until it is ready.
     pub(crate) fn start() -> Self {
-        Self::with_slots(64)
+        Self::with_room(64, 4_096)
     }
 
-    /// Starts a cell with room for `slots` runs.
-    pub(crate) fn with_slots(slots: u32) -> Self {
+    /// Starts a cell with room for `slots` runs and `memory_mib` for all of them.
+    pub(crate) fn with_room(slots: u32, memory_mib: u64) -> Self {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let theirs = OwnedFd::from(theirs);
         let mut command = Command::new(PROGRAM);
         command
-            .args(["run", &SOCKET_FD.to_string(), &slots.to_string()])
+            .args(["run", &SOCKET_FD.to_string()])
+            .args([slots.to_string(), memory_mib.to_string()])
             .env_clear()
             .stdin(Stdio::null());
         let fd = theirs.as_raw_fd();

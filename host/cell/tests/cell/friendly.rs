@@ -165,7 +165,7 @@ fn a_guest_sees_what_it_is_granted_and_nothing_else() {
 
 #[test]
 fn many_runs_at_once_keep_apart() {
-    let mut cell = Cell::with_slots(64);
+    let mut cell = Cell::with_room(64, 4_096);
     let runs: Vec<RunId> = (0..64)
         .map(|n| cell.begin("basics/echo", &n.to_string(), Limits::default()))
         .collect();

@@ -204,6 +204,21 @@ fn a_component_that_attacks_when_it_is_asked_is_refused() {
 }
 
 #[test]
+fn guests_share_what_their_cell_has() {
+    let mut cell = Cell::with_room(8, 100);
+    let hungry = |cell: &mut Cell| cell.begin("hostile/memory_refused", "null", limits());
+    let runs = [hungry(&mut cell), hungry(&mut cell)];
+    for (_, ran) in cell.all_ended(&runs) {
+        let Outcome::Failed(failure) = ran.outcome else {
+            panic!("{ran:?}")
+        };
+        assert_eq!(failure.kind, FailureKind::MemoryLimit);
+    }
+    let ran = cell.run("basics/alloc", r#"{"mib":40}"#, limits());
+    assert!(matches!(ran.outcome, Outcome::Completed { .. }), "{ran:?}");
+}
+
+#[test]
 fn memory_is_given_back() {
     let mut cell = Cell::start();
     cell.run("hostile/memory_bomb", "null", limits());
