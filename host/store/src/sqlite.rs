@@ -3,6 +3,7 @@
 
 mod counters;
 mod jobs;
+pub mod logs;
 mod reader;
 mod registry;
 mod schema;
