@@ -2,9 +2,11 @@
 //! returns. All SQL of the project is below this module.
 
 mod counters;
+mod hot;
 mod jobs;
 pub mod logs;
 mod reader;
+mod record;
 mod registry;
 mod schema;
 
@@ -15,6 +17,7 @@ use host_core::time::Time;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use self::counters::Counters;
+use self::hot::Hot;
 use self::jobs::Transaction;
 use self::reader::SqliteReader;
 use crate::engine;
@@ -33,6 +36,7 @@ pub struct SqliteStore {
     path: PathBuf,
     connection: Connection,
     counters: Counters,
+    hot: Hot,
     broken: Option<String>,
 }
 
@@ -50,6 +54,7 @@ impl SqliteStore {
             path: path.to_owned(),
             counters: Counters::load(&connection)?,
             connection,
+            hot: Hot::default(),
             broken: None,
         })
     }
@@ -59,10 +64,12 @@ impl SqliteStore {
             .connection
             .unchecked_transaction()
             .map_err(doing("begin a transaction"))?;
-        let mut rows = Transaction::new(&transaction, &mut self.counters)?;
+        let mut rows = Transaction::new(&transaction, &mut self.counters, &mut self.hot);
         let committed = engine::run(&mut rows, now, batch)?;
+        rows.flush()?;
         self.counters.save(&transaction)?;
         transaction.commit().map_err(doing("commit a batch"))?;
+        self.hot.settle();
         Ok(committed)
     }
 }
@@ -78,7 +85,10 @@ impl Store for SqliteStore {
         let result = self.transact(now, batch);
         match &result {
             Ok(_) => {}
-            Err(StoreError::Full) => self.counters = Counters::load(&self.connection)?,
+            Err(StoreError::Full) => {
+                self.counters = Counters::load(&self.connection)?;
+                self.hot.clear();
+            }
             Err(error) => self.broken = Some(error.to_string()),
         }
         result
