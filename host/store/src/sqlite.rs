@@ -1,6 +1,7 @@
 //! The embedded store: one SQLite file in WAL mode, committed with `fdatasync` before `commit`
 //! returns. All SQL of the project is below this module.
 
+mod checkpoint;
 mod counters;
 mod hot;
 mod jobs;
@@ -16,6 +17,7 @@ use host_core::command::{Command, Committed};
 use host_core::time::Time;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use self::checkpoint::Checkpointer;
 use self::counters::Counters;
 use self::hot::Hot;
 use self::jobs::Transaction;
@@ -34,6 +36,8 @@ const BUSY_TIMEOUT_MS: u64 = 10_000;
 /// The writer of a store in one file.
 pub struct SqliteStore {
     path: PathBuf,
+    // Ends before the connection, which then tidies the log up as the last one.
+    checkpointer: Checkpointer,
     connection: Connection,
     counters: Counters,
     hot: Hot,
@@ -45,13 +49,14 @@ impl SqliteStore {
     ///
     /// Refuses a file of a later version and one that SQLite finds damaged.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let connection = connect(
+        let mut connection = connect(
             path,
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
         )?;
         schema::prepare(&connection)?;
         Ok(Self {
             path: path.to_owned(),
+            checkpointer: Checkpointer::start(path, &mut connection)?,
             counters: Counters::load(&connection)?,
             connection,
             hot: Hot::default(),
@@ -84,7 +89,7 @@ impl Store for SqliteStore {
         }
         let result = self.transact(now, batch);
         match &result {
-            Ok(_) => {}
+            Ok(_) => self.broken = self.checkpointer.after_commit(&self.connection).err(),
             Err(StoreError::Full) => {
                 self.counters = Counters::load(&self.connection)?;
                 self.hot.clear();

@@ -461,9 +461,10 @@ impl Transaction<'_> {
         queue: i64,
         limit: usize,
     ) -> rusqlite::Result<Vec<(u8, i64, JobId)>> {
+        // The plus keeps SQLite from planning again for each value, as it does for partial indexes.
         let mut statement = self.connection.prepare_cached(
             "SELECT id, priority, seq FROM jobs \
-             WHERE state = 2 AND suspect = 0 AND queue = ?1 ORDER BY priority, seq",
+             WHERE state = 2 AND suspect = 0 AND queue = +?1 ORDER BY priority, seq",
         )?;
         let mut rows = statement.query([queue])?;
         let mut found = Vec::new();
