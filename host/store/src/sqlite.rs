@@ -1,9 +1,13 @@
 //! The embedded store: one SQLite file in WAL mode, committed with `fdatasync` before `commit`
 //! returns. All SQL of the project is below this module.
 
+mod checkpoint;
 mod counters;
+mod hot;
 mod jobs;
+pub mod logs;
 mod reader;
+mod record;
 mod registry;
 mod schema;
 
@@ -13,7 +17,9 @@ use host_core::command::{Command, Committed};
 use host_core::time::Time;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use self::checkpoint::Checkpointer;
 use self::counters::Counters;
+use self::hot::Hot;
 use self::jobs::Transaction;
 use self::reader::SqliteReader;
 use crate::engine;
@@ -30,8 +36,11 @@ const BUSY_TIMEOUT_MS: u64 = 10_000;
 /// The writer of a store in one file.
 pub struct SqliteStore {
     path: PathBuf,
+    // Ends before the connection, which then tidies the log up as the last one.
+    checkpointer: Checkpointer,
     connection: Connection,
     counters: Counters,
+    hot: Hot,
     broken: Option<String>,
 }
 
@@ -40,15 +49,17 @@ impl SqliteStore {
     ///
     /// Refuses a file of a later version and one that SQLite finds damaged.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let connection = connect(
+        let mut connection = connect(
             path,
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
         )?;
         schema::prepare(&connection)?;
         Ok(Self {
             path: path.to_owned(),
+            checkpointer: Checkpointer::start(path, &mut connection)?,
             counters: Counters::load(&connection)?,
             connection,
+            hot: Hot::default(),
             broken: None,
         })
     }
@@ -58,10 +69,12 @@ impl SqliteStore {
             .connection
             .unchecked_transaction()
             .map_err(doing("begin a transaction"))?;
-        let mut rows = Transaction::new(&transaction, &mut self.counters)?;
+        let mut rows = Transaction::new(&transaction, &mut self.counters, &mut self.hot);
         let committed = engine::run(&mut rows, now, batch)?;
+        rows.flush()?;
         self.counters.save(&transaction)?;
         transaction.commit().map_err(doing("commit a batch"))?;
+        self.hot.settle();
         Ok(committed)
     }
 }
@@ -76,8 +89,11 @@ impl Store for SqliteStore {
         }
         let result = self.transact(now, batch);
         match &result {
-            Ok(_) => {}
-            Err(StoreError::Full) => self.counters = Counters::load(&self.connection)?,
+            Ok(_) => self.broken = self.checkpointer.after_commit(&self.connection).err(),
+            Err(StoreError::Full) => {
+                self.counters = Counters::load(&self.connection)?;
+                self.hot.clear();
+            }
             Err(error) => self.broken = Some(error.to_string()),
         }
         result
