@@ -148,7 +148,6 @@ async fn measure(args: &Args) -> Result<Report> {
     if args.wants(Part::Waiting) {
         waiting::measure(args, &stage, &mut report).await?;
     }
-    process::memory(&stage.server, &mut report)?;
     stage.stop()?;
     Ok(report)
 }

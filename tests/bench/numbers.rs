@@ -17,9 +17,15 @@ pub(crate) fn percentile(sorted: &[f64], part: f64) -> f64 {
     sorted[index.min(sorted.len() - 1)]
 }
 
-/// Returns the middle value.
+/// Returns the middle value, or the mean of the two in the middle; 0 of none.
 pub(crate) fn median(values: &[f64]) -> f64 {
-    percentile(&sorted(values), 0.5)
+    let sorted = sorted(values);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => 0.0,
+        len if len % 2 == 0 => f64::midpoint(sorted[middle - 1], sorted[middle]),
+        _ => sorted[middle],
+    }
 }
 
 /// Returns the values in their order.
@@ -48,6 +54,7 @@ mod tests {
     fn the_middle_and_the_ends_are_found() {
         let values = sorted(&[5.0, 1.0, 3.0, 2.0, 4.0]);
         assert!((median(&values) - 3.0).abs() < 1e-9);
+        assert!((median(&[4.0, 1.0, 3.0, 2.0]) - 2.5).abs() < 1e-9);
         assert!((percentile(&values, 0.99) - 5.0).abs() < 1e-9);
         assert!((percentile(&values, 0.0) - 1.0).abs() < 1e-9);
         assert!(percentile(&[], 0.5).abs() < 1e-9);

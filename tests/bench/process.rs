@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use host_tests::Server;
 
 use crate::report::Report;
@@ -68,16 +68,18 @@ pub(crate) fn cells_cpu_us(host: u32) -> Result<f64> {
         .sum())
 }
 
-/// Adds the most memory that the host and its cells have had.
-pub(crate) fn memory(server: &Server, report: &mut Report) -> Result<()> {
+/// Adds the most memory that a host and its cells have had, after what `when` says.
+pub(crate) fn memory(server: &Server, when: &str, report: &mut Report) -> Result<()> {
     let host = status_mib(server.pid(), "VmHWM")?;
-    report.add("peak memory, orchestrator", "MiB", vec![host], None);
+    let name = format!("peak memory {when}, orchestrator");
+    report.add(name, "MiB", vec![host], None);
     let cells = cells(server.pid())?;
-    let sizes: Vec<f64> = cells
+    ensure!(!cells.is_empty(), "the host has no cells");
+    let sizes = cells
         .iter()
-        .filter_map(|cell| status_mib(*cell, "VmHWM").ok())
-        .collect();
-    let name = format!("peak memory, {} cells together", sizes.len());
+        .map(|cell| status_mib(*cell, "VmHWM"))
+        .collect::<Result<Vec<f64>>>()?;
+    let name = format!("peak memory {when}, {} cells", sizes.len());
     report.add(name, "MiB", vec![sizes.iter().sum()], None);
     Ok(())
 }

@@ -77,7 +77,7 @@ impl Report {
     pub(crate) fn table(&self) -> String {
         let mut table = Table::new();
         table
-            .load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY)
+            .load_style(comfy_table::presets::UTF8_BORDERS_ONLY)
             .set_content_arrangement(ContentArrangement::Disabled)
             .set_header(["", "median", "unit", "least", "most", "target", ""]);
         for row in &self.rows {

@@ -81,7 +81,7 @@ pub(crate) async fn measure(args: &Args, stage: &Stage, report: &mut Report) -> 
         }
     }
     rounds.report(report);
-    Ok(())
+    process::memory(&stage.server, "under these loads", report)
 }
 
 impl Rounds {

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use crate::http::Connection;
 use crate::report::{Report, Target};
 use crate::rounds::single;
-use crate::{Args, Stage, load};
+use crate::{Args, Stage, load, process};
 
 const QUEUE: &str = "waiting";
 const ARRAY: usize = 1_000;
@@ -47,6 +47,7 @@ pub(crate) async fn measure(args: &Args, empty: &Stage, report: &mut Report) -> 
     report.add(beside, "jobs/s", without, None);
     let target = Target::AtLeast(RATIO_MIN);
     report.ratio("beside jobs that wait to without", name, beside, target);
+    process::memory(&full.server, "beside jobs that wait", report)?;
     full.stop()
 }
 

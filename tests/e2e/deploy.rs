@@ -66,7 +66,7 @@ fn deployed(client: &Client) -> Vec<String> {
     let list = client.get("/api/v1/components").unwrap().body;
     let names = list["items"].as_array().unwrap().iter();
     names
-        .map(|item| item["name"].as_str().unwrap().to_owned())
+        .map(|item| item["component"].as_str().unwrap().to_owned())
         .collect()
 }
 
