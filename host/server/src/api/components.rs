@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::body::Body;
 use axum::extract::multipart::Field;
-use axum::extract::{FromRequest as _, Multipart, Request, State};
+use axum::extract::{DefaultBodyLimit, FromRequest as _, Multipart, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use host_core::handler::{Manifest, Revision};
@@ -180,7 +180,10 @@ pub(super) async fn deploy(
         (held.bytes.to_vec(), Manifest::default())
     } else if kind.eq_ignore_ascii_case("multipart/form-data") {
         let body = Body::from(held.bytes.clone());
-        form(Request::from_parts(parts, body)).await?
+        let mut request = Request::from_parts(parts, body);
+        // The body is bounded and read already.
+        DefaultBodyLimit::disable().apply(&mut request);
+        form(request).await?
     } else {
         let detail = "a component comes as multipart/form-data or application/wasm";
         return Err(Problem::new(Code::UnsupportedMediaType, detail));

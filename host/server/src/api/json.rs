@@ -81,7 +81,8 @@ pub(super) fn with_nearest(message: &str) -> String {
 
 /// Returns the known name that is most like `unknown`.
 pub(super) fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    known.min_by_key(|known| strsim::damerau_levenshtein(unknown, known))
+    let like = |known: &&str| strsim::jaro_winkler(unknown, known);
+    known.max_by(|a, b| like(a).total_cmp(&like(b)))
 }
 
 /// Pairs of an object, in its order.

@@ -250,6 +250,11 @@ impl Problem {
         self.code
     }
 
+    /// Returns what is wrong with this request.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
     /// Puts the place it is about before the detail.
     pub(super) fn at(mut self, place: &str) -> Self {
         self.detail = format!("{place}: {}", self.detail);

@@ -74,7 +74,7 @@ fn wrong_fields_are_named() {
         (
             r#"{"pairs":{"a":"1","a":"2"}}"#,
             Code::InvalidJson,
-            "duplicate key `a` at line 1 column 25",
+            "duplicate key `a` at line 1 column 26",
         ),
         (
             "{",
@@ -89,7 +89,7 @@ fn wrong_fields_are_named() {
     ] {
         let problem = read::<Form>(text.as_bytes()).unwrap_err();
         assert_eq!(problem.code(), code, "{text}");
-        assert_eq!(problem.detail, detail, "{text}");
+        assert_eq!(problem.detail(), detail, "{text}");
     }
 }
 
