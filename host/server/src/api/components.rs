@@ -44,7 +44,19 @@ pub(super) struct ComponentView {
     /// The revision that new attempts are executed with.
     current: u32,
     /// All revisions, the newest first.
-    revisions: Vec<RevisionView>,
+    revisions: Vec<KeptView>,
+}
+
+/// One revision that is kept.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct KeptView {
+    #[serde(flatten)]
+    revision: RevisionView,
+    /// Whether new attempts are executed with it.
+    current: bool,
+    /// Its limits and grants, as they were deployed.
+    #[schema(value_type = serde_json::Value)]
+    manifest: Manifest,
 }
 
 /// What a deploy or a rollback did.
@@ -145,10 +157,15 @@ pub(super) async fn show(
     if revisions.is_empty() {
         return Err(Rejection::UnknownComponent(name).into());
     }
+    let kept = revisions.into_iter().map(|revision| KeptView {
+        revision: (&revision).into(),
+        current: revision.revision == current,
+        manifest: revision.manifest,
+    });
     Ok(Json(ComponentView {
         component: name.into(),
         current,
-        revisions: revisions.iter().map(RevisionView::from).collect(),
+        revisions: kept.collect(),
     }))
 }
 

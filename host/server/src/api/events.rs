@@ -15,6 +15,7 @@ use futures_util::stream;
 use host_core::id::JobId;
 use host_core::job;
 use host_core::name::Name;
+use host_core::time::Time;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::broadcast::Receiver;
@@ -56,7 +57,7 @@ pub(super) struct ChangeView<'a> {
     /// `null` for one that was purged.
     to: Option<&'static str>,
     attempt: u32,
-    at: String,
+    at: &'a str,
 }
 
 /// The data of an event `progress`: a running job told how far it is.
@@ -67,7 +68,7 @@ pub(super) struct ProgressEventView<'a> {
     attempt: u32,
     percent: Option<f32>,
     message: &'a str,
-    at: String,
+    at: &'a str,
 }
 
 /// The data of an event `gap`: the listener was too slow and lost events of any job.
@@ -156,46 +157,61 @@ impl Listener {
             put(&mut out, first.saturating_sub(1), "gap", &GapView { lost });
         }
         self.expected = batch.last().map(|event| event.number + 1).or(self.expected);
+        let mut at = (Time::default(), String::new());
         for event in batch {
-            self.query.write(&mut out, event);
+            if !self.query.wants(&event.happened) {
+                continue;
+            }
+            if at.1.is_empty() || at.0 != event.at {
+                at = (event.at, event.at.to_rfc3339());
+            }
+            write(&mut out, event, &at.1);
         }
         out
     }
 }
 
 impl EventsQuery {
-    fn write(&self, out: &mut String, event: &Event) {
-        let is_job = |job: JobId| self.job.is_none_or(|wanted| wanted == job);
-        let is_queue = |queue: &Name| self.queue.as_ref().is_none_or(|wanted| wanted == queue);
-        let at = event.at.to_rfc3339();
-        match &event.happened {
-            Happened::Changed(change) if is_job(change.job) && is_queue(&change.queue) => {
-                let data = ChangeView {
-                    job: change.job,
-                    handler: change.handler.as_str(),
-                    queue: change.queue.as_str(),
-                    from: change.from.map(job::State::as_str),
-                    to: change.to.map(job::State::as_str),
-                    attempt: change.attempt,
-                    at,
-                };
-                put(out, event.number, "change", &data);
-            }
-            Happened::Progressed {
-                job,
-                attempt,
-                progress,
-            } if is_job(*job) && self.queue.is_none() => {
-                let data = ProgressEventView {
-                    job: *job,
-                    attempt: *attempt,
-                    percent: progress.percent,
-                    message: &progress.message,
-                    at,
-                };
-                put(out, event.number, "progress", &data);
-            }
-            Happened::Changed(_) | Happened::Progressed { .. } => {}
+    fn wants(&self, happened: &Happened) -> bool {
+        let (job, queue) = match happened {
+            Happened::Changed(change) => (change.job, Some(&change.queue)),
+            Happened::Progressed { job, .. } => (*job, None),
+        };
+        self.job.is_none_or(|wanted| wanted == job)
+            && self
+                .queue
+                .as_ref()
+                .is_none_or(|wanted| Some(wanted) == queue)
+    }
+}
+
+fn write(out: &mut String, event: &Event, at: &str) {
+    match &event.happened {
+        Happened::Changed(change) => {
+            let data = ChangeView {
+                job: change.job,
+                handler: change.handler.as_str(),
+                queue: change.queue.as_str(),
+                from: change.from.map(job::State::as_str),
+                to: change.to.map(job::State::as_str),
+                attempt: change.attempt,
+                at,
+            };
+            put(out, event.number, "change", &data);
+        }
+        Happened::Progressed {
+            job,
+            attempt,
+            progress,
+        } => {
+            let data = ProgressEventView {
+                job: *job,
+                attempt: *attempt,
+                percent: progress.percent,
+                message: &progress.message,
+                at,
+            };
+            put(out, event.number, "progress", &data);
         }
     }
 }

@@ -27,7 +27,7 @@ impl FromRequestParts<Shared> for InPath {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Problem> {
-        let text = segment(parts, shared, Code::InvalidName).await?;
+        let text = segment(parts, shared).await?;
         text.parse()
             .map(Self)
             .map_err(|error| Problem::new(Code::InvalidName, format!("{error}")))
@@ -38,14 +38,14 @@ impl FromRequestParts<Shared> for IdInPath {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Problem> {
-        let text = segment(parts, shared, Code::JobNotFound).await?;
+        let text = segment(parts, shared).await?;
         Ok(Self(text.to_ascii_lowercase()))
     }
 }
 
-async fn segment(parts: &mut Parts, shared: &Shared, code: Code) -> Result<String, Problem> {
+async fn segment(parts: &mut Parts, shared: &Shared) -> Result<String, Problem> {
     let Ok(Path(text)) = Path::<String>::from_request_parts(parts, shared).await else {
-        return Err(Problem::new(code, "the path is not UTF-8"));
+        return Err(Problem::new(Code::InvalidName, "the path is not UTF-8"));
     };
     Ok(text)
 }

@@ -1,7 +1,5 @@
 //! The handlers that are deployed, with their limits, grants and schemas.
 
-use std::collections::BTreeMap;
-
 use axum::Json;
 use axum::extract::State;
 use host_core::handler::{Grants, Limits};
@@ -68,8 +66,18 @@ pub(super) struct LimitsView {
 pub(super) struct GrantsView {
     /// Names of environment variables.
     env: Vec<String>,
-    /// Directories to read: as the guest sees them, and where they are.
-    read_dirs: BTreeMap<String, String>,
+    /// Directories to read.
+    read_dirs: Vec<DirView>,
+}
+
+/// A directory to read.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = DirGrant)]
+pub(super) struct DirView {
+    /// Where it is on the host.
+    host: String,
+    /// Where the guest sees it.
+    guest: String,
 }
 
 impl HandlerView {
@@ -108,7 +116,10 @@ impl From<&Grants> for GrantsView {
         Self {
             env: grants.env.clone(),
             read_dirs: dirs
-                .map(|dir| (dir.guest.clone(), dir.host.clone()))
+                .map(|dir| DirView {
+                    host: dir.host.clone(),
+                    guest: dir.guest.clone(),
+                })
                 .collect(),
         }
     }
@@ -144,7 +155,7 @@ pub(super) async fn show(
             Some(near) => format!("no handler is named {name}; did you mean {near}?"),
             None => format!("no handler is named {name}; nothing is deployed"),
         };
-        return Err(Problem::new(Code::DeployedHandlerNotFound, detail));
+        return Err(Problem::new(Code::HandlerNotFound, detail).in_path());
     };
     Ok(Json(HandlerView::new(handler, true)))
 }

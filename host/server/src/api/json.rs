@@ -30,39 +30,35 @@ pub(super) fn read_or_default<'a, T: Deserialize<'a> + Default>(
 }
 
 /// Checks a document that is kept as text.
-pub(super) fn check(text: &str) -> Result<(), Problem> {
-    let mut document = serde_json::Deserializer::from_str(text);
+pub(super) fn check(text: &[u8]) -> Result<(), Problem> {
+    let mut document = serde_json::Deserializer::from_slice(text);
     Strict
         .deserialize(&mut document)
         .and_then(|()| document.end())
         .map_err(|error| Problem::new(Code::InvalidJson, error.to_string()))
 }
 
-/// Says what is wrong, with the path of the field: reads the document again, for that costs more
+/// Says what is wrong, with the path of the field. Looks at the document again, for that costs more
 /// than reading it.
 fn explain<'a, T: Deserialize<'a>>(text: &'a [u8], error: &serde_json::Error) -> Problem {
     if error.classify() != Category::Data {
         return Problem::new(Code::InvalidJson, error.to_string());
     }
+    if let Err(problem) = check(text) {
+        return problem;
+    }
     let mut document = serde_json::Deserializer::from_slice(text);
     let message = match serde_path_to_error::deserialize::<_, T>(&mut document) {
         Err(error) if error.path().iter().len() > 0 => {
             let path = error.path().to_string();
-            let cause = error.into_inner().to_string();
-            if cause.starts_with("unknown field") || cause.starts_with("duplicate") {
-                cause
-            } else {
-                format!("{path}: {cause}")
+            match error.into_inner().to_string() {
+                cause if cause.starts_with("unknown field") => cause,
+                cause => format!("{path}: {cause}"),
             }
         }
         _ => error.to_string(),
     };
-    let code = if message.contains("duplicate") {
-        Code::InvalidJson
-    } else {
-        Code::InvalidRequest
-    };
-    Problem::new(code, with_nearest(&message))
+    Problem::new(Code::InvalidRequest, with_nearest(&message))
 }
 
 /// Turns serde's message about an unknown field into one that names the nearest known field.

@@ -79,7 +79,7 @@ codes! {
         "The params violate the JSON Schema that the handler states for them.",
         "Correct the params at the places the detail names; `host handler show NAME` prints the schema.";
     HandlerNotFound 422 "handler_not_found", "No such handler",
-        "No deployed component has a handler of this name, and no runner is configured for it.",
+        "No deployed component has a handler of this name, and no runner is configured for it. The status is 404 where the path names the handler.",
         "Deploy the component that has it, or correct the name; `host handler ls` lists the handlers.";
     DependencyCycle 422 "dependency_cycle", "Jobs wait for each other",
         "The entries of the array depend on each other in a circle, so none of them could ever start.",
@@ -135,9 +135,6 @@ codes! {
     QueueNotFound 404 "queue_not_found", "No such queue",
         "No queue of this name has or had jobs or is paused.",
         "`host queue ls` lists the queues; one comes to be with its first job.";
-    DeployedHandlerNotFound 404 "no_such_handler", "No such handler",
-        "No deployed component has a handler of this name.",
-        "`host handler ls` lists the handlers.";
     ComponentNotFound 404 "component_not_found", "No such component",
         "No component of this name is deployed.",
         "`host component ls` lists the components.";
@@ -210,6 +207,7 @@ pub fn explain(code: &str) -> Option<&'static Explanation> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     code: Code,
+    status: u16,
     detail: String,
     state: Option<State>,
 }
@@ -240,6 +238,7 @@ impl Problem {
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         Self {
             code,
+            status: code.explanation().status,
             detail: detail.into(),
             state: None,
         }
@@ -253,6 +252,12 @@ impl Problem {
     /// Returns what is wrong with this request.
     pub fn detail(&self) -> &str {
         &self.detail
+    }
+
+    /// Answers with 404: what is missing is what the path names.
+    pub(super) fn in_path(mut self) -> Self {
+        self.status = StatusCode::NOT_FOUND.as_u16();
+        self
     }
 
     /// Puts the place it is about before the detail.
@@ -279,14 +284,13 @@ impl From<Rejection> for Problem {
             Rejection::HandlerOwned { .. } => Code::HandlerOwned,
             Rejection::ComponentInUse { .. } => Code::ComponentInUse,
         };
-        let state = match rejection {
-            Rejection::Terminal(state) | Rejection::WrongState(state) => Some(state),
+        let state = match &rejection {
+            Rejection::Terminal(state) | Rejection::WrongState(state) => Some(*state),
             _ => None,
         };
         Self {
-            code,
-            detail: rejection.to_string(),
             state,
+            ..Self::new(code, rejection.to_string())
         }
     }
 }
@@ -321,7 +325,7 @@ impl IntoResponse for Problem {
         let document = ProblemView {
             r#type: format!("urn:host:problem:{}", meaning.code),
             title: meaning.title,
-            status: meaning.status,
+            status: self.status,
             detail: &self.detail,
             code: meaning.code,
             next: meaning.next,
@@ -331,7 +335,7 @@ impl IntoResponse for Problem {
             serde_json::to_vec(&document).unwrap_or_default(),
         ));
         *response.status_mut() =
-            StatusCode::from_u16(meaning.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let headers = response.headers_mut();
         headers.insert(
             CONTENT_TYPE,

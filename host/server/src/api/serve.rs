@@ -90,6 +90,8 @@ async fn connection(
     let _best_effort = stream.set_nodelay(true);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
+        // Whoever says that no more will come still gets the answer.
+        .half_close(true)
         .header_read_timeout(HEADER_TIMEOUT)
         .max_header_size(HEADER_BYTES_MAX)
         .max_buf_size(READ_BYTES_MAX)

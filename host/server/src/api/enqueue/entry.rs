@@ -120,7 +120,7 @@ impl<'a> Entry<'a> {
         now: Time,
     ) -> Result<NewJob, Problem> {
         let params = self.params_text();
-        json::check(params).map_err(|problem| problem.at("params"))?;
+        json::check(params.as_bytes()).map_err(|problem| problem.at("params"))?;
         let priority = self.priority.unwrap_or(PRIORITY_DEFAULT);
         if priority > PRIORITY_LAST {
             return Err(invalid(format!(

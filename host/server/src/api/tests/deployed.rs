@@ -1,3 +1,5 @@
+use std::fmt::Write as _;
+
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
@@ -9,7 +11,8 @@ const OTHER: &str = r#"[{"name":"other"}]"#;
 fn form(parts: &[(&str, &str)]) -> (String, Vec<u8>) {
     let mut body = String::new();
     for (name, text) in parts {
-        body += &format!(
+        let _infallible = write!(
+            body,
             "--B0\r\ncontent-disposition: form-data; name=\"{name}\"; filename=\"{name}\"\r\n\
              content-type: application/octet-stream\r\n\r\n{text}\r\n"
         );
@@ -97,7 +100,7 @@ async fn a_component_is_deployed_taken_back_and_removed() {
     host.get(path).await.refused(404, "component_not_found");
     host.get("/api/v1/handlers/other")
         .await
-        .refused(404, "no_such_handler");
+        .refused(404, "handler_not_found");
 }
 
 #[tokio::test]
@@ -178,6 +181,12 @@ async fn what_cannot_be_deployed_is_refused() {
         let said = answer.refused(status, code);
         assert!(said.contains(detail), "{said}");
     }
+}
+
+#[tokio::test]
+async fn requests_about_components_that_make_no_sense() {
+    let host = Host::start().await;
+    let good = ("component", OTHER);
     let path = "/api/v1/components/mine";
     for (kind, status, code) in [
         ("application/json", 415, "unsupported_media_type"),
@@ -232,12 +241,12 @@ async fn handlers_show_what_they_may() {
                 "memory_bytes": 67_108_864, "timeout_ms": 30_000, "grace_ms": 5_000,
                 "result_bytes_max": 1_048_576, "log_bytes_max": 1_048_576,
             },
-            "grants": {"env": [], "read_dirs": {}},
+            "grants": {"env": [], "read_dirs": []},
         })
     );
     let typed = host.get("/api/v1/handlers/typed").await.body;
     assert_eq!(typed["params_schema"]["required"], json!(["n"]));
     let unknown = host.get("/api/v1/handlers/nop").await;
-    let detail = unknown.refused(404, "no_such_handler");
+    let detail = unknown.refused(404, "handler_not_found");
     assert_eq!(detail, "no handler is named nop; did you mean noop?");
 }

@@ -48,7 +48,7 @@ const BAD: &[Case<'_>] = &[
         r#"{"handler":"noop","handler":"noop"}"#,
         400,
         "invalid_json",
-        "duplicate field `handler`",
+        "duplicate key `handler`",
     ),
     (
         r#"{"handler":"noop","attributes":{"a":"1","a":"2"}}"#,
@@ -305,6 +305,11 @@ async fn sizes_and_depth_are_bounded() {
         (deep(100), 201, ""),
         (deep(128), 400, "invalid_json"),
         (deep(200_000), 400, "invalid_json"),
+        (
+            "[".repeat(200_000) + &"]".repeat(200_000),
+            400,
+            "invalid_json",
+        ),
         (megabytes(7), 201, ""),
         (megabytes(8), 413, "body_too_large"),
         (array(1000), 201, ""),

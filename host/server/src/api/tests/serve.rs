@@ -25,11 +25,12 @@ async fn start(tasks: &Tasks) -> std::net::SocketAddr {
     address
 }
 
-/// Sends bytes and reads until the host closes the connection.
+/// Sends bytes, says that no more will come and reads until the host closes the connection.
 async fn exchange(address: std::net::SocketAddr, sent: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     // The host may answer and close before it has read all.
     let _broken = stream.write_all(sent).await;
+    let _closed = stream.shutdown().await;
     let mut answer = Vec::new();
     let read = stream.read_to_end(&mut answer);
     let _reset = tokio::time::timeout(SOON, read).await.unwrap();
@@ -44,11 +45,14 @@ async fn garbage_gets_one_clear_answer_and_harms_nobody() {
         "GET / HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n",
         "x".repeat(70_000)
     );
-    let many: String = (0..200).map(|n| format!("x{n}: y\r\n")).collect();
-    let many = format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\n{many}\r\n");
+    let many: Vec<String> = (0..200).map(|n| format!("x{n}: y")).collect();
+    let many = many.join("\r\n");
+    let many = format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\n{many}\r\n\r\n");
     let post = "POST /api/v1/jobs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
         content-type: application/json\r\n";
-    let huge = format!("{post}content-length: 99999999999\r\n\r\n");
+    let huge = post.replace("connection: close\r\n", "") + "content-length: 99999999999\r\n\r\n";
+    let cut_off = format!("{post}content-length: 100\r\n\r\n{{");
+    let accepted = format!("{post}content-length: 2\r\n\r\n{{}}").replace("jobs", "queues/q/pause");
     let twice = format!("{post}content-length: 2\r\ncontent-length: 3\r\n\r\n{{}}");
     let chunks = format!("{post}transfer-encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFFFF\r\n");
     let cut = format!("{post}transfer-encoding: chunked\r\n\r\nzz\r\n");
@@ -63,6 +67,8 @@ async fn garbage_gets_one_clear_answer_and_harms_nobody() {
         (&twice, "400"),
         (&chunks, "4"),
         (&cut, "4"),
+        (&cut_off, "4"),
+        (&accepted, "200"),
         ("GET /healthz HTTP/1.1\r\nconnection: close\r\n\r\n", "403"),
         (
             "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
