@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use crate::failure::Failure;
 use crate::handler::{DirGrant, HandlerInfo, Limits};
@@ -199,5 +200,60 @@ pub enum FromCell {
         run: RunId,
         /// The handlers, or why there are none.
         result: Result<Vec<HandlerInfo>, Failure>,
+    },
+}
+
+/// What the compile child prints on its standard output, as JSON: the compiled file is where it
+/// was told to write it, or the component is refused.
+pub type CompileReply = Result<Compiled, Refusal>;
+
+/// A compiled component.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compiled {
+    /// The SHA-256 of the compiled file.
+    pub sha256: [u8; 32],
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// Why a component is not compiled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Error)]
+#[serde(rename_all = "snake_case")]
+pub enum Refusal {
+    /// The bytes are something else.
+    #[error("this is no WebAssembly component; build one for the target wasm32-wasip2")]
+    NotAComponent,
+    /// Machine code of another host; nobody can tell what it does.
+    #[error("this is compiled code, which is never taken; deploy the component itself")]
+    Precompiled,
+    /// It does not validate, or uses a feature that is off.
+    #[error("the component is not valid here: {message}")]
+    Invalid {
+        /// What the validator says.
+        message: String,
+    },
+    /// It imports what no guest is given.
+    #[error("the component imports {name}, which no handler is given")]
+    ForbiddenImport {
+        /// The import.
+        name: String,
+    },
+    /// It does not export what a handler must.
+    #[error("the component does not fit the world host:jobs/job: {message}")]
+    WrongWorld {
+        /// What is missing or different.
+        message: String,
+    },
+    /// Its file is too large.
+    #[error("the component is larger than {limit} bytes")]
+    TooLarge {
+        /// The limit, in bytes.
+        limit: u64,
+    },
+    /// Compiling it takes more memory or time than it is given.
+    #[error("the component cannot be compiled within its limits: {message}")]
+    OutOfLimits {
+        /// Which limit.
+        message: String,
     },
 }
