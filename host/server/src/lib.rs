@@ -3,6 +3,7 @@
 //! It never executes guest code and never links wasmtime: it speaks to cells, which are processes
 //! of their own, in the messages of `host_core::cell`.
 
+pub mod cells;
 pub mod clock;
 pub mod dispatch;
 pub mod handlers;
