@@ -31,11 +31,21 @@ pub(crate) struct Began {
 
 /// All that was told, in order. Cloning shares it.
 #[derive(Clone, Default)]
-pub(crate) struct Record(Arc<Mutex<Vec<Told>>>);
+pub(crate) struct Record(
+    Arc<Mutex<Vec<Told>>>,
+    Arc<Mutex<Vec<(CellId, RunId, String)>>>,
+);
 
 impl Record {
     pub(crate) fn all(&self) -> Vec<Told> {
         self.0.lock().unwrap().clone()
+    }
+
+    /// Returns the latest run of a handler and its cell.
+    pub(crate) fn run_of(&self, handler: &str) -> (CellId, RunId) {
+        let runs = self.1.lock().unwrap();
+        let (cell, run, _) = runs.iter().rfind(|(.., name)| name == handler).unwrap();
+        (*cell, *run)
     }
 
     fn note(&self, told: Told) {
@@ -103,6 +113,8 @@ impl FakePort {
     fn begin(&mut self, cell: CellId, start: Start) {
         let handler = start.context.handler.clone();
         self.runs.insert(start.run, handler.clone());
+        let run = (cell, start.run, handler.clone());
+        self.record.1.lock().unwrap().push(run);
         let told = Began {
             handler: handler.clone(),
             attempt: start.context.attempt,
@@ -184,5 +196,18 @@ impl CellPort for FakePort {
             self.record.note(Told::Killed(self.names[&cell].clone()));
             self.die(cell, "it was killed");
         }
+    }
+}
+
+/// What a cell says when a run has stopped because it was asked to.
+pub(crate) fn cancelled(cell: CellId, run: RunId) -> CellEvent {
+    let ended = FromCell::Ended {
+        run,
+        outcome: Outcome::Cancelled { partial: None },
+        meter: Meter::default(),
+    };
+    CellEvent::Said {
+        cell,
+        messages: vec![ended],
     }
 }
