@@ -3,8 +3,10 @@
 
 pub mod events;
 pub mod live;
+pub mod logged;
 pub mod readers;
 pub mod waiters;
+pub mod writer;
 
 use std::sync::Arc;
 

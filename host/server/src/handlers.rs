@@ -4,9 +4,11 @@
 pub mod schema;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use host_core::handler::{Grants, HandlerInfo, Limits, Revision};
+use host_core::cell::ComponentKey;
+use host_core::handler::{Digest, Grants, HandlerInfo, Limits, Revision};
 use host_core::name::Name;
 
 use self::schema::Schema;
@@ -26,13 +28,63 @@ pub struct Handler {
     pub params: Option<Schema>,
 }
 
+/// One compiled component, as cells load it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// What cells know it by.
+    pub component: ComponentKey,
+    /// The compiled file.
+    pub path: PathBuf,
+    /// What the file must hash to.
+    pub sha256: [u8; 32],
+}
+
 /// All deployed handlers. Cloning shares them.
 #[derive(Clone, Default)]
 pub struct Handlers {
     by_name: Arc<RwLock<Arc<BTreeMap<Name, Arc<Handler>>>>>,
+    programs: Arc<RwLock<BTreeMap<Digest, Arc<Program>>>>,
 }
 
 impl Handlers {
+    /// Returns the compiled component with this digest, `None` if this host has not compiled it.
+    pub fn program(&self, digest: Digest) -> Option<Arc<Program>> {
+        let programs = self.programs.read().unwrap_or_else(PoisonError::into_inner);
+        programs.get(&digest).cloned()
+    }
+
+    /// Takes in a compiled component. One that is known already keeps its key, so that cells which
+    /// have loaded it need not load it again.
+    pub fn add_program(&self, digest: Digest, path: PathBuf, sha256: [u8; 32]) -> Arc<Program> {
+        let mut programs = self
+            .programs
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = programs.get(&digest)
+            && known.path == path
+            && known.sha256 == sha256
+        {
+            return Arc::clone(known);
+        }
+        let keys = programs.values().map(|program| program.component.0 + 1);
+        let component = ComponentKey(keys.max().unwrap_or(0));
+        let program = Arc::new(Program {
+            component,
+            path,
+            sha256,
+        });
+        programs.insert(digest, Arc::clone(&program));
+        program
+    }
+
+    /// Tells whether a deployed handler needs this compiled component.
+    pub fn needs(&self, component: ComponentKey) -> bool {
+        self.all().values().any(|handler| {
+            self.program(handler.revision.digest)
+                .is_some_and(|program| program.component == component)
+        })
+    }
+
     /// Returns the handler `name`.
     pub fn get(&self, name: &Name) -> Option<Arc<Handler>> {
         self.all().get(name).cloned()

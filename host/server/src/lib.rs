@@ -4,6 +4,7 @@
 //! of their own, in the messages of `host_core::cell`.
 
 pub mod api;
+pub mod cells;
 pub mod clock;
 pub mod dispatch;
 pub mod handlers;

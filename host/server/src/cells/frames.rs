@@ -1,0 +1,91 @@
+//! Messages in frames: each frame is one or more messages in postcard, one after the other. The
+//! length before it is the transport's.
+
+use bytes::Bytes;
+use host_core::cell::FRAME_BYTES_MAX;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+/// The most messages of a frame: what they take up in memory is more than what they do on the
+/// wire.
+pub const FRAME_MESSAGES_MAX: usize = 16_384;
+
+/// A frame is filled up to this before the next one is begun, in bytes.
+const FRAME_BYTES_AIM: usize = 256 << 10;
+
+/// Why bytes are no frame, or messages do not fit into one.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum FrameError {
+    /// One message is larger than a frame.
+    #[error("a message of {bytes} bytes does not fit into a frame of {FRAME_BYTES_MAX}")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+    },
+    /// The bytes are something else.
+    #[error("byte {position} of a frame of {bytes} bytes begins no message: {message}")]
+    Malformed {
+        /// Where the first such message begins.
+        position: usize,
+        /// The frame's size.
+        bytes: usize,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// There are too many messages.
+    #[error("a frame has more than {FRAME_MESSAGES_MAX} messages")]
+    TooMany,
+}
+
+/// Packs messages into as few frames as is sensible.
+pub fn encode<T: Serialize>(messages: &[T]) -> Result<Vec<Bytes>, FrameError> {
+    let mut frames = Vec::new();
+    let mut frame: Vec<u8> = Vec::new();
+    let mut count = 0;
+    for message in messages {
+        let malformed = |error: postcard::Error| FrameError::Malformed {
+            position: 0,
+            bytes: 0,
+            message: error.to_string(),
+        };
+        let bytes = postcard::to_stdvec(message).map_err(malformed)?;
+        if bytes.len() > FRAME_BYTES_MAX {
+            return Err(FrameError::TooLarge { bytes: bytes.len() });
+        }
+        let full = frame.len() + bytes.len() > FRAME_BYTES_AIM || count == FRAME_MESSAGES_MAX;
+        if full && !frame.is_empty() {
+            frames.push(std::mem::take(&mut frame).into());
+            count = 0;
+        }
+        frame.extend_from_slice(&bytes);
+        count += 1;
+    }
+    if !frame.is_empty() {
+        frames.push(frame.into());
+    }
+    Ok(frames)
+}
+
+/// Unpacks one frame.
+pub fn decode<T: DeserializeOwned>(frame: &[u8]) -> Result<Vec<T>, FrameError> {
+    let mut messages = Vec::new();
+    let mut rest = frame;
+    while !rest.is_empty() {
+        if messages.len() == FRAME_MESSAGES_MAX {
+            return Err(FrameError::TooMany);
+        }
+        let (message, after) =
+            postcard::take_from_bytes(rest).map_err(|error| FrameError::Malformed {
+                position: frame.len() - rest.len(),
+                bytes: frame.len(),
+                message: error.to_string(),
+            })?;
+        messages.push(message);
+        rest = after;
+    }
+    Ok(messages)
+}
+
+#[cfg(test)]
+mod tests;

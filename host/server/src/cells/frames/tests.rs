@@ -1,0 +1,67 @@
+//! Frames: there and back, and what is none.
+
+use host_core::cell::{FromCell, RunId, ToCell};
+use host_core::outcome::{Meter, Outcome};
+
+use super::*;
+
+fn stop(run: u64, reason_bytes: usize) -> ToCell {
+    ToCell::Stop {
+        run: RunId(run),
+        grace_ms: 5_000,
+        reason: "x".repeat(reason_bytes),
+    }
+}
+
+#[test]
+fn messages_come_back_as_they_were_in_few_frames() {
+    let messages: Vec<ToCell> = (0..100).map(|run| stop(run, 10)).collect();
+    let frames = encode(&messages).unwrap();
+    assert_eq!(frames.len(), 1);
+    assert_eq!(decode::<ToCell>(&frames[0]).unwrap(), messages);
+}
+
+#[test]
+fn large_messages_get_frames_of_their_own() {
+    let messages = [stop(1, 200 << 10), stop(2, 200 << 10), stop(3, 10)];
+    let frames = encode(&messages).unwrap();
+    assert_eq!(frames.len(), 2);
+    let back: Vec<ToCell> = frames
+        .iter()
+        .flat_map(|frame| decode::<ToCell>(frame).unwrap())
+        .collect();
+    assert_eq!(back, messages);
+}
+
+#[test]
+fn a_message_larger_than_a_frame_is_refused() {
+    let refused = encode(&[stop(1, FRAME_BYTES_MAX)]);
+    assert!(
+        matches!(refused, Err(FrameError::TooLarge { .. })),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn garbage_and_cut_frames_are_refused() {
+    let ended = FromCell::Ended {
+        run: RunId(7),
+        outcome: Outcome::Completed { result: None },
+        meter: Meter::default(),
+    };
+    let frame = encode(&[ended]).unwrap().remove(0);
+    for bytes in [&[0xff; 40][..], &frame[..frame.len() - 1]] {
+        let refused = decode::<FromCell>(bytes);
+        assert!(
+            matches!(refused, Err(FrameError::Malformed { .. })),
+            "{refused:?}"
+        );
+    }
+}
+
+#[test]
+fn a_frame_of_countless_small_messages_is_refused() {
+    let one = encode(&[FromCell::Ready { slots: 1 }]).unwrap().remove(0);
+    let many = one.repeat(FRAME_MESSAGES_MAX + 1);
+    assert_eq!(decode::<FromCell>(&many), Err(FrameError::TooMany));
+}

@@ -1,0 +1,213 @@
+//! Cells in memory: each does with a run what the handler's name says. For tests of what speaks to
+//! cells.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use host_core::cell::{FromCell, Level, LogLine, LogSource, RunId, Start, ToCell};
+use host_core::json::JsonText;
+use host_core::outcome::{Meter, Outcome, Progress};
+use tokio::sync::mpsc;
+
+use super::{CellEvent, CellId, CellPort, Deaf};
+
+/// What was told to a cell, in short.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    Started(String),
+    Load(String),
+    Start(String, Began),
+    Stop(u64),
+    Killed(String),
+    Unload(String),
+}
+
+/// What is compared of a start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Began {
+    pub(crate) handler: String,
+    pub(crate) attempt: u32,
+}
+
+/// All that was told, in order. Cloning shares it.
+#[derive(Clone, Default)]
+pub(crate) struct Record(
+    Arc<Mutex<Vec<Told>>>,
+    Arc<Mutex<Vec<(CellId, RunId, String)>>>,
+);
+
+impl Record {
+    pub(crate) fn all(&self) -> Vec<Told> {
+        self.0.lock().unwrap().clone()
+    }
+
+    /// Returns the latest run of a handler and its cell.
+    pub(crate) fn run_of(&self, handler: &str) -> (CellId, RunId) {
+        let runs = self.1.lock().unwrap();
+        let (cell, run, _) = runs.iter().rfind(|(.., name)| name == handler).unwrap();
+        (*cell, *run)
+    }
+
+    fn note(&self, told: Told) {
+        self.0.lock().unwrap().push(told);
+    }
+}
+
+/// The fake: `noop` completes, `echo` returns its params, `hang` runs until it is stopped,
+/// `ignore` until it is killed, `crash` takes its cell down, `lie` speaks of another's run, `talk`
+/// tells progress and a log line before it hangs.
+pub(crate) struct FakePort {
+    events: mpsc::Sender<CellEvent>,
+    record: Record,
+    names: BTreeMap<CellId, String>,
+    runs: BTreeMap<RunId, String>,
+    alive: BTreeSet<CellId>,
+    /// Whether cells get ready.
+    ready: bool,
+}
+
+impl FakePort {
+    pub(crate) fn new(events: mpsc::Sender<CellEvent>, ready: bool) -> (Self, Record) {
+        let record = Record::default();
+        let port = Self {
+            events,
+            record: record.clone(),
+            names: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            alive: BTreeSet::new(),
+            ready,
+        };
+        (port, record)
+    }
+
+    fn say(&self, cell: CellId, message: FromCell) {
+        let messages = vec![message];
+        self.events
+            .try_send(CellEvent::Said { cell, messages })
+            .unwrap();
+    }
+
+    fn die(&mut self, cell: CellId, how: &str) {
+        if self.alive.remove(&cell) {
+            let how = how.to_owned();
+            self.events.try_send(CellEvent::Gone { cell, how }).unwrap();
+        }
+    }
+
+    fn ended(&self, cell: CellId, run: RunId, outcome: Outcome) {
+        let meter = Meter {
+            fuel: 1,
+            cpu_us: 2,
+            peak_memory_bytes: 3,
+        };
+        self.say(
+            cell,
+            FromCell::Ended {
+                run,
+                outcome,
+                meter,
+            },
+        );
+    }
+
+    fn begin(&mut self, cell: CellId, start: Start) {
+        let handler = start.context.handler.clone();
+        self.runs.insert(start.run, handler.clone());
+        let run = (cell, start.run, handler.clone());
+        self.record.1.lock().unwrap().push(run);
+        let told = Began {
+            handler: handler.clone(),
+            attempt: start.context.attempt,
+        };
+        self.record
+            .note(Told::Start(self.names[&cell].clone(), told));
+        let run = start.run;
+        match handler.as_str() {
+            "noop" => self.ended(cell, run, Outcome::Completed { result: None }),
+            "echo" => {
+                let result = Some(start.params);
+                self.ended(cell, run, Outcome::Completed { result });
+            }
+            "giant" => {
+                let result = Some(JsonText(format!("\"{}\"", "x".repeat(2 << 20))));
+                self.ended(cell, run, Outcome::Completed { result });
+            }
+            "crash" => self.die(cell, "it crashed"),
+            "lie" => self.ended(
+                cell,
+                RunId(run.0 + 1_000),
+                Outcome::Completed { result: None },
+            ),
+            "talk" => {
+                let progress = Progress {
+                    percent: Some(50.0),
+                    message: "half".to_owned(),
+                };
+                self.say(cell, FromCell::Progress { run, progress });
+                let line = LogLine {
+                    at_ms: 1,
+                    level: Level::Info,
+                    source: LogSource::Log,
+                    message: "hello".to_owned(),
+                    fields: Vec::new(),
+                };
+                let lines = vec![line];
+                self.say(cell, FromCell::Log { run, lines });
+            }
+            _ => {}
+        }
+    }
+}
+
+impl CellPort for FakePort {
+    fn start(&mut self, cell: CellId, name: &str, slots: u32) {
+        self.record.note(Told::Started(name.to_owned()));
+        self.names.insert(cell, name.to_owned());
+        self.alive.insert(cell);
+        if self.ready {
+            self.say(cell, FromCell::Ready { slots });
+        }
+    }
+
+    fn send(&mut self, cell: CellId, messages: Vec<ToCell>) -> Result<(), Deaf> {
+        for message in messages {
+            if !self.alive.contains(&cell) {
+                break;
+            }
+            let name = self.names[&cell].clone();
+            match message {
+                ToCell::Load { .. } => self.record.note(Told::Load(name)),
+                ToCell::Unload { .. } => self.record.note(Told::Unload(name)),
+                ToCell::Start(start) => self.begin(cell, *start),
+                ToCell::Stop { run, grace_ms, .. } => {
+                    self.record.note(Told::Stop(grace_ms));
+                    if matches!(self.runs[&run].as_str(), "hang" | "talk") {
+                        self.ended(cell, run, Outcome::Cancelled { partial: None });
+                    }
+                }
+                ToCell::Describe { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn kill(&mut self, cell: CellId) {
+        if self.alive.contains(&cell) {
+            self.record.note(Told::Killed(self.names[&cell].clone()));
+            self.die(cell, "it was killed");
+        }
+    }
+}
+
+/// What a cell says when a run has stopped because it was asked to.
+pub(crate) fn cancelled(cell: CellId, run: RunId) -> CellEvent {
+    let ended = FromCell::Ended {
+        run,
+        outcome: Outcome::Cancelled { partial: None },
+        meter: Meter::default(),
+    };
+    CellEvent::Said {
+        cell,
+        messages: vec![ended],
+    }
+}

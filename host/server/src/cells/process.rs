@@ -1,0 +1,347 @@
+//! Real cells: one task for each process, which carries frames both ways until it is dead. Decides
+//! nothing.
+
+use std::collections::HashMap;
+use std::pin::pin;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{SinkExt, StreamExt};
+use host_core::cell::{FRAME_BYTES_MAX, FromCell, RunId, ToCell};
+use host_core::failure::Failure;
+use host_core::handler::HandlerInfo;
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::UnixStream;
+use tokio::process::ChildStderr;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio_util::codec::{FramedRead, FramedWrite, LengthDelimitedCodec, LinesCodec};
+use tokio_util::sync::CancellationToken;
+
+use super::check::checked;
+use super::frames;
+use super::port::{CellEvent, CellId, CellPort, Deaf};
+use super::spawn::{Room, Spawned, Spawner};
+use crate::handlers::Program;
+use crate::tasks::Tasks;
+
+/// How many batches of messages a cell may leave unread before it counts as deaf.
+const BATCHES_UNREAD_MAX: usize = 1_024;
+
+/// How long the socket of a dead process may stay open.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The longest line a cell's standard error may have, in bytes.
+const STDERR_LINE_BYTES_MAX: usize = 8 << 10;
+
+/// How long a component may take to say what it offers.
+const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Starts real cells. Cloning shares it.
+#[derive(Clone)]
+pub struct Cells {
+    spawner: Spawner,
+    tasks: Tasks,
+    runtime: Handle,
+    memory_mib: u64,
+}
+
+/// The way to one cell; the cell is killed when this is dropped.
+struct Line {
+    outbound: mpsc::Sender<Vec<ToCell>>,
+    kill: CancellationToken,
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.kill.cancel();
+    }
+}
+
+/// Why a component's handlers are not known.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DescribeError {
+    /// The component says so, or does not do what it must.
+    #[error("the component does not describe its handlers: {}", .0.message)]
+    Failed(Failure),
+    /// Its cell died.
+    #[error("the component's cell ended while it described its handlers ({0})")]
+    CellGone(String),
+    /// It takes too long.
+    #[error("the component does not describe its handlers within {} s", DESCRIBE_TIMEOUT.as_secs())]
+    TimedOut,
+}
+
+impl Cells {
+    /// Cells that `spawner` starts, with `memory_mib` for the guests of each. Their tasks run on
+    /// the runtime this is called in.
+    pub fn new(spawner: Spawner, tasks: Tasks, memory_mib: u64) -> Self {
+        Self {
+            spawner,
+            tasks,
+            runtime: Handle::current(),
+            memory_mib,
+        }
+    }
+
+    /// Asks a component for its handlers, in a cell that does nothing else.
+    pub async fn describe(&self, program: &Program) -> Result<Vec<HandlerInfo>, DescribeError> {
+        let (events, mut heard) = mpsc::channel(16);
+        let line = self.open(CellId(u64::MAX), "cell-describe", 1, events);
+        let component = program.component;
+        let messages = vec![
+            ToCell::Load {
+                component,
+                path: program.path.clone(),
+                sha256: program.sha256,
+            },
+            ToCell::Describe {
+                run: RunId(0),
+                component,
+            },
+        ];
+        if line.outbound.send(messages).await.is_err() {
+            return Err(DescribeError::CellGone("it did not start".to_owned()));
+        }
+        let answer = async {
+            while let Some(event) = heard.recv().await {
+                match event {
+                    CellEvent::Said { messages, .. } => {
+                        for message in messages {
+                            if let FromCell::Described { result, .. } = message {
+                                return result.map_err(DescribeError::Failed);
+                            }
+                        }
+                    }
+                    CellEvent::Gone { how, .. } => return Err(DescribeError::CellGone(how)),
+                }
+            }
+            Err(DescribeError::CellGone("the host is stopping".to_owned()))
+        };
+        tokio::time::timeout(DESCRIBE_TIMEOUT, answer)
+            .await
+            .unwrap_or(Err(DescribeError::TimedOut))
+    }
+
+    fn open(&self, id: CellId, name: &str, slots: u32, events: mpsc::Sender<CellEvent>) -> Line {
+        let (outbound, messages) = mpsc::channel(BATCHES_UNREAD_MAX);
+        let kill = CancellationToken::new();
+        let life = live(Life {
+            id,
+            name: name.to_owned(),
+            room: Room {
+                slots,
+                memory_mib: self.memory_mib,
+            },
+            spawner: self.spawner.clone(),
+            messages,
+            events,
+            kill: kill.clone(),
+        });
+        let _runtime = self.runtime.enter();
+        self.tasks.spawn(life);
+        Line { outbound, kill }
+    }
+}
+
+/// Real cells as the pool sees them.
+pub struct ProcessPort {
+    cells: Cells,
+    events: mpsc::Sender<CellEvent>,
+    lines: HashMap<CellId, Line>,
+}
+
+impl ProcessPort {
+    /// Tells `events` what happens to the cells of the pool.
+    pub fn new(cells: Cells, events: mpsc::Sender<CellEvent>) -> Self {
+        Self {
+            cells,
+            events,
+            lines: HashMap::new(),
+        }
+    }
+}
+
+impl CellPort for ProcessPort {
+    fn start(&mut self, cell: CellId, name: &str, slots: u32) {
+        self.lines.retain(|_, line| !line.outbound.is_closed());
+        let line = self.cells.open(cell, name, slots, self.events.clone());
+        self.lines.insert(cell, line);
+    }
+
+    fn send(&mut self, cell: CellId, messages: Vec<ToCell>) -> Result<(), Deaf> {
+        let line = self.lines.get(&cell).ok_or(Deaf)?;
+        match line.outbound.try_send(messages) {
+            Ok(()) => Ok(()),
+            // Its death is about to be told.
+            Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
+            Err(mpsc::error::TrySendError::Full(_)) => Err(Deaf),
+        }
+    }
+
+    fn kill(&mut self, cell: CellId) {
+        if let Some(line) = self.lines.get(&cell) {
+            line.kill.cancel();
+        }
+    }
+}
+
+struct Life {
+    id: CellId,
+    name: String,
+    room: Room,
+    spawner: Spawner,
+    messages: mpsc::Receiver<Vec<ToCell>>,
+    events: mpsc::Sender<CellEvent>,
+    kill: CancellationToken,
+}
+
+/// One cell from its start until its process is gone and all it said is told.
+async fn live(life: Life) {
+    let Life {
+        id,
+        name,
+        room,
+        spawner,
+        messages,
+        events,
+        kill,
+    } = life;
+    let how = match spawner.spawn(room).await {
+        Ok(spawned) => converse(id, &name, spawned, messages, &events, &kill).await,
+        Err(error) => format!("it cannot be started: {error}"),
+    };
+    // Nobody listens any more once the host has stopped.
+    let _stopped = events.send(CellEvent::Gone { cell: id, how }).await;
+}
+
+/// Carries frames until one side ends, then makes sure that the process has.
+async fn converse(
+    id: CellId,
+    name: &str,
+    spawned: Spawned,
+    messages: mpsc::Receiver<Vec<ToCell>>,
+    events: &mpsc::Sender<CellEvent>,
+    kill: &CancellationToken,
+) -> String {
+    let Spawned { mut child, socket } = spawned;
+    let stream = socket
+        .set_nonblocking(true)
+        .and_then(|()| UnixStream::from_std(socket));
+    let (reader, writer) = match stream {
+        Ok(stream) => stream.into_split(),
+        Err(error) => return format!("its socket cannot be used: {error}"),
+    };
+    let mut listening = pin!(listen(id, reader, events));
+    let mut logging = pin!(log(name, child.stderr.take()));
+    let (mut heard, mut logged) = (false, false);
+    let reason = {
+        let mut talking = pin!(talk(writer, messages));
+        loop {
+            tokio::select! {
+                end = &mut listening => {
+                    heard = true;
+                    break end;
+                }
+                end = &mut talking => break end,
+                () = kill.cancelled() => break "it was killed".to_owned(),
+                () = &mut logging, if !logged => logged = true,
+            }
+        }
+    };
+    // It may be dead already.
+    let _dead = child.start_kill();
+    let status = child.wait().await;
+    // What it said before its death is in the pipes still.
+    let rest = async {
+        if !heard {
+            listening.await;
+        }
+        if !logged {
+            logging.await;
+        }
+    };
+    let _drained = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
+    match status {
+        Ok(status) => format!("{reason}; {}", ending(status)),
+        Err(error) => format!("{reason}; how it ended is not known: {error}"),
+    }
+}
+
+fn ending(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("it exited with {code}"),
+        (None, Some(signal)) => format!("it ended by signal {signal}"),
+        (None, None) => "it ended".to_owned(),
+    }
+}
+
+fn codec() -> LengthDelimitedCodec {
+    LengthDelimitedCodec::builder()
+        .length_field_type::<u32>()
+        .max_frame_length(FRAME_BYTES_MAX)
+        .new_codec()
+}
+
+/// Tells what the cell says until it says no more; returns why.
+async fn listen(
+    id: CellId,
+    reader: impl AsyncRead + Unpin,
+    events: &mpsc::Sender<CellEvent>,
+) -> String {
+    let mut frames = FramedRead::new(reader, codec());
+    loop {
+        let frame = match frames.next().await {
+            None => return "it closed its socket".to_owned(),
+            Some(Err(error)) => return format!("its socket failed: {error}"),
+            Some(Ok(frame)) => frame,
+        };
+        let messages = match frames::decode::<FromCell>(&frame) {
+            Ok(messages) => messages.into_iter().map(checked).collect(),
+            Err(error) => return error.to_string(),
+        };
+        let said = CellEvent::Said { cell: id, messages };
+        if events.send(said).await.is_err() {
+            return "nobody listens to it".to_owned();
+        }
+    }
+}
+
+/// Gives the cell what it is told until it takes no more; returns why.
+async fn talk(
+    writer: impl AsyncWrite + Unpin,
+    mut messages: mpsc::Receiver<Vec<ToCell>>,
+) -> String {
+    let mut sink = FramedWrite::new(writer, codec());
+    while let Some(batch) = messages.recv().await {
+        let frames = match frames::encode(&batch) {
+            Ok(frames) => frames,
+            Err(error) => return format!("it cannot be told: {error}"),
+        };
+        for frame in frames {
+            if let Err(error) = sink.feed(frame).await {
+                return format!("it takes nothing: {error}");
+            }
+        }
+        if let Err(error) = SinkExt::<Bytes>::flush(&mut sink).await {
+            return format!("it takes nothing: {error}");
+        }
+    }
+    "nobody needs it any more".to_owned()
+}
+
+/// Passes its standard error on, line by line.
+async fn log(name: &str, errors: Option<ChildStderr>) {
+    let Some(errors) = errors else { return };
+    let codec = LinesCodec::new_with_max_length(STDERR_LINE_BYTES_MAX);
+    let mut lines = FramedRead::new(errors, codec);
+    // A line that is too long is an error which the next line follows.
+    while let Some(line) = lines.next().await {
+        if let Ok(line) = line {
+            tracing::warn!(cell = name, "{line}");
+        }
+    }
+}

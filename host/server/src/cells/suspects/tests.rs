@@ -1,0 +1,24 @@
+//! Who is blamed, as a table.
+
+use super::*;
+
+#[test]
+fn only_who_may_be_to_blame_is_blamed() {
+    use Overrun::{Unstopped, Untimed};
+    let killed = [(RunId(1), Unstopped), (RunId(2), Untimed)];
+    let lost = Verdict::Lost;
+    #[rustfmt::skip]
+    let table = [
+        (Death::Crashed,         RunId(1), 1,  lost(Loss::CellDied { alone: true })),
+        (Death::Crashed,         RunId(1), 2,  lost(Loss::CellDied { alone: false })),
+        (Death::Crashed,         RunId(1), 64, lost(Loss::CellDied { alone: false })),
+        (Death::Unborn,          RunId(1), 1,  lost(Loss::Innocent)),
+        (Death::HostStops,       RunId(1), 3,  lost(Loss::HostRestarted)),
+        (Death::Killed(&killed), RunId(1), 3,  Verdict::Overran(Unstopped)),
+        (Death::Killed(&killed), RunId(2), 3,  Verdict::Overran(Untimed)),
+        (Death::Killed(&killed), RunId(3), 3,  lost(Loss::Innocent)),
+    ];
+    for (death, run, runs, expected) in table {
+        assert_eq!(verdict(death, run, runs), expected, "{death:?} {run:?}");
+    }
+}

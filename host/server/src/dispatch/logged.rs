@@ -1,0 +1,59 @@
+//! What guests wrote, on its way from the dispatch loop to wherever logs are kept. The loop never
+//! waits for it: what finds no room is dropped and counted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use host_core::cell::LogLine;
+use host_core::id::JobId;
+use host_core::time::Time;
+use tokio::sync::mpsc;
+
+/// How many messages may wait to be written.
+pub const LOGGED_WAITING_MAX: usize = 4_096;
+
+/// One thing to write.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Logged {
+    /// These lines, after the earlier ones of the attempt.
+    Lines {
+        /// Whose.
+        job: JobId,
+        /// During which attempt.
+        attempt: u32,
+        /// When the attempt began; the lines count from here.
+        started_at: Time,
+        /// The lines.
+        lines: Vec<LogLine>,
+    },
+    /// The job is purged: forget its lines.
+    Purged(JobId),
+}
+
+/// Where the loop puts what guests wrote. Cloning shares it.
+#[derive(Clone)]
+pub struct Logs {
+    waiting: mpsc::Sender<Logged>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Logs {
+    /// Makes both ends: the loop's, and the one that is written from.
+    pub fn channel() -> (Self, mpsc::Receiver<Logged>) {
+        let (waiting, written) = mpsc::channel(LOGGED_WAITING_MAX);
+        let dropped = Arc::default();
+        (Self { waiting, dropped }, written)
+    }
+
+    /// Passes something on, or drops it.
+    pub fn tell(&self, logged: Logged) {
+        if self.waiting.try_send(logged).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns how many messages were dropped because writing was behind.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,136 @@
+//! One batch on its way to the store: its commands, and for each of them who is to hear what
+//! became of it.
+
+use std::collections::HashMap;
+
+use host_core::command::{Command, Reply, Slot};
+use host_core::id::{JobId, LeaseId};
+use host_core::lease::{Fence, Hold};
+use host_core::outcome::Report;
+use host_core::transition::Loss;
+use tokio::sync::oneshot;
+
+use crate::cells::pool::Place;
+use crate::dispatch::{Request, SubmitError};
+use crate::ids;
+
+/// An attempt that is over, until the store knows it.
+#[derive(Clone, Debug)]
+pub(super) struct Finished {
+    pub(super) job: JobId,
+    pub(super) lease: LeaseId,
+    pub(super) end: End,
+}
+
+/// How an attempt is over.
+#[derive(Clone, Debug)]
+pub(super) enum End {
+    Reported(Box<Report>),
+    Lost { loss: Loss, executor: String },
+}
+
+impl Finished {
+    fn command(&self) -> Command {
+        let (job, fence) = (self.job, Fence::Lease(self.lease));
+        match self.end.clone() {
+            End::Reported(report) => Command::Complete { job, fence, report },
+            End::Lost { loss, executor } => Command::Lose {
+                job,
+                fence,
+                loss,
+                executor,
+            },
+        }
+    }
+}
+
+/// Slots that were offered to the store.
+#[derive(Debug, Default)]
+pub(super) struct Offer {
+    pub(super) places: HashMap<LeaseId, (Place, String)>,
+    pub(super) shared: usize,
+    pub(super) alone: usize,
+}
+
+impl Offer {
+    /// Adds a slot and returns it as the store wants it.
+    fn slot(&mut self, place: Place, worker: String) -> Slot {
+        let lease = ids::lease();
+        let alone = place == Place::Alone;
+        *(if alone {
+            &mut self.alone
+        } else {
+            &mut self.shared
+        }) += 1;
+        self.places.insert(lease, (place, worker.clone()));
+        Slot {
+            lease,
+            worker,
+            alone,
+        }
+    }
+}
+
+/// Who hears what became of a command.
+pub(super) enum Origin {
+    Request(oneshot::Sender<Result<Reply, SubmitError>>),
+    Finished,
+    Tick,
+    Claim(Offer),
+}
+
+/// Commands and where they came from, in the same order.
+#[derive(Default)]
+pub(super) struct Batch {
+    pub(super) commands: Vec<Command>,
+    pub(super) origins: Vec<Origin>,
+    /// How many jobs this batch may make available, at least; enough to know how many to claim.
+    pub(super) hopes: u64,
+}
+
+impl Batch {
+    pub(super) fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    pub(super) fn finish(&mut self, finished: &[Finished]) {
+        for finished in finished {
+            self.push(finished.command(), Origin::Finished);
+        }
+    }
+
+    pub(super) fn tick(&mut self, limit: u32) {
+        self.push(Command::Tick { limit }, Origin::Tick);
+    }
+
+    pub(super) fn request(&mut self, request: Request) {
+        self.push(request.command, Origin::Request(request.reply));
+    }
+
+    pub(super) fn claim(&mut self, places: Vec<(Place, String)>) {
+        let mut offer = Offer::default();
+        let slots = places
+            .into_iter()
+            .map(|(place, worker)| offer.slot(place, worker))
+            .collect();
+        let hold = Hold::Connection;
+        self.push(Command::Claim { slots, hold }, Origin::Claim(offer));
+    }
+
+    fn push(&mut self, command: Command, origin: Origin) {
+        self.hopes = self.hopes.saturating_add(hopes(&command));
+        self.commands.push(command);
+        self.origins.push(origin);
+    }
+}
+
+/// Returns how many jobs a command may make available.
+fn hopes(command: &Command) -> u64 {
+    match command {
+        Command::Enqueue(jobs) => jobs.len() as u64,
+        Command::Complete { .. } | Command::Lose { .. } | Command::Retry { .. } => 1,
+        Command::Tick { limit } => u64::from(*limit),
+        Command::SetPaused { paused, .. } if !paused => u64::MAX,
+        _ => 0,
+    }
+}

@@ -1,0 +1,156 @@
+//! After a commit: everybody hears what is now on disk, claimed jobs start, and what must be
+//! stopped is stopped.
+
+use host_core::command::{Change, Claimed, Committed, Reply};
+use host_core::failure::{Failure, FailureKind};
+use host_core::job::State;
+use host_core::outcome::{Meter, Outcome, Report};
+use host_core::rejection::Rejection;
+use host_core::time::Time;
+use host_core::transition::Effect;
+
+use super::Writer;
+use super::batch::{End, Finished, Offer, Origin};
+use super::start;
+use crate::cells::pool::NEVER_BEGAN;
+use crate::cells::port::CellPort;
+use crate::dispatch::SubmitError;
+use crate::dispatch::events::Happened;
+use crate::dispatch::logged::Logged;
+
+impl<P: CellPort> Writer<P> {
+    /// Does what a committed batch asks for.
+    pub(super) fn settle(
+        &mut self,
+        now: Time,
+        origins: Vec<Origin>,
+        hopes: u64,
+        committed: Committed,
+    ) {
+        self.next_wakeup = committed.next_wakeup;
+        let may_be_more = self.claimable > 0 || hopes > 0;
+        self.claimable = if may_be_more { committed.available } else { 0 };
+        for (_, effect) in committed.effects {
+            self.carry_out(now, effect);
+        }
+        for (origin, reply) in origins.into_iter().zip(committed.replies) {
+            match origin {
+                Origin::Request(asked) => {
+                    // Whoever asked may have gone.
+                    let _gone = asked.send(reply.map_err(SubmitError::Rejected));
+                }
+                Origin::Finished => self.finished(reply),
+                Origin::Tick => {}
+                Origin::Claim(offer) => self.claimed(now, offer, reply),
+            }
+        }
+        self.tell(now, &committed.changes);
+    }
+
+    fn carry_out(&mut self, now: Time, effect: Effect) {
+        match effect {
+            Effect::Stop {
+                lease,
+                grace_ms,
+                reason,
+            } => self.pool.stop(now, lease, grace_ms, &reason),
+            Effect::Revoke { lease } => self.pool.revoke(now, lease),
+            // The store has kept these.
+            Effect::AttemptLost { .. } | Effect::Failed { .. } | Effect::Purge => {}
+        }
+    }
+
+    fn finished(&mut self, reply: Result<Reply, Rejection>) {
+        match reply {
+            Ok(Reply::Moved(job)) => {
+                self.suspects |= job.suspect && job.state == State::Available;
+            }
+            Ok(_) => {}
+            Err(rejection) => tracing::debug!(%rejection, "the end of an attempt is refused"),
+        }
+    }
+
+    fn claimed(&mut self, now: Time, mut offer: Offer, reply: Result<Reply, Rejection>) {
+        let claimed = match reply {
+            Ok(Reply::Claimed(claimed)) => claimed,
+            Ok(_) => Vec::new(),
+            Err(rejection) => {
+                tracing::error!(%rejection, "no job can be claimed");
+                Vec::new()
+            }
+        };
+        let alone = claimed.iter().filter(|job| job.lifecycle.suspect).count();
+        let shared = claimed.len() - alone;
+        if shared < offer.shared {
+            self.claimable = 0;
+        }
+        if alone < offer.alone {
+            self.suspects = false;
+        }
+        for job in claimed {
+            self.start(now, &mut offer, job);
+        }
+    }
+
+    /// Starts a claimed job where its slot is, or notes why it cannot.
+    fn start(&mut self, now: Time, offer: &mut Offer, claimed: Claimed) {
+        let job = claimed.lifecycle.id;
+        let Some(lease) = claimed.lifecycle.lease.as_ref().map(|lease| lease.id) else {
+            return;
+        };
+        let Some((place, worker)) = offer.places.remove(&lease) else {
+            return;
+        };
+        let name = &claimed.lifecycle.handler;
+        let found = self.handlers.get(name).and_then(|handler| {
+            let program = self.handlers.program(handler.revision.digest)?;
+            Some((handler, program))
+        });
+        let ordered = match found {
+            None => {
+                let message = format!("no deployed component has the handler {name}");
+                Err((Failure::new(FailureKind::HandlerNotFound, message), None))
+            }
+            Some((handler, program)) => {
+                let revision = &handler.revision;
+                let revision = (revision.component.to_string(), revision.revision);
+                start::order(now, claimed, lease, &worker, &handler, &self.environment)
+                    .map(|order| (order, program))
+                    .map_err(|failure| (failure, Some(revision)))
+            }
+        };
+        let end = match ordered {
+            Ok((order, program)) => match self.pool.start(now, &place, &program, order) {
+                Ok(()) => return,
+                Err(_order) => End::Lost {
+                    loss: NEVER_BEGAN,
+                    executor: worker,
+                },
+            },
+            Err((failure, revision)) => End::Reported(Box::new(Report {
+                outcome: Outcome::Failed(failure),
+                meter: Meter::default(),
+                progress: None,
+                executor: worker,
+                revision,
+            })),
+        };
+        self.finished.push(Finished { job, lease, end });
+    }
+
+    /// Tells changes to whoever listens or waits.
+    pub(super) fn tell(&self, now: Time, changes: &[Change]) {
+        let happened = changes.iter().cloned().map(Happened::Changed);
+        self.shared.events.tell(now, happened);
+        for change in changes {
+            match change.to {
+                None => {
+                    self.logs.tell(Logged::Purged(change.job));
+                    self.shared.waiters.ended(change.job);
+                }
+                Some(state) if state.is_terminal() => self.shared.waiters.ended(change.job),
+                Some(_) => {}
+            }
+        }
+    }
+}

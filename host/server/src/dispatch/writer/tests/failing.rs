@@ -1,0 +1,78 @@
+//! A store whose disk can be filled, freed and broken.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use host_core::command::{Command, Committed};
+use host_core::time::Time;
+use host_store::memory::MemoryStore;
+use host_store::{Reader, Store, StoreError};
+use tokio::sync::Semaphore;
+
+const SOUND: u8 = 0;
+const FULL: u8 = 1;
+const BROKEN: u8 = 2;
+
+/// The disk below. Cloning shares it.
+#[derive(Clone)]
+pub(crate) struct Disk {
+    condition: Arc<AtomicU8>,
+    refusals: Arc<Semaphore>,
+}
+
+impl Default for Disk {
+    fn default() -> Self {
+        Self {
+            condition: Arc::default(),
+            refusals: Arc::new(Semaphore::new(0)),
+        }
+    }
+}
+
+impl Disk {
+    pub(crate) fn fill(&self) {
+        self.condition.store(FULL, Ordering::SeqCst);
+    }
+
+    pub(crate) fn free(&self) {
+        self.condition.store(SOUND, Ordering::SeqCst);
+    }
+
+    pub(crate) fn break_down(&self) {
+        self.condition.store(BROKEN, Ordering::SeqCst);
+    }
+
+    /// Waits until two more batches were refused.
+    pub(crate) async fn refused_twice(&self) {
+        self.refusals.forget_permits(usize::MAX);
+        let two = self.refusals.acquire_many(2);
+        let waited = tokio::time::timeout(std::time::Duration::from_secs(10), two).await;
+        waited.unwrap().unwrap().forget();
+    }
+}
+
+/// The store on it.
+pub(crate) struct FailingStore {
+    pub(crate) below: MemoryStore,
+    pub(crate) disk: Disk,
+}
+
+impl Store for FailingStore {
+    fn commit(&mut self, now: Time, batch: Vec<Command>) -> Result<Committed, StoreError> {
+        match self.disk.condition.load(Ordering::SeqCst) {
+            FULL => {
+                self.disk.refusals.add_permits(1);
+                Err(StoreError::Full)
+            }
+            BROKEN => Err(StoreError::Broken {
+                operation: "write",
+                message: "it is broken".to_owned(),
+            }),
+            _ => self.below.commit(now, batch),
+        }
+    }
+
+    fn reader(&self) -> Result<Box<dyn Reader>, StoreError> {
+        self.below.reader()
+    }
+}
