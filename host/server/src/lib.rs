@@ -9,5 +9,6 @@ pub mod clock;
 pub mod dispatch;
 pub mod handlers;
 pub mod ids;
+pub mod logs;
 pub mod metrics;
 pub mod tasks;
