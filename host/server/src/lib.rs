@@ -5,6 +5,7 @@
 
 pub mod cells;
 pub mod clock;
+pub mod config;
 pub mod dispatch;
 pub mod handlers;
 pub mod ids;
