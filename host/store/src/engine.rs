@@ -40,11 +40,11 @@ impl From<StoreError> for Stop {
     }
 }
 
-/// The part of a job that its attempts write.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Ending {
+/// What an attempt leaves behind.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    pub(crate) attempt: Attempt,
     pub(crate) result: Option<JsonText>,
-    pub(crate) failure: Option<Failure>,
     pub(crate) progress: Option<Progress>,
 }
 
@@ -58,8 +58,10 @@ pub(crate) trait Rows {
     fn update(&mut self, before: &Lifecycle, after: &Lifecycle) -> Result<(), StoreError>;
     /// Forgets a job with all that is kept of it.
     fn delete(&mut self, job: &Lifecycle) -> Result<(), StoreError>;
-    fn set_ending(&mut self, id: JobId, ending: &Ending) -> Result<(), StoreError>;
-    fn add_attempt(&mut self, id: JobId, attempt: &Attempt) -> Result<(), StoreError>;
+    /// Adds an attempt, whose result, failure and progress are now the job's.
+    fn add_attempt(&mut self, id: JobId, ended: &Ended) -> Result<(), StoreError>;
+    /// Keeps why a job failed between two attempts; it has no result and no progress then.
+    fn set_failure(&mut self, job: &Lifecycle, failure: &Failure) -> Result<(), StoreError>;
 
     fn by_unique_key(&mut self, queue: &Name, key: &str) -> Result<Option<JobId>, StoreError>;
     fn count_dependents(&mut self, prerequisite: JobId) -> Result<u32, StoreError>;
@@ -253,13 +255,7 @@ impl<R: Rows> Batch<'_, R> {
                     self.committed.effects.push((after.id, effect));
                 }
                 Effect::AttemptLost { failure } => self.attempt_lost(before, after, failure)?,
-                Effect::Failed { failure } => {
-                    let ending = Ending {
-                        failure: Some(failure),
-                        ..Ending::default()
-                    };
-                    self.rows.set_ending(after.id, &ending)?;
-                }
+                Effect::Failed { failure } => self.rows.set_failure(after, &failure)?,
                 Effect::Purge => purged = true,
             }
         }

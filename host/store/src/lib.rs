@@ -7,8 +7,9 @@ mod engine;
 pub mod error;
 pub mod memory;
 pub mod sqlite;
-
 pub mod store;
 
 pub use error::StoreError;
+pub use sqlite::check::{Finding, check};
+pub use sqlite::logs;
 pub use store::{Reader, Store};

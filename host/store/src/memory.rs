@@ -5,17 +5,19 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use host_core::command::{Command, Committed, NewJob};
+use host_core::failure::Failure;
 use host_core::handler::{Digest, Revision};
 use host_core::id::JobId;
 use host_core::job::{Lifecycle, Payload, STATES, State};
+use host_core::json::JsonText;
 use host_core::name::Name;
-use host_core::outcome::Attempt;
+use host_core::outcome::{Attempt, Progress};
 use host_core::query::{
     Cursor, JobDetail, JobFilter, JobSummary, PAGE_ITEMS_MAX, Page, QueueStatus,
 };
 use host_core::time::Time;
 
-use crate::engine::{self, Ending, Rows};
+use crate::engine::{self, Ended, Rows};
 use crate::error::StoreError;
 use crate::store::{Reader, Store};
 
@@ -45,6 +47,14 @@ struct Entry {
     depends_on: Vec<JobId>,
     ending: Ending,
     attempts: Vec<Attempt>,
+}
+
+/// What a job's latest attempt left, or what failed after it.
+#[derive(Clone, Default)]
+struct Ending {
+    result: Option<JsonText>,
+    failure: Option<Failure>,
+    progress: Option<Progress>,
 }
 
 impl Store for MemoryStore {
@@ -118,13 +128,22 @@ impl Rows for Model {
         Ok(())
     }
 
-    fn set_ending(&mut self, id: JobId, ending: &Ending) -> Result<(), StoreError> {
-        self.entry(id)?.ending = ending.clone();
+    fn add_attempt(&mut self, id: JobId, ended: &Ended) -> Result<(), StoreError> {
+        let entry = self.entry(id)?;
+        entry.attempts.push(ended.attempt.clone());
+        entry.ending = Ending {
+            result: ended.result.clone(),
+            failure: ended.attempt.failure.clone(),
+            progress: ended.progress.clone(),
+        };
         Ok(())
     }
 
-    fn add_attempt(&mut self, id: JobId, attempt: &Attempt) -> Result<(), StoreError> {
-        self.entry(id)?.attempts.push(attempt.clone());
+    fn set_failure(&mut self, job: &Lifecycle, failure: &Failure) -> Result<(), StoreError> {
+        self.entry(job.id)?.ending = Ending {
+            failure: Some(failure.clone()),
+            ..Ending::default()
+        };
         Ok(())
     }
 

@@ -1,11 +1,20 @@
 //! The embedded store: one SQLite file in WAL mode, committed with `fdatasync` before `commit`
 //! returns. All SQL of the project is below this module.
 
+pub mod check;
+mod checkpoint;
 mod counters;
+mod hot;
 mod jobs;
+pub mod logs;
 mod reader;
+mod record;
 mod registry;
+mod reserve;
 mod schema;
+
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 
@@ -13,9 +22,12 @@ use host_core::command::{Command, Committed};
 use host_core::time::Time;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use self::checkpoint::Checkpointer;
 use self::counters::Counters;
+use self::hot::Hot;
 use self::jobs::Transaction;
 use self::reader::SqliteReader;
+use self::reserve::Reserve;
 use crate::engine;
 use crate::error::StoreError;
 use crate::store::{Reader, Store};
@@ -30,8 +42,12 @@ const BUSY_TIMEOUT_MS: u64 = 10_000;
 /// The writer of a store in one file.
 pub struct SqliteStore {
     path: PathBuf,
+    // Ends before the connection, which then tidies the log up as the last one.
+    checkpointer: Checkpointer,
     connection: Connection,
     counters: Counters,
+    hot: Hot,
+    reserve: Reserve,
     broken: Option<String>,
 }
 
@@ -40,15 +56,18 @@ impl SqliteStore {
     ///
     /// Refuses a file of a later version and one that SQLite finds damaged.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let connection = connect(
+        let mut connection = connect(
             path,
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
         )?;
         schema::prepare(&connection)?;
         Ok(Self {
             path: path.to_owned(),
+            checkpointer: Checkpointer::start(path, &mut connection)?,
             counters: Counters::load(&connection)?,
             connection,
+            hot: Hot::default(),
+            reserve: Reserve::beside(path),
             broken: None,
         })
     }
@@ -58,10 +77,12 @@ impl SqliteStore {
             .connection
             .unchecked_transaction()
             .map_err(doing("begin a transaction"))?;
-        let mut rows = Transaction::new(&transaction, &mut self.counters)?;
+        let mut rows = Transaction::new(&transaction, &mut self.counters, &mut self.hot);
         let committed = engine::run(&mut rows, now, batch)?;
+        rows.flush()?;
         self.counters.save(&transaction)?;
         transaction.commit().map_err(doing("commit a batch"))?;
+        self.hot.settle();
         Ok(committed)
     }
 }
@@ -74,10 +95,17 @@ impl Store for SqliteStore {
                 message: message.clone(),
             });
         }
+        if batch.iter().any(asks_for_room) && !self.reserve.take() {
+            return Err(StoreError::Full);
+        }
         let result = self.transact(now, batch);
         match &result {
-            Ok(_) => {}
-            Err(StoreError::Full) => self.counters = Counters::load(&self.connection)?,
+            Ok(_) => self.broken = self.checkpointer.after_commit(&self.connection).err(),
+            Err(StoreError::Full) => {
+                self.counters = Counters::load(&self.connection)?;
+                self.hot.clear();
+                self.reserve.give_up();
+            }
             Err(error) => self.broken = Some(error.to_string()),
         }
         result
@@ -87,6 +115,11 @@ impl Store for SqliteStore {
         let connection = connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         Ok(Box::new(SqliteReader::new(connection)))
     }
+}
+
+/// Tells whether a command brings something new, which a full disk has no room for.
+fn asks_for_room(command: &Command) -> bool {
+    matches!(command, Command::Enqueue(_) | Command::Deploy { .. })
 }
 
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {

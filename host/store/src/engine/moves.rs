@@ -8,7 +8,7 @@ use host_core::lease::Fence;
 use host_core::outcome::{Attempt, Meter, Outcome, Report};
 use host_core::transition::{Input, Loss};
 
-use super::{Batch, Ending, Rows, Stop};
+use super::{Batch, Ended, Rows, Stop};
 use crate::error::StoreError;
 
 impl<R: Rows> Batch<'_, R> {
@@ -37,25 +37,22 @@ impl<R: Rows> Batch<'_, R> {
                 (partial, Some(Failure::new(FailureKind::Cancelled, message)))
             }
         };
-        self.rows.add_attempt(
-            id,
-            &Attempt {
-                number: after.attempt,
-                executor: report.executor,
-                revision: report.revision,
-                started_at,
-                finished_at: self.now,
-                outcome,
-                failure: failure.clone(),
-                meter: report.meter,
-            },
-        )?;
-        let ending = Ending {
-            result,
+        let attempt = Attempt {
+            number: after.attempt,
+            executor: report.executor,
+            revision: report.revision,
+            started_at,
+            finished_at: self.now,
+            outcome,
             failure,
+            meter: report.meter,
+        };
+        let ended = Ended {
+            attempt,
+            result,
             progress: report.progress,
         };
-        self.rows.set_ending(id, &ending)?;
+        self.rows.add_attempt(id, &ended)?;
         Ok(Reply::Moved(Box::new(after)))
     }
 
@@ -87,23 +84,21 @@ impl<R: Rows> Batch<'_, R> {
         let Some(lease) = &before.lease else {
             return Ok(());
         };
-        let ending = Ending {
-            failure: Some(failure.clone()),
-            ..Ending::default()
+        let attempt = Attempt {
+            number: after.attempt,
+            executor: lease.worker.clone(),
+            revision: None,
+            started_at: lease.granted_at,
+            finished_at: self.now,
+            outcome: "lost".to_owned(),
+            failure: Some(failure),
+            meter: Meter::default(),
         };
-        self.rows.add_attempt(
-            after.id,
-            &Attempt {
-                number: after.attempt,
-                executor: lease.worker.clone(),
-                revision: None,
-                started_at: lease.granted_at,
-                finished_at: self.now,
-                outcome: "lost".to_owned(),
-                failure: Some(failure),
-                meter: Meter::default(),
-            },
-        )?;
-        self.rows.set_ending(after.id, &ending)
+        let ended = Ended {
+            attempt,
+            result: None,
+            progress: None,
+        };
+        self.rows.add_attempt(after.id, &ended)
     }
 }

@@ -1,7 +1,8 @@
-//! How many jobs each queue has in each state, and which queues are paused: kept in memory by the
-//! one writer and written with each batch, because counting a million rows takes a second.
+//! How many jobs each queue has in each state, which queues are paused, and the next place in the
+//! order: kept in memory by the one writer and what changed written with each batch, because
+//! counting a million rows takes a second.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use host_core::job::{STATES, State};
 use host_core::name::Name;
@@ -15,13 +16,31 @@ struct Queue {
     id: i64,
     paused: bool,
     counts: [i64; STATES.len()],
+    dirty: [bool; STATES.len()],
 }
+
+impl Queue {
+    fn new(id: i64, paused: bool) -> Self {
+        Self {
+            id,
+            paused,
+            counts: [0; STATES.len()],
+            dirty: [false; STATES.len()],
+        }
+    }
+}
+
+/// The number under which the place after the newest purged job is kept.
+const PURGED: i64 = 0;
 
 /// All queues.
 pub(super) struct Counters {
     queues: BTreeMap<Name, Queue>,
     next_id: i64,
-    dirty: BTreeSet<(Name, usize)>,
+    next_seq: i64,
+    has_purged: bool,
+    /// Whether any job may wait for another.
+    has_dependencies: bool,
 }
 
 impl Counters {
@@ -30,7 +49,20 @@ impl Counters {
         let mut counters = Self {
             queues: BTreeMap::new(),
             next_id: 1,
-            dirty: BTreeSet::new(),
+            next_seq: connection
+                .query_row(
+                    "SELECT MAX((SELECT COALESCE(MAX(seq), 0) + 1 FROM jobs), \
+                     (SELECT COALESCE(MAX(jobs), 1) FROM counters WHERE queue = ?1))",
+                    [PURGED],
+                    |row| row.get(0),
+                )
+                .map_err(&load)?,
+            has_purged: false,
+            has_dependencies: connection
+                .query_row("SELECT EXISTS (SELECT 1 FROM dependencies)", [], |row| {
+                    row.get(0)
+                })
+                .map_err(&load)?,
         };
         let mut names = BTreeMap::new();
         let mut statement = connection
@@ -49,8 +81,7 @@ impl Counters {
             })?;
             names.insert(id, name.clone());
             counters.next_id = counters.next_id.max(id + 1);
-            let counts = [0; STATES.len()];
-            counters.queues.insert(name, Queue { id, paused, counts });
+            counters.queues.insert(name, Queue::new(id, paused));
         }
         let mut statement = connection
             .prepare("SELECT queue, state, jobs FROM counters")
@@ -75,18 +106,50 @@ impl Counters {
     /// Writes what has changed since the last call.
     pub(super) fn save(&mut self, connection: &Connection) -> Result<(), StoreError> {
         let save = doing("write the counters");
-        for (name, state) in std::mem::take(&mut self.dirty) {
-            let queue = &self.queues[&name];
-            connection
-                .prepare_cached(
-                    "INSERT OR REPLACE INTO counters (queue, state, jobs) VALUES (?1, ?2, ?3)",
-                )
-                .and_then(|mut statement| {
-                    statement.execute(params![queue.id, state, queue.counts[state]])
-                })
+        let mut statement = connection
+            .prepare_cached(
+                "INSERT OR REPLACE INTO counters (queue, state, jobs) VALUES (?1, ?2, ?3)",
+            )
+            .map_err(&save)?;
+        for queue in self.queues.values_mut() {
+            for (state, dirty) in queue.dirty.iter_mut().enumerate() {
+                if std::mem::take(dirty) {
+                    statement
+                        .execute(params![queue.id, state, queue.counts[state]])
+                        .map_err(&save)?;
+                }
+            }
+        }
+        if std::mem::take(&mut self.has_purged) {
+            statement
+                .execute(params![PURGED, 0, self.next_seq])
                 .map_err(&save)?;
         }
         Ok(())
+    }
+
+    /// Returns the place of a new job.
+    pub(super) fn take_seq(&mut self) -> i64 {
+        self.next_seq += 1;
+        self.next_seq - 1
+    }
+
+    /// Notes that the newest job may be gone, so that its place is not given again.
+    pub(super) fn note_purge(&mut self) {
+        self.has_purged = true;
+    }
+
+    pub(super) fn note_dependency(&mut self) {
+        self.has_dependencies = true;
+    }
+
+    pub(super) fn has_dependencies(&self) -> bool {
+        self.has_dependencies
+    }
+
+    /// Returns the id of a queue that is there.
+    pub(super) fn queue_id(&self, name: &Name) -> Option<i64> {
+        self.queues.get(name).map(|queue| queue.id)
     }
 
     /// Returns the id of a queue, which is made if it is not there.
@@ -106,12 +169,7 @@ impl Counters {
             )
             .map_err(doing("make a queue"))?;
         self.next_id += 1;
-        let queue = Queue {
-            id,
-            paused: false,
-            counts: [0; STATES.len()],
-        };
-        self.queues.insert(name.clone(), queue);
+        self.queues.insert(name.clone(), Queue::new(id, false));
         Ok(id)
     }
 
@@ -145,7 +203,7 @@ impl Counters {
         for (state, step) in [(from, -1), (to, 1)] {
             if let Some(state) = state {
                 queue.counts[state as usize] += step;
-                self.dirty.insert((name.clone(), state as usize));
+                queue.dirty[state as usize] = true;
             }
         }
     }
@@ -158,10 +216,14 @@ impl Counters {
             .map(|queue| queue.id)
     }
 
-    pub(super) fn is_paused(&self, id: i64) -> bool {
-        self.queues
-            .values()
-            .any(|queue| queue.id == id && queue.paused)
+    pub(super) fn is_paused(&self, name: &Name) -> bool {
+        self.queues.get(name).is_some_and(|queue| queue.paused)
+    }
+
+    /// Tells whether the queue with this id is paused.
+    pub(super) fn is_paused_id(&self, id: i64) -> bool {
+        let mut queues = self.queues.values();
+        queues.any(|queue| queue.id == id && queue.paused)
     }
 
     pub(super) fn available(&self) -> u64 {

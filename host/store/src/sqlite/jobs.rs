@@ -1,43 +1,37 @@
-//! The rows of jobs inside one transaction.
-
-use std::collections::BTreeMap;
+//! The rows of jobs inside one transaction. A job is written when the transaction ends, or before
+//! a question that only the rows can answer.
 
 use host_core::command::NewJob;
+use host_core::failure::Failure;
 use host_core::handler::Revision;
 use host_core::id::JobId;
 use host_core::job::{Lifecycle, Payload, State};
 use host_core::json::JsonText;
 use host_core::name::Name;
-use host_core::outcome::Attempt;
 use host_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use serde::{Deserialize, Serialize};
 
 use super::counters::Counters;
+use super::hot::{Entry, Hot};
+use super::record::{decode, encode};
 use super::{damaged, doing, registry};
-use crate::engine::{Ending, Rows};
+use crate::engine::{Ended, Rows};
 use crate::error::StoreError;
 
 /// One open transaction of the writer.
 pub(super) struct Transaction<'a> {
     connection: &'a Connection,
     counters: &'a mut Counters,
-    /// The places of the jobs this transaction has met.
-    seqs: BTreeMap<JobId, i64>,
-    next_seq: i64,
+    hot: &'a mut Hot,
 }
 
 /// The rarely used rest of a payload.
 #[derive(Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub(super) struct Extra {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) external_id: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) trace_context: Vec<(String, String)>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) attributes: Vec<(String, String)>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) depends_on: Vec<JobId>,
 }
 
@@ -45,17 +39,51 @@ impl<'a> Transaction<'a> {
     pub(super) fn new(
         connection: &'a Connection,
         counters: &'a mut Counters,
-    ) -> Result<Self, StoreError> {
-        let last: i64 = connection
-            .prepare_cached("SELECT COALESCE(MAX(seq), 0) FROM jobs")
-            .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
-            .map_err(doing("find the end of the jobs"))?;
-        Ok(Self {
+        hot: &'a mut Hot,
+    ) -> Self {
+        Self {
             connection,
             counters,
-            seqs: BTreeMap::new(),
-            next_seq: last + 1,
-        })
+            hot,
+        }
+    }
+
+    /// Writes the rows of jobs that are behind.
+    pub(super) fn flush(&mut self) -> Result<(), StoreError> {
+        let write = doing("write a job");
+        let prepare = |sql| self.connection.prepare_cached(sql).map_err(&write);
+        let mut insert = prepare(
+            "INSERT INTO jobs (seq, state, suspect, wakeup_at, body, id, queue, priority, handler) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        )?;
+        let mut update = prepare(
+            "UPDATE jobs SET state = ?2, suspect = ?3, wakeup_at = ?4, body = ?5 WHERE seq = ?1",
+        )?;
+        self.hot.write(
+            |Entry {
+                 seq, job, stored, ..
+             }| {
+                let state = job.state as u8;
+                let wakeup_at = job.wakeup().map(|at| at.0);
+                let body = encode(job)?;
+                let written = if *stored {
+                    update.execute(params![seq, state, job.suspect, wakeup_at, body])
+                } else {
+                    insert.execute(params![
+                        seq,
+                        state,
+                        job.suspect,
+                        wakeup_at,
+                        body,
+                        job.id.0.as_bytes(),
+                        self.counters.queue(self.connection, &job.queue)?,
+                        job.priority,
+                        job.handler.as_str(),
+                    ])
+                };
+                written.map(drop).map_err(&write)
+            },
+        )
     }
 
     fn execute(
@@ -85,16 +113,14 @@ impl<'a> Transaction<'a> {
         read().map_err(doing(operation))
     }
 
-    fn seq(&mut self, id: JobId) -> Result<i64, StoreError> {
-        if let Some(seq) = self.seqs.get(&id) {
-            return Ok(*seq);
+    fn seq(&self, id: JobId) -> Result<i64, StoreError> {
+        if let Some(entry) = self.hot.get(id) {
+            return Ok(entry.seq);
         }
-        let seq = seq_of(self.connection, id)?.ok_or_else(|| StoreError::Damaged {
+        seq_of(self.connection, id)?.ok_or_else(|| StoreError::Damaged {
             what: format!("job {id}"),
             message: "it is not there any more".to_owned(),
-        })?;
-        self.seqs.insert(id, seq);
-        Ok(seq)
+        })
     }
 }
 
@@ -125,15 +151,13 @@ pub(super) fn payload_of(
         .prepare_cached("SELECT params, wire, unique_key, extra FROM payloads WHERE seq = ?1")
         .and_then(|mut statement| {
             statement.query_row([seq], |row| {
-                let extra: Option<String> = row.get(3)?;
+                let extra: Option<Vec<u8>> = row.get(3)?;
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?, extra))
             })
         })
         .map_err(doing("read a job's params"))?;
     let extra: Extra = match extra {
-        Some(text) => {
-            serde_json::from_str(&text).map_err(damaged(format!("the payload of job {seq}")))?
-        }
+        Some(bytes) => decode(&bytes, || format!("the payload of job {seq}"))?,
         None => Extra::default(),
     };
     let payload = Payload {
@@ -152,7 +176,10 @@ fn json(value: &impl Serialize) -> Result<String, StoreError> {
 
 impl Rows for Transaction<'_> {
     fn job(&mut self, id: JobId) -> Result<Option<Lifecycle>, StoreError> {
-        let row: Option<(i64, String)> = self
+        if let Some(entry) = self.hot.get(id) {
+            return Ok(Some(entry.job.clone()));
+        }
+        let row: Option<(i64, Vec<u8>)> = self
             .connection
             .prepare_cached("SELECT seq, body FROM jobs WHERE id = ?1")
             .and_then(|mut statement| {
@@ -164,38 +191,22 @@ impl Rows for Transaction<'_> {
         let Some((seq, body)) = row else {
             return Ok(None);
         };
-        self.seqs.insert(id, seq);
-        serde_json::from_str(&body)
-            .map(Some)
-            .map_err(damaged(format!("job {id}")))
+        let job: Lifecycle = decode(&body, || format!("job {id}"))?;
+        self.hot.load(seq, job.clone());
+        Ok(Some(job))
     }
 
     fn payload(&mut self, id: JobId) -> Result<Payload, StoreError> {
-        let seq = self.seq(id)?;
-        Ok(payload_of(self.connection, seq)?.0)
+        if let Some(payload) = self.hot.take_payload(id) {
+            return Ok(payload);
+        }
+        Ok(payload_of(self.connection, self.seq(id)?)?.0)
     }
 
     fn insert(&mut self, job: &Lifecycle, new: &NewJob) -> Result<(), StoreError> {
-        let seq = self.next_seq;
-        self.next_seq += 1;
-        self.seqs.insert(job.id, seq);
+        let seq = self.counters.take_seq();
+        self.hot.insert(seq, job.clone(), &new.payload);
         let queue = self.counters.queue(self.connection, &job.queue)?;
-        self.execute(
-            "insert a job",
-            "INSERT INTO jobs (seq, id, state, queue, priority, suspect, handler, wakeup_at, body) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-            params![
-                seq,
-                job.id.0.as_bytes(),
-                job.state as u8,
-                queue,
-                job.priority,
-                job.suspect,
-                job.handler.as_str(),
-                job.wakeup().map(|at| at.0),
-                json(job)?,
-            ],
-        )?;
         let extra = Extra {
             external_id: new.payload.external_id.clone(),
             trace_context: new.payload.trace_context.clone(),
@@ -205,7 +216,7 @@ impl Rows for Transaction<'_> {
         let extra = if extra == Extra::default() {
             None
         } else {
-            Some(json(&extra)?)
+            Some(encode(&extra)?)
         };
         self.execute(
             "insert a job's params",
@@ -222,39 +233,37 @@ impl Rows for Transaction<'_> {
         for prerequisite in &new.depends_on {
             self.execute(
                 "insert a dependency",
-                "INSERT OR IGNORE INTO dependencies (prerequisite, dependent) VALUES (?1, ?2)",
-                params![prerequisite.0.as_bytes(), seq],
+                "INSERT OR IGNORE INTO dependencies (prerequisite, dependent, job) \
+                 VALUES (?1, ?2, ?3)",
+                params![prerequisite.0.as_bytes(), seq, job.id.0.as_bytes()],
             )?;
+            self.counters.note_dependency();
         }
         self.counters.count(&job.queue, None, Some(job.state));
         Ok(())
     }
 
     fn update(&mut self, before: &Lifecycle, after: &Lifecycle) -> Result<(), StoreError> {
-        let seq = self.seq(after.id)?;
         self.counters
             .count(&after.queue, Some(before.state), Some(after.state));
-        self.execute(
-            "update a job",
-            "UPDATE jobs SET state = ?2, suspect = ?3, wakeup_at = ?4, body = ?5 WHERE seq = ?1",
-            params![
-                seq,
-                after.state as u8,
-                after.suspect,
-                after.wakeup().map(|at| at.0),
-                json(after)?,
-            ],
-        )
+        if self.hot.change(after).is_none() {
+            self.hot.load(self.seq(after.id)?, after.clone());
+            self.hot.change(after);
+        }
+        Ok(())
     }
 
     fn delete(&mut self, job: &Lifecycle) -> Result<(), StoreError> {
+        self.flush()?;
         let seq = self.seq(job.id)?;
+        self.hot.remove(job.id);
+        self.counters.note_purge();
         self.counters.count(&job.queue, Some(job.state), None);
         for sql in [
             "DELETE FROM jobs WHERE seq = ?1",
             "DELETE FROM payloads WHERE seq = ?1",
-            "DELETE FROM endings WHERE seq = ?1",
             "DELETE FROM attempts WHERE seq = ?1",
+            "DELETE FROM failures WHERE seq = ?1",
             "DELETE FROM dependencies WHERE dependent = ?1",
         ] {
             self.execute("purge a job", sql, [seq])?;
@@ -272,28 +281,34 @@ impl Rows for Transaction<'_> {
         )
     }
 
-    fn set_ending(&mut self, id: JobId, ending: &Ending) -> Result<(), StoreError> {
-        let seq = self.seq(id)?;
-        let failure = ending.failure.as_ref().map(json).transpose()?;
-        let progress = ending.progress.as_ref().map(json).transpose()?;
+    fn add_attempt(&mut self, id: JobId, ended: &Ended) -> Result<(), StoreError> {
+        let progress = ended.progress.as_ref().map(encode).transpose()?;
         self.execute(
-            "write a job's end",
-            "INSERT OR REPLACE INTO endings (seq, result, failure, progress) VALUES (?1, ?2, ?3, ?4)",
-            params![seq, ending.result.as_ref().map(JsonText::as_str), failure, progress],
+            "write an attempt",
+            "INSERT INTO attempts (seq, number, body, progress, result) \
+             VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![
+                self.seq(id)?,
+                ended.attempt.number,
+                encode(&ended.attempt)?,
+                progress,
+                ended.result.as_ref().map(JsonText::as_str),
+            ],
         )
     }
 
-    fn add_attempt(&mut self, id: JobId, attempt: &Attempt) -> Result<(), StoreError> {
-        let seq = self.seq(id)?;
+    fn set_failure(&mut self, job: &Lifecycle, failure: &Failure) -> Result<(), StoreError> {
         self.execute(
-            "write an attempt",
-            "INSERT INTO attempts (seq, number, body) VALUES (?1, ?2, ?3)",
-            params![seq, attempt.number, json(attempt)?],
+            "write why a job failed",
+            "INSERT OR REPLACE INTO failures (seq, attempt, body) VALUES (?1, ?2, ?3)",
+            params![self.seq(job.id)?, job.attempt, encode(failure)?],
         )
     }
 
     fn by_unique_key(&mut self, queue: &Name, key: &str) -> Result<Option<JobId>, StoreError> {
-        let queue = self.counters.queue(self.connection, queue)?;
+        let Some(queue) = self.counters.queue_id(queue) else {
+            return Ok(None);
+        };
         self.connection
             .prepare_cached("SELECT job FROM unique_keys WHERE queue = ?1 AND key = ?2")
             .and_then(|mut statement| statement.query_row(params![queue, key], job_id).optional())
@@ -310,37 +325,40 @@ impl Rows for Transaction<'_> {
     }
 
     fn dependents(&mut self, prerequisite: JobId) -> Result<Vec<JobId>, StoreError> {
+        if !self.counters.has_dependencies() {
+            return Ok(Vec::new());
+        }
         self.ids(
             "read dependents",
-            "SELECT jobs.id FROM dependencies JOIN jobs ON jobs.seq = dependent \
-             WHERE prerequisite = ?1 ORDER BY dependent",
+            "SELECT job FROM dependencies WHERE prerequisite = ?1 ORDER BY dependent",
             [prerequisite.0.as_bytes()],
         )
     }
 
     fn claimable(&mut self, suspects: bool, limit: usize) -> Result<Vec<JobId>, StoreError> {
+        let in_hand = self.hot.dirty().filter(|Entry { job, .. }| {
+            job.state == State::Available
+                && job.suspect == suspects
+                && !self.counters.is_paused(&job.queue)
+        });
+        let mut found: Vec<(u8, i64, JobId)> = in_hand
+            .map(|entry| (entry.job.priority, entry.seq, entry.job.id))
+            .collect();
         if suspects {
-            return self.claimable_suspects(limit);
-        }
-        let read = |queue: i64| {
-            let mut statement = self.connection.prepare_cached(
-                "SELECT id, priority, seq FROM jobs \
-                 WHERE state = 2 AND suspect = 0 AND queue = ?1 ORDER BY priority, seq LIMIT ?2",
-            )?;
-            let rows = statement.query_map(params![queue, limit], |row| {
-                Ok((row.get::<_, u8>(1)?, row.get::<_, i64>(2)?, job_id(row)?))
-            })?;
-            rows.collect::<Result<Vec<_>, _>>()
-        };
-        let mut found = Vec::new();
-        for queue in self.counters.claimable() {
-            found.extend(read(queue).map_err(doing("look for jobs to claim"))?);
+            let stored = self.stored_suspects(limit);
+            found.extend(stored.map_err(doing("look for suspects to claim"))?);
+        } else {
+            for queue in self.counters.claimable() {
+                let stored = self.stored_available(queue, limit);
+                found.extend(stored.map_err(doing("look for jobs to claim"))?);
+            }
         }
         found.sort_unstable();
         Ok(found.into_iter().take(limit).map(|(_, _, id)| id).collect())
     }
 
     fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError> {
+        self.flush()?;
         self.ids(
             "look for jobs that are due",
             "SELECT id FROM jobs WHERE wakeup_at <= ?1 ORDER BY wakeup_at, seq LIMIT ?2",
@@ -349,6 +367,7 @@ impl Rows for Transaction<'_> {
     }
 
     fn running(&mut self) -> Result<Vec<JobId>, StoreError> {
+        self.flush()?;
         self.ids(
             "look for running jobs",
             "SELECT id FROM jobs WHERE state = ?1 AND state NOT IN (2, 5) ORDER BY seq",
@@ -357,6 +376,7 @@ impl Rows for Transaction<'_> {
     }
 
     fn next_wakeup(&mut self) -> Result<Option<Time>, StoreError> {
+        self.flush()?;
         self.connection
             .prepare_cached(
                 "SELECT wakeup_at FROM jobs WHERE wakeup_at IS NOT NULL ORDER BY wakeup_at LIMIT 1",
@@ -428,6 +448,7 @@ impl Rows for Transaction<'_> {
     }
 
     fn live_jobs(&mut self, handler: &Name) -> Result<u64, StoreError> {
+        self.flush()?;
         self.connection
             .prepare_cached("SELECT COUNT(*) FROM jobs WHERE handler = ?1 AND state < 5")
             .and_then(|mut statement| statement.query_row([handler.as_str()], |row| row.get(0)))
@@ -436,21 +457,46 @@ impl Rows for Transaction<'_> {
 }
 
 impl Transaction<'_> {
-    /// Suspects are few: all are looked at, and those of paused queues left.
-    fn claimable_suspects(&self, limit: usize) -> Result<Vec<JobId>, StoreError> {
-        let read = || {
-            let mut statement = self.connection.prepare_cached(
-                "SELECT id, queue FROM jobs WHERE state = 2 AND suspect = 1 ORDER BY priority, seq",
-            )?;
-            let rows = statement.query_map([], |row| Ok((job_id(row)?, row.get::<_, i64>(1)?)))?;
-            rows.collect::<Result<Vec<_>, _>>()
-        };
-        let found = read().map_err(doing("look for suspects to claim"))?;
-        Ok(found
-            .into_iter()
-            .filter(|(_, queue)| !self.counters.is_paused(*queue))
-            .take(limit)
-            .map(|(id, _)| id)
-            .collect())
+    /// Returns the first available jobs of a queue whose rows are not behind.
+    fn stored_available(
+        &self,
+        queue: i64,
+        limit: usize,
+    ) -> rusqlite::Result<Vec<(u8, i64, JobId)>> {
+        // The plus keeps SQLite from planning again for each value, as it does for partial indexes.
+        let mut statement = self.connection.prepare_cached(
+            "SELECT id, priority, seq FROM jobs \
+             WHERE state = 2 AND suspect = 0 AND queue = +?1 ORDER BY priority, seq",
+        )?;
+        let mut rows = statement.query([queue])?;
+        let mut found = Vec::new();
+        while found.len() < limit
+            && let Some(row) = rows.next()?
+        {
+            let id = job_id(row)?;
+            if !self.hot.is_dirty(id) {
+                found.push((row.get(1)?, row.get(2)?, id));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns the first suspects of unpaused queues whose rows are not behind; suspects are few.
+    fn stored_suspects(&self, limit: usize) -> rusqlite::Result<Vec<(u8, i64, JobId)>> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT id, priority, seq, queue FROM jobs \
+             WHERE state = 2 AND suspect = 1 ORDER BY priority, seq",
+        )?;
+        let mut rows = statement.query([])?;
+        let mut found = Vec::new();
+        while found.len() < limit
+            && let Some(row) = rows.next()?
+        {
+            let id = job_id(row)?;
+            if !self.hot.is_dirty(id) && !self.counters.is_paused_id(row.get(3)?) {
+                found.push((row.get(1)?, row.get(2)?, id));
+            }
+        }
+        Ok(found)
     }
 }

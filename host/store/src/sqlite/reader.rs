@@ -2,24 +2,29 @@
 
 use std::collections::BTreeMap;
 
+use host_core::failure::Failure;
 use host_core::handler::{Digest, Revision};
 use host_core::id::JobId;
 use host_core::job::{Lifecycle, STATES, State};
 use host_core::json::JsonText;
 use host_core::name::Name;
-use host_core::outcome::Attempt;
+use host_core::outcome::{Attempt, Progress};
 use host_core::query::{
     Cursor, JobDetail, JobFilter, JobSummary, PAGE_ITEMS_MAX, Page, QueueStatus,
 };
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::jobs::{job_id, payload_of, seq_of};
-use super::{damaged, doing, registry};
+use super::record::decode;
+use super::{doing, registry};
 use crate::error::StoreError;
 use crate::store::Reader;
 
 /// How many jobs a page looks at when a filter passes few of them.
 const SCAN_JOBS_MAX: usize = 20_000;
+
+/// A job's result, failure and progress.
+type Ending = (Option<JsonText>, Option<Failure>, Option<Progress>);
 
 /// A read-only connection.
 pub(super) struct SqliteReader {
@@ -32,25 +37,54 @@ impl SqliteReader {
     }
 
     fn lifecycle(&self, seq: i64) -> Result<Lifecycle, StoreError> {
-        let body: String = self
+        let body: Vec<u8> = self
             .connection
             .prepare_cached("SELECT body FROM jobs WHERE seq = ?1")
             .and_then(|mut statement| statement.query_row([seq], |row| row.get(0)))
             .map_err(doing("read a job"))?;
-        serde_json::from_str(&body).map_err(damaged(format!("job {seq}")))
+        decode(&body, || format!("job {seq}"))
     }
 
-    fn ending(&self, seq: i64) -> Result<[Option<String>; 3], StoreError> {
-        let ending = self
+    /// Returns what a job's latest attempt left, or why the job failed after it.
+    fn ending(&self, seq: i64) -> Result<Ending, StoreError> {
+        let attempt = self
             .connection
-            .prepare_cached("SELECT result, failure, progress FROM endings WHERE seq = ?1")
+            .prepare_cached(
+                "SELECT number, body, progress, result FROM attempts WHERE seq = ?1 \
+                 ORDER BY number DESC LIMIT 1",
+            )
             .and_then(|mut statement| {
-                statement
-                    .query_row([seq], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))
-                    .optional()
+                let read = |row: &Row<'_>| {
+                    let body: (Vec<u8>, Option<Vec<u8>>) = (row.get(1)?, row.get(2)?);
+                    Ok((
+                        row.get::<_, u32>(0)?,
+                        body,
+                        row.get::<_, Option<String>>(3)?,
+                    ))
+                };
+                statement.query_row([seq], read).optional()
             })
-            .map_err(doing("read a job's end"))?;
-        Ok(ending.unwrap_or_default())
+            .map_err(doing("read a job's last attempt"))?;
+        let number = attempt.as_ref().map_or(0, |(number, ..)| *number);
+        let failure: Option<Vec<u8>> = self
+            .connection
+            .prepare_cached("SELECT body FROM failures WHERE seq = ?1 AND attempt >= ?2")
+            .and_then(|mut statement| {
+                let read = statement.query_row(params![seq, number], |row| row.get(0));
+                read.optional()
+            })
+            .map_err(doing("read why a job failed"))?;
+        let what = || format!("the end of job {seq}");
+        if let Some(failure) = failure {
+            let failure = decode(&failure, what)?;
+            return Ok((None, Some(failure), None));
+        }
+        let Some((_, (body, progress), result)) = attempt else {
+            return Ok((None, None, None));
+        };
+        let attempt: Attempt = decode(&body, what)?;
+        let progress = progress.map(|bytes| decode(&bytes, what)).transpose()?;
+        Ok((result.map(JsonText), attempt.failure, progress))
     }
 
     /// Returns the places of at most `limit` jobs before `before` that pass the filter, newest
@@ -110,22 +144,15 @@ impl Reader for SqliteReader {
             return Ok(None);
         };
         let (payload, unique_key, depends_on) = payload_of(&transaction, seq)?;
-        let [result, failure, progress] = self.ending(seq)?;
-        let what = || format!("the end of job {id}");
+        let (result, failure, progress) = self.ending(seq)?;
         Ok(Some(JobDetail {
             lifecycle: self.lifecycle(seq)?,
             payload,
             unique_key,
             depends_on,
-            result: result.map(JsonText),
-            failure: failure
-                .map(|text| serde_json::from_str(&text))
-                .transpose()
-                .map_err(damaged(what()))?,
-            progress: progress
-                .map(|text| serde_json::from_str(&text))
-                .transpose()
-                .map_err(damaged(what()))?,
+            result,
+            failure,
+            progress,
         }))
     }
 
@@ -200,14 +227,12 @@ impl Reader for SqliteReader {
                 .connection
                 .prepare_cached("SELECT body FROM attempts WHERE seq = ?1 ORDER BY number")?;
             let rows = statement.query_map([seq], |row| row.get(0))?;
-            rows.collect::<Result<Vec<String>, _>>()
+            rows.collect::<Result<Vec<Vec<u8>>, _>>()
         };
         read()
             .map_err(doing("read a job's attempts"))?
             .iter()
-            .map(|body| {
-                serde_json::from_str(body).map_err(damaged(format!("an attempt of job {id}")))
-            })
+            .map(|body| decode(body, || format!("an attempt of job {id}")))
             .collect()
     }
 

@@ -10,9 +10,11 @@ const VERSION: i64 = 1;
 
 /// The states in SQL are the places of [`host_core::job::STATES`]: 2 is available, 5 completed.
 ///
-/// `seq` is the order of acceptance. What the rules change stands in `jobs`: the columns that are
-/// searched, and the whole lifecycle as JSON in `body`, so that a later version can add fields.
-/// What is written once stands in `payloads`, what attempts write in `endings` and `attempts`.
+/// `seq` is the order of acceptance and never given twice. What the rules change stands in `jobs`:
+/// the columns that are searched, and the whole lifecycle as a record in `body`. What is written
+/// once stands in `payloads`, what attempts leave in `attempts`, and why a job failed after its
+/// attempt of that number (0 is before the first) in `failures`. Queue 0 of `counters` is the
+/// place after the newest job that was purged.
 const TABLES: &str = "
 CREATE TABLE queues (
   id INTEGER PRIMARY KEY,
@@ -34,7 +36,7 @@ CREATE TABLE jobs (
   suspect INTEGER NOT NULL,
   handler TEXT NOT NULL,
   wakeup_at INTEGER,
-  body TEXT NOT NULL
+  body BLOB NOT NULL
 ) STRICT;
 CREATE INDEX jobs_claim ON jobs (queue, priority, seq) WHERE state = 2 AND suspect = 0;
 CREATE INDEX jobs_suspect ON jobs (priority, seq) WHERE state = 2 AND suspect = 1;
@@ -45,20 +47,21 @@ CREATE TABLE payloads (
   params TEXT NOT NULL,
   wire TEXT NOT NULL,
   unique_key TEXT,
-  extra TEXT
-) STRICT;
-CREATE TABLE endings (
-  seq INTEGER PRIMARY KEY,
-  result TEXT,
-  failure TEXT,
-  progress TEXT
+  extra BLOB
 ) STRICT;
 CREATE TABLE attempts (
   seq INTEGER NOT NULL,
   number INTEGER NOT NULL,
-  body TEXT NOT NULL,
+  body BLOB NOT NULL,
+  progress BLOB,
+  result TEXT,
   PRIMARY KEY (seq, number)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE failures (
+  seq INTEGER PRIMARY KEY,
+  attempt INTEGER NOT NULL,
+  body BLOB NOT NULL
+) STRICT;
 CREATE TABLE unique_keys (
   queue INTEGER NOT NULL,
   key TEXT NOT NULL,
@@ -68,6 +71,7 @@ CREATE TABLE unique_keys (
 CREATE TABLE dependencies (
   prerequisite BLOB NOT NULL,
   dependent INTEGER NOT NULL,
+  job BLOB NOT NULL,
   PRIMARY KEY (prerequisite, dependent)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX dependencies_dependent ON dependencies (dependent);

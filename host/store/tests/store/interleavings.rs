@@ -1,4 +1,5 @@
-//! Random commands with restarts between batches: SQLite answers and keeps what the model does.
+//! Random batches of commands with restarts between them: SQLite answers and keeps what the model
+//! does.
 
 use std::path::Path;
 
@@ -163,11 +164,11 @@ fn open(path: &Path) -> SqliteStore {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn sqlite_does_what_the_model_does(
-        steps in proptest::collection::vec((step(), 0_u64..3_000), 1..40),
+        batches in proptest::collection::vec((proptest::collection::vec(step(), 1..6), 0_u64..3_000), 1..20),
     ) {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("host.db");
@@ -175,17 +176,18 @@ proptest! {
         let mut sqlite = open(&path);
         let mut history = History { next_lease: 1, ..History::default() };
         let mut now = NOW;
-        for (step, wait_ms) in steps {
+        for (steps, wait_ms) in batches {
             now = now.plus_ms(wait_ms);
-            if matches!(step, Step::Restart) {
+            if matches!(steps[0], Step::Restart) {
                 drop(sqlite);
                 sqlite = open(&path);
             }
-            let command = history.command(&step, now);
-            let expected = model.commit(now, vec![command.clone()]).unwrap();
-            let committed = sqlite.commit(now, vec![command]).unwrap();
-            prop_assert_eq!(&committed, &expected, "{:?}", step);
-            if let Ok(host_core::command::Reply::Claimed(jobs)) = &committed.replies[0] {
+            let commands: Vec<_> = steps.iter().map(|step| history.command(step, now)).collect();
+            let expected = model.commit(now, commands.clone()).unwrap();
+            let committed = sqlite.commit(now, commands).unwrap();
+            prop_assert_eq!(&committed, &expected, "{:?}", steps);
+            for reply in &committed.replies {
+                let Ok(host_core::command::Reply::Claimed(jobs)) = reply else { continue };
                 let leases = jobs.iter().filter_map(|claimed| {
                     let lease = claimed.lifecycle.lease.as_ref()?;
                     Some((claimed.lifecycle.id.0.as_u128() - id(0).0.as_u128(), lease.id.0.as_u128()))

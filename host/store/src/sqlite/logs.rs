@@ -1,0 +1,263 @@
+//! What guests wrote while they ran, in a file of its own with relaxed syncing: a crash of the
+//! host loses none of it, a power loss may lose the last seconds. Bounded: the oldest lines go
+//! first. Knows no rules; losing this file loses no job.
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use host_core::cell::{Level, LogSource};
+use host_core::id::JobId;
+use host_core::query::PAGE_ITEMS_MAX;
+use host_core::time::Time;
+use rusqlite::{Connection, OpenFlags, Row, params};
+
+use super::{connect, damaged, doing};
+use crate::error::StoreError;
+
+/// How large the lines and their index may grow unless told otherwise, in bytes.
+pub const LOG_BYTES_MAX: u64 = 1 << 30;
+
+/// How many of the oldest lines one transaction drops.
+const DROP_LINES: u32 = 10_000;
+
+/// The version of the table, kept in the file's `user_version`.
+const VERSION: i64 = 1;
+
+/// `n` is the order of arrival and never given twice, so that a reader can go on where it was.
+const TABLES: &str = "
+CREATE TABLE lines (
+  n INTEGER PRIMARY KEY AUTOINCREMENT,
+  job BLOB NOT NULL,
+  attempt INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  level INTEGER NOT NULL,
+  source INTEGER NOT NULL,
+  message TEXT NOT NULL,
+  fields TEXT
+) STRICT;
+CREATE INDEX lines_job ON lines (job, n);
+";
+
+/// The places of these are the numbers in the file.
+const LEVELS: [Level; 5] = [
+    Level::Trace,
+    Level::Debug,
+    Level::Info,
+    Level::Warn,
+    Level::Error,
+];
+const SOURCES: [LogSource; 4] = [
+    LogSource::Log,
+    LogSource::Stdout,
+    LogSource::Stderr,
+    LogSource::Host,
+];
+
+/// One line of a job's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogEntry {
+    /// Whose.
+    pub job: JobId,
+    /// During which attempt.
+    pub attempt: u32,
+    /// When it was written.
+    pub at: Time,
+    /// How urgent.
+    pub level: Level,
+    /// Where from.
+    pub source: LogSource,
+    /// What it says.
+    pub message: String,
+    /// Structured fields, in the guest's order.
+    pub fields: Vec<(String, String)>,
+}
+
+/// A part of one job's log, oldest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogPage {
+    /// The lines with their numbers, which grow; `after` takes the last one to follow a log.
+    pub items: Vec<(u64, LogEntry)>,
+    /// Where the next page starts, `None` if there was no more at this moment.
+    pub next: Option<u64>,
+}
+
+/// The one writer of the logs.
+pub struct LogStore {
+    path: PathBuf,
+    connection: Connection,
+    pages_max: u64,
+}
+
+/// A read-only connection to the logs; never blocks the writer.
+pub struct LogReader {
+    connection: Connection,
+}
+
+impl LogStore {
+    /// Opens the logs at `path`, bounded by [`LOG_BYTES_MAX`], and makes the file if it is not
+    /// there.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        Self::open_bounded(path, LOG_BYTES_MAX)
+    }
+
+    /// Opens the logs at `path`, bounded by `bytes_max`.
+    ///
+    /// The file may be larger than that by what one call of [`LogStore::append`] adds.
+    pub fn open_bounded(path: &Path, bytes_max: u64) -> Result<Self, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let connection = connect(path, flags)?;
+        let set_up = doing("set up the logs");
+        connection
+            .execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;")
+            .map_err(&set_up)?;
+        let version = pragma(&connection, "user_version")?;
+        if version == 0 {
+            let make = format!("BEGIN; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;");
+            connection.execute_batch(&make).map_err(&set_up)?;
+        } else if version != VERSION {
+            return Err(StoreError::Damaged {
+                what: "the logs' version".to_owned(),
+                message: format!("it is {version}, this host knows versions up to {VERSION}"),
+            });
+        }
+        let page_bytes = pragma(&connection, "page_size")?.unsigned_abs().max(1);
+        Ok(Self {
+            path: path.to_owned(),
+            connection,
+            pages_max: bytes_max / page_bytes,
+        })
+    }
+
+    /// Adds lines behind all others, all or none, and drops the oldest if there are too many.
+    pub fn append(&mut self, entries: Vec<LogEntry>) -> Result<(), StoreError> {
+        let write = doing("append to the logs");
+        let transaction = self.connection.unchecked_transaction().map_err(&write)?;
+        for entry in entries {
+            let fields = if entry.fields.is_empty() {
+                None
+            } else {
+                Some(serde_json::to_string(&entry.fields).map_err(damaged("a line to write"))?)
+            };
+            transaction
+                .prepare_cached(
+                    "INSERT INTO lines (job, attempt, at, level, source, message, fields) \
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                )
+                .and_then(|mut statement| {
+                    statement.execute(params![
+                        entry.job.0.as_bytes(),
+                        entry.attempt,
+                        entry.at.0,
+                        entry.level as u8,
+                        entry.source as u8,
+                        entry.message,
+                        fields,
+                    ])
+                })
+                .map_err(&write)?;
+        }
+        transaction.commit().map_err(&write)?;
+        self.bound()
+    }
+
+    /// Removes the lines of these jobs, which were purged.
+    pub fn forget(&mut self, jobs: &[JobId]) -> Result<(), StoreError> {
+        let forget = doing("remove a job's log");
+        let transaction = self.connection.unchecked_transaction().map_err(&forget)?;
+        for job in jobs {
+            transaction
+                .prepare_cached("DELETE FROM lines WHERE job = ?1")
+                .and_then(|mut statement| statement.execute([job.0.as_bytes()]))
+                .map_err(&forget)?;
+        }
+        transaction.commit().map_err(&forget)
+    }
+
+    /// Opens a reader that sees what was appended before each of its calls.
+    pub fn reader(&self) -> Result<LogReader, StoreError> {
+        let connection = connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        Ok(LogReader { connection })
+    }
+
+    /// Drops the oldest lines until the pages in use are within the bound.
+    fn bound(&mut self) -> Result<(), StoreError> {
+        let drop_oldest = doing("drop the oldest lines of the logs");
+        loop {
+            let pages = pragma(&self.connection, "page_count")?
+                - pragma(&self.connection, "freelist_count")?;
+            if pages.unsigned_abs() <= self.pages_max {
+                return Ok(());
+            }
+            let dropped = self
+                .connection
+                .prepare_cached(
+                    "DELETE FROM lines WHERE n IN (SELECT n FROM lines ORDER BY n LIMIT ?1)",
+                )
+                .and_then(|mut statement| statement.execute([DROP_LINES]))
+                .map_err(&drop_oldest)?;
+            if dropped == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl LogReader {
+    /// Returns at most `limit` lines of a job behind the line with the number `after`.
+    pub fn page(&self, job: JobId, after: Option<u64>, limit: u32) -> Result<LogPage, StoreError> {
+        let limit = limit.clamp(1, PAGE_ITEMS_MAX) as usize;
+        let after = after.map_or(0, |n| i64::try_from(n).unwrap_or(i64::MAX));
+        let read = || {
+            let mut statement = self.connection.prepare_cached(
+                "SELECT n, attempt, at, level, source, message, fields FROM lines \
+                 WHERE job = ?1 AND n > ?2 ORDER BY n LIMIT ?3",
+            )?;
+            let rows = statement.query_map(params![job.0.as_bytes(), after, limit + 1], |row| {
+                Ok((line(row, job)?, row.get::<_, Option<String>>(6)?))
+            })?;
+            rows.collect::<Result<Vec<_>, _>>()
+        };
+        let rows = read().map_err(doing("read a job's log"))?;
+        let more = rows.len() > limit;
+        let mut items = Vec::with_capacity(rows.len().min(limit));
+        for ((n, mut entry), fields) in rows.into_iter().take(limit) {
+            if let Some(fields) = fields {
+                entry.fields =
+                    serde_json::from_str(&fields).map_err(damaged(format!("log line {n}")))?;
+            }
+            items.push((n, entry));
+        }
+        let next = items.last().map(|(n, _)| *n).filter(|_| more);
+        Ok(LogPage { items, next })
+    }
+}
+
+/// Reads a line without its fields.
+fn line(row: &Row<'_>, job: JobId) -> rusqlite::Result<(u64, LogEntry)> {
+    let entry = LogEntry {
+        job,
+        attempt: row.get(1)?,
+        at: Time(row.get(2)?),
+        level: at_place(&LEVELS, row, 3)?,
+        source: at_place(&SOURCES, row, 4)?,
+        message: row.get(5)?,
+        fields: Vec::new(),
+    };
+    Ok((row.get(0)?, entry))
+}
+
+fn at_place<T: Copy>(all: &[T], row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    let place: i64 = row.get(column)?;
+    let found = usize::try_from(place).ok().and_then(|place| all.get(place));
+    found
+        .copied()
+        .ok_or(rusqlite::Error::IntegralValueOutOfRange(column, place))
+}
+
+fn pragma(connection: &Connection, name: &str) -> Result<i64, StoreError> {
+    connection
+        .pragma_query_value(None, name, |row| row.get(0))
+        .map_err(doing("measure the logs"))
+}

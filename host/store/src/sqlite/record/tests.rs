@@ -1,0 +1,111 @@
+use host_core::failure::{Failure, FailureKind};
+use host_core::id::{JobId, LeaseId};
+use host_core::job::{Cancel, Lifecycle, State};
+use host_core::lease::{Hold, Lease};
+use host_core::outcome::{Attempt, Meter};
+use host_core::policy::Policy;
+use host_core::time::Time;
+use uuid::Uuid;
+
+use super::*;
+
+fn lifecycle() -> Lifecycle {
+    Lifecycle {
+        id: JobId(Uuid::from_u128(1)),
+        state: State::Running,
+        queue: "q".parse().unwrap(),
+        handler: "h".parse().unwrap(),
+        priority: 5,
+        policy: Policy::default(),
+        enqueued_at: Time(1),
+        run_at: None,
+        deadline: Some(Time(2)),
+        prerequisites_open: 0,
+        attempt: 3,
+        attempts_uncharged: 1,
+        attempts_forgiven: 0,
+        lease_epoch: 3,
+        lease: Some(Lease {
+            id: LeaseId(Uuid::from_u128(2)),
+            worker: "w".to_owned(),
+            hold: Hold::Ttl { ttl_ms: 7 },
+            granted_at: Time(3),
+            expires_at: Some(Time(4)),
+            ack_by: None,
+        }),
+        cancel: Some(Cancel {
+            requested_at: Time(5),
+            reason: Some("r".to_owned()),
+            grace_ends_at: None,
+        }),
+        suspect: true,
+        lone_deaths: 1,
+        finished_at: None,
+        failure: Some(FailureKind::CellLost),
+    }
+}
+
+fn attempt() -> Attempt {
+    Attempt {
+        number: 2,
+        executor: "e".to_owned(),
+        revision: Some(("c".to_owned(), 1)),
+        started_at: Time(1),
+        finished_at: Time(2),
+        outcome: "lost".to_owned(),
+        failure: Some(Failure {
+            retryable: Some(true),
+            ..Failure::new(FailureKind::Poison, "m")
+        }),
+        meter: Meter {
+            fuel: 1,
+            cpu_us: 2,
+            peak_memory_bytes: 3,
+        },
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits
+        .filter_map(|digit| char::from_digit(digit.into(), 16))
+        .collect()
+}
+
+/// These bytes are in the files of users: if this fails, the encoding needs a new version and a
+/// way to read this one, not new samples.
+#[test]
+fn version_1_stays_as_it_is() {
+    let job = "011000000000000000000000000000000001030171016805050000e80780dddb018088b2a00200\
+               00000200010400030100030110000000000000000000000000000000020177010706010800010a01\
+               017200010100010c";
+    let ended = "01020165010163010204046c6f7374010d016d00000000000101010203";
+    assert_eq!(hex(&encode(&lifecycle()).unwrap()), job);
+    assert_eq!(hex(&encode(&attempt()).unwrap()), ended);
+}
+
+#[test]
+fn a_record_comes_back_as_it_was() {
+    let what = || "it".to_owned();
+    let bytes = encode(&lifecycle()).unwrap();
+    assert_eq!(decode::<Lifecycle>(&bytes, what).unwrap(), lifecycle());
+    let bytes = encode(&attempt()).unwrap();
+    assert_eq!(decode::<Attempt>(&bytes, what).unwrap(), attempt());
+}
+
+#[test]
+fn damaged_records_and_those_of_later_versions_are_named() {
+    let good = encode(&lifecycle()).unwrap();
+    let later: Vec<u8> = [&[VERSION + 1], &good[1..]].concat();
+    for (bytes, reason) in [
+        (&good[..good.len() / 2], "end of"),
+        (&later[..], "encodings up to"),
+        (&[], "empty"),
+    ] {
+        let error = decode::<Lifecycle>(bytes, || "job 7".to_owned())
+            .unwrap_err()
+            .to_string();
+        assert!(error.starts_with("job 7 is damaged"), "{error}");
+        assert!(error.to_lowercase().contains(reason), "{error}");
+    }
+}
