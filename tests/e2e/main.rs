@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
 
+mod deploy;
 mod durability;
 mod fixture;
+mod garbage;
+mod hostile;
 mod life;

@@ -1,4 +1,4 @@
-//! Where the components are that `cargo xtask guests` builds.
+//! Where the components are that `cargo xtask guests` builds, and those by hand.
 
 use std::path::{Path, PathBuf};
 
@@ -27,6 +27,17 @@ pub fn component(name: &str) -> PathBuf {
     path
 }
 
+/// Returns the component by hand `name`, assembled from `tests/guests/wat`.
+///
+/// # Panics
+///
+/// If there is none, or its text is wrong.
+pub fn by_hand(name: &str) -> Vec<u8> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("guests/wat");
+    let path = folder.join(format!("{name}.wat"));
+    wat::parse_file(&path).unwrap_or_else(|error| panic!("{error}"))
+}
+
 /// Returns the folder with all components of the repository.
 pub fn folder() -> PathBuf {
     let programs = programs();
@@ -34,4 +45,23 @@ pub fn folder() -> PathBuf {
         .parent()
         .map_or_else(|| Path::new("target").to_owned(), Path::to_owned)
         .join("guests")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::by_hand;
+
+    #[test]
+    fn components_by_hand_can_be_assembled() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/guests/wat");
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            let layer = by_hand(&name)[6];
+            assert_eq!(layer, u8::from(name != "core-module"), "{name}");
+            names.push(name);
+        }
+        assert!(names.len() > 20, "{names:?}");
+    }
 }

@@ -3,6 +3,7 @@
 
 pub mod client;
 pub mod guests;
+pub mod raw;
 pub mod server;
 mod wait;
 

@@ -1,6 +1,8 @@
 //! The project's own commands: `cargo xtask <command>`. One file per command.
 
+mod bench;
 mod cargo;
+mod demo;
 mod guests;
 mod setup;
 mod test;
@@ -21,6 +23,10 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Measures a host on this machine, beside what the disk and the engine can do
+    Bench(bench::Args),
+    /// Shows what a host does, on real input
+    Demo,
     /// Builds every component of the repository into target/guests
     Guests,
     /// Sets up what tests need and runs all of them, or those of one layer
@@ -29,6 +35,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Args::parse().command {
+        Command::Bench(args) => bench::run_all(&args),
+        Command::Demo => demo::run_all(),
         Command::Guests => guests::build().map(|folder| println!("{}", folder.display())),
         Command::Test(args) => test::run_all(&args),
     };

@@ -23,6 +23,10 @@ enum Layer {
     Core,
     /// The stores
     Store,
+    /// Sandboxes, with real guests
+    Cell,
+    /// The command line
+    Cli,
     /// The guest SDK and the examples, natively
     Guests,
     /// The project's own rules about itself
@@ -34,6 +38,8 @@ impl Layer {
         match self {
             Self::Core => &["host-core"],
             Self::Store => &["host-store"],
+            Self::Cell => &["host-cell"],
+            Self::Cli => &["host"],
             Self::Guests => &["host-guest-sdk", "basics", "markdown", "csv-summary"],
             Self::Tidy => &["xtask"],
         }

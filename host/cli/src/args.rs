@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::client::{Client, SERVER_DEFAULT};
-use crate::commands::{completion, doctor, job, queue};
+use crate::commands::{cell, completion, component, deploy, doctor, handler, job, queue};
 use crate::error::CliError;
 use crate::output::{Format, Output};
 
@@ -35,6 +35,12 @@ pub(crate) struct Cli {
 /// What a command is about.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Noun {
+    /// Bring a component's handlers to a host
+    Deploy(deploy::Deploy),
+    /// Look at deployed components, go back to earlier ones and remove them
+    Component(component::Component),
+    /// Look at what can be run
+    Handler(handler::Handler),
     /// Enqueue, watch and steer jobs
     Job(Box<job::Job>),
     /// Look at queues, pause and resume them
@@ -43,6 +49,9 @@ pub(crate) enum Noun {
     Doctor(doctor::Doctor),
     /// Print a script that completes commands in a shell
     Completion(completion::Completion),
+    /// The child processes of a host
+    #[command(hide = true)]
+    Cell(cell::Cell),
     /// Print docs/cli.md
     #[command(name = "__cli-docs", hide = true)]
     CliDocs,

@@ -8,8 +8,8 @@ use chrono::DateTime;
 use host_core::time::Time;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use ureq::http::{Request, Response};
-use ureq::{Agent, Body};
+use ureq::http::Request;
+use ureq::{Agent, AsSendBody};
 
 use crate::error::{CliError, Exit};
 use crate::plain;
@@ -19,6 +19,13 @@ pub(crate) const SERVER_DEFAULT: &str = "http://127.0.0.1:7700";
 
 /// The most bytes read of one answer.
 const ANSWER_BYTES_MAX: u64 = 256 << 20;
+
+/// The type of a JSON document.
+const JSON: &str = "application/json";
+
+/// The largest body that is sent without asking first. A refusal that comes while a large one is
+/// under way would be lost with the connection.
+const UNASKED_BYTES_MAX: usize = 1 << 20;
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -36,6 +43,8 @@ pub(crate) struct Client {
 /// What a host answered: always a success.
 #[derive(Debug)]
 pub(crate) struct Answer {
+    /// The HTTP status: 200 to 299.
+    pub(crate) status: u16,
     /// The host's time when it answered, in whole seconds.
     pub(crate) now: Option<Time>,
     /// The document.
@@ -95,40 +104,40 @@ impl Client {
         path: &str,
         patience: Duration,
     ) -> Result<Answer, CliError> {
-        let request = Request::get(self.url(path)).body(());
-        self.answer(
-            doing,
-            request.map(|request| {
-                let request = self
-                    .agent
-                    .configure_request(request)
-                    .timeout_global(Some(ANSWER_TIMEOUT + patience))
-                    .build();
-                self.agent.run(request)
-            }),
-        )
+        self.answer(doing, Request::get(self.url(path)).body(()), patience)
     }
 
-    /// Sends a body of type `kind` to `path` by the method `method`.
+    /// Sends a body of type `kind` to `path` by the method `method`; the host may take `patience`
+    /// before it answers.
     pub(crate) fn send(
         &self,
         doing: &str,
         method: &str,
         path: &str,
-        kind: &str,
-        body: &[u8],
+        (kind, body): (&str, &[u8]),
+        patience: Duration,
     ) -> Result<Answer, CliError> {
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(method)
             .uri(self.url(path))
-            .header("content-type", kind)
-            .body(body);
-        self.answer(doing, request.map(|request| self.agent.run(request)))
+            .header("content-type", kind);
+        if body.len() > UNASKED_BYTES_MAX {
+            request = request.header("expect", "100-continue");
+        }
+        self.answer(doing, request.body(body), patience)
     }
 
     /// Posts a JSON document.
     pub(crate) fn post(&self, doing: &str, path: &str, json: &str) -> Result<Answer, CliError> {
-        self.send(doing, "POST", path, "application/json", json.as_bytes())
+        let body = (JSON, json.as_bytes());
+        self.send(doing, "POST", path, body, Duration::ZERO)
+    }
+
+    /// Deletes what is at `path`. The request names a type although it has no body: a host takes
+    /// no change from a request that a web page could make without asking.
+    pub(crate) fn delete(&self, doing: &str, path: &str) -> Result<Answer, CliError> {
+        let request = Request::delete(self.url(path)).header("content-type", JSON);
+        self.answer(doing, request.body(()), Duration::ZERO)
     }
 
     fn url(&self, path: &str) -> String {
@@ -138,13 +147,19 @@ impl Client {
     fn answer(
         &self,
         doing: &str,
-        result: Result<Result<Response<Body>, ureq::Error>, ureq::http::Error>,
+        request: Result<Request<impl AsSendBody>, ureq::http::Error>,
+        patience: Duration,
     ) -> Result<Answer, CliError> {
-        let mut response = match result {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(self.broken(doing, &error)),
-            Err(error) => return Err(CliError::new(Exit::Usage, doing, error)),
-        };
+        let request = request.map_err(|error| CliError::new(Exit::Usage, doing, error))?;
+        let request = self
+            .agent
+            .configure_request(request)
+            .timeout_global(Some(ANSWER_TIMEOUT + patience))
+            .build();
+        let mut response = self
+            .agent
+            .run(request)
+            .map_err(|error| self.broken(doing, &error))?;
         let status = response.status().as_u16();
         let now = response
             .headers()
@@ -158,7 +173,7 @@ impl Client {
             .read_to_string()
             .map_err(|error| self.broken(doing, &error))?;
         if (200..300).contains(&status) {
-            return Ok(Answer { now, body });
+            return Ok(Answer { status, now, body });
         }
         Err(self.refusal(doing, status, &body))
     }

@@ -1,8 +1,12 @@
 //! One file per noun. This one only knows their names.
 
+pub(crate) mod cell;
 pub(crate) mod completion;
+pub(crate) mod component;
+pub(crate) mod deploy;
 pub(crate) mod docs;
 pub(crate) mod doctor;
+pub(crate) mod handler;
 pub(crate) mod job;
 pub(crate) mod queue;
 
@@ -12,10 +16,14 @@ use crate::error::CliError;
 /// Runs a command to its end.
 pub(crate) fn run(noun: Noun) -> Result<(), CliError> {
     match noun {
+        Noun::Deploy(deploy) => deploy.run(),
+        Noun::Component(component) => component.run(),
+        Noun::Handler(handler) => handler.run(),
         Noun::Job(job) => job.run(),
         Noun::Queue(queue) => queue.run(),
         Noun::Doctor(doctor) => doctor.run(),
         Noun::Completion(completion) => completion.run(),
+        Noun::Cell(cell) => cell.run(),
         Noun::CliDocs => docs::run(),
     }
 }

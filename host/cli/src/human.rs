@@ -91,6 +91,23 @@ pub(crate) fn age(now: Time, then: Time) -> String {
     }
 }
 
+/// Formats how long ago `then` was, empty if either instant is not known.
+pub(crate) fn ago(now: Option<Time>, then: Option<&str>) -> String {
+    match (now, then.and_then(Time::parse_rfc3339)) {
+        (Some(now), Some(then)) => age(now, then),
+        _ => String::new(),
+    }
+}
+
+/// Formats an instant and how far it is from now.
+pub(crate) fn instant(now: Option<Time>, at: &str) -> String {
+    match ago(now, Some(at)) {
+        age if age.starts_with("in ") => format!("{at} ({age})"),
+        age if age.is_empty() => at.to_owned(),
+        age => format!("{at} ({age} ago)"),
+    }
+}
+
 /// Formats a size: `512 B`, `1.1 MiB`.
 pub(crate) fn bytes(n: u64) -> String {
     const NAMES: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];

@@ -7,7 +7,9 @@ mod commands;
 mod error;
 mod human;
 mod json;
+mod multipart;
 mod output;
+mod pages;
 mod plain;
 mod progress;
 

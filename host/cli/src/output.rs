@@ -129,6 +129,13 @@ pub(crate) fn put_line(text: &str) -> Result<(), CliError> {
         .map_err(|error| CliError::stdout(&error))
 }
 
+/// Writes a title and, indented below it, a text to standard output.
+pub(crate) fn put_section(title: &str, text: &str) -> Result<(), CliError> {
+    put_line(&format!("\n{title}"))?;
+    text.lines()
+        .try_for_each(|line| put_line(format!("  {line}").trim_end()))
+}
+
 /// Writes a line to standard error. Nobody can be told when that fails.
 pub(crate) fn say(text: &str) {
     let mut err = std::io::stderr().lock();

@@ -3,10 +3,13 @@
 //! It never executes guest code and never links wasmtime: it speaks to cells, which are processes
 //! of their own, in the messages of `host_core::cell`.
 
+pub mod api;
 pub mod cells;
 pub mod clock;
 pub mod config;
 pub mod dispatch;
 pub mod handlers;
 pub mod ids;
+pub mod logs;
+pub mod metrics;
 pub mod tasks;

@@ -17,6 +17,10 @@ const NEVER: &[(&str, &[&str])] = &[
         ],
     ),
     ("host-store", &["tokio", "wasmtime", "axum"]),
+    (
+        "host-cell",
+        &["rusqlite", "axum", "host-store", "host-server"],
+    ),
 ];
 
 /// Features that would bring a clock or randomness into the rules.

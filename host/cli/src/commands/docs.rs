@@ -112,7 +112,8 @@ fn written(argument: &Arg) -> String {
         .collect();
     let value = values.join(" ");
     match (argument.get_short(), argument.get_long()) {
-        (None, None) => format!("<{value}>"),
+        (None, None) if argument.is_required_set() => format!("<{value}>"),
+        (None, None) => format!("[{value}]"),
         (short, long) => {
             let short = short.map(|short| format!("-{short}"));
             let names: Vec<_> = short

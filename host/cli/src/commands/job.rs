@@ -241,14 +241,6 @@ fn each(ids: &[String], one: impl Fn(&str) -> Result<(), CliError>) -> Result<()
     first.map_or(Ok(()), |exit| Err(CliError::Silent(exit)))
 }
 
-/// Formats how long ago `then` was, empty if either instant is not known.
-fn ago(now: Option<Time>, then: Option<&str>) -> String {
-    match (now, then.and_then(Time::parse_rfc3339)) {
-        (Some(now), Some(then)) => human::age(now, then),
-        _ => String::new(),
-    }
-}
-
 /// Formats how long it took from one instant to another, empty if either is not known.
 fn between(from: Option<&str>, until: Option<&str>) -> String {
     match (

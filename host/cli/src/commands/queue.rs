@@ -6,13 +6,12 @@ use clap::{Args, Subcommand};
 use comfy_table::Cell;
 use host_core::job::{STATES, State};
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use crate::args::Remote;
-use crate::client::{read, segment};
+use crate::client::segment;
 use crate::error::{CliError, Exit};
 use crate::output::{Column, Rows, put_line, state_cell};
-use crate::{human, plain};
+use crate::{human, pages, plain};
 
 /// Look at queues, pause and resume them.
 #[derive(Debug, Args)]
@@ -45,11 +44,6 @@ struct Named {
     remote: Remote,
 }
 
-#[derive(Deserialize)]
-struct Page {
-    items: Vec<Box<RawValue>>,
-}
-
 /// A queue as the API shows it.
 #[derive(Deserialize)]
 struct View {
@@ -74,20 +68,13 @@ impl Queue {
 
 fn ls(remote: &Remote) -> Result<(), CliError> {
     let (client, output) = remote.open()?;
-    let doing = "list queues";
-    let page: Page = client
-        .get(doing, "/api/v1/queues", Duration::ZERO)?
-        .read(doing)?;
-    let views: Vec<View> = page
-        .items
-        .iter()
-        .map(|item| read(doing, item.get()))
-        .collect::<Result<_, _>>()?;
+    let list = pages::all::<View>(&client, "list queues", "/api/v1/queues")?;
+    let views = &list.views;
     let name = |index: usize| {
         let name = views.get(index).map(|view| plain::line(&view.name));
         name.unwrap_or_default().into_owned()
     };
-    output.list(&page.items, name, || table(&views))?;
+    output.list(&list.items, name, || table(views))?;
     output.hint(if views.is_empty() {
         "no queues; one comes to be with its first job"
     } else {

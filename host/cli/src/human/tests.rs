@@ -1,3 +1,5 @@
+//! Durations, sizes, counts and ages, read and written.
+
 use host_core::time::Time;
 
 use super::{age, bytes, count, parse_duration, parse_time, took};

@@ -1,3 +1,5 @@
+//! Layout, escapes and arguments of JSON.
+
 use super::{argument, harmless, pretty, with_member};
 use crate::error::Exit;
 

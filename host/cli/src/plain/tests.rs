@@ -1,3 +1,5 @@
+//! What is left of text that acts on a terminal.
+
 use super::{block, line};
 
 #[test]

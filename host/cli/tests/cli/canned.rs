@@ -122,7 +122,8 @@ fn read_request(stream: &TcpStream) -> String {
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
     if !kind.is_empty() {
-        write!(shown, " [{kind}] {}", String::from_utf8_lossy(&body)).unwrap();
+        let body = String::from_utf8_lossy(&body);
+        write!(shown, " [{kind}] {}", body.replace("\r\n", "\n")).unwrap();
     }
     shown
 }

@@ -1,3 +1,5 @@
+//! `host completion`.
+
 use crate::canned::{Transcript, run_alone};
 
 #[test]

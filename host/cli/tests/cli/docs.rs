@@ -1,3 +1,5 @@
+//! docs/cli.md is what the binary says of itself.
+
 use crate::canned::run_alone;
 
 /// Set to write the document instead of comparing it.

@@ -1,3 +1,5 @@
+//! `host job`.
+
 use crate::canned::{CannedHost, Transcript, run, run_alone};
 
 const A: &str = "01990f3c-1a2b-7000-8000-000000000001";

@@ -5,8 +5,11 @@
 
 mod canned;
 mod completion;
+mod component;
+mod deploy;
 mod docs;
 mod doctor;
+mod handler;
 mod job;
 mod queue;
 mod terminal;

@@ -1,3 +1,5 @@
+//! `host queue`.
+
 use crate::canned::{CannedHost, Transcript, run_alone};
 
 const DEFAULT: &str = r#"{"name":"default","paused":false,"counts":{"pending":0,"scheduled":2,"available":12345,"running":8,"retryable":1,"completed":1000000,"cancelled":3,"discarded":4}}"#;

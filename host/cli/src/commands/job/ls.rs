@@ -11,10 +11,11 @@ use host_core::time::Time;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{View, ago, between, short_ids};
+use super::{View, between, short_ids};
 use crate::args::Remote;
 use crate::client::{query, read};
 use crate::error::CliError;
+use crate::human::ago;
 use crate::output::{Column, Rows, state_cell};
 use crate::plain;
 

@@ -9,11 +9,11 @@ use host_core::time::Time;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{AttemptView, FailureView, View, ago, between, fetch, short_id};
+use super::{AttemptView, FailureView, View, between, fetch, short_id};
 use crate::args::Remote;
 use crate::client::{read, segment};
 use crate::error::CliError;
-use crate::output::{Column, Output, Rows, put_line};
+use crate::output::{Column, Output, Rows, put_line, put_section};
 use crate::{human, json, plain};
 
 /// Show everything about a job.
@@ -75,25 +75,19 @@ fn print(
 ) -> Result<(), CliError> {
     output.rows(header(view, now))?;
     if let Some(failure) = &view.failure {
-        section("failure", &failure_text(failure))?;
+        put_section("failure", &failure_text(failure))?;
     }
     if let Some(params) = &view.params {
-        section("params", &json::pretty(&json::harmless(params.get())))?;
+        put_section("params", &json::pretty(&json::harmless(params.get())))?;
     }
     if let Some(result) = &view.result {
-        section("result", &json::pretty(&json::harmless(result.get())))?;
+        put_section("result", &json::pretty(&json::harmless(result.get())))?;
     }
     if attempts.is_empty() {
         return Ok(());
     }
     put_line("")?;
     output.rows(attempt_rows(attempts, now))
-}
-
-fn section(title: &str, text: &str) -> Result<(), CliError> {
-    put_line(&format!("\n{title}"))?;
-    text.lines()
-        .try_for_each(|line| put_line(&format!("  {line}")))
 }
 
 fn header(view: &View, now: Option<Time>) -> Rows {
@@ -104,11 +98,7 @@ fn header(view: &View, now: Option<Time>) -> Rows {
         }
     };
     let instant = |at: &Option<String>| match at {
-        Some(at) => match ago(now, Some(at)) {
-            age if age.starts_with("in ") => format!("{at} ({age})"),
-            age if age.is_empty() => at.clone(),
-            age => format!("{at} ({age} ago)"),
-        },
+        Some(at) => human::instant(now, at),
         None => String::new(),
     };
     pair("job", &view.id);
@@ -186,7 +176,7 @@ fn attempt_rows(attempts: &[AttemptView], now: Option<Time>) -> Rows {
             Cell::new(attempt.number),
             Cell::new(plain::line(&attempt.outcome)),
             Cell::new(plain::line(&attempt.executor)),
-            Cell::new(ago(now, attempt.started_at.as_deref())),
+            Cell::new(human::ago(now, attempt.started_at.as_deref())),
             Cell::new(between(
                 attempt.started_at.as_deref(),
                 attempt.finished_at.as_deref(),

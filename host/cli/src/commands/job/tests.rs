@@ -1,3 +1,5 @@
+//! How far ids are shortened.
+
 use super::short_ids;
 
 #[test]

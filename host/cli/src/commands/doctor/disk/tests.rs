@@ -1,3 +1,5 @@
+//! What the checks of the disk make of what they find.
+
 use std::time::Duration;
 
 use super::super::Status;

@@ -1,3 +1,5 @@
+//! What the checks of the machine make of what they find.
+
 use super::super::Status;
 use super::{address_space, kernel, memory, memory_maps, open_files, processors, user};
 

@@ -1,0 +1,111 @@
+//! The compile child: one component in, one file of machine code out, or the reason why not. It
+//! never runs anything of the component.
+
+use std::fs::File;
+use std::io::{Read, Write as _};
+use std::path::Path;
+
+use host_core::cell::{CompileReply, Compiled, Refusal};
+use sha2::{Digest as _, Sha256};
+use thiserror::Error;
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+use crate::bindings::JobPre;
+use crate::engine;
+use crate::linker::{is_linked, link};
+
+/// The largest component, in bytes.
+pub const COMPONENT_BYTES_MAX: u64 = 32 << 20;
+
+/// The first bytes of a component: magic, version 13, layer 1. A module has another version.
+const COMPONENT_HEAD: &[u8] = b"\0asm\x0d\0\x01\0";
+
+/// Why the child could not do its work, whatever the component is.
+#[derive(Debug, Error)]
+#[error("cannot {operation}: {cause}")]
+pub(crate) struct CompileError {
+    operation: String,
+    cause: String,
+}
+
+/// Reads a component from `input`, compiles it and writes the result to `output`: whole or not at
+/// all, and on disk when this returns.
+pub(crate) fn compile(input: &mut dyn Read, output: &Path) -> Result<CompileReply, CompileError> {
+    let mut bytes = Vec::new();
+    input
+        .take(COMPONENT_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed("read the component"))?;
+    match check_and_compile(&bytes)? {
+        Ok(code) => {
+            write(output, &code)?;
+            Ok(Ok(Compiled {
+                sha256: Sha256::digest(&code).into(),
+                bytes: code.len() as u64,
+            }))
+        }
+        Err(refusal) => Ok(Err(refusal)),
+    }
+}
+
+fn check_and_compile(bytes: &[u8]) -> Result<Result<Vec<u8>, Refusal>, CompileError> {
+    if bytes.len() as u64 > COMPONENT_BYTES_MAX {
+        let limit = COMPONENT_BYTES_MAX;
+        return Ok(Err(Refusal::TooLarge { limit }));
+    }
+    if Engine::detect_precompiled(bytes).is_some() {
+        return Ok(Err(Refusal::Precompiled));
+    }
+    if !bytes.starts_with(COMPONENT_HEAD) {
+        return Ok(Err(Refusal::NotAComponent));
+    }
+    let engine = engine::compiling().map_err(failed("set the compiler up"))?;
+    let linker = link(&engine).map_err(failed("set the compiler up"))?;
+    let component = match Component::new(&engine, bytes) {
+        Ok(component) => component,
+        Err(error) => {
+            let message = format!("{error:#}");
+            return Ok(Err(Refusal::Invalid { message }));
+        }
+    };
+    let kind = component.component_type();
+    let forbidden = kind
+        .imports(&engine)
+        .map(|(name, _)| name)
+        .find(|name| !is_linked(name));
+    if let Some(name) = forbidden {
+        let name = name.to_owned();
+        return Ok(Err(Refusal::ForbiddenImport { name }));
+    }
+    let fits = linker.instantiate_pre(&component).and_then(JobPre::new);
+    if let Err(error) = fits {
+        let message = format!("{error:#}");
+        return Ok(Err(Refusal::WrongWorld { message }));
+    }
+    component
+        .serialize()
+        .map(Ok)
+        .map_err(failed("write the machine code down"))
+}
+
+fn write(output: &Path, code: &[u8]) -> Result<(), CompileError> {
+    let folder = output.parent().unwrap_or(Path::new("."));
+    let partial = output.with_extension("partial");
+    let write = || {
+        let mut file = File::create(&partial)?;
+        file.write_all(code)?;
+        file.sync_all()?;
+        std::fs::rename(&partial, output)?;
+        File::open(folder)?.sync_all()
+    };
+    write().map_err(failed(&format!("write {}", output.display())))
+}
+
+fn failed<E: std::fmt::Display>(operation: &str) -> impl FnOnce(E) -> CompileError {
+    let operation = operation.to_owned();
+    move |error| CompileError {
+        operation,
+        cause: format!("{error:#}"),
+    }
+}

@@ -1,0 +1,87 @@
+//! The compiled components of a cell: mapped once, linked once, instantiated for each run.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use host_core::cell::ComponentKey;
+use sha2::{Digest as _, Sha256};
+use wasmtime::component::{Component, Linker};
+use wasmtime::error::Context as _;
+use wasmtime::{Engine, Result, bail, format_err};
+
+use crate::bindings::JobPre;
+use crate::context::Guest;
+use crate::linker::link;
+
+/// How much of a compiled file is read at once, in bytes.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// The components that runs may name.
+pub(crate) struct Components {
+    linker: Linker<Guest>,
+    loaded: HashMap<ComponentKey, Result<JobPre<Guest>, String>>,
+}
+
+impl Components {
+    pub(crate) fn new(engine: &Engine) -> Result<Self> {
+        Ok(Self {
+            linker: link(engine)?,
+            loaded: HashMap::new(),
+        })
+    }
+
+    /// Maps a compiled file, unless it is not the one that was written. What fails here fails again
+    /// for each run that needs it.
+    pub(crate) fn load(&mut self, key: ComponentKey, path: &Path, sha256: [u8; 32]) -> Result<()> {
+        let loaded = self.map(path, sha256);
+        let result = match &loaded {
+            Ok(_) => Ok(()),
+            Err(error) => Err(format_err!("{error:#}")),
+        };
+        self.loaded
+            .insert(key, loaded.map_err(|error| format!("{error:#}")));
+        result
+    }
+
+    fn map(&self, path: &Path, sha256: [u8; 32]) -> Result<JobPre<Guest>> {
+        let what = || format!("load the compiled component {}", path.display());
+        if digest(path).with_context(what)? != sha256 {
+            bail!(
+                "{}: it is not what was compiled; delete it and it is compiled anew",
+                what()
+            );
+        }
+        // SAFETY: the file is what our compile child wrote, by its digest, in a directory that only
+        // the host's user writes to; no compiled code is ever taken from outside.
+        let component = unsafe { Component::deserialize_file(self.linker.engine(), path) }
+            .with_context(what)?;
+        JobPre::new(self.linker.instantiate_pre(&component)?)
+    }
+
+    pub(crate) fn unload(&mut self, key: ComponentKey) {
+        self.loaded.remove(&key);
+    }
+
+    /// Returns a component that was loaded.
+    pub(crate) fn get(&self, key: ComponentKey) -> Result<&JobPre<Guest>> {
+        match self.loaded.get(&key) {
+            Some(Ok(component)) => Ok(component),
+            Some(Err(message)) => bail!("{message}"),
+            None => bail!("component {} was not loaded into this cell", key.0),
+        }
+    }
+}
+
+fn digest(path: &Path) -> io::Result<[u8; 32]> {
+    let mut file = File::open(path)?;
+    let mut hasher = Sha256::new();
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        match file.read(&mut chunk)? {
+            0 => return Ok(hasher.finalize().into()),
+            bytes => hasher.update(&chunk[..bytes]),
+        }
+    }
+}

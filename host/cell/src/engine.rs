@@ -1,0 +1,89 @@
+//! How wasmtime is set up. Everything that changes machine code is the same in the compile child
+//! and in cells; what differs is only where instances come from.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
+use std::num::NonZeroUsize;
+
+use wasmtime::{
+    Config, Enabled, Engine, OptLevel, PoolingAllocationConfig, Result, WasmBacktraceDetails,
+};
+
+/// How much of an instance's memory stays mapped for the next one, in bytes. Mapping anew is the
+/// largest cost of a small job.
+const KEEP_RESIDENT_BYTES: usize = 512 << 10;
+
+/// The native stack a guest may use, in bytes.
+const GUEST_STACK_BYTES: usize = 512 << 10;
+
+/// The native stack of a run, host calls included, in bytes.
+const RUN_STACK_BYTES: usize = 1 << 20;
+
+/// The most frames of a stack trace. A panic of Rust's library takes the first eleven.
+const FRAMES_MAX: usize = 64;
+
+/// What one component may consist of: memories, tables and core instances for each slot. An
+/// interpreter such as Python's needs 14 core instances.
+const MEMORIES_PER_SLOT: u32 = 4;
+const TABLES_PER_SLOT: u32 = 8;
+const CORE_INSTANCES_PER_SLOT: u32 = 32;
+
+/// Makes the engine of a cell with room for `slots` runs at once.
+pub(crate) fn pooled(slots: u32) -> Result<Engine> {
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(slots)
+        .total_stacks(slots)
+        .total_memories(slots * MEMORIES_PER_SLOT)
+        .total_tables(slots * TABLES_PER_SLOT)
+        .total_core_instances(slots * CORE_INSTANCES_PER_SLOT)
+        .max_memories_per_component(MEMORIES_PER_SLOT)
+        .max_tables_per_component(TABLES_PER_SLOT)
+        .max_core_instances_per_component(CORE_INSTANCES_PER_SLOT)
+        .max_memories_per_module(MEMORIES_PER_SLOT)
+        .max_tables_per_module(TABLES_PER_SLOT)
+        .max_unused_warm_slots(slots)
+        .linear_memory_keep_resident(KEEP_RESIDENT_BYTES)
+        .table_keep_resident(KEEP_RESIDENT_BYTES)
+        .async_stack_keep_resident(RUN_STACK_BYTES)
+        .pagemap_scan(Enabled::Auto);
+    let mut config = codegen();
+    config.allocation_strategy(pool);
+    Engine::new(&config)
+}
+
+/// Makes the engine of the compile child, which never instantiates anything.
+pub(crate) fn compiling() -> Result<Engine> {
+    let mut config = codegen();
+    config.parallel_compilation(true);
+    Engine::new(&config)
+}
+
+/// Returns a name for everything that compiled code depends on: what one engine compiled is only
+/// loaded by engines of the same name.
+pub fn engine_hash() -> Result<String> {
+    let mut hasher = DefaultHasher::new();
+    compiling()?
+        .precompile_compatibility_hash()
+        .hash(&mut hasher);
+    Ok(format!("{:016x}", hasher.finish()))
+}
+
+fn codegen() -> Config {
+    let mut config = Config::new();
+    config
+        .epoch_interruption(true)
+        .consume_fuel(true)
+        .shared_memory(false)
+        .wasm_memory64(false)
+        .wasm_tail_call(false)
+        .wasm_relaxed_simd(false)
+        .wasm_backtrace_details(WasmBacktraceDetails::Disable)
+        .wasm_backtrace_max_frames(NonZeroUsize::new(FRAMES_MAX))
+        .native_unwind_info(false)
+        .max_wasm_stack(GUEST_STACK_BYTES)
+        .async_stack_size(RUN_STACK_BYTES)
+        .async_stack_zeroing(true)
+        .cranelift_opt_level(OptLevel::Speed)
+        .parallel_compilation(false);
+    config
+}

@@ -1,0 +1,5 @@
+//! What guests call: one file per WIT interface.
+
+mod control;
+mod log;
+pub(crate) mod stdio;

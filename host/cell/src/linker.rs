@@ -1,0 +1,106 @@
+//! What a component may import: the interfaces of `host:jobs`, and WASI interface by interface,
+//! without sockets. An import that is not here is refused when the component is deployed.
+
+use wasmtime::component::{HasData, HasSelf, Linker, ResourceTable};
+use wasmtime::{Engine, Result};
+use wasmtime_wasi::cli::WasiCli;
+use wasmtime_wasi::clocks::WasiClocks;
+use wasmtime_wasi::filesystem::WasiFilesystem;
+use wasmtime_wasi::p2::bindings::{cli, clocks, filesystem, random};
+use wasmtime_wasi::random::WasiRandom;
+use wasmtime_wasi::{WasiCtxView, WasiView};
+use wasmtime_wasi_io::bindings::wasi::io;
+
+use crate::bindings::host::jobs;
+use crate::context::Guest;
+
+struct WasiIo;
+
+impl HasData for WasiIo {
+    type Data<'a> = &'a mut ResourceTable;
+}
+
+/// Links everything a component may import.
+pub(crate) fn link(engine: &Engine) -> Result<Linker<Guest>> {
+    let mut linker = Linker::new(engine);
+    let l = &mut linker;
+    jobs::control::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
+    jobs::log::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
+
+    io::error::add_to_linker::<Guest, WasiIo>(l, |guest| guest.ctx().table)?;
+    io::poll::add_to_linker::<Guest, WasiIo>(l, |guest| guest.ctx().table)?;
+    io::streams::add_to_linker::<Guest, WasiIo>(l, |guest| guest.ctx().table)?;
+    clocks::wall_clock::add_to_linker::<Guest, WasiClocks>(l, clocks_of)?;
+    clocks::monotonic_clock::add_to_linker::<Guest, WasiClocks>(l, clocks_of)?;
+    random::random::add_to_linker::<Guest, WasiRandom>(l, |guest| guest.ctx().ctx.random())?;
+    random::insecure::add_to_linker::<Guest, WasiRandom>(l, |guest| guest.ctx().ctx.random())?;
+    random::insecure_seed::add_to_linker::<Guest, WasiRandom>(l, |guest| guest.ctx().ctx.random())?;
+    filesystem::preopens::add_to_linker::<Guest, WasiFilesystem>(l, filesystem_of)?;
+    filesystem::types::add_to_linker::<Guest, WasiFilesystem>(l, filesystem_of)?;
+    cli::exit::add_to_linker::<Guest, WasiCli>(l, cli_of)?;
+    cli::environment::add_to_linker::<Guest, WasiCli>(l, cli_of)?;
+    cli::stdin::add_to_linker::<Guest, WasiCli>(l, cli_of)?;
+    cli::stdout::add_to_linker::<Guest, WasiCli>(l, cli_of)?;
+    cli::stderr::add_to_linker::<Guest, WasiCli>(l, cli_of)?;
+    cli::terminal_input::add_to_linker::<Guest, WasiCli>(l, cli_of)?;
+    cli::terminal_output::add_to_linker::<Guest, WasiCli>(l, cli_of)?;
+    cli::terminal_stdin::add_to_linker::<Guest, WasiCli>(l, cli_of)?;
+    cli::terminal_stdout::add_to_linker::<Guest, WasiCli>(l, cli_of)?;
+    cli::terminal_stderr::add_to_linker::<Guest, WasiCli>(l, cli_of)?;
+    Ok(linker)
+}
+
+/// Tells whether `name` is an interface that [`link`] links, whatever its patch version.
+pub(crate) fn is_linked(name: &str) -> bool {
+    const INTERFACES: &[&str] = &[
+        "host:jobs/types",
+        "host:jobs/control",
+        "host:jobs/log",
+        "wasi:io/error",
+        "wasi:io/poll",
+        "wasi:io/streams",
+        "wasi:clocks/wall-clock",
+        "wasi:clocks/monotonic-clock",
+        "wasi:random/random",
+        "wasi:random/insecure",
+        "wasi:random/insecure-seed",
+        "wasi:filesystem/preopens",
+        "wasi:filesystem/types",
+        "wasi:cli/exit",
+        "wasi:cli/environment",
+        "wasi:cli/stdin",
+        "wasi:cli/stdout",
+        "wasi:cli/stderr",
+        "wasi:cli/terminal-input",
+        "wasi:cli/terminal-output",
+        "wasi:cli/terminal-stdin",
+        "wasi:cli/terminal-stdout",
+        "wasi:cli/terminal-stderr",
+    ];
+    let interface = name.split('@').next().unwrap_or(name);
+    INTERFACES.contains(&interface)
+}
+
+fn clocks_of(guest: &mut Guest) -> wasmtime_wasi::clocks::WasiClocksCtxView<'_> {
+    let WasiCtxView { ctx, table } = guest.ctx();
+    wasmtime_wasi::clocks::WasiClocksCtxView {
+        ctx: ctx.clocks(),
+        table,
+    }
+}
+
+fn filesystem_of(guest: &mut Guest) -> wasmtime_wasi::filesystem::WasiFilesystemCtxView<'_> {
+    let WasiCtxView { ctx, table } = guest.ctx();
+    wasmtime_wasi::filesystem::WasiFilesystemCtxView {
+        ctx: ctx.filesystem(),
+        table,
+    }
+}
+
+fn cli_of(guest: &mut Guest) -> wasmtime_wasi::cli::WasiCliCtxView<'_> {
+    let WasiCtxView { ctx, table } = guest.ctx();
+    wasmtime_wasi::cli::WasiCliCtxView {
+        ctx: ctx.cli(),
+        table,
+    }
+}

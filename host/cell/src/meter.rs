@@ -1,0 +1,39 @@
+//! CPU time of one run: the thread's CPU clock around each poll of its future, so that what
+//! neighbours use in between does not count.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// A future that adds the CPU time of its polls to a counter.
+pub(crate) struct Metered<'a, F> {
+    future: Pin<&'a mut F>,
+    cpu_ns: &'a mut u64,
+}
+
+impl<'a, F: Future> Metered<'a, F> {
+    pub(crate) const fn new(future: Pin<&'a mut F>, cpu_ns: &'a mut u64) -> Self {
+        Self { future, cpu_ns }
+    }
+}
+
+impl<F: Future> Future for Metered<'_, F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let before = thread_cpu_ns();
+        let poll = self.future.as_mut().poll(context);
+        *self.cpu_ns += thread_cpu_ns().saturating_sub(before);
+        poll
+    }
+}
+
+/// Returns the CPU time of this thread, in nanoseconds.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    let nanos = u64::try_from(time.tv_nsec).unwrap_or_default();
+    seconds * 1_000_000_000 + nanos
+}

@@ -1,0 +1,292 @@
+//! A real cell, and the components it runs: compiled once for all tests by the real compile child.
+
+use std::collections::HashMap;
+use std::io::{Read as _, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
+
+use host_core::cell::{
+    CompileReply, Compiled, ComponentKey, Context, FromCell, LogLine, RunId, Start, ToCell,
+};
+use host_core::handler::Limits;
+use host_core::json::JsonText;
+use host_core::outcome::{Meter, Outcome, Progress};
+use tempfile::TempDir;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_cell-under-test");
+
+/// The descriptor a cell finds its socket at.
+const SOCKET_FD: i32 = 3;
+
+/// The longest a test waits for one message.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A compiled component.
+#[derive(Clone)]
+pub(crate) struct Code {
+    path: PathBuf,
+    compiled: Compiled,
+}
+
+/// Compiles a component of `target/guests`, or a text of `tests/guests/wat`, once.
+pub(crate) fn code(name: &str) -> Code {
+    static CODE: OnceLock<Mutex<HashMap<String, Code>>> = OnceLock::new();
+    static FOLDER: OnceLock<TempDir> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| TempDir::new().unwrap());
+    let mut all = CODE.get_or_init(Mutex::default).lock().unwrap();
+    all.entry(name.to_owned())
+        .or_insert_with(|| {
+            let path = folder.path().join(format!("{name}.cwasm"));
+            let compiled = compile(&bytes(name), &path).expect("it is a component");
+            Code { path, compiled }
+        })
+        .clone()
+}
+
+/// Returns a component's bytes.
+pub(crate) fn bytes(name: &str) -> Vec<u8> {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = repository.join(format!("tests/guests/wat/{name}.wat"));
+    if text.exists() {
+        return wat::parse_file(&text).expect("the text is WebAssembly");
+    }
+    let target = Path::new(PROGRAM).parent().unwrap().parent().unwrap();
+    let path = target.join("guests").join(format!("{name}.wasm"));
+    std::fs::read(&path)
+        .unwrap_or_else(|_| panic!("{} is missing: run `cargo xtask guests`", path.display()))
+}
+
+/// Runs the compile child.
+pub(crate) fn compile(component: &[u8], output: &Path) -> CompileReply {
+    let mut child = Command::new(PROGRAM)
+        .arg("compile")
+        .arg(output)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    // A child that has seen enough does not read the rest.
+    let _written = stdin.write_all(component);
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "the compile child failed");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A running cell; killed when it is dropped.
+pub(crate) struct Cell {
+    child: Child,
+    socket: UnixStream,
+    received: std::collections::VecDeque<FromCell>,
+    loaded: HashMap<String, ComponentKey>,
+    last_run: u64,
+}
+
+/// How one run went.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) outcome: Outcome,
+    pub(crate) meter: Meter,
+    pub(crate) lines: Vec<LogLine>,
+    pub(crate) progress: Vec<Progress>,
+}
+
+impl Cell {
+    /// Starts a cell and waits until it is ready.
+    pub(crate) fn start() -> Self {
+        Self::with_room(64, 4_096)
+    }
+
+    /// Starts a cell with room for `slots` runs and `memory_mib` for all of them.
+    pub(crate) fn with_room(slots: u32, memory_mib: u64) -> Self {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let theirs = OwnedFd::from(theirs);
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(["run", &SOCKET_FD.to_string()])
+            .args([slots.to_string(), memory_mib.to_string()])
+            .env_clear()
+            .stdin(Stdio::null());
+        let fd = theirs.as_raw_fd();
+        // SAFETY: dup2 is safe between fork and exec.
+        unsafe {
+            command.pre_exec(move || {
+                let from = std::os::fd::BorrowedFd::borrow_raw(fd);
+                let mut to = std::os::fd::FromRawFd::from_raw_fd(SOCKET_FD);
+                let duplicated = rustix::io::dup2(from, &mut to);
+                std::mem::forget::<OwnedFd>(to);
+                duplicated.map_err(Into::into)
+            });
+        }
+        let child = command.spawn().unwrap();
+        ours.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut cell = Self {
+            child,
+            socket: ours,
+            received: std::collections::VecDeque::new(),
+            loaded: HashMap::new(),
+            last_run: 0,
+        };
+        assert_eq!(cell.receive(), FromCell::Ready { slots });
+        cell
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Closes the socket and returns how the process ends.
+    pub(crate) fn hang_up(mut self) -> Option<i32> {
+        self.socket.shutdown(std::net::Shutdown::Both).unwrap();
+        self.child.wait().unwrap().code()
+    }
+
+    pub(crate) fn send(&mut self, message: &ToCell) {
+        let payload = postcard::to_stdvec(message).unwrap();
+        let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+        self.socket
+            .write_all(&[&length[..], &payload].concat())
+            .unwrap();
+    }
+
+    pub(crate) fn receive(&mut self) -> FromCell {
+        while self.received.is_empty() {
+            let mut length = [0; 4];
+            self.socket
+                .read_exact(&mut length)
+                .expect("the cell says something");
+            let mut frame = vec![0; u32::from_be_bytes(length) as usize];
+            self.socket.read_exact(&mut frame).unwrap();
+            let mut rest = &frame[..];
+            while !rest.is_empty() {
+                let (message, after) = postcard::take_from_bytes(rest).unwrap();
+                self.received.push_back(message);
+                rest = after;
+            }
+        }
+        self.received.pop_front().unwrap()
+    }
+
+    /// Loads a component, once.
+    pub(crate) fn load(&mut self, component: &str) -> ComponentKey {
+        if let Some(key) = self.loaded.get(component) {
+            return *key;
+        }
+        let key = ComponentKey(self.loaded.len() as u64);
+        let code = code(component);
+        self.send(&ToCell::Load {
+            component: key,
+            path: code.path,
+            sha256: code.compiled.sha256,
+        });
+        self.loaded.insert(component.to_owned(), key);
+        key
+    }
+
+    /// Makes the start of a run of `component/handler`.
+    pub(crate) fn prepare(&mut self, handler: &str, params: &str, limits: Limits) -> Start {
+        let (component, handler) = handler.split_once('/').unwrap();
+        self.last_run += 1;
+        Start {
+            run: RunId(self.last_run),
+            component: self.load(component),
+            context: context(handler),
+            params: JsonText(params.to_owned()),
+            limits,
+            env: Vec::new(),
+            read_dirs: Vec::new(),
+        }
+    }
+
+    /// Starts a run of `component/handler`.
+    pub(crate) fn begin(&mut self, handler: &str, params: &str, limits: Limits) -> RunId {
+        let start = self.prepare(handler, params, limits);
+        let run = start.run;
+        self.send(&ToCell::Start(Box::new(start)));
+        run
+    }
+
+    /// Asks a run to stop.
+    pub(crate) fn stop(&mut self, run: RunId, grace_ms: u64) {
+        let reason = "enough".to_owned();
+        self.send(&ToCell::Stop {
+            run,
+            grace_ms,
+            reason,
+        });
+    }
+
+    /// Receives until all of `runs` have ended; in the order of their ends.
+    pub(crate) fn all_ended(&mut self, runs: &[RunId]) -> Vec<(RunId, Ran)> {
+        let mut ended = Vec::new();
+        let mut said: HashMap<RunId, (Vec<LogLine>, Vec<Progress>)> = HashMap::new();
+        while ended.len() < runs.len() {
+            match self.receive() {
+                FromCell::Log { run, lines } => said.entry(run).or_default().0.extend(lines),
+                FromCell::Progress { run, progress } => {
+                    said.entry(run).or_default().1.push(progress);
+                }
+                FromCell::Ended {
+                    run,
+                    outcome,
+                    meter,
+                } => {
+                    assert!(runs.contains(&run), "{run:?} ended twice or never began");
+                    let (lines, progress) = said.remove(&run).unwrap_or_default();
+                    ended.push((
+                        run,
+                        Ran {
+                            outcome,
+                            meter,
+                            lines,
+                            progress,
+                        },
+                    ));
+                }
+                other => panic!("not expected: {other:?}"),
+            }
+        }
+        ended
+    }
+
+    /// Receives until `run` has ended.
+    pub(crate) fn ended(&mut self, run: RunId) -> Ran {
+        self.all_ended(&[run]).remove(0).1
+    }
+
+    /// Runs `component/handler` to its end.
+    pub(crate) fn run(&mut self, handler: &str, params: &str, limits: Limits) -> Ran {
+        let run = self.begin(handler, params, limits);
+        self.ended(run)
+    }
+}
+
+impl Drop for Cell {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn context(handler: &str) -> Context {
+    Context {
+        job_id: "019a-job".to_owned(),
+        request_id: "019a-job/1".to_owned(),
+        handler: handler.to_owned(),
+        queue: "default".to_owned(),
+        protocol: "http".to_owned(),
+        attempt: 1,
+        max_attempts: Some(5),
+        enqueued_at: "2030-01-01T00:00:00.000Z".to_owned(),
+        deadline: None,
+        worker_id: Some("cell-1".to_owned()),
+        trace: Vec::new(),
+        attributes: Vec::new(),
+    }
+}

@@ -1,0 +1,78 @@
+//! What the compile child takes, and why it refuses the rest.
+
+use host_core::cell::{FromCell, Refusal, RunId, ToCell};
+use host_core::failure::FailureKind;
+use host_core::handler::Limits;
+use host_core::outcome::Outcome;
+use tempfile::TempDir;
+
+use crate::child::{Cell, bytes, compile};
+
+#[test]
+fn what_is_no_handler_component_is_refused_with_the_reason() {
+    let folder = TempDir::new().unwrap();
+    let output = folder.path().join("out.cwasm");
+    let refusal = |component: &[u8]| compile(component, &output).expect_err("it is refused");
+    assert_eq!(refusal(b""), Refusal::NotAComponent);
+    assert_eq!(refusal(b"#!/bin/sh"), Refusal::NotAComponent);
+    assert_eq!(refusal(&bytes("core-module")), Refusal::NotAComponent);
+    let name = "wasi:sockets/instance-network@0.2.6".to_owned();
+    assert_eq!(
+        refusal(&bytes("forbidden-import")),
+        Refusal::ForbiddenImport { name }
+    );
+    let name = "evil:host/shell@1.0.0".to_owned();
+    assert_eq!(
+        refusal(&bytes("unknown-import")),
+        Refusal::ForbiddenImport { name }
+    );
+    for name in ["wrong-world", "wrong-signature"] {
+        assert!(
+            matches!(refusal(&bytes(name)), Refusal::WrongWorld { .. }),
+            "{name}"
+        );
+    }
+    for name in ["memory64", "shared-memory"] {
+        assert!(
+            matches!(refusal(&bytes(name)), Refusal::Invalid { .. }),
+            "{name}"
+        );
+    }
+    let truncated = &bytes("basics")[..10_000];
+    assert!(matches!(refusal(truncated), Refusal::Invalid { .. }));
+    let limit = host_cell::COMPONENT_BYTES_MAX;
+    let large = vec![0; usize::try_from(limit).unwrap() + 1];
+    assert_eq!(refusal(&large), Refusal::TooLarge { limit });
+    assert!(!output.exists(), "nothing is written for what is refused");
+
+    let compiled = compile(&bytes("good"), &output).unwrap();
+    let code = std::fs::read(&output).unwrap();
+    assert_eq!(code.len() as u64, compiled.bytes);
+    assert_eq!(refusal(&code), Refusal::Precompiled);
+}
+
+#[test]
+fn a_compiled_file_that_was_changed_is_not_loaded() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("good.cwasm");
+    let compiled = compile(&bytes("good"), &path).unwrap();
+    let mut code = std::fs::read(&path).unwrap();
+    let middle = code.len() / 2;
+    code[middle] ^= 1;
+    std::fs::write(&path, code).unwrap();
+    let mut cell = Cell::start();
+    let mut start = cell.prepare("good/x", "null", Limits::default());
+    start.component.0 += 1_000;
+    cell.send(&ToCell::Load {
+        component: start.component,
+        path,
+        sha256: compiled.sha256,
+    });
+    assert!(matches!(cell.receive(), FromCell::LoadFailed { .. }));
+    let run: RunId = start.run;
+    cell.send(&ToCell::Start(Box::new(start)));
+    let Outcome::Failed(failure) = cell.ended(run).outcome else {
+        panic!("it fails")
+    };
+    assert_eq!(failure.kind, FailureKind::CellLost);
+}

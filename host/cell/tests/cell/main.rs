@@ -1,0 +1,9 @@
+//! The real child processes with real guests, friendly and hostile.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+mod child;
+mod compile;
+mod friendly;
+mod hostile;
+mod stop;

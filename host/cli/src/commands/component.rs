@@ -1,0 +1,117 @@
+//! `host component`: what its verbs share — the component as the API shows it and how one that is
+//! not there is told.
+
+mod ls;
+mod rm;
+mod rollback;
+mod show;
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use host_core::handler::Manifest;
+use serde::Deserialize;
+
+use crate::args::Remote;
+use crate::client::{Answer, Client, segment};
+use crate::error::{CliError, Exit};
+use crate::plain;
+
+/// Look at deployed components, go back to earlier ones and remove them.
+#[derive(Debug, Args)]
+pub(crate) struct Component {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// List the deployed components
+    #[command(after_help = "Example:\n  host component ls -o json")]
+    Ls(Remote),
+    /// Show the revisions of a component and the manifest of the current one
+    #[command(after_help = "\
+Examples:
+  host component show basics
+  host component show basics -o json | jq .revisions")]
+    Show(Named),
+    /// Go back to an earlier revision; running attempts keep theirs
+    Rollback(rollback::Rollback),
+    /// Remove a component and its handlers; refused while it has jobs that have not ended
+    #[command(after_help = "Example:\n  host component rm basics")]
+    Rm(Named),
+}
+
+#[derive(Debug, Args)]
+struct Named {
+    /// The component's name
+    name: String,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+impl Component {
+    /// Runs the verb.
+    pub(crate) fn run(self) -> Result<(), CliError> {
+        match self.verb {
+            Verb::Ls(remote) => ls::run(&remote),
+            Verb::Show(named) => show::run(&named),
+            Verb::Rollback(rollback) => rollback.run(),
+            Verb::Rm(named) => rm::run(&named),
+        }
+    }
+}
+
+/// A component with its history, as the API shows it.
+#[derive(Debug, Deserialize)]
+struct View {
+    component: String,
+    current: u32,
+    #[serde(default)]
+    revisions: Vec<RevisionView>,
+}
+
+/// One revision of a component.
+#[derive(Debug, Deserialize)]
+struct RevisionView {
+    revision: u32,
+    #[serde(default)]
+    digest: String,
+    deployed_at: Option<String>,
+    #[serde(default)]
+    handlers: Vec<String>,
+    manifest: Option<Manifest>,
+}
+
+/// How many characters of a digest tell components of one list apart.
+const SHORT_DIGEST_CHARS: usize = 12;
+
+/// Shortens a digest in a list.
+fn short_digest(digest: &str) -> String {
+    let short = digest.get(..SHORT_DIGEST_CHARS).unwrap_or(digest);
+    plain::line(short).into_owned()
+}
+
+/// Writes names one after the other.
+fn names(names: &[String]) -> String {
+    let names: Vec<_> = names.iter().map(|name| plain::line(name)).collect();
+    names.join(" ")
+}
+
+/// Returns the path of a component.
+fn path(name: &str) -> String {
+    format!("/api/v1/components/{}", segment(name))
+}
+
+/// Asks for one component.
+fn fetch(client: &Client, doing: &str, name: &str) -> Result<Answer, CliError> {
+    let answer = client.get(doing, &path(name), Duration::ZERO);
+    answer.map_err(unknown)
+}
+
+fn unknown(error: CliError) -> CliError {
+    match error.exit() {
+        Exit::NotFound => error.next("`host component ls` lists the components"),
+        _ => error,
+    }
+}

@@ -1,0 +1,87 @@
+//! `host component rollback`: makes an earlier revision the current one.
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use super::{View, fetch, path};
+use crate::args::Remote;
+use crate::client::Client;
+use crate::commands::deploy::put_new_grants;
+use crate::error::{CliError, Exit};
+use crate::output::put_line;
+use crate::plain;
+
+/// Go back to an earlier revision.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  host component rollback basics
+  host component rollback basics 3")]
+pub(super) struct Rollback {
+    /// The component's name
+    name: String,
+    /// The revision to go to; the one before the current one unless given
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    revision: Option<u32>,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+#[derive(Serialize)]
+struct Request {
+    revision: u32,
+}
+
+/// What a host says about the revision that is current now.
+#[derive(Deserialize)]
+struct RolledBack {
+    #[serde(default)]
+    grants_added: Vec<String>,
+}
+
+impl Rollback {
+    pub(super) fn run(self) -> Result<(), CliError> {
+        let (client, output) = self.remote.open()?;
+        let name = plain::line(&self.name);
+        let doing = format!("roll back component {name}");
+        let revision = match self.revision {
+            Some(revision) => revision,
+            None => before_current(&client, &doing, &self.name)?,
+        };
+        let body = serde_json::to_string(&Request { revision })
+            .map_err(|error| CliError::new(Exit::Failed, &doing, error))?;
+        let path = format!("{}/rollback", path(&self.name));
+        let answer = client.post(&doing, &path, &body);
+        let answer = answer.map_err(|error| match error.exit() {
+            Exit::NotFound => error.next(format!(
+                "`host component show {name}` lists its revisions, `host component ls` the \
+                 components"
+            )),
+            _ => error,
+        })?;
+        let rolled_back: RolledBack = answer.read(&doing)?;
+        output.one(&answer.body, &name, || {
+            put_line(&format!("{name} is at revision {revision}"))?;
+            put_new_grants(&rolled_back.grants_added)
+        })?;
+        output.hint("running attempts keep the revision they started with");
+        Ok(())
+    }
+}
+
+/// Returns the newest revision that is older than the current one.
+fn before_current(client: &Client, doing: &str, name: &str) -> Result<u32, CliError> {
+    let view: View = fetch(client, doing, name)?.read(doing)?;
+    let earlier = view.revisions.iter().map(|revision| revision.revision);
+    let before = earlier.filter(|revision| *revision < view.current).max();
+    before.ok_or_else(|| {
+        let cause = format!(
+            "no revision is older than {}, the current one",
+            view.current
+        );
+        CliError::new(Exit::Failed, doing, cause).next(format!(
+            "`host component show {}` lists the revisions; name one to go to it",
+            plain::line(name)
+        ))
+    })
+}

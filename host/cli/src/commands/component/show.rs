@@ -1,0 +1,94 @@
+//! `host component show`: the revisions of a component, the newest first, and the manifest of the
+//! current one as it would stand in a file.
+
+use comfy_table::{Cell, Color};
+use host_core::handler::Manifest;
+use host_core::time::Time;
+
+use super::{Named, RevisionView, View, fetch, names, short_digest};
+use crate::error::{CliError, Exit};
+use crate::output::{Column, Output, Rows, put_line, put_section};
+use crate::{human, plain};
+
+/// Shows one component.
+pub(super) fn run(named: &Named) -> Result<(), CliError> {
+    let (client, output) = named.remote.open()?;
+    let doing = format!("show component {}", plain::line(&named.name));
+    let answer = fetch(&client, &doing, &named.name)?;
+    let view: View = answer.read(&doing)?;
+    let name = plain::line(&view.component);
+    output.one(&answer.body, &name, || {
+        print(output, &doing, &view, answer.now)
+    })?;
+    output.hint(&if view.revisions.len() > 1 {
+        format!("`host component rollback {name} REVISION` goes to another revision")
+    } else {
+        format!("`host handler ls --component {name}` says more about its handlers")
+    });
+    Ok(())
+}
+
+fn print(output: Output, doing: &str, view: &View, now: Option<Time>) -> Result<(), CliError> {
+    let current = view
+        .revisions
+        .iter()
+        .find(|revision| revision.revision == view.current);
+    let mut rows = Rows::pairs();
+    rows.pair("component", &plain::line(&view.component));
+    rows.pair("revision", &view.current.to_string());
+    if let Some(current) = current {
+        rows.pair("digest", &plain::line(&current.digest));
+        if let Some(at) = &current.deployed_at {
+            rows.pair("deployed", &plain::line(&human::instant(now, at)));
+        }
+        rows.pair("handlers", &names(&current.handlers));
+    }
+    output.rows(rows)?;
+    if let Some(text) = current
+        .map(|current| manifest(doing, current))
+        .transpose()?
+        && !text.is_empty()
+    {
+        put_section("manifest", &plain::block(&text))?;
+    }
+    put_line("")?;
+    output.rows(history(view, now))
+}
+
+fn history(view: &View, now: Option<Time>) -> Rows {
+    let mut rows = Rows::new(&[
+        Column::Right("REVISION"),
+        Column::Left("STATE"),
+        Column::Right("AGE"),
+        Column::Left("DIGEST"),
+        Column::Right("HANDLERS"),
+    ]);
+    let mut revisions: Vec<_> = view.revisions.iter().collect();
+    revisions.sort_unstable_by_key(|revision| std::cmp::Reverse(revision.revision));
+    for revision in revisions {
+        let state = if revision.revision == view.current {
+            Cell::new("current").fg(Color::Green)
+        } else {
+            Cell::new("kept")
+        };
+        rows.row(vec![
+            Cell::new(revision.revision),
+            state,
+            Cell::new(human::ago(now, revision.deployed_at.as_deref())),
+            Cell::new(short_digest(&revision.digest)),
+            Cell::new(revision.handlers.len()),
+        ]);
+    }
+    rows
+}
+
+/// Writes a manifest as TOML, empty if it says nothing.
+fn manifest(doing: &str, revision: &RevisionView) -> Result<String, CliError> {
+    let Some(manifest) = &revision.manifest else {
+        return Ok(String::new());
+    };
+    if *manifest == Manifest::default() {
+        return Ok(String::new());
+    }
+    toml::to_string(manifest).map_err(|error| CliError::new(Exit::Failed, doing, error))
+}

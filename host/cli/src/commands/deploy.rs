@@ -1,0 +1,163 @@
+//! `host deploy`: sends a component and its manifest to a host and says what is new there.
+
+mod manifest;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use host_core::name::Name;
+use serde::Deserialize;
+
+use self::manifest::{Manifest, Overrides};
+use crate::args::Remote;
+use crate::client::segment;
+use crate::error::{CliError, Exit};
+use crate::multipart::Multipart;
+use crate::output::{Output, Rows, put_section};
+use crate::plain;
+use crate::progress::Spinner;
+
+/// How long a host may take to compile a component, those that were sent before it included.
+const COMPILE_PATIENCE: Duration = Duration::from_mins(10);
+
+/// Bring a component's handlers to a host.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  host deploy handlers.wasm
+  host deploy target/guests/report.wasm --name billing --memory-mib 256 --timeout 5m
+  host deploy report.wasm --env TZ --read-dir /srv/reports:/reports
+
+A manifest is a TOML file:
+  name = \"billing\"
+  [defaults]
+  memory_mib = 128
+  [handlers.report]
+  timeout_seconds = 300
+  read_dirs = [{ host = \"/srv/reports\", guest = \"/reports\" }]")]
+pub(crate) struct Deploy {
+    /// The WebAssembly component
+    file: PathBuf,
+    /// The component's name; the manifest's or the file's without its ending unless given
+    #[arg(long)]
+    name: Option<Name>,
+    /// Its manifest; FILE with the ending .toml is used by itself
+    #[arg(long, value_name = "FILE")]
+    manifest: Option<PathBuf>,
+    #[command(flatten)]
+    overrides: Overrides,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+/// What a host says about a component it has taken.
+#[derive(Deserialize)]
+struct Deployed {
+    component: String,
+    revision: u32,
+    #[serde(default)]
+    digest: String,
+    #[serde(default)]
+    handlers: Vec<String>,
+    /// One line each, for people.
+    #[serde(default)]
+    grants_added: Vec<String>,
+}
+
+impl Deploy {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), CliError> {
+        let (client, output) = self.remote.open()?;
+        let file = self.file.display().to_string();
+        let file = plain::line(&file);
+        let mut manifest = Manifest::read(&self.file, self.manifest.as_deref())?;
+        let name = self.name(&manifest)?;
+        manifest.set_name(self.name.as_ref());
+        let unreached = manifest.set_defaults(&self.overrides)?;
+        let component = component(&self.file)?;
+        if let Some(path) = manifest.path()
+            && output.is_human()
+        {
+            let path = path.display().to_string();
+            output.note(&format!("with the manifest {}", plain::line(&path)));
+        }
+        for note in &unreached {
+            output.note(note);
+        }
+
+        let doing = format!("deploy {file} as {name}");
+        let text = manifest.text(&doing)?;
+        let mut parts = vec![("component", component.as_slice())];
+        parts.extend(text.iter().map(|text| ("manifest", text.as_bytes())));
+        let form = Multipart::new(&parts);
+        let path = format!("/api/v1/components/{}", segment(name.as_str()));
+        let waiting = Spinner::new(output, &format!("deploying {name}"));
+        let body = (form.kind(), form.body());
+        let answer = client.send(&doing, "PUT", &path, (&body.0, body.1), COMPILE_PATIENCE);
+        drop(waiting);
+        let answer = answer?;
+        let deployed: Deployed = answer.read(&doing)?;
+        output.one(&answer.body, &plain::line(&deployed.component), || {
+            print(output, &deployed, answer.status == 200)
+        })?;
+        output.hint("`host handler show NAME` says what a handler takes and may use up");
+        Ok(())
+    }
+
+    /// Returns the component's name: the option's, the manifest's or the file's.
+    fn name(&self, manifest: &Manifest) -> Result<Name, CliError> {
+        if let Some(name) = &self.name {
+            return Ok(name.clone());
+        }
+        if let Some(name) = manifest.name()? {
+            return Ok(name);
+        }
+        let stem = self.file.file_stem().unwrap_or_default().to_string_lossy();
+        stem.parse().map_err(|error| {
+            let doing = format!("name a component {}", plain::line(&stem));
+            CliError::new(Exit::Usage, doing, error).next("give it a name with --name")
+        })
+    }
+}
+
+fn component(path: &Path) -> Result<Vec<u8>, CliError> {
+    // A pipe or a device may never end, and it would have no name.
+    let regular = std::fs::metadata(path).and_then(|metadata| {
+        if metadata.is_file() {
+            std::fs::read(path)
+        } else {
+            Err(std::io::Error::other("it is not a file"))
+        }
+    });
+    regular.map_err(|error| {
+        let shown = path.display().to_string();
+        let doing = format!("read the component {}", plain::line(&shown));
+        CliError::new(Exit::Usage, doing, error)
+            .next("name the .wasm file that your build has written")
+    })
+}
+
+fn print(output: Output, deployed: &Deployed, unchanged: bool) -> Result<(), CliError> {
+    let mut rows = Rows::pairs();
+    rows.pair("component", &plain::line(&deployed.component));
+    let unchanged = if unchanged { " (unchanged)" } else { "" };
+    rows.pair("revision", &format!("{}{unchanged}", deployed.revision));
+    rows.pair("digest", &plain::line(&deployed.digest));
+    let handlers: Vec<_> = deployed.handlers.iter().map(|it| plain::line(it)).collect();
+    rows.pair("handlers", &handlers.join(" "));
+    output.rows(rows)?;
+    put_new_grants(&deployed.grants_added)
+}
+
+/// Prints what handlers may reach that they could not reach before.
+pub(crate) fn put_new_grants(grants: &[String]) -> Result<(), CliError> {
+    if grants.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<_> = grants
+        .iter()
+        .map(|grant| format!("+ {}", plain::line(grant)))
+        .collect();
+    put_section("new grants", &lines.join("\n"))
+}

@@ -1,0 +1,78 @@
+//! `host handler`: what its verbs share — the handler as the API shows it, its limits and grants in
+//! words.
+
+mod ls;
+mod show;
+
+use clap::{Args, Subcommand};
+use host_core::handler::{FUEL_PER_SECOND, Grants, Limits};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::error::CliError;
+use crate::{human, plain};
+
+/// Look at what can be run.
+#[derive(Debug, Args)]
+pub(crate) struct Handler {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// List the handlers
+    Ls(ls::Ls),
+    /// Show what a handler does, takes, may use up and may reach
+    Show(show::Show),
+}
+
+impl Handler {
+    /// Runs the verb.
+    pub(crate) fn run(self) -> Result<(), CliError> {
+        match self.verb {
+            Verb::Ls(ls) => ls.run(),
+            Verb::Show(show) => show.run(),
+        }
+    }
+}
+
+/// A handler as the API shows it.
+#[derive(Debug, Deserialize)]
+struct View {
+    name: String,
+    #[serde(default)]
+    component: String,
+    #[serde(default)]
+    revision: u32,
+    description: Option<String>,
+    limits: Limits,
+    #[serde(default)]
+    grants: Grants,
+    params_schema: Option<Box<RawValue>>,
+    result_schema: Option<Box<RawValue>>,
+}
+
+/// Says what a handler may reach, one line each.
+fn grant_lines(grants: &Grants) -> Vec<String> {
+    let variables = grants
+        .env
+        .iter()
+        .map(|name| format!("variable {}", plain::line(name)));
+    let directories = grants.read_dirs.iter().map(|dir| {
+        let (host, guest) = (plain::line(&dir.host), plain::line(&dir.guest));
+        format!("read {host} as {guest}")
+    });
+    variables.chain(directories).collect()
+}
+
+/// Says how much CPU a handler may use up.
+fn fuel(limits: &Limits) -> String {
+    match limits.fuel {
+        Some(fuel) => human::count(fuel),
+        None => format!(
+            "{} for each second of the timeout",
+            human::count(FUEL_PER_SECOND)
+        ),
+    }
+}

@@ -1,0 +1,192 @@
+//! `host deploy`.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::canned::{CannedHost, Transcript, run_alone};
+
+const TAKEN: &str = r#"{"component":"report","revision":2,"digest":"3f2a9c00","handlers":["report","team/sum"],"grants_added":["report: env TZ","report: read /srv/\u001b[1mreports as /reports"]}"#;
+const SAME: &str = r#"{"component":"report","revision":2,"digest":"3f2a9c00","handlers":["report"],"grants_added":[]}"#;
+
+const MANIFEST: &str = "\
+# billing's reports
+name = \"billing\"
+[defaults]
+memory_mib = 128
+[handlers.report]
+memory_mib = 256
+";
+
+/// A directory with files in it, and what it is called in transcripts.
+struct Files(TempDir);
+
+impl Files {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let dir = TempDir::new().unwrap();
+        for (name, text) in files {
+            std::fs::write(dir.path().join(name), text).unwrap();
+        }
+        Self(dir)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn of(&self, name: &str) -> String {
+        self.path().join(name).display().to_string()
+    }
+
+    fn without_path(&self, ran: &str) -> String {
+        ran.replace(&self.path().display().to_string(), "DIR")
+    }
+}
+
+#[test]
+fn help() {
+    let mut seen = Transcript::new("deploy_help");
+    seen.add(&run_alone(&["deploy", "--help"]));
+    seen.check();
+}
+
+#[test]
+fn a_component_alone() {
+    let mut seen = Transcript::new("deploy_a_component_alone");
+    let files = Files::new(&[("report.wasm", "(component)")]);
+    let file = files.of("report.wasm");
+    let host = CannedHost::start(&[(201, TAKEN), (200, SAME), (201, TAKEN), (200, SAME)]);
+    for more in [&[][..], &["-q"], &["-o", "json"], &["-o", "name"]] {
+        let arguments = [&["deploy", &file], more].concat();
+        seen.add(&files.without_path(&host.run(&arguments)));
+    }
+    seen.check();
+}
+
+#[test]
+fn the_manifest_beside_it_goes_with_it() {
+    let mut seen = Transcript::new("deploy_the_manifest_beside_it_goes_with_it");
+    let files = Files::new(&[
+        ("report.wasm", "(component)"),
+        ("report.toml", MANIFEST),
+        ("other.toml", "[defaults]\ntimeout_seconds = 3\n"),
+    ]);
+    let (file, other) = (files.of("report.wasm"), files.of("other.toml"));
+    let host = CannedHost::start(&[(200, SAME), (200, SAME), (200, SAME)]);
+    for more in [&[][..], &["--manifest", &other], &["--name", "team/report"]] {
+        let arguments = [&["deploy", &file], more].concat();
+        seen.add(&files.without_path(&host.run(&arguments)));
+    }
+    seen.check();
+}
+
+#[test]
+fn options_stand_above_the_manifest() {
+    let mut seen = Transcript::new("deploy_options_stand_above_the_manifest");
+    let files = Files::new(&[("report.wasm", "(component)"), ("report.toml", MANIFEST)]);
+    let file = files.of("report.wasm");
+    let host = CannedHost::start(&[(201, TAKEN)]);
+    let all = [
+        "deploy",
+        &file,
+        "--memory-mib",
+        "64",
+        "--timeout",
+        "1m30s",
+        "--fuel",
+        "1000000",
+        "--env",
+        "TZ",
+        "--env",
+        "LANG",
+        "--read-dir",
+        "/srv/reports:/reports",
+    ];
+    seen.add(&files.without_path(&host.run(&all)));
+    seen.check();
+}
+
+#[test]
+fn a_refusal_says_why() {
+    let mut seen = Transcript::new("deploy_a_refusal_says_why");
+    let files = Files::new(&[("report.wasm", "text")]);
+    let refused = r#"{"status":422,"detail":"the file is no WebAssembly component: it starts with text","code":"not_a_component","next":"build it for wasm32-wasip2"}"#;
+    let host = CannedHost::start(&[(422, refused)]);
+    let ran = host.run(&["deploy", &files.of("report.wasm")]);
+    seen.add(&files.without_path(&ran));
+    seen.check();
+}
+
+#[test]
+fn a_large_component_is_refused_before_it_is_sent() {
+    let text = "x".repeat(2 << 20);
+    let files = Files::new(&[("large.wasm", &text)]);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    let refusing = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let head = BufReader::new(&stream).lines().map(Result::unwrap);
+        let head: Vec<_> = head.take_while(|line| !line.is_empty()).collect();
+        let problem = r#"{"detail":"a component has at most 1 MiB","code":"body_too_large"}"#;
+        let length = problem.len();
+        write!(
+            stream,
+            "HTTP/1.1 413 Canned\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{problem}"
+        )
+        .unwrap();
+        head
+    });
+    let ran = run_alone(&["deploy", &files.of("large.wasm"), "--server", &server]);
+    assert!(ran.contains("at most 1 MiB (body_too_large)"), "{ran}");
+    assert!(ran.ends_with("exit 1\n"), "{ran}");
+    let head = refusing.join().unwrap();
+    assert!(
+        head.iter().any(|line| line == "expect: 100-continue"),
+        "{head:?}"
+    );
+}
+
+#[test]
+fn wrong_arguments() {
+    let mut seen = Transcript::new("deploy_wrong_arguments");
+    let files = Files::new(&[
+        ("a.wasm", "(component)"),
+        ("my file (1).wasm", "(component)"),
+        ("no.toml", "[defaults\n"),
+        ("name.toml", "name = 3\n"),
+        ("bad.toml", "name = \"a b\"\n"),
+        ("defaults.toml", "defaults = 3\n"),
+    ]);
+    let file = files.of("a.wasm");
+    for arguments in [
+        vec![],
+        vec![files.of("none.wasm")],
+        vec![files.path().display().to_string()],
+        vec!["/dev/zero".to_owned()],
+        vec![files.of("my file (1).wasm")],
+        vec![file.clone(), "--name=a b".to_owned()],
+        vec![file.clone(), "--memory-mib=0".to_owned()],
+        vec![file.clone(), "--fuel=1e9".to_owned()],
+        vec![file.clone(), "--timeout=30".to_owned()],
+        vec![file.clone(), "--read-dir=/srv".to_owned()],
+        vec![file.clone(), format!("--manifest={}", files.of("none"))],
+        vec![file.clone(), format!("--manifest={}", files.of("no.toml"))],
+        vec![
+            file.clone(),
+            format!("--manifest={}", files.of("name.toml")),
+        ],
+        vec![file.clone(), format!("--manifest={}", files.of("bad.toml"))],
+        vec![
+            file.clone(),
+            format!("--manifest={}", files.of("defaults.toml")),
+            "--fuel=1".to_owned(),
+        ],
+    ] {
+        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+        let arguments = [vec!["deploy"], arguments].concat();
+        seen.add(&files.without_path(&run_alone(&arguments)));
+    }
+    seen.check();
+}

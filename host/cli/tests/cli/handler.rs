@@ -1,0 +1,63 @@
+//! `host handler`.
+
+use crate::canned::{CannedHost, Transcript, run_alone};
+
+const LIMITS: &str = r#""memory_bytes":67108864,"timeout_ms":30000,"grace_ms":5000,"result_bytes_max":1048576,"log_bytes_max":1048576"#;
+
+fn echo() -> String {
+    format!(
+        r#"{{"name":"echo","component":"basics","revision":3,"description":"Returns \u001b[31mits params.\n\nAll of them.","limits":{{{LIMITS},"fuel":null}},"grants":{{"env":[],"read_dirs":[]}},"params_schema":{{"type":"object","title":"\u001b[1m","maximum":1.10}},"result_schema":null}}"#
+    )
+}
+
+fn report() -> String {
+    format!(
+        r#"{{"name":"team/report","component":"report","revision":1,"limits":{{{LIMITS},"fuel":123456789}},"grants":{{"env":["TZ","LANG"],"read_dirs":[{{"host":"/srv/\u001b[1mreports","guest":"/reports"}}]}},"result_schema":{{"type":"string"}}}}"#
+    )
+}
+
+#[test]
+fn help() {
+    let mut seen = Transcript::new("handler_help");
+    seen.add(&run_alone(&["handler", "--help"]));
+    for verb in ["ls", "show"] {
+        seen.add(&run_alone(&["handler", verb, "--help"]));
+    }
+    seen.check();
+}
+
+#[test]
+fn list() {
+    let mut seen = Transcript::new("handler_list");
+    let page = format!(r#"{{"items":[{},{}]}}"#, echo(), report());
+    let host = CannedHost::start(&[
+        (200, &page),
+        (200, &page),
+        (200, &page),
+        (200, &page),
+        (200, r#"{"items":[],"next_cursor":null}"#),
+    ]);
+    seen.add(&host.run(&["handler", "ls"]));
+    seen.add(&host.run(&["handler", "ls", "--component", "report", "-o", "jsonl"]));
+    seen.add(&host.run(&["handler", "ls", "-o", "name"]));
+    seen.add(&host.run(&["handler", "ls", "--component", "other"]));
+    seen.add(&host.run(&["handler", "ls"]));
+    seen.check();
+}
+
+#[test]
+fn show() {
+    let mut seen = Transcript::new("handler_show");
+    let unknown = r#"{"status":404,"title":"Not found","detail":"no handler is named ecko","code":"handler_not_found"}"#;
+    let host = CannedHost::start(&[
+        (200, &echo()),
+        (200, &report()),
+        (200, &report()),
+        (404, unknown),
+    ]);
+    seen.add(&host.run(&["handler", "show", "echo"]));
+    seen.add(&host.run(&["handler", "show", "team/report"]));
+    seen.add(&host.run(&["handler", "show", "team/report", "-o", "json"]));
+    seen.add(&host.run(&["handler", "show", "ecko"]));
+    seen.check();
+}

@@ -1,0 +1,320 @@
+//! Components: deploying, going back, removing, and what is deployed.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::multipart::Field;
+use axum::extract::{DefaultBodyLimit, FromRequest as _, Multipart, Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use host_core::handler::{Manifest, Revision};
+use host_core::rejection::Rejection;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::body::{COMPONENT_BYTES_MAX, DEPLOY_BYTES_MAX, MANIFEST_BYTES_MAX, SMALL_BYTES_MAX};
+use super::extract::InPath;
+use super::json::{self, with_nearest};
+use super::ports::Deployed;
+use super::problem::{Code, Problem};
+use super::view::PageView;
+use super::{Shared, guard};
+
+/// One revision of a component.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Revision)]
+pub(super) struct RevisionView {
+    /// The component's name.
+    component: String,
+    /// 1 for the first.
+    revision: u32,
+    /// SHA-256 of its bytes, in hex.
+    digest: String,
+    /// The names of its handlers.
+    handlers: Vec<String>,
+    /// When it was deployed (RFC 3339).
+    deployed_at: String,
+}
+
+/// A component with all its revisions.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Component)]
+pub(super) struct ComponentView {
+    /// Its name.
+    component: String,
+    /// The revision that new attempts are executed with.
+    current: u32,
+    /// All revisions, the newest first.
+    revisions: Vec<KeptView>,
+}
+
+/// One revision that is kept.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct KeptView {
+    #[serde(flatten)]
+    revision: RevisionView,
+    /// Whether new attempts are executed with it.
+    current: bool,
+    /// Its limits and grants, as they were deployed.
+    #[schema(value_type = serde_json::Value)]
+    manifest: Manifest,
+}
+
+/// What a deploy or a rollback did.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct DeployedView {
+    #[serde(flatten)]
+    revision: RevisionView,
+    /// Whether it was current before.
+    unchanged: bool,
+    /// What its handlers may reach that the revision before did not.
+    grants_added: Vec<String>,
+}
+
+/// A component that is no more.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RemovedView {
+    /// Its name.
+    component: String,
+    /// Always true.
+    removed: bool,
+}
+
+/// Which revision to go back to.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RollbackBody {
+    /// Its number.
+    revision: u32,
+}
+
+/// The parts of a deploy; the body may also be the component alone, as `application/wasm`.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes the parts, which are read one by one")]
+pub(super) struct DeployForm {
+    /// The component's bytes.
+    #[schema(value_type = String, format = Binary)]
+    component: Vec<u8>,
+    /// The manifest: TOML with limits and grants.
+    manifest: Option<String>,
+}
+
+impl From<&Revision> for RevisionView {
+    fn from(revision: &Revision) -> Self {
+        let handlers = revision.handlers.iter();
+        Self {
+            component: revision.component.to_string(),
+            revision: revision.revision,
+            digest: revision.digest.to_string(),
+            handlers: handlers.map(|handler| handler.name.to_string()).collect(),
+            deployed_at: revision.deployed_at.to_rfc3339(),
+        }
+    }
+}
+
+impl From<Deployed> for DeployedView {
+    fn from(deployed: Deployed) -> Self {
+        Self {
+            revision: (&deployed.revision).into(),
+            unchanged: deployed.unchanged,
+            grants_added: deployed.grants_added,
+        }
+    }
+}
+
+/// Lists the current revisions of all components.
+#[utoipa::path(
+    get, path = "/api/v1/components", tag = "components",
+    responses((status = 200, body = PageView<RevisionView>))
+)]
+pub(super) async fn list(
+    State(shared): State<Shared>,
+) -> Result<Json<PageView<RevisionView>>, Problem> {
+    let components = shared
+        .api
+        .dispatch
+        .read(|reader| reader.components())
+        .await?;
+    Ok(Json(PageView {
+        items: components.iter().map(RevisionView::from).collect(),
+        next_cursor: None,
+    }))
+}
+
+/// Shows all revisions of a component.
+#[utoipa::path(
+    get, path = "/api/v1/components/{name}", tag = "components",
+    params(("name" = String, Path, description = "The component's name")),
+    responses((status = 200, body = ComponentView))
+)]
+pub(super) async fn show(
+    State(shared): State<Shared>,
+    InPath(name): InPath,
+) -> Result<Json<ComponentView>, Problem> {
+    let component = name.clone();
+    let dispatch = &shared.api.dispatch;
+    let read = dispatch.read(move |reader| reader.revisions(&component));
+    let (revisions, current) = read.await?;
+    if revisions.is_empty() {
+        return Err(Rejection::UnknownComponent(name).into());
+    }
+    let kept = revisions.into_iter().map(|revision| KeptView {
+        revision: (&revision).into(),
+        current: revision.revision == current,
+        manifest: revision.manifest,
+    });
+    Ok(Json(ComponentView {
+        component: name.into(),
+        current,
+        revisions: kept.collect(),
+    }))
+}
+
+/// Deploys a component as the current revision.
+#[utoipa::path(
+    put, path = "/api/v1/components/{name}", tag = "components",
+    params(("name" = String, Path, description = "The component's name")),
+    request_body(content = DeployForm, content_type = "multipart/form-data"),
+    responses(
+        (status = 201, body = DeployedView, description = "A new revision"),
+        (status = 200, body = DeployedView, description = "This revision was current already"),
+    )
+)]
+pub(super) async fn deploy(
+    State(shared): State<Shared>,
+    InPath(name): InPath,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let held = shared
+        .room
+        .read(&parts.headers, body, DEPLOY_BYTES_MAX)
+        .await?;
+    let kind = guard::media_type(&parts.headers).unwrap_or_default();
+    let (bytes, manifest) = if kind.eq_ignore_ascii_case("application/wasm") {
+        if held.bytes.len() > COMPONENT_BYTES_MAX {
+            return Err(too_large("component"));
+        }
+        (held.bytes.to_vec(), Manifest::default())
+    } else if kind.eq_ignore_ascii_case("multipart/form-data") {
+        let body = Body::from(held.bytes.clone());
+        let mut request = Request::from_parts(parts, body);
+        // The body is bounded and read already.
+        DefaultBodyLimit::disable().apply(&mut request);
+        form(request).await?
+    } else {
+        let detail = "a component comes as multipart/form-data or application/wasm";
+        return Err(Problem::new(Code::UnsupportedMediaType, detail));
+    };
+    if let Some(other) = manifest.name.as_ref().filter(|other| **other != name) {
+        let detail = format!("the manifest names the component {other}, the path names {name}");
+        return Err(Problem::new(Code::ManifestInvalid, detail));
+    }
+    let deployed = shared.api.deployer.deploy(name, manifest, bytes).await?;
+    drop(held);
+    let status = if deployed.unchanged {
+        StatusCode::OK
+    } else {
+        StatusCode::CREATED
+    };
+    Ok((status, Json(DeployedView::from(deployed))).into_response())
+}
+
+/// Goes back to an earlier revision.
+#[utoipa::path(
+    post, path = "/api/v1/components/{name}/rollback", tag = "components",
+    params(("name" = String, Path, description = "The component's name")),
+    request_body = RollbackBody,
+    responses((status = 200, body = DeployedView))
+)]
+pub(super) async fn rollback(
+    State(shared): State<Shared>,
+    InPath(name): InPath,
+    request: Request,
+) -> Result<Json<DeployedView>, Problem> {
+    let (parts, body) = request.into_parts();
+    guard::check_json(&parts.headers)?;
+    let held = shared
+        .room
+        .read(&parts.headers, body, SMALL_BYTES_MAX)
+        .await?;
+    let RollbackBody { revision } = json::read(&held.bytes)?;
+    let deployed = shared.api.deployer.rollback(name, revision).await?;
+    Ok(Json(deployed.into()))
+}
+
+/// Forgets a component that no job needs.
+#[utoipa::path(
+    delete, path = "/api/v1/components/{name}", tag = "components",
+    params(("name" = String, Path, description = "The component's name")),
+    responses((status = 200, body = RemovedView))
+)]
+pub(super) async fn remove(
+    State(shared): State<Shared>,
+    InPath(name): InPath,
+) -> Result<Json<RemovedView>, Problem> {
+    shared.api.deployer.remove(name.clone()).await?;
+    Ok(Json(RemovedView {
+        component: name.into(),
+        removed: true,
+    }))
+}
+
+fn too_large(part: &str) -> Problem {
+    let (code, bytes_max) = match part {
+        "component" => (Code::ComponentTooLarge, COMPONENT_BYTES_MAX),
+        _ => (Code::BodyTooLarge, MANIFEST_BYTES_MAX),
+    };
+    Problem::new(code, format!("the {part} has more than {bytes_max} bytes"))
+}
+
+/// Reads the parts of a multipart body.
+async fn form(request: Request) -> Result<(Vec<u8>, Manifest), Problem> {
+    let broken = |text: String| Problem::new(Code::InvalidMultipart, text);
+    let mut parts = Multipart::from_request(request, &())
+        .await
+        .map_err(|rejection| broken(rejection.body_text()))?;
+    let (mut component, mut manifest) = (None, None);
+    while let Some(field) = parts
+        .next_field()
+        .await
+        .map_err(|error| broken(error.body_text()))?
+    {
+        let name = field.name().unwrap_or_default().to_owned();
+        let (slot, bytes_max) = match name.as_str() {
+            "component" => (&mut component, COMPONENT_BYTES_MAX),
+            "manifest" => (&mut manifest, MANIFEST_BYTES_MAX),
+            other => {
+                let shown: String = other.chars().take(64).collect();
+                return Err(broken(format!("there is no part {shown:?}")));
+            }
+        };
+        if slot.is_some() {
+            return Err(broken(format!("the part {name} is there twice")));
+        }
+        *slot = Some(part(field, &name, bytes_max).await?);
+    }
+    let component = component.ok_or_else(|| broken("the part component is missing".to_owned()))?;
+    let manifest = manifest.map_or_else(|| Ok(Manifest::default()), |text| read_manifest(&text))?;
+    Ok((component, manifest))
+}
+
+async fn part(mut field: Field<'_>, name: &str, bytes_max: usize) -> Result<Vec<u8>, Problem> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = field
+        .chunk()
+        .await
+        .map_err(|error| Problem::new(Code::InvalidMultipart, error.body_text()))?
+    {
+        if bytes.len() + chunk.len() > bytes_max {
+            return Err(too_large(name));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+fn read_manifest(text: &[u8]) -> Result<Manifest, Problem> {
+    let invalid = |text: &str| Problem::new(Code::ManifestInvalid, text);
+    let text = std::str::from_utf8(text).map_err(|_| invalid("the manifest is not UTF-8"))?;
+    toml::from_str(text).map_err(|error| invalid(&with_nearest(&error.to_string())))
+}

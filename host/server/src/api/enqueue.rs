@@ -1,0 +1,207 @@
+//! `POST /api/v1/jobs`: one job or an array, all or none. The path that must be cheap: a document
+//! is read once, and params are parsed only where a handler states a schema.
+
+mod entry;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
+use host_core::command::{Command, Enqueued, NewJob, Reply};
+use host_core::graph::find_cycle;
+use host_core::id::JobId;
+use host_core::name::Name;
+use host_core::time::Time;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use self::entry::Entry;
+use super::body::JOBS_BYTES_MAX;
+use super::json::{AtMost, nearest, read};
+use super::problem::{Code, Problem};
+use super::{Api, Shared, guard, view};
+use crate::ids;
+
+/// The most jobs of one array.
+const JOBS_MAX: usize = 1_000;
+
+/// What became of one job of a request.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Accepted {
+    /// The job that stands for the request: the new one, or the one that has its unique key.
+    #[schema(value_type = String)]
+    id: JobId,
+    /// That job's state.
+    state: &'static str,
+    /// Whether it was there before.
+    existing: bool,
+}
+
+impl From<Enqueued> for Accepted {
+    fn from(enqueued: Enqueued) -> Self {
+        Self {
+            id: enqueued.id,
+            state: enqueued.state.as_str(),
+            existing: enqueued.existing,
+        }
+    }
+}
+
+/// Enqueues one job or an array of jobs, all or none.
+#[utoipa::path(
+    post,
+    path = "/api/v1/jobs",
+    tag = "jobs",
+    request_body(
+        content = Entry,
+        description = "One job, or an array of at most 1,000 jobs and 8 MiB. \
+                       `\"#n\"` in `depends_on` is entry n (from 0) of the same array."
+    ),
+    responses(
+        (status = 201, body = Accepted, description = "Accepted; an array of these for an array"),
+        (status = 200, body = Accepted, description = "A job with this unique key was there already"),
+    )
+)]
+pub(super) async fn enqueue(
+    State(shared): State<Shared>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    guard::check_json(&parts.headers)?;
+    let held = shared
+        .room
+        .read(&parts.headers, body, JOBS_BYTES_MAX)
+        .await?;
+    let api = &shared.api;
+    let is_array = held.bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
+    let jobs = if is_array {
+        several(api, &held.bytes)?
+    } else {
+        let entry: Entry<'_> = read(&held.bytes)?;
+        one(api, entry)?
+    };
+    drop(held);
+    let Reply::Enqueued(replies) = api.dispatch.submit(Command::Enqueue(jobs)).await? else {
+        return Err(view::unexpected("an enqueue"));
+    };
+    let accepted: Vec<Accepted> = replies.into_iter().map(Accepted::from).collect();
+    Ok(match accepted.as_slice() {
+        [one] if !is_array => respond(!one.existing, one),
+        all => respond(true, all),
+    })
+}
+
+fn respond<T: Serialize + ?Sized>(is_new: bool, body: &T) -> Response {
+    let text = serde_json::to_vec(body).unwrap_or_default();
+    let mut response = Response::new(Body::from(text));
+    if is_new {
+        *response.status_mut() = StatusCode::CREATED;
+    }
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    response
+}
+
+fn one(api: &Api, entry: Entry<'_>) -> Result<Vec<NewJob>, Problem> {
+    let now = api.clock.now();
+    let id = ids::job(now);
+    if let Some(reference) = entry.references().next() {
+        let n = reference?;
+        let detail = if n == 0 {
+            "#0 → #0: the job depends on itself".to_owned()
+        } else {
+            return Err(no_entry(n, 1));
+        };
+        return Err(Problem::new(Code::DependencyCycle, detail));
+    }
+    Ok(vec![accept(api, entry, id, &[], now)?])
+}
+
+fn several(api: &Api, text: &[u8]) -> Result<Vec<NewJob>, Problem> {
+    let now = api.clock.now();
+    let array: AtMost<JOBS_MAX, &RawValue> = read(text)?;
+    let raw = array.elements;
+    if array.more {
+        let detail = format!("the array has more than {JOBS_MAX} jobs");
+        return Err(Problem::new(Code::TooManyJobs, detail));
+    }
+    if raw.is_empty() {
+        let detail = "the array has no jobs";
+        return Err(Problem::new(Code::InvalidRequest, detail));
+    }
+    let mut entries = Vec::with_capacity(raw.len());
+    let mut graph = Vec::new();
+    for (n, text) in raw.iter().enumerate() {
+        let place = |problem: Problem| problem.at(&format!("#{n}"));
+        let entry: Entry<'_> = read(text.get().as_bytes()).map_err(place)?;
+        let references: Vec<usize> = entry
+            .references()
+            .collect::<Result<_, _>>()
+            .map_err(place)?;
+        if let Some(outside) = references.iter().find(|index| **index >= raw.len()) {
+            return Err(place(no_entry(*outside, raw.len())));
+        }
+        graph.push(references);
+        entries.push(entry);
+    }
+    if let Some(cycle) = find_cycle(&graph) {
+        let path: Vec<String> = cycle.iter().map(|n| format!("#{n}")).collect();
+        let detail = format!("the jobs wait for each other: {}", path.join(" → "));
+        return Err(Problem::new(Code::DependencyCycle, detail));
+    }
+    let ids: Vec<JobId> = entries.iter().map(|_| ids::job(now)).collect();
+    let accepted = entries.into_iter().zip(&ids).enumerate();
+    accepted
+        .map(|(n, (entry, id))| {
+            accept(api, entry, *id, &ids, now).map_err(|problem| problem.at(&format!("#{n}")))
+        })
+        .collect()
+}
+
+fn no_entry(n: usize, entries: usize) -> Problem {
+    let detail = format!("depends_on names #{n}, but there are {entries} entries, from #0");
+    Problem::new(Code::UnknownPrerequisite, detail)
+}
+
+/// Routes one entry and makes the job that is asked for.
+fn accept(
+    api: &Api,
+    entry: Entry<'_>,
+    id: JobId,
+    siblings: &[JobId],
+    now: Time,
+) -> Result<NewJob, Problem> {
+    let handler = route(api, &entry)?;
+    entry.into_job(id, handler, siblings, now)
+}
+
+/// Finds who executes the job and checks the params where a schema is stated.
+fn route(api: &Api, entry: &Entry<'_>) -> Result<Name, Problem> {
+    let text = entry.handler.as_ref();
+    if let Some((runner, _)) = text.split_once('#') {
+        let runner: String = runner.chars().take(64).collect();
+        let detail = format!("no runner is named {runner:?}");
+        return Err(Problem::new(Code::HandlerNotFound, detail));
+    }
+    let name: Name = text
+        .parse()
+        .map_err(|error| Problem::new(Code::InvalidRequest, format!("handler: {error}")))?;
+    let Some(handler) = api.handlers.get(&name) else {
+        let known = api.handlers.all();
+        let detail = match nearest(text, known.keys().map(Name::as_str)) {
+            Some(near) => format!("no handler is named {name}; did you mean {near}?"),
+            None => format!("no handler is named {name}; nothing is deployed"),
+        };
+        return Err(Problem::new(Code::HandlerNotFound, detail));
+    };
+    if let Some(schema) = &handler.params {
+        let params = serde_json::from_str(entry.params_text())
+            .map_err(|error| Problem::new(Code::InvalidJson, format!("params: {error}")))?;
+        schema
+            .check(&params)
+            .map_err(|detail| Problem::new(Code::InvalidParams, detail))?;
+    }
+    Ok(name)
+}

@@ -1,0 +1,263 @@
+//! One job as a request writes it, and the limits of each field.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use host_core::command::NewJob;
+use host_core::id::JobId;
+use host_core::job::Payload;
+use host_core::json::JsonText;
+use host_core::name::Name;
+use host_core::policy::Policy;
+use host_core::seconds::Seconds;
+use host_core::time::Time;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use crate::api::json::{self, Pairs};
+use crate::api::problem::{Code, Problem};
+
+/// The queue of jobs that name none.
+const QUEUE_DEFAULT: &str = "default";
+
+/// The priority of jobs that name none, and the last one.
+const PRIORITY_DEFAULT: u8 = 5;
+const PRIORITY_LAST: u8 = 9;
+
+/// The longest unique key, in bytes.
+const UNIQUE_KEY_BYTES_MAX: usize = 256;
+
+/// The most jobs that one may wait for.
+const PREREQUISITES_MAX: usize = 1_000;
+
+/// The most attributes, and the most of key and value together over all of them, in bytes.
+const ATTRIBUTES_MAX: usize = 64;
+const ATTRIBUTES_BYTES_MAX: usize = 16 << 10;
+
+/// The most entries of a trace context and the longest, in bytes.
+const TRACE_ENTRIES_MAX: usize = 16;
+const TRACE_ENTRY_BYTES_MAX: usize = 512;
+
+/// A job to enqueue.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = NewJob)]
+#[serde(deny_unknown_fields)]
+pub(in crate::api) struct Entry<'a> {
+    /// The handler that executes it.
+    #[serde(borrow)]
+    pub(super) handler: Cow<'a, str>,
+    /// What the handler is called with; `null` if absent.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<serde_json::Value>)]
+    params: Option<&'a RawValue>,
+    /// The queue it waits in; `default` if absent.
+    #[serde(borrow, default)]
+    queue: Option<Cow<'a, str>>,
+    /// 0 (first) to 9; 5 if absent.
+    #[serde(default)]
+    priority: Option<u8>,
+    /// Not before this instant (RFC 3339).
+    #[serde(borrow, default)]
+    run_at: Option<Cow<'a, str>>,
+    /// Not before this many seconds from now; excludes `run_at`.
+    #[serde(default)]
+    #[schema(value_type = Option<f64>)]
+    delay_seconds: Option<Seconds>,
+    /// No attempt after this instant (RFC 3339).
+    #[serde(borrow, default)]
+    deadline: Option<Cow<'a, str>>,
+    /// The most attempts; 5 if absent.
+    #[serde(default)]
+    max_attempts: Option<u32>,
+    /// The longest an attempt may take; the handler's limit if absent.
+    #[serde(default)]
+    #[schema(value_type = Option<f64>)]
+    timeout_seconds: Option<Seconds>,
+    /// At most one job of a queue has this key.
+    #[serde(borrow, default)]
+    unique_key: Option<Cow<'a, str>>,
+    /// Ids of jobs that must complete first, or `#n` for entry n of the same array.
+    #[serde(borrow, default)]
+    depends_on: Vec<Cow<'a, str>>,
+    /// W3C trace context.
+    #[serde(default)]
+    #[schema(value_type = Option<std::collections::BTreeMap<String, String>>)]
+    trace_context: Option<Pairs>,
+    /// Whatever else the handler should see.
+    #[serde(default)]
+    #[schema(value_type = Option<std::collections::BTreeMap<String, String>>)]
+    attributes: Option<Pairs>,
+}
+
+impl<'a> Entry<'a> {
+    /// Returns the params as they were written.
+    pub(super) fn params_text(&self) -> &'a str {
+        self.params.map_or("null", RawValue::get)
+    }
+
+    /// Returns the entries of the same array that it waits for.
+    pub(super) fn references(&self) -> impl Iterator<Item = Result<usize, Problem>> + '_ {
+        let named = self
+            .depends_on
+            .iter()
+            .filter_map(|text| text.strip_prefix('#'));
+        named.map(|n| {
+            n.parse().map_err(|_| {
+                invalid(format!(
+                    "depends_on: #{n} is no reference; write # and a number"
+                ))
+            })
+        })
+    }
+
+    /// Checks all fields and makes the job.
+    pub(super) fn into_job(
+        self,
+        id: JobId,
+        handler: Name,
+        siblings: &[JobId],
+        now: Time,
+    ) -> Result<NewJob, Problem> {
+        let params = self.params_text();
+        json::check(params.as_bytes()).map_err(|problem| problem.at("params"))?;
+        let priority = self.priority.unwrap_or(PRIORITY_DEFAULT);
+        if priority > PRIORITY_LAST {
+            return Err(invalid(format!(
+                "priority: it is 0 to {PRIORITY_LAST}, this one is {priority}"
+            )));
+        }
+        Ok(NewJob {
+            id,
+            handler,
+            queue: self
+                .queue
+                .as_deref()
+                .unwrap_or(QUEUE_DEFAULT)
+                .parse()
+                .map_err(|error| invalid(format!("queue: {error}")))?,
+            priority,
+            run_at: self.start(now)?,
+            deadline: instant("deadline", self.deadline.as_deref())?,
+            policy: self.policy()?,
+            depends_on: self.prerequisites(siblings)?,
+            unique_key: unique_key(self.unique_key)?,
+            payload: Payload {
+                params: JsonText(params.to_owned()),
+                wire: "http".to_owned(),
+                external_id: None,
+                trace_context: trace_context(self.trace_context)?,
+                attributes: attributes(self.attributes)?,
+            },
+        })
+    }
+
+    fn start(&self, now: Time) -> Result<Option<Time>, Problem> {
+        match (self.delay_seconds, self.run_at.as_deref()) {
+            (Some(_), Some(_)) => Err(invalid("run_at and delay_seconds exclude each other")),
+            (Some(delay), None) => Ok(Some(now.plus_ms(delay.ms))),
+            (None, text) => instant("run_at", text),
+        }
+    }
+
+    fn policy(&self) -> Result<Policy, Problem> {
+        let mut policy = Policy::default();
+        if let Some(attempts) = self.max_attempts {
+            if attempts == 0 {
+                return Err(invalid("max_attempts: it is at least 1"));
+            }
+            policy.max_attempts = attempts;
+        }
+        if let Some(timeout) = self.timeout_seconds {
+            if timeout.ms == 0 {
+                return Err(invalid("timeout_seconds: it is at least 0.001"));
+            }
+            policy.timeout_ms = Some(timeout.ms);
+        }
+        Ok(policy)
+    }
+
+    fn prerequisites(&self, siblings: &[JobId]) -> Result<Vec<JobId>, Problem> {
+        if self.depends_on.len() > PREREQUISITES_MAX {
+            return Err(invalid(format!(
+                "depends_on: a job waits for at most {PREREQUISITES_MAX} others"
+            )));
+        }
+        let mut seen = BTreeSet::new();
+        let mut ids = Vec::with_capacity(self.depends_on.len());
+        for text in &self.depends_on {
+            let sibling = text.strip_prefix('#').and_then(|n| n.parse::<usize>().ok());
+            let id = match sibling.and_then(|n| siblings.get(n)) {
+                Some(id) => *id,
+                None => text.parse().map_err(|_| {
+                    let shown: String = text.chars().take(64).collect();
+                    invalid(format!("depends_on: {shown:?} is neither an id nor #n"))
+                })?,
+            };
+            if seen.insert(id) {
+                ids.push(id);
+            }
+        }
+        Ok(ids)
+    }
+}
+
+fn invalid(detail: impl Into<String>) -> Problem {
+    Problem::new(Code::InvalidRequest, detail)
+}
+
+fn instant(field: &str, text: Option<&str>) -> Result<Option<Time>, Problem> {
+    let Some(text) = text else {
+        return Ok(None);
+    };
+    let at = Time::parse_rfc3339(text).ok_or_else(|| {
+        invalid(format!(
+            "{field}: write an instant as RFC 3339 with an offset, such as 2026-05-17T18:30:00Z"
+        ))
+    })?;
+    Ok(Some(at))
+}
+
+fn unique_key(key: Option<Cow<'_, str>>) -> Result<Option<String>, Problem> {
+    let Some(key) = key else {
+        return Ok(None);
+    };
+    if key.is_empty() || key.len() > UNIQUE_KEY_BYTES_MAX {
+        return Err(invalid(format!(
+            "unique_key: it has 1 to {UNIQUE_KEY_BYTES_MAX} bytes, this one has {}",
+            key.len()
+        )));
+    }
+    Ok(Some(key.into_owned()))
+}
+
+fn attributes(pairs: Option<Pairs>) -> Result<Vec<(String, String)>, Problem> {
+    let pairs = pairs.unwrap_or_default().0;
+    let bytes: usize = pairs
+        .iter()
+        .map(|(key, value)| key.len() + value.len())
+        .sum();
+    if pairs.len() > ATTRIBUTES_MAX || bytes > ATTRIBUTES_BYTES_MAX {
+        return Err(invalid(format!(
+            "attributes: at most {ATTRIBUTES_MAX} with {ATTRIBUTES_BYTES_MAX} bytes in all are \
+             taken, these are {} with {bytes}",
+            pairs.len()
+        )));
+    }
+    Ok(pairs)
+}
+
+fn trace_context(pairs: Option<Pairs>) -> Result<Vec<(String, String)>, Problem> {
+    let pairs = pairs.unwrap_or_default().0;
+    let longest = pairs
+        .iter()
+        .map(|(key, value)| key.len() + value.len())
+        .max();
+    if pairs.len() > TRACE_ENTRIES_MAX || longest > Some(TRACE_ENTRY_BYTES_MAX) {
+        return Err(invalid(format!(
+            "trace_context: at most {TRACE_ENTRIES_MAX} entries of at most \
+             {TRACE_ENTRY_BYTES_MAX} bytes are taken"
+        )));
+    }
+    Ok(pairs)
+}

@@ -1,0 +1,65 @@
+//! Whether the host lives, whether it takes work, and its numbers.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::Shared;
+use super::problem::{Code, Problem};
+
+/// How the host is.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Health {
+    /// Always `ok`.
+    status: &'static str,
+    /// The host's version.
+    version: &'static str,
+    /// How long it has been running.
+    uptime_seconds: u64,
+}
+
+/// Tells that the host lives.
+#[utoipa::path(get, path = "/healthz", tag = "host", responses((status = 200, body = Health)))]
+pub(super) async fn alive(State(shared): State<Shared>) -> Json<Health> {
+    Json(health(&shared))
+}
+
+/// Tells whether the host takes work: its store answers and it is not stopping.
+#[utoipa::path(get, path = "/readyz", tag = "host", responses((status = 200, body = Health)))]
+pub(super) async fn ready(State(shared): State<Shared>) -> Result<Json<Health>, Problem> {
+    if shared.api.stopping.is_cancelled() {
+        return Err(Problem::new(Code::Stopping, "the host is stopping"));
+    }
+    let dispatch = &shared.api.dispatch;
+    dispatch.read(|reader| reader.components()).await?;
+    Ok(Json(health(&shared)))
+}
+
+/// Shows the host's numbers in the text format of Prometheus.
+#[utoipa::path(
+    get, path = "/metrics", tag = "host",
+    responses((status = 200, body = String, content_type = "application/openmetrics-text"))
+)]
+pub(super) async fn metrics(State(shared): State<Shared>) -> Result<Response, Problem> {
+    let queues = shared.api.dispatch.read(|reader| reader.queues()).await?;
+    let mut counts = [0; 8];
+    for queue in &queues {
+        for (sum, count) in counts.iter_mut().zip(queue.counts) {
+            *sum += count;
+        }
+    }
+    shared.api.metrics.set_jobs(counts);
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(CONTENT_TYPE, kind)], shared.api.metrics.encode()).into_response())
+}
+
+fn health(shared: &Shared) -> Health {
+    Health {
+        status: "ok",
+        version: env!("CARGO_PKG_VERSION"),
+        uptime_seconds: shared.api.clock.uptime().as_secs(),
+    }
+}

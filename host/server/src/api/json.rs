@@ -1,0 +1,215 @@
+//! JSON from outside, read strictly: no key twice, no number that no double holds, bounded depth,
+//! and errors that name the field and the nearest one that exists.
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::error::Category;
+
+use super::problem::{Code, Problem};
+
+/// Reads a document as `T`.
+pub(super) fn read<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, Problem> {
+    serde_json::from_slice(text).map_err(|error| explain::<T>(text, &error))
+}
+
+/// Reads a document as `T`, an empty one as its default.
+pub(super) fn read_or_default<'a, T: Deserialize<'a> + Default>(
+    text: &'a [u8],
+) -> Result<T, Problem> {
+    if text.is_empty() {
+        return Ok(T::default());
+    }
+    read(text)
+}
+
+/// Checks a document that is kept as text.
+pub(super) fn check(text: &[u8]) -> Result<(), Problem> {
+    let mut document = serde_json::Deserializer::from_slice(text);
+    Strict
+        .deserialize(&mut document)
+        .and_then(|()| document.end())
+        .map_err(|error| Problem::new(Code::InvalidJson, error.to_string()))
+}
+
+/// Says what is wrong, with the path of the field. Looks at the document again, for that costs more
+/// than reading it.
+fn explain<'a, T: Deserialize<'a>>(text: &'a [u8], error: &serde_json::Error) -> Problem {
+    if error.classify() != Category::Data {
+        return Problem::new(Code::InvalidJson, error.to_string());
+    }
+    if let Err(problem) = check(text) {
+        return problem;
+    }
+    let mut document = serde_json::Deserializer::from_slice(text);
+    let message = match serde_path_to_error::deserialize::<_, T>(&mut document) {
+        Err(error) if error.path().iter().len() > 0 => {
+            let path = error.path().to_string();
+            match error.into_inner().to_string() {
+                cause if cause.starts_with("unknown field") => cause,
+                cause => format!("{path}: {cause}"),
+            }
+        }
+        _ => error.to_string(),
+    };
+    Problem::new(Code::InvalidRequest, with_nearest(&message))
+}
+
+/// Turns serde's message about an unknown field into one that names the nearest known field.
+pub(super) fn with_nearest(message: &str) -> String {
+    let Some((before, after)) = message.split_once("unknown field `") else {
+        return message.to_owned();
+    };
+    let mut quoted = after.split('`');
+    let unknown = quoted.next().unwrap_or_default();
+    let known: Vec<&str> = quoted.skip(1).step_by(2).collect();
+    match nearest(unknown, known.iter().copied()) {
+        Some(near) => format!("{before}unknown field `{unknown}`; did you mean `{near}`?"),
+        None => format!("{before}unknown field `{unknown}`; nothing is known here"),
+    }
+}
+
+/// Returns the known name that is most like `unknown`.
+pub(super) fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let like = |known: &&str| strsim::jaro_winkler(unknown, known);
+    known.max_by(|a, b| like(a).total_cmp(&like(b)))
+}
+
+/// Pairs of an object, in its order.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Pairs(pub(super) Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(PairsVisitor)
+    }
+}
+
+struct PairsVisitor;
+
+impl<'de> Visitor<'de> for PairsVisitor {
+    type Value = Pairs;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of strings")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+        let mut keys = BTreeSet::new();
+        let mut pairs = Vec::new();
+        while let Some((key, value)) = map.next_entry::<String, String>()? {
+            if !keys.insert(key.clone()) {
+                return Err(A::Error::custom(format!("duplicate key `{key}`")));
+            }
+            pairs.push((key, value));
+        }
+        Ok(Pairs(pairs))
+    }
+}
+
+/// The first `N` elements of an array, and whether there were more.
+#[derive(Debug)]
+pub(super) struct AtMost<const N: usize, T> {
+    /// The elements.
+    pub(super) elements: Vec<T>,
+    /// Whether others followed.
+    pub(super) more: bool,
+}
+
+impl<'de, const N: usize, T: Deserialize<'de>> Deserialize<'de> for AtMost<N, T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Elements<const N: usize, T>(std::marker::PhantomData<T>);
+        impl<'de, const N: usize, T: Deserialize<'de>> Visitor<'de> for Elements<N, T> {
+            type Value = AtMost<N, T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let mut elements = Vec::new();
+                while elements.len() < N {
+                    let Some(element) = seq.next_element()? else {
+                        let more = false;
+                        return Ok(AtMost { elements, more });
+                    };
+                    elements.push(element);
+                }
+                let mut more = false;
+                while seq.next_element::<IgnoredAny>()?.is_some() {
+                    more = true;
+                }
+                Ok(AtMost { elements, more })
+            }
+        }
+        deserializer.deserialize_seq(Elements(std::marker::PhantomData))
+    }
+}
+
+/// Looks at all of a value and keeps nothing. Depth is bounded by the parser.
+struct Strict;
+
+#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'de> DeserializeSeed<'de> for Strict {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while seq.next_element_seed(Strict)?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut keys = BTreeSet::new();
+        while let Some(key) = map.next_key::<Key<'de>>()? {
+            if let Some(twice) = keys.replace(key) {
+                return Err(A::Error::custom(format!("duplicate key `{}`", twice.0)));
+            }
+            map.next_value_seed(Strict)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,106 @@
+//! What a job has logged, in pages that a follower can go on from.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use host_core::cell::{Level, LogSource};
+use host_core::time::Time;
+use host_store::logs::LogEntry;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::Shared;
+use super::extract::{IdInPath, InQuery};
+use super::jobs::limit;
+use super::problem::{Code, Problem};
+use super::view::PageView;
+
+/// Which lines.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LogsQuery {
+    /// At most this many, 1 to 1,000; 100 if absent.
+    limit: Option<u32>,
+    /// Lines behind the one with this `seq`: a `next_cursor`, or the last line seen to follow a log.
+    cursor: Option<u64>,
+}
+
+/// One line of a log. A line break in its message is text.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct LineView {
+    /// Its place in the order; grows.
+    seq: u64,
+    /// During which attempt.
+    attempt: u32,
+    /// When (RFC 3339).
+    at: String,
+    /// Since the start of the attempt.
+    at_ms: u64,
+    /// trace, debug, info, warn or error.
+    #[schema(value_type = String)]
+    level: Level,
+    /// log, stdout, stderr or host.
+    #[schema(value_type = String)]
+    source: LogSource,
+    /// What it says.
+    message: String,
+    /// Structured fields.
+    fields: BTreeMap<String, String>,
+}
+
+/// Shows what a job has logged, oldest first.
+#[utoipa::path(
+    get, path = "/api/v1/jobs/{id}/logs", tag = "jobs",
+    params(("id" = String, Path, description = "The job's id or the start of it"), LogsQuery),
+    responses((status = 200, body = PageView<LineView>))
+)]
+pub(super) async fn logs(
+    State(shared): State<Shared>,
+    id: IdInPath,
+    InQuery(query): InQuery<LogsQuery>,
+) -> Result<Json<PageView<LineView>>, Problem> {
+    let limit = limit(query.limit)?;
+    let id = id.find(&shared).await?;
+    let page = shared.api.logs.page(id, query.cursor, limit).await?;
+    let read = shared.api.dispatch.read(move |reader| {
+        let Some(job) = reader.job(id)? else {
+            return Ok(None);
+        };
+        let attempts = reader.attempts(id)?;
+        let ended = attempts
+            .iter()
+            .map(|attempt| (attempt.number, attempt.started_at));
+        let mut started: BTreeMap<u32, Time> = ended.collect();
+        if let Some(lease) = &job.lifecycle.lease {
+            started.insert(job.lifecycle.attempt, lease.granted_at);
+        }
+        Ok(Some(started))
+    });
+    let Some(started) = read.await? else {
+        let detail = format!("no job has the id {id}");
+        return Err(Problem::new(Code::JobNotFound, detail));
+    };
+    let items = page.items.into_iter();
+    Ok(Json(PageView {
+        items: items
+            .map(|(seq, entry)| line(seq, entry, &started))
+            .collect(),
+        next_cursor: page.next.map(|next| next.to_string()),
+    }))
+}
+
+fn line(seq: u64, entry: LogEntry, started: &BTreeMap<u32, Time>) -> LineView {
+    let began = started.get(&entry.attempt).copied().unwrap_or(entry.at);
+    LineView {
+        seq,
+        attempt: entry.attempt,
+        at: entry.at.to_rfc3339(),
+        at_ms: entry.at.since_ms(began),
+        level: entry.level,
+        source: entry.source,
+        message: entry.message,
+        fields: entry.fields.into_iter().collect(),
+    }
+}

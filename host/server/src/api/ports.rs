@@ -1,0 +1,82 @@
+//! What the API asks of other parts of the server: deploying components and reading logs.
+
+use futures_util::future::BoxFuture;
+use host_core::handler::{Manifest, Revision};
+use host_core::id::JobId;
+use host_core::name::Name;
+use host_store::StoreError;
+use host_store::logs::LogPage;
+
+use super::problem::{Code, Problem};
+use crate::dispatch::SubmitError;
+
+/// What a deploy or a rollback did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deployed {
+    /// The current revision now.
+    pub revision: Revision,
+    /// Whether it was current before.
+    pub unchanged: bool,
+    /// What its handlers may reach that the revision before did not: one line each, for people.
+    pub grants_added: Vec<String>,
+}
+
+/// Why a component is not deployed, taken back or removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeployError {
+    /// The stable code.
+    pub code: Code,
+    /// What is wrong, in words.
+    pub message: String,
+}
+
+/// Changes what is deployed. A call that is dropped may still have its effect.
+pub trait Deployer: Send + Sync {
+    /// Checks, compiles and describes a component and makes it the current revision of `name`.
+    fn deploy(
+        &self,
+        name: Name,
+        manifest: Manifest,
+        bytes: Vec<u8>,
+    ) -> BoxFuture<'_, Result<Deployed, DeployError>>;
+
+    /// Makes an earlier revision current.
+    fn rollback(&self, name: Name, revision: u32) -> BoxFuture<'_, Result<Deployed, DeployError>>;
+
+    /// Forgets a component that no job needs.
+    fn remove(&self, name: Name) -> BoxFuture<'_, Result<(), DeployError>>;
+}
+
+/// Reads what jobs have logged.
+pub trait Logs: Send + Sync {
+    /// Returns at most `limit` lines of a job behind the line with the number `after`.
+    fn page(
+        &self,
+        job: JobId,
+        after: Option<u64>,
+        limit: u32,
+    ) -> BoxFuture<'_, Result<LogPage, StoreError>>;
+}
+
+impl DeployError {
+    /// Makes an error with its code and what is wrong.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+        }
+    }
+}
+
+impl From<SubmitError> for DeployError {
+    fn from(error: SubmitError) -> Self {
+        let message = error.to_string();
+        Self::new(Problem::from(error).code(), message)
+    }
+}
+
+impl From<DeployError> for Problem {
+    fn from(error: DeployError) -> Self {
+        Self::new(error.code, error.message)
+    }
+}

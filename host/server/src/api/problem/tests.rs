@@ -1,0 +1,92 @@
+//! Generates `docs/errors.md` and compares it; `UPDATE_DOCS=1` writes it anew.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use host_core::failure::FAILURE_KINDS;
+
+use super::{CODES, explain};
+
+const DOC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors.md");
+
+const INTRO: &str = "\
+# Errors
+
+Every refusal of the HTTP API is a problem document (RFC 9457): `type`, `title`, `status`, `detail`,
+`code` and `next`. The code is stable; the detail says what is wrong with this request. Generated
+from `host/server/src/api/problem.rs`; `UPDATE_DOCS=1 cargo test -p host-server` writes it anew.
+
+| code | status | meaning | what to do |
+|---|---|---|---|
+";
+
+const FAILURES: &str = "
+## Failures of attempts
+
+Not refusals but how an attempt of an accepted job ends; `failure.kind` of jobs and attempts. A
+handler's own error (`user_error`) may name another category and whether it is tried again.
+
+| kind | category | tried again |
+|---|---|---|
+";
+
+fn generate() -> String {
+    let mut doc = INTRO.to_owned();
+    for code in CODES {
+        let it = code.explanation();
+        writeln!(
+            doc,
+            "| `{}` | {} | {}: {} | {} |",
+            it.code, it.status, it.title, it.explanation, it.next
+        )
+        .unwrap();
+    }
+    doc.push_str(FAILURES);
+    for kind in FAILURE_KINDS {
+        let category = serde_json::to_string(&kind.category()).unwrap();
+        let again = if kind.is_retryable() { "yes" } else { "no" };
+        writeln!(
+            doc,
+            "| `{}` | {} | {again} |",
+            kind.as_str(),
+            category.trim_matches('"')
+        )
+        .unwrap();
+    }
+    doc
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "whether to rewrite the document is asked of whoever runs the test"
+)]
+fn the_published_list_is_that_of_the_code() {
+    let generated = generate();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(DOC, &generated).unwrap();
+    }
+    let published = std::fs::read_to_string(DOC).unwrap_or_default();
+    assert_eq!(
+        published, generated,
+        "docs/errors.md is out of date: UPDATE_DOCS=1 cargo test -p host-server"
+    );
+}
+
+#[test]
+fn codes_are_unique_and_explained() {
+    let names: BTreeSet<_> = CODES.iter().map(|code| code.explanation().code).collect();
+    assert_eq!(names.len(), CODES.len());
+    for code in CODES {
+        let it = code.explanation();
+        assert_eq!(explain(it.code), Some(it));
+        assert!((400..=599).contains(&it.status), "{it:?}");
+        let cells = [it.title, it.explanation, it.next];
+        assert!(
+            cells
+                .iter()
+                .all(|text| !text.is_empty() && !text.contains('|'))
+        );
+    }
+    assert_eq!(explain("nothing"), None);
+}

@@ -1,0 +1,10 @@
+//! The API in memory, over a small but real loop that commits each command to the memory store.
+
+mod deployed;
+mod enqueue;
+mod events;
+mod fixture;
+mod guard;
+mod host;
+mod jobs;
+mod serve;

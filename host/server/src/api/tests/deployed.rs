@@ -1,0 +1,252 @@
+use std::fmt::Write as _;
+
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use super::fixture::{Answer, HANDLERS, Host};
+
+const OTHER: &str = r#"[{"name":"other"}]"#;
+
+/// Makes a multipart body of parts.
+fn form(parts: &[(&str, &str)]) -> (String, Vec<u8>) {
+    let mut body = String::new();
+    for (name, text) in parts {
+        let _infallible = write!(
+            body,
+            "--B0\r\ncontent-disposition: form-data; name=\"{name}\"; filename=\"{name}\"\r\n\
+             content-type: application/octet-stream\r\n\r\n{text}\r\n"
+        );
+    }
+    body += "--B0--\r\n";
+    (
+        "multipart/form-data; boundary=B0".to_owned(),
+        body.into_bytes(),
+    )
+}
+
+async fn deploy(host: &Host, name: &str, parts: &[(&str, &str)]) -> Answer {
+    let (kind, body) = form(parts);
+    host.send("PUT", &format!("/api/v1/components/{name}"), &kind, body)
+        .await
+}
+
+fn without(mut value: Value, changing: &[&str]) -> Value {
+    for field in changing {
+        assert!(
+            value.as_object_mut().unwrap().remove(*field).is_some(),
+            "{field}"
+        );
+    }
+    value
+}
+
+#[tokio::test]
+async fn a_component_is_deployed_taken_back_and_removed() {
+    let host = Host::start().await;
+    let manifest = "[defaults]\nenv = [\"HOME\"]\n[handlers.other]\nmemory_mib = 1\n";
+    let parts = [("component", OTHER), ("manifest", manifest)];
+    let first = deploy(&host, "mine", &parts).await.is(StatusCode::CREATED);
+    assert_eq!(
+        without(first.body, &["digest", "deployed_at"]),
+        json!({
+            "component": "mine", "revision": 1, "handlers": ["other"], "unchanged": false,
+            "grants_added": ["HOME"],
+        })
+    );
+    let same = deploy(&host, "mine", &parts).await.is(StatusCode::OK);
+    assert_eq!(
+        (&same.body["revision"], &same.body["unchanged"]),
+        (&json!(1), &json!(true))
+    );
+    let path = "/api/v1/components/mine";
+    let bytes = OTHER.as_bytes().to_vec();
+    let second = host.send("PUT", path, "application/wasm", bytes).await;
+    assert_eq!(second.is(StatusCode::CREATED).body["revision"], 2);
+    let shown = host.get(path).await.is(StatusCode::OK).body;
+    assert_eq!(
+        (&shown["component"], &shown["current"]),
+        (&json!("mine"), &json!(2))
+    );
+    let numbers: Vec<_> = shown["revisions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| &r["revision"])
+        .collect();
+    assert_eq!(numbers, [2, 1]);
+    let back = host
+        .post(&format!("{path}/rollback"), r#"{"revision":1}"#)
+        .await;
+    assert_eq!(back.is(StatusCode::OK).body["revision"], 1);
+    let list = host.get("/api/v1/components").await.body;
+    assert_eq!(list["items"][1]["revision"], 1);
+    assert_eq!(host.get(path).await.body["current"], 1);
+
+    host.enqueue(r#"{"handler":"other"}"#).await;
+    let refused = host.send("DELETE", path, "", Vec::new()).await;
+    let detail = refused.refused(409, "component_in_use");
+    assert_eq!(detail, "component mine has 1 jobs that have not ended");
+    let claimed = host.claim().await;
+    host.complete(
+        &claimed,
+        host_core::outcome::Outcome::Completed { result: None },
+    )
+    .await;
+    let removed = host
+        .send("DELETE", path, "", Vec::new())
+        .await
+        .is(StatusCode::OK);
+    assert_eq!(removed.body, json!({"component": "mine", "removed": true}));
+    host.get(path).await.refused(404, "component_not_found");
+    host.get("/api/v1/handlers/other")
+        .await
+        .refused(404, "handler_not_found");
+}
+
+#[tokio::test]
+async fn what_cannot_be_deployed_is_refused() {
+    let host = Host::start().await;
+    let large = "x".repeat((32 << 20) + 1);
+    let long = format!("# {}", "x".repeat(256 << 10));
+    let good = ("component", OTHER);
+    for (parts, status, code, detail) in [
+        (
+            vec![],
+            400,
+            "invalid_multipart",
+            "the part component is missing",
+        ),
+        (
+            vec![("manifest", "")],
+            400,
+            "invalid_multipart",
+            "the part component is missing",
+        ),
+        (
+            vec![good, good],
+            400,
+            "invalid_multipart",
+            "the part component is there twice",
+        ),
+        (
+            vec![good, ("x", "")],
+            400,
+            "invalid_multipart",
+            "there is no part \"x\"",
+        ),
+        (
+            vec![("component", "x")],
+            422,
+            "component_invalid",
+            "these bytes are no list",
+        ),
+        (
+            vec![("component", large.as_str())],
+            413,
+            "component_too_large",
+            "33554432 bytes",
+        ),
+        (
+            vec![good, ("manifest", long.as_str())],
+            413,
+            "body_too_large",
+            "262144 bytes",
+        ),
+        (
+            vec![good, ("manifest", "[")],
+            422,
+            "manifest_invalid",
+            "line 1",
+        ),
+        (
+            vec![good, ("manifest", "[defaults]\nmemory_mb = 1")],
+            422,
+            "manifest_invalid",
+            "did you mean `memory_mib`?",
+        ),
+        (
+            vec![good, ("manifest", "name = \"you\"")],
+            422,
+            "manifest_invalid",
+            "names the component you, the path names mine",
+        ),
+        (
+            vec![("component", HANDLERS)],
+            409,
+            "handler_owned",
+            "belongs to component basics",
+        ),
+    ] {
+        let answer = deploy(&host, "mine", &parts).await;
+        let said = answer.refused(status, code);
+        assert!(said.contains(detail), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn requests_about_components_that_make_no_sense() {
+    let host = Host::start().await;
+    let good = ("component", OTHER);
+    let path = "/api/v1/components/mine";
+    for (kind, status, code) in [
+        ("application/json", 415, "unsupported_media_type"),
+        ("multipart/form-data", 400, "invalid_multipart"),
+        ("multipart/form-data; boundary=C", 400, "invalid_multipart"),
+    ] {
+        let (_, body) = form(&[good]);
+        host.send("PUT", path, kind, body)
+            .await
+            .refused(status, code);
+    }
+    let huge = vec![b'x'; 34 << 20];
+    let answer = host.send("PUT", path, "application/wasm", huge).await;
+    answer.refused(413, "body_too_large");
+    deploy(&host, "a%20b", &[good])
+        .await
+        .refused(400, "invalid_name");
+    for (path, body, status, code) in [
+        ("none", r#"{"revision":1}"#, 404, "component_not_found"),
+        ("basics", r#"{"revision":9}"#, 404, "revision_not_found"),
+        ("basics", "{}", 422, "invalid_request"),
+        ("basics", "", 400, "invalid_json"),
+        ("basics", r#"{"revision":"1"}"#, 422, "invalid_request"),
+    ] {
+        let path = format!("/api/v1/components/{path}/rollback");
+        host.post(&path, body).await.refused(status, code);
+    }
+    let answer = host.send("DELETE", path, "", Vec::new()).await;
+    answer.refused(404, "component_not_found");
+}
+
+#[tokio::test]
+async fn handlers_show_what_they_may() {
+    let host = Host::start().await;
+    let list = host.get("/api/v1/handlers").await.is(StatusCode::OK).body;
+    let names: Vec<_> = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|h| &h["name"])
+        .collect();
+    assert_eq!(names, ["a/b", "noop", "typed"]);
+    assert!(list["items"][2].get("params_schema").is_none());
+    assert_eq!(
+        host.get("/api/v1/handlers/a%2Fb")
+            .await
+            .is(StatusCode::OK)
+            .body,
+        json!({
+            "name": "a/b", "description": "Does little.", "component": "basics", "revision": 1,
+            "limits": {
+                "memory_bytes": 67_108_864, "timeout_ms": 30_000, "grace_ms": 5_000,
+                "result_bytes_max": 1_048_576, "log_bytes_max": 1_048_576,
+            },
+            "grants": {"env": [], "read_dirs": []},
+        })
+    );
+    let typed = host.get("/api/v1/handlers/typed").await.body;
+    assert_eq!(typed["params_schema"]["required"], json!(["n"]));
+    let unknown = host.get("/api/v1/handlers/nop").await;
+    let detail = unknown.refused(404, "handler_not_found");
+    assert_eq!(detail, "no handler is named nop; did you mean noop?");
+}

@@ -1,0 +1,422 @@
+use axum::http::StatusCode;
+use serde_json::json;
+
+use super::fixture::Host;
+
+const JOBS: &str = "/api/v1/jobs";
+
+/// A body, and the status, code and detail it is refused with.
+type Case<'a> = (&'a str, u16, &'a str, &'a str);
+
+const BAD: &[Case<'_>] = &[
+    ("", 400, "invalid_json", "EOF while parsing"),
+    ("   ", 400, "invalid_json", "EOF while parsing"),
+    ("{", 400, "invalid_json", "EOF while parsing"),
+    ("[", 400, "invalid_json", "EOF while parsing"),
+    ("\u{feff}{}", 400, "invalid_json", "line 1 column 1"),
+    (
+        r#"{"handler":"noop"} {}"#,
+        400,
+        "invalid_json",
+        "trailing characters",
+    ),
+    (
+        r#"{"handler":"noop","params":NaN}"#,
+        400,
+        "invalid_json",
+        "expected value",
+    ),
+    (
+        r#"{"handler":"noop","params":1e400}"#,
+        400,
+        "invalid_json",
+        "params: number out of range",
+    ),
+    (
+        r#"{"handler":"noop","params":{"a":1,"a":2}}"#,
+        400,
+        "invalid_json",
+        "params: duplicate key `a`",
+    ),
+    (
+        r#"{"handler":"noop","params":"\ud800"}"#,
+        400,
+        "invalid_json",
+        "params: unexpected end of hex escape",
+    ),
+    (
+        r#"{"handler":"noop","handler":"noop"}"#,
+        400,
+        "invalid_json",
+        "duplicate key `handler`",
+    ),
+    (
+        r#"{"handler":"noop","attributes":{"a":"1","a":"2"}}"#,
+        400,
+        "invalid_json",
+        "duplicate key `a`",
+    ),
+    ("3", 422, "invalid_request", "invalid type: integer `3`"),
+    ("null", 422, "invalid_request", "invalid type: null"),
+    ("{}", 422, "invalid_request", "missing field `handler`"),
+    ("[]", 422, "invalid_request", "the array has no jobs"),
+    ("[3]", 422, "invalid_request", "#0: invalid type"),
+    (
+        r#"{"handler":null}"#,
+        422,
+        "invalid_request",
+        "handler: invalid type: null",
+    ),
+    (
+        r#"{"handler":3}"#,
+        422,
+        "invalid_request",
+        "handler: invalid type: integer `3`",
+    ),
+    (
+        r#"{"handler":""}"#,
+        422,
+        "invalid_request",
+        "handler: a name must not be empty",
+    ),
+    (
+        r#"{"handler":"a b"}"#,
+        422,
+        "invalid_request",
+        "handler: a name is made of",
+    ),
+    (
+        r#"{"handler":"noop","prams":1}"#,
+        422,
+        "invalid_request",
+        "unknown field `prams`; did you mean `params`?",
+    ),
+    (
+        r#"[{"handler":"noop"},{"handler":"noop","timeout":1}]"#,
+        422,
+        "invalid_request",
+        "#1: unknown field `timeout`; did you mean `timeout_seconds`?",
+    ),
+    (
+        r#"{"handler":"noop","queue":"a b"}"#,
+        422,
+        "invalid_request",
+        "queue: a name is made of",
+    ),
+    (
+        r#"{"handler":"noop","priority":10}"#,
+        422,
+        "invalid_request",
+        "priority: it is 0 to 9, this one is 10",
+    ),
+    (
+        r#"{"handler":"noop","priority":-1}"#,
+        422,
+        "invalid_request",
+        "priority: invalid value: integer `-1`",
+    ),
+    (
+        r#"{"handler":"noop","priority":1.5}"#,
+        422,
+        "invalid_request",
+        "priority: invalid type",
+    ),
+    (
+        r#"{"handler":"noop","max_attempts":0}"#,
+        422,
+        "invalid_request",
+        "max_attempts: it is at least 1",
+    ),
+    (
+        r#"{"handler":"noop","max_attempts":4294967296}"#,
+        422,
+        "invalid_request",
+        "max_attempts: invalid value",
+    ),
+    (
+        r#"{"handler":"noop","timeout_seconds":0}"#,
+        422,
+        "invalid_request",
+        "timeout_seconds: it is at least",
+    ),
+    (
+        r#"{"handler":"noop","timeout_seconds":1e30}"#,
+        422,
+        "invalid_request",
+        "timeout_seconds: a duration is between",
+    ),
+    (
+        r#"{"handler":"noop","delay_seconds":-1}"#,
+        422,
+        "invalid_request",
+        "delay_seconds: a duration is between",
+    ),
+    (
+        r#"{"handler":"noop","run_at":"tomorrow"}"#,
+        422,
+        "invalid_request",
+        "run_at: write an instant",
+    ),
+    (
+        r#"{"handler":"noop","run_at":"2026-05-17T18:30:00"}"#,
+        422,
+        "invalid_request",
+        "run_at: write an instant",
+    ),
+    (
+        r#"{"handler":"noop","deadline":"2026-05-17T18:30:00+99:99"}"#,
+        422,
+        "invalid_request",
+        "deadline: write an instant",
+    ),
+    (
+        r#"{"handler":"noop","deadline":5}"#,
+        422,
+        "invalid_request",
+        "deadline: invalid type",
+    ),
+    (
+        r#"{"handler":"noop","run_at":"2026-05-17T18:30:00Z","delay_seconds":1}"#,
+        422,
+        "invalid_request",
+        "run_at and delay_seconds exclude",
+    ),
+    (
+        r#"{"handler":"noop","unique_key":""}"#,
+        422,
+        "invalid_request",
+        "unique_key: it has 1 to 256 bytes",
+    ),
+    (
+        r#"{"handler":"noop","attributes":{"a":1}}"#,
+        422,
+        "invalid_request",
+        "attributes.a: invalid type",
+    ),
+    (
+        r#"{"handler":"noop","trace_context":[]}"#,
+        422,
+        "invalid_request",
+        "trace_context: invalid type",
+    ),
+    (
+        r#"{"handler":"noop","depends_on":["x"]}"#,
+        422,
+        "invalid_request",
+        "depends_on: \"x\" is neither an id nor #n",
+    ),
+    (
+        r##"{"handler":"noop","depends_on":["#x"]}"##,
+        422,
+        "invalid_request",
+        "depends_on: #x is no reference",
+    ),
+    (
+        r##"{"handler":"noop","depends_on":["#-1"]}"##,
+        422,
+        "invalid_request",
+        "depends_on: #-1 is no reference",
+    ),
+    (
+        r##"{"handler":"noop","depends_on":["#0"]}"##,
+        422,
+        "dependency_cycle",
+        "#0 → #0",
+    ),
+    (
+        r##"{"handler":"noop","depends_on":["#1"]}"##,
+        422,
+        "unknown_prerequisite",
+        "#1",
+    ),
+    (
+        r##"[{"handler":"noop","depends_on":["#7"]}]"##,
+        422,
+        "unknown_prerequisite",
+        "#0: depends_on names #7, but there are 1 entries",
+    ),
+    (
+        r#"{"handler":"noop","depends_on":["01990f3c-1a2b-7000-8000-000000000001"]}"#,
+        422,
+        "unknown_prerequisite",
+        "no job has the id 01990f3c-1a2b-7000-8000-000000000001",
+    ),
+    (
+        r#"{"handler":"nop"}"#,
+        422,
+        "handler_not_found",
+        "no handler is named nop; did you mean noop?",
+    ),
+    (
+        r#"[{"handler":"noop"},{"handler":"nop"}]"#,
+        422,
+        "handler_not_found",
+        "#1: no handler is named nop",
+    ),
+    (
+        r#"{"handler":"python#noop"}"#,
+        422,
+        "handler_not_found",
+        "no runner is named \"python\"",
+    ),
+    (r#"{"handler":"typed"}"#, 422, "invalid_params", "params: "),
+    (
+        r#"{"handler":"typed","params":{}}"#,
+        422,
+        "invalid_params",
+        "params: \"n\" is a required property",
+    ),
+    (
+        r#"{"handler":"typed","params":{"n":"secret"}}"#,
+        422,
+        "invalid_params",
+        "/n: value is not of type \"integer\"",
+    ),
+];
+
+#[tokio::test]
+async fn bad_input_is_refused_with_its_reason_and_keeps_nothing() {
+    let host = Host::start().await;
+    for (body, status, code, detail) in BAD {
+        let answer = host.post(JOBS, *body).await;
+        let said = answer.refused(*status, code);
+        assert!(said.contains(detail), "{body}: {said}");
+    }
+    let list = host.get(JOBS).await;
+    assert_eq!(list.body, json!({"items": [], "next_cursor": null}));
+}
+
+#[tokio::test]
+async fn sizes_and_depth_are_bounded() {
+    let host = Host::start().await;
+    let params = |text: &str| format!(r#"{{"handler":"noop","params":{text}}}"#);
+    let deep = |levels: usize| params(&("[".repeat(levels) + &"]".repeat(levels)));
+    let with = |field: &str, value: String| format!(r#"{{"handler":"noop","{field}":{value}}}"#);
+    let array = |jobs: usize| format!("[{}]", vec![r#"{"handler":"noop"}"#; jobs].join(","));
+    let long = |chars: usize| format!("\"{}\"", "x".repeat(chars));
+    let pairs = |count: usize, chars: usize| {
+        let pairs: Vec<_> = (0..count)
+            .map(|n| format!("\"{n:03}\":{}", long(chars)))
+            .collect();
+        format!("{{{}}}", pairs.join(","))
+    };
+    let megabytes = |n: usize| params(&long(n << 20));
+    for (body, status, code) in [
+        (deep(100), 201, ""),
+        (deep(128), 400, "invalid_json"),
+        (deep(200_000), 400, "invalid_json"),
+        (
+            "[".repeat(200_000) + &"]".repeat(200_000),
+            400,
+            "invalid_json",
+        ),
+        (megabytes(7), 201, ""),
+        (megabytes(8), 413, "body_too_large"),
+        (array(1000), 201, ""),
+        (array(1001), 413, "too_many_jobs"),
+        (with("unique_key", long(256)), 201, ""),
+        (with("unique_key", long(257)), 422, "invalid_request"),
+        (with("queue", long(128)), 201, ""),
+        (with("queue", long(129)), 422, "invalid_request"),
+        (with("attributes", pairs(64, 100)), 201, ""),
+        (with("attributes", pairs(65, 1)), 422, "invalid_request"),
+        (with("attributes", pairs(2, 9000)), 422, "invalid_request"),
+        (with("trace_context", pairs(16, 509)), 201, ""),
+        (with("trace_context", pairs(17, 1)), 422, "invalid_request"),
+        (with("trace_context", pairs(1, 510)), 422, "invalid_request"),
+    ] {
+        let answer = host.post(JOBS, body).await;
+        if status == 201 {
+            assert_eq!(answer.status, 201, "{answer:?}");
+        } else {
+            answer.refused(status, code);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_job_is_kept_as_it_was_sent() {
+    let host = Host::start().await;
+    let params = r#"{"z": 1.10, "a": 18446744073709551616, "ü": [ ]}"#;
+    let before = host.enqueue(r#"{"handler":"noop"}"#).await;
+    let id = host
+        .enqueue(format!(
+            r#"{{"handler":"a/b","params":{params},"queue":"q/1","priority":0,"delay_seconds":60.5,
+            "deadline":"2999-05-17T20:30:00+02:00","max_attempts":3,"timeout_seconds":0.25,
+            "unique_key":"k","depends_on":["{before}","{before}"],
+            "trace_context":{{"traceparent":"00-1"}},"attributes":{{"team":"a"}}}}"#
+        ))
+        .await;
+    let job = host.get(&format!("{JOBS}/{id}")).await.is(StatusCode::OK);
+    assert!(
+        job.text.contains(&format!("\"params\":{params}")),
+        "{}",
+        job.text
+    );
+    let mut seen = job.body;
+    for changing in ["id", "params", "enqueued_at", "run_at"] {
+        assert!(
+            seen.as_object_mut().unwrap().remove(changing).is_some(),
+            "{changing}"
+        );
+    }
+    assert_eq!(
+        seen,
+        json!({
+            "state": "pending", "handler": "a/b", "queue": "q/1", "priority": 0, "attempt": 0,
+            "max_attempts": 3, "wire": "http", "deadline": "2999-05-17T18:30:00.000Z",
+            "timeout_seconds": 0.25, "prerequisites_open": 1, "unique_key": "k",
+            "depends_on": [before], "trace_context": {"traceparent": "00-1"},
+            "attributes": {"team": "a"},
+        })
+    );
+}
+
+#[tokio::test]
+async fn a_unique_key_gives_the_same_job_again() {
+    let host = Host::start().await;
+    let job = r#"{"handler":"noop","unique_key":"k"}"#;
+    let first = host.post(JOBS, job).await.is(StatusCode::CREATED);
+    let again = host.post(JOBS, job).await.is(StatusCode::OK);
+    assert_eq!(first.body["existing"], false);
+    assert_eq!(again.body["existing"], true);
+    assert_eq!(first.body["id"], again.body["id"]);
+    let array = host
+        .post(JOBS, format!("[{job}]"))
+        .await
+        .is(StatusCode::CREATED);
+    assert_eq!(array.body[0]["existing"], true);
+}
+
+#[tokio::test]
+async fn an_array_is_answered_in_its_order_and_all_or_none() {
+    let host = Host::start().await;
+    let body = r##"[
+        {"handler":"noop","depends_on":["#2"]},
+        {"handler":"typed","params":{"n":1},"delay_seconds":9},
+        {"handler":"noop"}
+    ]"##;
+    let answer = host.post(JOBS, body).await.is(StatusCode::CREATED);
+    let states: Vec<_> = answer
+        .body
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|job| &job["state"])
+        .collect();
+    assert_eq!(states, ["pending", "scheduled", "available"]);
+    let dependent = answer.body[0]["id"].as_str().unwrap();
+    let job = host.get(&format!("{JOBS}/{dependent}")).await;
+    assert_eq!(job.body["depends_on"], json!([answer.body[2]["id"]]));
+
+    let cycle = r##"[
+        {"handler":"noop","depends_on":["#1"]},
+        {"handler":"noop","depends_on":["#2"]},
+        {"handler":"noop","depends_on":["#1"]}
+    ]"##;
+    let refused = host.post(JOBS, cycle).await;
+    let detail = refused.refused(422, "dependency_cycle");
+    assert_eq!(detail, "the jobs wait for each other: #1 → #2 → #1");
+    let list = host.get(JOBS).await;
+    assert_eq!(list.body["items"].as_array().unwrap().len(), 3);
+}

@@ -1,0 +1,350 @@
+//! A host without cells: the router, a loop over the memory store, a deployer that takes lists of
+//! handlers for components, and logs in memory.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Request as HttpRequest, StatusCode};
+use futures_util::future::BoxFuture;
+use host_core::command::{Claimed, Command, Reply, Slot};
+use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
+use host_core::id::JobId;
+use host_core::job::State;
+use host_core::json::JsonText;
+use host_core::lease::{Fence, Hold};
+use host_core::name::Name;
+use host_core::outcome::{Meter, Outcome, Report};
+use host_core::time::Time;
+use host_store::memory::MemoryStore;
+use host_store::{Store as _, StoreError};
+use http_body_util::BodyExt as _;
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use crate::api::ports::{DeployError, Deployed, Deployer, Logs};
+use crate::api::problem::Code;
+use crate::api::{Api, router};
+use crate::clock::Clock;
+use crate::dispatch::events::Happened;
+use crate::dispatch::readers::Readers;
+use crate::dispatch::{Dispatch, Request, Shared};
+use crate::handlers::Handlers;
+use crate::ids;
+use crate::metrics::Metrics;
+use crate::tasks::Tasks;
+use host_store::logs::{LogEntry, LogPage};
+
+/// A host whose handlers are `noop`, `a/b` and `typed`, which takes `{"n": integer}`.
+pub(super) struct Host {
+    pub(super) router: Router,
+    pub(super) dispatch: Dispatch,
+    pub(super) tasks: Tasks,
+    pub(super) logs: Arc<Lines>,
+}
+
+/// An answer, with its body as JSON if it is some.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) headers: HeaderMap,
+    pub(super) text: String,
+    pub(super) body: Value,
+}
+
+pub(super) const HANDLERS: &str = r#"[
+    {"name": "noop"},
+    {"name": "a/b", "description": "Does little."},
+    {"name": "typed", "schema": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}}
+]"#;
+
+/// Lines of logs in memory.
+#[derive(Default)]
+pub(super) struct Lines(pub(super) Mutex<Vec<LogEntry>>);
+
+impl Logs for Lines {
+    fn page(
+        &self,
+        job: JobId,
+        after: Option<u64>,
+        limit: u32,
+    ) -> BoxFuture<'_, Result<LogPage, StoreError>> {
+        let lines = self.0.lock().unwrap();
+        let numbered = (1..).zip(lines.iter());
+        let mut items: Vec<_> = numbered
+            .filter(|(n, line)| line.job == job && Some(*n) > after)
+            .map(|(n, line)| (n, line.clone()))
+            .collect();
+        let more = items.len() > limit as usize;
+        items.truncate(limit as usize);
+        let next = items.last().map(|(n, _)| *n).filter(|_| more);
+        Box::pin(async move { Ok(LogPage { items, next }) })
+    }
+}
+
+/// Deploys documents that list handlers.
+struct Listed {
+    dispatch: Dispatch,
+    handlers: Handlers,
+}
+
+impl Listed {
+    async fn deployed(&self, command: Command) -> Result<Deployed, DeployError> {
+        let reply = self.dispatch.submit(command).await?;
+        let Reply::Deployed {
+            revision,
+            unchanged,
+        } = reply
+        else {
+            panic!("{reply:?}");
+        };
+        self.refresh().await;
+        Ok(Deployed {
+            grants_added: revision.manifest.defaults.env.clone().unwrap_or_default(),
+            revision: *revision,
+            unchanged,
+        })
+    }
+
+    async fn refresh(&self) {
+        let components = self.dispatch.read(|reader| reader.components()).await;
+        self.handlers.replace(components.unwrap());
+    }
+}
+
+impl Deployer for Listed {
+    fn deploy(
+        &self,
+        name: Name,
+        manifest: Manifest,
+        bytes: Vec<u8>,
+    ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
+        Box::pin(async move {
+            let Ok(listed) = serde_json::from_slice::<Vec<Value>>(&bytes) else {
+                let error = DeployError::new(Code::ComponentInvalid, "these bytes are no list");
+                return Err(error);
+            };
+            let handlers = listed.iter().map(|handler| HandlerInfo {
+                name: handler["name"].as_str().unwrap().parse().unwrap(),
+                description: handler["description"].as_str().map(str::to_owned),
+                params_schema: handler
+                    .get("schema")
+                    .map(|schema| JsonText(schema.to_string())),
+                result_schema: None,
+            });
+            let mut digest = [0; 32];
+            for (place, byte) in bytes.iter().enumerate() {
+                digest[place % 32] ^= byte.wrapping_add(u8::try_from(place % 251).unwrap());
+            }
+            let revision = Box::new(Revision {
+                component: name,
+                revision: 0,
+                digest: Digest(digest),
+                manifest,
+                handlers: handlers.collect(),
+                deployed_at: Time(0),
+            });
+            self.deployed(Command::Deploy { revision, bytes }).await
+        })
+    }
+
+    fn rollback(
+        &self,
+        component: Name,
+        revision: u32,
+    ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
+        Box::pin(self.deployed(Command::Rollback {
+            component,
+            revision,
+        }))
+    }
+
+    fn remove(&self, component: Name) -> BoxFuture<'_, Result<(), DeployError>> {
+        Box::pin(async move {
+            self.dispatch.submit(Command::Remove { component }).await?;
+            self.refresh().await;
+            Ok(())
+        })
+    }
+}
+
+/// Commits each command for itself, then tells what happened.
+async fn run(
+    mut requests: mpsc::Receiver<Request>,
+    mut store: MemoryStore,
+    shared: Arc<Shared>,
+    clock: Clock,
+) {
+    while let Some(request) = requests.recv().await {
+        let now = clock.now();
+        let mut committed = store.commit(now, vec![request.command]).unwrap();
+        let ended = committed
+            .changes
+            .iter()
+            .filter(|change| change.to.is_none_or(State::is_terminal));
+        ended.for_each(|change| shared.waiters.ended(change.job));
+        shared
+            .events
+            .tell(now, committed.changes.drain(..).map(Happened::Changed));
+        let reply = committed.replies.remove(0).map_err(Into::into);
+        let _asker_may_be_gone = request.reply.send(reply);
+    }
+}
+
+/// Makes an API over any loop.
+pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: Clock) -> Api {
+    let handlers = Handlers::default();
+    Api {
+        dispatch: dispatch.clone(),
+        deployer: Arc::new(Listed {
+            dispatch: dispatch.clone(),
+            handlers: handlers.clone(),
+        }),
+        handlers,
+        clock,
+        logs: Arc::clone(logs) as Arc<dyn Logs>,
+        metrics: Metrics::default(),
+        listen: SocketAddr::from(([127, 0, 0, 9], 7700)),
+        stopping: tasks.stopping().clone(),
+    }
+}
+
+impl Host {
+    /// Starts a host with its handlers.
+    pub(super) async fn start() -> Self {
+        let (tasks, clock) = (Tasks::default(), Clock::start());
+        let logs = Arc::new(Lines::default());
+        let dispatch = Self::run_loop(&tasks, clock);
+        let api = api(&dispatch, &logs, &tasks, clock);
+        let manifest = Manifest::default();
+        let bytes = HANDLERS.as_bytes().to_vec();
+        let deployed = api
+            .deployer
+            .deploy("basics".parse().unwrap(), manifest, bytes);
+        deployed.await.unwrap();
+        Self {
+            router: router(api),
+            dispatch,
+            tasks,
+            logs,
+        }
+    }
+
+    /// Starts a loop over an empty store.
+    pub(super) fn run_loop(tasks: &Tasks, clock: Clock) -> Dispatch {
+        let store = MemoryStore::default();
+        let readers = (0..2).map(|_| store.reader().unwrap()).collect();
+        let (sender, requests) = mpsc::channel(64);
+        let shared = Arc::new(Shared::default());
+        let dispatch = Dispatch::new(sender, Readers::new(readers), Arc::clone(&shared));
+        tasks.spawn(run(requests, store, shared, clock));
+        dispatch
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Answer {
+        let request = HttpRequest::get(path).header("host", "127.0.0.1:7700");
+        call(&self.router, request.body(Body::empty()).unwrap()).await
+    }
+
+    pub(super) async fn post(&self, path: &str, body: impl Into<String>) -> Answer {
+        let body = body.into();
+        self.send("POST", path, "application/json", body.into_bytes())
+            .await
+    }
+
+    pub(super) async fn send(&self, method: &str, path: &str, kind: &str, body: Vec<u8>) -> Answer {
+        let request = HttpRequest::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "127.0.0.1:7700")
+            .header("content-type", kind)
+            .body(Body::from(body))
+            .unwrap();
+        call(&self.router, request).await
+    }
+
+    /// Enqueues a job and returns its id.
+    pub(super) async fn enqueue(&self, body: impl Into<String>) -> String {
+        let answer = self.post("/api/v1/jobs", body).await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+        answer.body["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Leases the next job to a cell.
+    pub(super) async fn claim(&self) -> Claimed {
+        let slot = Slot {
+            lease: ids::lease(),
+            worker: "cell-1".to_owned(),
+            alone: false,
+        };
+        let claim = Command::Claim {
+            slots: vec![slot],
+            hold: Hold::Connection,
+        };
+        match self.dispatch.submit(claim).await {
+            Ok(Reply::Claimed(mut claimed)) => claimed.remove(0),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Ends an attempt.
+    pub(super) async fn complete(&self, claimed: &Claimed, outcome: Outcome) {
+        let lease = claimed.lifecycle.lease.as_ref().unwrap().id;
+        let report = Report {
+            outcome,
+            meter: Meter {
+                fuel: 7,
+                cpu_us: 1_500,
+                peak_memory_bytes: 65_536,
+            },
+            progress: None,
+            executor: "cell-1".to_owned(),
+            revision: Some(("basics".to_owned(), 1)),
+        };
+        let complete = Command::Complete {
+            job: claimed.lifecycle.id,
+            fence: Fence::Lease(lease),
+            report: Box::new(report),
+        };
+        self.dispatch.submit(complete).await.unwrap();
+    }
+}
+
+/// Sends a request to a router and reads all of the answer.
+pub(super) async fn call(router: &Router, request: HttpRequest<Body>) -> Answer {
+    let service = TowerToHyperService::new(router.clone());
+    let (parts, body) = service.call(request).await.unwrap().into_parts();
+    let bytes = body.collect().await.unwrap().to_bytes();
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    Answer {
+        status: parts.status.as_u16(),
+        headers: parts.headers,
+        body: serde_json::from_str(&text).unwrap_or_default(),
+        text,
+    }
+}
+
+impl Answer {
+    /// Checks that it is a problem document with this status and code, and returns its detail.
+    pub(super) fn refused(&self, status: u16, code: &str) -> &str {
+        assert_eq!(
+            (self.status, self.body["code"].as_str()),
+            (status, Some(code)),
+            "{self:?}"
+        );
+        assert_eq!(self.headers["content-type"], "application/problem+json");
+        assert_eq!(self.body["status"], status);
+        assert_eq!(self.body["type"], format!("urn:host:problem:{code}"));
+        assert!(self.body["title"].is_string() && self.body["next"].is_string());
+        self.body["detail"].as_str().unwrap()
+    }
+
+    /// Checks its status.
+    pub(super) fn is(self, status: StatusCode) -> Self {
+        assert_eq!(self.status, status.as_u16(), "{self:?}");
+        self
+    }
+}

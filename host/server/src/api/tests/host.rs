@@ -1,0 +1,142 @@
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use host_store::Store as _;
+use host_store::memory::MemoryStore;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::fixture::{Host, Lines, api};
+use crate::api::{router, routes};
+use crate::clock::Clock;
+use crate::dispatch::readers::Readers;
+use crate::dispatch::{Dispatch, Request, SubmitError};
+use crate::tasks::Tasks;
+
+#[tokio::test]
+async fn the_openapi_document_has_exactly_the_routes() {
+    let host = Host::start().await;
+    let document = host
+        .get("/api/v1/openapi.json")
+        .await
+        .is(StatusCode::OK)
+        .body;
+    let mut described = BTreeSet::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let name = format!("{} {path}", method.to_uppercase());
+            assert!(operation["responses"]["default"].is_object(), "{name}");
+            assert!(operation["summary"].is_string(), "{name}");
+            let parameters = operation["parameters"].as_array().into_iter().flatten();
+            let in_path = parameters.filter(|it| it["in"] == "path").count();
+            assert_eq!(in_path, path.matches('{').count(), "{name}");
+            described.insert(name);
+        }
+    }
+    let routes = routes::all();
+    let answered = routes
+        .iter()
+        .map(|route| format!("{} {}", route.method, route.path));
+    assert_eq!(described, answered.collect());
+}
+
+#[tokio::test]
+async fn the_openapi_document_refers_to_nothing_that_it_does_not_have() {
+    fn references(value: &Value, found: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(fields) => {
+                if let Some(Value::String(reference)) = fields.get("$ref") {
+                    found.insert(reference.clone());
+                }
+                fields.values().for_each(|value| references(value, found));
+            }
+            Value::Array(items) => items.iter().for_each(|value| references(value, found)),
+            _ => {}
+        }
+    }
+    let host = Host::start().await;
+    let document = host.get("/api/v1/openapi.json").await.body;
+    let mut found = BTreeSet::new();
+    references(&document, &mut found);
+    assert!(found.len() > 10, "{found:?}");
+    for reference in found {
+        let pointer = reference.strip_prefix('#').unwrap();
+        assert!(document.pointer(pointer).is_some(), "{reference}");
+    }
+}
+
+#[tokio::test]
+async fn health_and_numbers() {
+    let host = Host::start().await;
+    assert_eq!(
+        host.get("/healthz").await.is(StatusCode::OK).body["status"],
+        "ok"
+    );
+    assert_eq!(
+        host.get("/readyz").await.is(StatusCode::OK).body["status"],
+        "ok"
+    );
+    host.enqueue(r#"{"handler":"noop"}"#).await;
+    host.post("/api/v1/jobs", "{").await;
+    let numbers = host.get("/metrics").await.is(StatusCode::OK).text;
+    for line in [
+        r#"host_http_requests_total{method="POST",route="/api/v1/jobs",status="201"} 1"#,
+        r#"host_http_requests_total{method="POST",route="/api/v1/jobs",status="400"} 1"#,
+        r#"host_http_request_seconds_count{method="POST",route="/api/v1/jobs"} 2"#,
+        r#"host_jobs{state="available"} 1"#,
+        r#"host_jobs{state="completed"} 0"#,
+    ] {
+        assert!(
+            numbers.lines().any(|it| it == line),
+            "{line} is not in\n{numbers}"
+        );
+    }
+    host.tasks.stop();
+    host.get("/readyz").await.refused(503, "stopping");
+    assert_eq!(host.get("/healthz").await.status, 200);
+}
+
+/// Answers every command with the same error.
+async fn refuse(mut requests: mpsc::Receiver<Request>, error: SubmitError) {
+    while let Some(request) = requests.recv().await {
+        let _asker_may_be_gone = request.reply.send(Err(error.clone()));
+    }
+}
+
+fn broken(requests: mpsc::Sender<Request>, tasks: &Tasks) -> Host {
+    let readers = vec![MemoryStore::default().reader().unwrap()];
+    let dispatch = Dispatch::new(requests, Readers::new(readers), Arc::default());
+    let logs = Arc::new(Lines::default());
+    let api = api(&dispatch, &logs, tasks, Clock::start());
+    Host {
+        router: router(api),
+        dispatch,
+        tasks: tasks.clone(),
+        logs,
+    }
+}
+
+#[tokio::test]
+async fn a_host_that_cannot_says_why() {
+    let pause = "/api/v1/queues/q/pause";
+    let tasks = Tasks::default();
+    for (error, status, code, retry) in [
+        (SubmitError::StoreFull, 507, "store_full", false),
+        (SubmitError::Busy, 503, "busy", true),
+        (SubmitError::Stopping, 503, "stopping", true),
+    ] {
+        let (sender, requests) = mpsc::channel(1);
+        tasks.spawn(refuse(requests, error));
+        let answer = broken(sender, &tasks).post(pause, "{}").await;
+        answer.refused(status, code);
+        assert_eq!(answer.headers.contains_key("retry-after"), retry, "{code}");
+    }
+    let (sender, requests) = mpsc::channel(1);
+    let (reply, _answer) = tokio::sync::oneshot::channel();
+    let command = host_core::command::Command::Recover;
+    sender.try_send(Request { command, reply }).unwrap();
+    let full = broken(sender, &tasks).post(pause, "{}").await;
+    full.refused(503, "busy");
+    drop(requests);
+}

@@ -1,0 +1,387 @@
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use host_core::cell::{Level, LogSource};
+use host_core::failure::{Category, Failure, FailureKind};
+use host_core::json::JsonText;
+use host_core::outcome::{Outcome, Progress};
+use serde_json::json;
+
+use super::fixture::Host;
+use host_store::logs::LogEntry;
+
+const NOOP: &str = r#"{"handler":"noop"}"#;
+
+/// More than any of these answers needs.
+const SOON: Duration = Duration::from_secs(20);
+
+#[tokio::test]
+async fn lists_are_filtered_and_paged() {
+    let host = Host::start().await;
+    let mut ids = Vec::new();
+    for n in 0..5 {
+        let queue = if n % 2 == 0 { "even" } else { "odd" };
+        let body = format!(r#"{{"handler":"noop","queue":"{queue}"}}"#);
+        ids.push(host.enqueue(body).await);
+    }
+    ids.reverse();
+    let mut seen = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page = host
+            .get(&format!("/api/v1/jobs?limit=2{cursor}"))
+            .await
+            .is(StatusCode::OK);
+        for item in page.body["items"].as_array().unwrap() {
+            assert_eq!(item["state"], "available");
+            assert!(item.get("params").is_none());
+            seen.push(item["id"].as_str().unwrap().to_owned());
+        }
+        match page.body["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(seen, ids);
+    for (query, count) in [
+        ("queue=even", 3),
+        ("queue=odd&handler=noop&state=available", 2),
+        ("state=running", 0),
+        ("handler=a%2Fb", 0),
+    ] {
+        let page = host.get(&format!("/api/v1/jobs?{query}")).await;
+        assert_eq!(
+            page.body["items"].as_array().unwrap().len(),
+            count,
+            "{query}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn wrong_queries_are_refused() {
+    let host = Host::start().await;
+    let id = host.enqueue(NOOP).await;
+    for (path, detail) in [
+        ("jobs?limit=0", "limit: it is 1 to 1000"),
+        ("jobs?limit=1001", "limit: it is 1 to 1000"),
+        ("jobs?limit=x", "limit: invalid digit"),
+        ("jobs?state=done", "unknown variant `done`"),
+        ("jobs?queue=a%20b", "queue: a name is made of"),
+        ("jobs?cursor=-1", "cursor: invalid digit"),
+        (
+            "jobs?stat=running",
+            "unknown parameter `stat`; did you mean `state`?",
+        ),
+        ("jobs?limit=1&limit=2", "duplicate field `limit`"),
+        (
+            &format!("jobs/{id}/wait?timeout_seconds=301"),
+            "it is at most 300",
+        ),
+        (
+            &format!("jobs/{id}/wait?timeout_seconds=-1"),
+            "a duration is between",
+        ),
+        (
+            &format!("jobs/{id}/logs?after=1"),
+            "unknown parameter `after`",
+        ),
+        ("events?job=x", "job: "),
+    ] {
+        let answer = host.get(&format!("/api/v1/{path}")).await;
+        let said = answer.refused(400, "invalid_query");
+        assert!(said.contains(detail), "{path}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn an_id_may_be_cut_to_a_start_that_names_one_job() {
+    let host = Host::start().await;
+    let (one, other) = (host.enqueue(NOOP).await, host.enqueue(NOOP).await);
+    let shared = one
+        .bytes()
+        .zip(other.bytes())
+        .take_while(|(a, b)| a == b)
+        .count();
+    for id in [&one[..=shared], &one, &one.to_uppercase()] {
+        let job = host
+            .get(&format!("/api/v1/jobs/{id}"))
+            .await
+            .is(StatusCode::OK);
+        assert_eq!(job.body["id"], one);
+    }
+    let answer = host.get(&format!("/api/v1/jobs/{}", &one[..shared])).await;
+    let detail = answer.refused(409, "ambiguous_id");
+    assert!(detail.contains(&one) && detail.contains(&other), "{detail}");
+    for id in ["ffffffff", "x", "..%2F..", "%00", &format!("{one}0"), "-"] {
+        for path in ["", "/wait", "/attempts", "/logs"] {
+            let answer = host.get(&format!("/api/v1/jobs/{id}{path}")).await;
+            answer.refused(404, "job_not_found");
+        }
+        for path in ["cancel", "retry"] {
+            let answer = host.post(&format!("/api/v1/jobs/{id}/{path}"), "{}").await;
+            answer.refused(404, "job_not_found");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_id_that_is_no_text_is_refused() {
+    let host = Host::start().await;
+    let answer = host.get("/api/v1/jobs/%FF").await;
+    answer.refused(400, "invalid_name");
+}
+
+#[tokio::test]
+async fn an_unknown_id_in_full_is_not_found() {
+    let host = Host::start().await;
+    let id = "01990f3c-1a2b-7000-8000-000000000001";
+    for path in ["", "/wait", "/attempts", "/logs"] {
+        let answer = host.get(&format!("/api/v1/jobs/{id}{path}")).await;
+        answer.refused(404, "job_not_found");
+    }
+    for path in ["cancel", "retry"] {
+        let answer = host.post(&format!("/api/v1/jobs/{id}/{path}"), "{}").await;
+        answer.refused(404, "job_not_found");
+    }
+}
+
+#[tokio::test]
+async fn a_waiting_job_is_cancelled_at_once_and_can_be_run_again() {
+    let host = Host::start().await;
+    let id = host.enqueue(NOOP).await;
+    let (cancel, retry) = (
+        format!("/api/v1/jobs/{id}/cancel"),
+        format!("/api/v1/jobs/{id}/retry"),
+    );
+    let early = host.post(&retry, "{}").await;
+    early.refused(409, "job_not_terminal");
+    assert_eq!(early.body["state"], "available");
+    let body = r#"{"reason":"wrong input","grace_seconds":0}"#;
+    let cancelled = host.post(&cancel, body).await.is(StatusCode::OK);
+    assert_eq!(cancelled.body["state"], "cancelled");
+    assert!(cancelled.body["cancel_requested_at"].is_string());
+    let again = host.post(&cancel, "").await;
+    again.refused(409, "job_terminal");
+    assert_eq!(again.body["state"], "cancelled");
+    let job = host.get(&format!("/api/v1/jobs/{id}")).await.body;
+    assert_eq!(job["cancel_reason"], "wrong input");
+    assert_eq!(job["failure"]["kind"], "cancelled");
+    assert_eq!(job["failure"]["category"], "CANCELLED");
+    let retried = host.post(&retry, "{}").await.is(StatusCode::OK);
+    assert_eq!(retried.body["state"], "available");
+    assert_eq!(retried.body.get("failure"), None);
+}
+
+#[tokio::test]
+async fn a_running_job_stays_running_until_it_has_stopped() {
+    let host = Host::start().await;
+    let id = host.enqueue(NOOP).await;
+    let claimed = host.claim().await;
+    let running = host.post(&format!("/api/v1/jobs/{id}/cancel"), "{}").await;
+    assert_eq!(running.is(StatusCode::OK).body["state"], "running");
+    let attempts = host.get(&format!("/api/v1/jobs/{id}/attempts")).await.body;
+    assert_eq!(attempts["items"][0]["outcome"], "running");
+    assert_eq!(attempts["items"][0]["executor"], "cell-1");
+    let partial = Some(JsonText("{\"done\":3}".to_owned()));
+    host.complete(&claimed, Outcome::Cancelled { partial })
+        .await;
+    let job = host.get(&format!("/api/v1/jobs/{id}/wait")).await.body;
+    assert_eq!(
+        (&job["state"], &job["result"]),
+        (&json!("cancelled"), &json!({"done": 3}))
+    );
+}
+
+#[tokio::test]
+async fn wrong_bodies_of_a_cancel() {
+    let host = Host::start().await;
+    let id = host.enqueue(NOOP).await;
+    let path = format!("/api/v1/jobs/{id}/cancel");
+    let long = format!(r#"{{"reason":"{}"}}"#, "x".repeat(1_025));
+    let huge = " ".repeat(65 << 10);
+    for (body, status, code) in [
+        ("{", 400, "invalid_json"),
+        (r#"{"grace":1}"#, 422, "invalid_request"),
+        (r#"{"grace_seconds":-1}"#, 422, "invalid_request"),
+        (long.as_str(), 422, "invalid_request"),
+        (huge.as_str(), 413, "body_too_large"),
+    ] {
+        host.post(&path, body).await.refused(status, code);
+    }
+    let job = host.get(&format!("/api/v1/jobs/{id}")).await.body;
+    assert_eq!(job["state"], "available");
+}
+
+#[tokio::test]
+async fn waiting_ends_with_the_job_or_the_time() {
+    let host = Host::start().await;
+    let id = host.enqueue(NOOP).await;
+    let path = format!("/api/v1/jobs/{id}/wait");
+    let job = host.get(&format!("{path}?timeout_seconds=0.01")).await;
+    assert_eq!(job.is(StatusCode::OK).body["state"], "available");
+    let claimed = host.claim().await;
+    let result = Some(JsonText("[1.10]".to_owned()));
+    let patient = format!("{path}?timeout_seconds=300");
+    let (job, ()) = tokio::time::timeout(SOON, async {
+        tokio::join!(
+            host.get(&patient),
+            host.complete(&claimed, Outcome::Completed { result })
+        )
+    })
+    .await
+    .unwrap();
+    assert_eq!(job.body["state"], "completed");
+    assert!(job.text.contains(r#""result":[1.10]"#), "{}", job.text);
+
+    let other = host.enqueue(NOOP).await;
+    let patient = format!("/api/v1/jobs/{other}/wait?timeout_seconds=300");
+    let stop = async { host.tasks.stop() };
+    let waited = async { tokio::join!(host.get(&patient), stop) };
+    let (job, ()) = tokio::time::timeout(SOON, waited).await.unwrap();
+    assert_eq!(
+        job.body["state"], "available",
+        "a host that stops ends the wait"
+    );
+}
+
+#[tokio::test]
+async fn attempts_tell_what_they_used_and_why_they_failed() {
+    let host = Host::start().await;
+    let id = host.enqueue(r#"{"handler":"noop","max_attempts":1}"#).await;
+    let claimed = host.claim().await;
+    let live = &host.dispatch.shared().live;
+    let progress = Progress {
+        percent: Some(50.0),
+        message: "half".to_owned(),
+    };
+    live.tell(claimed.lifecycle.id, progress);
+    let running = host.get(&format!("/api/v1/jobs/{id}")).await.body;
+    assert_eq!(
+        running["progress"],
+        json!({"percent": 50.0, "message": "half"})
+    );
+    let failure = Failure {
+        category: Some(Category::DataQuality),
+        user_kind: Some("NoCustomer".to_owned()),
+        details: Some(JsonText("{\"id\":1}".to_owned())),
+        ..Failure::new(FailureKind::UserError, "no such customer")
+    };
+    live.forget(claimed.lifecycle.id);
+    host.complete(&claimed, Outcome::Failed(failure)).await;
+    let failure = json!({
+        "kind": "user_error", "category": "DATA_QUALITY", "message": "no such customer",
+        "user_kind": "NoCustomer", "details": {"id": 1}, "retryable": false,
+    });
+    let job = host.get(&format!("/api/v1/jobs/{id}")).await.body;
+    assert_eq!(
+        (&job["state"], &job["failure"]),
+        (&json!("discarded"), &failure)
+    );
+    let page = host.get(&format!("/api/v1/jobs/{id}/attempts")).await.body;
+    let mut attempt = page["items"][0].clone();
+    for changing in ["started_at", "finished_at", "duration_ms"] {
+        assert!(
+            attempt.as_object_mut().unwrap().remove(changing).is_some(),
+            "{changing}"
+        );
+    }
+    assert_eq!(
+        attempt,
+        json!({
+            "number": 1, "executor": "cell-1", "component": "basics", "revision": 1,
+            "outcome": "failed", "failure": failure, "fuel": 7, "cpu_ms": 1.5,
+            "peak_memory_bytes": 65536,
+        })
+    );
+    let list = host.get("/api/v1/jobs?state=discarded").await.body;
+    assert_eq!(list["items"][0]["failure"]["kind"], "user_error");
+}
+
+#[tokio::test]
+async fn logs_come_in_pages_that_can_be_followed() {
+    let host = Host::start().await;
+    let id = host.enqueue(NOOP).await;
+    let claimed = host.claim().await;
+    let granted_at = claimed.lifecycle.lease.as_ref().unwrap().granted_at;
+    let line = |n: u64| LogEntry {
+        job: claimed.lifecycle.id,
+        attempt: 1,
+        at: granted_at.plus_ms(n),
+        level: Level::Warn,
+        source: LogSource::Stdout,
+        message: format!("line {n}"),
+        fields: vec![("rows".to_owned(), n.to_string())],
+    };
+    host.logs.0.lock().unwrap().extend((1..=3).map(line));
+    let path = format!("/api/v1/jobs/{id}/logs");
+    let first = host
+        .get(&format!("{path}?limit=2"))
+        .await
+        .is(StatusCode::OK)
+        .body;
+    assert_eq!(first["next_cursor"], "2");
+    let mut shown = first["items"][1].clone();
+    assert!(shown.as_object_mut().unwrap().remove("at").is_some());
+    assert_eq!(
+        shown,
+        json!({
+            "seq": 2, "attempt": 1, "at_ms": 2, "level": "warn", "source": "stdout",
+            "message": "line 2", "fields": {"rows": "2"},
+        })
+    );
+    let last = host.get(&format!("{path}?limit=2&cursor=2")).await.body;
+    assert_eq!(last["items"][0]["message"], "line 3");
+    assert_eq!(last["next_cursor"], json!(null));
+    host.logs.0.lock().unwrap().push(line(4));
+    let followed = host.get(&format!("{path}?cursor=3")).await.body;
+    assert_eq!(followed["items"][0]["message"], "line 4");
+}
+
+#[tokio::test]
+async fn queues_are_counted_paused_and_resumed() {
+    let host = Host::start().await;
+    host.enqueue(r#"{"handler":"noop","queue":"a/b"}"#).await;
+    let queue = host
+        .get("/api/v1/queues/a%2Fb")
+        .await
+        .is(StatusCode::OK)
+        .body;
+    assert_eq!(
+        queue,
+        json!({"name": "a/b", "paused": false, "counts": {
+            "pending": 0, "scheduled": 0, "available": 1, "running": 0, "retryable": 0,
+            "completed": 0, "cancelled": 0, "discarded": 0,
+        }})
+    );
+    let paused = host
+        .post("/api/v1/queues/new/pause", "{}")
+        .await
+        .is(StatusCode::OK);
+    assert_eq!(paused.body["paused"], true);
+    let names = |body: serde_json::Value| -> Vec<String> {
+        let items = body["items"].as_array().unwrap().clone();
+        items
+            .iter()
+            .map(|queue| queue["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(names(host.get("/api/v1/queues").await.body), ["a/b", "new"]);
+    let resumed = host
+        .post("/api/v1/queues/new/resume", "")
+        .await
+        .is(StatusCode::OK);
+    assert_eq!(resumed.body["paused"], false);
+    host.get("/api/v1/queues/none")
+        .await
+        .refused(404, "queue_not_found");
+    host.get("/api/v1/queues/a%20b")
+        .await
+        .refused(400, "invalid_name");
+    host.post("/api/v1/queues/a%20b/pause", "{}")
+        .await
+        .refused(400, "invalid_name");
+    host.post("/api/v1/queues/new/pause", "[")
+        .await
+        .refused(400, "invalid_json");
+}

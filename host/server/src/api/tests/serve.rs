@@ -1,0 +1,100 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::fixture::{Host, Lines, api};
+use crate::api::serve;
+use crate::clock::Clock;
+use crate::tasks::Tasks;
+
+/// More than any answer needs.
+const SOON: Duration = Duration::from_secs(20);
+
+/// Starts a listener and returns where it is.
+async fn start(tasks: &Tasks) -> std::net::SocketAddr {
+    let clock = Clock::start();
+    let dispatch = Host::run_loop(tasks, clock);
+    let mut api = api(&dispatch, &Arc::new(Lines::default()), tasks, clock);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    api.listen = address;
+    let theirs = tasks.clone();
+    tasks.spawn(async move { serve(listener, api, &theirs).await });
+    address
+}
+
+/// Sends bytes, says that no more will come and reads until the host closes the connection.
+async fn exchange(address: std::net::SocketAddr, sent: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    // The host may answer and close before it has read all.
+    let _broken = stream.write_all(sent).await;
+    let _closed = stream.shutdown().await;
+    let mut answer = Vec::new();
+    let read = stream.read_to_end(&mut answer);
+    let _reset = tokio::time::timeout(SOON, read).await.unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[tokio::test]
+async fn garbage_gets_one_clear_answer_and_harms_nobody() {
+    let tasks = Tasks::default();
+    let address = start(&tasks).await;
+    let long = format!(
+        "GET / HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n",
+        "x".repeat(70_000)
+    );
+    let many: Vec<String> = (0..200).map(|n| format!("x{n}: y")).collect();
+    let many = many.join("\r\n");
+    let many = format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\n{many}\r\n\r\n");
+    let post = "POST /api/v1/jobs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+        content-type: application/json\r\n";
+    let huge = post.replace("connection: close\r\n", "") + "content-length: 99999999999\r\n\r\n";
+    let cut_off = format!("{post}content-length: 100\r\n\r\n{{");
+    let accepted = format!("{post}content-length: 2\r\n\r\n{{}}").replace("jobs", "queues/q/pause");
+    let twice = format!("{post}content-length: 2\r\ncontent-length: 3\r\n\r\n{{}}");
+    let chunks = format!("{post}transfer-encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFFFF\r\n");
+    let cut = format!("{post}transfer-encoding: chunked\r\n\r\nzz\r\n");
+    for (sent, status) in [
+        ("\x16\x03\x01\x02\x00\x01\x00\x01", "400"),
+        ("*1\r\n$4\r\nPING\r\n", "400"),
+        ("SSH-2.0-x\r\n", "400"),
+        ("GET /healthz HTTP/9.9\r\n\r\n", "400"),
+        (&long, "431"),
+        (&many, "431"),
+        (&huge, "413"),
+        (&twice, "400"),
+        (&chunks, "4"),
+        (&cut, "4"),
+        (&cut_off, "4"),
+        (&accepted, "200"),
+        ("GET /healthz HTTP/1.1\r\nconnection: close\r\n\r\n", "403"),
+        (
+            "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
+            "200",
+        ),
+    ] {
+        let answer = exchange(address, sent.as_bytes()).await;
+        let expected = format!("HTTP/1.1 {status}");
+        assert!(answer.starts_with(&expected), "{sent:?}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_host_that_stops_closes_its_connections() {
+    let tasks = Tasks::default();
+    let address = start(&tasks).await;
+    let mut idle = TcpStream::connect(address).await.unwrap();
+    idle.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        .await
+        .unwrap();
+    let mut first = [0; 12];
+    idle.read_exact(&mut first).await.unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200");
+    tasks.stop();
+    let mut rest = Vec::new();
+    let read = idle.read_to_end(&mut rest);
+    tokio::time::timeout(SOON, read).await.unwrap().unwrap();
+    assert!(String::from_utf8_lossy(&rest).contains("uptime_seconds"));
+}

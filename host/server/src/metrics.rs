@@ -1,0 +1,126 @@
+//! The numbers that `/metrics` shows, in the format of Prometheus. Each part of the server
+//! registers its own; this file has those of the API.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use host_core::job::STATES;
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// The upper ends of the buckets of durations, in seconds.
+const SECONDS: [f64; 12] = [
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0,
+];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    method: &'static str,
+    route: &'static str,
+    status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Routed {
+    method: &'static str,
+    route: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct In {
+    state: &'static str,
+}
+
+/// All numbers of one host. Cloning shares them.
+#[derive(Clone)]
+pub struct Metrics {
+    registry: Arc<Mutex<Registry>>,
+    requests: Family<Answered, Counter>,
+    seconds: Family<Routed, Histogram, fn() -> Histogram>,
+    jobs: Family<In, Gauge>,
+    connections: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("host");
+        let requests = Family::default();
+        let seconds: Family<_, _, fn() -> Histogram> =
+            Family::new_with_constructor(|| Histogram::new(SECONDS));
+        let (jobs, connections) = (Family::default(), Gauge::default());
+        registry.register("http_requests", "Requests answered", requests.clone());
+        registry.register(
+            "http_request_seconds",
+            "Time from the header of a request to that of its answer",
+            seconds.clone(),
+        );
+        registry.register(
+            "http_connections",
+            "Open connections of the API",
+            connections.clone(),
+        );
+        registry.register("jobs", "Jobs that are kept, by state", jobs.clone());
+        Self {
+            registry: Arc::new(Mutex::new(registry)),
+            requests,
+            seconds,
+            jobs,
+            connections,
+        }
+    }
+}
+
+impl Metrics {
+    /// Lets another part of the server register its own numbers.
+    pub fn register(&self, add: impl FnOnce(&mut Registry)) {
+        add(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Counts a request that was answered.
+    pub(crate) fn answered(
+        &self,
+        method: &'static str,
+        route: &'static str,
+        status: u16,
+        took: Duration,
+    ) {
+        let labels = Answered {
+            method,
+            route,
+            status,
+        };
+        self.requests.get_or_create(&labels).inc();
+        let labels = Routed { method, route };
+        let seconds = self.seconds.get_or_create(&labels);
+        seconds.observe(took.as_secs_f64());
+    }
+
+    /// Returns the number of open connections, to count one more or less.
+    pub(crate) fn connections(&self) -> &Gauge {
+        &self.connections
+    }
+
+    /// Sets the number of jobs in each state, in the order of [`STATES`].
+    pub(crate) fn set_jobs(&self, counts: [u64; 8]) {
+        for (state, count) in STATES.into_iter().zip(counts) {
+            let labels = In {
+                state: state.as_str(),
+            };
+            let jobs = self.jobs.get_or_create(&labels);
+            jobs.set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+    }
+
+    /// Writes all numbers in the text format of `OpenMetrics`.
+    pub(crate) fn encode(&self) -> String {
+        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = String::new();
+        // Writing to a string cannot fail.
+        let _infallible = text::encode(&mut out, &registry);
+        out
+    }
+}

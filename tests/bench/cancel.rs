@@ -1,0 +1,121 @@
+//! How soon a job starts on an idle host, and how soon it stops when it is cancelled without grace:
+//! until its end is on disk and heard.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+
+use crate::Args;
+use crate::events::{Events, Moment};
+use crate::http::Connection;
+use crate::numbers::{ms, percentile, sorted};
+use crate::report::{Report, Target};
+
+const QUEUE: &str = "latency";
+
+/// How many jobs are started one by one for the pickup latency.
+const PICKUPS: usize = 200;
+
+/// How long the host is left alone before each job.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What is cancelled: its handler, its name in the report, how long it takes until it does what it
+/// is cancelled for, and the targets for the median and the 99th of a hundred.
+struct Case {
+    handler: &'static str,
+    name: &'static str,
+    settle: Duration,
+    p50_ms: f64,
+    p99_ms: f64,
+}
+
+const CASES: [Case; 3] = [
+    Case {
+        handler: "spin",
+        name: "hard cancel, CPU loop",
+        settle: Duration::from_millis(10),
+        p50_ms: 2.0,
+        p99_ms: 20.0,
+    },
+    Case {
+        handler: "sleep_forever",
+        name: "hard cancel, blocked host call",
+        settle: Duration::from_millis(10),
+        p50_ms: 2.0,
+        p99_ms: 20.0,
+    },
+    Case {
+        handler: "memcpy_loop",
+        name: "hard cancel, 64 MiB copies",
+        settle: Duration::from_millis(200),
+        p50_ms: f64::INFINITY,
+        p99_ms: 250.0,
+    },
+];
+
+/// Measures from the request to the start that is heard.
+pub(crate) async fn pickup(args: &Args, address: &str, report: &mut Report) -> Result<()> {
+    eprintln!("pickup on an idle host");
+    let events = Events::listen(address, QUEUE, true).await?;
+    let mut connection = Connection::open(address).await?;
+    let job = format!(r#"{{"handler":"noop","queue":"{QUEUE}"}}"#);
+    let mut times = Vec::new();
+    for _ in 0..PICKUPS.min(args.cancels) {
+        tokio::time::sleep(PAUSE).await;
+        let start = Instant::now();
+        let id = connection.enqueue(job.as_bytes()).await?;
+        let started = events.when(id, Moment::Started).await?;
+        times.push(ms(started.saturating_duration_since(start)));
+        events.when(id, Moment::Ended).await?;
+    }
+    let times = sorted(&times);
+    for (name, part) in [("p50", 0.5), ("p99", 0.99)] {
+        let name = format!("pickup on an idle host: {name}");
+        report.add(name, "ms", vec![percentile(&times, part)], None);
+    }
+    Ok(())
+}
+
+/// Measures from the cancel to the end that is heard.
+pub(crate) async fn measure(args: &Args, address: &str, report: &mut Report) -> Result<()> {
+    let events = Events::listen(address, QUEUE, true).await?;
+    let mut connection = Connection::open(address).await?;
+    for case in CASES {
+        eprintln!("{}, {} times", case.name, args.cancels);
+        let mut times = Vec::with_capacity(args.cancels);
+        for _ in 0..args.cancels {
+            times.push(cancel(&mut connection, &events, &case).await?);
+        }
+        let times = sorted(&times);
+        let targets = [case.p50_ms, case.p99_ms];
+        for ((name, part), target) in [("p50", 0.5), ("p99", 0.99)].into_iter().zip(targets) {
+            report.add(
+                format!("{}: {name}", case.name),
+                "ms",
+                vec![percentile(&times, part)],
+                target.is_finite().then_some(Target::AtMost(target)),
+            );
+        }
+    }
+    Ok(())
+}
+
+async fn cancel(connection: &mut Connection, events: &Events, case: &Case) -> Result<f64> {
+    let job = format!(
+        r#"{{"handler":"{}","queue":"{QUEUE}","max_attempts":1,"timeout_seconds":60}}"#,
+        case.handler
+    );
+    let id = connection.enqueue(job.as_bytes()).await?;
+    events.when(id, Moment::Started).await?;
+    tokio::time::sleep(case.settle).await;
+    let start = Instant::now();
+    let path = format!("/api/v1/jobs/{id}/cancel");
+    let (status, body) = connection.post(&path, br#"{"grace_seconds":0}"#).await?;
+    ensure!(
+        status == 200,
+        "a cancel is refused: {}",
+        String::from_utf8_lossy(body)
+    );
+    let ended = events.when(id, Moment::Ended).await?;
+    Ok(ms(ended.saturating_duration_since(start)))
+}

@@ -1,0 +1,138 @@
+//! Keeps a number of jobs in flight over HTTP and measures how many complete and how long each
+//! takes, from before its request until its end is heard.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::events::{Events, Moment};
+use crate::http::Connection;
+use crate::numbers::{count, ms, percentile, sorted};
+
+/// The queue that loads go through.
+const QUEUE: &str = "bench";
+
+/// A load, by its shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// How many jobs are in flight at once.
+    pub(crate) in_flight: usize,
+    /// How many jobs one request has; 1 is a job by itself, more are an array.
+    pub(crate) batch: usize,
+}
+
+/// What a load has shown.
+pub(crate) struct Sample {
+    pub(crate) jobs_per_second: f64,
+    pub(crate) p50_ms: f64,
+    pub(crate) p99_ms: f64,
+    /// All jobs that have ended, those of the start and the end among them.
+    pub(crate) jobs: usize,
+}
+
+/// The end of one job and what it took.
+type Ended = (Instant, Duration);
+
+struct Load {
+    shape: Shape,
+    room: Arc<Semaphore>,
+    events: Events,
+    address: String,
+    until: Instant,
+}
+
+impl Shape {
+    pub(crate) fn name(self) -> String {
+        let jobs = if self.in_flight == 1 { "job" } else { "jobs" };
+        match self.batch {
+            1 => format!("HTTP, {} {jobs} in flight", self.in_flight),
+            batch => format!(
+                "HTTP, {} {jobs} in flight, arrays of {batch}",
+                self.in_flight
+            ),
+        }
+    }
+
+    fn connections(self) -> usize {
+        match self.batch {
+            1 => self.in_flight,
+            batch => self.in_flight.div_ceil(batch) + 1,
+        }
+    }
+
+    fn body(self) -> Vec<u8> {
+        let job = format!(r#"{{"handler":"noop","params":{{"n":12345}},"queue":"{QUEUE}"}}"#);
+        match self.batch {
+            1 => job.into_bytes(),
+            batch => format!("[{}]", vec![job; batch].join(",")).into_bytes(),
+        }
+    }
+}
+
+/// Runs a load for `span`, after a quarter of it to get going.
+pub(crate) async fn run(address: &str, shape: Shape, span: Duration) -> Result<Sample> {
+    let from = Instant::now() + span / 4;
+    let until = from + span;
+    let load = Arc::new(Load {
+        shape,
+        room: Arc::new(Semaphore::new(shape.in_flight)),
+        events: Events::listen(address, QUEUE, false).await?,
+        address: address.to_owned(),
+        until,
+    });
+    let mut workers = JoinSet::new();
+    for _ in 0..shape.connections() {
+        workers.spawn(work(Arc::clone(&load)));
+    }
+    let mut all = Vec::new();
+    while let Some(worker) = workers.join_next().await {
+        all.extend(worker.context("a worker panicked")??);
+    }
+    let within = all.iter().filter(|(at, _)| (from..until).contains(at));
+    let times: Vec<f64> = within.map(|(_, took)| ms(*took)).collect();
+    let times = sorted(&times);
+    Ok(Sample {
+        jobs_per_second: count(times.len()) / span.as_secs_f64(),
+        p50_ms: percentile(&times, 0.5),
+        p99_ms: percentile(&times, 0.99),
+        jobs: all.len(),
+    })
+}
+
+async fn work(load: Arc<Load>) -> Result<Vec<Ended>> {
+    let mut connection = Connection::open(&load.address).await?;
+    let body = load.shape.body();
+    let mut ended = Vec::new();
+    let mut arrays = JoinSet::new();
+    while Instant::now() < load.until {
+        let batch = u32::try_from(load.shape.batch).context("the batch is too large")?;
+        let room = Arc::clone(&load.room);
+        let permit = room.acquire_many_owned(batch).await?;
+        let start = Instant::now();
+        if batch == 1 {
+            let job = connection.enqueue(&body).await?;
+            let at = load.events.when(job, Moment::Ended).await?;
+            ended.push((at, at.saturating_duration_since(start)));
+            continue;
+        }
+        let jobs = connection.enqueue_all(&body).await?;
+        let load = Arc::clone(&load);
+        arrays.spawn(async move {
+            let mut permit = permit;
+            let mut ended: Vec<Ended> = Vec::with_capacity(jobs.len());
+            for job in jobs {
+                let at = load.events.when(job, Moment::Ended).await?;
+                ended.push((at, at.saturating_duration_since(start)));
+                drop(permit.split(1));
+            }
+            anyhow::Ok(ended)
+        });
+    }
+    while let Some(array) = arrays.join_next().await {
+        ended.extend(array.context("an array's wait panicked")??);
+    }
+    Ok(ended)
+}

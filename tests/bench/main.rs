@@ -1,0 +1,153 @@
+//! The bench: what one host does on this machine, beside what the disk and the engine can do by
+//! themselves in the same run. `cargo xtask bench` builds what it needs and starts it.
+
+mod cancel;
+mod disk;
+mod events;
+mod http;
+mod load;
+mod numbers;
+mod process;
+mod report;
+mod rest;
+mod rounds;
+mod store;
+mod waiting;
+mod wasm;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use clap::{Parser, ValueEnum};
+use host_tests::{Options, Server, guests};
+use tempfile::TempDir;
+
+use crate::report::Report;
+
+/// Measures a host and prints medians, with the targets beside them.
+#[derive(Parser)]
+#[command(name = "cargo xtask bench")]
+struct Args {
+    /// How often each thing is measured
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// How long each load runs in a round, in seconds
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    /// How many jobs wait while the throughput is measured again
+    #[arg(long, default_value_t = 1_000_000)]
+    waiting: usize,
+    /// How many jobs of each kind are cancelled
+    #[arg(long, default_value_t = 200)]
+    cancels: usize,
+    /// Only these parts
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Part>,
+    /// As a table or as JSON
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
+}
+
+/// What can be measured by itself.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// The disk, the store, the engine and jobs over HTTP, in turns
+    Throughput,
+    /// The same load with many jobs waiting
+    Waiting,
+    /// How soon a job starts and how soon it stops
+    Latency,
+    /// What a host uses that has nothing to do
+    Rest,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Table,
+    Json,
+}
+
+impl Args {
+    fn wants(&self, part: Part) -> bool {
+        self.only.is_empty() || self.only.contains(&part)
+    }
+}
+
+/// A host with the example handlers, and where its data is.
+struct Stage {
+    server: Server,
+    folder: TempDir,
+}
+
+impl Stage {
+    /// Starts a host with its data in the build folder: temporary folders may be in memory.
+    fn start() -> Result<Self> {
+        let folder = TempDir::new_in(build_folder()?).context("cannot make a data directory")?;
+        let server = Server::start(&Options::new(&folder.path().join("data")));
+        for name in ["basics", "hostile"] {
+            let path = guests::component(name);
+            let component =
+                std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            let manifest = std::fs::read_to_string(path.with_extension("toml")).ok();
+            let answer = server
+                .client()
+                .deploy(name, &component, manifest.as_deref())?;
+            ensure!(
+                answer.status == 201,
+                "cannot deploy {name}: {}",
+                answer.body
+            );
+        }
+        Ok(Self { server, folder })
+    }
+
+    fn stop(self) -> Result<()> {
+        let code = self.server.stop();
+        ensure!(code == Some(0), "the host ended with {code:?}, not with 0");
+        self.folder.close().context("cannot remove its data")
+    }
+}
+
+/// Returns the folder on disk that everything is measured in.
+fn build_folder() -> Result<PathBuf> {
+    let folder = guests::folder().with_file_name("bench");
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make {}", folder.display()))?;
+    Ok(folder)
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    ensure!(args.rounds > 0, "at least one round is needed");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let report = runtime.block_on(measure(&args))?;
+    match args.output {
+        Format::Table => println!("{}", report.table()),
+        Format::Json => println!("{:#}", report.json()),
+    }
+    Ok(())
+}
+
+async fn measure(args: &Args) -> Result<Report> {
+    let mut report = Report::default();
+    let stage = Stage::start()?;
+    if args.wants(Part::Rest) {
+        rest::measure(&stage.server, &mut report).await?;
+    }
+    if args.wants(Part::Throughput) {
+        rounds::measure(args, &stage, &mut report).await?;
+    }
+    if args.wants(Part::Latency) {
+        cancel::pickup(args, stage.server.address(), &mut report).await?;
+        cancel::measure(args, stage.server.address(), &mut report).await?;
+    }
+    if args.wants(Part::Waiting) {
+        waiting::measure(args, &stage, &mut report).await?;
+    }
+    stage.stop()?;
+    Ok(report)
+}

@@ -1,0 +1,240 @@
+//! What may be deployed and what may not, and that attempts keep the revision they started with.
+
+use std::time::Duration;
+
+use host_tests::client::Answer;
+use host_tests::{Client, eventually, guests};
+use serde_json::{Value, json};
+
+use crate::fixture::own;
+
+/// Components by hand that are refused: with which code, and what the detail names.
+const REFUSED: &[(&str, &[&str], &str)] = &[
+    ("core-module", &["component_invalid"], "component"),
+    (
+        "wrong-world",
+        &["component_wrong_world"],
+        "host:jobs/handler",
+    ),
+    ("wrong-signature", &["component_wrong_world"], "handle"),
+    (
+        "forbidden-import",
+        &["component_forbidden_import"],
+        "wasi:sockets/instance-network",
+    ),
+    (
+        "unknown-import",
+        &["component_forbidden_import"],
+        "evil:host/shell",
+    ),
+    ("memory64", &["component_invalid"], "memory64"),
+    ("shared-memory", &["component_invalid"], "shared"),
+    (
+        "huge-memory",
+        &["describe_failed", "compile_failed"],
+        "memory",
+    ),
+    ("describe-loop", &["describe_failed"], "ms"),
+    ("start-loop", &["describe_failed"], "ms"),
+    ("describe-trap", &["describe_failed"], "unreachable"),
+    ("describe-memory", &["describe_failed"], "memory"),
+    ("wild-pointer", &["describe_failed"], "out of bounds"),
+    ("long-list", &["describe_failed"], ""),
+    ("invalid-name", &["describe_failed"], "evil"),
+    ("empty-name", &["describe_failed"], "name"),
+    ("same-name-twice", &["describe_failed"], "twin"),
+    ("no-handlers", &["describe_failed"], "handler"),
+];
+
+fn assert_refused(what: &str, answer: &Answer, codes: &[&str], named: &str) {
+    let code = answer.body["code"].as_str().unwrap_or_default();
+    assert!(codes.contains(&code), "{what}: {answer:?}");
+    assert!((400..500).contains(&answer.status), "{what}: {answer:?}");
+    let detail = answer.body["detail"].as_str().unwrap();
+    assert!(
+        detail.contains(named),
+        "{what} does not say {named}: {detail}"
+    );
+    assert!(
+        detail.len() < 4_096,
+        "{what}: {} bytes of detail",
+        detail.len()
+    );
+}
+
+fn deployed(client: &Client) -> Vec<String> {
+    let list = client.get("/api/v1/components").unwrap().body;
+    let names = list["items"].as_array().unwrap().iter();
+    names
+        .map(|item| item["component"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn basics() -> Vec<u8> {
+    std::fs::read(guests::component("basics")).unwrap()
+}
+
+fn attempt(client: &Client, id: &str) -> Value {
+    let attempts = client.get(&format!("/api/v1/jobs/{id}/attempts")).unwrap();
+    attempts.body["items"][0].clone()
+}
+
+#[test]
+fn what_is_no_good_component_is_refused_with_its_reason() {
+    let own = own();
+    let client = own.server.client();
+    for (name, codes, named) in REFUSED {
+        let answer = client.deploy(name, &guests::by_hand(name), None).unwrap();
+        assert_refused(name, &answer, codes, named);
+    }
+    assert_eq!(deployed(&client), ["basics"], "nothing of them is kept");
+    let job = client.run(&json!({"handler": "noop"}));
+    assert_eq!(job["state"], "completed", "{job}");
+}
+
+#[test]
+fn bytes_that_are_no_component_are_refused() {
+    let own = own();
+    let client = own.server.client();
+    let whole = basics();
+    let program = std::fs::read(host_tests::server::host()).unwrap();
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 0xff;
+    flipped[whole.len() / 3] ^= 0xff;
+    let cases: [(&str, &[u8]); 5] = [
+        ("empty", b""),
+        ("text", b"(component)"),
+        ("truncated", &whole[..whole.len() / 2]),
+        ("flipped", &flipped),
+        ("program", &program[..1 << 20]),
+    ];
+    for (name, bytes) in cases {
+        let answer = client.deploy(name, bytes, None).unwrap();
+        let codes = ["component_invalid", "invalid_multipart"];
+        assert_refused(name, &answer, &codes, "");
+    }
+    let mut large = whole;
+    large.resize((32 << 20) + 1, 0);
+    let answer = client.deploy("large", &large, None).unwrap();
+    let codes = ["component_too_large", "body_too_large"];
+    assert_refused("large", &answer, &codes, "");
+    assert_eq!(deployed(&client), ["basics"]);
+}
+
+#[test]
+fn a_manifest_with_a_mistake_is_refused() {
+    let own = own();
+    let client = own.server.client();
+    let component = guests::by_hand("good");
+    for (manifest, named) in [
+        ("[defaults]\nmemory_mb = 1\n", "memory_mib"),
+        ("[handlers.nobody]\nfuel = 1\n", "nobody"),
+        ("[defaults]\ntimeout_seconds = -1\n", "timeout_seconds"),
+        ("defaults = [", ""),
+        ("name = \"another\"\n", "another"),
+    ] {
+        let answer = client.deploy("good", &component, Some(manifest)).unwrap();
+        assert_refused(manifest, &answer, &["manifest_invalid"], named);
+    }
+    let missing = "[defaults]\nread_dirs = [{ host = \"/no/such/folder\", guest = \"/data\" }]\n";
+    let answer = client.deploy("good", &component, Some(missing)).unwrap();
+    assert_refused("a folder", &answer, &["grant_missing"], "/no/such/folder");
+    assert_eq!(deployed(&client), ["basics"]);
+}
+
+#[test]
+fn a_handler_belongs_to_one_component() {
+    let own = own();
+    let client = own.server.client();
+    let answer = client.deploy("other", &basics(), None).unwrap();
+    assert_eq!(answer.status, 409, "{answer:?}");
+    assert_refused("other", &answer, &["handler_owned"], "basics");
+}
+
+#[test]
+fn the_same_component_is_deployed_once() {
+    let own = own();
+    let client = own.server.client();
+    let component = guests::by_hand("good");
+    let first = client.deploy("good", &component, None).unwrap();
+    assert_eq!((first.status, &first.body["revision"]), (201, &json!(1)));
+    let again = client.deploy("good", &component, None).unwrap();
+    assert_eq!((again.status, &again.body["revision"]), (200, &json!(1)));
+    assert_eq!(first.body["digest"], again.body["digest"]);
+    let changed = client
+        .deploy("good", &component, Some("[defaults]\nmemory_mib = 1\n"))
+        .unwrap();
+    assert_eq!(
+        (changed.status, &changed.body["revision"]),
+        (201, &json!(2))
+    );
+}
+
+#[test]
+fn attempts_keep_their_revision_and_a_rollback_brings_the_earlier_one_back() {
+    const SHORT: &str = "[handlers.sleep]\ntimeout_seconds = 0.05\n";
+    let own = own();
+    let client = own.server.client();
+    let sleep = json!({"handler": "sleep", "params": {"ms": 1_500}, "max_attempts": 1});
+
+    let early = client.enqueue(&sleep);
+    eventually("the job to run", Duration::from_secs(20), || {
+        (client.job(&early)["state"] == "running").then_some(())
+    });
+    let answer = client.deploy("basics", &basics(), Some(SHORT)).unwrap();
+    assert_eq!((answer.status, &answer.body["revision"]), (201, &json!(2)));
+
+    let late = client.run(&sleep);
+    assert_eq!(late["failure"]["kind"], "timed_out", "{late}");
+    let early = client.wait(&early);
+    assert_eq!(early["state"], "completed", "it keeps its limits: {early}");
+    for (job, revision) in [(&early, 1), (&late, 2)] {
+        let attempt = attempt(&client, job["id"].as_str().unwrap());
+        assert_eq!(attempt["revision"], revision, "{attempt}");
+    }
+
+    let rollback = client
+        .post(
+            "/api/v1/components/basics/rollback",
+            &json!({"revision": 1}),
+        )
+        .unwrap();
+    assert_eq!(rollback.status, 200, "{rollback:?}");
+    let after = client.run(&sleep);
+    assert_eq!(after["state"], "completed", "{after}");
+    let unknown = client
+        .post(
+            "/api/v1/components/basics/rollback",
+            &json!({"revision": 9}),
+        )
+        .unwrap();
+    assert_eq!(unknown.status, 404, "{unknown:?}");
+    assert_eq!(unknown.body["code"], "revision_not_found");
+}
+
+#[test]
+fn a_component_with_live_jobs_stays() {
+    let own = own();
+    let client = own.server.client();
+    let id = client.enqueue(&json!({"handler": "noop", "delay_seconds": 3600}));
+    let refused = client
+        .call("DELETE", "/api/v1/components/basics", None)
+        .unwrap();
+    assert_eq!(refused.status, 409, "{refused:?}");
+    assert_eq!(refused.body["code"], "component_in_use");
+    client
+        .post(&format!("/api/v1/jobs/{id}/cancel"), &json!({}))
+        .unwrap();
+    let removed = client
+        .call("DELETE", "/api/v1/components/basics", None)
+        .unwrap();
+    assert!(matches!(removed.status, 200 | 204), "{removed:?}");
+    assert_eq!(deployed(&client), [""; 0]);
+    let answer = client
+        .post("/api/v1/jobs", &json!({"handler": "noop"}))
+        .unwrap();
+    assert_eq!(
+        (answer.status, &answer.body["code"]),
+        (422, &json!("handler_not_found"))
+    );
+}

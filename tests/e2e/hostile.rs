@@ -1,0 +1,276 @@
+//! Guests that mean harm: each ends as it should, good jobs beside it notice nothing, and the
+//! host's memory is what it was before.
+
+use std::time::Duration;
+
+use host_tests::{Client, eventually, guests};
+use serde_json::{Value, json};
+
+use crate::fixture::{Own, deploy, own};
+
+/// Jobs that run beside each hostile one.
+const GOOD_JOBS: usize = 8;
+
+/// How much more memory the orchestrator may have than before, in bytes.
+const MEMORY_SLACK_BYTES: u64 = 16 << 20;
+
+/// What a job may leave of its log, with the shape of an answer around it, in bytes.
+const LOG_ANSWER_BYTES_MAX: usize = 8 << 20;
+
+/// How a job ends: completed, or the kind of its failure.
+fn ending(job: &Value) -> &str {
+    match job["state"].as_str().unwrap() {
+        "completed" => "completed",
+        _ => job["failure"]["kind"].as_str().unwrap_or("no failure"),
+    }
+}
+
+fn host() -> Own {
+    let own = own();
+    deploy(&own.server.client(), "hostile");
+    own
+}
+
+fn good_jobs(client: &Client) -> Vec<String> {
+    let jobs = (0..GOOD_JOBS).map(|n| match n % 2 {
+        0 => json!({"handler": "echo", "params": {"n": n}, "queue": "good"}),
+        _ => json!({"handler": "sleep", "params": {"ms": 20 * n}, "queue": "good"}),
+    });
+    jobs.map(|job| client.enqueue(&job)).collect()
+}
+
+/// Runs each handler beside good jobs and checks how it ends; then checks the host's memory.
+/// Returns the jobs.
+fn attack(own: &Own, cases: &[(&str, &str)]) -> Vec<Value> {
+    let client = own.server.client();
+    for id in good_jobs(&client) {
+        client.wait(&id);
+    }
+    let before = own.server.resident_bytes();
+    let mut ended = Vec::new();
+    for (handler, expected) in cases {
+        let hostile = client.enqueue(&json!({"handler": handler, "max_attempts": 1}));
+        eventually("the hostile job to start", Duration::from_mins(1), || {
+            (client.job(&hostile)["state"] != "available").then_some(())
+        });
+        for good in good_jobs(&client) {
+            let job = client.wait(&good);
+            assert_eq!(
+                (&job["state"], &job["attempt"]),
+                (&json!("completed"), &json!(1)),
+                "beside {handler}: {job}"
+            );
+        }
+        let job = client.wait(&hostile);
+        assert_eq!(ending(&job), *expected, "{handler}: {job}");
+        if job["state"] != "completed" {
+            assert_eq!(job["state"], "discarded", "{handler}: {job}");
+            let message = job["failure"]["message"].as_str().unwrap();
+            assert!(
+                !message.is_empty() && message.len() <= 64 << 10,
+                "{handler}: {} bytes of message",
+                message.len()
+            );
+        }
+        ended.push(job);
+    }
+    eventually(
+        "the memory to be as before",
+        Duration::from_secs(30),
+        || (own.server.resident_bytes() <= before + MEMORY_SLACK_BYTES).then_some(()),
+    );
+    ended
+}
+
+/// Returns all log lines of a job.
+fn log(client: &Client, job: &Value) -> Vec<Value> {
+    let id = job["id"].as_str().unwrap();
+    let mut lines: Vec<Value> = Vec::new();
+    let (mut cursor, mut bytes) = (String::new(), 0);
+    loop {
+        let page = client
+            .get(&format!("/api/v1/jobs/{id}/logs?{cursor}"))
+            .unwrap();
+        assert_eq!(page.status, 200, "{}", page.body);
+        bytes += page.body.to_string().len();
+        assert!(bytes <= LOG_ANSWER_BYTES_MAX, "the log of {id} is too long");
+        let items = page.body["items"].as_array().unwrap();
+        lines.extend(items.iter().cloned());
+        match page.body["next_cursor"].as_str() {
+            Some(next) if !items.is_empty() => cursor = format!("cursor={next}"),
+            _ => return lines,
+        }
+    }
+}
+
+#[test]
+fn guests_that_never_end_are_stopped() {
+    let own = host();
+    attack(
+        &own,
+        &[
+            ("spin", "timed_out"),
+            ("burn", "fuel_exhausted"),
+            ("host_calls", "timed_out"),
+            ("sleep_forever", "timed_out"),
+            ("wasi_sleep_forever", "timed_out"),
+            ("memcpy_loop", "timed_out"),
+        ],
+    );
+    assert_eq!(own.server.stop(), Some(0));
+}
+
+#[test]
+fn guests_that_never_end_are_cancelled() {
+    let own = host();
+    let client = own.server.client();
+    for handler in [
+        "spin",
+        "host_calls",
+        "sleep_forever",
+        "wasi_sleep_forever",
+        "memcpy_loop",
+    ] {
+        let id =
+            client.enqueue(&json!({"handler": handler, "max_attempts": 1, "timeout_seconds": 300}));
+        eventually("the job to run", Duration::from_secs(20), || {
+            (client.job(&id)["state"] == "running").then_some(())
+        });
+        let cancel = json!({"reason": "enough", "grace_seconds": 0});
+        let answer = client
+            .post(&format!("/api/v1/jobs/{id}/cancel"), &cancel)
+            .unwrap();
+        assert_eq!(answer.status, 200, "{handler}: {answer:?}");
+        let job = client.wait(&id);
+        assert_eq!(job["state"], "cancelled", "{handler}: {job}");
+        let good = client.run(&json!({"handler": "noop"}));
+        assert_eq!(good["state"], "completed", "after {handler}: {good}");
+    }
+}
+
+#[test]
+fn guests_that_want_all_memory_get_their_limit() {
+    let own = host();
+    let ended = attack(
+        &own,
+        &[
+            ("memory_bomb", "memory_limit"),
+            ("memory_many", "memory_limit"),
+            ("memory_refused", "memory_limit"),
+            ("deep_recursion", "trapped"),
+            ("deep_frames", "trapped"),
+        ],
+    );
+    let client = own.server.client();
+    for job in ended {
+        let path = format!("/api/v1/jobs/{}/attempts", job["id"].as_str().unwrap());
+        let attempt = client.get(&path).unwrap().body["items"][0].clone();
+        let peak = attempt["peak_memory_bytes"].as_u64().unwrap();
+        assert!(peak <= 64 << 20, "{peak} bytes: {job}");
+    }
+}
+
+#[test]
+fn guests_that_say_too_much_are_cut_short() {
+    let own = host();
+    let ended = attack(
+        &own,
+        &[
+            ("log_flood", "completed"),
+            ("log_huge_line", "trapped"),
+            ("log_fields", "completed"),
+            ("stdout_flood", "completed"),
+            ("stdout_ansi", "completed"),
+            ("progress_flood", "completed"),
+            ("random_flood", "trapped"),
+            ("pollable_flood", "trapped"),
+            ("giant_error", "result_too_large"),
+            ("giant_result", "result_too_large"),
+        ],
+    );
+    let client = own.server.client();
+    for (job, source) in [(&ended[0], "log"), (&ended[3], "stdout")] {
+        let lines = log(&client, job);
+        assert!(
+            lines.iter().any(|line| line["source"] == source),
+            "the beginning is kept"
+        );
+        assert!(
+            lines.iter().any(|line| line["source"] == "host"),
+            "the host says what it has dropped: {:?}",
+            lines.last()
+        );
+    }
+    let printed = log(&client, &ended[4]);
+    let forged = printed
+        .iter()
+        .find(|line| line["message"].as_str().unwrap().contains("forged"))
+        .expect("what looks like a record is the text of a line");
+    assert_eq!(forged["source"], "stdout", "{forged}");
+    assert_ne!(forged["level"], "error", "{forged}");
+}
+
+#[test]
+fn guests_that_end_in_their_own_way_end_only_themselves() {
+    let own = host();
+    attack(
+        &own,
+        &[
+            ("trap", "trapped"),
+            ("exit", "trapped"),
+            ("abort", "trapped"),
+            ("panic_loop", "trapped"),
+            ("bad_json_result", "trapped"),
+            ("two_results", "trapped"),
+            ("empty_result", "trapped"),
+            ("invalid_utf8_result", "trapped"),
+            ("deep_result", "trapped"),
+        ],
+    );
+}
+
+#[test]
+fn guests_see_nothing_of_the_machine() {
+    let own = host();
+    let client = own.server.client();
+    let seen = client.run(&json!({"handler": "read_files"}));
+    assert_eq!(seen["state"], "completed", "{seen}");
+    assert_eq!(seen["result"]["paths"], json!({}), "{seen}");
+    assert_eq!(seen["result"]["env"], json!([]), "{seen}");
+    assert_eq!(seen["result"]["args"], json!([]), "{seen}");
+    assert_eq!(seen["result"]["stdin_bytes"], 0, "{seen}");
+    let clock = client.run(&json!({"handler": "clock"}));
+    for name in ["monotonic_ns", "wall_ns"] {
+        let step = clock["result"][name].as_u64().unwrap();
+        assert!(step >= 1_000_000, "{name} moves by {step} ns: {clock}");
+    }
+}
+
+#[test]
+fn components_by_hand_end_only_themselves() {
+    const LIMITS: &str = "[defaults]\ntimeout_seconds = 1\nfuel = 1000000000000\n";
+    let own = own();
+    let client = own.server.client();
+    for name in [
+        "good",
+        "realloc-loop",
+        "post-return-loop",
+        "wild-result",
+        "bulk-loop",
+    ] {
+        let answer = client
+            .deploy(name, &guests::by_hand(name), Some(LIMITS))
+            .unwrap();
+        assert_eq!(answer.status, 201, "{name}: {}", answer.body);
+    }
+    attack(
+        &own,
+        &[
+            ("by_hand", "completed"),
+            ("realloc_loop", "timed_out"),
+            ("post_return_loop", "timed_out"),
+            ("wild_result", "trapped"),
+            ("bulk_loop", "timed_out"),
+        ],
+    );
+}

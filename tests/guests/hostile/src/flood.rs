@@ -1,0 +1,107 @@
+//! Handlers that give the host more than it wants to keep.
+
+use std::io::Write;
+
+use guest_sdk::{Ctx, Error, Level, handler};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::imports;
+
+const MIB: usize = 1 << 20;
+
+#[derive(Deserialize)]
+pub(crate) struct Count {
+    count: Option<u32>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Size {
+    mib: Option<usize>,
+}
+
+/// Logs two million lines, or as many as it is told to.
+#[handler]
+pub(crate) fn log_flood(ctx: &Ctx, params: Count) -> Result<u32, Error> {
+    let count = params.count.unwrap_or(2_000_000);
+    for line in 0..count {
+        ctx.info(format_args!("line {line} of a flood"));
+    }
+    Ok(count)
+}
+
+/// Logs one line of 16 MiB, or as large as it is told to.
+#[handler]
+pub(crate) fn log_huge_line(ctx: &Ctx, params: Size) -> Result<(), Error> {
+    ctx.warn("x".repeat(params.mib.unwrap_or(16) * MIB));
+    Ok(())
+}
+
+/// Logs one line with 10,000 fields, some with names that other fields have.
+#[handler]
+pub(crate) fn log_fields(ctx: &Ctx, _params: Value) -> Result<(), Error> {
+    let fields = [("level", "error"), ("\u{1b}[31m\n", "\u{0}")].repeat(5_000);
+    ctx.log(Level::Trace, "fields", &fields);
+    Ok(())
+}
+
+/// Prints 100 MiB, or as much as it is told to, in short lines.
+#[handler]
+pub(crate) fn stdout_flood(_ctx: &Ctx, params: Size) -> Result<(), Error> {
+    let bytes = params.mib.unwrap_or(100) * MIB;
+    let line = "x".repeat(127);
+    for _ in 0..bytes / 128 {
+        println!("{line}");
+    }
+    Ok(())
+}
+
+/// Prints what would move a terminal's cursor, forge a record or break a decoder, then ends well.
+#[handler]
+pub(crate) fn stdout_ansi(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(b"\x1b[2J\x1b[31mred\x1b[0m \x1b]0;title\x07 bell\x07\r\n")?;
+    out.write_all(b"{\"level\":\"error\",\"message\":\"forged\"}\n")?;
+    out.write_all("\u{202e}right to left\u{2028}separated\n".as_bytes())?;
+    out.write_all(b"not UTF-8: \xff\xfe\xc0\xaf\n")?;
+    out.write_all(b"nul: \0 and no newline at the end")?;
+    out.flush()?;
+    eprintln!("on the other stream");
+    Ok(())
+}
+
+/// Tells its progress a million times, with values that are none among them.
+#[handler]
+pub(crate) fn progress_flood(ctx: &Ctx, params: Count) -> Result<(), Error> {
+    let odd = [f32::NAN, f32::INFINITY, -1.0, 1e30, 50.0];
+    for (percent, turn) in odd.iter().cycle().zip(0..params.count.unwrap_or(1_000_000)) {
+        ctx.progress(*percent, turn);
+    }
+    ctx.progress(100.0, "x".repeat(MIB));
+    Ok(())
+}
+
+/// Asks for 256 MiB of random bytes at once.
+#[handler]
+pub(crate) fn random_flood(_ctx: &Ctx, params: Size) -> Result<usize, Error> {
+    Ok(imports::random_bytes(params.mib.unwrap_or(256) as u64 * MIB as u64).len())
+}
+
+/// Makes a million handles to things that it never drops.
+#[handler]
+pub(crate) fn pollable_flood(_ctx: &Ctx, params: Count) -> Result<u32, Error> {
+    let count = params.count.unwrap_or(1_000_000);
+    for _ in 0..count {
+        imports::leak_timer();
+    }
+    Ok(count)
+}
+
+/// Fails with a message of 8 MiB, or as large as it is told to.
+#[handler]
+pub(crate) fn giant_error(_ctx: &Ctx, params: Size) -> Result<(), Error> {
+    Err(Error::fatal(
+        "giant",
+        "x".repeat(params.mib.unwrap_or(8) * MIB),
+    ))
+}

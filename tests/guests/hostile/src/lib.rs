@@ -1,0 +1,95 @@
+//! Handlers that attack the host in every way a guest can. Tests run each beside good jobs and
+//! check how it ends. It knows nothing of the host but what the SDK offers.
+
+mod cpu;
+mod ending;
+mod flood;
+mod imports;
+mod memory;
+mod raw;
+mod reach;
+
+use guest_sdk::export::Description;
+use guest_sdk::{Ctx, Error};
+
+/// Makes `describe` and `call` out of a list of handlers. Not the SDK's `export_handlers!`, for
+/// some results here must not go through its serializer.
+macro_rules! handlers {
+    ($($file:ident::$handler:ident),+ $(,)?) => {
+        fn describe() -> Vec<Description> {
+            let mut all = vec![$($file::$handler::describe()),+];
+            all.extend(raw::describe());
+            all
+        }
+
+        fn call(ctx: &Ctx, params: &str) -> Result<String, Error> {
+            let name = ctx.job().handler.as_str();
+            $(
+                if name == $file::$handler::NAME {
+                    return $file::$handler::call(ctx, params);
+                }
+            )+
+            raw::call(name, params).unwrap_or_else(|| Err(guest_sdk::export::not_found(name)))
+        }
+    };
+}
+
+handlers!(
+    cpu::spin,
+    cpu::burn,
+    cpu::host_calls,
+    cpu::sleep_forever,
+    cpu::wasi_sleep_forever,
+    cpu::memcpy_loop,
+    memory::memory_bomb,
+    memory::memory_many,
+    memory::memory_refused,
+    memory::deep_recursion,
+    memory::deep_frames,
+    flood::log_flood,
+    flood::log_huge_line,
+    flood::log_fields,
+    flood::stdout_flood,
+    flood::stdout_ansi,
+    flood::progress_flood,
+    flood::random_flood,
+    flood::pollable_flood,
+    flood::giant_error,
+    ending::trap,
+    ending::exit,
+    ending::abort,
+    ending::panic_loop,
+    reach::read_files,
+    reach::clock,
+);
+
+#[cfg(target_family = "wasm")]
+mod exported {
+    //! The component's exports, by the SDK's own way.
+
+    use guest_sdk::export::Description;
+    use guest_sdk::export::wasm::{Exported, Handlers};
+    use guest_sdk::{Ctx, Error};
+
+    struct Component;
+
+    impl Handlers for Component {
+        fn describe() -> Vec<Description> {
+            super::describe()
+        }
+
+        fn call(ctx: &Ctx, params: &str) -> Result<String, Error> {
+            super::call(ctx, params)
+        }
+    }
+
+    type Hostile = Exported<Component>;
+    guest_sdk::bindings::export_job!(Hostile with_types_in guest_sdk::bindings);
+}
+
+/// What a native build offers in place of the exports, so that lints see all of the crate.
+#[cfg(not(target_family = "wasm"))]
+#[doc(hidden)]
+pub fn native(ctx: &Ctx, params: &str) -> (usize, Result<String, Error>) {
+    (describe().len(), call(ctx, params))
+}

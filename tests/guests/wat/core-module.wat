@@ -1,0 +1,4 @@
+;; A module of code, but no component.
+(module
+  (memory (export "memory") 1)
+  (func (export "_start")))

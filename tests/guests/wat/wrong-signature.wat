@@ -1,0 +1,11 @@
+;; Has an interface of the right name with a function of the wrong shape.
+(component
+  (component $handler
+    (core module $module
+      (func (export "describe") (result i32) (i32.const 42)))
+    (core instance $guest (instantiate $module))
+    (func (export "describe") (result u32) (canon lift (core func $guest "describe")))
+  )
+  (instance $exported (instantiate $handler))
+  (export "host:jobs/handler@1.0.0" (instance $exported))
+)

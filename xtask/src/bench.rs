@@ -1,0 +1,37 @@
+//! `cargo xtask bench`: builds the host optimized, with the components it needs, and measures it.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::cargo::{cargo, run, target_dir};
+use crate::{guests, setup};
+
+/// What to measure.
+#[derive(clap::Args)]
+#[command(after_help = "Example: cargo xtask bench --only latency -o json")]
+pub(crate) struct Args {
+    /// Passed on: see `cargo xtask bench -- --help`
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+/// Builds and measures. What is built is told on standard error, so that JSON stays JSON.
+pub(crate) fn run_all(args: &Args) -> Result<()> {
+    setup::toolchain()?;
+    guests::build()?;
+    run(&mut cargo(&[
+        "build",
+        "--release",
+        "--package",
+        "host",
+        "--package",
+        "host-tests",
+        "--bin",
+        "host",
+        "--bin",
+        "bench",
+    ]))?;
+    let program = target_dir().join("release").join("bench");
+    run(Command::new(program).args(&args.arguments))
+}
