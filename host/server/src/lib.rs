@@ -6,6 +6,7 @@
 pub mod api;
 pub mod cells;
 pub mod clock;
+pub mod config;
 pub mod dispatch;
 pub mod handlers;
 pub mod ids;
