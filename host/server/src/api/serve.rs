@@ -8,11 +8,12 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use super::patient::Patient;
 use super::{Api, router};
 use crate::metrics::Metrics;
 use crate::tasks::Tasks;
@@ -22,6 +23,9 @@ const CONNECTIONS_MAX: usize = 8_192;
 
 /// How long a header may take, and a connection be idle between requests.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a peer may take nothing of its answer.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The longest header, in bytes.
 const HEADER_BYTES_MAX: usize = 32 << 10;
@@ -63,6 +67,8 @@ pub async fn serve(listener: TcpListener, state: Api, tasks: &Tasks) {
             tasks.spawn(refuse(stream));
             continue;
         };
+        // Answers are written whole: waiting for more to send would only delay them.
+        let _best_effort = stream.set_nodelay(true);
         let (router, metrics) = (router.clone(), metrics.clone());
         let stopping = tasks.stopping().clone();
         tasks.spawn(async move {
@@ -79,15 +85,15 @@ async fn refuse(mut stream: TcpStream) {
     let _closed_anyway = tokio::time::timeout(ACCEPT_PAUSE, said).await;
 }
 
-async fn connection(
-    stream: TcpStream,
+/// Answers the requests of one connection until it ends, breaks or the host stops.
+pub(super) async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
     router: Router,
     metrics: &Metrics,
     stopping: CancellationToken,
 ) {
     metrics.connections().inc();
-    // Answers are written whole: waiting for more to send would only delay them.
-    let _best_effort = stream.set_nodelay(true);
+    let stream = Patient::new(stream, WRITE_TIMEOUT);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         // Whoever says that no more will come still gets the answer.
