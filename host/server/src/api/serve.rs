@@ -8,6 +8,7 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustix::process::{Resource, getrlimit};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -18,7 +19,8 @@ use super::{Api, router};
 use crate::metrics::Metrics;
 use crate::tasks::Tasks;
 
-/// How many connections may be open at once; later ones are told so and closed.
+/// How many connections may be open at once, if the process may have twice as many files open;
+/// later ones are told so and closed.
 const CONNECTIONS_MAX: usize = 8_192;
 
 /// How long a header may take, and a connection be idle between requests.
@@ -48,8 +50,32 @@ const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n\
 /// Cancel safe: no connection is taken any more, those that are open go on.
 pub async fn serve(listener: TcpListener, state: Api, tasks: &Tasks) {
     let metrics = state.metrics.clone();
-    let router = router(state);
-    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    accept(
+        &listener,
+        &router(state),
+        &metrics,
+        tasks,
+        connections_max(),
+    )
+    .await;
+}
+
+/// Leaves half of the files that may be open to the store and the cells.
+fn connections_max() -> usize {
+    let files = getrlimit(Resource::Nofile).current;
+    let half = files.and_then(|files| usize::try_from(files / 2).ok());
+    half.map_or(CONNECTIONS_MAX, |half| half.min(CONNECTIONS_MAX))
+}
+
+/// Takes connections until the host stops, at most so many at once.
+pub(super) async fn accept(
+    listener: &TcpListener,
+    router: &Router,
+    metrics: &Metrics,
+    tasks: &Tasks,
+    connections_max: usize,
+) {
+    let permits = Arc::new(Semaphore::new(connections_max));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,

@@ -5,7 +5,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::fixture::{Host, Lines, api};
-use crate::api::serve::{connection, serve};
+use crate::api::serve::{accept, connection, serve};
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::tasks::Tasks;
@@ -98,6 +98,31 @@ async fn a_host_that_stops_closes_its_connections() {
     let read = idle.read_to_end(&mut rest);
     tokio::time::timeout(SOON, read).await.unwrap().unwrap();
     assert!(String::from_utf8_lossy(&rest).contains("uptime_seconds"));
+}
+
+#[tokio::test]
+async fn a_connection_too_many_is_told_so() {
+    let host = Host::start().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (router, tasks) = (host.router.clone(), host.tasks.clone());
+    host.tasks.spawn(async move {
+        accept(&listener, &router, &Metrics::default(), &tasks, 1).await;
+    });
+    let request = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let mut one = TcpStream::connect(address).await.unwrap();
+    let mut first = [0; 12];
+    one.write_all(request).await.unwrap();
+    one.read_exact(&mut first).await.unwrap();
+    let answer = exchange(address, request).await;
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    drop(one);
+    let again = async {
+        while !exchange(address, request).await.starts_with("HTTP/1.1 200") {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(SOON, again).await.unwrap();
 }
 
 /// Sends bytes over a connection in memory whose time is paused; reads until the host closes it.
