@@ -3,7 +3,9 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::client::{Client, SERVER_DEFAULT};
-use crate::commands::{cell, completion, component, deploy, doctor, handler, job, queue};
+use crate::commands::{
+    cell, completion, component, deploy, doctor, explain, handler, job, queue, run, serve,
+};
 use crate::error::CliError;
 use crate::output::{Format, Output};
 
@@ -35,6 +37,10 @@ pub(crate) struct Cli {
 /// What a command is about.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Noun {
+    /// Run a host: accept jobs, run them in sandboxes and keep them through crashes
+    Serve(serve::Serve),
+    /// Run a handler once, here and now, without a host
+    Run(run::Run),
     /// Bring a component's handlers to a host
     Deploy(deploy::Deploy),
     /// Look at deployed components, go back to earlier ones and remove them
@@ -47,6 +53,8 @@ pub(crate) enum Noun {
     Queue(queue::Queue),
     /// Check that this machine runs jobs well
     Doctor(doctor::Doctor),
+    /// Say what an error code means and what to do next
+    Explain(explain::Explain),
     /// Print a script that completes commands in a shell
     Completion(completion::Completion),
     /// The child processes of a host

@@ -6,9 +6,12 @@ pub(crate) mod component;
 pub(crate) mod deploy;
 pub(crate) mod docs;
 pub(crate) mod doctor;
+pub(crate) mod explain;
 pub(crate) mod handler;
 pub(crate) mod job;
 pub(crate) mod queue;
+pub(crate) mod run;
+pub(crate) mod serve;
 
 use crate::args::Noun;
 use crate::error::CliError;
@@ -16,12 +19,15 @@ use crate::error::CliError;
 /// Runs a command to its end.
 pub(crate) fn run(noun: Noun) -> Result<(), CliError> {
     match noun {
+        Noun::Serve(serve) => serve.run(),
+        Noun::Run(run) => run.run(),
         Noun::Deploy(deploy) => deploy.run(),
         Noun::Component(component) => component.run(),
         Noun::Handler(handler) => handler.run(),
         Noun::Job(job) => job.run(),
         Noun::Queue(queue) => queue.run(),
         Noun::Doctor(doctor) => doctor.run(),
+        Noun::Explain(explain) => explain.run(),
         Noun::Completion(completion) => completion.run(),
         Noun::Cell(cell) => cell.run(),
         Noun::CliDocs => docs::run(),

@@ -7,6 +7,8 @@ mod commands;
 mod error;
 mod human;
 mod json;
+mod log;
+mod manifest;
 mod multipart;
 mod output;
 mod pages;

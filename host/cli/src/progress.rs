@@ -29,6 +29,14 @@ impl Spinner {
             bar.set_message(text.to_owned());
         }
     }
+
+    /// Lets `write` write above the spinner.
+    pub(crate) fn above(&self, write: impl FnOnce()) {
+        match &self.0 {
+            Some(bar) => bar.suspend(write),
+            None => write(),
+        }
+    }
 }
 
 impl Drop for Spinner {

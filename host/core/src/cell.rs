@@ -127,6 +127,19 @@ pub enum Level {
     Error,
 }
 
+impl Level {
+    /// Returns the stable name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Trace => "trace",
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        }
+    }
+}
+
 /// Where a log line came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -139,6 +152,18 @@ pub enum LogSource {
     Stderr,
     /// The host itself, about the guest: what was cut off, for instance.
     Host,
+}
+
+impl LogSource {
+    /// Returns the stable name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Log => "log",
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+            Self::Host => "host",
+        }
+    }
 }
 
 /// One line of a guest's log. A newline in `message` is text: it starts no other line.

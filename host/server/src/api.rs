@@ -3,6 +3,7 @@
 
 mod body;
 mod components;
+mod deployer;
 mod enqueue;
 mod events;
 mod extract;

@@ -5,6 +5,7 @@
 pub mod check;
 pub mod frames;
 pub mod ladder;
+pub mod once;
 pub mod placement;
 pub mod pool;
 pub mod port;

@@ -216,8 +216,20 @@ impl Config {
     }
 }
 
+/// Returns the folder of what can be made again at any time.
+pub fn cache(environment: &Environment) -> Option<PathBuf> {
+    let set = |name| environment.get(name).filter(|text| !text.is_empty());
+    let base = match (set("XDG_CACHE_HOME"), set("HOME")) {
+        (Some(cache), _) => PathBuf::from(cache),
+        (None, Some(home)) => PathBuf::from(home).join(".cache"),
+        (None, None) => return None,
+    };
+    Some(base.join("host"))
+}
+
 /// Reads the environment; what is not UTF-8 is left out.
-fn environment() -> Environment {
+#[expect(clippy::disallowed_methods, reason = "the home of the environment")]
+pub fn environment() -> Environment {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()

@@ -1,7 +1,5 @@
 //! `host deploy`: sends a component and its manifest to a host and says what is new there.
 
-mod manifest;
-
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,10 +7,10 @@ use clap::Args;
 use host_core::name::Name;
 use serde::Deserialize;
 
-use self::manifest::{Manifest, Overrides};
 use crate::args::Remote;
 use crate::client::segment;
 use crate::error::{CliError, Exit};
+use crate::manifest::{Manifest, Overrides};
 use crate::multipart::Multipart;
 use crate::output::{Output, Rows, put_section};
 use crate::plain;
@@ -121,7 +119,8 @@ impl Deploy {
     }
 }
 
-fn component(path: &Path) -> Result<Vec<u8>, CliError> {
+/// Reads a component from a file.
+pub(crate) fn component(path: &Path) -> Result<Vec<u8>, CliError> {
     // A pipe or a device may never end, and it would have no name.
     let regular = std::fs::metadata(path).and_then(|metadata| {
         if metadata.is_file() {

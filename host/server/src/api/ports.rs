@@ -1,7 +1,7 @@
 //! What the API asks of other parts of the server: deploying components and reading logs.
 
 use futures_util::future::BoxFuture;
-use host_core::handler::{Manifest, Revision};
+use host_core::handler::Manifest;
 use host_core::id::JobId;
 use host_core::name::Name;
 use host_store::StoreError;
@@ -10,16 +10,7 @@ use host_store::logs::LogPage;
 use super::problem::{Code, Problem};
 use crate::dispatch::SubmitError;
 
-/// What a deploy or a rollback did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deployed {
-    /// The current revision now.
-    pub revision: Revision,
-    /// Whether it was current before.
-    pub unchanged: bool,
-    /// What its handlers may reach that the revision before did not: one line each, for people.
-    pub grants_added: Vec<String>,
-}
+pub use crate::handlers::deploy::Deployed;
 
 /// Why a component is not deployed, taken back or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -174,9 +174,6 @@ codes! {
     ManifestInvalid 422 "manifest_invalid", "Manifest not usable",
         "The manifest is not TOML, has an unknown key, a value out of range, a handler that the component does not have or another component's name.",
         "Correct the key the detail names.";
-    GrantMissing 422 "grant_missing", "Grant not possible",
-        "The manifest grants something that this machine does not have.",
-        "Create it, or take the grant out of the manifest.";
     Busy 503 "busy", "Busy",
         "As many requests wait as the host takes at once; nothing of this one was done.",
         "Repeat it after the time in the Retry-After header.";
@@ -200,11 +197,15 @@ codes! {
         "Report it with the host's log.";
 }
 
+/// Returns what each code of the API means, and then each kind of failure.
+pub fn all() -> impl Iterator<Item = &'static Explanation> {
+    let codes = CODES.iter().map(|code| code.explanation());
+    codes.chain(FAILURE_KINDS.into_iter().map(failures::explain))
+}
+
 /// Returns what a code of the API or a kind of failure means, `None` for a text that is neither.
 pub fn explain(code: &str) -> Option<&'static Explanation> {
-    let codes = CODES.iter().map(|code| code.explanation());
-    let kinds = FAILURE_KINDS.into_iter().map(failures::explain);
-    codes.chain(kinds).find(|known| known.code == code)
+    all().find(|known| known.code == code)
 }
 
 /// A refusal on its way out.

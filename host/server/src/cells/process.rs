@@ -49,8 +49,8 @@ pub struct Cells {
 }
 
 /// The way to one cell; the cell is killed when this is dropped.
-struct Line {
-    outbound: mpsc::Sender<Vec<ToCell>>,
+pub(super) struct Line {
+    pub(super) outbound: mpsc::Sender<Vec<ToCell>>,
     kill: CancellationToken,
 }
 
@@ -125,7 +125,14 @@ impl Cells {
             .unwrap_or(Err(DescribeError::TimedOut))
     }
 
-    fn open(&self, id: CellId, name: &str, slots: u32, events: mpsc::Sender<CellEvent>) -> Line {
+    /// Starts a cell; it is killed when what comes back is dropped.
+    pub(super) fn open(
+        &self,
+        id: CellId,
+        name: &str,
+        slots: u32,
+        events: mpsc::Sender<CellEvent>,
+    ) -> Line {
         let (outbound, messages) = mpsc::channel(BATCHES_UNREAD_MAX);
         let kill = CancellationToken::new();
         let life = live(Life {

@@ -1,12 +1,10 @@
 //! What guests wrote, on its way from the dispatch loop to wherever logs are kept. The loop never
 //! waits for it: what finds no room is dropped and counted.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use host_core::cell::LogLine;
 use host_core::id::JobId;
 use host_core::time::Time;
+use prometheus_client::metrics::counter::Counter;
 use tokio::sync::mpsc;
 
 /// How many messages may wait to be written.
@@ -34,26 +32,26 @@ pub enum Logged {
 #[derive(Clone)]
 pub struct Logs {
     waiting: mpsc::Sender<Logged>,
-    dropped: Arc<AtomicU64>,
+    dropped: Counter,
 }
 
 impl Logs {
     /// Makes both ends: the loop's, and the one that is written from.
     pub fn channel() -> (Self, mpsc::Receiver<Logged>) {
         let (waiting, written) = mpsc::channel(LOGGED_WAITING_MAX);
-        let dropped = Arc::default();
+        let dropped = Counter::default();
         (Self { waiting, dropped }, written)
     }
 
     /// Passes something on, or drops it.
     pub fn tell(&self, logged: Logged) {
         if self.waiting.try_send(logged).is_err() {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+            self.dropped.inc();
         }
     }
 
-    /// Returns how many messages were dropped because writing was behind.
-    pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+    /// Counts the messages that were dropped because writing was behind.
+    pub fn dropped(&self) -> &Counter {
+        &self.dropped
     }
 }

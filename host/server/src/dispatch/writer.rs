@@ -29,7 +29,7 @@ use crate::clock::Clock;
 use crate::handlers::{Handler, Handlers};
 
 pub use self::intake::{BATCH_BYTES_MAX, BATCH_COMMANDS_MAX};
-pub use self::start::Environment;
+pub use self::start::{Environment, granted};
 
 /// How many events of cells may wait for the loop; cells wait when there are more.
 pub const EVENTS_MAX: usize = 1_024;

@@ -1,6 +1,7 @@
 //! Changing what is deployed: check, compile, describe, commit, and then let everybody see it. One
 //! change at a time, and each goes on to its end even if whoever asked for it has gone.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use host_core::command::{Command, Reply};
@@ -66,6 +67,16 @@ pub enum DeployError {
     /// What it offers is not taken.
     #[error("the component describes {0}")]
     Offer(String),
+    /// A schema in it is not taken.
+    #[error("the {what} schema of the handler {handler} is not taken: {message}")]
+    Schema {
+        /// Of which handler.
+        handler: Name,
+        /// Of its params or its result.
+        what: &'static str,
+        /// Why not.
+        message: String,
+    },
     /// The rules refuse it, or the host is stopping.
     #[error(transparent)]
     Submit(SubmitError),
@@ -231,7 +242,7 @@ impl Shared {
             .describe(&compiled)
             .await
             .map_err(DeployError::Describe)?;
-        offer(&handlers).map_err(DeployError::Offer)?;
+        offer(&handlers)?;
         manifest::fits(&manifest, &handlers).map_err(DeployError::Manifest)?;
         let grants_added = grants::added(current.as_ref(), &manifest, &handlers);
         let revision = Revision {
@@ -345,32 +356,31 @@ fn unread(error: StoreError) -> DeployError {
 }
 
 /// Checks what a component says it offers.
-fn offer(handlers: &[HandlerInfo]) -> Result<(), String> {
+fn offer(handlers: &[HandlerInfo]) -> Result<(), DeployError> {
     if handlers.is_empty() {
-        return Err("no handlers".to_owned());
+        return Err(DeployError::Offer("no handlers".to_owned()));
     }
     if handlers.len() > HANDLERS_MAX {
         let count = handlers.len();
-        return Err(format!(
-            "{count} handlers, at most {HANDLERS_MAX} are taken"
-        ));
+        let offered = format!("{count} handlers, at most {HANDLERS_MAX} are taken");
+        return Err(DeployError::Offer(offered));
     }
-    for (index, handler) in handlers.iter().enumerate() {
+    let mut names = BTreeSet::new();
+    for handler in handlers {
         let name = &handler.name;
-        if handlers[..index]
-            .iter()
-            .any(|earlier| earlier.name == *name)
-        {
-            return Err(format!("the handler {name} twice"));
+        if !names.insert(name) {
+            return Err(DeployError::Offer(format!("the handler {name} twice")));
         }
         for (what, schema) in [
             ("params", &handler.params_schema),
             ("result", &handler.result_schema),
         ] {
             if let Some(Err(message)) = schema.as_ref().map(Schema::compile) {
-                return Err(format!(
-                    "a {what} schema of {name} that is not taken: {message}"
-                ));
+                return Err(DeployError::Schema {
+                    handler: name.clone(),
+                    what,
+                    message,
+                });
             }
         }
     }

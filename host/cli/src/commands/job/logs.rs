@@ -1,7 +1,6 @@
 //! `host job logs`: prints what the attempts of a job have logged, and goes on while it runs.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use clap::Args;
@@ -13,7 +12,7 @@ use crate::args::Remote;
 use crate::client::{Client, query, read, segment};
 use crate::error::CliError;
 use crate::output::{Format, Output, put_line};
-use crate::plain;
+use crate::{log, plain};
 
 /// How often a followed job is asked for more, in seconds.
 const POLL_SECONDS: u64 = 1;
@@ -133,26 +132,14 @@ fn print_new(
     }
 }
 
-/// Prints a line with its time and level in front; its own line breaks are indented below, so that
-/// a guest cannot forge a line of another.
+/// Prints a line, and before the first of a later attempt which one that is.
 fn print(line: &LineView, position: &mut Position) -> Result<(), CliError> {
     if line.attempt > position.attempt.max(1) {
         put_line(&format!("attempt {}", line.attempt))?;
     }
     position.attempt = line.attempt;
-    let label = match line.source.as_str() {
-        "stdout" => "out",
-        "stderr" => "err",
-        "host" => "host",
-        _ => &line.level,
-    };
-    let mut text = plain::block(line.message.trim_end()).replace('\n', "\n               │ ");
-    for (key, value) in &line.fields {
-        let _infallible = write!(text, " {}={}", plain::line(key), plain::line(value));
-    }
-    let (seconds, ms) = (line.at_ms / 1000, line.at_ms % 1000);
-    put_line(&format!(
-        "{seconds:>4}.{ms:03} {:<5} {text}",
-        plain::line(label)
-    ))
+    let label = log::label(&line.source, &line.level);
+    let fields = line.fields.iter();
+    let fields = fields.map(|(key, value)| (key.as_str(), value.as_str()));
+    put_line(&log::line(line.at_ms, label, &line.message, fields))
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use host_core::cell::{ComponentKey, Context, RunId, Start};
 use host_core::command::Claimed;
 use host_core::failure::{Failure, FailureKind};
-use host_core::handler::Limits;
+use host_core::handler::{Grants, Limits};
 use host_core::id::LeaseId;
 use host_core::job::Lifecycle;
 use host_core::time::Time;
@@ -26,7 +26,8 @@ pub(super) fn order(
     handler: &Handler,
     environment: &Environment,
 ) -> Result<Order, Failure> {
-    let env = granted(handler, environment)?;
+    let whose = handler.revision.component.as_str();
+    let env = granted(&handler.grants, whose, environment)?;
     let Claimed { lifecycle, payload } = claimed;
     Ok(Order {
         job: lifecycle.id,
@@ -69,12 +70,16 @@ fn cut(now: Time, job: &Lifecycle, mut limits: Limits) -> Limits {
     limits
 }
 
-fn granted(handler: &Handler, environment: &Environment) -> Result<Vec<(String, String)>, Failure> {
-    let values = handler.grants.env.iter().map(|name| {
+/// Looks up the granted environment variables, or says which one the host does not have.
+pub fn granted(
+    grants: &Grants,
+    whose: &str,
+    environment: &Environment,
+) -> Result<Vec<(String, String)>, Failure> {
+    let values = grants.env.iter().map(|name| {
         let value = environment.get(name).ok_or_else(|| {
             let message = format!(
-                "the manifest of {} grants the environment variable {name}, which the host was started without",
-                handler.revision.component
+                "the manifest of {whose} grants the environment variable {name}, which the host was started without"
             );
             Failure::new(FailureKind::GrantMissing, message)
         })?;

@@ -15,7 +15,7 @@ use crate::{human, plain};
 
 /// The options that stand above the `[defaults]` of a manifest.
 #[derive(Debug, Default, Args)]
-pub(super) struct Overrides {
+pub(crate) struct Overrides {
     /// Let an attempt use this much memory
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(i64).range(1..))]
     memory_mib: Option<i64>,
@@ -35,7 +35,7 @@ pub(super) struct Overrides {
 
 /// A manifest in the making.
 #[derive(Debug, Default)]
-pub(super) struct Manifest {
+pub(crate) struct Manifest {
     /// Where it came from.
     source: Option<Source>,
     /// What it says, changes included.
@@ -51,7 +51,7 @@ struct Source {
 
 impl Manifest {
     /// Reads the manifest `given`, or the one beside `component` if there is one.
-    pub(super) fn read(component: &Path, given: Option<&Path>) -> Result<Self, CliError> {
+    pub(crate) fn read(component: &Path, given: Option<&Path>) -> Result<Self, CliError> {
         let path = match given {
             Some(path) => path.to_owned(),
             None => component.with_extension("toml"),
@@ -81,12 +81,12 @@ impl Manifest {
     }
 
     /// Returns the file it was read from.
-    pub(super) fn path(&self) -> Option<&Path> {
+    pub(crate) fn path(&self) -> Option<&Path> {
         self.source.as_ref().map(|source| source.path.as_path())
     }
 
     /// Returns the component's name, if it says one.
-    pub(super) fn name(&self) -> Result<Option<Name>, CliError> {
+    pub(crate) fn name(&self) -> Result<Option<Name>, CliError> {
         let Some(name) = self.table.get("name") else {
             return Ok(None);
         };
@@ -98,7 +98,7 @@ impl Manifest {
     }
 
     /// Makes it say the name that was asked for, if it says one.
-    pub(super) fn set_name(&mut self, name: Option<&Name>) {
+    pub(crate) fn set_name(&mut self, name: Option<&Name>) {
         if let (Some(name), Some(said)) = (name, self.table.get_mut("name")) {
             *said = Value::String(name.to_string());
             self.changed = true;
@@ -107,7 +107,7 @@ impl Manifest {
 
     /// Puts the options above its `[defaults]`. Returns a sentence for each handler that says
     /// something else for itself and so is not reached.
-    pub(super) fn set_defaults(&mut self, overrides: &Overrides) -> Result<Vec<String>, CliError> {
+    pub(crate) fn set_defaults(&mut self, overrides: &Overrides) -> Result<Vec<String>, CliError> {
         let settings = overrides.settings();
         if settings.is_empty() {
             return Ok(Vec::new());
@@ -133,7 +133,7 @@ impl Manifest {
     }
 
     /// Returns its text, `None` if there is nothing to say.
-    pub(super) fn text(self, doing: &str) -> Result<Option<String>, CliError> {
+    pub(crate) fn text(self, doing: &str) -> Result<Option<String>, CliError> {
         if !self.changed {
             return Ok(self.source.map(|source| source.text));
         }

@@ -1,0 +1,139 @@
+//! `host serve`: puts the options under their keys and runs a host until it is told to stop.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
+
+use clap::Args;
+use host_server::cells::spawn::CellProgram;
+use host_server::config::{Config, ConfigError, Flags};
+use host_server::serve::{self, Ready};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt;
+
+use crate::error::{CliError, Exit};
+use crate::output::{put_line, say};
+
+/// Run a host: accept jobs, run them in sandboxes and keep them through crashes.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  host serve --data ./data
+  host serve --data /var/lib/host --handlers ./handlers --listen 127.0.0.1:0
+  HOST_LOG=debug host serve --config host.toml
+
+Prints `ready http=ADDR` once it takes requests. SIGTERM or SIGINT lets running jobs end, a second
+one gives them up; jobs that have not ended go on when the host is started again.
+Each option is also a key of the file and a variable of the environment: docs/config.md has them.")]
+pub(crate) struct Serve {
+    /// The configuration file (TOML); HOST_CONFIG names it too
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where jobs, components and logs are kept [default: data]
+    #[arg(long, value_name = "DIR")]
+    data: Option<String>,
+    /// Deploy the components in this folder at start
+    #[arg(long, value_name = "DIR")]
+    handlers: Option<String>,
+    /// Where the API listens: a loopback address, or `off` [default: 127.0.0.1:7700]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// How many cells run jobs [default: one per core, at least 2]
+    #[arg(long, value_name = "N")]
+    cells: Option<String>,
+    /// How many jobs one cell runs at once [default: 64]
+    #[arg(long, value_name = "N")]
+    cell_slots: Option<String>,
+    /// How much memory the guests of one cell share [default: half of the machine's over all]
+    #[arg(long, value_name = "MIB")]
+    cell_memory_mib: Option<String>,
+    /// How long running jobs may go on when the host is asked to stop [default: 30]
+    #[arg(long, value_name = "SECONDS")]
+    shutdown_grace_seconds: Option<String>,
+    /// How much of the guests' logs is kept [default: 1024]
+    #[arg(long, value_name = "MIB")]
+    logs_max_mib: Option<String>,
+    /// Write the host's own log as text or as JSON, one document per line
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    log_format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+impl Serve {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), CliError> {
+        log(self.log_format);
+        let config = Config::load(&self.flags()).map_err(|error| match &error {
+            ConfigError::UnknownKey { .. } | ConfigError::File { .. } => {
+                refused(&error).next("docs/config.md has all keys")
+            }
+            _ => refused(&error),
+        })?;
+        serve::run(config, program("serve")?, announce)
+            .map_err(|error| CliError::new(Exit::Failed, "serve", error))
+    }
+
+    fn flags(self) -> Flags {
+        let given = [
+            ("data", self.data),
+            ("handlers", self.handlers),
+            ("http.listen", self.listen),
+            ("cells.count", self.cells),
+            ("cells.slots", self.cell_slots),
+            ("cells.memory_mib", self.cell_memory_mib),
+            ("shutdown.grace_seconds", self.shutdown_grace_seconds),
+            ("logs.max_mib", self.logs_max_mib),
+        ];
+        let values = given.into_iter();
+        Flags {
+            config: self.config,
+            values: values
+                .filter_map(|(key, text)| Some((key, text?)))
+                .collect(),
+        }
+    }
+}
+
+/// Returns this executable as what cells are made of.
+pub(crate) fn program(doing: &str) -> Result<CellProgram, CliError> {
+    let failed = |cause: String| CliError::new(Exit::Failed, doing, cause);
+    let exe = std::env::current_exe()
+        .map_err(|error| failed(format!("its own file is not known: {error}")))?;
+    let engine_hash = host_cell::engine_hash()
+        .map_err(|error| failed(format!("this machine runs no compiled code: {error}")))?;
+    Ok(CellProgram { exe, engine_hash })
+}
+
+fn refused(error: &ConfigError) -> CliError {
+    CliError::new(Exit::Usage, "serve", error)
+}
+
+/// Prints the line that scripts wait for.
+fn announce(ready: Ready) {
+    let http = ready
+        .http
+        .map_or("off".to_owned(), |address| address.to_string());
+    // Nobody may be reading; the host serves all the same.
+    let _unread = put_line(&format!("ready http={http}"));
+    let _unread = std::io::stdout().flush();
+    if let Some(address) = ready.http
+        && std::io::stderr().is_terminal()
+    {
+        say(&format!(
+            "hint: `host deploy FILE --server http://{address}` brings handlers"
+        ));
+    }
+}
+
+fn log(format: LogFormat) {
+    let filter = EnvFilter::try_from_env("HOST_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Json => log.json().init(),
+    }
+}

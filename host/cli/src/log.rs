@@ -1,0 +1,32 @@
+//! One line of a guest's log as people read it.
+
+use std::fmt::Write as _;
+
+use crate::plain;
+
+/// Returns what stands before a line: where it comes from, or how urgent the guest says it is.
+pub(crate) fn label<'a>(source: &'a str, level: &'a str) -> &'a str {
+    match source {
+        "stdout" => "out",
+        "stderr" => "err",
+        "host" => "host",
+        _ => level,
+    }
+}
+
+/// Writes a line with its time and label in front; its own line breaks are indented below, so that
+/// a guest cannot forge a line of another.
+pub(crate) fn line<'a>(
+    at_ms: u64,
+    label: &str,
+    message: &str,
+    fields: impl Iterator<Item = (&'a str, &'a str)>,
+) -> String {
+    let (seconds, ms) = (at_ms / 1000, at_ms % 1000);
+    let text = plain::block(message.trim_end()).replace('\n', "\n               │ ");
+    let mut line = format!("{seconds:>4}.{ms:03} {:<5} {text}", plain::line(label));
+    for (key, value) in fields {
+        let _infallible = write!(line, " {}={}", plain::line(key), plain::line(value));
+    }
+    line
+}

@@ -1,0 +1,65 @@
+//! Deploying as the API shows it: which stable code each reason has.
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use host_core::cell::Refusal;
+use host_core::handler::Manifest;
+use host_core::name::Name;
+
+use super::ports::{DeployError, Deployed, Deployer};
+use super::problem::Code;
+use crate::handlers::compile::CompileError;
+use crate::handlers::deploy::{DeployError as Reason, Deployments};
+
+impl Deployer for Deployments {
+    fn deploy(
+        &self,
+        name: Name,
+        manifest: Manifest,
+        bytes: Vec<u8>,
+    ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
+        self.deploy(name, manifest, bytes)
+            .map(|result| result.map_err(DeployError::from))
+            .boxed()
+    }
+
+    fn rollback(&self, name: Name, revision: u32) -> BoxFuture<'_, Result<Deployed, DeployError>> {
+        self.rollback(name, revision)
+            .map(|result| result.map_err(DeployError::from))
+            .boxed()
+    }
+
+    fn remove(&self, name: Name) -> BoxFuture<'_, Result<(), DeployError>> {
+        self.remove(name)
+            .map(|result| result.map_err(DeployError::from))
+            .boxed()
+    }
+}
+
+impl From<Reason> for DeployError {
+    fn from(reason: Reason) -> Self {
+        let code = match &reason {
+            Reason::OtherName { .. } | Reason::Manifest(_) => Code::ManifestInvalid,
+            Reason::TooLarge { .. } => Code::ComponentTooLarge,
+            Reason::Compile(CompileError::Refused(refusal)) => refused(refusal),
+            Reason::Compile(CompileError::Broken { .. }) => Code::CompileFailed,
+            Reason::Compile(CompileError::Cache { .. }) | Reason::Store(_) => Code::StoreBroken,
+            Reason::Describe(_) | Reason::Offer(_) => Code::DescribeFailed,
+            Reason::Schema { .. } => Code::SchemaInvalid,
+            Reason::Submit(error) => return error.clone().into(),
+        };
+        Self::new(code, reason.to_string())
+    }
+}
+
+fn refused(refusal: &Refusal) -> Code {
+    match refusal {
+        Refusal::NotAComponent | Refusal::Precompiled | Refusal::Invalid { .. } => {
+            Code::ComponentInvalid
+        }
+        Refusal::ForbiddenImport { .. } => Code::ComponentForbiddenImport,
+        Refusal::WrongWorld { .. } => Code::ComponentWrongWorld,
+        Refusal::TooLarge { .. } => Code::ComponentTooLarge,
+        Refusal::OutOfLimits { .. } => Code::CompileFailed,
+    }
+}

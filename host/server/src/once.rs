@@ -1,0 +1,190 @@
+//! One run of a handler without a host around it: compile, describe, check, execute. Nothing is
+//! kept but the compiled component.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+
+use host_core::cell::{ComponentKey, Context, RunId, Start};
+use host_core::failure::Failure;
+use host_core::handler::{Digest, HandlerInfo, Manifest};
+use host_core::json::JsonText;
+use host_core::name::Name;
+use host_core::outcome::{Meter, Outcome};
+use sha2::{Digest as _, Sha256};
+use thiserror::Error;
+
+use crate::cells::once::Said;
+use crate::cells::process::{Cells, DescribeError};
+use crate::cells::spawn::{CellProgram, Spawner};
+use crate::clock::Clock;
+use crate::dispatch::writer::{Environment, granted};
+use crate::handlers::Program;
+use crate::handlers::compile::{Cache, CompileError};
+use crate::handlers::manifest::{self, ManifestError};
+use crate::handlers::schema::Schema;
+use crate::ids;
+use crate::tasks::Tasks;
+
+/// Room for the guest beyond its own limit, in MiB: its tables and what the cell keeps for it.
+const CELL_SPARE_MIB: u64 = 64;
+
+/// What is to be run.
+#[derive(Debug)]
+pub struct Asked {
+    /// The component.
+    pub component: Vec<u8>,
+    /// Its limits and grants.
+    pub manifest: Manifest,
+    /// Which of its handlers.
+    pub handler: Name,
+    /// What it is called with.
+    pub params: JsonText,
+    /// The environment that grants are taken from.
+    pub environment: Environment,
+}
+
+/// Why nothing was run.
+#[derive(Debug, Error)]
+pub enum OnceError {
+    /// The manifest is not taken.
+    #[error(transparent)]
+    Manifest(ManifestError),
+    /// The component cannot be compiled.
+    #[error(transparent)]
+    Compile(CompileError),
+    /// The component does not say what it offers.
+    #[error(transparent)]
+    Describe(DescribeError),
+    /// It has no such handler.
+    #[error("the component has no handler {handler}; it has {has}")]
+    UnknownHandler {
+        /// The one asked for.
+        handler: Name,
+        /// Those it has.
+        has: String,
+    },
+    /// The params do not fit, or something is granted that is not there.
+    #[error("{0}")]
+    Refused(String),
+    /// The system gives no thread or timer.
+    #[error("cannot {operation}: {error}")]
+    System {
+        /// What was being done.
+        operation: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+/// Runs a handler once and tells `said` what it says meanwhile. Compiled components are kept in
+/// `cache`.
+pub fn run(
+    program: CellProgram,
+    cache: PathBuf,
+    asked: Asked,
+    said: impl FnMut(Said),
+) -> Result<(Outcome, Meter), OnceError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(system("start the runtime"))?;
+    runtime.block_on(async {
+        let cache = Cache::open(cache, program.clone()).map_err(OnceError::Compile)?;
+        execute(program, &cache, asked, said).await
+    })
+}
+
+async fn execute(
+    program: CellProgram,
+    cache: &Cache,
+    asked: Asked,
+    said: impl FnMut(Said),
+) -> Result<(Outcome, Meter), OnceError> {
+    manifest::check(&asked.manifest).map_err(OnceError::Manifest)?;
+    let digest = Digest(Sha256::digest(&asked.component).into());
+    let (path, sha256) = match cache.get(digest) {
+        Some(compiled) => compiled,
+        None => cache
+            .compile(digest, &asked.component)
+            .await
+            .map_err(OnceError::Compile)?,
+    };
+    let component = ComponentKey(0);
+    let compiled = Program {
+        component,
+        path,
+        sha256,
+    };
+    // No later host waits for this cell.
+    let no_lock = File::open("/dev/null").map_err(system("open /dev/null"))?;
+    let spawner = Spawner::start(program, no_lock).map_err(system("start the thread of cells"))?;
+    let memory_mib = asked
+        .manifest
+        .limits(&asked.handler)
+        .memory_bytes
+        .div_ceil(1 << 20);
+    let cells = Cells::new(spawner, Tasks::default(), memory_mib + CELL_SPARE_MIB);
+    let offered = cells
+        .describe(&compiled)
+        .await
+        .map_err(OnceError::Describe)?;
+    manifest::fits(&asked.manifest, &offered).map_err(OnceError::Manifest)?;
+    check(&asked, &offered)?;
+    let start = start(asked, component).map_err(|failure| OnceError::Refused(failure.message))?;
+    Ok(cells.run_once(&compiled, start, said).await)
+}
+
+fn check(asked: &Asked, offered: &[HandlerInfo]) -> Result<(), OnceError> {
+    let Some(info) = offered.iter().find(|info| info.name == asked.handler) else {
+        let has: Vec<&str> = offered.iter().map(|info| info.name.as_str()).collect();
+        return Err(OnceError::UnknownHandler {
+            handler: asked.handler.clone(),
+            has: has.join(", "),
+        });
+    };
+    let Some(schema) = &info.params_schema else {
+        return Ok(());
+    };
+    let name = &info.name;
+    let schema = Schema::compile(schema).map_err(|error| {
+        OnceError::Refused(format!("the params schema of {name} is not taken: {error}"))
+    })?;
+    serde_json::from_str(asked.params.as_str())
+        .map_err(|error| error.to_string())
+        .and_then(|params| schema.check(&params))
+        .map_err(|error| OnceError::Refused(format!("the params do not fit {name}: {error}")))
+}
+
+fn start(asked: Asked, component: ComponentKey) -> Result<Start, Failure> {
+    let grants = asked.manifest.grants(&asked.handler);
+    let env = granted(&grants, asked.handler.as_str(), &asked.environment)?;
+    let now = Clock::start().now();
+    let id = ids::job(now).to_string();
+    Ok(Start {
+        run: RunId(0),
+        component,
+        limits: asked.manifest.limits(&asked.handler),
+        context: Context {
+            request_id: format!("{id}-1"),
+            job_id: id,
+            handler: asked.handler.to_string(),
+            queue: "default".to_owned(),
+            protocol: "run".to_owned(),
+            attempt: 1,
+            max_attempts: Some(1),
+            enqueued_at: now.to_rfc3339(),
+            deadline: None,
+            worker_id: None,
+            trace: Vec::new(),
+            attributes: Vec::new(),
+        },
+        params: asked.params,
+        env,
+        read_dirs: grants.read_dirs,
+    })
+}
+
+fn system(operation: &'static str) -> impl Fn(io::Error) -> OnceError {
+    move |error| OnceError::System { operation, error }
+}

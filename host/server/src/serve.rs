@@ -1,0 +1,208 @@
+//! A whole host: opens the data directory, starts its parts in their order, says when it is ready
+//! and ends them in the opposite order. The only place where all parts meet.
+
+mod parts;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use host_store::StoreError;
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use self::parts::Parts;
+use crate::cells::spawn::CellProgram;
+use crate::config::Config;
+use crate::dispatch::writer::Phase;
+use crate::handlers::compile::CompileError;
+use crate::handlers::folder::{self, FolderError};
+use crate::lock::{DataLock, LockError};
+use crate::{api, lock};
+
+/// Where a host listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// The API, `None` if it is off.
+    pub http: Option<SocketAddr>,
+}
+
+/// Why a host does not start, or did not end well.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// The data directory cannot be made.
+    #[error("cannot make the data directory {}: {error}", .path.display())]
+    Data {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The data directory is taken.
+    #[error("cannot use the data directory {}: {error}", .path.display())]
+    Lock {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: LockError,
+    },
+    /// The address is taken, or cannot be listened on.
+    #[error(
+        "cannot listen on {address}: {error}; give another address with --listen (port 0 takes a free one)"
+    )]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(StoreError),
+    /// What is deployed cannot be compiled again.
+    #[error(transparent)]
+    Cache(CompileError),
+    /// A component of the folder is not taken.
+    #[error("cannot deploy the folder of components: {0}")]
+    Folder(FolderError),
+    /// The system gives no thread, timer or signal.
+    #[error("cannot {operation}: {error}")]
+    System {
+        /// What was being done.
+        operation: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A part of the host ended by a mistake of its own.
+    #[error("the dispatch loop ended by a mistake in the host; report it with the host's log")]
+    Broken,
+}
+
+/// Runs a host until it is told to stop: `SIGTERM` or `SIGINT` lets running jobs end within the
+/// grace, a second one gives them up. Tells `ready` once it takes requests.
+pub fn run(
+    config: Config,
+    program: CellProgram,
+    ready: impl FnOnce(Ready),
+) -> Result<(), ServeError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(system("start the runtime"))?;
+    runtime.block_on(serve(config, program, ready))
+}
+
+async fn serve(
+    config: Config,
+    program: CellProgram,
+    ready: impl FnOnce(Ready),
+) -> Result<(), ServeError> {
+    let mut stops = Stops::listen()?;
+    let data = &config.data;
+    std::fs::create_dir_all(data).map_err(|error| ServeError::Data {
+        path: data.clone(),
+        error,
+    })?;
+    let locked = |error| ServeError::Lock {
+        path: data.clone(),
+        error,
+    };
+    let _data = DataLock::take(data).map_err(locked)?;
+    let listener = match config.listen {
+        None => None,
+        Some(address) => Some(listen(address).await?),
+    };
+    let cells_lock = lock::cells(data).await.map_err(locked)?;
+    let mut parts = Parts::start(&config, program, cells_lock).await?;
+    let set_up = async {
+        if let Some(folder) = &config.handlers {
+            let deployed = folder::deploy(folder, &parts.deployments).await;
+            deployed.map_err(ServeError::Folder)?;
+        }
+        let http = match listener {
+            None => None,
+            Some(listener) => {
+                let address = listener.local_addr().map_err(system("look at a socket"))?;
+                let (api, tasks) = (parts.api(address), parts.tasks.clone());
+                parts.tasks.spawn(async move {
+                    api::serve(listener, api, &tasks).await;
+                });
+                Some(address)
+            }
+        };
+        Ok(Ready { http })
+    };
+    let started = tokio::select! {
+        started = set_up => started.map(|listening| {
+            tracing::info!(data = %data.display(), http = ?listening.http, "ready");
+            ready(listening);
+        }),
+        () = stops.asked() => Ok(()),
+    };
+    let ended = match started {
+        Err(error) => {
+            parts.enter(Phase::Ending);
+            parts.ended().await.and(Err(error))
+        }
+        Ok(()) => last(&mut parts, &mut stops).await,
+    };
+    parts.join().await;
+    ended
+}
+
+/// Goes on until the host is told to stop or breaks, and then until no job runs any more.
+async fn last(parts: &mut Parts, stops: &mut Stops) -> Result<(), ServeError> {
+    let mut phase = Phase::Running;
+    loop {
+        tokio::select! {
+            ended = parts.ended() => return ended,
+            () = stops.asked() => {
+                phase = if phase == Phase::Running { Phase::Draining } else { Phase::Ending };
+                parts.enter(phase);
+            }
+        }
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|error| ServeError::Listen { address, error })
+}
+
+/// The signals that ask a host to stop.
+struct Stops {
+    terminate: Signal,
+    interrupt: Signal,
+    repeated: bool,
+}
+
+impl Stops {
+    fn listen() -> Result<Self, ServeError> {
+        let hear = |kind| signal(kind).map_err(system("listen to signals"));
+        Ok(Self {
+            terminate: hear(SignalKind::terminate())?,
+            interrupt: hear(SignalKind::interrupt())?,
+            repeated: false,
+        })
+    }
+
+    /// Returns with the next signal. Cancel safe.
+    async fn asked(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+        if self.repeated {
+            tracing::warn!("asked to stop again: running jobs are given up");
+        } else {
+            tracing::info!("asked to stop: running jobs may end; ask again to give them up");
+        }
+        self.repeated = true;
+    }
+}
+
+fn system(operation: &'static str) -> impl Fn(io::Error) -> ServeError {
+    move |error| ServeError::System { operation, error }
+}
