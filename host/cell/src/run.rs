@@ -57,6 +57,10 @@ enum Ended<T> {
     Forced(Forced),
 }
 
+/// How much fuel a guest burns from one count to the next, so that one stopped in the middle of a
+/// loop is charged for what it did: well under a millisecond's worth.
+const FUEL_COUNTED: u64 = 1_000_000;
+
 /// Executes one handler and returns how that ended and what it used. Dropped, the guest is gone.
 pub(crate) async fn execute(
     place: &Place,
@@ -180,6 +184,7 @@ fn prepare(engine: &Engine, guest: Guest, limits: &Limits, fuel: u64) -> Result<
     let mut store = Store::new(engine, guest);
     store.limiter(|guest| &mut guest.memory);
     store.set_fuel(fuel)?;
+    store.fuel_async_yield_interval(Some(FUEL_COUNTED))?;
     // The guest gives way at each tick of the clock; what ends it is its future being dropped.
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(|_| Ok(UpdateDeadline::YieldCustom(1, Box::pin(yield_now()))));

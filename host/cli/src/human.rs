@@ -75,9 +75,10 @@ pub(crate) fn took(ms: u64) -> String {
     }
 }
 
-/// Formats how far two instants are apart by the largest unit: `12s`, `4m`, `3h`, `2d`.
+/// Formats how far two instants are apart by the largest unit: `12s`, `4m`, `3h`, `2d`. A host tells
+/// its time in whole seconds, so what is less than one ahead is now.
 pub(crate) fn age(now: Time, then: Time) -> String {
-    let (ahead, ms) = if then > now {
+    let (ahead, ms) = if then > now.plus_ms(999) {
         ("in ", then.since_ms(now))
     } else {
         ("", now.since_ms(then))

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::json::JsonText;
 use crate::time::Time;
 
@@ -35,6 +35,7 @@ impl Outcome {
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Completed { .. } => "completed",
+            Self::Failed(failure) if matches!(failure.kind, FailureKind::Cancelled) => "cancelled",
             Self::Failed(_) => "failed",
             Self::Retry { .. } => "retry",
             Self::Cancelled { .. } => "cancelled",

@@ -126,8 +126,10 @@ impl<P: CellPort> Pool<P> {
         } else if !cell.ready {
             self.alone_not_before = now.plus_ms(ALONE_PAUSE_MS);
         }
-        // One that has done its only run was ended by us.
-        if cell.kind != Kind::Alone || !cell.runs.is_empty() {
+        // One that has done its only run was ended by us, and so are all when the host stops.
+        if self.closing && cell.runs.is_empty() {
+            tracing::debug!(cell = cell.name, how, "a cell is gone");
+        } else if cell.kind != Kind::Alone || !cell.runs.is_empty() {
             let runs = cell.runs.len();
             tracing::warn!(cell = cell.name, how, runs, "a cell is gone");
         }

@@ -24,15 +24,15 @@ fn only_sensible_offers_are_taken() {
         (vec![handler("a", None), handler("b", Some("{\"type\":\"object\"}"))], None),
         (vec![], Some("no handlers")),
         (vec![handler("a", None), handler("a", None)], Some("the handler a twice")),
-        (vec![handler("a", Some("{\"type\":7}"))], Some("a params schema of a that is not taken")),
-        (vec![handler("a", Some(far))], Some("a params schema of a that is not taken")),
+        (vec![handler("a", Some("{\"type\":7}"))], Some("the params schema of the handler a is not taken")),
+        (vec![handler("a", Some(far))], Some("the params schema of the handler a is not taken")),
         (many, Some("1001 handlers, at most 1000 are taken")),
     ];
     for (handlers, refusal) in table {
-        let said = offer(&handlers).err();
+        let said = offer(&handlers).err().map(|error| error.to_string());
         match (said, refusal) {
             (None, None) => {}
-            (Some(said), Some(refusal)) => assert!(said.starts_with(refusal), "{said}"),
+            (Some(said), Some(refusal)) => assert!(said.contains(refusal), "{said}"),
             (said, refusal) => panic!("{said:?} instead of {refusal:?}"),
         }
     }
