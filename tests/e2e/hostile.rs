@@ -49,7 +49,7 @@ fn attack(own: &Own, cases: &[(&str, &str)]) -> Vec<Value> {
     let before = own.server.resident_bytes();
     let mut ended = Vec::new();
     for (handler, expected) in cases {
-        let hostile = client.enqueue(&json!({"handler": handler, "max_attempts": 1}));
+        let hostile = client.enqueue(&json!({"handler": handler, "params": {}, "max_attempts": 1}));
         eventually("the hostile job to start", Duration::from_mins(1), || {
             (client.job(&hostile)["state"] != "available").then_some(())
         });
@@ -109,7 +109,7 @@ fn guests_that_never_end_are_stopped() {
     attack(
         &own,
         &[
-            ("spin", "timed_out"),
+            ("busy_loop", "timed_out"),
             ("burn", "fuel_exhausted"),
             ("host_calls", "timed_out"),
             ("sleep_forever", "timed_out"),
@@ -125,7 +125,7 @@ fn guests_that_never_end_are_cancelled() {
     let own = host();
     let client = own.server.client();
     for handler in [
-        "spin",
+        "busy_loop",
         "host_calls",
         "sleep_forever",
         "wasi_sleep_forever",

@@ -11,11 +11,11 @@ use wasmtime::Result;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
+use crate::clock::{SteppedClock, SteppedWall};
 use crate::imports::stdio::Stdio;
 use crate::limits::MemoryLimit;
 use crate::said::Said;
 use crate::stop::Stop;
-use crate::wall::SteppedClock;
 
 /// The most random bytes of one call.
 const RANDOM_BYTES_MAX: u64 = 64 << 10;
@@ -83,6 +83,7 @@ impl Guest {
             .stdout(Stdio::new(&self.said, LogSource::Stdout))
             .stderr(Stdio::new(&self.said, LogSource::Stderr))
             .monotonic_clock(SteppedClock::new())
+            .wall_clock(SteppedWall)
             .max_random_size(RANDOM_BYTES_MAX);
         builder
     }

@@ -6,6 +6,7 @@
 
 mod bindings;
 pub mod child;
+mod clock;
 mod compile;
 mod component;
 mod context;
@@ -21,7 +22,6 @@ mod run;
 mod said;
 mod session;
 mod stop;
-mod wall;
 mod watchdog;
 
 pub use compile::COMPONENT_BYTES_MAX;

@@ -2,7 +2,7 @@
 
 use host_core::failure::{Category, Failure, FailureKind};
 use host_core::handler::Limits;
-use host_core::json::JsonText;
+use host_core::json::{DEPTH_MAX, JsonText};
 use host_core::outcome::Outcome;
 use serde::de::IgnoredAny;
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
@@ -153,13 +153,20 @@ fn checked(text: String, limits: &Limits) -> Result<JsonText, Failure> {
     if text.len() as u64 > limits.result_bytes_max {
         return Err(too_large(limits.result_bytes_max));
     }
-    match serde_json::from_str::<IgnoredAny>(&text) {
-        Ok(IgnoredAny) => Ok(JsonText(text)),
-        Err(error) => Err(Failure::new(
-            FailureKind::Trapped,
-            format!("the handler returned text that is no JSON: {error}"),
-        )),
+    let returned = |what: String| Failure::new(FailureKind::Trapped, what);
+    let parsed = serde_json::from_str::<IgnoredAny>(&text);
+    parsed.map_err(|error| {
+        returned(format!(
+            "the handler returned text that is no JSON: {error}"
+        ))
+    })?;
+    let text = JsonText(text);
+    if text.depth() > DEPTH_MAX {
+        let deep =
+            format!("the handler returned JSON that is nested deeper than {DEPTH_MAX} levels");
+        return Err(returned(deep));
     }
+    Ok(text)
 }
 
 fn of_error(error: wit::JobError) -> Failure {

@@ -70,7 +70,7 @@ fn each_attack_ends_with_its_outcome() {
         ..limits()
     };
     let cases = [
-        ("hostile/spin", "null", &short, Failed(TimedOut)),
+        ("hostile/busy_loop", "null", &short, Failed(TimedOut)),
         ("hostile/burn", "null", &little_fuel, Failed(FuelExhausted)),
         ("hostile/host_calls", "null", &short, Failed(TimedOut)),
         ("hostile/sleep_forever", "null", &short, Failed(TimedOut)),

@@ -86,7 +86,7 @@ impl Run {
             manifest::parse(&text).map_err(|error| failed(OnceError::Manifest(error)))?;
         let params = match &self.params {
             Some(given) => json::argument("--params", given)?.get().to_owned(),
-            None => "{}".to_owned(),
+            None => "null".to_owned(),
         };
         let environment = config::environment();
         let cache = config::cache(&environment).ok_or_else(|| {

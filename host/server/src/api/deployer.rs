@@ -46,6 +46,7 @@ impl From<Reason> for DeployError {
             Reason::Compile(CompileError::Cache { .. }) | Reason::Store(_) => Code::StoreBroken,
             Reason::Describe(_) | Reason::Offer(_) => Code::DescribeFailed,
             Reason::Schema { .. } => Code::SchemaInvalid,
+            Reason::GrantMissing(_) => Code::GrantMissing,
             Reason::Submit(error) => return error.clone().into(),
         };
         Self::new(code, reason.to_string())

@@ -174,6 +174,9 @@ codes! {
     ManifestInvalid 422 "manifest_invalid", "Manifest not usable",
         "The manifest is not TOML, has an unknown key, a value out of range, a handler that the component does not have or another component's name.",
         "Correct the key the detail names.";
+    GrantMissing 422 "grant_missing", "Grant not possible",
+        "The manifest grants something that this machine does not have.",
+        "Create it, or take the grant out of the manifest.";
     Busy 503 "busy", "Busy",
         "As many requests wait as the host takes at once; nothing of this one was done.",
         "Repeat it after the time in the Retry-After header.";

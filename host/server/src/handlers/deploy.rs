@@ -18,6 +18,7 @@ use super::manifest::{self, ManifestError};
 use super::schema::Schema;
 use super::{Handlers, Program, grants};
 use crate::cells::process::{Cells, DescribeError};
+use crate::dispatch::writer::Environment;
 use crate::dispatch::{Dispatch, SubmitError};
 use crate::tasks::Tasks;
 
@@ -77,6 +78,9 @@ pub enum DeployError {
         /// Why not.
         message: String,
     },
+    /// It grants what is not there.
+    #[error("{0}")]
+    GrantMissing(String),
     /// The rules refuse it, or the host is stopping.
     #[error(transparent)]
     Submit(SubmitError),
@@ -96,6 +100,7 @@ struct Shared {
     handlers: Handlers,
     cells: Cells,
     cache: Cache,
+    environment: Environment,
     tasks: Tasks,
     one_at_a_time: Mutex<()>,
 }
@@ -107,6 +112,7 @@ impl Deployments {
         handlers: Handlers,
         cells: Cells,
         cache: Cache,
+        environment: Environment,
         tasks: Tasks,
     ) -> Self {
         Self {
@@ -115,6 +121,7 @@ impl Deployments {
                 handlers,
                 cells,
                 cache,
+                environment,
                 tasks,
                 one_at_a_time: Mutex::new(()),
             }),
@@ -244,6 +251,9 @@ impl Shared {
             .map_err(DeployError::Describe)?;
         offer(&handlers)?;
         manifest::fits(&manifest, &handlers).map_err(DeployError::Manifest)?;
+        if let Some(message) = grants::missing(&manifest, &handlers, &self.environment) {
+            return Err(DeployError::GrantMissing(message));
+        }
         let grants_added = grants::added(current.as_ref(), &manifest, &handlers);
         let revision = Revision {
             component: name,

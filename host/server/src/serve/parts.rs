@@ -108,6 +108,7 @@ impl Parts {
             handlers.clone(),
             cells,
             cache,
+            config.environment.clone(),
             tasks.clone(),
         );
         Ok(Self {

@@ -10,7 +10,7 @@ const COPY_BYTES: usize = 64 << 20;
 
 /// Loops for ever without any host call.
 #[handler]
-pub(crate) fn spin(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
+pub(crate) fn busy_loop(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
     let mut turns = 0_u64;
     loop {
         turns = black_box(turns.wrapping_add(1));
@@ -20,7 +20,7 @@ pub(crate) fn spin(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
 /// Does the same, for a manifest that grants little fuel.
 #[handler]
 pub(crate) fn burn(ctx: &Ctx, params: Value) -> Result<(), Error> {
-    spin(ctx, params)
+    busy_loop(ctx, params)
 }
 
 /// Makes cheap host calls for ever.

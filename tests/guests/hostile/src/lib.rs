@@ -35,7 +35,7 @@ macro_rules! handlers {
 }
 
 handlers!(
-    cpu::spin,
+    cpu::busy_loop,
     cpu::burn,
     cpu::host_calls,
     cpu::sleep_forever,

@@ -1,4 +1,4 @@
-//! New grants, as a table of manifests before and after.
+//! Missing grants, and new ones as a table of manifests before and after.
 
 use host_core::handler::Digest;
 use host_core::time::Time;
@@ -43,4 +43,29 @@ fn only_what_is_new_to_a_handler_is_shown() {
         let added = added(current.as_ref(), &parse(after).unwrap(), &handlers(names));
         assert_eq!(added, *lines, "{before:?} to {after}");
     }
+}
+
+#[test]
+fn what_the_machine_does_not_have_is_named() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let there = folder.path().to_str().unwrap();
+    let environment = Environment::from([("HAS".to_owned(), String::new())]);
+    let said = |manifest: &str| missing(&parse(manifest).unwrap(), &handlers(&["x"]), &environment);
+    let dir = |host: &str| format!("read_dirs = [{{ host = \"{host}\", guest = \"/g\" }}]");
+    assert_eq!(
+        said(&format!("[defaults]\nenv = [\"HAS\"]\n{}", dir(there))),
+        None
+    );
+    let gone = format!("{there}/gone");
+    assert!(
+        said(&format!("[defaults]\n{}", dir(&gone)))
+            .unwrap()
+            .contains(&gone)
+    );
+    let unset = said("[handlers.x]\nenv = [\"HAS\", \"UNSET\"]").unwrap();
+    assert!(
+        unset.contains("x the environment variable UNSET"),
+        "{unset}"
+    );
+    assert_eq!(said("[handlers.y]\nenv = [\"UNSET\"]"), None);
 }
