@@ -25,8 +25,12 @@ enum Layer {
     Store,
     /// Sandboxes, with real guests
     Cell,
+    /// The orchestrator, with cells that are not real
+    Server,
     /// The command line
     Cli,
+    /// The whole program, from outside
+    E2e,
     /// The guest SDK and the examples, natively
     Guests,
     /// The project's own rules about itself
@@ -39,7 +43,9 @@ impl Layer {
             Self::Core => &["host-core"],
             Self::Store => &["host-store"],
             Self::Cell => &["host-cell"],
+            Self::Server => &["host-server"],
             Self::Cli => &["host"],
+            Self::E2e => &["host-tests"],
             Self::Guests => &["host-guest-sdk", "basics", "markdown", "csv-summary"],
             Self::Tidy => &["xtask"],
         }
@@ -51,6 +57,7 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
     setup::toolchain()?;
     if let Some(layer) = args.layer {
         guests::build()?;
+        program()?;
         let mut test = cargo(&["test"]);
         for package in layer.packages() {
             test.args(["--package", package]);
@@ -67,7 +74,13 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
     step("lints", || {
         run(cargo(&["clippy", "--workspace", "--all-targets"]).args(["--", "--deny", "warnings"]))
     })?;
+    step("program", program)?;
     step("tests", || run(&mut cargo(&["test", "--workspace"])))
+}
+
+/// Builds the program that the suites start.
+fn program() -> Result<()> {
+    run(&mut cargo(&["build", "--package", "host"]))
 }
 
 fn step(name: &'static str, work: impl FnOnce() -> Result<()>) -> Result<()> {

@@ -181,17 +181,17 @@ impl Config {
             None => BTreeMap::new(),
             Some(path) => file::read(&path)?,
         };
-        Self::resolve(&flags.values, environment, file, machine())
+        Self::resolve(&flags.values, environment, &file, machine())
     }
 
     /// Puts the sources over each other. Pure.
     fn resolve(
         flags: &BTreeMap<&'static str, String>,
         environment: Environment,
-        file: BTreeMap<String, file::Stated>,
+        file: &BTreeMap<String, file::Stated>,
         machine: Machine,
     ) -> Result<Self, ConfigError> {
-        let values = Values::new(flags, &environment, &file);
+        let values = Values::new(flags, &environment, file);
         let cells = values
             .number("cells.count", 1, 256)?
             .unwrap_or(machine.cores.max(2) as u64);
@@ -228,7 +228,6 @@ pub fn cache(environment: &Environment) -> Option<PathBuf> {
 }
 
 /// Reads the environment; what is not UTF-8 is left out.
-#[expect(clippy::disallowed_methods, reason = "the home of the environment")]
 pub fn environment() -> Environment {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

@@ -4,6 +4,7 @@
 pub mod events;
 pub mod live;
 pub mod logged;
+pub mod numbers;
 pub mod readers;
 pub mod waiters;
 pub mod writer;

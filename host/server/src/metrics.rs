@@ -124,3 +124,6 @@ impl Metrics {
         out
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,6 +21,7 @@ const NEVER: &[(&str, &[&str])] = &[
         "host-cell",
         &["rusqlite", "axum", "host-store", "host-server"],
     ),
+    ("host-server", &["wasmtime", "wasmtime-wasi", "host-cell"]),
 ];
 
 /// Features that would bring a clock or randomness into the rules.

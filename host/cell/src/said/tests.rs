@@ -1,3 +1,5 @@
+//! What is kept of a guest that says too much, and in which order.
+
 use host_core::cell::{Level, LogSource};
 
 use super::{LINE_BYTES_MAX, Said};

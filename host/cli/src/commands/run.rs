@@ -102,7 +102,7 @@ impl Run {
         };
         let spinner = Spinner::new(output, &doing);
         let (outcome, meter) = once::run(serve::program(&doing)?, cache, asked, |said| {
-            hear(output, &spinner, said)
+            hear(output, &spinner, said);
         })
         .map_err(failed)?;
         drop(spinner);

@@ -25,7 +25,7 @@ Prints `ready http=ADDR` once it takes requests. SIGTERM or SIGINT lets running 
 one gives them up; jobs that have not ended go on when the host is started again.
 Each option is also a key of the file and a variable of the environment: docs/config.md has them.")]
 pub(crate) struct Serve {
-    /// The configuration file (TOML); HOST_CONFIG names it too
+    /// The configuration file (TOML); `HOST_CONFIG` names it too
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Where jobs, components and logs are kept [default: data]

@@ -3,7 +3,7 @@
 use crate::canned::run_alone;
 
 /// Set to write the document instead of comparing it.
-const BLESS: &str = "HOST_BLESS";
+const BLESS: &str = "UPDATE_DOCS";
 
 #[test]
 #[expect(

@@ -181,9 +181,8 @@ impl CellPort for ProcessPort {
     fn send(&mut self, cell: CellId, messages: Vec<ToCell>) -> Result<(), Deaf> {
         let line = self.lines.get(&cell).ok_or(Deaf)?;
         match line.outbound.try_send(messages) {
-            Ok(()) => Ok(()),
-            // Its death is about to be told.
-            Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
+            // The death of one that is closed is about to be told.
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
             Err(mpsc::error::TrySendError::Full(_)) => Err(Deaf),
         }
     }

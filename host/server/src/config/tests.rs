@@ -1,5 +1,6 @@
 //! Which source wins, and what is refused, as tables.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use super::*;
@@ -21,7 +22,7 @@ fn resolve(
     Config::resolve(
         &flags.collect(),
         environment.collect(),
-        file::parse(Path::new("host.toml"), file)?,
+        &file::parse(Path::new("host.toml"), file)?,
         MACHINE,
     )
 }
@@ -57,7 +58,7 @@ fn defaults_fit_the_machine() {
         memory_mib: 100,
     };
     let none = (BTreeMap::new(), Environment::new(), BTreeMap::new());
-    let config = Config::resolve(&none.0, none.1, none.2, small).unwrap();
+    let config = Config::resolve(&none.0, none.1, &none.2, small).unwrap();
     assert_eq!((config.cells, config.memory_mib), (2, 256));
 }
 
@@ -146,4 +147,73 @@ fn what_is_not_taken_is_named_with_its_place() {
         resolve(&[("http.listen", "off")], &[], "").unwrap().listen,
         None
     );
+}
+
+const DOC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/config.md");
+
+const INTRO: &str = "\
+# Configuration
+
+`host serve` takes each value from the first of these that has it: its option on the command line,
+its variable of the environment, the file that `--config` or `HOST_CONFIG` names, its default. A key
+that there is not is an error that names the nearest one. Generated from `host/server/src/config.rs`;
+`UPDATE_DOCS=1 cargo test -p host-server` writes it anew.
+
+```toml
+# host.toml
+data = \"/var/lib/host\"
+handlers = \"/srv/handlers\"
+
+[http]
+listen = \"127.0.0.1:7700\"
+
+[cells]
+count = 4
+slots = 64
+memory_mib = 1024
+
+[shutdown]
+grace_seconds = 30
+
+[logs]
+max_mib = 1024
+```
+
+| key | variable | default | what it is |
+|---|---|---|---|
+";
+
+const OUTRO: &str = "
+`HOST_LOG` says how much the host writes about itself to standard error: `error`, `warn`, `info`
+(the default), `debug` or `trace`, for all or for some parts (`info,host_server::cells=debug`).
+";
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "goldens are written when a variable asks for it"
+)]
+fn the_published_keys_are_those_of_the_code() {
+    let mut doc = INTRO.to_owned();
+    for setting in SETTINGS {
+        let Setting {
+            key,
+            env,
+            default,
+            about,
+        } = setting;
+        writeln!(doc, "| `{key}` | `{env}` | {default} | {about} |").unwrap();
+    }
+    doc.push_str(OUTRO);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(DOC, &doc).unwrap();
+    }
+    let published = std::fs::read_to_string(DOC).unwrap_or_default();
+    assert!(
+        published == doc,
+        "docs/config.md is out of date: UPDATE_DOCS=1 cargo test -p host-server"
+    );
+    let example = INTRO.split("```").nth(1).unwrap();
+    let config = resolve(&[], &[], example.strip_prefix("toml").unwrap()).unwrap();
+    assert_eq!((config.cells, config.memory_mib), (4, 1_024));
 }

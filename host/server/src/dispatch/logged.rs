@@ -5,6 +5,7 @@ use host_core::cell::LogLine;
 use host_core::id::JobId;
 use host_core::time::Time;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::registry::Registry;
 use tokio::sync::mpsc;
 
 /// How many messages may wait to be written.
@@ -50,8 +51,9 @@ impl Logs {
         }
     }
 
-    /// Counts the messages that were dropped because writing was behind.
-    pub fn dropped(&self) -> &Counter {
-        &self.dropped
+    /// Lets `/metrics` show what was dropped.
+    pub fn register(&self, registry: &mut Registry) {
+        let help = "Messages of guests' logs that were not kept because writing was behind";
+        registry.register("log_messages_dropped", help, self.dropped.clone());
     }
 }

@@ -22,6 +22,7 @@ use self::batch::{Batch, End, Finished, Origin};
 use self::intake::Intake;
 use super::events::Happened;
 use super::logged::{Logged, Logs};
+use super::numbers::Numbers;
 use super::{Request, Shared, SubmitError};
 use crate::cells::pool::{Heard, Place, Pool};
 use crate::cells::port::{CellEvent, CellPort};
@@ -78,6 +79,8 @@ pub struct Wiring<P> {
     pub phase: watch::Receiver<Phase>,
     /// How long running jobs may go on once the host drains, in milliseconds.
     pub drain_ms: u64,
+    /// What is counted.
+    pub numbers: Numbers,
 }
 
 /// Starts the loop on a thread of its own. What comes back tells how it ended: well, or because
@@ -120,6 +123,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         matched: Arc::default(),
         full_until: None,
         drain_ms: wiring.drain_ms,
+        numbers: wiring.numbers,
         phase: Phase::Running,
         drain_until: Time(i64::MAX),
     };
@@ -164,6 +168,7 @@ struct Writer<P> {
     /// Until when a full disk is left alone.
     full_until: Option<Time>,
     drain_ms: u64,
+    numbers: Numbers,
     phase: Phase,
     drain_until: Time,
 }
@@ -289,6 +294,7 @@ impl<P: CellPort> Writer<P> {
             self.commit(now, batch, finished, asked)?;
         }
         self.pool.flush();
+        self.numbers.pool(self.pool.runs(), self.pool.ready());
         Ok(())
     }
 
@@ -350,8 +356,11 @@ impl<P: CellPort> Writer<P> {
         asked: bool,
     ) -> Result<(), StoreError> {
         let hopes = batch.hopes;
+        let (commands, begun) = (batch.commands.len(), self.clock.uptime());
         match self.store.commit(now, batch.commands) {
             Ok(committed) => {
+                self.numbers
+                    .committed(commands, self.clock.uptime().saturating_sub(begun));
                 self.settle(now, batch.origins, hopes, committed);
                 Ok(())
             }
@@ -387,6 +396,7 @@ impl<P: CellPort> Writer<P> {
                 outcome,
                 meter,
             } => {
+                self.numbers.ended(&outcome, run.ran_ms(now));
                 let report = Report {
                     outcome,
                     meter,
@@ -401,6 +411,7 @@ impl<P: CellPort> Writer<P> {
                 });
             }
             Heard::Lost { run, loss } => {
+                self.numbers.lost();
                 self.shared.live.forget(run.job);
                 self.finished.push(Finished {
                     job: run.job,

@@ -17,7 +17,7 @@ use tokio::process::Command;
 use crate::cells::spawn::CellProgram;
 
 /// How long the compile child may take; what it may compute is limited by itself.
-const COMPILE_TIMEOUT: Duration = Duration::from_secs(300);
+const COMPILE_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// The longest answer of the compile child, in bytes.
 const REPLY_BYTES_MAX: u64 = 64 << 10;

@@ -21,6 +21,7 @@ use crate::cells::spawn::{CellProgram, Spawner};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::dispatch::logged::Logs;
+use crate::dispatch::numbers::Numbers;
 use crate::dispatch::readers::{READERS, Readers};
 use crate::dispatch::writer::{self, EVENTS_MAX, Phase, Wiring};
 use crate::dispatch::{Dispatch, REQUESTS_MAX, Shared};
@@ -85,10 +86,9 @@ impl Parts {
         let (phase, entered) = watch::channel(Phase::Running);
         let (logs, logged) = Logs::channel();
         let (job_logs, log_writer) = logs::spawn(log_store, logged).map_err(ServeError::Store)?;
-        metrics.register(|registry| {
-            let help = "Messages of guests' logs that were not kept because writing was behind";
-            registry.register("log_messages_dropped", help, logs.dropped().clone());
-        });
+        metrics.register(|registry| logs.register(registry));
+        let numbers = Numbers::default();
+        metrics.register(|registry| numbers.register(registry));
         let ended = writer::spawn(Wiring {
             store: Box::new(store),
             clock,
@@ -101,6 +101,7 @@ impl Parts {
             events,
             phase: entered,
             drain_ms: config.drain_ms,
+            numbers,
         })
         .map_err(system("start the dispatch loop"))?;
         let deployments = Deployments::new(

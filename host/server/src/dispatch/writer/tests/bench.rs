@@ -23,6 +23,7 @@ use crate::cells::pool::{Pool, Shape};
 use crate::cells::port::fake::{FakePort, Record, Told};
 use crate::clock::Clock;
 use crate::dispatch::logged::{Logged, Logs};
+use crate::dispatch::numbers::Numbers;
 use crate::dispatch::readers::Readers;
 use crate::dispatch::writer::{EVENTS_MAX, Phase, Wiring, spawn};
 use crate::dispatch::{Dispatch, REQUESTS_MAX, Shared};
@@ -77,6 +78,7 @@ impl Bench {
             events: heard,
             phase: watched,
             drain_ms: 10_000,
+            numbers: Numbers::default(),
         })
         .unwrap();
         let bench = Self {
@@ -128,8 +130,8 @@ impl Bench {
         if detail.lifecycle.state.is_terminal() {
             return detail;
         }
-        let waited = tokio::time::timeout(PATIENCE, waiter.ended()).await;
-        assert!(waited.is_ok(), "{detail:?} does not end");
+        let ended = tokio::time::timeout(PATIENCE, waiter.ended()).await;
+        assert!(ended.is_ok(), "{detail:?} does not end");
         self.read(id).await
     }
 
@@ -149,8 +151,8 @@ impl Bench {
                 tokio::task::yield_now().await;
             }
         };
-        let waited = tokio::time::timeout(PATIENCE, seen).await;
-        assert!(waited.is_ok(), "{what}: {:?}", self.record.all());
+        let ended = tokio::time::timeout(PATIENCE, seen).await;
+        assert!(ended.is_ok(), "{what}: {:?}", self.record.all());
     }
 
     /// Lets the run of a handler end as if it had been asked to stop.

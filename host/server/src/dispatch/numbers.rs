@@ -1,0 +1,85 @@
+//! What the dispatch loop counts for `/metrics`.
+
+use std::time::Duration;
+
+use host_core::outcome::Outcome;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// The upper ends of the buckets of commits and attempts, in seconds.
+const SECONDS: [f64; 11] = [
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0, 30.0, 300.0,
+];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Ended {
+    outcome: &'static str,
+}
+
+/// The loop's numbers. Cloning shares them.
+#[derive(Clone)]
+pub struct Numbers {
+    attempts: Family<Ended, Counter>,
+    attempt_seconds: Histogram,
+    commands: Counter,
+    commit_seconds: Histogram,
+    runs: Gauge,
+    cells: Gauge,
+}
+
+impl Default for Numbers {
+    fn default() -> Self {
+        Self {
+            attempts: Family::default(),
+            attempt_seconds: Histogram::new(SECONDS),
+            commands: Counter::default(),
+            commit_seconds: Histogram::new(SECONDS),
+            runs: Gauge::default(),
+            cells: Gauge::default(),
+        }
+    }
+}
+
+impl Numbers {
+    /// Lets `/metrics` show them.
+    pub fn register(&self, registry: &mut Registry) {
+        let attempts = "Attempts that ended in a cell, by outcome; `lost` with the cell";
+        registry.register("attempts", attempts, self.attempts.clone());
+        let seconds = "Time of an attempt in its cell";
+        registry.register("attempt_seconds", seconds, self.attempt_seconds.clone());
+        let commands = "Commands that were committed to the store";
+        registry.register("store_commands", commands, self.commands.clone());
+        let commits = "Time of a commit of a batch of commands";
+        registry.register("store_commit_seconds", commits, self.commit_seconds.clone());
+        registry.register("runs", "Attempts in cells now", self.runs.clone());
+        registry.register("cells", "Cells that take runs now", self.cells.clone());
+    }
+
+    pub(crate) fn ended(&self, outcome: &Outcome, ran_ms: u64) {
+        self.attempt(outcome.as_str());
+        let ran = Duration::from_millis(ran_ms);
+        self.attempt_seconds.observe(ran.as_secs_f64());
+    }
+
+    pub(super) fn lost(&self) {
+        self.attempt("lost");
+    }
+
+    pub(super) fn committed(&self, commands: usize, took: Duration) {
+        self.commands.inc_by(commands as u64);
+        self.commit_seconds.observe(took.as_secs_f64());
+    }
+
+    pub(super) fn pool(&self, runs: usize, cells: usize) {
+        self.runs.set(i64::try_from(runs).unwrap_or(i64::MAX));
+        self.cells.set(i64::try_from(cells).unwrap_or(i64::MAX));
+    }
+
+    fn attempt(&self, outcome: &'static str) {
+        self.attempts.get_or_create(&Ended { outcome }).inc();
+    }
+}

@@ -1,0 +1,76 @@
+//! Generates `docs/metrics.md` from what a host shows and compares it.
+
+use std::fmt::Write as _;
+
+use host_core::outcome::Outcome;
+
+use super::*;
+use crate::dispatch::logged::Logs;
+use crate::dispatch::numbers::Numbers;
+
+const DOC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+
+const INTRO: &str = "\
+# Metrics
+
+`GET /metrics` shows these in the text format of OpenMetrics; counters have `_total` behind their
+name, histograms `_bucket`, `_sum` and `_count`. Generated from what a host shows;
+`UPDATE_DOCS=1 cargo test -p host-server` writes it anew.
+
+| name | type | labels | what it is |
+|---|---|---|---|
+";
+
+/// Makes all numbers of a host, each with a value, for those without one are not shown.
+fn shown() -> String {
+    let metrics = Metrics::default();
+    let (numbers, (logs, _written)) = (Numbers::default(), Logs::channel());
+    metrics.register(|registry| numbers.register(registry));
+    metrics.register(|registry| logs.register(registry));
+    metrics.answered("GET", "/healthz", 200, Duration::from_millis(1));
+    metrics.set_jobs([1; 8]);
+    numbers.ended(&Outcome::Completed { result: None }, 1);
+    metrics.encode()
+}
+
+/// Returns the names of the labels of a metric's first value.
+fn labels(shown: &str, name: &str) -> String {
+    let values = shown.lines().filter(|line| line.starts_with(name));
+    let labels = values.filter_map(|line| Some(line.split_once('{')?.1.split_once('}')?.0));
+    let names = labels.take(1).flat_map(|labels| labels.split(','));
+    let names = names.filter_map(|label| Some(label.split_once('=')?.0));
+    let names: Vec<_> = names.filter(|name| *name != "le").collect();
+    names.join(", ")
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "goldens are written when a variable asks for it"
+)]
+fn the_published_numbers_are_those_of_the_code() {
+    let shown = shown();
+    let mut doc = INTRO.to_owned();
+    for line in shown.lines() {
+        let Some((name, help)) = line
+            .strip_prefix("# HELP ")
+            .and_then(|rest| rest.split_once(' '))
+        else {
+            continue;
+        };
+        let kind = shown
+            .lines()
+            .find_map(|line| line.strip_prefix(&format!("# TYPE {name} ")))
+            .unwrap();
+        let (labels, help) = (labels(&shown, name), help.trim_end_matches('.'));
+        writeln!(doc, "| `{name}` | {kind} | {labels} | {help} |").unwrap();
+    }
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(DOC, &doc).unwrap();
+    }
+    let published = std::fs::read_to_string(DOC).unwrap_or_default();
+    assert!(
+        published == doc,
+        "docs/metrics.md is out of date: UPDATE_DOCS=1 cargo test -p host-server"
+    );
+}
