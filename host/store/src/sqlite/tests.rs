@@ -1,3 +1,5 @@
+//! A full disk: new jobs are refused, accepted ones end.
+
 use host_core::command::{NewJob, Reply, Slot};
 use host_core::id::{JobId, LeaseId};
 use host_core::job::Payload;

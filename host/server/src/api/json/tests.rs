@@ -1,3 +1,5 @@
+//! What strict reading takes and how it names what it does not.
+
 use serde::Deserialize;
 
 use super::{AtMost, Pairs, check, read, with_nearest};

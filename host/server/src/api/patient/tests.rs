@@ -1,3 +1,5 @@
+//! Peers that read nothing and peers that read slowly.
+
 use std::io::ErrorKind;
 use std::time::Duration;
 

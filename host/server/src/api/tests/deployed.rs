@@ -1,3 +1,5 @@
+//! Components and handlers over HTTP, with a deployer of documents.
+
 use std::fmt::Write as _;
 
 use axum::http::StatusCode;

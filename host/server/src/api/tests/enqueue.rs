@@ -1,3 +1,5 @@
+//! What an enqueue takes, answers and refuses.
+
 use axum::http::StatusCode;
 use serde_json::json;
 

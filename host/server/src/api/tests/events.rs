@@ -1,3 +1,5 @@
+//! The stream of events: what it tells, filters and drops.
+
 use std::time::Duration;
 
 use axum::body::Body;

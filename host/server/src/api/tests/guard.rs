@@ -1,3 +1,5 @@
+//! Requests that a web page or a careless client may send.
+
 use axum::body::Body;
 use axum::http::Request;
 

@@ -1,3 +1,5 @@
+//! Health, numbers, and the document of the routes.
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

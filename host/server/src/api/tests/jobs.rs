@@ -1,3 +1,5 @@
+//! Jobs over HTTP: lists, one job, its end, its attempts and logs.
+
 use std::time::Duration;
 
 use axum::http::StatusCode;

@@ -1,3 +1,5 @@
+//! Connections: slow, idle, too many, and when the host stops.
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! The log of the store stays short while it is written to.
+
 use rusqlite::params;
 use tempfile::TempDir;
 

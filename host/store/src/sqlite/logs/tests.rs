@@ -1,3 +1,5 @@
+//! Lines are kept in order, forgotten with their job, and bounded in all.
+
 use tempfile::TempDir;
 use uuid::Uuid;
 

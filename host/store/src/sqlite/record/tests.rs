@@ -1,3 +1,5 @@
+//! A record reads back as what was written, whatever fields it has.
+
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::{JobId, LeaseId};
 use host_core::job::{Cancel, Lifecycle, State};

@@ -1,3 +1,5 @@
+//! Room for what was accepted, when the disk is full.
+
 use tempfile::TempDir;
 
 use super::*;
