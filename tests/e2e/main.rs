@@ -8,3 +8,5 @@ mod fixture;
 mod garbage;
 mod hostile;
 mod life;
+mod run;
+mod serve;

@@ -114,9 +114,27 @@ impl Server {
     /// # Panics
     ///
     /// If it cannot be asked.
-    pub fn stop(mut self) -> Option<i32> {
+    pub fn stop(self) -> Option<i32> {
+        self.ask_to_stop();
+        self.ended()
+    }
+
+    /// Asks it to stop.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be asked.
+    pub fn ask_to_stop(&self) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).expect("host can be asked to stop");
+    }
+
+    /// Waits for its end and returns its exit code.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be waited for.
+    pub fn ended(mut self) -> Option<i32> {
         self.child.wait().expect("host ends").code()
     }
 

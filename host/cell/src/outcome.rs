@@ -76,9 +76,7 @@ pub(crate) fn of_trap(error: &wasmtime::Error, said: &Said, limits: &Limits) -> 
     let backtrace = error.downcast_ref::<WasmBacktrace>();
     let trap = error.downcast_ref::<Trap>();
     let mut failure = if let Some(exceeded) = error.downcast_ref::<MemoryLimitExceeded>() {
-        let message =
-            format!("{exceeded}; raise memory_mib in the manifest if it should have more");
-        Failure::new(FailureKind::MemoryLimit, message)
+        Failure::new(FailureKind::MemoryLimit, exceeded.to_string())
     } else if trap == Some(&Trap::OutOfFuel) {
         Failure::new(
             FailureKind::FuelExhausted,

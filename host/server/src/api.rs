@@ -65,6 +65,8 @@ pub struct Api {
     pub metrics: Metrics,
     /// Where it listens: requests may name this address in their Host header.
     pub listen: SocketAddr,
+    /// The host starts no jobs any more, though it answers until those that run have ended.
+    pub draining: CancellationToken,
     /// Ends requests that wait or listen.
     pub stopping: CancellationToken,
 }

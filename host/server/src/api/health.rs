@@ -27,10 +27,10 @@ pub(super) async fn alive(State(shared): State<Shared>) -> Json<Health> {
     Json(health(&shared))
 }
 
-/// Tells whether the host takes work: its store answers and it is not stopping.
+/// Tells whether the host takes work: its store answers and it has not been asked to stop.
 #[utoipa::path(get, path = "/readyz", tag = "host", responses((status = 200, body = Health)))]
 pub(super) async fn ready(State(shared): State<Shared>) -> Result<Json<Health>, Problem> {
-    if shared.api.stopping.is_cancelled() {
+    if shared.api.draining.is_cancelled() {
         return Err(Problem::new(Code::Stopping, "the host is stopping"));
     }
     let dispatch = &shared.api.dispatch;

@@ -12,6 +12,7 @@ use host_store::logs::LogStore;
 use host_store::sqlite::SqliteStore;
 use host_store::{Reader, Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
 
 use super::{ServeError, system};
 use crate::api::Api;
@@ -45,6 +46,7 @@ pub(super) struct Parts {
     job_logs: Arc<JobLogs>,
     metrics: Metrics,
     phase: watch::Sender<Phase>,
+    draining: CancellationToken,
     ended: oneshot::Receiver<Result<(), StoreError>>,
     log_writer: JoinHandle<()>,
 }
@@ -121,6 +123,7 @@ impl Parts {
             job_logs: Arc::new(job_logs),
             metrics,
             phase,
+            draining: CancellationToken::new(),
             ended,
             log_writer,
         })
@@ -136,12 +139,16 @@ impl Parts {
             logs: Arc::clone(&self.job_logs) as _,
             metrics: self.metrics.clone(),
             listen,
+            draining: self.draining.clone(),
             stopping: self.tasks.stopping().clone(),
         }
     }
 
     /// Moves the dispatch loop on.
     pub(super) fn enter(&self, phase: Phase) {
+        if phase > Phase::Running {
+            self.draining.cancel();
+        }
         self.phase.send_replace(phase);
     }
 

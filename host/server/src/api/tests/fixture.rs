@@ -208,6 +208,7 @@ pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: 
         logs: Arc::clone(logs) as Arc<dyn Logs>,
         metrics: Metrics::default(),
         listen: SocketAddr::from(([127, 0, 0, 9], 7700)),
+        draining: tasks.stopping().clone(),
         stopping: tasks.stopping().clone(),
     }
 }

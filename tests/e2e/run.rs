@@ -1,0 +1,68 @@
+//! `host run`: one run without a host.
+
+use std::process::{Command, Output};
+
+use host_tests::guests::component;
+use host_tests::server::host;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Runs a handler of `basics` with an empty cache.
+fn run(arguments: &[&str]) -> (Output, String) {
+    let cache = TempDir::new().unwrap();
+    let output = Command::new(host())
+        .arg("run")
+        .arg(component("basics"))
+        .args(arguments)
+        .env("XDG_CACHE_HOME", cache.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output, said)
+}
+
+fn result(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn the_result_is_printed_and_the_log_beside_it() {
+    let (ran, said) = run(&["echo", "--params", r#"{"a": [1, "ü"]}"#]);
+    assert_eq!(ran.status.code(), Some(0), "{said}");
+    assert_eq!(result(&ran), json!({"a": [1, "ü"]}));
+    let (ran, said) = run(&["log", "--params", r#"{"lines": 2}"#]);
+    assert_eq!(ran.status.code(), Some(0), "{said}");
+    assert!(said.contains("line 2 of 2"), "{said}");
+}
+
+#[test]
+fn each_end_has_its_exit_code() {
+    let failing = r#"{"message": "no such customer", "retryable": false}"#;
+    #[rustfmt::skip]
+    let table: &[(&[&str], i32, &str)] = &[
+        (&["fail", "--params", failing],                        3, "no such customer"),
+        (&["flaky", "--params", r#"{"fail_times": 1}"#],        3, "retry"),
+        (&["panic"],                                            3, "trapped"),
+        (&["spin", "--timeout", "200ms"],                       3, "timed_out"),
+        (&["alloc", "--params", r#"{"mib": 64}"#, "--memory-mib", "8"], 3, "memory_limit"),
+        (&["nobody"],                                           1, "has noop"),
+        (&["sleep", "--params", r#"{"ms": "long"}"#],           1, "/ms"),
+        (&["echo", "--params", "{"],                            2, "--params"),
+        (&["echo", "--env", "NOBODY_HAS_SET_THIS"],             1, "NOBODY_HAS_SET_THIS"),
+    ];
+    for (arguments, code, says) in table {
+        let (ran, said) = run(arguments);
+        assert_eq!(ran.status.code(), Some(*code), "{arguments:?}: {said}");
+        assert!(said.contains(says), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn programs_read_how_it_ended() {
+    let (ran, _) = run(&["panic", "-o", "json"]);
+    assert_eq!(ran.status.code(), Some(3));
+    let ended = result(&ran);
+    assert_eq!(ended["outcome"], "failed", "{ended}");
+    assert_eq!(ended["failure"]["kind"], "trapped", "{ended}");
+    assert!(ended["fuel"].as_u64().unwrap() > 0, "{ended}");
+}

@@ -1,0 +1,195 @@
+//! Starting and stopping a host.
+
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use host_tests::server::host;
+use host_tests::{Client, Options, Server, eventually};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::fixture::{Own, own};
+
+/// How long a host may take to stop when it has nothing to wait for.
+const SOON: Duration = Duration::from_secs(20);
+
+fn serve(arguments: &[&str]) -> Output {
+    let mut command = Command::new(host());
+    command.arg("serve").args(arguments).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn running(client: &Client, job: &serde_json::Value) -> String {
+    let id = client.enqueue(job);
+    eventually("the job to run", SOON, || {
+        (client.job(&id)["state"] == "running").then_some(())
+    });
+    id
+}
+
+/// Returns the processes that are children of `pid`.
+fn children(pid: u32) -> Vec<u32> {
+    let mut children = Vec::new();
+    for task in std::fs::read_dir(format!("/proc/{pid}/task")).unwrap() {
+        let path = task.unwrap().path().join("children");
+        let listed = std::fs::read_to_string(path).unwrap_or_default();
+        children.extend(listed.split(' ').filter_map(|pid| pid.parse::<u32>().ok()));
+    }
+    children
+}
+
+#[test]
+fn a_second_host_on_the_same_data_is_refused() {
+    let Own { server, data } = own();
+    let path = data.path().to_str().unwrap();
+    let second = serve(&["--data", path, "--listen", "127.0.0.1:0"]);
+    assert_eq!(second.status.code(), Some(1), "{}", said(&second));
+    let pid = server.pid().to_string();
+    assert!(said(&second).contains(&pid), "{}", said(&second));
+    assert!(server.client().get("/readyz").unwrap().status == 200);
+}
+
+#[test]
+fn an_address_that_is_taken_is_named() {
+    let Own { server, .. } = own();
+    let data = TempDir::new().unwrap();
+    let path = data.path().to_str().unwrap();
+    let second = serve(&["--data", path, "--listen", server.address()]);
+    assert_eq!(second.status.code(), Some(1), "{}", said(&second));
+    assert!(
+        said(&second).contains(server.address()),
+        "{}",
+        said(&second)
+    );
+}
+
+#[test]
+fn addresses_that_others_can_reach_and_unknown_keys_are_refused() {
+    let data = TempDir::new().unwrap();
+    let path = data.path().to_str().unwrap();
+    let open = serve(&["--data", path, "--listen", "0.0.0.0:0"]);
+    assert_eq!(open.status.code(), Some(2), "{}", said(&open));
+    assert!(said(&open).contains("loopback"), "{}", said(&open));
+    let file = data.path().join("host.toml");
+    std::fs::write(&file, "[cells]\ncuont = 3\n").unwrap();
+    let unknown = serve(&["--config", file.to_str().unwrap()]);
+    assert_eq!(unknown.status.code(), Some(2), "{}", said(&unknown));
+    assert!(said(&unknown).contains("cells.count"), "{}", said(&unknown));
+}
+
+#[test]
+fn a_host_that_is_asked_to_stop_lets_running_jobs_end() {
+    let Own { server, data } = own();
+    let client = server.client();
+    let id = running(
+        &client,
+        &json!({"handler": "sleep", "params": {"ms": 1_500}}),
+    );
+    assert_eq!(server.stop(), Some(0));
+    let again = Server::start(&Options::new(data.path()));
+    let job = again.client().job(&id);
+    assert_eq!(
+        (&job["state"], &job["attempt"]),
+        (&json!("completed"), &json!(1)),
+        "{job}"
+    );
+}
+
+#[test]
+fn a_host_that_is_asked_twice_gives_jobs_up_and_runs_them_later() {
+    let Own { server, data } = own();
+    let client = server.client();
+    let sleep = json!({"handler": "sleep", "params": {"ms": 25_000}, "max_attempts": 1});
+    let (asleep, looping) = (
+        running(&client, &sleep),
+        running(&client, &json!({"handler": "spin", "max_attempts": 1})),
+    );
+    let waiting = client.clone();
+    let waiter = asleep.clone();
+    let waits = std::thread::spawn(move || {
+        let path = format!("/api/v1/jobs/{waiter}/wait?timeout_seconds=60");
+        waiting.get(&path).map(|answer| answer.status)
+    });
+    server.ask_to_stop();
+    eventually("the host to drain", SOON, || {
+        (client.get("/readyz").unwrap().status == 503).then_some(())
+    });
+    server.ask_to_stop();
+    assert_eq!(server.ended(), Some(0));
+    assert!(
+        !matches!(waits.join().unwrap(), Ok(status) if status >= 500),
+        "who waits is answered or cut off"
+    );
+    let again = Server::start(&Options::new(data.path()));
+    let client = again.client();
+    for id in [asleep, looping] {
+        eventually("the job to run again", SOON, || {
+            (client.job(&id)["state"] == "running").then_some(())
+        });
+        let job = client.job(&id);
+        assert_eq!(job["attempt"], 2, "the lost attempt was free: {job}");
+        let cancel = json!({"grace_seconds": 0});
+        client
+            .post(&format!("/api/v1/jobs/{id}/cancel"), &cancel)
+            .unwrap();
+        assert_eq!(client.wait(&id)["state"], "cancelled");
+    }
+}
+
+#[test]
+fn a_killed_host_leaves_no_process_behind() {
+    let Own { server, data } = own();
+    let client = server.client();
+    running(&client, &json!({"handler": "spin"}));
+    let cells = children(server.pid());
+    assert!(cells.len() >= 2, "{cells:?}");
+    server.kill();
+    eventually("its cells to be gone", SOON, || {
+        let gone = |pid: &u32| {
+            let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            state.is_empty() || state.contains(") Z ")
+        };
+        cells.iter().all(gone).then_some(())
+    });
+    Server::start(&Options::new(data.path()));
+}
+
+#[test]
+fn a_folder_of_components_is_deployed_at_start() {
+    let folder = TempDir::new().unwrap();
+    let component = host_tests::guests::component("markdown");
+    std::fs::copy(&component, folder.path().join("pages.wasm")).unwrap();
+    std::fs::write(
+        folder.path().join("pages.toml"),
+        "[defaults]\nmemory_mib = 32\n",
+    )
+    .unwrap();
+    let data = TempDir::new().unwrap();
+    let options = Options::new(data.path()).handlers(folder.path());
+    let server = Server::start(&options);
+    let shown = server.client().get("/api/v1/components/pages").unwrap();
+    assert_eq!(shown.body["current"], 1, "{}", shown.body);
+    assert_eq!(server.stop(), Some(0));
+    let server = Server::start(&options);
+    let shown = server.client().get("/api/v1/components/pages").unwrap();
+    assert_eq!(
+        shown.body["current"], 1,
+        "nothing has changed: {}",
+        shown.body
+    );
+    assert_eq!(server.stop(), Some(0));
+    std::fs::write(folder.path().join("bad.wasm"), "not a component").unwrap();
+    let refused = serve(&[
+        "--data",
+        data.path().to_str().unwrap(),
+        "--handlers",
+        folder.path().to_str().unwrap(),
+        "--listen",
+        "127.0.0.1:0",
+    ]);
+    assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
+    assert!(said(&refused).contains("bad.wasm"), "{}", said(&refused));
+}
