@@ -193,3 +193,26 @@ fn a_folder_of_components_is_deployed_at_start() {
     assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
     assert!(said(&refused).contains("bad.wasm"), "{}", said(&refused));
 }
+
+#[test]
+fn a_store_is_looked_over_while_it_is_used() {
+    let Own { server, data } = own();
+    server.client().run(&json!({"handler": "noop"}));
+    let check = |data: &std::path::Path| {
+        let mut command = Command::new(host());
+        let command = command.args(["store", "check", "--data"]).arg(data);
+        command.output().unwrap()
+    };
+    let checked = check(data.path());
+    assert_eq!(checked.status.code(), Some(0), "{}", said(&checked));
+    let nowhere = check(&data.path().join("nowhere"));
+    assert_eq!(nowhere.status.code(), Some(5), "{}", said(&nowhere));
+    server.kill();
+    let copy = TempDir::new().unwrap();
+    let mut bytes = std::fs::read(data.path().join("host.db")).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 2_048].fill(0xa5);
+    std::fs::write(copy.path().join("host.db"), bytes).unwrap();
+    let damaged = check(copy.path());
+    assert_eq!(damaged.status.code(), Some(1), "{}", said(&damaged));
+}

@@ -4,7 +4,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::client::{Client, SERVER_DEFAULT};
 use crate::commands::{
-    cell, completion, component, deploy, doctor, explain, handler, job, queue, run, serve,
+    cell, completion, component, deploy, doctor, explain, handler, job, queue, run, serve, store,
 };
 use crate::error::CliError;
 use crate::output::{Format, Output};
@@ -53,6 +53,8 @@ pub(crate) enum Noun {
     Queue(queue::Queue),
     /// Check that this machine runs jobs well
     Doctor(doctor::Doctor),
+    /// Look after the store of a data directory
+    Store(store::Store),
     /// Say what an error code means and what to do next
     Explain(explain::Explain),
     /// Print a script that completes commands in a shell

@@ -12,6 +12,7 @@ pub(crate) mod job;
 pub(crate) mod queue;
 pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod store;
 
 use crate::args::Noun;
 use crate::error::CliError;
@@ -27,6 +28,7 @@ pub(crate) fn run(noun: Noun) -> Result<(), CliError> {
         Noun::Job(job) => job.run(),
         Noun::Queue(queue) => queue.run(),
         Noun::Doctor(doctor) => doctor.run(),
+        Noun::Store(store) => store.run(),
         Noun::Explain(explain) => explain.run(),
         Noun::Completion(completion) => completion.run(),
         Noun::Cell(cell) => cell.run(),
