@@ -119,7 +119,10 @@ impl Store for SqliteStore {
 
 /// Tells whether a command brings something new, which a full disk has no room for.
 fn asks_for_room(command: &Command) -> bool {
-    matches!(command, Command::Enqueue(_) | Command::Deploy { .. })
+    matches!(
+        command,
+        Command::Enqueue(_) | Command::Deploy { .. } | Command::Record(_)
+    )
 }
 
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
