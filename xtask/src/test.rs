@@ -25,6 +25,8 @@ enum Layer {
     Store,
     /// Sandboxes, with real guests
     Cell,
+    /// The wires
+    Protocols,
     /// The command line
     Cli,
     /// The guest SDK and the examples, natively
@@ -39,6 +41,7 @@ impl Layer {
             Self::Core => &["host-core"],
             Self::Store => &["host-store"],
             Self::Cell => &["host-cell"],
+            Self::Protocols => &["host-protocols"],
             Self::Cli => &["host"],
             Self::Guests => &["host-guest-sdk", "basics", "markdown", "csv-summary"],
             Self::Tidy => &["xtask"],

@@ -21,6 +21,10 @@ const NEVER: &[(&str, &[&str])] = &[
         "host-cell",
         &["rusqlite", "axum", "host-store", "host-server"],
     ),
+    (
+        "host-protocols",
+        &["rusqlite", "wasmtime", "host-store", "host-cell", "host-server"],
+    ),
 ];
 
 /// Features that would bring a clock or randomness into the rules.
