@@ -13,6 +13,7 @@ mod jobs;
 mod json;
 mod logs;
 mod openapi;
+mod patient;
 pub mod ports;
 pub mod problem;
 mod queues;

@@ -55,7 +55,7 @@ pub enum SubmitError {
 #[derive(Clone)]
 pub struct Dispatch {
     requests: mpsc::Sender<Request>,
-    readers: Readers,
+    readers: Readers<Box<dyn Reader>>,
     shared: Arc<Shared>,
 }
 
@@ -72,7 +72,11 @@ pub struct Shared {
 
 impl Dispatch {
     /// Makes a handle to the loop that receives from the other end of `requests`.
-    pub fn new(requests: mpsc::Sender<Request>, readers: Readers, shared: Arc<Shared>) -> Self {
+    pub fn new(
+        requests: mpsc::Sender<Request>,
+        readers: Readers<Box<dyn Reader>>,
+        shared: Arc<Shared>,
+    ) -> Self {
         Self {
             requests,
             readers,
@@ -99,7 +103,7 @@ impl Dispatch {
         &self,
         question: impl FnOnce(&dyn Reader) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.readers.ask(question).await
+        self.readers.ask(move |reader| question(&**reader)).await
     }
 
     /// Registers for the end of a job: whoever then reads the job and finds it unended may wait.

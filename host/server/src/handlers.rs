@@ -1,6 +1,11 @@
 //! What is deployed: which component has which handler, with which limits, and the ways to change
 //! that. The store keeps it; this is the picture of it that requests and the dispatch loop read.
 
+pub mod compile;
+pub mod deploy;
+pub mod folder;
+pub mod grants;
+pub mod manifest;
 pub mod schema;
 
 use std::collections::BTreeMap;

@@ -6,8 +6,10 @@
 pub mod api;
 pub mod cells;
 pub mod clock;
+pub mod config;
 pub mod dispatch;
 pub mod handlers;
 pub mod ids;
+pub mod logs;
 pub mod metrics;
 pub mod tasks;

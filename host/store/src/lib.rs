@@ -10,5 +10,6 @@ pub mod sqlite;
 pub mod store;
 
 pub use error::StoreError;
+pub use sqlite::check::{Finding, check};
 pub use sqlite::logs;
 pub use store::{Reader, Store};

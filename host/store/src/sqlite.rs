@@ -1,6 +1,7 @@
 //! The embedded store: one SQLite file in WAL mode, committed with `fdatasync` before `commit`
 //! returns. All SQL of the project is below this module.
 
+pub mod check;
 mod checkpoint;
 mod counters;
 mod hot;
@@ -9,7 +10,11 @@ pub mod logs;
 mod reader;
 mod record;
 mod registry;
+mod reserve;
 mod schema;
+
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 
@@ -22,6 +27,7 @@ use self::counters::Counters;
 use self::hot::Hot;
 use self::jobs::Transaction;
 use self::reader::SqliteReader;
+use self::reserve::Reserve;
 use crate::engine;
 use crate::error::StoreError;
 use crate::store::{Reader, Store};
@@ -41,6 +47,7 @@ pub struct SqliteStore {
     connection: Connection,
     counters: Counters,
     hot: Hot,
+    reserve: Reserve,
     broken: Option<String>,
 }
 
@@ -60,6 +67,7 @@ impl SqliteStore {
             counters: Counters::load(&connection)?,
             connection,
             hot: Hot::default(),
+            reserve: Reserve::beside(path),
             broken: None,
         })
     }
@@ -87,12 +95,16 @@ impl Store for SqliteStore {
                 message: message.clone(),
             });
         }
+        if batch.iter().any(asks_for_room) && !self.reserve.take() {
+            return Err(StoreError::Full);
+        }
         let result = self.transact(now, batch);
         match &result {
             Ok(_) => self.broken = self.checkpointer.after_commit(&self.connection).err(),
             Err(StoreError::Full) => {
                 self.counters = Counters::load(&self.connection)?;
                 self.hot.clear();
+                self.reserve.give_up();
             }
             Err(error) => self.broken = Some(error.to_string()),
         }
@@ -103,6 +115,11 @@ impl Store for SqliteStore {
         let connection = connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         Ok(Box::new(SqliteReader::new(connection)))
     }
+}
+
+/// Tells whether a command brings something new, which a full disk has no room for.
+fn asks_for_room(command: &Command) -> bool {
+    matches!(command, Command::Enqueue(_) | Command::Deploy { .. })
 }
 
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {

@@ -17,7 +17,8 @@ pub trait Store: Send {
     /// Applies a batch at `now` in its order and returns when all of it is on disk.
     ///
     /// On an error nothing of the batch was kept; after [`StoreError::Broken`] the store refuses
-    /// every later batch.
+    /// every later batch. After [`StoreError::Full`] a batch without `Enqueue` and `Deploy` may be
+    /// committed again: what was accepted goes on in room kept for it, as long as that lasts.
     fn commit(&mut self, now: Time, batch: Vec<Command>) -> Result<Committed, StoreError>;
 
     /// Opens a reader that sees every batch committed before each of its calls.

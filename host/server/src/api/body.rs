@@ -20,7 +20,7 @@ pub const JOBS_BYTES_MAX: usize = 8 << 20;
 pub const COMPONENT_BYTES_MAX: usize = 32 << 20;
 
 /// The largest manifest, in bytes.
-pub const MANIFEST_BYTES_MAX: usize = 256 << 10;
+pub const MANIFEST_BYTES_MAX: usize = 64 << 10;
 
 /// The largest body that deploys, in bytes: component, manifest and what separates them.
 pub(super) const DEPLOY_BYTES_MAX: usize = COMPONENT_BYTES_MAX + (1 << 20);

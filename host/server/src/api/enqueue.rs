@@ -19,9 +19,9 @@ use utoipa::ToSchema;
 
 use self::entry::Entry;
 use super::body::JOBS_BYTES_MAX;
-use super::json::{AtMost, nearest, read};
+use super::json::{AtMost, read};
 use super::problem::{Code, Problem};
-use super::{Api, Shared, guard, view};
+use super::{Api, Shared, guard, handlers, view};
 use crate::ids;
 
 /// The most jobs of one array.
@@ -188,14 +188,8 @@ fn route(api: &Api, entry: &Entry<'_>) -> Result<Name, Problem> {
     let name: Name = text
         .parse()
         .map_err(|error| Problem::new(Code::InvalidRequest, format!("handler: {error}")))?;
-    let Some(handler) = api.handlers.get(&name) else {
-        let known = api.handlers.all();
-        let detail = match nearest(text, known.keys().map(Name::as_str)) {
-            Some(near) => format!("no handler is named {name}; did you mean {near}?"),
-            None => format!("no handler is named {name}; nothing is deployed"),
-        };
-        return Err(Problem::new(Code::HandlerNotFound, detail));
-    };
+    let handler = api.handlers.get(&name);
+    let handler = handler.ok_or_else(|| handlers::unknown(&api.handlers.all(), &name))?;
     if let Some(schema) = &handler.params {
         let params = serde_json::from_str(entry.params_text())
             .map_err(|error| Problem::new(Code::InvalidJson, format!("params: {error}")))?;

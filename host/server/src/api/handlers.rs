@@ -1,5 +1,8 @@
 //! The handlers that are deployed, with their limits, grants and schemas.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use host_core::handler::{Grants, Limits};
@@ -10,7 +13,7 @@ use utoipa::ToSchema;
 
 use super::Shared;
 use super::extract::InPath;
-use super::json::nearest;
+use super::json::meant;
 use super::problem::{Code, Problem};
 use super::view::{PageView, raw};
 use crate::handlers::Handler;
@@ -150,12 +153,18 @@ pub(super) async fn show(
     InPath(name): InPath,
 ) -> Result<Json<HandlerView>, Problem> {
     let all = shared.api.handlers.all();
-    let Some(handler) = all.get(&name) else {
-        let detail = match nearest(name.as_str(), all.keys().map(Name::as_str)) {
-            Some(near) => format!("no handler is named {name}; did you mean {near}?"),
-            None => format!("no handler is named {name}; nothing is deployed"),
-        };
-        return Err(Problem::new(Code::HandlerNotFound, detail).in_path());
-    };
+    let handler = all
+        .get(&name)
+        .ok_or_else(|| unknown(&all, &name).in_path())?;
     Ok(Json(HandlerView::new(handler, true)))
+}
+
+/// Makes the refusal of a name that no deployed handler has.
+pub(super) fn unknown(all: &BTreeMap<Name, Arc<Handler>>, name: &Name) -> Problem {
+    let detail = match meant(name.as_str(), all.keys().map(Name::as_str)) {
+        Some(near) => format!("no handler is named {name}; did you mean {near}?"),
+        None if all.is_empty() => format!("no handler is named {name}; nothing is deployed"),
+        None => format!("no handler is named {name}"),
+    };
+    Problem::new(Code::HandlerNotFound, detail)
 }

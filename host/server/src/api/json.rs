@@ -75,10 +75,18 @@ pub(super) fn with_nearest(message: &str) -> String {
     }
 }
 
+/// How like a known name another must be to be meant by it, of 1.
+const LIKENESS_MIN: f64 = 0.7;
+
 /// Returns the known name that is most like `unknown`.
-pub(super) fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let like = |known: &&str| strsim::jaro_winkler(unknown, known);
     known.max_by(|a, b| like(a).total_cmp(&like(b)))
+}
+
+/// Returns the known name that may be meant by `unknown`.
+pub(super) fn meant<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    nearest(unknown, known).filter(|near| strsim::jaro_winkler(unknown, near) >= LIKENESS_MIN)
 }
 
 /// Pairs of an object, in its order.

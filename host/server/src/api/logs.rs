@@ -6,13 +6,13 @@ use axum::Json;
 use axum::extract::State;
 use host_core::cell::{Level, LogSource};
 use host_core::time::Time;
+use host_store::logs::LogEntry;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::Shared;
 use super::extract::{IdInPath, InQuery};
 use super::jobs::limit;
-use super::ports::LogEntry;
 use super::problem::{Code, Problem};
 use super::view::PageView;
 

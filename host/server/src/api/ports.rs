@@ -1,12 +1,11 @@
 //! What the API asks of other parts of the server: deploying components and reading logs.
 
 use futures_util::future::BoxFuture;
-use host_core::cell::{Level, LogSource};
 use host_core::handler::{Manifest, Revision};
 use host_core::id::JobId;
 use host_core::name::Name;
-use host_core::time::Time;
 use host_store::StoreError;
+use host_store::logs::LogPage;
 
 use super::problem::{Code, Problem};
 use crate::dispatch::SubmitError;
@@ -46,34 +45,6 @@ pub trait Deployer: Send + Sync {
 
     /// Forgets a component that no job needs.
     fn remove(&self, name: Name) -> BoxFuture<'_, Result<(), DeployError>>;
-}
-
-/// One line of a job's log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogEntry {
-    /// Whose.
-    pub job: JobId,
-    /// During which attempt.
-    pub attempt: u32,
-    /// When it was written.
-    pub at: Time,
-    /// How urgent.
-    pub level: Level,
-    /// Where from.
-    pub source: LogSource,
-    /// What it says.
-    pub message: String,
-    /// Structured fields, in the guest's order.
-    pub fields: Vec<(String, String)>,
-}
-
-/// A part of one job's log, oldest first.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogPage {
-    /// The lines with their numbers, which grow.
-    pub items: Vec<(u64, LogEntry)>,
-    /// Where the next page starts, `None` if there was no more at this moment.
-    pub next: Option<u64>,
 }
 
 /// Reads what jobs have logged.

@@ -1,6 +1,8 @@
 //! How requests are refused: one closed list of codes, each with its status, its meaning and what
 //! to do next, and the problem document (RFC 9457) that carries one. `docs/errors.md` is this list.
 
+pub mod failures;
+
 #[cfg(test)]
 mod tests;
 
@@ -8,6 +10,7 @@ use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use host_core::failure::FAILURE_KINDS;
 use host_core::job::State;
 use host_core::rejection::Rejection;
 use host_store::StoreError;
@@ -24,8 +27,8 @@ const RETRY_AFTER_SECONDS: u32 = 1;
 pub struct Explanation {
     /// The stable code.
     pub code: &'static str,
-    /// The HTTP status.
-    pub status: u16,
+    /// The HTTP status; `None` for failures of attempts, which are no refusals.
+    pub status: Option<u16>,
     /// A few words, the same for every occurrence.
     pub title: &'static str,
     /// What it means.
@@ -51,7 +54,7 @@ macro_rules! codes {
                 match self {
                     $(Self::$variant => &Explanation {
                         code: $code,
-                        status: $status,
+                        status: Some($status),
                         title: $title,
                         explanation: $explanation,
                         next: $next,
@@ -94,7 +97,7 @@ codes! {
         "An array may have at most 1000 jobs.",
         "Split the array.";
     BodyTooLarge 413 "body_too_large", "Body too large",
-        "The body is larger than this path takes: 8 MiB of jobs, 33 MiB of component with manifest, 256 KiB of manifest, 64 KiB elsewhere.",
+        "The body is larger than this path takes: 8 MiB of jobs, 33 MiB of component with manifest, of which the manifest has 64 KiB, 64 KiB elsewhere.",
         "Send less at once; params can name data instead of holding it.";
     UnsupportedMediaType 415 "unsupported_media_type", "Unsupported media type",
         "Requests that change something carry application/json, or for components application/wasm or multipart/form-data, without a content encoding.",
@@ -154,7 +157,7 @@ codes! {
         "The component's file is larger than 32 MiB.",
         "Build with optimization and strip names.";
     ComponentWrongWorld 422 "component_wrong_world", "Not a component of jobs",
-        "The component does not export what the world host:jobs/handlers asks for.",
+        "The component does not export what the world host:jobs/job asks for.",
         "Build it with the guest SDK or against the WIT package host:jobs@1.0.0.";
     ComponentForbiddenImport 422 "component_forbidden_import", "Forbidden import",
         "The component imports something that no component gets here.",
@@ -197,10 +200,11 @@ codes! {
         "Report it with the host's log.";
 }
 
-/// Returns what a code of the API means, `None` for a text that is none.
+/// Returns what a code of the API or a kind of failure means, `None` for a text that is neither.
 pub fn explain(code: &str) -> Option<&'static Explanation> {
-    let mut all = CODES.iter().map(|code| code.explanation());
-    all.find(|explanation| explanation.code == code)
+    let codes = CODES.iter().map(|code| code.explanation());
+    let kinds = FAILURE_KINDS.into_iter().map(failures::explain);
+    codes.chain(kinds).find(|known| known.code == code)
 }
 
 /// A refusal on its way out.
@@ -238,7 +242,7 @@ impl Problem {
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         Self {
             code,
-            status: code.explanation().status,
+            status: code.explanation().status.unwrap_or(500),
             detail: detail.into(),
             state: None,
         }

@@ -8,20 +8,26 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::AsyncWriteExt as _;
+use rustix::process::{Resource, getrlimit};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use super::patient::Patient;
 use super::{Api, router};
 use crate::metrics::Metrics;
 use crate::tasks::Tasks;
 
-/// How many connections may be open at once; later ones are told so and closed.
+/// How many connections may be open at once, if the process may have twice as many files open;
+/// later ones are told so and closed.
 const CONNECTIONS_MAX: usize = 8_192;
 
 /// How long a header may take, and a connection be idle between requests.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a peer may take nothing of its answer.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The longest header, in bytes.
 const HEADER_BYTES_MAX: usize = 32 << 10;
@@ -44,8 +50,32 @@ const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n\
 /// Cancel safe: no connection is taken any more, those that are open go on.
 pub async fn serve(listener: TcpListener, state: Api, tasks: &Tasks) {
     let metrics = state.metrics.clone();
-    let router = router(state);
-    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    accept(
+        &listener,
+        &router(state),
+        &metrics,
+        tasks,
+        connections_max(),
+    )
+    .await;
+}
+
+/// Leaves half of the files that may be open to the store and the cells.
+fn connections_max() -> usize {
+    let files = getrlimit(Resource::Nofile).current;
+    let half = files.and_then(|files| usize::try_from(files / 2).ok());
+    half.map_or(CONNECTIONS_MAX, |half| half.min(CONNECTIONS_MAX))
+}
+
+/// Takes connections until the host stops, at most so many at once.
+pub(super) async fn accept(
+    listener: &TcpListener,
+    router: &Router,
+    metrics: &Metrics,
+    tasks: &Tasks,
+    connections_max: usize,
+) {
+    let permits = Arc::new(Semaphore::new(connections_max));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -63,6 +93,8 @@ pub async fn serve(listener: TcpListener, state: Api, tasks: &Tasks) {
             tasks.spawn(refuse(stream));
             continue;
         };
+        // Answers are written whole: waiting for more to send would only delay them.
+        let _best_effort = stream.set_nodelay(true);
         let (router, metrics) = (router.clone(), metrics.clone());
         let stopping = tasks.stopping().clone();
         tasks.spawn(async move {
@@ -79,15 +111,15 @@ async fn refuse(mut stream: TcpStream) {
     let _closed_anyway = tokio::time::timeout(ACCEPT_PAUSE, said).await;
 }
 
-async fn connection(
-    stream: TcpStream,
+/// Answers the requests of one connection until it ends, breaks or the host stops.
+pub(super) async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
     router: Router,
     metrics: &Metrics,
     stopping: CancellationToken,
 ) {
     metrics.connections().inc();
-    // Answers are written whole: waiting for more to send would only delay them.
-    let _best_effort = stream.set_nodelay(true);
+    let stream = Patient::new(stream, WRITE_TIMEOUT);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         // Whoever says that no more will come still gets the answer.

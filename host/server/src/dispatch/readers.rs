@@ -1,23 +1,31 @@
-//! Readers of the store, each used by one question at a time on a thread that may block.
+//! Read-only connections, each used by one question at a time on a thread that may block.
 
 use std::sync::Arc;
 
-use host_store::{Reader, StoreError};
+use host_store::StoreError;
 use tokio::sync::Semaphore;
 
 /// How many questions are asked at once; later ones wait for a reader.
 pub const READERS: usize = 8;
 
 /// A fixed number of readers. Cloning shares them.
-#[derive(Clone)]
-pub struct Readers {
-    idle: Arc<std::sync::Mutex<Vec<Box<dyn Reader>>>>,
+pub struct Readers<R> {
+    idle: Arc<std::sync::Mutex<Vec<R>>>,
     permits: Arc<Semaphore>,
 }
 
-impl Readers {
+impl<R> Clone for Readers<R> {
+    fn clone(&self) -> Self {
+        Self {
+            idle: Arc::clone(&self.idle),
+            permits: Arc::clone(&self.permits),
+        }
+    }
+}
+
+impl<R: Send + 'static> Readers<R> {
     /// Takes the readers to share.
-    pub fn new(readers: Vec<Box<dyn Reader>>) -> Self {
+    pub fn new(readers: Vec<R>) -> Self {
         Self {
             permits: Arc::new(Semaphore::new(readers.len())),
             idle: Arc::new(std::sync::Mutex::new(readers)),
@@ -27,7 +35,7 @@ impl Readers {
     /// Asks one question. Cancelled, the question is still asked and its answer dropped.
     pub async fn ask<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&dyn Reader) -> Result<T, StoreError> + Send + 'static,
+        question: impl FnOnce(&R) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let broken = |message: &str| StoreError::Broken {
             operation: "read the store",
@@ -40,7 +48,7 @@ impl Readers {
         let idle = Arc::clone(&self.idle);
         let answer = tokio::task::spawn_blocking(move || {
             let reader = idle.lock().ok()?.pop()?;
-            let answer = question(&*reader);
+            let answer = question(&reader);
             idle.lock().ok()?.push(reader);
             drop(permit);
             Some(answer)

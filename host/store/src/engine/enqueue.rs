@@ -17,11 +17,9 @@ impl<R: Rows> Batch<'_, R> {
         self.check_prerequisites(jobs, &stands_for)?;
         for new in jobs {
             if stands_for[&new.id] == new.id {
-                let open = u32::try_from(new.depends_on.len()).unwrap_or(u32::MAX);
                 let mut accepted = new.clone();
-                for prerequisite in &mut accepted.depends_on {
-                    *prerequisite = *stands_for.get(prerequisite).unwrap_or(prerequisite);
-                }
+                accepted.depends_on = prerequisites(new, &stands_for);
+                let open = u32::try_from(accepted.depends_on.len()).unwrap_or(u32::MAX);
                 let job = Lifecycle::accept(self.now, &accepted, open);
                 self.rows.insert(&job, &accepted)?;
                 self.tell(None, Some(&job));
@@ -67,8 +65,7 @@ impl<R: Rows> Batch<'_, R> {
     ) -> Result<(), Stop> {
         let mut added: BTreeMap<JobId, u32> = BTreeMap::new();
         for new in jobs {
-            for prerequisite in &new.depends_on {
-                let id = *stands_for.get(prerequisite).unwrap_or(prerequisite);
+            for id in prerequisites(new, stands_for) {
                 let is_new = stands_for.get(&id) == Some(&id);
                 if !is_new && self.rows.job(id)?.is_none() {
                     return Err(Rejection::UnknownPrerequisite(id).into());
@@ -96,8 +93,7 @@ impl<R: Rows> Batch<'_, R> {
         stands_for: &BTreeMap<JobId, JobId>,
     ) -> Result<(), Stop> {
         for new in jobs.iter().filter(|new| stands_for[&new.id] == new.id) {
-            for prerequisite in &new.depends_on {
-                let id = *stands_for.get(prerequisite).unwrap_or(prerequisite);
+            for id in prerequisites(new, stands_for) {
                 let input = match self.get(id)?.state {
                     State::Completed => Input::PrerequisiteCompleted,
                     State::Cancelled | State::Discarded => Input::PrerequisiteFailed(id),
@@ -111,4 +107,16 @@ impl<R: Rows> Batch<'_, R> {
         }
         Ok(())
     }
+}
+
+/// Returns what a new job waits for: each job once, whatever keys it was named by, and not itself.
+fn prerequisites(new: &NewJob, stands_for: &BTreeMap<JobId, JobId>) -> Vec<JobId> {
+    let mut found = Vec::with_capacity(new.depends_on.len());
+    for named in &new.depends_on {
+        let id = *stands_for.get(named).unwrap_or(named);
+        if id != new.id && !found.contains(&id) {
+            found.push(id);
+        }
+    }
+    found
 }

@@ -147,6 +147,11 @@ impl Counters {
         self.has_dependencies
     }
 
+    /// Returns the id of a queue that is there.
+    pub(super) fn queue_id(&self, name: &Name) -> Option<i64> {
+        self.queues.get(name).map(|queue| queue.id)
+    }
+
     /// Returns the id of a queue, which is made if it is not there.
     pub(super) fn queue(
         &mut self,

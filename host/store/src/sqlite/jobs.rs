@@ -306,7 +306,9 @@ impl Rows for Transaction<'_> {
     }
 
     fn by_unique_key(&mut self, queue: &Name, key: &str) -> Result<Option<JobId>, StoreError> {
-        let queue = self.counters.queue(self.connection, queue)?;
+        let Some(queue) = self.counters.queue_id(queue) else {
+            return Ok(None);
+        };
         self.connection
             .prepare_cached("SELECT job FROM unique_keys WHERE queue = ?1 AND key = ?2")
             .and_then(|mut statement| statement.query_row(params![queue, key], job_id).optional())

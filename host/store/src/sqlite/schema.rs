@@ -99,7 +99,7 @@ pub(super) fn prepare(connection: &Connection) -> Result<(), StoreError> {
     connection
         .execute_batch(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY; \
-             PRAGMA cache_size = -65536;",
+             PRAGMA cache_size = -16384;",
         )
         .map_err(&set_up)?;
     let version: i64 = connection

@@ -145,6 +145,23 @@ fn dependents_wait_for_all_and_fall_with_one() {
 }
 
 #[test]
+fn prerequisites_that_share_a_key_count_once() {
+    check(|store| {
+        let mut keyed = [job(1), job(2), job(3)];
+        for job in &mut keyed {
+            job.unique_key = Some("k".to_owned());
+        }
+        let [first, second, mut third] = keyed;
+        third.unique_key = Some("other".to_owned());
+        third.depends_on = vec![id(1), id(2)];
+        enqueue(store, vec![first, second, third]);
+        claimed(store, NOW, claim([1], false));
+        ask(store, NOW, complete(1, 1, returned())).unwrap();
+        assert_eq!(state(store, 3), State::Available);
+    });
+}
+
+#[test]
 fn an_enqueue_is_all_or_nothing_and_disturbs_no_neighbour() {
     check(|store| {
         let mut orphan = job(2);
@@ -346,6 +363,34 @@ fn lists_are_filtered_and_paged_newest_first() {
         assert_eq!(reader.job_ids(&prefix[..20], 20).unwrap().len(), 9);
         assert!(reader.job_ids("no hex", 2).unwrap().is_empty());
     });
+}
+
+#[test]
+fn the_place_of_a_purged_job_is_not_given_again() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("host.db");
+    let mut store = SqliteStore::open(&path).unwrap();
+    let places = || {
+        let connection = rusqlite::Connection::open(&path).unwrap();
+        let mut statement = connection.prepare("SELECT seq FROM jobs").unwrap();
+        let places = statement.query_map([], |row| row.get(0)).unwrap();
+        places.map(Result::unwrap).collect::<Vec<i64>>()
+    };
+    let mut newest = job(2);
+    newest.policy.retention_ms = 1;
+    enqueue(&mut store, vec![job(1), newest]);
+    let cancel = Command::Cancel {
+        job: id(2),
+        reason: None,
+        grace_ms: None,
+    };
+    ask(&mut store, NOW, cancel).unwrap();
+    commit(&mut store, NOW.plus_ms(5), vec![Command::Tick { limit: 9 }]);
+    assert_eq!(places(), [1]);
+    drop(store);
+    let mut store = SqliteStore::open(&path).unwrap();
+    enqueue(&mut store, vec![job(3)]);
+    assert_eq!(places(), [1, 3]);
 }
 
 #[test]

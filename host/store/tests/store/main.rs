@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 mod cases;
+mod check;
 mod interleavings;
 mod jobs;
 mod kill;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use host_core::failure::FAILURE_KINDS;
 
-use super::{CODES, explain};
+use super::{CODES, Explanation, explain, failures};
 
 const DOC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors.md");
 
@@ -26,8 +26,8 @@ const FAILURES: &str = "
 Not refusals but how an attempt of an accepted job ends; `failure.kind` of jobs and attempts. A
 handler's own error (`user_error`) may name another category and whether it is tried again.
 
-| kind | category | tried again |
-|---|---|---|
+| kind | category | tried again | meaning | what to do |
+|---|---|---|---|---|
 ";
 
 fn generate() -> String {
@@ -37,7 +37,11 @@ fn generate() -> String {
         writeln!(
             doc,
             "| `{}` | {} | {}: {} | {} |",
-            it.code, it.status, it.title, it.explanation, it.next
+            it.code,
+            it.status.unwrap(),
+            it.title,
+            it.explanation,
+            it.next
         )
         .unwrap();
     }
@@ -45,11 +49,15 @@ fn generate() -> String {
     for kind in FAILURE_KINDS {
         let category = serde_json::to_string(&kind.category()).unwrap();
         let again = if kind.is_retryable() { "yes" } else { "no" };
+        let it = failures::explain(kind);
         writeln!(
             doc,
-            "| `{}` | {} | {again} |",
-            kind.as_str(),
-            category.trim_matches('"')
+            "| `{}` | {} | {again} | {}: {} | {} |",
+            it.code,
+            category.trim_matches('"'),
+            it.title,
+            it.explanation,
+            it.next
         )
         .unwrap();
     }
@@ -80,13 +88,25 @@ fn codes_are_unique_and_explained() {
     for code in CODES {
         let it = code.explanation();
         assert_eq!(explain(it.code), Some(it));
-        assert!((400..=599).contains(&it.status), "{it:?}");
-        let cells = [it.title, it.explanation, it.next];
         assert!(
-            cells
-                .iter()
-                .all(|text| !text.is_empty() && !text.contains('|'))
+            it.status
+                .is_some_and(|status| (400..=599).contains(&status)),
+            "{it:?}"
         );
+        assert_fits(it);
+    }
+    for kind in FAILURE_KINDS {
+        let it = failures::explain(kind);
+        assert_eq!(it.code, kind.as_str());
+        assert!(explain(it.code).is_some());
+        assert_fits(it);
     }
     assert_eq!(explain("nothing"), None);
+}
+
+/// Checks that it can stand in a table.
+fn assert_fits(it: &Explanation) {
+    let cells = [it.title, it.explanation, it.next];
+    let fits = |text: &&str| !text.is_empty() && !text.contains(['|', '\n']);
+    assert!(cells.iter().all(fits), "{it:?}");
 }

@@ -107,7 +107,7 @@ async fn a_component_is_deployed_taken_back_and_removed() {
 async fn what_cannot_be_deployed_is_refused() {
     let host = Host::start().await;
     let large = "x".repeat((32 << 20) + 1);
-    let long = format!("# {}", "x".repeat(256 << 10));
+    let long = format!("# {}", "x".repeat(64 << 10));
     let good = ("component", OTHER);
     for (parts, status, code, detail) in [
         (
@@ -150,7 +150,7 @@ async fn what_cannot_be_deployed_is_refused() {
             vec![good, ("manifest", long.as_str())],
             413,
             "body_too_large",
-            "262144 bytes",
+            "65536 bytes",
         ),
         (
             vec![good, ("manifest", "[")],

@@ -254,6 +254,12 @@ const BAD: &[Case<'_>] = &[
         "#1: no handler is named nop",
     ),
     (
+        r#"{"handler":"../../etc/passwd"}"#,
+        422,
+        "handler_not_found",
+        "no handler is named ../../etc/passwd",
+    ),
+    (
         r#"{"handler":"python#noop"}"#,
         422,
         "handler_not_found",

@@ -25,7 +25,7 @@ use hyper_util::service::TowerToHyperService;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::api::ports::{DeployError, Deployed, Deployer, LogEntry, LogPage, Logs};
+use crate::api::ports::{DeployError, Deployed, Deployer, Logs};
 use crate::api::problem::Code;
 use crate::api::{Api, router};
 use crate::clock::Clock;
@@ -36,6 +36,7 @@ use crate::handlers::Handlers;
 use crate::ids;
 use crate::metrics::Metrics;
 use crate::tasks::Tasks;
+use host_store::logs::{LogEntry, LogPage};
 
 /// A host whose handlers are `noop`, `a/b` and `typed`, which takes `{"n": integer}`.
 pub(super) struct Host {

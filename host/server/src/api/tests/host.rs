@@ -140,3 +140,11 @@ async fn a_host_that_cannot_says_why() {
     full.refused(503, "busy");
     drop(requests);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_does_not_come_is_not_waited_for_for_ever() {
+    let (sender, _requests) = mpsc::channel(1);
+    let host = broken(sender, &Tasks::default());
+    let answer = host.post("/api/v1/queues/q/pause", "{}").await;
+    answer.refused(504, "timed_out");
+}

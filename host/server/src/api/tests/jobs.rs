@@ -8,7 +8,7 @@ use host_core::outcome::{Outcome, Progress};
 use serde_json::json;
 
 use super::fixture::Host;
-use crate::api::ports::LogEntry;
+use host_store::logs::LogEntry;
 
 const NOOP: &str = r#"{"handler":"noop"}"#;
 

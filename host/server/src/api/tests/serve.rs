@@ -1,12 +1,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::fixture::{Host, Lines, api};
-use crate::api::serve;
+use crate::api::serve::{accept, connection, serve};
 use crate::clock::Clock;
+use crate::metrics::Metrics;
 use crate::tasks::Tasks;
 
 /// More than any answer needs.
@@ -97,4 +98,62 @@ async fn a_host_that_stops_closes_its_connections() {
     let read = idle.read_to_end(&mut rest);
     tokio::time::timeout(SOON, read).await.unwrap().unwrap();
     assert!(String::from_utf8_lossy(&rest).contains("uptime_seconds"));
+}
+
+#[tokio::test]
+async fn a_connection_too_many_is_told_so() {
+    let host = Host::start().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (router, tasks) = (host.router.clone(), host.tasks.clone());
+    host.tasks.spawn(async move {
+        accept(&listener, &router, &Metrics::default(), &tasks, 1).await;
+    });
+    let request = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let mut one = TcpStream::connect(address).await.unwrap();
+    let mut first = [0; 12];
+    one.write_all(request).await.unwrap();
+    one.read_exact(&mut first).await.unwrap();
+    let answer = exchange(address, request).await;
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    drop(one);
+    let again = async {
+        while !exchange(address, request).await.starts_with("HTTP/1.1 200") {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(SOON, again).await.unwrap();
+}
+
+/// Sends bytes over a connection in memory whose time is paused; reads until the host closes it.
+async fn sent_slowly(sent: &str) -> String {
+    let host = Host::start().await;
+    let (ours, mut theirs) = duplex(64 << 10);
+    let stopping = host.tasks.stopping().clone();
+    let (router, metrics) = (host.router.clone(), Metrics::default());
+    host.tasks.spawn(async move {
+        connection(ours, router, &metrics, stopping).await;
+    });
+    theirs.write_all(sent.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    theirs.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_too_slow_is_closed() {
+    let body = "POST /api/v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\
+        content-type: application/json\r\n\r\n{\"handler\":";
+    for (sent, status) in [
+        ("", ""),
+        ("GET /healthz HTTP/1.1\r\nhost:", ""),
+        (body, "HTTP/1.1 408"),
+    ] {
+        let answer = sent_slowly(sent).await;
+        assert!(answer.starts_with(status), "{sent:?}: {answer}");
+        assert_eq!(answer.is_empty(), status.is_empty(), "{sent:?}: {answer}");
+    }
+    let idle = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let answer = sent_slowly(idle).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }

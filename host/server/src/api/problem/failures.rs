@@ -1,0 +1,70 @@
+//! What the kinds of failures mean to people: how an attempt of an accepted job ends, which is no
+//! refusal.
+
+use host_core::failure::FailureKind;
+
+use super::Explanation;
+
+/// Returns what a kind means and what to do about it.
+pub fn explain(kind: FailureKind) -> &'static Explanation {
+    macro_rules! kinds {
+        ($($variant:ident $code:literal, $title:literal, $explanation:literal, $next:literal;)+) => {
+            match kind {
+                $(FailureKind::$variant => &Explanation {
+                    code: $code,
+                    status: None,
+                    title: $title,
+                    explanation: $explanation,
+                    next: $next,
+                },)+
+            }
+        };
+    }
+    kinds! {
+        UserError "user_error", "The handler returned an error",
+            "The handler ended with an error of its own; category, code and message are its words.",
+            "Read the message and `host job logs ID`.";
+        Trapped "trapped", "The guest trapped",
+            "The handler panicked, aborted, exited, ran out of stack or broke the component model's rules.",
+            "Read the message and the stack in `host job show ID`; correct the handler and deploy it.";
+        FuelExhausted "fuel_exhausted", "CPU budget used up",
+            "The attempt has used all the fuel that its handler may use.",
+            "Make the work smaller, or raise `fuel` in the manifest.";
+        TimedOut "timed_out", "Time is up",
+            "The attempt did not end within its time limit, or the deadline of the job passed.",
+            "Make the work smaller, or raise `timeout_seconds` in the manifest or of the job.";
+        MemoryLimit "memory_limit", "Out of memory",
+            "The guest asked for more memory than its handler may have.",
+            "Make the work smaller, or raise `memory_mib` in the manifest.";
+        ResultTooLarge "result_too_large", "Result too large",
+            "The handler returned more than it may.",
+            "Return less, or raise `result_kib` in the manifest (at most 16 MiB).";
+        InvalidParams "invalid_params", "Params do not fit the handler",
+            "The handler cannot read its params.",
+            "Enqueue a job with other params.";
+        HandlerNotFound "handler_not_found", "No such handler",
+            "When the attempt was to start, no deployed component had the handler.",
+            "Deploy the component and `host job retry ID`.";
+        GrantMissing "grant_missing", "Grant not possible",
+            "The manifest grants something that this machine does not have any more.",
+            "Create it, or take the grant out of the manifest; then `host job retry ID`.";
+        Cancelled "cancelled", "Cancelled",
+            "Somebody asked for the job to be stopped.",
+            "`host job retry ID` runs it again.";
+        CancelTimeout "cancel_timeout", "Cancel not answered",
+            "The job was to be stopped and its worker did not say in time that it had.",
+            "Look after the worker: it may still be at it.";
+        LeaseLost "lease_lost", "Lease lost",
+            "The worker did not confirm its lease in time.",
+            "Nothing: the job is tried again. Look after the worker if it happens often.";
+        CellLost "cell_lost", "Cell lost",
+            "The process that ran the guest ended, or the host did.",
+            "Nothing: the job is tried again and no attempt is charged.";
+        Poison "poison", "Kills its cell",
+            "The process that ran the guest died several times while the job was alone in it.",
+            "Report it with the component and the params.";
+        PrerequisiteFailed "prerequisite_failed", "Prerequisite failed",
+            "A job that this one waited for was discarded or cancelled.",
+            "Retry the prerequisite, then retry this job.";
+    }
+}

@@ -1,0 +1,245 @@
+//! The configuration: flag before environment before file before default, for each key alone. The
+//! only reader of the environment, the configuration file and the machine's size.
+
+mod file;
+mod value;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::thread::available_parallelism;
+
+use thiserror::Error;
+
+use self::value::Values;
+use crate::dispatch::writer::Environment;
+
+/// One key: where its value may come from and what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Its name in the file, and of its flag unless that is shorter.
+    pub key: &'static str,
+    /// Its environment variable.
+    pub env: &'static str,
+    /// What it is if nobody says, for people.
+    pub default: &'static str,
+    /// What it is for.
+    pub about: &'static str,
+}
+
+/// All keys.
+pub const SETTINGS: &[Setting] = &[
+    Setting {
+        key: "data",
+        env: "HOST_DATA",
+        default: "data",
+        about: "The folder where jobs, components and logs are kept; one host at a time uses it",
+    },
+    Setting {
+        key: "handlers",
+        env: "HOST_HANDLERS",
+        default: "none",
+        about: "A folder of components that are deployed at start",
+    },
+    Setting {
+        key: "http.listen",
+        env: "HOST_LISTEN",
+        default: "127.0.0.1:7700",
+        about: "Where the API listens: a loopback address and a port (0 takes a free one), or `off`",
+    },
+    Setting {
+        key: "cells.count",
+        env: "HOST_CELLS",
+        default: "one per core, at least 2",
+        about: "How many cells run jobs, 1 to 256",
+    },
+    Setting {
+        key: "cells.slots",
+        env: "HOST_CELL_SLOTS",
+        default: "64",
+        about: "How many jobs one cell runs at once, 1 to 1024",
+    },
+    Setting {
+        key: "cells.memory_mib",
+        env: "HOST_CELL_MEMORY_MIB",
+        default: "half of the machine's memory, shared by all cells",
+        about: "How much memory the guests of one cell may take together, in MiB",
+    },
+    Setting {
+        key: "shutdown.grace_seconds",
+        env: "HOST_SHUTDOWN_GRACE_SECONDS",
+        default: "30",
+        about: "How long running jobs may go on when the host is asked to stop, in seconds",
+    },
+    Setting {
+        key: "logs.max_mib",
+        env: "HOST_LOGS_MAX_MIB",
+        default: "1024",
+        about: "How much of the guests' logs is kept, in MiB; the oldest lines go first",
+    },
+];
+
+/// The variable that names the configuration file where no flag does.
+const FILE_ENV: &str = "HOST_CONFIG";
+
+/// The least memory of a cell by default, in MiB.
+const MEMORY_MIB_MIN: u64 = 256;
+
+/// What stands on the command line.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    /// The configuration file.
+    pub config: Option<PathBuf>,
+    /// Values by the keys of [`SETTINGS`].
+    pub values: BTreeMap<&'static str, String>,
+}
+
+/// What a host works with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Where everything is kept.
+    pub data: PathBuf,
+    /// Components that are deployed at start.
+    pub handlers: Option<PathBuf>,
+    /// Where the API listens, `None` if it does not.
+    pub listen: Option<SocketAddr>,
+    /// How many cells share the runs.
+    pub cells: usize,
+    /// Runs of one cell at once.
+    pub slots: u32,
+    /// Memory of the guests of one cell, in MiB.
+    pub memory_mib: u64,
+    /// How long running jobs may go on when the host stops, in milliseconds.
+    pub drain_ms: u64,
+    /// How much of the guests' logs is kept, in bytes.
+    pub log_bytes_max: u64,
+    /// The host's environment, for guests that are granted some of it.
+    pub environment: Environment,
+}
+
+/// How large the machine is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// How many cores it has.
+    pub cores: usize,
+    /// How much memory, in MiB.
+    pub memory_mib: u64,
+}
+
+/// Why a host cannot be configured like this.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read the configuration {}: {message}", .path.display())]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        message: String,
+    },
+    /// A key that there is not.
+    #[error("{}: there is no key `{key}`; did you mean `{nearest}`?", .path.display())]
+    UnknownKey {
+        /// In which file.
+        path: PathBuf,
+        /// The key.
+        key: String,
+        /// The known key that is most like it.
+        nearest: &'static str,
+    },
+    /// A value that its key does not take.
+    #[error("{origin}: `{value}` is not taken: {wanted}")]
+    Value {
+        /// Where it stands.
+        origin: String,
+        /// The value.
+        value: String,
+        /// What is taken.
+        wanted: String,
+    },
+    /// An address that others could reach.
+    #[error(
+        "{origin}: {address} is not a loopback address: this version has neither TLS nor tokens and listens on 127.0.0.1 or [::1] only; put a proxy that has both in front of it"
+    )]
+    NotLoopback {
+        /// Where it stands.
+        origin: String,
+        /// The address.
+        address: SocketAddr,
+    },
+}
+
+impl Config {
+    /// Reads the environment and the file, and puts them under the flags.
+    pub fn load(flags: &Flags) -> Result<Self, ConfigError> {
+        let environment = environment();
+        let path = match &flags.config {
+            Some(path) => Some(path.clone()),
+            None => environment.get(FILE_ENV).map(PathBuf::from),
+        };
+        let file = match path {
+            None => BTreeMap::new(),
+            Some(path) => file::read(&path)?,
+        };
+        Self::resolve(&flags.values, environment, file, machine())
+    }
+
+    /// Puts the sources over each other. Pure.
+    fn resolve(
+        flags: &BTreeMap<&'static str, String>,
+        environment: Environment,
+        file: BTreeMap<String, file::Stated>,
+        machine: Machine,
+    ) -> Result<Self, ConfigError> {
+        let values = Values::new(flags, &environment, &file);
+        let cells = values
+            .number("cells.count", 1, 256)?
+            .unwrap_or(machine.cores.max(2) as u64);
+        let share = machine.memory_mib / 2 / cells;
+        Ok(Self {
+            data: values.path("data").unwrap_or_else(|| PathBuf::from("data")),
+            handlers: values.path("handlers"),
+            listen: values.listen("http.listen")?,
+            cells: usize::try_from(cells).unwrap_or(usize::MAX),
+            slots: values
+                .number("cells.slots", 1, 1_024)?
+                .map_or(64, |slots| u32::try_from(slots).unwrap_or(u32::MAX)),
+            memory_mib: values
+                .number("cells.memory_mib", 16, 1 << 20)?
+                .unwrap_or(share.max(MEMORY_MIB_MIN)),
+            drain_ms: values
+                .seconds("shutdown.grace_seconds")?
+                .map_or(30_000, |grace| grace.ms),
+            log_bytes_max: values.number("logs.max_mib", 1, 1 << 20)?.unwrap_or(1_024) << 20,
+            environment,
+        })
+    }
+}
+
+/// Reads the environment; what is not UTF-8 is left out.
+fn environment() -> Environment {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+fn machine() -> Machine {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total_kib = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))
+        .and_then(|rest| {
+            rest.trim()
+                .trim_end_matches("kB")
+                .trim()
+                .parse::<u64>()
+                .ok()
+        });
+    Machine {
+        cores: available_parallelism().map_or(1, std::num::NonZero::get),
+        memory_mib: total_kib.unwrap_or_default() / 1_024,
+    }
+}
+
+#[cfg(test)]
+mod tests;

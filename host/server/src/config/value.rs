@@ -1,0 +1,104 @@
+//! One value: found in the first source that has it, and read as what its key takes.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use host_core::seconds::Seconds;
+
+use super::file::Stated;
+use super::{ConfigError, SETTINGS};
+use crate::dispatch::writer::Environment;
+
+const LISTEN_DEFAULT: &str = "127.0.0.1:7700";
+
+/// All sources.
+pub(super) struct Values<'a> {
+    flags: &'a BTreeMap<&'static str, String>,
+    environment: &'a Environment,
+    file: &'a BTreeMap<String, Stated>,
+}
+
+impl<'a> Values<'a> {
+    pub(super) fn new(
+        flags: &'a BTreeMap<&'static str, String>,
+        environment: &'a Environment,
+        file: &'a BTreeMap<String, Stated>,
+    ) -> Self {
+        Self {
+            flags,
+            environment,
+            file,
+        }
+    }
+
+    /// Returns where a key's value stands, and the value. An empty variable counts as absent.
+    fn find(&self, key: &str) -> Option<(String, &'a str)> {
+        if let Some(text) = self.flags.get(key) {
+            return Some((format!("the flag for {key}"), text));
+        }
+        let env = SETTINGS.iter().find(|setting| setting.key == key)?.env;
+        if let Some(text) = self.environment.get(env).filter(|text| !text.is_empty()) {
+            return Some((env.to_owned(), text));
+        }
+        let stated = self.file.get(key)?;
+        Some((stated.origin.clone(), &stated.text))
+    }
+
+    pub(super) fn path(&self, key: &str) -> Option<PathBuf> {
+        self.find(key).map(|(_, text)| PathBuf::from(text))
+    }
+
+    pub(super) fn number(
+        &self,
+        key: &str,
+        least: u64,
+        most: u64,
+    ) -> Result<Option<u64>, ConfigError> {
+        let Some((origin, text)) = self.find(key) else {
+            return Ok(None);
+        };
+        text.parse()
+            .ok()
+            .filter(|number| (least..=most).contains(number))
+            .map(Some)
+            .ok_or_else(|| refused(origin, text, format!("a number from {least} to {most} is")))
+    }
+
+    pub(super) fn seconds(&self, key: &str) -> Result<Option<Seconds>, ConfigError> {
+        let Some((origin, text)) = self.find(key) else {
+            return Ok(None);
+        };
+        let seconds = text.parse::<f64>().ok();
+        seconds
+            .and_then(|seconds| Seconds::try_from(seconds).ok())
+            .map(Some)
+            .ok_or_else(|| refused(origin, text, "a number of seconds is".to_owned()))
+    }
+
+    pub(super) fn listen(&self, key: &str) -> Result<Option<SocketAddr>, ConfigError> {
+        let (origin, text) = self
+            .find(key)
+            .unwrap_or_else(|| ("the default".to_owned(), LISTEN_DEFAULT));
+        if text == "off" {
+            return Ok(None);
+        }
+        let wanted = "an address with a port is, like 127.0.0.1:7700, or `off`";
+        let address: SocketAddr = text
+            .parse()
+            .map_err(|_| refused(origin.clone(), text, wanted.to_owned()))?;
+        if address.ip().is_loopback() {
+            Ok(Some(address))
+        } else {
+            Err(ConfigError::NotLoopback { origin, address })
+        }
+    }
+}
+
+fn refused(origin: String, text: &str, wanted: String) -> ConfigError {
+    ConfigError::Value {
+        origin,
+        value: text.to_owned(),
+        wanted,
+    }
+}

@@ -1,0 +1,175 @@
+//! Compiled components: made by a child process, kept in the cache folder under the component's
+//! digest and the engine's hash. Beside each file stands what it must hash to; a file without that
+//! is not there.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use host_core::cell::{CompileReply, Compiled, Refusal};
+use host_core::handler::Digest;
+use thiserror::Error;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
+
+use crate::cells::spawn::CellProgram;
+
+/// How long the compile child may take; what it may compute is limited by itself.
+const COMPILE_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// The longest answer of the compile child, in bytes.
+const REPLY_BYTES_MAX: u64 = 64 << 10;
+
+/// How much of what it writes to its standard error is shown, in bytes.
+const STDERR_BYTES_MAX: u64 = 4 << 10;
+
+/// Why a component is not compiled.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CompileError {
+    /// The component is refused.
+    #[error(transparent)]
+    Refused(Refusal),
+    /// The child broke: its limits, or the machine's.
+    #[error("the component cannot be compiled: {message}")]
+    Broken {
+        /// What happened.
+        message: String,
+    },
+    /// The cache folder cannot be used.
+    #[error("cannot {operation} {}: {message}; check the folder and its disk", .path.display())]
+    Cache {
+        /// What was being done.
+        operation: &'static str,
+        /// To which file.
+        path: PathBuf,
+        /// What the system said.
+        message: String,
+    },
+}
+
+/// A folder of compiled components.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    folder: PathBuf,
+    program: CellProgram,
+}
+
+impl Cache {
+    /// Uses `folder` and makes it if it is not there.
+    pub fn open(folder: PathBuf, program: CellProgram) -> Result<Self, CompileError> {
+        fs::create_dir_all(&folder).map_err(cache("make the folder", &folder))?;
+        Ok(Self { folder, program })
+    }
+
+    /// Returns the compiled file of a component and what it must hash to, `None` if it is not
+    /// there or was made for another engine.
+    pub fn get(&self, digest: Digest) -> Option<(PathBuf, [u8; 32])> {
+        let (file, note) = self.paths(digest);
+        let compiled: Compiled = serde_json::from_slice(&fs::read(note).ok()?).ok()?;
+        let bytes = fs::metadata(&file).ok()?.len();
+        (bytes == compiled.bytes).then_some((file, compiled.sha256))
+    }
+
+    /// Compiles a component and keeps the result. Cancel safe: the child is killed, and what it
+    /// has written counts as not there.
+    pub async fn compile(
+        &self,
+        digest: Digest,
+        component: &[u8],
+    ) -> Result<(PathBuf, [u8; 32]), CompileError> {
+        let (file, note) = self.paths(digest);
+        // A cell may have mapped the old file; it keeps it, for the new one is another.
+        for old in [&note, &file] {
+            match fs::remove_file(old) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(cache("replace", old)(error));
+                }
+                _ => {}
+            }
+        }
+        let compiled = self.run(&file, component).await?;
+        let bytes = fs::metadata(&file).map_err(cache("look at", &file))?.len();
+        if bytes != compiled.bytes {
+            let message = format!("it wrote {bytes} bytes and speaks of {}", compiled.bytes);
+            return Err(CompileError::Broken { message });
+        }
+        let text = serde_json::to_vec(&compiled).map_err(|error| CompileError::Broken {
+            message: error.to_string(),
+        })?;
+        let half = note.with_extension("json.half");
+        fs::write(&half, text).map_err(cache("write", &half))?;
+        fs::rename(&half, &note).map_err(cache("write", &note))?;
+        Ok((file, compiled.sha256))
+    }
+
+    fn paths(&self, digest: Digest) -> (PathBuf, PathBuf) {
+        let stem = format!("{digest}-{}", self.program.engine_hash);
+        let file = self.folder.join(format!("{stem}.cwasm"));
+        (file, self.folder.join(format!("{stem}.json")))
+    }
+
+    async fn run(&self, file: &Path, component: &[u8]) -> Result<Compiled, CompileError> {
+        let broken = |message: String| CompileError::Broken { message };
+        let mut child = Command::new(&self.program.exe)
+            .args(["cell", "compile", "--output"])
+            .arg(file)
+            .env_clear()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| {
+                let exe = self.program.exe.display();
+                broken(format!("{exe} cannot be started: {error}"))
+            })?;
+        let (stdin, stdout, stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(mut stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
+            return Err(broken("its child has no pipes".to_owned()));
+        };
+        let feed = async move {
+            // A child that refuses early reads no more.
+            let _refused = stdin.write_all(component).await;
+        };
+        let (mut reply, mut errors) = (Vec::new(), Vec::new());
+        let (mut stdout, mut stderr) =
+            (stdout.take(REPLY_BYTES_MAX), stderr.take(STDERR_BYTES_MAX));
+        let work = async {
+            let (read, _, ()) = tokio::join!(
+                stdout.read_to_end(&mut reply),
+                stderr.read_to_end(&mut errors),
+                feed
+            );
+            read.and(child.wait().await)
+        };
+        let status = tokio::time::timeout(COMPILE_TIMEOUT, work)
+            .await
+            .map_err(|_| {
+                let limit = COMPILE_TIMEOUT.as_secs();
+                broken(format!("it takes longer than {limit} s"))
+            })?
+            .map_err(|error| broken(format!("its child cannot be heard: {error}")))?;
+        match serde_json::from_slice::<CompileReply>(&reply) {
+            Ok(Ok(compiled)) if status.success() => Ok(compiled),
+            Ok(Err(refusal)) => Err(CompileError::Refused(refusal)),
+            _ => {
+                let said = String::from_utf8_lossy(&errors);
+                Err(broken(format!(
+                    "its child ended with {status}: {}",
+                    said.trim()
+                )))
+            }
+        }
+    }
+}
+
+fn cache<'a>(operation: &'static str, path: &'a Path) -> impl Fn(io::Error) -> CompileError + 'a {
+    move |error| CompileError::Cache {
+        operation,
+        path: path.to_owned(),
+        message: error.to_string(),
+    }
+}

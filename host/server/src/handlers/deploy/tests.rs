@@ -1,0 +1,39 @@
+//! What components may offer, as a table. Deploying as a whole is tested with real processes.
+
+use host_core::json::JsonText;
+
+use super::*;
+
+fn handler(name: &str, params_schema: Option<&str>) -> HandlerInfo {
+    HandlerInfo {
+        name: name.parse().unwrap(),
+        description: None,
+        params_schema: params_schema.map(|text| JsonText(text.to_owned())),
+        result_schema: None,
+    }
+}
+
+#[test]
+fn only_sensible_offers_are_taken() {
+    let far = "{\"$ref\":\"http://127.0.0.1/schema.json\"}";
+    let many: Vec<_> = (0..=HANDLERS_MAX)
+        .map(|n| handler(&format!("h{n}"), None))
+        .collect();
+    #[rustfmt::skip]
+    let table = [
+        (vec![handler("a", None), handler("b", Some("{\"type\":\"object\"}"))], None),
+        (vec![], Some("no handlers")),
+        (vec![handler("a", None), handler("a", None)], Some("the handler a twice")),
+        (vec![handler("a", Some("{\"type\":7}"))], Some("a params schema of a that is not taken")),
+        (vec![handler("a", Some(far))], Some("a params schema of a that is not taken")),
+        (many, Some("1001 handlers, at most 1000 are taken")),
+    ];
+    for (handlers, refusal) in table {
+        let said = offer(&handlers).err();
+        match (said, refusal) {
+            (None, None) => {}
+            (Some(said), Some(refusal)) => assert!(said.starts_with(refusal), "{said}"),
+            (said, refusal) => panic!("{said:?} instead of {refusal:?}"),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Manifests: read from TOML, and held against what a handler may be given at most and what its
+//! component offers.
+
+use std::collections::BTreeSet;
+
+use host_core::handler::{DirGrant, HandlerInfo, Manifest, ManifestSection};
+use host_core::name::Name;
+use thiserror::Error;
+
+/// The largest manifest, in bytes.
+pub const MANIFEST_BYTES_MAX: usize = 64 << 10;
+
+/// The most memory a handler may be given, in MiB.
+pub const MEMORY_MIB_MAX: u64 = 4_096;
+
+/// The largest result a handler may be given, in KiB.
+pub const RESULT_KIB_MAX: u64 = 16 << 10;
+
+/// The largest log a handler may be given, in KiB.
+pub const LOG_KIB_MAX: u64 = 64 << 10;
+
+/// The most grants of one kind.
+const GRANTS_MAX: usize = 64;
+
+/// What is wrong with a manifest.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ManifestError {
+    /// It is no TOML, or has a key that no manifest has, or a value of another type.
+    #[error("the manifest cannot be read: {0}")]
+    Unreadable(String),
+    /// A value is out of its range.
+    #[error("{section}: {key} = {value}, {range} is taken")]
+    OutOfRange {
+        /// Where.
+        section: String,
+        /// Which key.
+        key: &'static str,
+        /// The value.
+        value: String,
+        /// What is taken.
+        range: String,
+    },
+    /// It names a handler that the component does not have.
+    #[error(
+        "the manifest has a section for the handler {handler}, which the component does not have; it has {has}"
+    )]
+    UnknownHandler {
+        /// The name.
+        handler: Name,
+        /// What the component has.
+        has: String,
+    },
+}
+
+/// Reads a manifest.
+pub fn parse(text: &str) -> Result<Manifest, ManifestError> {
+    if text.len() > MANIFEST_BYTES_MAX {
+        let message = format!(
+            "it has {} bytes, at most {MANIFEST_BYTES_MAX} are taken",
+            text.len()
+        );
+        return Err(ManifestError::Unreadable(message));
+    }
+    toml::from_str(text).map_err(|error| ManifestError::Unreadable(error.to_string()))
+}
+
+/// Checks every value against its range.
+pub fn check(manifest: &Manifest) -> Result<(), ManifestError> {
+    section("[defaults]", &manifest.defaults)?;
+    for (name, own) in &manifest.handlers {
+        section(&format!("[handlers.{name}]"), own)?;
+    }
+    Ok(())
+}
+
+/// Checks that each section is for a handler that the component has.
+pub fn fits(manifest: &Manifest, handlers: &[HandlerInfo]) -> Result<(), ManifestError> {
+    let has: BTreeSet<&Name> = handlers.iter().map(|handler| &handler.name).collect();
+    let Some(unknown) = manifest.handlers.keys().find(|name| !has.contains(name)) else {
+        return Ok(());
+    };
+    let has: Vec<&str> = has.into_iter().map(Name::as_str).collect();
+    Err(ManifestError::UnknownHandler {
+        handler: unknown.clone(),
+        has: has.join(", "),
+    })
+}
+
+fn section(name: &str, section: &ManifestSection) -> Result<(), ManifestError> {
+    let refused = |key: &'static str, value: String, range: String| ManifestError::OutOfRange {
+        section: name.to_owned(),
+        key,
+        value,
+        range,
+    };
+    let ranges = [
+        ("memory_mib", section.memory_mib, 1, MEMORY_MIB_MAX),
+        ("fuel", section.fuel, 1, i64::MAX.unsigned_abs()),
+        ("result_kib", section.result_kib, 0, RESULT_KIB_MAX),
+        ("log_kib", section.log_kib, 0, LOG_KIB_MAX),
+    ];
+    for (key, value, least, most) in ranges {
+        if let Some(value) = value.filter(|value| !(least..=most).contains(value)) {
+            return Err(refused(
+                key,
+                value.to_string(),
+                format!("{least} to {most}"),
+            ));
+        }
+    }
+    if section
+        .timeout_seconds
+        .is_some_and(|timeout| timeout.ms == 0)
+    {
+        let range = "0.001 or more".to_owned();
+        return Err(refused("timeout_seconds", "0".to_owned(), range));
+    }
+    let variables = section.env.iter().flatten();
+    for variable in variables.clone() {
+        if !is_variable(variable) {
+            let range = "a name of letters, digits and _".to_owned();
+            return Err(refused("env", format!("{variable:?}"), range));
+        }
+    }
+    let dirs = section.read_dirs.iter().flatten();
+    for DirGrant { host, guest } in dirs.clone() {
+        for path in [host, guest] {
+            if !is_absolute(path) {
+                let range = "an absolute path without `..`".to_owned();
+                return Err(refused("read_dirs", format!("{path:?}"), range));
+            }
+        }
+    }
+    for (key, count) in [("env", variables.count()), ("read_dirs", dirs.count())] {
+        if count > GRANTS_MAX {
+            let range = format!("a list of at most {GRANTS_MAX}");
+            return Err(refused(key, format!("{count} entries"), range));
+        }
+    }
+    Ok(())
+}
+
+fn is_variable(name: &str) -> bool {
+    let mut characters = name.chars();
+    characters
+        .next()
+        .is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
+        && characters.all(|other| other.is_ascii_alphanumeric() || other == '_')
+}
+
+fn is_absolute(path: &str) -> bool {
+    path.starts_with('/') && !path.contains('\0') && !path.split('/').any(|part| part == "..")
+}
+
+#[cfg(test)]
+mod tests;

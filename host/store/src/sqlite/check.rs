@@ -1,0 +1,226 @@
+//! Looks a store over: whether the file is whole, every job keeps the rules, and the parts agree.
+//! Changes nothing; the store may be in use meanwhile.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use host_core::invariants;
+use host_core::job::{Lifecycle, STATES};
+use host_core::outcome::Attempt;
+use rusqlite::{Connection, OpenFlags, Row};
+
+use super::record::decode;
+use super::{connect, doing};
+use crate::error::StoreError;
+
+/// The most that is told; a file this damaged is not repaired row by row.
+pub const FINDINGS_MAX: usize = 1_000;
+
+/// Something that is not as it must be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What it is about: the file, a job, a queue.
+    pub what: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+/// Questions whose every row is a finding: what the first column names, and what is wrong.
+const ORPHANS: [(&str, &str); 6] = [
+    (
+        "SELECT 'job ' || seq FROM jobs WHERE seq NOT IN (SELECT seq FROM payloads)",
+        "its params are missing",
+    ),
+    (
+        "SELECT 'params ' || seq FROM payloads WHERE seq NOT IN (SELECT seq FROM jobs)",
+        "they belong to no job",
+    ),
+    (
+        "SELECT 'attempt ' || number || ' of job ' || seq FROM attempts \
+         WHERE seq NOT IN (SELECT seq FROM jobs)",
+        "it belongs to no job",
+    ),
+    (
+        "SELECT 'unique key ' || key FROM unique_keys WHERE job NOT IN (SELECT id FROM jobs)",
+        "it stands for no job",
+    ),
+    (
+        "SELECT 'job ' || seq FROM jobs WHERE state = 0 AND NOT EXISTS \
+         (SELECT 1 FROM dependencies JOIN jobs AS other ON other.id = prerequisite \
+          WHERE dependent = jobs.seq AND other.state < 5)",
+        "it waits for jobs that have all ended",
+    ),
+    (
+        "SELECT 'component ' || name FROM components WHERE NOT EXISTS \
+         (SELECT 1 FROM revisions JOIN blobs USING (digest) \
+          WHERE component = name AND revision = current)",
+        "its current revision is missing",
+    ),
+];
+
+/// Looks the store at `path` over; an empty answer means that nothing is wrong.
+///
+/// Reads everything: about a minute for ten million jobs.
+pub fn check(path: &Path) -> Vec<Finding> {
+    let mut findings = Findings(Vec::new());
+    if let Err(error) = findings.look(path) {
+        findings.add("the store", error.to_string());
+    }
+    findings.0.truncate(FINDINGS_MAX);
+    findings.0
+}
+
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn add(&mut self, what: impl Into<String>, message: impl Into<String>) {
+        if self.0.len() < FINDINGS_MAX {
+            let (what, message) = (what.into(), message.into());
+            self.0.push(Finding { what, message });
+        }
+    }
+
+    fn look(&mut self, path: &Path) -> Result<(), StoreError> {
+        let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        // One transaction, so that all parts are of one moment.
+        let moment = connection
+            .unchecked_transaction()
+            .map_err(doing("check the store"))?;
+        self.whole(&moment)?;
+        self.jobs(&moment)?;
+        self.attempts(&moment)?;
+        self.counters(&moment)?;
+        for (sql, message) in ORPHANS {
+            each(&moment, sql, |row| {
+                self.add(row.get::<_, String>(0)?, message);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Lets SQLite check its pages and indexes.
+    fn whole(&mut self, connection: &Connection) -> Result<(), StoreError> {
+        each(connection, "PRAGMA integrity_check", |row| {
+            let message: String = row.get(0)?;
+            if message != "ok" {
+                self.add("the file", message);
+            }
+            Ok(())
+        })
+    }
+
+    fn jobs(&mut self, connection: &Connection) -> Result<(), StoreError> {
+        each(
+            connection,
+            "SELECT seq, body, jobs.id, state, name, priority, suspect, handler, wakeup_at FROM jobs \
+             LEFT JOIN queues ON queues.id = jobs.queue",
+            |row| {
+                let what = || Ok::<_, rusqlite::Error>(format!("job {}", row.get::<_, i64>(0)?));
+                let body: Vec<u8> = row.get(1)?;
+                let job: Lifecycle = match decode(&body, record) {
+                    Ok(job) => job,
+                    Err(error) => {
+                        self.add(what()?, error.to_string());
+                        return Ok(());
+                    }
+                };
+                if let Err(broken) = invariants::check(&job) {
+                    self.add(what()?, format!("breaks the rule: {}", broken.0));
+                }
+                if let Some(column) = differing(row, &job)? {
+                    self.add(what()?, format!("its {column} is not what its record says"));
+                }
+                Ok(())
+            },
+        )
+    }
+
+    fn attempts(&mut self, connection: &Connection) -> Result<(), StoreError> {
+        each(
+            connection,
+            "SELECT seq, number, body FROM attempts",
+            |row| {
+                let (seq, number, body): (i64, u32, Vec<u8>) =
+                    (row.get(0)?, row.get(1)?, row.get(2)?);
+                let what = format!("attempt {number} of job {seq}");
+                match decode::<Attempt>(&body, record) {
+                    Err(error) => self.add(what, error.to_string()),
+                    Ok(attempt) if attempt.number != number => {
+                        self.add(what, "its number is not what its record says");
+                    }
+                    Ok(_) => {}
+                }
+                Ok(())
+            },
+        )
+    }
+
+    /// Compares the counters with what they count.
+    fn counters(&mut self, connection: &Connection) -> Result<(), StoreError> {
+        let mut counts: BTreeMap<(String, usize), (i64, i64)> = BTreeMap::new();
+        let counted = "SELECT COALESCE(name, 'number ' || queue), state, jobs FROM counters \
+                       LEFT JOIN queues ON queues.id = queue WHERE queue > 0";
+        each(connection, counted, |row| {
+            counts.entry((row.get(0)?, row.get(1)?)).or_default().0 = row.get(2)?;
+            Ok(())
+        })?;
+        let rows = "SELECT COALESCE(name, 'number ' || queue), state, COUNT(*) FROM jobs \
+                    LEFT JOIN queues ON queues.id = queue GROUP BY queue, state";
+        each(connection, rows, |row| {
+            counts.entry((row.get(0)?, row.get(1)?)).or_default().1 = row.get(2)?;
+            Ok(())
+        })?;
+        for ((queue, state), (counted, there)) in counts {
+            if counted != there {
+                let state = STATES.get(state).map_or("unknown", |state| state.as_str());
+                self.add(
+                    format!("queue {queue}"),
+                    format!("its counter of {state} jobs says {counted}, there are {there}"),
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the first column of a job that is not what its record says.
+fn differing(row: &Row<'_>, job: &Lifecycle) -> rusqlite::Result<Option<&'static str>> {
+    let columns = [
+        ("id", row.get::<_, [u8; 16]>(2)? == *job.id.0.as_bytes()),
+        ("state", row.get::<_, u8>(3)? == job.state as u8),
+        (
+            "queue",
+            row.get::<_, Option<String>>(4)?.as_deref() == Some(job.queue.as_str()),
+        ),
+        ("priority", row.get::<_, u8>(5)? == job.priority),
+        ("suspect", row.get::<_, bool>(6)? == job.suspect),
+        ("handler", row.get::<_, String>(7)? == job.handler.as_str()),
+        (
+            "wakeup",
+            row.get::<_, Option<i64>>(8)? == job.wakeup().map(|at| at.0),
+        ),
+    ];
+    let differs = columns.into_iter().find(|(_, agrees)| !agrees);
+    Ok(differs.map(|(column, _)| column))
+}
+
+fn record() -> String {
+    "its record".to_owned()
+}
+
+fn each(
+    connection: &Connection,
+    sql: &str,
+    mut take: impl FnMut(&Row<'_>) -> rusqlite::Result<()>,
+) -> Result<(), StoreError> {
+    let mut read = || {
+        let mut statement = connection.prepare(sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            take(row)?;
+        }
+        Ok(())
+    };
+    read().map_err(doing("check the store"))
+}

@@ -1,0 +1,95 @@
+use host_core::command::{NewJob, Reply, Slot};
+use host_core::id::{JobId, LeaseId};
+use host_core::job::Payload;
+use host_core::json::JsonText;
+use host_core::lease::{Fence, Hold};
+use host_core::outcome::{Meter, Outcome, Report};
+use host_core::policy::Policy;
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use super::*;
+
+fn enqueue(n: u128) -> Command {
+    Command::Enqueue(vec![NewJob {
+        id: JobId(Uuid::from_u128(n)),
+        handler: "noop".parse().unwrap(),
+        queue: "default".parse().unwrap(),
+        priority: 5,
+        run_at: None,
+        deadline: None,
+        policy: Policy::default(),
+        unique_key: None,
+        depends_on: Vec::new(),
+        payload: Payload {
+            params: JsonText("0".repeat(4_000)),
+            wire: "http".to_owned(),
+            external_id: None,
+            trace_context: Vec::new(),
+            attributes: Vec::new(),
+        },
+    }])
+}
+
+fn claim() -> Command {
+    Command::Claim {
+        slots: vec![Slot {
+            lease: LeaseId(Uuid::from_u128(1)),
+            worker: "cell-1".to_owned(),
+            alone: false,
+        }],
+        hold: Hold::Connection,
+    }
+}
+
+fn complete(n: u128) -> Command {
+    Command::Complete {
+        job: JobId(Uuid::from_u128(n)),
+        fence: Fence::Lease(LeaseId(Uuid::from_u128(1))),
+        report: Box::new(Report {
+            outcome: Outcome::Completed { result: None },
+            meter: Meter::default(),
+            progress: None,
+            executor: "cell-1".to_owned(),
+            revision: None,
+        }),
+    }
+}
+
+/// The limit on pages stands for the disk: it has room again once the reserve is given up.
+#[test]
+fn a_full_disk_refuses_new_jobs_and_lets_accepted_ones_end() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("host.db");
+    let mut store = SqliteStore::open(&path).unwrap();
+    let reserve = folder.path().join("host.db-reserve");
+    let limit = |store: &SqliteStore, pages: i64| {
+        let set = store
+            .connection
+            .pragma_update(None, "max_page_count", pages);
+        set.unwrap();
+    };
+    store.commit(Time(1), vec![enqueue(1), claim()]).unwrap();
+    limit(&store, 1);
+    let mut accepted = 1;
+    let full = loop {
+        match store.commit(Time(2), vec![enqueue(accepted + 1)]) {
+            Ok(_) => accepted += 1,
+            Err(error) => break error,
+        }
+        assert!(accepted < 1_000);
+    };
+    assert!(matches!(full, StoreError::Full), "{full}");
+    assert!(!reserve.exists(), "the reserve is given up");
+    limit(&store, 1_000);
+    let ended = store.commit(Time(3), vec![complete(1)]).unwrap();
+    assert!(
+        matches!(ended.replies[..], [Ok(Reply::Moved(_))]),
+        "{ended:?}"
+    );
+    let again = store.commit(Time(4), vec![enqueue(accepted + 1)]).unwrap();
+    assert_eq!(again.available, u64::try_from(accepted).unwrap());
+    assert!(reserve.exists(), "it is set aside again first");
+    drop(store);
+    assert_eq!(check::check(&path), []);
+}

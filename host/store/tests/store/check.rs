@@ -1,0 +1,129 @@
+//! A store is looked over: nothing is found in a good one, and each damage by its name.
+
+use host_core::command::Command;
+use host_store::check;
+use host_store::sqlite::SqliteStore;
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use crate::jobs::{
+    NOW, claim, claimed, commit, complete, enqueue, failed, id, job, returned, revision,
+};
+
+/// Makes a store with jobs in many states, one component and two queues.
+fn store(folder: &TempDir) -> std::path::PathBuf {
+    let path = folder.path().join("host.db");
+    let mut store = SqliteStore::open(&path).unwrap();
+    let mut dependent = job(5);
+    dependent.depends_on = vec![id(4)];
+    let mut keyed = job(6);
+    keyed.unique_key = Some("k".to_owned());
+    keyed.queue = "other".parse().unwrap();
+    enqueue(
+        &mut store,
+        vec![job(1), job(2), job(3), job(4), dependent, keyed],
+    );
+    claimed(&mut store, NOW, claim([1, 2, 3], false));
+    commit(
+        &mut store,
+        NOW,
+        vec![
+            revision("basics", &["noop"], 1),
+            complete(1, 1, returned()),
+            complete(2, 2, failed(true)),
+            Command::Cancel {
+                job: id(6),
+                reason: None,
+                grace_ms: None,
+            },
+        ],
+    );
+    path
+}
+
+#[test]
+fn nothing_is_found_in_a_good_store() {
+    let folder = TempDir::new().unwrap();
+    let path = store(&folder);
+    assert_eq!(check(&path), []);
+    let open = SqliteStore::open(&path).unwrap();
+    assert_eq!(check(&path), [], "it may be in use");
+    drop(open);
+}
+
+#[test]
+fn each_damage_is_named() {
+    for (damage, what, message) in [
+        (
+            "UPDATE jobs SET state = 2 WHERE seq = 1",
+            "job 1",
+            "its state is not",
+        ),
+        (
+            "UPDATE jobs SET wakeup_at = 5 WHERE seq = 4",
+            "job 4",
+            "its wakeup is not",
+        ),
+        (
+            "UPDATE jobs SET body = x'01ff' WHERE seq = 2",
+            "job 2",
+            "its record is damaged",
+        ),
+        (
+            "UPDATE jobs SET body = (SELECT body FROM jobs WHERE seq = 4) WHERE seq = 3",
+            "job 3",
+            "its id is not",
+        ),
+        (
+            "UPDATE counters SET jobs = 7 WHERE state = 3",
+            "queue default",
+            "running jobs says 7, there are 1",
+        ),
+        (
+            "DELETE FROM payloads WHERE seq = 3",
+            "job 3",
+            "params are missing",
+        ),
+        (
+            "DELETE FROM jobs WHERE seq = 1",
+            "attempt 1 of job 1",
+            "belongs to no job",
+        ),
+        (
+            "DELETE FROM jobs WHERE seq = 6",
+            "unique key k",
+            "stands for no job",
+        ),
+        ("DELETE FROM dependencies", "job 5", "have all ended"),
+        (
+            "UPDATE attempts SET number = 9 WHERE seq = 1",
+            "attempt 9 of job 1",
+            "its number",
+        ),
+        ("DELETE FROM blobs", "component basics", "is missing"),
+    ] {
+        let folder = TempDir::new().unwrap();
+        let path = store(&folder);
+        Connection::open(&path)
+            .unwrap()
+            .execute_batch(damage)
+            .unwrap();
+        let findings = check(&path);
+        let found = findings
+            .iter()
+            .any(|finding| finding.what == what && finding.message.contains(message));
+        assert!(found, "{damage}: {findings:?}");
+    }
+}
+
+#[test]
+fn a_file_with_a_torn_page_or_none_at_all_is_a_finding() {
+    let folder = TempDir::new().unwrap();
+    let path = store(&folder);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let last = bytes.len() - 4096;
+    bytes[last..].fill(0xa5);
+    std::fs::write(&path, bytes).unwrap();
+    assert_ne!(check(&path), []);
+    assert_ne!(check(&folder.path().join("nothing.db")), []);
+}
