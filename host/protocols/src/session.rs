@@ -98,7 +98,7 @@ pub trait Session: Send + 'static {
     fn on_message(&mut self, at: Moment, link: Link, message: Self::In, to: &mut ActionsOf<Self>);
 
     /// Handles what the host says.
-    fn on_said(&mut self, now: Time, said: Self::Said, actions: &mut ActionsOf<Self>);
+    fn on_said(&mut self, at: Moment, said: Self::Said, actions: &mut ActionsOf<Self>);
 
     /// Takes note that a connection is gone; nothing is written to it any more.
     fn on_closed(&mut self, now: Time, link: Link, actions: &mut ActionsOf<Self>);
