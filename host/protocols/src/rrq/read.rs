@@ -84,15 +84,16 @@ pub(super) fn read(frame: Result<&[u8], Defect>) -> Result<Message, Refusal> {
         let message = format!("byte {}: {}", fault.offset, fault.message);
         return Err(Refusal::new(Code::Json, message, loosely_about(text)));
     }
-    let envelope: Envelope = serde_json::from_slice(text).map_err(|_| {
-        Refusal::field(
-            Code::FieldType,
-            "the frame",
-            "an object with type and payload",
-            "another value",
-            About::Unknown,
-        )
-    })?;
+    let whole = |found: &str| {
+        let expected = "an object with type and payload";
+        let about = About::Unknown;
+        Refusal::field(Code::FieldType, "the frame", expected, found, about)
+    };
+    // A derived reader would take an array's elements for the fields.
+    if !text.trim_ascii_start().starts_with(b"{") {
+        return Err(whole("another value"));
+    }
+    let envelope: Envelope = serde_json::from_slice(text).map_err(|_| whole("another object"))?;
     let payload = envelope.payload.unwrap_or(RawValue::NULL);
     match envelope.kind.map(field::text).transpose() {
         Ok(Some(kind)) => match kind.as_str() {
