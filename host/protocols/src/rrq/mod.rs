@@ -10,6 +10,9 @@ mod refusal;
 mod wire;
 mod worker;
 
+#[cfg(test)]
+mod pair;
+
 use crate::adapter::{Adapter, Role};
 
 pub use config::{Dialect, Launch, RunnerConfig, Source};
