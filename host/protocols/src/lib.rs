@@ -4,7 +4,7 @@
 //! bytes. Nothing here knows the store, the cells or the server: the only door inward is `port`.
 
 pub mod adapter;
-
+pub mod driver;
 mod json;
 pub mod port;
 pub mod rrq;

@@ -94,7 +94,7 @@ pub enum Answer {
 /// Takes answers to the session that asked.
 pub trait Answers: Send + Sync {
     /// Hands in an answer. Never blocks for long; may be called from within [`Executor::start`].
-    fn answer(&self, tag: Tag, answer: Answer);
+    fn answer(self: Arc<Self>, tag: Tag, answer: Answer);
 }
 
 /// The right to answer for one execution, once. Dropped unused, it answers that the executor lost

@@ -77,7 +77,7 @@ pub trait Session: Send + 'static {
     /// What a connection is cut into.
     type Framing: Framing;
     /// One message of the peer, or what is wrong with it.
-    type In;
+    type In: Send;
     /// One message to the peer.
     type Out: Send;
     /// What it asks of the host.

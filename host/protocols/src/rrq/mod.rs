@@ -7,6 +7,7 @@ mod frame;
 mod orchestrator;
 mod read;
 mod refusal;
+mod serve;
 mod wire;
 mod worker;
 
@@ -18,6 +19,7 @@ use crate::adapter::{Adapter, Role};
 pub use config::{Dialect, Launch, RunnerConfig, Source};
 pub use frame::{Frames, PAYLOAD_BYTES_MAX};
 pub use orchestrator::{Assignment, End, Orchestrator, RunnerAsk, RunnerSaid};
+pub use serve::{ListenError, WorkerPorts, bind, read_address, serve};
 pub use worker::{IN_FLIGHT_MAX, Worker, WorkerAsk, WorkerSaid};
 
 /// The wire's name.

@@ -225,7 +225,7 @@ impl Orchestrator {
             return;
         };
         let end = match run.stopping {
-            None => End::Lost(format!("runner {}/{}: {why}", self.name, run.seat)),
+            None => End::Lost(format!("runner {}/{}: {why}", self.name, run.seat + 1)),
             Some(Stopping::Timeout) => End::Outcome(timed_out()),
             Some(Stopping::Cancel { .. }) => End::Outcome(Outcome::Cancelled { partial: None }),
         };

@@ -220,6 +220,21 @@ fn a_lost_connection_loses_what_is_in_flight_and_is_made_again() {
 }
 
 #[test]
+fn the_end_of_a_process_loses_what_is_in_flight_at_once() {
+    for dialect in [Dialect::Current, Dialect::Documented] {
+        let mut bench = Bench::up(2, 2, dialect);
+        for tag in 0..3 {
+            bench.start(tag, 60_000);
+        }
+        bench.say(RunnerSaid::Exited { seat: 0 });
+        let lost: Vec<u64> = bench.ended.iter().map(|(tag, _)| tag.0).collect();
+        assert_eq!(lost, [0, 2]);
+        assert!(matches!(&bench.ended[0].1, End::Lost(why) if why.contains("python/1")));
+        assert_eq!(bench.room, 1);
+    }
+}
+
+#[test]
 fn a_process_that_ends_is_started_again_with_growing_waits() {
     let mut bench = Bench::new(&config(1, 1, Dialect::Current));
     bench.pass_ms(0);
