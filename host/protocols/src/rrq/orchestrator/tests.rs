@@ -1,0 +1,3 @@
+mod captured;
+mod fixture;
+mod rules;

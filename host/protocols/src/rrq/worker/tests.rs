@@ -1,0 +1,4 @@
+mod bad_input;
+mod captured;
+mod fixture;
+mod rules;
