@@ -25,13 +25,10 @@ enum Layer {
     Store,
     /// Sandboxes, with real guests
     Cell,
-<<<<<<< HEAD
     /// The orchestrator, with cells that are not real
     Server,
-=======
     /// The wires
     Protocols,
->>>>>>> rrq
     /// The command line
     Cli,
     /// The whole program, from outside
@@ -48,11 +45,8 @@ impl Layer {
             Self::Core => &["host-core"],
             Self::Store => &["host-store"],
             Self::Cell => &["host-cell"],
-<<<<<<< HEAD
             Self::Server => &["host-server"],
-=======
             Self::Protocols => &["host-protocols"],
->>>>>>> rrq
             Self::Cli => &["host"],
             Self::E2e => &["host-tests"],
             Self::Guests => &["host-guest-sdk", "basics", "markdown", "csv-summary"],

@@ -24,7 +24,13 @@ const NEVER: &[(&str, &[&str])] = &[
     ("host-server", &["wasmtime", "wasmtime-wasi", "host-cell"]),
     (
         "host-protocols",
-        &["rusqlite", "wasmtime", "host-store", "host-cell", "host-server"],
+        &[
+            "rusqlite",
+            "wasmtime",
+            "host-store",
+            "host-cell",
+            "host-server",
+        ],
     ),
 ];
 
