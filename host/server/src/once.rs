@@ -169,7 +169,7 @@ fn start(asked: Asked, component: ComponentKey) -> Result<Start, Failure> {
             request_id: format!("{id}-1"),
             job_id: id,
             handler: asked.handler.to_string(),
-            queue: "default".to_owned(),
+            queue: Name::default_queue().to_string(),
             protocol: "run".to_owned(),
             attempt: 1,
             max_attempts: Some(1),
