@@ -5,6 +5,7 @@ mod convert;
 mod field;
 mod frame;
 mod orchestrator;
+mod pool;
 mod read;
 mod refusal;
 mod serve;
@@ -18,7 +19,8 @@ use crate::adapter::{Adapter, Role};
 
 pub use config::{Dialect, Launch, RunnerConfig, Source};
 pub use frame::{Frames, PAYLOAD_BYTES_MAX};
-pub use orchestrator::{Assignment, End, Orchestrator, RunnerAsk, RunnerSaid};
+pub use orchestrator::{Assignment, End, Orchestrator, RunnerAsk, RunnerSaid, SeatState, SeatView};
+pub use pool::{Employer, Output, PoolPorts, RunnerPool, SeatHealth};
 pub use serve::{ListenError, WorkerPorts, bind, read_address, serve};
 pub use worker::{IN_FLIGHT_MAX, Worker, WorkerAsk, WorkerSaid};
 

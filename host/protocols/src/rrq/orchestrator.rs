@@ -117,6 +117,45 @@ pub enum RunnerSaid {
     Stop,
 }
 
+/// Where a runner is in its life, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeatState {
+    /// There is none; it is started again after a wait.
+    Down,
+    /// It is being started or connected to.
+    Starting,
+    /// It takes requests.
+    Up,
+    /// It takes none and is restarted when those in flight have ended.
+    Draining,
+    /// It was told to end.
+    Ending,
+}
+
+impl SeatState {
+    /// Returns the stable name, as it stands in the API.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Down => "down",
+            Self::Starting => "starting",
+            Self::Up => "up",
+            Self::Draining => "draining",
+            Self::Ending => "ending",
+        }
+    }
+}
+
+/// How one seat is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeatView {
+    /// Where its runner is in its life.
+    pub state: SeatState,
+    /// Requests in flight.
+    pub in_flight: usize,
+    /// How often in a row it ended without having answered anything.
+    pub failures: u32,
+}
+
 /// What a connection is for.
 #[derive(Clone, Debug)]
 enum Purpose {
@@ -283,6 +322,22 @@ impl Orchestrator {
             pool.arm_seat(seat, now);
         }
         pool
+    }
+
+    /// Returns how each seat is, for people.
+    pub fn seats(&self) -> Vec<SeatView> {
+        let view = |seat: &Seat| SeatView {
+            state: match seat.state {
+                State::Up { .. } if seat.condemned => SeatState::Draining,
+                State::Up { .. } => SeatState::Up,
+                State::Down => SeatState::Down,
+                State::Launching | State::Connecting { .. } => SeatState::Starting,
+                State::Dying => SeatState::Ending,
+            },
+            in_flight: seat.runs.len(),
+            failures: seat.failures,
+        };
+        self.seats.iter().map(view).collect()
     }
 
     fn make_link(&mut self, purpose: Purpose) -> Link {

@@ -1,7 +1,7 @@
 //! The worker role on a socket: listens on loopback, serves every connection, stops in time.
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

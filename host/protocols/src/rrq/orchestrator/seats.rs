@@ -174,7 +174,11 @@ impl Orchestrator {
     }
 
     pub(super) fn on_exited(&mut self, now: Time, seat: usize, todo: &mut Todo) {
-        if seat >= self.seats.len() {
+        if self
+            .seats
+            .get(seat)
+            .is_none_or(|seat| seat.state == State::Down)
+        {
             return;
         }
         let tags: Vec<Tag> = self.seats[seat].runs.iter().copied().collect();

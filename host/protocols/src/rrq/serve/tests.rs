@@ -1,3 +1,3 @@
-mod fixture;
+pub(crate) mod fixture;
 mod limits;
 mod sockets;

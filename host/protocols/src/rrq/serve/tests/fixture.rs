@@ -21,14 +21,15 @@ use crate::adapter::Listener;
 use crate::port::{Clock, Counters, Executor, ForeignJob, Reply, Stop, Tag};
 
 /// Nothing in a test takes as long.
-pub(super) const BOUND: Duration = Duration::from_mins(1);
+pub(crate) const BOUND: Duration = Duration::from_mins(1);
 
-/// `echo` returns its params, `hang` waits to be stopped, `deaf` never ends.
+/// `echo` returns its params, `hang` waits to be stopped, `deaf` never ends; `exit` and `wedge` are
+/// the end of the process they run in.
 #[derive(Default)]
-pub(super) struct Handlers {
+pub(crate) struct Handlers {
     held: Mutex<BTreeMap<Tag, (ForeignJob, Reply)>>,
-    pub(super) stops: Mutex<Vec<(Tag, u64, Stop)>>,
-    pub(super) running: watch::Sender<usize>,
+    pub(crate) stops: Mutex<Vec<(Tag, u64, Stop)>>,
+    pub(crate) running: watch::Sender<usize>,
 }
 
 impl Executor for Handlers {
@@ -43,6 +44,11 @@ impl Executor for Handlers {
                 self.running.send_modify(|running| *running += 1);
             }
             "busy" => reply.busy(),
+            "exit" => std::process::exit(3),
+            // The whole process answers nothing more, whoever asks.
+            "wedge" => loop {
+                std::thread::park();
+            },
             "lost" => drop(reply),
             _ => reply.ended(Outcome::Failed(Failure::new(
                 FailureKind::HandlerNotFound,
@@ -69,14 +75,20 @@ impl Executor for Handlers {
 
 impl Handlers {
     /// Waits until so many handlers are running.
-    pub(super) async fn until_running(&self, count: usize) {
+    pub(crate) async fn until_running(&self, count: usize) {
         let mut running = self.running.subscribe();
         let reached = running.wait_for(|running| *running == count);
         let _count = timeout(BOUND, reached).await.unwrap().unwrap();
     }
 }
 
-pub(super) struct TestClock(Instant);
+pub(crate) struct TestClock(Instant);
+
+impl TestClock {
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+}
 
 impl Clock for TestClock {
     fn now(&self) -> Time {
@@ -90,7 +102,7 @@ impl Clock for TestClock {
 }
 
 #[derive(Default)]
-pub(super) struct Counts(watch::Sender<Vec<&'static str>>);
+pub(crate) struct Counts(watch::Sender<Vec<&'static str>>);
 
 impl Counters for Counts {
     fn refused(&self, wire: &'static str, code: &'static str) {
@@ -100,27 +112,27 @@ impl Counters for Counts {
 }
 
 impl Counts {
-    pub(super) async fn until(&self, code: &str) {
+    pub(crate) async fn until(&self, code: &str) {
         let mut counted = self.0.subscribe();
         let seen = counted.wait_for(|codes| codes.contains(&code));
         let _codes = timeout(BOUND, seen).await.unwrap().unwrap();
     }
 }
 
-pub(super) struct Host {
-    pub(super) handlers: Arc<Handlers>,
-    pub(super) counts: Arc<Counts>,
-    pub(super) clock: Arc<TestClock>,
-    pub(super) stopping: CancellationToken,
-    pub(super) serving: JoinHandle<()>,
+pub(crate) struct Host {
+    pub(crate) handlers: Arc<Handlers>,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) clock: Arc<TestClock>,
+    pub(crate) stopping: CancellationToken,
+    pub(crate) serving: JoinHandle<()>,
 }
 
 impl Host {
     #[expect(clippy::disallowed_methods, reason = "a test joins its own task")]
-    pub(super) fn start(listener: impl Listener + 'static) -> Self {
+    pub(crate) fn start(listener: impl Listener + 'static) -> Self {
         let handlers = Arc::new(Handlers::default());
         let counts = Arc::new(Counts::default());
-        let clock = Arc::new(TestClock(Instant::now()));
+        let clock = Arc::new(TestClock::start());
         let stopping = CancellationToken::new();
         let ports = WorkerPorts {
             executor: Arc::<Handlers>::clone(&handlers),
@@ -138,14 +150,14 @@ impl Host {
     }
 
     /// Stops the host and returns how long that took.
-    pub(super) async fn stop(self) -> Duration {
+    pub(crate) async fn stop(self) -> Duration {
         let begun = Instant::now();
         self.stopping.cancel();
         timeout(BOUND, self.serving).await.unwrap().unwrap();
         begun.elapsed()
     }
 
-    pub(super) fn request(&self, id: &str, handler: &str, within_ms: u64) -> Value {
+    pub(crate) fn request(&self, id: &str, handler: &str, within_ms: u64) -> Value {
         json!({"type": "request", "payload": {
             "protocol_version": "2", "request_id": id, "job_id": format!("job {id}"),
             "function_name": handler, "params": {"id": id},
@@ -159,7 +171,7 @@ impl Host {
     }
 }
 
-pub(super) fn cancel(id: &str, hard_kill: bool) -> Value {
+pub(crate) fn cancel(id: &str, hard_kill: bool) -> Value {
     json!({"type": "cancel", "payload": {
         "protocol_version": "2", "job_id": format!("job {id}"), "request_id": id,
         "hard_kill": hard_kill
@@ -167,10 +179,10 @@ pub(super) fn cancel(id: &str, hard_kill: bool) -> Value {
 }
 
 /// The other end of a connection.
-pub(super) struct Client<T>(pub(super) T);
+pub(crate) struct Client<T>(pub(crate) T);
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Client<T> {
-    pub(super) async fn send(&mut self, message: &Value) {
+    pub(crate) async fn send(&mut self, message: &Value) {
         let payload = message.to_string();
         let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
         let frame = [&length, payload.as_bytes()].concat();
@@ -178,7 +190,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Client<T> {
     }
 
     /// Returns the payload of the next response, `None` at the end of the connection.
-    pub(super) async fn next(&mut self) -> Option<Value> {
+    pub(crate) async fn next(&mut self) -> Option<Value> {
         timeout(BOUND, async {
             let length = match self.0.read_u32().await {
                 Ok(length) => usize::try_from(length).unwrap(),
@@ -194,16 +206,16 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Client<T> {
         .expect("an answer or the end")
     }
 
-    pub(super) async fn answer(&mut self) -> Value {
+    pub(crate) async fn answer(&mut self) -> Value {
         self.next().await.expect("an answer")
     }
 }
 
 /// Connections in memory, which let time be paused.
-pub(super) struct Memory(mpsc::Receiver<DuplexStream>);
+pub(crate) struct Memory(mpsc::Receiver<DuplexStream>);
 
 impl Memory {
-    pub(super) fn new() -> (Self, mpsc::Sender<DuplexStream>) {
+    pub(crate) fn new() -> (Self, mpsc::Sender<DuplexStream>) {
         let (connect, listen) = mpsc::channel(8);
         (Self(listen), connect)
     }
@@ -221,7 +233,7 @@ impl Listener for Memory {
 }
 
 /// Connects a client with room for `bytes` on the way.
-pub(super) async fn connect(to: &mpsc::Sender<DuplexStream>, bytes: usize) -> Client<DuplexStream> {
+pub(crate) async fn connect(to: &mpsc::Sender<DuplexStream>, bytes: usize) -> Client<DuplexStream> {
     let (ours, theirs) = duplex(bytes);
     to.send(theirs).await.unwrap();
     Client(ours)
