@@ -44,7 +44,14 @@ impl Bench {
             clock: Clock::start(),
             handlers: handlers(),
             environment: BTreeMap::new(),
-            pool: Pool::new(port, Shape { cells: 2, slots: 2 }),
+            pool: Pool::new(
+                port,
+                Shape {
+                    name: "cell",
+                    cells: 2,
+                    slots: 2,
+                },
+            ),
             events: heard,
             logs: None,
             history: None,

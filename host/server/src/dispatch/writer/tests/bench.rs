@@ -69,7 +69,14 @@ impl Bench {
             handlers: handlers(),
             environment: std::collections::BTreeMap::new(),
             shared: Arc::clone(&shared),
-            pool: Pool::new(port, Shape { cells: 2, slots: 4 }),
+            pool: Pool::new(
+                port,
+                Shape {
+                    name: "cell",
+                    cells: 2,
+                    slots: 4,
+                },
+            ),
             logs,
             requests: asked,
             events: heard,
