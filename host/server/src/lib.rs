@@ -17,3 +17,4 @@ pub mod metrics;
 pub mod once;
 pub mod serve;
 pub mod tasks;
+pub mod worker;

@@ -61,8 +61,9 @@ pub(crate) struct Serve {
     log_format: LogFormat,
 }
 
+/// How a host writes about itself.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum LogFormat {
+pub(crate) enum LogFormat {
     Text,
     Json,
 }
@@ -139,7 +140,8 @@ fn shown(address: Option<SocketAddr>) -> String {
     address.map_or("off".to_owned(), |address| address.to_string())
 }
 
-fn log(format: LogFormat) {
+/// Lets the process write about itself, as much as `HOST_LOG` says.
+pub(crate) fn log(format: LogFormat) {
     let filter = EnvFilter::try_from_env("HOST_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let log = fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
