@@ -352,8 +352,7 @@ fn a_deadline_that_has_passed_starts_nothing() {
         "the last job in the history",
         Duration::from_secs(20),
         || {
-            let jobs = client.get("/api/v1/jobs?limit=100").unwrap().body;
-            let seen: Vec<Value> = jobs["items"].as_array().unwrap().clone();
+            let seen = client.foreign_jobs();
             let last = seen.iter().any(|job| job["external_id"] == "job-last");
             last.then_some(seen)
         },

@@ -27,13 +27,11 @@ fn open(own: &Own) -> Connection {
 fn history(own: &Own, ids: &[&str]) -> Vec<(String, String)> {
     let client = own.server.client();
     eventually("the history", Duration::from_secs(30), || {
-        let jobs = client.get("/api/v1/jobs?limit=100").unwrap().body;
-        let jobs = jobs["items"].as_array().unwrap();
+        let jobs = client.foreign_jobs();
         ids.iter()
             .map(|id| {
-                let found = jobs
-                    .iter()
-                    .find(|job| job["external_id"] == format!("job-{id}"))?;
+                let external_id = format!("job-{id}");
+                let found = jobs.iter().find(|job| job["external_id"] == external_id)?;
                 Some(((*id).to_owned(), found["state"].as_str()?.to_owned()))
             })
             .collect()
@@ -109,8 +107,7 @@ fn the_same_request_twice_runs_once_and_is_answered_twice() {
     assert_eq!(one.answer()["status"], "success");
     one.ask(&request("last", "noop", &json!({})));
     history(&own, &["same", "last"]);
-    let jobs = own.server.client().get("/api/v1/jobs").unwrap().body;
-    let jobs = jobs["items"].as_array().unwrap();
+    let jobs = own.server.client().foreign_jobs();
     let ran = jobs.iter().filter(|job| job["external_id"] == "job-same");
     assert_eq!(ran.count(), 1, "{jobs:?}");
 }
