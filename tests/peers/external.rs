@@ -36,7 +36,9 @@ fn an_orchestrator_connects_to_a_host_and_its_jobs_are_seen_there() {
     let server = Server::start(&Options::new(data.path()).handlers(&guests::folder()));
     let rrq = Setup::new().external(server.rrq_address()).start();
     use_runner(&rrq);
-    let id = rrq.enqueue("echo", &json!({"params": {"seen": true}, "max_retries": 1}));
+    let trace = json!({"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"});
+    let options = json!({"params": {"seen": true}, "trace_context": trace});
+    let id = rrq.enqueue("echo", &options);
     rrq.wait(&id);
     let client = server.client();
     let seen = rrq.until("the job to be in the host's history", |_| {
@@ -48,6 +50,7 @@ fn an_orchestrator_connects_to_a_host_and_its_jobs_are_seen_there() {
     assert_eq!(seen["handler"], "echo", "{seen}");
     assert_eq!(seen["params"], json!({"seen": true}), "{seen}");
     assert_eq!(seen["result"], json!({"seen": true}), "{seen}");
+    assert_eq!(seen["trace_context"], trace, "{seen}");
     let timed_out = rrq.until("the job that timed out to be there", |_| {
         let mut jobs = client.foreign_jobs().into_iter();
         jobs.find(|job| job["handler"] == "spin")
