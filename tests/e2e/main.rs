@@ -10,5 +10,6 @@ mod hostile;
 mod life;
 mod rrq_garbage;
 mod rrq_load;
+mod rrq_worker;
 mod run;
 mod serve;
