@@ -8,6 +8,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use host_store::StoreError;
+use rustix::fs::Mode;
+use rustix::process::umask;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -86,6 +88,8 @@ pub fn run(
     program: CellProgram,
     ready: impl FnOnce(Ready),
 ) -> Result<(), ServeError> {
+    // Params, results and logs of jobs are nobody else's.
+    umask(Mode::RWXG | Mode::RWXO);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
