@@ -177,6 +177,30 @@ fn a_cancel_is_answered_by_the_runner_or_by_us() {
 }
 
 #[test]
+fn a_cancel_that_may_have_overtaken_its_request_is_sent_again() {
+    let mut bench = Bench::up(1, 1, Dialect::Current);
+    bench.start(0, 60_000);
+    bench.cancel(0, 500);
+    let mut sent_at_ms = Vec::new();
+    for ms in 0..1_500 {
+        for (_, link) in bench.links.clone() {
+            let written = bench.written(link);
+            if written.iter().any(|message| message["type"] == "cancel") {
+                sent_at_ms.push(ms);
+            }
+        }
+        assert_eq!(bench.ended, [], "{ms}");
+        bench.pass_ms(1);
+    }
+    assert_eq!(sent_at_ms, [0, 100, 300, 700]);
+    assert_eq!(
+        failure_kind(&bench.ended[0].1),
+        Some(FailureKind::CancelTimeout)
+    );
+    bench.check_quiet();
+}
+
+#[test]
 fn what_was_not_sent_is_cancelled_at_once() {
     let mut bench = Bench::up(1, 1, Dialect::Documented);
     bench.listening = true;
