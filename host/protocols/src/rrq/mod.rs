@@ -1,3 +1,5 @@
+//! The RRQ runner protocol, both sides of it.
+//!
 #![doc = include_str!("SPEC.md")]
 
 mod config;

@@ -1,3 +1,5 @@
+//! One test for each rule.
+
 use host_core::failure::{Category, FailureKind};
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;

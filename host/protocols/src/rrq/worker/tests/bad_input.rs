@@ -1,3 +1,5 @@
+//! The list of bad input, row by row: what is answered, and that no neighbour notices.
+
 use serde_json::{Value, json};
 
 use super::fixture::{Bench, completed};

@@ -1,3 +1,5 @@
+//! One test for each rule, and one that mixes them all.
+
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::Outcome;
 use proptest::prelude::*;
