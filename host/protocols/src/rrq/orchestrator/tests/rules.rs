@@ -438,6 +438,17 @@ fn bad_frames_end_their_connection() {
 }
 
 #[test]
+fn a_result_larger_than_a_frame_ends_its_connection() {
+    let mut bench = Bench::up(1, 2, Dialect::Current);
+    bench.start(0, 60_000);
+    let main = bench.links[0].1;
+    bench.hear_defect(main, [1, 0x10, 0, 0]);
+    assert_eq!(bench.counted, ["E_FRAME_TOO_LARGE"]);
+    assert_eq!(bench.log, [format!("close {}", main.0)]);
+    assert!(matches!(&bench.ended[..], [(Tag(0), End::Lost(why))] if why.contains("at most")));
+}
+
+#[test]
 fn other_messages_and_second_answers_change_nothing() {
     let mut bench = Bench::up(1, 2, Dialect::Current);
     let main = bench.links[0].1;
