@@ -65,6 +65,15 @@ pub struct Hub<S: Session, E> {
     settled: Notify,
 }
 
+/// Lets others go on where this thread panics: one broken wish must not silence all connections.
+struct AtIt<'a, S: Session>(&'a Mutex<Inbox<S>>);
+
+impl<S: Session> Drop for AtIt<'_, S> {
+    fn drop(&mut self) {
+        lock(self.0).busy = false;
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -173,10 +182,13 @@ impl<S: Session, E: Edge<S>> Hub<S, E> {
             return;
         }
         inbox.busy = true;
+        let at_it = AtIt(&self.inbox);
         loop {
             let batch = std::mem::take(&mut inbox.waiting);
             if batch.is_empty() {
                 inbox.busy = false;
+                // Only for those who do not come to this line.
+                std::mem::forget(at_it);
                 return;
             }
             drop(inbox);

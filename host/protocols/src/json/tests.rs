@@ -1,3 +1,5 @@
+//! What passes and what does not, and where the fault is.
+
 use super::check;
 
 fn nested(depth: usize) -> Vec<u8> {

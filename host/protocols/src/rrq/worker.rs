@@ -128,9 +128,10 @@ impl Session for Worker {
             Ok(Message::Response(response)) => {
                 let message = "a runner takes request and cancel, not response";
                 let about = About::Known(response.ids);
-                Self::refuse(link, &Refusal::new(Code::Direction, message, about), todo);
+                let refusal = Refusal::new(Code::Direction, message, about);
+                self.refuse(at.now, link, &refusal, todo);
             }
-            Err(refusal) => Self::refuse(link, &refusal, todo),
+            Err(refusal) => self.refuse(at.now, link, &refusal, todo),
         }
     }
 
@@ -194,13 +195,15 @@ impl Worker {
         self.runs.len()
     }
 
-    fn refuse(link: Link, refusal: &Refusal, todo: &mut Todo) {
+    fn refuse(&mut self, now: Time, link: Link, refusal: &Refusal, todo: &mut Todo) {
         todo.count(refusal.code.as_str());
         if let Some(answer) = refusal.answer() {
             todo.send(link, answer);
         }
         if refusal.is_fatal() {
             todo.close(link);
+            // What else has been read of it already means nothing.
+            self.on_closed(now, link, todo);
         }
     }
 

@@ -1,3 +1,5 @@
+//! One test for each rule, and one that mixes them all.
+
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::Outcome;
 use proptest::prelude::*;
@@ -232,6 +234,20 @@ fn the_end_of_a_connection_cancels_what_came_in_on_it() {
     assert_eq!(bench.answer_of(2)["status"], "timeout");
     bench.end(first, stopped());
     bench.end(bench.started[1].0, stopped());
+    bench.check_empty();
+}
+
+#[test]
+fn a_bad_frame_is_the_end_of_what_came_in_on_its_connection() {
+    let mut bench = Bench::connected();
+    bench.send(1, &bench.request("r1", "j"));
+    bench.send_bytes(1, b"{nope");
+    assert_eq!(bench.closed, [1]);
+    assert_eq!(bench.stopped, [(bench.tag(), 500, Stop::Disconnected)]);
+    bench.send(1, &bench.request("r2", "j"));
+    assert_eq!(bench.started.len(), 1, "nothing more is read of it");
+    bench.close(1);
+    bench.end(bench.tag(), completed("1"));
     bench.check_empty();
 }
 
