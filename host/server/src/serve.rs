@@ -183,8 +183,8 @@ fn serve_http(parts: &Parts, listener: TcpListener) -> Result<SocketAddr, ServeE
 fn serve_rrq(parts: &Parts, listener: TcpListener) -> Result<SocketAddr, ServeError> {
     let address = listener.local_addr().map_err(system("look at a socket"))?;
     let stopping = parts.wires.stopping().clone();
-    let ports = parts.worker_ports();
-    parts.wires.spawn(rrq::serve(listener, ports, stopping));
+    let served = rrq::serve(listener, parts.worker_ports(), stopping);
+    parts.wires.spawn(served);
     Ok(address)
 }
 

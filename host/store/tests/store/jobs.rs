@@ -69,7 +69,7 @@ pub(crate) fn foreign(n: u128, outcome: Outcome) -> Command {
     let mut job = job(n);
     job.policy.max_attempts = 1;
     job.policy.lost_lease_costs_attempt = true;
-    job.payload.wire = "rrq".to_owned();
+    "rrq".clone_into(&mut job.payload.wire);
     job.payload.external_id = Some(format!("theirs-{n}"));
     Command::Record(Box::new(Foreign {
         job,
