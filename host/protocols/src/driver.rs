@@ -155,13 +155,6 @@ impl<S: Session, E: Edge<S>> Hub<S, E> {
         }
     }
 
-    /// Closes all connections once all is written.
-    pub fn close_links(&self) {
-        for outbox in lock(&self.core).links.values() {
-            outbox.close();
-        }
-    }
-
     /// Hands in a message as soon as not too many wait. Cancel safe: it is handed in or not.
     async fn hand_in_message(self: &Arc<Self>, link: Link, message: S::In) {
         loop {

@@ -61,6 +61,8 @@ pub enum WorkerSaid {
     Answer(Tag, Answer),
     /// The host stops: all guests are stopped and nothing new is started.
     Stop,
+    /// The host ends: what is left is answered and all connections are closed.
+    End,
 }
 
 /// All connections of one listener and what is in flight on them.
@@ -139,6 +141,7 @@ impl Session for Worker {
         match said {
             WorkerSaid::Answer(tag, answer) => self.on_answer(tag, &answer, todo),
             WorkerSaid::Stop => self.on_stop(at.now, todo),
+            WorkerSaid::End => self.on_end(todo),
         }
     }
 
@@ -193,6 +196,12 @@ impl Worker {
     /// Returns how many executions have guests that have not stopped.
     pub fn runs(&self) -> usize {
         self.runs.len()
+    }
+
+    /// Tells whether nobody waits for an answer, though guests may still be stopping.
+    pub fn is_answered(&self) -> bool {
+        let mut runs = self.runs.values();
+        runs.all(|run| run.answered || run.waiting.is_empty())
     }
 
     fn refuse(&mut self, now: Time, link: Link, refusal: &Refusal, todo: &mut Todo) {
@@ -320,6 +329,17 @@ impl Worker {
                 grace_ms: 0,
                 why: Stop::ShuttingDown,
             });
+        }
+    }
+
+    fn on_end(&mut self, todo: &mut Todo) {
+        let tags: Vec<Tag> = self.runs.keys().copied().collect();
+        for tag in tags {
+            self.answer(tag, None, todo);
+            self.disarm(tag);
+        }
+        for link in self.links.keys() {
+            todo.close(*link);
         }
     }
 

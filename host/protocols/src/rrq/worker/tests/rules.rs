@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::fixture::{Bench, START, cancel, completed, stopped};
 use crate::port::{Answer, Stop};
-use crate::rrq::IN_FLIGHT_MAX;
+use crate::rrq::{IN_FLIGHT_MAX, WorkerSaid};
 use crate::session::Session as _;
 
 #[test]
@@ -275,6 +275,22 @@ fn a_stop_of_the_host_ends_and_answers_everything() {
     assert_eq!(kinds, [json!("cancelled"), json!("runner_stopping")]);
     bench.end(bench.started[1].0, stopped());
     bench.end(bench.started[2].0, stopped());
+    bench.check_empty();
+}
+
+#[test]
+fn the_end_of_the_host_answers_what_is_left_and_closes_all() {
+    let mut bench = Bench::connected();
+    bench.open(2);
+    bench.send(1, &bench.request("r", "j"));
+    assert!(!bench.worker.is_answered());
+    bench.stop_host();
+    bench.say(WorkerSaid::End);
+    assert!(bench.worker.is_answered());
+    assert_eq!(bench.answer_of(1)["error"]["type"], "runner_stopping");
+    assert_eq!(bench.closed, [1, 2]);
+    assert_eq!(bench.worker.wakeup(), None);
+    bench.end(bench.tag(), stopped());
     bench.check_empty();
 }
 
