@@ -184,13 +184,14 @@ impl Cell {
 
     /// Tells what a run has said since the last time.
     async fn tell(&self, run: RunId, said: &Said) {
-        let Some(news) = said.take() else { return };
-        if let Some(progress) = news.progress {
-            self.send(FromCell::Progress { run, progress }).await;
-        }
-        if !news.lines.is_empty() {
-            let lines = news.lines;
-            self.send(FromCell::Log { run, lines }).await;
+        while let Some(news) = said.take() {
+            if let Some(progress) = news.progress {
+                self.send(FromCell::Progress { run, progress }).await;
+            }
+            if !news.lines.is_empty() {
+                let lines = news.lines;
+                self.send(FromCell::Log { run, lines }).await;
+            }
         }
     }
 }

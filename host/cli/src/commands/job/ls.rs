@@ -37,6 +37,7 @@ pub(super) struct Ls {
     handler: Option<String>,
     /// At most this many
     #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     #[command(flatten)]
     remote: Remote,
