@@ -17,6 +17,8 @@ mod worker;
 
 #[cfg(test)]
 mod pair;
+#[cfg(test)]
+mod transcript;
 
 use crate::adapter::{Adapter, Role};
 

@@ -175,15 +175,21 @@ impl Session for Worker {
     fn on_wakeup(&mut self, now: Time, todo: &mut Todo) {
         while let Some((at, tag)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             self.due.remove(&(at, tag));
-            if let Some(run) = self.runs.get_mut(&tag) {
-                run.answer_at = None;
-            }
+            let why = match self.runs.get_mut(&tag) {
+                Some(run) => {
+                    run.answer_at = None;
+                    match run.ending {
+                        Some(Ending::Cancel { .. }) => Stop::Cancelled,
+                        Some(Ending::Shutdown) => Stop::ShuttingDown,
+                        Some(Ending::Gone) => Stop::Disconnected,
+                        None => Stop::Deadline,
+                    }
+                }
+                None => continue,
+            };
             self.answer(tag, None, todo);
-            todo.ask(WorkerAsk::Stop {
-                tag,
-                grace_ms: 0,
-                why: Stop::Deadline,
-            });
+            let grace_ms = 0;
+            todo.ask(WorkerAsk::Stop { tag, grace_ms, why });
         }
     }
 
