@@ -11,6 +11,7 @@ use host_core::name::Name;
 use host_core::time::Time;
 
 use super::WIRE;
+use super::config::CANCEL_GRACE_MS;
 use super::convert;
 use super::frame::{Defect, Frames, PAYLOAD_BYTES_MAX};
 use super::read::{self, Cancel, Message, Request};
@@ -21,9 +22,6 @@ use crate::session::{Actions, Link, Moment, Session};
 
 /// The most requests of one connection at once.
 pub const IN_FLIGHT_MAX: usize = 64;
-
-/// How long a cancelled guest may take to stop by itself, in milliseconds.
-const CANCEL_GRACE_MS: u64 = 500;
 
 /// How long after its grace a guest may still be on its way out before we answer anyway.
 const STOP_LATE_MS: u64 = 250;

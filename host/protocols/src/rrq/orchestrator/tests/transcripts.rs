@@ -41,12 +41,12 @@ impl Stage for Table {
         let pool = self.pool.as_mut().expect("the first line makes a pool");
         let number = |text: &str| text.parse::<u64>().unwrap();
         match words[..] {
-            ["open", link] => pool.on_open(self.at.now, Link(number(link)), &mut todo),
-            ["close", link] => pool.on_closed(self.at.now, Link(number(link)), &mut todo),
+            ["open", on] => pool.on_open(self.at.now, Link(number(on)), &mut todo),
+            ["close", on] => pool.on_closed(self.at.now, Link(number(on)), &mut todo),
             ["time", ms] => return self.pass(number(ms)),
-            ["peer>", link, text] => {
+            ["peer>", on, text] => {
                 let message = Orchestrator::read(Ok(Bytes::copy_from_slice(text.as_bytes())));
-                pool.on_message(self.at, Link(number(link)), message, &mut todo);
+                pool.on_message(self.at, Link(number(on)), message, &mut todo);
             }
             ["host>", ..] => pool.on_said(self.at, said(&line[6..]), &mut todo),
             _ => panic!("cannot read {line:?}"),
