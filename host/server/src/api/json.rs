@@ -4,10 +4,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
+use host_core::json::Strict;
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
@@ -168,67 +168,5 @@ impl<'de, const N: usize, T: Deserialize<'de>> Deserialize<'de> for AtMost<N, T>
             }
         }
         deserializer.deserialize_seq(Elements(std::marker::PhantomData))
-    }
-}
-
-/// Looks at all of a value and keeps nothing. Depth is bounded by the parser.
-struct Strict;
-
-#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
-
-impl<'de> DeserializeSeed<'de> for Strict {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Strict {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while seq.next_element_seed(Strict)?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut keys = BTreeSet::new();
-        while let Some(key) = map.next_key::<Key<'de>>()? {
-            if let Some(twice) = keys.replace(key) {
-                return Err(A::Error::custom(format!("duplicate key `{}`", twice.0)));
-            }
-            map.next_value_seed(Strict)?;
-        }
-        Ok(())
     }
 }

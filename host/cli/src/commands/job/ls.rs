@@ -151,6 +151,7 @@ fn note(view: &View, now: Option<Time>) -> String {
                 .map(|failure| plain::line(&failure.kind));
             kind.unwrap_or_default().into_owned()
         }
-        _ => String::new(),
+        _ if matches!(&*view.wire, "" | "http") => String::new(),
+        _ => format!("came by {}", plain::line(&view.wire)),
     }
 }

@@ -1,0 +1,44 @@
+//! JSON from a peer, looked at strictly before anything is read from it: no key twice, no number
+//! that no double holds, bounded depth, whole UTF-8. Knows no message.
+
+#[cfg(test)]
+mod tests;
+
+use host_core::json::Strict;
+use serde::de::DeserializeSeed as _;
+
+/// What is wrong with a document, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// Counted from 0, in bytes.
+    pub(crate) offset: usize,
+    /// For people; quotes nothing of the document but a key that stands twice.
+    pub(crate) message: String,
+}
+
+/// Looks at a whole document and keeps nothing.
+pub(crate) fn check(text: &[u8]) -> Result<(), Fault> {
+    let mut document = serde_json::Deserializer::from_slice(text);
+    Strict
+        .deserialize(&mut document)
+        .and_then(|()| document.end())
+        .map_err(|error| explain(text, &error))
+}
+
+fn explain(text: &[u8], error: &serde_json::Error) -> Fault {
+    let lines_before = error.line().saturating_sub(1);
+    let line_start: usize = text
+        .split_inclusive(|byte| *byte == b'\n')
+        .take(lines_before)
+        .map(<[u8]>::len)
+        .sum();
+    let offset = (line_start + error.column().saturating_sub(1)).min(text.len());
+    let text = error.to_string();
+    let message = text
+        .split_once(" at line ")
+        .map_or(text.as_str(), |(cause, _)| cause);
+    Fault {
+        offset,
+        message: message.to_owned(),
+    }
+}
