@@ -60,16 +60,19 @@ impl Activity {
         Active(self)
     }
 
-    /// Waits for a tick, or for anything at all while no guest runs.
-    fn wait(&self, orchestrator: &OwnedFd, pause: Pause) -> io::Result<()> {
+    /// Waits for a tick, or for anything at all while no guest runs. With `listening` it also
+    /// returns when the orchestrator has said something, and tells so.
+    fn wait(&self, orchestrator: &OwnedFd, pause: Pause, listening: bool) -> io::Result<bool> {
         let tick = |tv_nsec| Some(Timespec { tv_sec: 0, tv_nsec });
         let timeout = match pause {
             Pause::Tick => tick(TICK_NS),
             Pause::SlowTick => tick(SLOW_TICK_NS),
             Pause::Parked => None,
         };
+        let mut words = PollFlags::RDHUP;
+        words.set(PollFlags::IN, listening);
         let mut fds = [
-            PollFd::new(orchestrator, PollFlags::RDHUP),
+            PollFd::new(orchestrator, words),
             PollFd::new(&self.wake, PollFlags::IN),
         ];
         match poll(&mut fds, timeout.as_ref()) {
@@ -84,7 +87,7 @@ impl Activity {
             let mut counter = [0; 8];
             let _drained = rustix::io::read(&self.wake, &mut counter);
         }
-        Ok(())
+        Ok(fds[0].revents().contains(PollFlags::IN))
     }
 }
 
@@ -129,6 +132,7 @@ pub(crate) fn start(
 ) -> io::Result<()> {
     let run = move || {
         let mut watch = Watch::default();
+        let mut heard = false;
         loop {
             let mut pause = watch.next(activity.turns.load(Ordering::SeqCst));
             if pause == Pause::Parked {
@@ -139,11 +143,17 @@ pub(crate) fn start(
                     pause = Pause::SlowTick;
                 }
             }
-            if let Err(error) = activity.wait(&orchestrator, pause) {
-                // Without a clock no guest can be stopped from inside.
-                eprintln!("the cell's watchdog cannot wait: {error}");
-                std::process::exit(1);
-            }
+            // A guest that computes gives way at once to what may be its stop. What was heard may
+            // not be read yet, so every other wait is for the clock alone.
+            let listening = pause == Pause::Tick && !heard;
+            heard = match activity.wait(&orchestrator, pause, listening) {
+                Ok(heard) => heard,
+                Err(error) => {
+                    // Without a clock no guest can be stopped from inside.
+                    eprintln!("the cell's watchdog cannot wait: {error}");
+                    std::process::exit(1);
+                }
+            };
             let Some(engine) = engine.upgrade() else {
                 return;
             };
