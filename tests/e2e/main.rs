@@ -8,5 +8,7 @@ mod fixture;
 mod garbage;
 mod hostile;
 mod life;
+mod rrq_garbage;
+mod rrq_load;
 mod run;
 mod serve;

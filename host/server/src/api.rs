@@ -80,6 +80,7 @@ pub struct Api {
 struct Shared {
     api: Arc<Api>,
     room: Room,
+    answers: Room,
     streams: Arc<Semaphore>,
     hosts: Arc<[String]>,
 }
@@ -94,6 +95,7 @@ pub fn router(state: Api) -> Router {
     let shared = Shared {
         api: Arc::new(state),
         room: Room::default(),
+        answers: Room::default(),
         streams: Arc::new(Semaphore::new(STREAMS_MAX)),
         hosts: hosts.into_iter().chain([listen]).collect(),
     };

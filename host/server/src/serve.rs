@@ -9,6 +9,8 @@ use std::path::PathBuf;
 
 use host_protocols::rrq::{self, ListenError};
 use host_store::StoreError;
+use rustix::fs::Mode;
+use rustix::process::umask;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -94,6 +96,8 @@ pub fn run(
     program: CellProgram,
     ready: impl FnOnce(Ready),
 ) -> Result<(), ServeError> {
+    // Params, results and logs of jobs are nobody else's.
+    umask(Mode::RWXG | Mode::RWXO);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -19,7 +19,7 @@ use utoipa::ToSchema;
 
 use self::entry::Entry;
 use super::body::JOBS_BYTES_MAX;
-use super::json::{AtMost, read};
+use super::json::{AtMost, read, read_object};
 use super::problem::{Code, Problem};
 use super::{Api, Shared, guard, view};
 use crate::ids;
@@ -79,7 +79,7 @@ pub(super) async fn enqueue(
     let jobs = if is_array {
         several(api, &held.bytes)?
     } else {
-        let entry: Entry<'_> = read(&held.bytes)?;
+        let entry: Entry<'_> = read_object(&held.bytes)?;
         one(api, entry)?
     };
     drop(held);
@@ -135,7 +135,7 @@ fn several(api: &Api, text: &[u8]) -> Result<Vec<NewJob>, Problem> {
     let mut graph = Vec::new();
     for (n, text) in raw.iter().enumerate() {
         let place = |problem: Problem| problem.at(&format!("#{n}"));
-        let entry: Entry<'_> = read(text.get().as_bytes()).map_err(place)?;
+        let entry: Entry<'_> = read_object(text.get().as_bytes()).map_err(place)?;
         let references: Vec<usize> = entry
             .references()
             .collect::<Result<_, _>>()

@@ -326,7 +326,7 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         let code = match &error {
             StoreError::Full => Code::StoreFull,
-            StoreError::Broken { .. } => Code::StoreBroken,
+            StoreError::Broken { .. } | StoreError::Newer { .. } => Code::StoreBroken,
             StoreError::Damaged { .. } => Code::StoreDamaged,
         };
         tracing::error!(%error, "a request met a failure of the store");

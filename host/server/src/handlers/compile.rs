@@ -113,6 +113,7 @@ impl Cache {
     async fn run(&self, file: &Path, component: &[u8]) -> Result<Compiled, CompileError> {
         let broken = |message: String| CompileError::Broken { message };
         let mut child = Command::new(&self.program.exe)
+            .arg0("host")
             .args(["cell", "compile", "--output"])
             .arg(file)
             .env_clear()

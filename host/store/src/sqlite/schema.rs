@@ -118,9 +118,10 @@ pub(super) fn prepare(connection: &Connection) -> Result<(), StoreError> {
                 .map_err(doing("make the store's tables"))
         }
         VERSION => Ok(()),
-        newer => Err(StoreError::Damaged {
-            what: "the store's version".to_owned(),
-            message: format!("it is {newer}, this host knows versions up to {VERSION}"),
+        version => Err(StoreError::Newer {
+            what: "the store",
+            version,
+            known: VERSION,
         }),
     }
 }

@@ -58,8 +58,13 @@ const BAD: &[Case<'_>] = &[
         "invalid_json",
         "duplicate key `a`",
     ),
-    ("3", 422, "invalid_request", "invalid type: integer `3`"),
-    ("null", 422, "invalid_request", "invalid type: null"),
+    ("3", 422, "invalid_request", "invalid type: it is an object"),
+    (
+        "null",
+        422,
+        "invalid_request",
+        "invalid type: it is an object",
+    ),
     ("{}", 422, "invalid_request", "missing field `handler`"),
     ("[]", 422, "invalid_request", "the array has no jobs"),
     ("[3]", 422, "invalid_request", "#0: invalid type"),
@@ -86,6 +91,12 @@ const BAD: &[Case<'_>] = &[
         422,
         "invalid_request",
         "handler: a name is made of",
+    ),
+    (
+        r#"[["noop"]]"#,
+        422,
+        "invalid_request",
+        "#0: invalid type: it is an object",
     ),
     (
         r#"{"handler":"noop","prams":1}"#,

@@ -20,7 +20,7 @@ use super::failing::{Disk, FailingStore};
 use crate::cells::pool::{Pool, Shape};
 use crate::cells::port::fake::{FakePort, Record, Told, handlers};
 use crate::clock::Clock;
-use crate::dispatch::logged::{Logged, Logs};
+use crate::dispatch::logged::{Logs, Waiting};
 use crate::dispatch::numbers::Numbers;
 use crate::dispatch::readers::Readers;
 use crate::dispatch::runners::fake::FakeRunner;
@@ -36,7 +36,7 @@ pub(crate) struct Bench {
     pub(crate) reader: Box<dyn Reader>,
     pub(crate) clock: Clock,
     pub(crate) phase: watch::Sender<Phase>,
-    pub(crate) logged: mpsc::Receiver<Logged>,
+    pub(crate) logged: mpsc::Receiver<Waiting>,
     pub(crate) loop_ended: oneshot::Receiver<Result<(), StoreError>>,
     pub(crate) runner: FakeRunner,
     stops: Stops,
