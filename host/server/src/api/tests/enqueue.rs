@@ -273,10 +273,40 @@ const BAD: &[Case<'_>] = &[
         "no handler is named ../../etc/passwd",
     ),
     (
-        r#"{"handler":"python#noop"}"#,
+        r##"{"handler":"pythn#noop"}"##,
         422,
         "handler_not_found",
-        "no runner is named \"python\"",
+        "no runner is named \"pythn\"; did you mean python?",
+    ),
+    (
+        r##"{"handler":"#noop"}"##,
+        422,
+        "handler_not_found",
+        "no runner is named \"\"",
+    ),
+    (
+        r##"{"handler":"python#"}"##,
+        422,
+        "invalid_request",
+        "handler: a name must not be empty",
+    ),
+    (
+        r##"{"handler":"python#a#b"}"##,
+        422,
+        "invalid_request",
+        "handler: a name is made of",
+    ),
+    (
+        r##"{"handler":"python#noop","params":[1]}"##,
+        422,
+        "invalid_params",
+        "the runner python takes an object",
+    ),
+    (
+        r#"{"handler":"noop","params":7,"queue":"pythons"}"#,
+        422,
+        "invalid_params",
+        "the runner python takes an object",
     ),
     (r#"{"handler":"typed"}"#, 422, "invalid_params", "params: "),
     (

@@ -3,6 +3,7 @@
 
 mod bench;
 mod failing;
+mod runners;
 
 use host_core::command::{Command, Reply};
 use host_core::failure::FailureKind;
