@@ -65,6 +65,15 @@ pub struct Hub<S: Session, E> {
     settled: Notify,
 }
 
+/// Lets others go on where this thread panics: one broken wish must not silence all connections.
+struct AtIt<'a, S: Session>(&'a Mutex<Inbox<S>>);
+
+impl<S: Session> Drop for AtIt<'_, S> {
+    fn drop(&mut self) {
+        lock(self.0).busy = false;
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -146,13 +155,6 @@ impl<S: Session, E: Edge<S>> Hub<S, E> {
         }
     }
 
-    /// Closes all connections once all is written.
-    pub fn close_links(&self) {
-        for outbox in lock(&self.core).links.values() {
-            outbox.close();
-        }
-    }
-
     /// Hands in a message as soon as not too many wait. Cancel safe: it is handed in or not.
     async fn hand_in_message(self: &Arc<Self>, link: Link, message: S::In) {
         loop {
@@ -173,10 +175,13 @@ impl<S: Session, E: Edge<S>> Hub<S, E> {
             return;
         }
         inbox.busy = true;
+        let at_it = AtIt(&self.inbox);
         loop {
             let batch = std::mem::take(&mut inbox.waiting);
             if batch.is_empty() {
                 inbox.busy = false;
+                // Only for those who do not come to this line.
+                std::mem::forget(at_it);
                 return;
             }
             drop(inbox);

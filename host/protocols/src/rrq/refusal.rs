@@ -31,7 +31,80 @@ pub(super) enum Code {
     Version,
 }
 
+/// Every code of this wire with what it means and what to do, for `host explain` and the docs.
+pub const CODES: [(&str, &str); 16] = {
+    let mut codes = [("", ""); 16];
+    let mut at = 0;
+    while at < ALL.len() {
+        codes[at] = (ALL[at].as_str(), ALL[at].meaning());
+        at += 1;
+    }
+    codes
+};
+
+/// In the order of their declaration.
+const ALL: [Code; 16] = [
+    Code::Busy,
+    Code::Direction,
+    Code::FieldMismatch,
+    Code::FieldRange,
+    Code::FieldType,
+    Code::FrameEmpty,
+    Code::FrameTimeout,
+    Code::FrameTooLarge,
+    Code::FrameTruncated,
+    Code::Json,
+    Code::OutcomeJob,
+    Code::OutcomeRequest,
+    Code::OutcomeStatus,
+    Code::OutcomeUnknown,
+    Code::UnknownType,
+    Code::Version,
+];
+
 impl Code {
+    const fn meaning(self) -> &'static str {
+        match self {
+            Self::Busy => {
+                "64 requests of this connection are in flight, or the host has no room; wait for \
+                 an answer before the next request."
+            }
+            Self::Direction => {
+                "The message is one that the other side sends: a runner takes request and cancel, \
+                 an orchestrator response."
+            }
+            Self::FieldMismatch => "Two fields that must agree do not; the answer names them.",
+            Self::FieldRange => "A field's value is outside its range; the answer names both.",
+            Self::FieldType => {
+                "A field has another type than the protocol says; the answer names it."
+            }
+            Self::FrameEmpty => "A frame's length is 0; a payload has 1 byte or more.",
+            Self::FrameTimeout => {
+                "A frame was begun and not ended in time: 10 s for its length, 30 s for the rest."
+            }
+            Self::FrameTooLarge => {
+                "A frame's length is above 16 MiB; often it is another protocol on this port."
+            }
+            Self::FrameTruncated => "The peer closed the connection within a frame.",
+            Self::Json => {
+                "A payload is not JSON as it is taken here: whole UTF-8, no key twice, no number \
+                 beyond a double, less than 128 levels deep; the answer says at which byte."
+            }
+            Self::OutcomeJob => "A runner answered a request with the id of another job.",
+            Self::OutcomeRequest => {
+                "A runner's outcome has no request_id; nobody knows what it is about."
+            }
+            Self::OutcomeStatus => {
+                "A runner's outcome has a status other than success, retry, timeout and error."
+            }
+            Self::OutcomeUnknown => {
+                "A runner's outcome is for no request in flight: late, sent twice, or never asked for."
+            }
+            Self::UnknownType => "A message's type is not request, response or cancel.",
+            Self::Version => "The request's protocol_version is not \"2\".",
+        }
+    }
+
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Busy => "E_BUSY",

@@ -17,7 +17,6 @@ use super::worker::{Worker, WorkerAsk, WorkerSaid};
 use crate::adapter::Listener;
 use crate::driver::{Edge, Hub, accept};
 use crate::port::{Answer, Answers, Clock, Counters, Executor, Reply, Tag};
-use crate::session::Session as _;
 
 /// How long everything in flight may take to be answered when the host stops.
 const DRAIN_TIME: Duration = Duration::from_millis(130);
@@ -107,9 +106,9 @@ pub async fn serve<L: Listener>(listener: L, ports: WorkerPorts, stopping: Cance
     let serving = async {
         let mut open = accept(&hub, listener, &stopping).await;
         hub.say(WorkerSaid::Stop);
-        // A guest that has not stopped by then was answered for and dies with its cell.
-        let _drained = timeout(DRAIN_TIME, hub.until(Worker::is_idle)).await;
-        hub.close_links();
+        // A guest that has not stopped by then is answered for and dies with its cell.
+        let _drained = timeout(DRAIN_TIME, hub.until(Worker::is_answered)).await;
+        hub.say(WorkerSaid::End);
         let flushed = async { while open.join_next().await.is_some() {} };
         let _flushed = timeout(FLUSH_TIME, flushed).await;
     };

@@ -11,6 +11,7 @@ use host_core::name::Name;
 use host_core::time::Time;
 
 use super::WIRE;
+use super::config::CANCEL_GRACE_MS;
 use super::convert;
 use super::frame::{Defect, Frames, PAYLOAD_BYTES_MAX};
 use super::read::{self, Cancel, Message, Request};
@@ -21,9 +22,6 @@ use crate::session::{Actions, Link, Moment, Session};
 
 /// The most requests of one connection at once.
 pub const IN_FLIGHT_MAX: usize = 64;
-
-/// How long a cancelled guest may take to stop by itself, in milliseconds.
-const CANCEL_GRACE_MS: u64 = 500;
 
 /// How long after its grace a guest may still be on its way out before we answer anyway.
 const STOP_LATE_MS: u64 = 250;
@@ -61,6 +59,8 @@ pub enum WorkerSaid {
     Answer(Tag, Answer),
     /// The host stops: all guests are stopped and nothing new is started.
     Stop,
+    /// The host ends: what is left is answered and all connections are closed.
+    End,
 }
 
 /// All connections of one listener and what is in flight on them.
@@ -128,9 +128,10 @@ impl Session for Worker {
             Ok(Message::Response(response)) => {
                 let message = "a runner takes request and cancel, not response";
                 let about = About::Known(response.ids);
-                Self::refuse(link, &Refusal::new(Code::Direction, message, about), todo);
+                let refusal = Refusal::new(Code::Direction, message, about);
+                self.refuse(at.now, link, &refusal, todo);
             }
-            Err(refusal) => Self::refuse(link, &refusal, todo),
+            Err(refusal) => self.refuse(at.now, link, &refusal, todo),
         }
     }
 
@@ -138,6 +139,7 @@ impl Session for Worker {
         match said {
             WorkerSaid::Answer(tag, answer) => self.on_answer(tag, &answer, todo),
             WorkerSaid::Stop => self.on_stop(at.now, todo),
+            WorkerSaid::End => self.on_end(todo),
         }
     }
 
@@ -171,15 +173,21 @@ impl Session for Worker {
     fn on_wakeup(&mut self, now: Time, todo: &mut Todo) {
         while let Some((at, tag)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             self.due.remove(&(at, tag));
-            if let Some(run) = self.runs.get_mut(&tag) {
-                run.answer_at = None;
-            }
+            let why = match self.runs.get_mut(&tag) {
+                Some(run) => {
+                    run.answer_at = None;
+                    match run.ending {
+                        Some(Ending::Cancel { .. }) => Stop::Cancelled,
+                        Some(Ending::Shutdown) => Stop::ShuttingDown,
+                        Some(Ending::Gone) => Stop::Disconnected,
+                        None => Stop::Deadline,
+                    }
+                }
+                None => continue,
+            };
             self.answer(tag, None, todo);
-            todo.ask(WorkerAsk::Stop {
-                tag,
-                grace_ms: 0,
-                why: Stop::Deadline,
-            });
+            let grace_ms = 0;
+            todo.ask(WorkerAsk::Stop { tag, grace_ms, why });
         }
     }
 
@@ -194,13 +202,21 @@ impl Worker {
         self.runs.len()
     }
 
-    fn refuse(link: Link, refusal: &Refusal, todo: &mut Todo) {
+    /// Tells whether nobody waits for an answer, though guests may still be stopping.
+    pub fn is_answered(&self) -> bool {
+        let mut runs = self.runs.values();
+        runs.all(|run| run.answered || run.waiting.is_empty())
+    }
+
+    fn refuse(&mut self, now: Time, link: Link, refusal: &Refusal, todo: &mut Todo) {
         todo.count(refusal.code.as_str());
         if let Some(answer) = refusal.answer() {
             todo.send(link, answer);
         }
         if refusal.is_fatal() {
             todo.close(link);
+            // What else has been read of it already means nothing.
+            self.on_closed(now, link, todo);
         }
     }
 
@@ -317,6 +333,17 @@ impl Worker {
                 grace_ms: 0,
                 why: Stop::ShuttingDown,
             });
+        }
+    }
+
+    fn on_end(&mut self, todo: &mut Todo) {
+        let tags: Vec<Tag> = self.runs.keys().copied().collect();
+        for tag in tags {
+            self.answer(tag, None, todo);
+            self.disarm(tag);
+        }
+        for link in self.links.keys() {
+            todo.close(*link);
         }
     }
 

@@ -1,3 +1,5 @@
+//! Outcomes to the wire and back.
+
 use host_core::failure::{Category, FAILURE_KINDS, Failure, FailureKind};
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;

@@ -1,3 +1,5 @@
+//! Frames in any portions, and what is none.
+
 use bytes::BytesMut;
 use proptest::prelude::*;
 

@@ -16,6 +16,10 @@ use crate::session::{Link, Moment};
 /// How long a runner may take to answer after it was told to stop, in milliseconds.
 const STOP_MS_MAX: u64 = 1_000;
 
+/// How long after a cancel it is sent again, in milliseconds; it doubles. On its own connection a
+/// cancel may overtake the request that it means, and then means nothing.
+const CANCEL_AGAIN_MS: u64 = 100;
+
 /// One request that was given to a runner.
 #[derive(Debug)]
 pub(super) struct Run {
@@ -24,6 +28,9 @@ pub(super) struct Run {
     request_id: String,
     link: Link,
     stopping: Option<Stopping>,
+    /// When its runner must have answered.
+    due_at: Time,
+    cancel_again_ms: u64,
     timer: Time,
 }
 
@@ -75,6 +82,8 @@ impl Orchestrator {
             request_id,
             link,
             stopping: None,
+            due_at: timer,
+            cancel_again_ms: CANCEL_AGAIN_MS,
             timer,
         };
         self.runs.insert(tag, run);
@@ -168,30 +177,26 @@ impl Orchestrator {
             let end = End::Outcome(Outcome::Cancelled { partial: None });
             return self.finish(now, tag, end, todo);
         }
-        self.arm_run(tag, now.plus_ms(grace_ms.saturating_add(STOP_MS_MAX)));
-        self.send_cancel(tag, hard, todo);
+        run.due_at = now.plus_ms(grace_ms.saturating_add(STOP_MS_MAX));
+        self.send_cancel(now, tag, todo);
     }
 
-    fn arm_run(&mut self, tag: Tag, at: Time) {
-        if let Some(run) = self.runs.get_mut(&tag) {
-            self.due.remove(&(run.timer, Timer::Run(tag)));
-            run.timer = at;
-            self.due.insert((at, Timer::Run(tag)));
-        }
-    }
-
-    /// Sends a cancel on a connection of its own: the runner may not read on the other one before
-    /// it has answered.
-    fn send_cancel(&mut self, tag: Tag, hard_kill: bool, todo: &mut Todo) {
-        let Some(run) = self.runs.get(&tag) else {
+    /// Sends a cancel on a connection of its own, for the runner may not read on the other one
+    /// before it has answered, and sees to it that it is sent again.
+    fn send_cancel(&mut self, now: Time, tag: Tag, todo: &mut Todo) {
+        let Some(run) = self.runs.get_mut(&tag) else {
             return;
         };
+        self.due.remove(&(run.timer, Timer::Run(tag)));
+        run.timer = run.due_at.min(now.plus_ms(run.cancel_again_ms));
+        run.cancel_again_ms *= 2;
+        self.due.insert((run.timer, Timer::Run(tag)));
         let seat = run.seat;
         let cancel = Out::Cancel(CancelOut {
             protocol_version: VERSION,
             job_id: run.job_id.clone(),
             request_id: Some(run.request_id.clone()),
-            hard_kill,
+            hard_kill: run.stopping == Some(Stopping::Cancel { hard: true }),
         });
         let link = self.make_link(Purpose::Cancel(Some(cancel)));
         todo.ask(RunnerAsk::Connect { seat, link });
@@ -205,9 +210,10 @@ impl Orchestrator {
         let outcome = match run.stopping {
             None => {
                 run.stopping = Some(Stopping::Timeout);
-                self.arm_run(tag, now.plus_ms(STOP_MS_MAX));
-                return self.send_cancel(tag, false, todo);
+                run.due_at = now.plus_ms(STOP_MS_MAX);
+                return self.send_cancel(now, tag, todo);
             }
+            Some(_) if now < run.due_at => return self.send_cancel(now, tag, todo),
             Some(Stopping::Timeout) => timed_out(),
             Some(Stopping::Cancel { .. }) => {
                 let message = format!("runner {} did not stop when it was told to", self.name);

@@ -1,3 +1,5 @@
+//! Every field with every kind of wrong value; what a fuzzer finds must be refused in words.
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

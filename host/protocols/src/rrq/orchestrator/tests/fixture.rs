@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::super::{Assignment, End, Orchestrator, RunnerAsk, RunnerSaid};
 use crate::port::Tag;
 use crate::rrq::config::{Dialect, Launch, RunnerConfig, Source};
-use crate::rrq::frame::Frames;
+use crate::rrq::frame::{Defect, Frames};
 use crate::session::{Action, Actions, Framing, Link, Moment, Session};
 
 pub(super) const START: Time = Time(1_763_000_000_000);
@@ -103,7 +103,16 @@ impl Bench {
     }
 
     pub(super) fn hear_frame(&mut self, link: Link, payload: &[u8]) {
-        let message = Orchestrator::read(Ok(Bytes::copy_from_slice(payload)));
+        self.hear_read(link, Ok(Bytes::copy_from_slice(payload)));
+    }
+
+    /// Hears a length that no frame has.
+    pub(super) fn hear_defect(&mut self, link: Link, header: [u8; 4]) {
+        self.hear_read(link, Err(Defect::TooLarge { header }));
+    }
+
+    fn hear_read(&mut self, link: Link, frame: Result<Bytes, Defect>) {
+        let message = Orchestrator::read(frame);
         let moment = self.moment();
         self.pool
             .on_message(moment, link, message, &mut self.actions);
@@ -151,7 +160,10 @@ impl Bench {
                     self.links.push((seat, link));
                     opening.push(link);
                 }
-                Action::Ask(RunnerAsk::Room(room)) => self.room = room,
+                Action::Ask(RunnerAsk::Room(room)) => {
+                    assert_eq!(room.in_flight, self.pool.runs.len());
+                    self.room = room.free;
+                }
                 Action::Ask(RunnerAsk::Ended { tag, end, .. }) => self.ended.push((tag, end)),
             }
         }

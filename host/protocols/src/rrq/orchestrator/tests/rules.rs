@@ -1,3 +1,5 @@
+//! One test for each rule.
+
 use host_core::failure::{Category, FailureKind};
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
@@ -173,6 +175,30 @@ fn a_cancel_is_answered_by_the_runner_or_by_us() {
         assert_eq!(failure_kind(end), Some(FailureKind::CancelTimeout));
     }
     assert_eq!(bench.log.last().unwrap(), "kill 0 after 5000");
+    bench.check_quiet();
+}
+
+#[test]
+fn a_cancel_that_may_have_overtaken_its_request_is_sent_again() {
+    let mut bench = Bench::up(1, 1, Dialect::Current);
+    bench.start(0, 60_000);
+    bench.cancel(0, 500);
+    let mut sent_at_ms = Vec::new();
+    for ms in 0..1_500 {
+        for (_, link) in bench.links.clone() {
+            let written = bench.written(link);
+            if written.iter().any(|message| message["type"] == "cancel") {
+                sent_at_ms.push(ms);
+            }
+        }
+        assert_eq!(bench.ended, [], "{ms}");
+        bench.pass_ms(1);
+    }
+    assert_eq!(sent_at_ms, [0, 100, 300, 700]);
+    assert_eq!(
+        failure_kind(&bench.ended[0].1),
+        Some(FailureKind::CancelTimeout)
+    );
     bench.check_quiet();
 }
 
@@ -409,6 +435,17 @@ fn bad_frames_end_their_connection() {
         assert_eq!(bench.ended.len(), 2);
         bench.check_quiet();
     }
+}
+
+#[test]
+fn a_result_larger_than_a_frame_ends_its_connection() {
+    let mut bench = Bench::up(1, 2, Dialect::Current);
+    bench.start(0, 60_000);
+    let main = bench.links[0].1;
+    bench.hear_defect(main, [1, 0x10, 0, 0]);
+    assert_eq!(bench.counted, ["E_FRAME_TOO_LARGE"]);
+    assert_eq!(bench.log, [format!("close {}", main.0)]);
+    assert!(matches!(&bench.ended[..], [(Tag(0), End::Lost(why))] if why.contains("at most")));
 }
 
 #[test]

@@ -44,6 +44,7 @@ impl Executor for Handlers {
                 self.running.send_modify(|running| *running += 1);
             }
             "busy" => reply.busy(),
+            "panic" => panic!("an executor must not, this one does"),
             "exit" => std::process::exit(3),
             // The whole process answers nothing more, whoever asks.
             "wedge" => loop {

@@ -132,6 +132,20 @@ async fn a_stop_answers_everything_and_is_quick() {
     assert!(TcpStream::connect(address).await.is_err());
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_executor_that_panics_silences_nobody_else() {
+    let (host, address) = host().await;
+    let mut good = connect(address).await;
+    good.send(&host.request("a", "echo", 10_000)).await;
+    good.answer().await;
+    let mut bad = connect(address).await;
+    bad.send(&host.request("b", "panic", 10_000)).await;
+    while bad.next().await.is_some() {}
+    good.send(&host.request("c", "echo", 10_000)).await;
+    assert_eq!(good.answer().await["status"], "success");
+    host.stop().await;
+}
+
 #[tokio::test]
 async fn only_loopback_is_listened_on() {
     for text in ["0.0.0.0:0", "[::]:0", "192.0.2.1:7701"] {

@@ -1,3 +1,5 @@
+//! The list of bad input, row by row: what is answered, and that no neighbour notices.
+
 use serde_json::{Value, json};
 
 use super::fixture::{Bench, completed};
@@ -214,5 +216,20 @@ fn function_names_reach_no_file() {
         assert!(message.len() < 1_000 && !message.contains(char::is_control));
         assert_eq!(bench.started, []);
         bench.check_empty();
+    }
+}
+
+#[test]
+fn every_code_is_explained_once() {
+    let codes: std::collections::BTreeSet<&str> =
+        crate::rrq::CODES.iter().map(|(code, _)| *code).collect();
+    assert_eq!(codes.len(), crate::rrq::CODES.len());
+    for (code, meaning) in crate::rrq::CODES {
+        assert!(code.starts_with("E_") && meaning.ends_with('.'), "{code}");
+        let spec = include_str!("../../SPEC.md");
+        assert!(
+            spec.contains(&format!("`{code}`")),
+            "{code} is not in SPEC.md"
+        );
     }
 }

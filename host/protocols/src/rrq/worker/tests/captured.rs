@@ -1,13 +1,11 @@
 //! What real peers said to a runner, said to ours.
 
-use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::fixture::{Bench, completed};
 use crate::port::Stop;
+use crate::rrq::convert;
 use crate::rrq::read::{self, Message};
-use crate::rrq::{convert, worker::Worker};
-use crate::session::{Actions, Link, Moment, Session as _};
 
 const SESSION: &[u8] =
     include_bytes!("../../../../tests/golden/session-0.11.1-orchestrator-pythonrunner.bin");
@@ -180,43 +178,6 @@ fn an_orchestrator_of_the_documented_dialect_is_served() {
     assert_eq!(bench.stopped, [(hung, 500, Stop::Disconnected)]);
     bench.end(hung, super::fixture::stopped());
     bench.check_empty();
-}
-
-/// What a fuzzer calls: a connection that says anything at all.
-fn fuzz(bytes: &[u8]) {
-    let mut worker = Worker::default();
-    let mut todo = Actions::default();
-    let at = Moment {
-        now: super::fixture::START,
-        wall: super::fixture::START,
-    };
-    worker.on_open(at.now, Link(1), &mut todo);
-    for payload in bytes.split(|byte| *byte == b'\n') {
-        let message = Worker::read(Ok(Bytes::copy_from_slice(payload)));
-        worker.on_message(at, Link(1), message, &mut todo);
-    }
-    worker.on_closed(at.now, Link(1), &mut todo);
-}
-
-proptest::proptest! {
-    #[test]
-    fn no_spliced_session_panics(
-        cuts in proptest::collection::vec((0_usize..40, 0_usize..700), 1..12),
-        byte in proptest::prelude::any::<u8>(),
-    ) {
-        let frames = frames(SESSION);
-        let mut said = Vec::new();
-        for (frame, at) in cuts {
-            let payload = frames[frame % frames.len()].1;
-            let mut payload = payload.to_vec();
-            if at < payload.len() {
-                payload[at] = byte;
-            }
-            said.extend(payload);
-            said.push(b'\n');
-        }
-        fuzz(&said);
-    }
 }
 
 #[test]

@@ -117,9 +117,12 @@ impl Bench {
     }
 
     pub(super) fn stop_host(&mut self) {
+        self.say(WorkerSaid::Stop);
+    }
+
+    pub(super) fn say(&mut self, said: WorkerSaid) {
         let moment = self.moment();
-        self.worker
-            .on_said(moment, WorkerSaid::Stop, &mut self.actions);
+        self.worker.on_said(moment, said, &mut self.actions);
         self.carry_out();
     }
 

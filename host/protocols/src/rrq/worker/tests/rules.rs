@@ -1,3 +1,5 @@
+//! One test for each rule, and one that mixes them all.
+
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::Outcome;
 use proptest::prelude::*;
@@ -5,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::fixture::{Bench, START, cancel, completed, stopped};
 use crate::port::{Answer, Stop};
-use crate::rrq::IN_FLIGHT_MAX;
+use crate::rrq::{IN_FLIGHT_MAX, WorkerSaid};
 use crate::session::Session as _;
 
 #[test]
@@ -236,6 +238,20 @@ fn the_end_of_a_connection_cancels_what_came_in_on_it() {
 }
 
 #[test]
+fn a_bad_frame_is_the_end_of_what_came_in_on_its_connection() {
+    let mut bench = Bench::connected();
+    bench.send(1, &bench.request("r1", "j"));
+    bench.send_bytes(1, b"{nope");
+    assert_eq!(bench.closed, [1]);
+    assert_eq!(bench.stopped, [(bench.tag(), 500, Stop::Disconnected)]);
+    bench.send(1, &bench.request("r2", "j"));
+    assert_eq!(bench.started.len(), 1, "nothing more is read of it");
+    bench.close(1);
+    bench.end(bench.tag(), completed("1"));
+    bench.check_empty();
+}
+
+#[test]
 fn a_stop_of_the_host_ends_and_answers_everything() {
     let mut bench = Bench::connected();
     for request in ["r1", "r2", "r3"] {
@@ -259,6 +275,22 @@ fn a_stop_of_the_host_ends_and_answers_everything() {
     assert_eq!(kinds, [json!("cancelled"), json!("runner_stopping")]);
     bench.end(bench.started[1].0, stopped());
     bench.end(bench.started[2].0, stopped());
+    bench.check_empty();
+}
+
+#[test]
+fn the_end_of_the_host_answers_what_is_left_and_closes_all() {
+    let mut bench = Bench::connected();
+    bench.open(2);
+    bench.send(1, &bench.request("r", "j"));
+    assert!(!bench.worker.is_answered());
+    bench.stop_host();
+    bench.say(WorkerSaid::End);
+    assert!(bench.worker.is_answered());
+    assert_eq!(bench.answer_of(1)["error"]["type"], "runner_stopping");
+    assert_eq!(bench.closed, [1, 2]);
+    assert_eq!(bench.worker.wakeup(), None);
+    bench.end(bench.tag(), stopped());
     bench.check_empty();
 }
 
