@@ -11,4 +11,5 @@ mod life;
 mod rrq_garbage;
 mod rrq_load;
 mod run;
+mod runners;
 mod serve;

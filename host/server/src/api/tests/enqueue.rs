@@ -273,7 +273,7 @@ const BAD: &[Case<'_>] = &[
         "no handler is named ../../etc/passwd",
     ),
     (
-        r##"{"handler":"pythn#noop"}"##,
+        r#"{"handler":"pythn#noop"}"#,
         422,
         "handler_not_found",
         "no runner is named \"pythn\"; did you mean python?",
@@ -285,19 +285,19 @@ const BAD: &[Case<'_>] = &[
         "no runner is named \"\"",
     ),
     (
-        r##"{"handler":"python#"}"##,
+        r#"{"handler":"python#"}"#,
         422,
         "invalid_request",
         "handler: a name must not be empty",
     ),
     (
-        r##"{"handler":"python#a#b"}"##,
+        r#"{"handler":"python#a#b"}"#,
         422,
         "invalid_request",
         "handler: a name is made of",
     ),
     (
-        r##"{"handler":"python#noop","params":[1]}"##,
+        r#"{"handler":"python#noop","params":[1]}"#,
         422,
         "invalid_params",
         "the runner python takes an object",
