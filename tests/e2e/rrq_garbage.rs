@@ -67,9 +67,9 @@ impl Bench {
                 assert_eq!(answer["error"]["code"], *code, "{name}: {answer}");
                 let ids = (&answer["request_id"], &answer["job_id"]);
                 assert_eq!(ids, (&json!(null), &json!("unknown")), "{name}: {answer}");
-                assert_eq!(connection.next(), None, "{name}");
+                assert_eq!(connection.answer_or_end(), None, "{name}");
             }
-            Then::Closed(_) => assert_eq!(connection.next(), None, "{name}"),
+            Then::Closed(_) => assert_eq!(connection.answer_or_end(), None, "{name}"),
             Then::Ignored(_) => {}
         }
         if matches!(then, Then::Told(..) | Then::Ignored(_)) {
@@ -182,6 +182,17 @@ fn what_is_no_message_is_answered_if_its_ids_can_be_read() {
     }
     let response = ids("response", r#","status":"success","result":1"#);
     bench.check("a response", &response, &told("E_DIRECTION"));
+    for (bytes, taken) in [(4_096, true), (4_097, false), (64 << 10, false)] {
+        let mut long = request("r", "echo", &json!({}));
+        long["payload"]["request_id"] = "i".repeat(bytes).into();
+        if taken {
+            let answer = bench.other.ask(&long);
+            assert_eq!(answer["request_id"], long["payload"]["request_id"]);
+        } else {
+            let long = frame(long.to_string().as_bytes());
+            bench.check("a long id", &long, &Then::Closed("E_FIELD_RANGE"));
+        }
+    }
     let no_id = frame(br#"{"type":"request","payload":{"job_id":"j"}}"#);
     bench.check("no request_id", &no_id, &Then::Closed("E_FIELD_TYPE"));
     bench.finish();
@@ -352,8 +363,7 @@ fn a_deadline_that_has_passed_starts_nothing() {
         "the last job in the history",
         Duration::from_secs(20),
         || {
-            let jobs = client.get("/api/v1/jobs?limit=100").unwrap().body;
-            let seen: Vec<Value> = jobs["items"].as_array().unwrap().clone();
+            let seen = client.foreign_jobs();
             let last = seen.iter().any(|job| job["external_id"] == "job-last");
             last.then_some(seen)
         },

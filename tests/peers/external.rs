@@ -1,7 +1,7 @@
 //! Runners that RRQ's own orchestrator does not launch but connects to: a worker, and a host.
 
 use host_tests::{Options, Server, Worker, guests};
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::orchestrator::{Orchestrator, Setup, TIMED_OUT};
@@ -36,28 +36,24 @@ fn an_orchestrator_connects_to_a_host_and_its_jobs_are_seen_there() {
     let server = Server::start(&Options::new(data.path()).handlers(&guests::folder()));
     let rrq = Setup::new().external(server.rrq_address()).start();
     use_runner(&rrq);
-    let id = rrq.enqueue("echo", &json!({"params": {"seen": true}, "max_retries": 1}));
+    let trace = json!({"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"});
+    let options = json!({"params": {"seen": true}, "trace_context": trace});
+    let id = rrq.enqueue("echo", &options);
     rrq.wait(&id);
     let client = server.client();
     let seen = rrq.until("the job to be in the host's history", |_| {
-        let jobs = client.get("/api/v1/jobs?limit=100").unwrap().body;
-        let jobs = jobs["items"].as_array().unwrap().clone();
-        let found = jobs
-            .into_iter()
-            .find(|job| job["external_id"] == id.as_str());
-        found
+        let mut jobs = client.foreign_jobs().into_iter();
+        jobs.find(|job| job["external_id"] == id.as_str())
     });
     assert_eq!(seen["wire"], "rrq", "{seen}");
     assert_eq!(seen["state"], "completed", "{seen}");
     assert_eq!(seen["handler"], "echo", "{seen}");
-    let whole = client.job(seen["id"].as_str().unwrap());
-    assert_eq!(whole["params"], json!({"seen": true}), "{whole}");
-    assert_eq!(whole["result"], json!({"seen": true}), "{whole}");
+    assert_eq!(seen["params"], json!({"seen": true}), "{seen}");
+    assert_eq!(seen["result"], json!({"seen": true}), "{seen}");
+    assert_eq!(seen["trace_context"], trace, "{seen}");
     let timed_out = rrq.until("the job that timed out to be there", |_| {
-        let jobs = client.get("/api/v1/jobs?limit=100").unwrap().body;
-        let jobs = jobs["items"].as_array().unwrap().clone();
-        jobs.into_iter()
-            .find(|job: &Value| job["handler"] == "spin")
+        let mut jobs = client.foreign_jobs().into_iter();
+        jobs.find(|job| job["handler"] == "spin")
     });
     assert_ne!(timed_out["state"], "completed", "{timed_out}");
     // The host's own jobs go on beside them.

@@ -28,7 +28,7 @@ fn a_worker_that_is_asked_to_stop_answers_and_ends_at_once() {
     let (code, took) = worker.stop();
     assert_eq!(code, Some(0));
     let mut answered: Vec<String> = Vec::new();
-    while let Some(answer) = connection.next() {
+    while let Some(answer) = connection.answer_or_end() {
         assert_eq!(answer["status"], "error", "{answer}");
         assert_eq!(answer["error"]["type"], "runner_stopping", "{answer}");
         answered.push(answer["request_id"].as_str().unwrap().to_owned());

@@ -26,7 +26,7 @@ pub(crate) const DOCUMENTED: &str = "0.9.14";
 pub(crate) const TIMED_OUT: &str = "Job execution timed out.";
 
 /// How long a job may take until it has ended.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How much of an orchestrator's log is shown when its test fails.
 const LOG_BYTES_MAX: usize = 8_000;
@@ -37,6 +37,7 @@ pub(crate) struct Setup {
     pool_size: u16,
     external: Option<String>,
     cancel_hints: bool,
+    response_seconds: Option<u32>,
 }
 
 /// A running orchestrator; it, its runners and its Redis end when this is dropped.
@@ -63,6 +64,7 @@ impl Setup {
             pool_size: 1,
             external: None,
             cancel_hints: true,
+            response_seconds: None,
         }
     }
 
@@ -90,6 +92,14 @@ impl Setup {
         }
     }
 
+    /// Waits for answers no longer than this, whatever a job's own timeout is.
+    pub(crate) fn response_seconds(self, seconds: u32) -> Self {
+        Self {
+            response_seconds: Some(seconds),
+            ..self
+        }
+    }
+
     /// Writes RRQ's configuration, as TOML.
     fn config(&self, redis: &Redis) -> String {
         let mut rrq = vec![
@@ -106,6 +116,9 @@ impl Setup {
             "max_in_flight = 64".to_owned(),
             format!("env = {{ XDG_CACHE_HOME = {:?} }}", worker::cache()),
         ];
+        if let Some(seconds) = self.response_seconds {
+            runner.push(format!("response_timeout_seconds = {seconds}"));
+        }
         let port = ports::free(self.pool_size);
         if self.release == DOCUMENTED {
             runner.push(format!("tcp_socket = \"127.0.0.1:{port}\""));

@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
+use host_tests::{Options, Server, guests};
 use serde_json::json;
+use tempfile::TempDir;
 
-use crate::orchestrator::{Setup, TIMED_OUT};
+use crate::orchestrator::{Orchestrator, Setup, TIMED_OUT};
 
 /// How much longer than its timeout a job may be active: the orchestrator polls, and the machine
 /// has more to do.
@@ -45,4 +47,55 @@ fn jobs_time_out_and_the_worker_lives() {
 #[test]
 fn jobs_time_out_and_the_worker_lives_without_cancel_hints() {
     overruns(Setup::new().without_cancel_hints());
+}
+
+/// Lets the orchestrator give up a job that has time left: what it then sends is a cancel.
+fn gives_up(setup: Setup, function: &str) -> Orchestrator {
+    let rrq = setup.response_seconds(2).start();
+    rrq.run("noop", &json!({}));
+    let workers = rrq.workers();
+    let id = rrq.enqueue(
+        function,
+        &json!({"job_timeout_seconds": 60, "max_retries": 1}),
+    );
+    rrq.until("the job to run", |it| {
+        (it.job(&id).status() == "ACTIVE").then_some(())
+    });
+    let first = rrq.run("sleep", &json!({"ms": 1_000}));
+    assert_eq!(first.status(), "COMPLETED", "{first:?}");
+    // In flight when the orchestrator gives the other one up.
+    let second = rrq.run("sleep", &json!({"ms": 1_700}));
+    assert_eq!(second.status(), "COMPLETED", "{second:?}");
+    let given_up = rrq.wait(&id);
+    assert_eq!(given_up.status(), "FAILED", "{given_up:?}");
+    assert_ne!(
+        given_up.last_error(),
+        TIMED_OUT,
+        "we did not end it: {given_up:?}"
+    );
+    assert_eq!(rrq.workers(), workers);
+    rrq
+}
+
+#[test]
+fn a_cancel_reaches_a_worker_that_others_share() {
+    for function in ["cooperate", "spin"] {
+        let setup = Setup::new();
+        let rrq = gives_up(setup, function);
+        let job = rrq.run("echo", &json!({"still": "here"}));
+        assert_eq!(job.result(), json!({"still": "here"}), "{job:?}");
+    }
+}
+
+#[test]
+fn a_cancel_reaches_a_host_that_others_share() {
+    let data = TempDir::new().unwrap();
+    let server = Server::start(&Options::new(data.path()).handlers(&guests::folder()));
+    let rrq = gives_up(Setup::new().external(server.rrq_address()), "cooperate");
+    let cancelled = rrq.until("the cancelled job to be in the host's history", |_| {
+        let mut jobs = server.client().foreign_jobs().into_iter();
+        jobs.find(|job| job["handler"] == "cooperate")
+    });
+
+    assert_eq!(cancelled["state"], "cancelled", "{cancelled}");
 }

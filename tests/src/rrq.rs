@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use host_core::time::Time;
 use serde_json::{Value, json};
@@ -100,9 +100,9 @@ impl Connection {
         Self { stream }
     }
 
-    /// Sends bytes; the runner may close while they are being sent.
-    pub fn send_bytes(&mut self, bytes: &[u8]) {
-        let _may_be_closed = self.stream.write_all(bytes);
+    /// Sends bytes; tells whether the runner has taken them, for it may have closed.
+    pub fn send_bytes(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).is_ok()
     }
 
     /// Sends one message.
@@ -120,7 +120,7 @@ impl Connection {
     /// # Panics
     ///
     /// If neither comes in time, or it is no response with the fields of the document.
-    pub fn next(&mut self) -> Option<Value> {
+    pub fn answer_or_end(&mut self) -> Option<Value> {
         let mut length = [0; 4];
         self.read(&mut length)?;
         let length = u32::from_be_bytes(length) as usize;
@@ -155,23 +155,13 @@ impl Connection {
     ///
     /// If none comes.
     pub fn answer(&mut self) -> Value {
-        self.next().expect("an answer and not the end")
+        self.answer_or_end().expect("an answer and not the end")
     }
 
     /// Sends a message and returns the payload of the answer.
     pub fn ask(&mut self, message: &Value) -> Value {
         self.send(message);
         self.answer()
-    }
-
-    /// Lets reading take no longer than `bound`.
-    ///
-    /// # Panics
-    ///
-    /// If the socket cannot be set.
-    pub fn patience(&self, bound: Duration) {
-        let set = self.stream.set_read_timeout(Some(bound));
-        set.expect("a timeout can be set");
     }
 
     /// Reads all of `bytes`; `None` if the runner has closed before the first.

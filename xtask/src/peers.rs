@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use crate::cargo::{run, target_dir};
 use crate::setup;
 
-/// The releases of RRQ on PyPI: the last one of the documented dialect, and the newest.
+/// The releases of RRQ on `PyPI`: the last one of the documented dialect, and the newest.
 const RRQ_RELEASES: &[&str] = &["0.9.14", "0.11.1"];
 
 /// Written once a folder is complete.

@@ -254,14 +254,14 @@ fn runners_are_given_their_own_jobs_only() {
         let ids = |jobs: Vec<Claimed>| -> Vec<JobId> {
             jobs.iter().map(|job| job.lifecycle.id).collect()
         };
-        let python = claimed(store, NOW, claim_in(runner("python"), [1, 2, 3]));
+        let python = claimed(store, NOW, claim_in(&runner("python"), [1, 2, 3]));
         assert_eq!(ids(python), [id(4), id(2)]);
         assert_eq!(ids(claimed(store, NOW, claim([4, 5], false))), [id(1)]);
         assert!(claimed(store, NOW, claim([6], true)).is_empty());
         ask(store, NOW, paused(false)).unwrap();
         let (Command::Claim { slots: first, hold }, Command::Claim { slots: second, .. }) = (
-            claim_in(runner("ruby"), [7]),
-            claim_in(runner("python"), [8]),
+            claim_in(&runner("ruby"), [7]),
+            claim_in(&runner("python"), [8]),
         ) else {
             panic!("two claims");
         };

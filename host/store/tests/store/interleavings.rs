@@ -118,7 +118,7 @@ impl History {
                     1 | 2 => runner("python"),
                     _ => Lane::Shared,
                 };
-                claim_in(lane, first..self.next_lease)
+                claim_in(&lane, first..self.next_lease)
             }
             Step::Complete { lease, result } => {
                 let (job, lease) = self.lease(*lease);

@@ -51,7 +51,7 @@ pub(crate) fn job(n: u128) -> NewJob {
 }
 
 pub(crate) fn claim(leases: impl IntoIterator<Item = u128>, alone: bool) -> Command {
-    claim_in(if alone { Lane::Alone } else { Lane::Shared }, leases)
+    claim_in(if alone { &Lane::Alone } else { &Lane::Shared }, leases)
 }
 
 /// The lane of a pool of foreign runners.
@@ -67,7 +67,7 @@ pub(crate) fn job_for(n: u128, runner: &str) -> NewJob {
     }
 }
 
-pub(crate) fn claim_in(lane: Lane, leases: impl IntoIterator<Item = u128>) -> Command {
+pub(crate) fn claim_in(lane: &Lane, leases: impl IntoIterator<Item = u128>) -> Command {
     let slots = leases.into_iter().map(|n| Slot {
         lease: lease(n),
         worker: "cell-1".to_owned(),
