@@ -12,4 +12,5 @@ mod rrq_garbage;
 mod rrq_load;
 mod rrq_worker;
 mod run;
+mod runners;
 mod serve;
