@@ -46,7 +46,14 @@ impl Layer {
             Self::Server => &["host-server"],
             Self::Cli => &["host"],
             Self::E2e => &["host-tests"],
-            Self::Guests => &["host-guest-sdk", "basics", "markdown", "csv-summary"],
+            Self::Guests => &[
+                "host-guest-sdk",
+                "basics",
+                "markdown",
+                "csv-summary",
+                "hero-rhai",
+                "hero-heroscript",
+            ],
             Self::Tidy => &["xtask"],
         }
     }
