@@ -15,7 +15,13 @@ const SOON: Duration = Duration::from_secs(20);
 
 fn serve(arguments: &[&str]) -> Output {
     let mut command = Command::new(host());
-    command.arg("serve").args(arguments).output().unwrap()
+    let rrq = ["--rrq-listen", "127.0.0.1:0"];
+    command
+        .arg("serve")
+        .args(rrq)
+        .args(arguments)
+        .output()
+        .unwrap()
 }
 
 fn said(output: &Output) -> String {

@@ -62,7 +62,8 @@ impl Server {
             .expect("the log can be opened");
         let mut command = Command::new(host());
         command
-            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(["--rrq-listen", "127.0.0.1:0", "--data"])
             .arg(&options.data)
             .args(&options.args)
             .stdin(Stdio::null())

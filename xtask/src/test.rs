@@ -27,6 +27,8 @@ enum Layer {
     Cell,
     /// The orchestrator, with cells that are not real
     Server,
+    /// The wires
+    Protocols,
     /// The command line
     Cli,
     /// The whole program, from outside
@@ -44,6 +46,7 @@ impl Layer {
             Self::Store => &["host-store"],
             Self::Cell => &["host-cell"],
             Self::Server => &["host-server"],
+            Self::Protocols => &["host-protocols"],
             Self::Cli => &["host"],
             Self::E2e => &["host-tests"],
             Self::Guests => &[

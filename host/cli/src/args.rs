@@ -5,6 +5,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::client::{Client, SERVER_DEFAULT};
 use crate::commands::{
     cell, completion, component, deploy, doctor, explain, handler, job, queue, run, serve, store,
+    worker,
 };
 use crate::error::CliError;
 use crate::output::{Format, Output};
@@ -53,6 +54,8 @@ pub(crate) enum Noun {
     Queue(queue::Queue),
     /// Check that this machine runs jobs well
     Doctor(doctor::Doctor),
+    /// Execute the jobs of a foreign orchestrator, without a host
+    Worker(worker::Worker),
     /// Look after the store of a data directory
     Store(store::Store),
     /// Say what an error code means and what to do next

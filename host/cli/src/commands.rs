@@ -13,6 +13,7 @@ pub(crate) mod queue;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod store;
+pub(crate) mod worker;
 
 use crate::args::Noun;
 use crate::error::CliError;
@@ -29,6 +30,7 @@ pub(crate) fn run(noun: Noun) -> Result<(), CliError> {
         Noun::Queue(queue) => queue.run(),
         Noun::Doctor(doctor) => doctor.run(),
         Noun::Store(store) => store.run(),
+        Noun::Worker(worker) => worker.run(),
         Noun::Explain(explain) => explain.run(),
         Noun::Completion(completion) => completion.run(),
         Noun::Cell(cell) => cell.run(),

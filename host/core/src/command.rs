@@ -41,6 +41,21 @@ pub struct NewJob {
     pub payload: Payload,
 }
 
+/// What was executed for another orchestrator, once it has ended: history, not work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Foreign {
+    /// What it was; its payload names the orchestrator's id, and its policy allows one attempt.
+    pub job: NewJob,
+    /// The lease it was executed under, new.
+    pub lease: LeaseId,
+    /// When it was given to its executor.
+    pub started_at: Time,
+    /// When it ended.
+    pub finished_at: Time,
+    /// How, with what it used.
+    pub report: Report,
+}
+
 /// Room for one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slot {
@@ -124,6 +139,8 @@ pub enum Command {
     /// The host has started and knows that no cell of an earlier life is left: every lease held by
     /// a connection is lost with [`Loss::HostRestarted`]. Answered by [`Reply::Ticked`].
     Recover,
+    /// Keep what was executed for another orchestrator. Answered by [`Reply::Moved`].
+    Record(Box<Foreign>),
     /// Claims skip the queue from now on, or no longer. Answered by [`Reply::Done`]; a queue that
     /// has never had a job may be paused too.
     SetPaused {

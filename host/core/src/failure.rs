@@ -156,7 +156,7 @@ pub struct Failure {
     pub details: Option<JsonText>,
     /// A stack trace of the guest, where there is one.
     pub stack: Option<String>,
-    /// What the handler says about another try.
+    /// What the handler says about another try, or `false` from a wire that has none.
     pub retryable: Option<bool>,
 }
 
@@ -183,14 +183,14 @@ impl Failure {
         }
     }
 
-    /// Tells whether another attempt may follow: the handler decides for its own errors,
-    /// the table for all others.
+    /// Tells whether another attempt may follow: the handler decides for its own errors, the table
+    /// for all others. Where a wire knows that there is no other attempt, the table is overruled.
     pub fn is_retryable(&self) -> bool {
         match self.kind {
             FailureKind::UserError => self
                 .retryable
                 .unwrap_or_else(|| self.category().retried_by_default()),
-            kind => kind.is_retryable(),
+            kind => kind.is_retryable() && self.retryable != Some(false),
         }
     }
 }

@@ -35,6 +35,11 @@ pub enum NameError {
 }
 
 impl Name {
+    /// Returns the queue of jobs that name none.
+    pub fn default_queue() -> Self {
+        Self("default".into())
+    }
+
     /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0

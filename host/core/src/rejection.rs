@@ -27,6 +27,9 @@ pub enum Rejection {
     /// The job is not in a state that takes this input.
     #[error("the job is {}, which does not allow this", .0.as_str())]
     WrongState(State),
+    /// The job belongs to another orchestrator, which alone decides whether it runs again.
+    #[error("the job belongs to another orchestrator, which alone decides whether it runs again")]
+    Foreign,
     /// A job cannot wait for a job that nobody knows.
     #[error("no job has the id {0} named in depends_on")]
     UnknownPrerequisite(JobId),

@@ -31,6 +31,15 @@ impl Clock {
         Time(self.wall_at_start_ms).plus_ms(ms)
     }
 
+    /// Returns the wall clock, which may jump: only what others state by theirs is read against it.
+    #[expect(clippy::disallowed_methods, reason = "the home of clocks")]
+    pub fn wall(&self) -> Time {
+        let wall = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        Time(i64::try_from(wall.as_millis()).unwrap_or(i64::MAX))
+    }
+
     /// Returns how long the host has been running.
     pub fn uptime(&self) -> Duration {
         self.started.elapsed()
@@ -39,5 +48,15 @@ impl Clock {
     /// Returns how long it is until `at`, zero if it has passed.
     pub fn until(&self, at: Time) -> Duration {
         Duration::from_millis(at.since_ms(self.now()))
+    }
+}
+
+impl host_protocols::port::Clock for Clock {
+    fn now(&self) -> Time {
+        Self::now(self)
+    }
+
+    fn wall(&self) -> Time {
+        Self::wall(self)
     }
 }

@@ -48,6 +48,12 @@ pub const SETTINGS: &[Setting] = &[
         about: "Where the API listens: a loopback address and a port (0 takes a free one), or `off`",
     },
     Setting {
+        key: "protocol.rrq.listen",
+        env: "HOST_RRQ_LISTEN",
+        default: "127.0.0.1:7701",
+        about: "Where RRQ orchestrators connect: a loopback address and a port (0 takes a free one), or `off`",
+    },
+    Setting {
         key: "cells.count",
         env: "HOST_CELLS",
         default: "one per core, at least 2",
@@ -62,7 +68,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         key: "cells.memory_mib",
         env: "HOST_CELL_MEMORY_MIB",
-        default: "half of the machine's memory, shared by all cells",
+        default: "half of the machine's memory, shared by all cells and as many of foreign work",
         about: "How much memory the guests of one cell may take together, in MiB",
     },
     Setting {
@@ -103,6 +109,8 @@ pub struct Config {
     pub handlers: Option<PathBuf>,
     /// Where the API listens, `None` if it does not.
     pub listen: Option<SocketAddr>,
+    /// Where RRQ orchestrators connect, `None` if they cannot.
+    pub rrq_listen: Option<SocketAddr>,
     /// How many cells share the runs.
     pub cells: usize,
     /// Runs of one cell at once.
@@ -195,11 +203,13 @@ impl Config {
         let cells = values
             .number("cells.count", 1, 256)?
             .unwrap_or(machine.cores.max(2) as u64);
-        let share = machine.memory_mib / 2 / cells;
+        // As many cells again may do foreign work.
+        let share = machine.memory_mib / 2 / (2 * cells);
         Ok(Self {
             data: values.path("data").unwrap_or_else(|| PathBuf::from("data")),
             handlers: values.path("handlers"),
-            listen: values.listen("http.listen")?,
+            listen: values.listen("http.listen", 7_700)?,
+            rrq_listen: values.listen("protocol.rrq.listen", 7_701)?,
             cells: usize::try_from(cells).unwrap_or(usize::MAX),
             slots: values
                 .number("cells.slots", 1, 1_024)?

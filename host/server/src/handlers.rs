@@ -3,6 +3,7 @@
 
 pub mod compile;
 pub mod deploy;
+pub mod examine;
 pub mod folder;
 pub mod grants;
 pub mod manifest;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use host_core::job::STATES;
+use host_protocols::port::Counters;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -35,6 +36,12 @@ struct In {
     state: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Refused {
+    wire: &'static str,
+    code: &'static str,
+}
+
 /// All numbers of one host. Cloning shares them.
 #[derive(Clone)]
 pub struct Metrics {
@@ -43,6 +50,7 @@ pub struct Metrics {
     seconds: Family<Routed, Histogram, fn() -> Histogram>,
     jobs: Family<In, Gauge>,
     connections: Gauge,
+    refused: Family<Refused, Counter>,
 }
 
 impl Default for Metrics {
@@ -52,6 +60,12 @@ impl Default for Metrics {
         let seconds: Family<_, _, fn() -> Histogram> =
             Family::new_with_constructor(|| Histogram::new(SECONDS));
         let (jobs, connections) = (Family::default(), Gauge::default());
+        let refused = Family::default();
+        registry.register(
+            "wire_refusals",
+            "What was refused on other wires than HTTP, by code",
+            refused.clone(),
+        );
         registry.register("http_requests", "Requests answered", requests.clone());
         registry.register(
             "http_request_seconds",
@@ -70,6 +84,7 @@ impl Default for Metrics {
             seconds,
             jobs,
             connections,
+            refused,
         }
     }
 }
@@ -122,6 +137,12 @@ impl Metrics {
         // Writing to a string cannot fail.
         let _infallible = text::encode(&mut out, &registry);
         out
+    }
+}
+
+impl Counters for Metrics {
+    fn refused(&self, wire: &'static str, code: &'static str) {
+        self.refused.get_or_create(&Refused { wire, code }).inc();
     }
 }
 

@@ -7,21 +7,20 @@ use std::path::PathBuf;
 
 use host_core::cell::{ComponentKey, Context, RunId, Start};
 use host_core::failure::Failure;
-use host_core::handler::{Digest, HandlerInfo, Manifest};
+use host_core::handler::{HandlerInfo, Manifest};
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome};
-use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 use crate::cells::once::Said;
-use crate::cells::process::{Cells, DescribeError};
+use crate::cells::process::Cells;
 use crate::cells::spawn::{CellProgram, Spawner};
 use crate::clock::Clock;
 use crate::dispatch::writer::{Environment, granted};
-use crate::handlers::Program;
-use crate::handlers::compile::{Cache, CompileError};
-use crate::handlers::manifest::{self, ManifestError};
+use crate::handlers::Handlers;
+use crate::handlers::compile::Cache;
+use crate::handlers::examine::{Candidate, Examiner, Flaw};
 use crate::handlers::schema::Schema;
 use crate::ids;
 use crate::tasks::Tasks;
@@ -47,15 +46,9 @@ pub struct Asked {
 /// Why nothing was run.
 #[derive(Debug, Error)]
 pub enum OnceError {
-    /// The manifest is not taken.
+    /// The component is not taken.
     #[error(transparent)]
-    Manifest(ManifestError),
-    /// The component cannot be compiled.
-    #[error(transparent)]
-    Compile(CompileError),
-    /// The component does not say what it offers.
-    #[error(transparent)]
-    Describe(DescribeError),
+    Flaw(#[from] Flaw),
     /// It has no such handler.
     #[error("the component has no handler {handler}; it has {has}")]
     UnknownHandler {
@@ -90,32 +83,17 @@ pub fn run(
         .build()
         .map_err(system("start the runtime"))?;
     runtime.block_on(async {
-        let cache = Cache::open(cache, program.clone()).map_err(OnceError::Compile)?;
-        execute(program, &cache, asked, said).await
+        let cache = Cache::open(cache, program.clone()).map_err(Flaw::Compile)?;
+        execute(program, cache, asked, said).await
     })
 }
 
 async fn execute(
     program: CellProgram,
-    cache: &Cache,
-    asked: Asked,
+    cache: Cache,
+    mut asked: Asked,
     said: impl FnMut(Said),
 ) -> Result<(Outcome, Meter), OnceError> {
-    manifest::check(&asked.manifest).map_err(OnceError::Manifest)?;
-    let digest = Digest(Sha256::digest(&asked.component).into());
-    let (path, sha256) = match cache.get(digest) {
-        Some(compiled) => compiled,
-        None => cache
-            .compile(digest, &asked.component)
-            .await
-            .map_err(OnceError::Compile)?,
-    };
-    let component = ComponentKey(0);
-    let compiled = Program {
-        component,
-        path,
-        sha256,
-    };
     // No later host waits for this cell.
     let no_lock = File::open("/dev/null").map_err(system("open /dev/null"))?;
     let spawner = Spawner::start(program, no_lock).map_err(system("start the thread of cells"))?;
@@ -125,13 +103,22 @@ async fn execute(
         .memory_bytes
         .div_ceil(1 << 20);
     let cells = Cells::new(spawner, Tasks::default(), memory_mib + CELL_SPARE_MIB);
-    let offered = cells
-        .describe(&compiled)
+    let examiner = Examiner {
+        cache,
+        cells: cells.clone(),
+        environment: asked.environment.clone(),
+    };
+    let named = asked.manifest.name.clone();
+    let name = named.unwrap_or_else(|| asked.handler.clone());
+    let bytes = std::mem::take(&mut asked.component);
+    let candidate = Candidate::new(name, asked.manifest.clone(), bytes)?;
+    let compiled = examiner
+        .program(&Handlers::default(), candidate.digest, &candidate.bytes)
         .await
-        .map_err(OnceError::Describe)?;
-    manifest::fits(&asked.manifest, &offered).map_err(OnceError::Manifest)?;
+        .map_err(Flaw::Compile)?;
+    let offered = examiner.describe(&compiled, &candidate.manifest).await?;
     check(&asked, &offered)?;
-    let start = start(asked, component).map_err(|failure| OnceError::Refused(failure.message))?;
+    let start = start(asked).map_err(|failure| OnceError::Refused(failure.message))?;
     Ok(cells.run_once(&compiled, start, said).await)
 }
 
@@ -156,20 +143,20 @@ fn check(asked: &Asked, offered: &[HandlerInfo]) -> Result<(), OnceError> {
         .map_err(|error| OnceError::Refused(format!("the params do not fit {name}: {error}")))
 }
 
-fn start(asked: Asked, component: ComponentKey) -> Result<Start, Failure> {
+fn start(asked: Asked) -> Result<Start, Failure> {
     let grants = asked.manifest.grants(&asked.handler);
     let env = granted(&grants, asked.handler.as_str(), &asked.environment)?;
     let now = Clock::start().now();
     let id = ids::job(now).to_string();
     Ok(Start {
         run: RunId(0),
-        component,
+        component: ComponentKey(0),
         limits: asked.manifest.limits(&asked.handler),
         context: Context {
             request_id: format!("{id}-1"),
             job_id: id,
             handler: asked.handler.to_string(),
-            queue: "default".to_owned(),
+            queue: Name::default_queue().to_string(),
             protocol: "run".to_owned(),
             attempt: 1,
             max_attempts: Some(1),

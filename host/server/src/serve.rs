@@ -7,6 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use host_protocols::rrq::{self, ListenError};
 use host_store::StoreError;
 use thiserror::Error;
 use tokio::net::TcpListener;
@@ -26,6 +27,8 @@ use crate::{api, lock};
 pub struct Ready {
     /// The API, `None` if it is off.
     pub http: Option<SocketAddr>,
+    /// RRQ orchestrators connect here, `None` if it is off.
+    pub rrq: Option<SocketAddr>,
 }
 
 /// Why a host does not start, or did not end well.
@@ -57,6 +60,11 @@ pub enum ServeError {
         /// What the system said.
         error: io::Error,
     },
+    /// The address of RRQ is taken, or cannot be listened on.
+    #[error(
+        "{0}; give another address with --rrq-listen (port 0 takes a free one, `off` takes none)"
+    )]
+    ListenRrq(ListenError),
     /// The store cannot be used.
     #[error(transparent)]
     Store(StoreError),
@@ -113,6 +121,10 @@ async fn serve(
         None => None,
         Some(address) => Some(listen(address).await?),
     };
+    let rrq = match config.rrq_listen {
+        None => None,
+        Some(address) => Some(rrq::bind(address).await.map_err(ServeError::ListenRrq)?),
+    };
     let cells_lock = lock::cells(data).await.map_err(locked)?;
     let mut parts = Parts::start(&config, program, cells_lock).await?;
     let set_up = async {
@@ -120,22 +132,14 @@ async fn serve(
             let deployed = folder::deploy(folder, &parts.deployments).await;
             deployed.map_err(ServeError::Folder)?;
         }
-        let http = match listener {
-            None => None,
-            Some(listener) => {
-                let address = listener.local_addr().map_err(system("look at a socket"))?;
-                let (api, tasks) = (parts.api(address), parts.tasks.clone());
-                parts.tasks.spawn(async move {
-                    api::serve(listener, api, &tasks).await;
-                });
-                Some(address)
-            }
-        };
-        Ok(Ready { http })
+        Ok(Ready {
+            http: listener.map(|it| serve_http(&parts, it)).transpose()?,
+            rrq: rrq.map(|it| serve_rrq(&parts, it)).transpose()?,
+        })
     };
     let started = tokio::select! {
         started = set_up => started.map(|listening| {
-            tracing::info!(data = %data.display(), http = ?listening.http, "ready");
+            tracing::info!(data = %data.display(), http = ?listening.http, rrq = ?listening.rrq, "ready");
             ready(listening);
         }),
         () = stops.asked() => Ok(()),
@@ -163,6 +167,25 @@ async fn last(parts: &mut Parts, stops: &mut Stops) -> Result<(), ServeError> {
             }
         }
     }
+}
+
+/// Answers requests of the API.
+fn serve_http(parts: &Parts, listener: TcpListener) -> Result<SocketAddr, ServeError> {
+    let address = listener.local_addr().map_err(system("look at a socket"))?;
+    let (api, tasks) = (parts.api(address), parts.tasks.clone());
+    parts
+        .tasks
+        .spawn(async move { api::serve(listener, api, &tasks).await });
+    Ok(address)
+}
+
+/// Takes work of RRQ orchestrators.
+fn serve_rrq(parts: &Parts, listener: TcpListener) -> Result<SocketAddr, ServeError> {
+    let address = listener.local_addr().map_err(system("look at a socket"))?;
+    let stopping = parts.wires.stopping().clone();
+    let ports = parts.worker_ports();
+    parts.wires.spawn(rrq::serve(listener, ports, stopping));
+    Ok(address)
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {

@@ -2,6 +2,7 @@
 //! only in how they keep rows. Knows no SQL.
 
 mod enqueue;
+mod foreign;
 mod moves;
 mod registry;
 
@@ -140,9 +141,10 @@ impl<R: Rows> Batch<'_, R> {
                 let reason = reason.as_deref();
                 self.moved(job, &Input::Cancel { reason, grace_ms })
             }
-            Command::Retry { job } => self.moved(job, &Input::Retry),
+            Command::Retry { job } => self.retry(job),
             Command::Tick { limit } => self.tick(limit),
             Command::Recover => self.recover(),
+            Command::Record(foreign) => self.record(*foreign),
             Command::SetPaused { queue, paused } => {
                 self.rows.set_paused(&queue, paused)?;
                 Ok(Reply::Done)
@@ -220,6 +222,15 @@ impl<R: Rows> Batch<'_, R> {
             jobs,
             next_wakeup: self.rows.next_wakeup()?,
         })
+    }
+
+    fn retry(&mut self, id: JobId) -> Result<Reply, Stop> {
+        let job = self.get(id)?;
+        if job.state.is_terminal() && self.rows.payload(id)?.external_id.is_some() {
+            return Err(Rejection::Foreign.into());
+        }
+        let job = self.apply(&job, &Input::Retry)?;
+        Ok(Reply::Moved(Box::new(job)))
     }
 
     fn moved(&mut self, id: JobId, input: &Input<'_>) -> Result<Reply, Stop> {

@@ -112,14 +112,22 @@ impl Store for SqliteStore {
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, StoreError> {
-        let connection = connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        Ok(Box::new(SqliteReader::new(connection)))
+        open_reader(&self.path)
     }
+}
+
+/// Opens a reader of the store at `path`, which another process may be writing.
+pub fn open_reader(path: &Path) -> Result<Box<dyn Reader>, StoreError> {
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    Ok(Box::new(SqliteReader::new(connection)))
 }
 
 /// Tells whether a command brings something new, which a full disk has no room for.
 fn asks_for_room(command: &Command) -> bool {
-    matches!(command, Command::Enqueue(_) | Command::Deploy { .. })
+    matches!(
+        command,
+        Command::Enqueue(_) | Command::Deploy { .. } | Command::Record(_)
+    )
 }
 
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {

@@ -22,6 +22,16 @@ const NEVER: &[(&str, &[&str])] = &[
         &["rusqlite", "axum", "host-store", "host-server"],
     ),
     ("host-server", &["wasmtime", "wasmtime-wasi", "host-cell"]),
+    (
+        "host-protocols",
+        &[
+            "rusqlite",
+            "wasmtime",
+            "host-store",
+            "host-cell",
+            "host-server",
+        ],
+    ),
 ];
 
 /// Features that would bring a clock or randomness into the rules.

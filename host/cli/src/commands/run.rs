@@ -8,8 +8,10 @@ use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome};
 use host_server::cells::once::Said;
+use host_server::config;
+use host_server::handlers::examine::Flaw;
+use host_server::handlers::manifest;
 use host_server::once::{self, Asked, OnceError};
-use host_server::{config, handlers::manifest};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -83,7 +85,7 @@ impl Run {
         }
         let text = manifest.text(&doing)?.unwrap_or_default();
         let manifest =
-            manifest::parse(&text).map_err(|error| failed(OnceError::Manifest(error)))?;
+            manifest::parse(&text).map_err(|error| failed(Flaw::Manifest(error).into()))?;
         let params = match &self.params {
             Some(given) => json::argument("--params", given)?.get().to_owned(),
             None => "null".to_owned(),

@@ -1,6 +1,7 @@
 //! `host serve`: puts the options under their keys and runs a host until it is told to stop.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -21,7 +22,7 @@ Examples:
   host serve --data /var/lib/host --handlers ./handlers --listen 127.0.0.1:0
   HOST_LOG=debug host serve --config host.toml
 
-Prints `ready http=ADDR` once it takes requests. SIGTERM or SIGINT lets running jobs end, a second
+Prints `ready http=ADDR rrq=ADDR` once it takes requests. SIGTERM or SIGINT lets running jobs end, a second
 one gives them up; jobs that have not ended go on when the host is started again.
 Each option is also a key of the file and a variable of the environment: docs/config.md has them.")]
 pub(crate) struct Serve {
@@ -37,6 +38,9 @@ pub(crate) struct Serve {
     /// Where the API listens: a loopback address, or `off` [default: 127.0.0.1:7700]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
+    /// Where RRQ orchestrators connect: a loopback address, or `off` [default: 127.0.0.1:7701]
+    #[arg(long, value_name = "ADDR")]
+    rrq_listen: Option<String>,
     /// How many cells run jobs [default: one per core, at least 2]
     #[arg(long, value_name = "N")]
     cells: Option<String>,
@@ -57,8 +61,9 @@ pub(crate) struct Serve {
     log_format: LogFormat,
 }
 
+/// How a host writes about itself.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum LogFormat {
+pub(crate) enum LogFormat {
     Text,
     Json,
 }
@@ -82,6 +87,7 @@ impl Serve {
             ("data", self.data),
             ("handlers", self.handlers),
             ("http.listen", self.listen),
+            ("protocol.rrq.listen", self.rrq_listen),
             ("cells.count", self.cells),
             ("cells.slots", self.cell_slots),
             ("cells.memory_mib", self.cell_memory_mib),
@@ -114,11 +120,12 @@ fn refused(error: &ConfigError) -> CliError {
 
 /// Prints the line that scripts wait for.
 fn announce(ready: Ready) {
-    let http = ready
-        .http
-        .map_or("off".to_owned(), |address| address.to_string());
     // Nobody may be reading; the host serves all the same.
-    let _unread = put_line(&format!("ready http={http}"));
+    let _unread = put_line(&format!(
+        "ready http={} rrq={}",
+        shown(ready.http),
+        shown(ready.rrq)
+    ));
     let _unread = std::io::stdout().flush();
     if let Some(address) = ready.http
         && std::io::stderr().is_terminal()
@@ -129,7 +136,12 @@ fn announce(ready: Ready) {
     }
 }
 
-fn log(format: LogFormat) {
+fn shown(address: Option<SocketAddr>) -> String {
+    address.map_or("off".to_owned(), |address| address.to_string())
+}
+
+/// Lets the process write about itself, as much as `HOST_LOG` says.
+pub(crate) fn log(format: LogFormat) {
     let filter = EnvFilter::try_from_env("HOST_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let log = fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {

@@ -35,6 +35,11 @@ pub enum Loss {
 }
 
 impl Loss {
+    /// Returns the failure of an attempt that was lost so.
+    pub fn failure(self) -> Failure {
+        Failure::new(self.failure_kind(), self.message())
+    }
+
     const fn failure_kind(self) -> FailureKind {
         match self {
             Self::Expired | Self::WorkerGone => FailureKind::LeaseLost,
@@ -70,7 +75,7 @@ pub(super) fn apply(
 /// Takes the lease away: the job is available again, or ends if a cancel waits for it, if it
 /// killed its cells, or if the loss counts and was the last attempt.
 pub(super) fn lose(job: &mut Lifecycle, now: Time, loss: Loss) -> Vec<Effect> {
-    let failure = Failure::new(loss.failure_kind(), loss.message());
+    let failure = loss.failure();
     job.failure = Some(failure.kind);
     let mut effects = vec![Effect::AttemptLost { failure }];
     if let Loss::CellDied { alone } = loss {

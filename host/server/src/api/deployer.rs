@@ -10,6 +10,7 @@ use super::ports::{DeployError, Deployed, Deployer};
 use super::problem::Code;
 use crate::handlers::compile::CompileError;
 use crate::handlers::deploy::{DeployError as Reason, Deployments};
+use crate::handlers::examine::Flaw;
 
 impl Deployer for Deployments {
     fn deploy(
@@ -39,17 +40,24 @@ impl Deployer for Deployments {
 impl From<Reason> for DeployError {
     fn from(reason: Reason) -> Self {
         let code = match &reason {
-            Reason::OtherName { .. } | Reason::Manifest(_) => Code::ManifestInvalid,
-            Reason::TooLarge { .. } => Code::ComponentTooLarge,
-            Reason::Compile(CompileError::Refused(refusal)) => refused(refusal),
-            Reason::Compile(CompileError::Broken { .. }) => Code::CompileFailed,
-            Reason::Compile(CompileError::Cache { .. }) | Reason::Store(_) => Code::StoreBroken,
-            Reason::Describe(_) | Reason::Offer(_) => Code::DescribeFailed,
-            Reason::Schema { .. } => Code::SchemaInvalid,
-            Reason::GrantMissing(_) => Code::GrantMissing,
+            Reason::Flaw(flaw) => flawed(flaw),
+            Reason::Store(_) => Code::StoreBroken,
             Reason::Submit(error) => return error.clone().into(),
         };
         Self::new(code, reason.to_string())
+    }
+}
+
+fn flawed(flaw: &Flaw) -> Code {
+    match flaw {
+        Flaw::OtherName { .. } | Flaw::Manifest(_) => Code::ManifestInvalid,
+        Flaw::TooLarge { .. } => Code::ComponentTooLarge,
+        Flaw::Compile(CompileError::Refused(refusal)) => refused(refusal),
+        Flaw::Compile(CompileError::Broken { .. }) => Code::CompileFailed,
+        Flaw::Compile(CompileError::Cache { .. }) => Code::StoreBroken,
+        Flaw::Describe(_) | Flaw::Offer(_) => Code::DescribeFailed,
+        Flaw::Schema { .. } => Code::SchemaInvalid,
+        Flaw::GrantMissing(_) => Code::GrantMissing,
     }
 }
 

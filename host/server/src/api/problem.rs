@@ -132,6 +132,9 @@ codes! {
     JobNotTerminal 409 "job_not_terminal", "The job has not ended",
         "Only jobs that are discarded or cancelled can be run again.",
         "Wait for its end or cancel it first.";
+    JobForeign 409 "job_foreign", "A job of another orchestrator",
+        "The job was executed for another orchestrator; what is kept here is its history.",
+        "Ask the orchestrator that the job's wire and external_id name to run it again.";
     StaleLease 409 "stale_lease", "Not the current lease",
         "The message is about a lease that is not the current one, is not acknowledged or is over.",
         "Stop the work: somebody else does it or has done it.";
@@ -284,6 +287,7 @@ impl From<Rejection> for Problem {
             }
             Rejection::Terminal(_) => Code::JobTerminal,
             Rejection::WrongState(_) => Code::JobNotTerminal,
+            Rejection::Foreign => Code::JobForeign,
             Rejection::UnknownPrerequisite(_) => Code::UnknownPrerequisite,
             Rejection::TooManyDependents { .. } => Code::TooManyDependents,
             Rejection::UnknownQueue(_) => Code::QueueNotFound,

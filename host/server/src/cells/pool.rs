@@ -30,6 +30,8 @@ const START_TIMEOUT_MS: u64 = 15_000;
 /// How many cells there are and how many runs each has room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
+    /// What the cells are called, before their number.
+    pub name: &'static str,
     /// Cells that share their runs; suspects get further cells of their own, at most as many.
     pub cells: usize,
     /// Runs of one cell at once.
@@ -342,10 +344,13 @@ impl<P: CellPort> Pool<P> {
         let id = CellId(self.cells_made);
         self.cells_made += 1;
         let (name, slots) = match kind {
-            Kind::Shared { seat } => (format!("cell-{}", seat + 1), self.shape.slots),
+            Kind::Shared { seat } => (
+                format!("{}-{}", self.shape.name, seat + 1),
+                self.shape.slots,
+            ),
             Kind::Alone => {
                 self.alone_made += 1;
-                (format!("cell-alone-{}", self.alone_made), 1)
+                (format!("{}-alone-{}", self.shape.name, self.alone_made), 1)
             }
         };
         self.port.start(id, &name, slots);

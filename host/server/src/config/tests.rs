@@ -50,8 +50,9 @@ fn the_first_source_that_has_a_value_wins() {
 #[test]
 fn defaults_fit_the_machine() {
     let config = resolve(&[], &[], "").unwrap();
-    assert_eq!((config.cells, config.memory_mib), (8, 1_024));
+    assert_eq!((config.cells, config.memory_mib), (8, 512));
     assert_eq!(config.listen, Some("127.0.0.1:7700".parse().unwrap()));
+    assert_eq!(config.rrq_listen, Some("127.0.0.1:7701".parse().unwrap()));
     assert_eq!((config.drain_ms, config.log_bytes_max), (30_000, 1 << 30));
     let small = Machine {
         cores: 1,
@@ -68,6 +69,7 @@ fn every_key_can_be_set_in_the_file() {
 data = \"/d\"
 handlers = \"/h\"
 http.listen = \"[::1]:0\"
+protocol.rrq.listen = \"off\"
 shutdown.grace_seconds = 1.5
 logs.max_mib = 7
 [cells]
@@ -80,6 +82,7 @@ memory_mib = 512
         data: PathBuf::from("/d"),
         handlers: Some(PathBuf::from("/h")),
         listen: Some("[::1]:0".parse().unwrap()),
+        rrq_listen: None,
         cells: 3,
         slots: 4,
         memory_mib: 512,
@@ -88,7 +91,7 @@ memory_mib = 512
         environment: Environment::new(),
     };
     assert_eq!(config, expected);
-    assert_eq!(SETTINGS.len(), 8, "all of them are above");
+    assert_eq!(SETTINGS.len(), 9, "all of them are above");
 }
 
 #[test]
@@ -166,6 +169,9 @@ handlers = \"/srv/handlers\"
 
 [http]
 listen = \"127.0.0.1:7700\"
+
+[protocol.rrq]
+listen = \"127.0.0.1:7701\"
 
 [cells]
 count = 4

@@ -1,7 +1,7 @@
 //! One value: found in the first source that has it, and read as what its key takes.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use host_core::seconds::Seconds;
@@ -9,8 +9,6 @@ use host_core::seconds::Seconds;
 use super::file::Stated;
 use super::{ConfigError, SETTINGS};
 use crate::dispatch::writer::Environment;
-
-const LISTEN_DEFAULT: &str = "127.0.0.1:7700";
 
 /// All sources.
 pub(super) struct Values<'a> {
@@ -76,10 +74,11 @@ impl<'a> Values<'a> {
             .ok_or_else(|| refused(origin, text, "a number of seconds is".to_owned()))
     }
 
-    pub(super) fn listen(&self, key: &str) -> Result<Option<SocketAddr>, ConfigError> {
-        let (origin, text) = self
-            .find(key)
-            .unwrap_or_else(|| ("the default".to_owned(), LISTEN_DEFAULT));
+    /// Returns a loopback address, `None` for `off`; without a value, `port` there.
+    pub(super) fn listen(&self, key: &str, port: u16) -> Result<Option<SocketAddr>, ConfigError> {
+        let Some((origin, text)) = self.find(key) else {
+            return Ok(Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port))));
+        };
         if text == "off" {
             return Ok(None);
         }

@@ -65,7 +65,7 @@ impl Numbers {
         self.attempt_seconds.observe(ran.as_secs_f64());
     }
 
-    pub(super) fn lost(&self) {
+    pub(crate) fn lost(&self) {
         self.attempt("lost");
     }
 

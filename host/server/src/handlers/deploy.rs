@@ -1,32 +1,21 @@
 //! Changing what is deployed: check, compile, describe, commit, and then let everybody see it. One
 //! change at a time, and each goes on to its end even if whoever asked for it has gone.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use host_core::command::{Command, Reply};
-use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
+use host_core::handler::{Digest, Manifest, Revision};
 use host_core::name::Name;
 use host_core::time::Time;
-use host_store::StoreError;
-use sha2::{Digest as _, Sha256};
+use host_store::{Reader, StoreError};
 use thiserror::Error;
 use tokio::sync::{Mutex, oneshot};
 
-use super::compile::{Cache, CompileError};
-use super::manifest::{self, ManifestError};
-use super::schema::Schema;
+use super::compile::CompileError;
+use super::examine::{Candidate, Examiner, Flaw};
 use super::{Handlers, Program, grants};
-use crate::cells::process::{Cells, DescribeError};
-use crate::dispatch::writer::Environment;
 use crate::dispatch::{Dispatch, SubmitError};
 use crate::tasks::Tasks;
-
-/// The largest component, in bytes.
-pub const COMPONENT_BYTES_MAX: usize = 32 << 20;
-
-/// The most handlers of one component.
-pub const HANDLERS_MAX: usize = 1_000;
 
 /// What a deploy or a rollback did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,45 +31,9 @@ pub struct Deployed {
 /// Why nothing was deployed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DeployError {
-    /// The manifest names another component.
-    #[error("the manifest is of component {manifest}, not of {asked}")]
-    OtherName {
-        /// The name in the manifest.
-        manifest: Name,
-        /// The name that was asked for.
-        asked: Name,
-    },
-    /// The component is too large.
-    #[error("the component has {bytes} bytes, at most {COMPONENT_BYTES_MAX} are taken")]
-    TooLarge {
-        /// Its size.
-        bytes: usize,
-    },
-    /// The manifest is not taken.
+    /// The component is not taken.
     #[error(transparent)]
-    Manifest(ManifestError),
-    /// The component cannot be compiled.
-    #[error(transparent)]
-    Compile(CompileError),
-    /// The component does not say what it offers.
-    #[error(transparent)]
-    Describe(DescribeError),
-    /// What it offers is not taken.
-    #[error("the component describes {0}")]
-    Offer(String),
-    /// A schema in it is not taken.
-    #[error("the {what} schema of the handler {handler} is not taken: {message}")]
-    Schema {
-        /// Of which handler.
-        handler: Name,
-        /// Of its params or its result.
-        what: &'static str,
-        /// Why not.
-        message: String,
-    },
-    /// It grants what is not there.
-    #[error("{0}")]
-    GrantMissing(String),
+    Flaw(#[from] Flaw),
     /// The rules refuse it, or the host is stopping.
     #[error(transparent)]
     Submit(SubmitError),
@@ -98,30 +51,19 @@ pub struct Deployments {
 struct Shared {
     dispatch: Dispatch,
     handlers: Handlers,
-    cells: Cells,
-    cache: Cache,
-    environment: Environment,
+    examiner: Examiner,
     tasks: Tasks,
     one_at_a_time: Mutex<()>,
 }
 
 impl Deployments {
     /// Deploys through `dispatch` and shows the result in `handlers`.
-    pub fn new(
-        dispatch: Dispatch,
-        handlers: Handlers,
-        cells: Cells,
-        cache: Cache,
-        environment: Environment,
-        tasks: Tasks,
-    ) -> Self {
+    pub fn new(dispatch: Dispatch, handlers: Handlers, examiner: Examiner, tasks: Tasks) -> Self {
         Self {
             shared: Arc::new(Shared {
                 dispatch,
                 handlers,
-                cells,
-                cache,
-                environment,
+                examiner,
                 tasks,
                 one_at_a_time: Mutex::new(()),
             }),
@@ -170,18 +112,28 @@ impl Deployments {
     }
 }
 
+/// Reads what is deployed, with the bytes of its components.
+pub fn current(reader: &dyn Reader) -> Result<Vec<(Revision, Vec<u8>)>, StoreError> {
+    let revisions = reader.components()?.into_iter();
+    let with_bytes = revisions.map(|revision| {
+        let bytes = reader.component_bytes(revision.digest)?;
+        Ok((revision, bytes.unwrap_or_default()))
+    });
+    with_bytes.collect()
+}
+
 /// Compiles what `current` revisions need and is not in the cache, and shows them in `handlers`.
 ///
 /// A component that this version refuses is left out and told; its jobs fail until another
 /// revision is deployed.
 pub async fn restore(
     handlers: &Handlers,
-    cache: &Cache,
+    examiner: &Examiner,
     current: Vec<(Revision, Vec<u8>)>,
 ) -> Result<(), CompileError> {
     let mut revisions = Vec::with_capacity(current.len());
     for (revision, bytes) in current {
-        match program(handlers, cache, revision.digest, &bytes).await {
+        match examiner.program(handlers, revision.digest, &bytes).await {
             Ok(_) => {}
             Err(error @ CompileError::Cache { .. }) => return Err(error),
             Err(error) => {
@@ -195,45 +147,22 @@ pub async fn restore(
     Ok(())
 }
 
-/// Returns the compiled component, compiled now if it is not in the cache.
-async fn program(
-    handlers: &Handlers,
-    cache: &Cache,
-    digest: Digest,
-    bytes: &[u8],
-) -> Result<Arc<Program>, CompileError> {
-    let (path, sha256) = match cache.get(digest) {
-        Some(compiled) => compiled,
-        None => cache.compile(digest, bytes).await?,
-    };
-    Ok(handlers.add_program(digest, path, sha256))
-}
-
 impl Shared {
     async fn deploy(
         &self,
         name: Name,
-        mut manifest: Manifest,
+        manifest: Manifest,
         bytes: Vec<u8>,
     ) -> Result<Deployed, DeployError> {
-        if bytes.len() > COMPONENT_BYTES_MAX {
-            return Err(DeployError::TooLarge { bytes: bytes.len() });
-        }
-        if let Some(other) = manifest.name.take().filter(|other| *other != name) {
-            return Err(DeployError::OtherName {
-                manifest: other,
-                asked: name,
-            });
-        }
-        manifest.name = Some(name.clone());
-        manifest::check(&manifest).map_err(DeployError::Manifest)?;
-        let digest = Digest(Sha256::digest(&bytes).into());
-
+        let Candidate {
+            name,
+            digest,
+            manifest,
+            bytes,
+        } = Candidate::new(name, manifest, bytes)?;
         let _one = self.one_at_a_time.lock().await;
         let current = self.current(&name).await?;
-        let compiled = program(&self.handlers, &self.cache, digest, &bytes)
-            .await
-            .map_err(DeployError::Compile)?;
+        let compiled = self.compiled(digest, &bytes).await?;
         if let Some(same) = current
             .as_ref()
             .filter(|current| current.digest == digest && current.manifest == manifest)
@@ -244,16 +173,7 @@ impl Shared {
                 grants_added: Vec::new(),
             });
         }
-        let handlers = self
-            .cells
-            .describe(&compiled)
-            .await
-            .map_err(DeployError::Describe)?;
-        offer(&handlers)?;
-        manifest::fits(&manifest, &handlers).map_err(DeployError::Manifest)?;
-        if let Some(message) = grants::missing(&manifest, &handlers, &self.environment) {
-            return Err(DeployError::GrantMissing(message));
-        }
+        let handlers = self.examiner.describe(&compiled, &manifest).await?;
         let grants_added = grants::added(current.as_ref(), &manifest, &handlers);
         let revision = Revision {
             component: name,
@@ -287,9 +207,7 @@ impl Shared {
                 .await
                 .map_err(unread)?
                 .unwrap_or_default();
-            program(&self.handlers, &self.cache, digest, &bytes)
-                .await
-                .map_err(DeployError::Compile)?;
+            self.compiled(digest, &bytes).await?;
             let before = revisions.iter().find(|known| known.revision == current);
             grants_added = grants::added(before, &target.manifest, &target.handlers);
         }
@@ -337,6 +255,11 @@ impl Shared {
         })
     }
 
+    async fn compiled(&self, digest: Digest, bytes: &[u8]) -> Result<Arc<Program>, Flaw> {
+        let program = self.examiner.program(&self.handlers, digest, bytes).await;
+        program.map_err(Flaw::Compile)
+    }
+
     async fn current(&self, name: &Name) -> Result<Option<Revision>, DeployError> {
         let revisions = self
             .dispatch
@@ -364,38 +287,3 @@ impl Shared {
 fn unread(error: StoreError) -> DeployError {
     DeployError::Store(error.to_string())
 }
-
-/// Checks what a component says it offers.
-fn offer(handlers: &[HandlerInfo]) -> Result<(), DeployError> {
-    if handlers.is_empty() {
-        return Err(DeployError::Offer("no handlers".to_owned()));
-    }
-    if handlers.len() > HANDLERS_MAX {
-        let count = handlers.len();
-        let offered = format!("{count} handlers, at most {HANDLERS_MAX} are taken");
-        return Err(DeployError::Offer(offered));
-    }
-    let mut names = BTreeSet::new();
-    for handler in handlers {
-        let name = &handler.name;
-        if !names.insert(name) {
-            return Err(DeployError::Offer(format!("the handler {name} twice")));
-        }
-        for (what, schema) in [
-            ("params", &handler.params_schema),
-            ("result", &handler.result_schema),
-        ] {
-            if let Some(Err(message)) = schema.as_ref().map(Schema::compile) {
-                return Err(DeployError::Schema {
-                    handler: name.clone(),
-                    what,
-                    message,
-                });
-            }
-        }
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,16 +1,21 @@
-//! A folder of components, deployed when the host starts: `<name>.wasm`, and its manifest
-//! `<name>.toml` if there is one.
+//! A folder of components: `<name>.wasm`, and its manifest `<name>.toml` if there is one. A host
+//! deploys it when it starts, a worker without a store makes its handlers known.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use host_core::handler::Manifest;
+use host_core::handler::{Manifest, Revision};
 use host_core::name::Name;
+use host_core::rejection::Rejection;
+use host_core::time::Time;
 use thiserror::Error;
 
-use super::deploy::{COMPONENT_BYTES_MAX, DeployError, Deployments};
+use super::Handlers;
+use super::deploy::{DeployError, Deployments};
+use super::examine::{COMPONENT_BYTES_MAX, Candidate, Examiner, Flaw};
 use super::manifest::{self, ManifestError};
+use crate::dispatch::SubmitError;
 
 /// Why a folder is not deployed.
 #[derive(Debug, Error)]
@@ -80,6 +85,59 @@ pub async fn deploy(folder: &Path, deployments: &Deployments) -> Result<(), Fold
     Ok(())
 }
 
+/// Makes the handlers of a folder known without a store: nothing is kept but compiled components.
+pub async fn load(
+    folder: &Path,
+    examiner: &Examiner,
+    handlers: &Handlers,
+) -> Result<(), FolderError> {
+    let mut revisions = Vec::new();
+    for path in components(folder)? {
+        let Found {
+            name,
+            manifest,
+            bytes,
+        } = read(&path)?;
+        let revision = async {
+            let candidate = Candidate::new(name, manifest, bytes)?;
+            let program = examiner.program(handlers, candidate.digest, &candidate.bytes);
+            let program = program.await.map_err(Flaw::Compile)?;
+            let offered = examiner.describe(&program, &candidate.manifest).await?;
+            Ok(Revision {
+                component: candidate.name,
+                revision: 1,
+                digest: candidate.digest,
+                manifest: candidate.manifest,
+                handlers: offered,
+                deployed_at: Time(0),
+            })
+        };
+        let taken = revision.await.and_then(|revision| {
+            owned_once(&revisions, &revision)?;
+            Ok(revision)
+        });
+        revisions.push(taken.map_err(|error| FolderError::Deploy { path, error })?);
+    }
+    handlers.replace(revisions);
+    Ok(())
+}
+
+/// Refuses a handler that an earlier component has.
+fn owned_once(earlier: &[Revision], new: &Revision) -> Result<(), DeployError> {
+    for handler in new.handlers.iter().map(|handler| &handler.name) {
+        let has = |revision: &&Revision| revision.handlers.iter().any(|it| it.name == *handler);
+        if let Some(owner) = earlier.iter().find(has) {
+            return Err(DeployError::Submit(SubmitError::Rejected(
+                Rejection::HandlerOwned {
+                    handler: handler.clone(),
+                    owner: owner.component.clone(),
+                },
+            )));
+        }
+    }
+    Ok(())
+}
+
 fn components(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
     let unreadable = |error| FolderError::Unreadable {
         path: folder.to_owned(),
@@ -124,7 +182,7 @@ fn read(path: &Path) -> Result<Found, FolderError> {
     if bytes > COMPONENT_BYTES_MAX {
         return Err(FolderError::Deploy {
             path: path.to_owned(),
-            error: DeployError::TooLarge { bytes },
+            error: DeployError::Flaw(Flaw::TooLarge { bytes }),
         });
     }
     let bytes = fs::read(path).map_err(unreadable(path))?;

@@ -29,6 +29,7 @@ fn shown() -> String {
     metrics.register(|registry| logs.register(registry));
     metrics.answered("GET", "/healthz", 200, Duration::from_millis(1));
     metrics.set_jobs([1; 8]);
+    metrics.refused("rrq", "malformed");
     numbers.ended(&Outcome::Completed { result: None }, 1);
     metrics.encode()
 }

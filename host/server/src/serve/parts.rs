@@ -1,5 +1,5 @@
 //! The parts of a host and how they hang together: the dispatch loop over the store, the cells
-//! below it, and what requests are answered from.
+//! below it, those of foreign work beside them, and what requests are answered from.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use host_core::handler::Revision;
+use host_protocols::rrq::WorkerPorts;
 use host_store::logs::LogStore;
 use host_store::sqlite::SqliteStore;
-use host_store::{Reader, Store, StoreError};
+use host_store::{Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio_util::sync::CancellationToken;
 
 use super::{ServeError, system};
 use crate::api::Api;
@@ -24,11 +23,13 @@ use crate::config::Config;
 use crate::dispatch::logged::Logs;
 use crate::dispatch::numbers::Numbers;
 use crate::dispatch::readers::{READERS, Readers};
-use crate::dispatch::writer::{self, EVENTS_MAX, Phase, Wiring};
+use crate::dispatch::writer::{self, EVENTS_MAX, Phase};
 use crate::dispatch::{Dispatch, REQUESTS_MAX, Shared};
+use crate::foreign::{self, Foreign, History};
 use crate::handlers::Handlers;
 use crate::handlers::compile::Cache;
 use crate::handlers::deploy::{self, Deployments};
+use crate::handlers::examine::Examiner;
 use crate::logs::{self, JobLogs};
 use crate::metrics::Metrics;
 use crate::tasks::Tasks;
@@ -39,16 +40,26 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// All parts of a running host.
 pub(super) struct Parts {
     pub(super) tasks: Tasks,
+    /// What takes work over other wires; it ends first.
+    pub(super) wires: Tasks,
     pub(super) deployments: Deployments,
-    clock: Clock,
+    base: Base,
     dispatch: Dispatch,
-    handlers: Handlers,
     job_logs: Arc<JobLogs>,
-    metrics: Metrics,
     phase: watch::Sender<Phase>,
-    draining: CancellationToken,
     ended: oneshot::Receiver<Result<(), StoreError>>,
+    foreign: Foreign,
+    foreign_ended: oneshot::Receiver<()>,
     log_writer: JoinHandle<()>,
+}
+
+/// What the parts share.
+struct Base {
+    clock: Clock,
+    handlers: Handlers,
+    logs: Logs,
+    metrics: Metrics,
+    numbers: Numbers,
 }
 
 impl Parts {
@@ -58,73 +69,47 @@ impl Parts {
         program: CellProgram,
         cells_lock: File,
     ) -> Result<Self, ServeError> {
-        let (tasks, clock, metrics) = (Tasks::default(), Clock::start(), Metrics::default());
+        let tasks = Tasks::default();
         let store = SqliteStore::open(&config.data.join("host.db")).map_err(ServeError::Store)?;
         let log_store = LogStore::open_bounded(&config.data.join("logs.db"), config.log_bytes_max)
             .map_err(ServeError::Store)?;
-        let cache =
-            Cache::open(config.data.join("cache"), program.clone()).map_err(ServeError::Cache)?;
-        let handlers = Handlers::default();
-        let current = current(&*store.reader().map_err(ServeError::Store)?)?;
-        deploy::restore(&handlers, &cache, current)
+        let examiner = examiner(config, program, cells_lock, &tasks)?;
+        let (logs, logged) = Logs::channel();
+        let (job_logs, log_writer) = logs::spawn(log_store, logged).map_err(ServeError::Store)?;
+        let base = Base {
+            clock: Clock::start(),
+            handlers: Handlers::default(),
+            logs,
+            metrics: Metrics::default(),
+            numbers: Numbers::default(),
+        };
+        base.metrics.register(|registry| {
+            base.logs.register(registry);
+            base.numbers.register(registry);
+        });
+        let current = deploy::current(&*store.reader().map_err(ServeError::Store)?);
+        let current = current.map_err(ServeError::Store)?;
+        deploy::restore(&base.handlers, &examiner, current)
             .await
             .map_err(ServeError::Cache)?;
 
-        let spawner =
-            Spawner::start(program, cells_lock).map_err(system("start the thread of cells"))?;
-        let cells = Cells::new(spawner, tasks.clone(), config.memory_mib);
-        let (cell_says, events) = mpsc::channel(EVENTS_MAX);
-        let shape = Shape {
-            cells: config.cells,
-            slots: config.slots,
-        };
-        let readers = (0..READERS)
-            .map(|_| store.reader())
-            .collect::<Result<_, _>>();
-        let readers = Readers::new(readers.map_err(ServeError::Store)?);
-        let (requests, asked) = mpsc::channel(REQUESTS_MAX);
-        let shared = Arc::new(Shared::default());
-        let dispatch = Dispatch::new(requests, readers, Arc::clone(&shared));
         let (phase, entered) = watch::channel(Phase::Running);
-        let (logs, logged) = Logs::channel();
-        let (job_logs, log_writer) = logs::spawn(log_store, logged).map_err(ServeError::Store)?;
-        metrics.register(|registry| logs.register(registry));
-        let numbers = Numbers::default();
-        metrics.register(|registry| numbers.register(registry));
-        let ended = writer::spawn(Wiring {
-            store: Box::new(store),
-            clock,
-            handlers: handlers.clone(),
-            environment: config.environment.clone(),
-            shared,
-            pool: Pool::new(ProcessPort::new(cells.clone(), cell_says), shape),
-            logs,
-            requests: asked,
-            events,
-            phase: entered,
-            drain_ms: config.drain_ms,
-            numbers,
-        })
-        .map_err(system("start the dispatch loop"))?;
-        let deployments = Deployments::new(
-            dispatch.clone(),
-            handlers.clone(),
-            cells,
-            cache,
-            config.environment.clone(),
-            tasks.clone(),
-        );
+        let (dispatch, ended) = dispatch(config, store, &base, &examiner.cells, entered)?;
+        let history = History::start(dispatch.clone(), &tasks);
+        base.metrics.register(|registry| history.register(registry));
+        let (foreign, foreign_ended) = foreign(config, &base, &examiner.cells, history, &tasks)?;
+        let handlers = base.handlers.clone();
         Ok(Self {
+            deployments: Deployments::new(dispatch.clone(), handlers, examiner, tasks.clone()),
             tasks,
-            deployments,
-            clock,
+            wires: Tasks::default(),
+            base,
             dispatch,
-            handlers,
             job_logs: Arc::new(job_logs),
-            metrics,
             phase,
-            draining: CancellationToken::new(),
             ended,
+            foreign,
+            foreign_ended,
             log_writer,
         })
     }
@@ -133,21 +118,30 @@ impl Parts {
     pub(super) fn api(&self, listen: SocketAddr) -> Api {
         Api {
             dispatch: self.dispatch.clone(),
-            handlers: self.handlers.clone(),
-            clock: self.clock,
+            handlers: self.base.handlers.clone(),
+            clock: self.base.clock,
             deployer: Arc::new(self.deployments.clone()),
             logs: Arc::clone(&self.job_logs) as _,
-            metrics: self.metrics.clone(),
+            metrics: self.base.metrics.clone(),
             listen,
-            draining: self.draining.clone(),
+            draining: self.wires.stopping().clone(),
             stopping: self.tasks.stopping().clone(),
         }
     }
 
-    /// Moves the dispatch loop on.
+    /// Returns what a wire's worker role needs.
+    pub(super) fn worker_ports(&self) -> WorkerPorts {
+        WorkerPorts {
+            executor: self.foreign.door(),
+            clock: Arc::new(self.base.clock),
+            counters: Arc::new(self.base.metrics.clone()),
+        }
+    }
+
+    /// Moves the dispatch loop on, and from the first step on lets wires take no work.
     pub(super) fn enter(&self, phase: Phase) {
         if phase > Phase::Running {
-            self.draining.cancel();
+            self.wires.stop();
         }
         self.phase.send_replace(phase);
     }
@@ -162,14 +156,18 @@ impl Parts {
 
     /// Ends what is left once the dispatch loop has ended.
     pub(super) async fn join(self) {
-        self.tasks.stop();
-        if tokio::time::timeout(JOIN_TIMEOUT, self.tasks.join())
-            .await
-            .is_err()
-        {
+        let rest = async {
+            self.wires.stop();
+            self.wires.join().await;
+            self.tasks.stop();
+            // Gone without a word is gone too.
+            let _gone = self.foreign_ended.await;
+            self.tasks.join().await;
+        };
+        if tokio::time::timeout(JOIN_TIMEOUT, rest).await.is_err() {
             tracing::warn!("some connections do not end; they are cut");
         }
-        // The loop held the other end of its queue.
+        drop(self.base.logs);
         let written = tokio::task::spawn_blocking(move || self.log_writer.join());
         if !matches!(written.await, Ok(Ok(()))) {
             tracing::error!("the thread that writes logs has panicked; lines of jobs are lost");
@@ -177,14 +175,93 @@ impl Parts {
     }
 }
 
-/// Reads what is deployed, with the bytes of its components.
-fn current(reader: &dyn Reader) -> Result<Vec<(Revision, Vec<u8>)>, ServeError> {
-    let revisions = reader.components().map_err(ServeError::Store)?;
-    let with_bytes = revisions.into_iter().map(|revision| {
-        let bytes = reader.component_bytes(revision.digest)?;
-        Ok((revision, bytes.unwrap_or_default()))
-    });
-    with_bytes
-        .collect::<Result<_, _>>()
-        .map_err(ServeError::Store)
+/// Starts the thread that starts cells, and opens the cache of what they execute.
+fn examiner(
+    config: &Config,
+    program: CellProgram,
+    cells_lock: File,
+    tasks: &Tasks,
+) -> Result<Examiner, ServeError> {
+    let cache = config.data.join("cache");
+    let cache = Cache::open(cache, program.clone()).map_err(ServeError::Cache)?;
+    let spawner = Spawner::start(program, cells_lock).map_err(system("start the cells' thread"))?;
+    Ok(Examiner {
+        cache,
+        cells: Cells::new(spawner, tasks.clone(), config.memory_mib),
+        environment: config.environment.clone(),
+    })
+}
+
+/// The dispatch loop, and how it ended.
+type Dispatching = (Dispatch, oneshot::Receiver<Result<(), StoreError>>);
+
+/// Starts the dispatch loop over the store.
+fn dispatch(
+    config: &Config,
+    store: SqliteStore,
+    base: &Base,
+    cells: &Cells,
+    phase: watch::Receiver<Phase>,
+) -> Result<Dispatching, ServeError> {
+    let (cell_says, events) = mpsc::channel(EVENTS_MAX);
+    let readers = (0..READERS).map(|_| store.reader());
+    let readers = readers.collect::<Result<_, _>>();
+    let readers = Readers::new(readers.map_err(ServeError::Store)?);
+    let (requests, asked) = mpsc::channel(REQUESTS_MAX);
+    let shared = Arc::new(Shared::default());
+    let dispatch = Dispatch::new(requests, readers, Arc::clone(&shared));
+    let ended = writer::spawn(writer::Wiring {
+        store: Box::new(store),
+        clock: base.clock,
+        handlers: base.handlers.clone(),
+        environment: config.environment.clone(),
+        shared,
+        pool: Pool::new(
+            ProcessPort::new(cells.clone(), cell_says),
+            shape(config, "cell"),
+        ),
+        logs: base.logs.clone(),
+        requests: asked,
+        events,
+        phase,
+        drain_ms: config.drain_ms,
+        numbers: base.numbers.clone(),
+    })
+    .map_err(system("start the dispatch loop"))?;
+    Ok((dispatch, ended))
+}
+
+/// Starts the thread of foreign work; its cells start with the first of it.
+fn foreign(
+    config: &Config,
+    base: &Base,
+    cells: &Cells,
+    history: History,
+    tasks: &Tasks,
+) -> Result<(Foreign, oneshot::Receiver<()>), ServeError> {
+    let (cell_says, events) = mpsc::channel(EVENTS_MAX);
+    Foreign::start(foreign::Wiring {
+        clock: base.clock,
+        handlers: base.handlers.clone(),
+        environment: config.environment.clone(),
+        pool: Pool::new(
+            ProcessPort::new(cells.clone(), cell_says),
+            shape(config, "foreign"),
+        ),
+        events,
+        logs: Some(base.logs.clone()),
+        history: Some(history),
+        numbers: base.numbers.clone(),
+        eager: false,
+        stopping: tasks.stopping().clone(),
+    })
+    .map_err(system("start the thread of foreign work"))
+}
+
+fn shape(config: &Config, name: &'static str) -> Shape {
+    Shape {
+        name,
+        cells: config.cells,
+        slots: config.slots,
+    }
 }

@@ -5,8 +5,11 @@ use host_core::failure::FailureKind;
 use host_core::handler::Digest;
 use host_core::job::State;
 use host_core::lease::Fence;
+use host_core::outcome::Outcome;
+use host_core::policy::Policy;
 use host_core::query::JobFilter;
 use host_core::rejection::Rejection;
+use host_core::time::Time;
 use host_core::transition::{Effect, Loss};
 use host_store::memory::MemoryStore;
 use host_store::sqlite::SqliteStore;
@@ -14,8 +17,8 @@ use host_store::store::Store;
 use tempfile::TempDir;
 
 use crate::jobs::{
-    NOW, ask, claim, claimed, commit, complete, enqueue, failed, id, job, lease, read, returned,
-    revision,
+    NOW, ask, claim, claimed, commit, complete, enqueue, failed, foreign, id, job, lease, read,
+    returned, revision,
 };
 
 /// Runs a case on each engine.
@@ -278,6 +281,41 @@ fn a_restart_gives_running_jobs_back_and_keeps_their_cancels() {
         );
         let attempts = store.reader().unwrap().attempts(id(1)).unwrap();
         assert_eq!((attempts.len(), attempts[0].outcome.as_str()), (1, "lost"));
+    });
+}
+
+#[test]
+fn what_was_executed_for_others_is_kept_and_never_run_again() {
+    check(|store| {
+        for (n, outcome, expected) in [
+            (1, Outcome::Completed { result: None }, State::Completed),
+            (2, failed(true), State::Discarded),
+            (3, failed(false), State::Discarded),
+        ] {
+            let committed = store.commit(NOW, vec![foreign(n, outcome)]).unwrap();
+            assert_eq!(committed.available, 0);
+            assert!(committed.effects.is_empty());
+            assert_eq!(state(store, n), expected);
+        }
+        let reader = store.reader().unwrap();
+        let kept = reader.job(id(1)).unwrap().unwrap();
+        assert_eq!(kept.payload.external_id.as_deref(), Some("theirs-1"));
+        assert_eq!(kept.lifecycle.enqueued_at, Time(NOW.0 - 20));
+        assert_eq!(kept.lifecycle.finished_at, Some(Time(NOW.0 - 5)));
+        let attempt = &reader.attempts(id(1)).unwrap()[0];
+        assert_eq!(attempt.started_at, Time(NOW.0 - 20));
+        assert_eq!((attempt.number, attempt.meter.fuel), (1, 7));
+        let committed = store
+            .commit(NOW, vec![Command::Retry { job: id(2) }, claim([9], false)])
+            .unwrap();
+        assert_eq!(committed.replies[0], Err(Rejection::Foreign));
+        assert_eq!(committed.replies[1], Ok(Reply::Claimed(Vec::new())));
+        let kept_ms = Policy::default().retention_ms;
+        let later = NOW.plus_ms(kept_ms);
+        store
+            .commit(later, vec![Command::Tick { limit: 10 }])
+            .unwrap();
+        assert_eq!(store.reader().unwrap().job(id(1)).unwrap(), None);
     });
 }
 

@@ -1,6 +1,6 @@
 //! What the tests enqueue and claim with, and one way to look at all that a store holds.
 
-use host_core::command::{Claimed, Command, Committed, Enqueued, NewJob, Reply, Slot};
+use host_core::command::{Claimed, Command, Committed, Enqueued, Foreign, NewJob, Reply, Slot};
 use host_core::failure::{Failure, FailureKind};
 use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
 use host_core::id::{JobId, LeaseId};
@@ -59,6 +59,25 @@ pub(crate) fn claim(leases: impl IntoIterator<Item = u128>, alone: bool) -> Comm
         slots: slots.collect(),
         hold: Hold::Connection,
     }
+}
+
+/// A job of another orchestrator that ended a moment ago.
+pub(crate) fn foreign(n: u128, outcome: Outcome) -> Command {
+    let Command::Complete { report, .. } = complete(n, n, outcome) else {
+        panic!("a completion");
+    };
+    let mut job = job(n);
+    job.policy.max_attempts = 1;
+    job.policy.lost_lease_costs_attempt = true;
+    job.payload.wire = "rrq".to_owned();
+    job.payload.external_id = Some(format!("theirs-{n}"));
+    Command::Record(Box::new(Foreign {
+        job,
+        lease: lease(n),
+        started_at: Time(NOW.0 - 20),
+        finished_at: Time(NOW.0 - 5),
+        report: *report,
+    }))
 }
 
 pub(crate) fn complete(job: u128, lease_id: u128, outcome: Outcome) -> Command {

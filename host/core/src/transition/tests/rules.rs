@@ -314,4 +314,12 @@ fn a_handler_decides_about_its_own_errors_only() {
         ..Failure::new(FailureKind::FuelExhausted, "")
     };
     assert!(!fuel.is_retryable());
+    let final_timeout = Failure {
+        retryable: Some(false),
+        ..Failure::new(FailureKind::TimedOut, "too late")
+    };
+    assert!(
+        !final_timeout.is_retryable(),
+        "a wire may know of no other attempt"
+    );
 }

@@ -18,9 +18,6 @@ use utoipa::ToSchema;
 use crate::api::json::{self, Pairs};
 use crate::api::problem::{Code, Problem};
 
-/// The queue of jobs that name none.
-const QUEUE_DEFAULT: &str = "default";
-
 /// The priority of jobs that name none, and the last one.
 const PRIORITY_DEFAULT: u8 = 5;
 const PRIORITY_LAST: u8 = 9;
@@ -130,12 +127,12 @@ impl<'a> Entry<'a> {
         Ok(NewJob {
             id,
             handler,
-            queue: self
-                .queue
-                .as_deref()
-                .unwrap_or(QUEUE_DEFAULT)
-                .parse()
-                .map_err(|error| invalid(format!("queue: {error}")))?,
+            queue: match self.queue.as_deref() {
+                None => Name::default_queue(),
+                Some(queue) => queue
+                    .parse()
+                    .map_err(|error| invalid(format!("queue: {error}")))?,
+            },
             priority,
             run_at: self.start(now)?,
             deadline: instant("deadline", self.deadline.as_deref())?,

@@ -12,7 +12,11 @@ use uuid::Uuid;
 use super::*;
 use crate::cells::port::fake::{FakePort, Record, Told};
 
-const SHAPE: Shape = Shape { cells: 2, slots: 4 };
+const SHAPE: Shape = Shape {
+    name: "cell",
+    cells: 2,
+    slots: 4,
+};
 
 struct Bench {
     pool: Pool<FakePort>,

@@ -2,14 +2,18 @@
 //! cells.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use host_core::cell::{FromCell, Level, LogLine, LogSource, RunId, Start, ToCell};
+use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
 use host_core::json::JsonText;
 use host_core::outcome::{Meter, Outcome, Progress};
+use host_core::time::Time;
 use tokio::sync::mpsc;
 
 use super::{CellEvent, CellId, CellPort, Deaf};
+use crate::handlers::Handlers;
 
 /// What was told to a cell, in short.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -210,4 +214,35 @@ pub(crate) fn cancelled(cell: CellId, run: RunId) -> CellEvent {
         cell,
         messages: vec![ended],
     }
+}
+
+/// Returns what these cells can do, deployed.
+pub(crate) fn handlers() -> Handlers {
+    let names = [
+        "noop",
+        "echo",
+        "hang",
+        "ignore",
+        "crash",
+        "talk",
+        "noop-later",
+    ];
+    let infos = names.map(|name| HandlerInfo {
+        name: name.parse().unwrap(),
+        description: None,
+        params_schema: None,
+        result_schema: None,
+    });
+    let digest = Digest([1; 32]);
+    let handlers = Handlers::default();
+    handlers.add_program(digest, PathBuf::from("/basics.cwasm"), [2; 32]);
+    handlers.replace(vec![Revision {
+        component: "basics".parse().unwrap(),
+        revision: 1,
+        digest,
+        manifest: Manifest::default(),
+        handlers: infos.into(),
+        deployed_at: Time(0),
+    }]);
+    handlers
 }

@@ -1,11 +1,9 @@
 //! A loop with all that it needs, and ways to wait for what it does.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use host_core::command::{Command, NewJob, Slot};
-use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
 use host_core::id::JobId;
 use host_core::job::Payload;
 use host_core::json::JsonText;
@@ -20,14 +18,13 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::failing::{Disk, FailingStore};
 use crate::cells::pool::{Pool, Shape};
-use crate::cells::port::fake::{FakePort, Record, Told};
+use crate::cells::port::fake::{FakePort, Record, Told, handlers};
 use crate::clock::Clock;
 use crate::dispatch::logged::{Logged, Logs};
 use crate::dispatch::numbers::Numbers;
 use crate::dispatch::readers::Readers;
 use crate::dispatch::writer::{EVENTS_MAX, Phase, Wiring, spawn};
 use crate::dispatch::{Dispatch, REQUESTS_MAX, Shared};
-use crate::handlers::Handlers;
 use crate::ids;
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -72,7 +69,14 @@ impl Bench {
             handlers: handlers(),
             environment: std::collections::BTreeMap::new(),
             shared: Arc::clone(&shared),
-            pool: Pool::new(port, Shape { cells: 2, slots: 4 }),
+            pool: Pool::new(
+                port,
+                Shape {
+                    name: "cell",
+                    cells: 2,
+                    slots: 4,
+                },
+            ),
             logs,
             requests: asked,
             events: heard,
@@ -168,36 +172,6 @@ impl Bench {
         let ended = tokio::time::timeout(PATIENCE, self.loop_ended).await;
         assert!(ended.unwrap().unwrap().is_ok());
     }
-}
-
-fn handlers() -> Handlers {
-    let names = [
-        "noop",
-        "echo",
-        "hang",
-        "ignore",
-        "crash",
-        "talk",
-        "noop-later",
-    ];
-    let infos = names.map(|name| HandlerInfo {
-        name: name.parse().unwrap(),
-        description: None,
-        params_schema: None,
-        result_schema: None,
-    });
-    let digest = Digest([1; 32]);
-    let handlers = Handlers::default();
-    handlers.add_program(digest, PathBuf::from("/basics.cwasm"), [2; 32]);
-    handlers.replace(vec![Revision {
-        component: "basics".parse().unwrap(),
-        revision: 1,
-        digest,
-        manifest: Manifest::default(),
-        handlers: infos.into(),
-        deployed_at: Time(0),
-    }]);
-    handlers
 }
 
 /// A job for a handler, retried at once.

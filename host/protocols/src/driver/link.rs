@@ -1,0 +1,194 @@
+//! One connection: bytes into frames and messages, messages into bytes, with a limit on how long
+//! either may take. Decides nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf, split};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::outbox::Outbox;
+use super::{Edge, Event, Hub};
+use crate::session::{Cut, Framing, Link, Pending, Session};
+
+/// How long the length of a frame may take from its first byte.
+const HEADER_TIME: Duration = Duration::from_secs(10);
+
+/// How long the rest of it may take.
+const BODY_TIME: Duration = Duration::from_secs(30);
+
+/// How long a peer may take none of the bytes that are written to it.
+const STALL_TIME: Duration = Duration::from_secs(30);
+
+/// How long and how far a connection is still read after we have said our last word, so that the
+/// peer gets to read it: unread bytes would reset the connection.
+const LINGER_TIME: Duration = Duration::from_millis(250);
+const LINGER_BYTES: usize = 64 << 10;
+
+/// Serves one connection from its opening to its end. The session hears of both exactly once.
+pub async fn serve_link<S, E, T>(hub: Arc<Hub<S, E>>, link: Link, stream: T)
+where
+    S: Session,
+    E: Edge<S>,
+    T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let outbox = Arc::new(Outbox::default());
+    hub.hand_in(Event::Opened(link, Arc::clone(&outbox)));
+    let closed = Closed {
+        hub: Arc::clone(&hub),
+        link,
+    };
+    let (mut from, to) = split(stream);
+    let mut writing = Box::pin(write_all(&outbox, to));
+    tokio::select! {
+        end = read_all(&hub, link, &outbox, &mut from) => {
+            if end == ReadEnd::Closing && writing.await.is_ok() {
+                linger(&mut from).await;
+            }
+        }
+        written = &mut writing => {
+            if written.is_ok() {
+                linger(&mut from).await;
+            }
+        }
+    }
+    drop(closed);
+}
+
+/// Tells the session of the end, also when the task is dropped.
+struct Closed<S: Session, E: Edge<S>> {
+    hub: Arc<Hub<S, E>>,
+    link: Link,
+}
+
+impl<S: Session, E: Edge<S>> Drop for Closed<S, E> {
+    fn drop(&mut self) {
+        self.hub.hand_in(Event::Closed(self.link));
+    }
+}
+
+/// Why a connection is not read any further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReadEnd {
+    /// The peer is gone: nothing is written any more.
+    Gone,
+    /// The session, or a frame that is none, ends it: what is to be written is.
+    Closing,
+}
+
+async fn read_all<S: Session, E: Edge<S>, T: AsyncRead + AsyncWrite>(
+    hub: &Arc<Hub<S, E>>,
+    link: Link,
+    outbox: &Outbox,
+    from: &mut ReadHalf<T>,
+) -> ReadEnd {
+    tokio::select! {
+        biased;
+        () = outbox.closing().cancelled() => ReadEnd::Closing,
+        end = read_frames(hub, link, outbox, from) => end,
+    }
+}
+
+async fn read_frames<S: Session, E: Edge<S>, T: AsyncRead + AsyncWrite>(
+    hub: &Arc<Hub<S, E>>,
+    link: Link,
+    outbox: &Outbox,
+    from: &mut ReadHalf<T>,
+) -> ReadEnd {
+    let mut framing = S::Framing::default();
+    let mut pending = Pending::Nothing;
+    let mut due = Instant::now();
+    loop {
+        let mut fresh = false;
+        loop {
+            match framing.next() {
+                Ok(Some(frame)) => {
+                    fresh = true;
+                    hub.hand_in_message(link, S::read(Ok(frame))).await;
+                }
+                Ok(None) => break,
+                Err(defect) => return end_with::<S, E>(hub, link, outbox, defect).await,
+            }
+        }
+        outbox.has_room().await;
+        if fresh || framing.pending() != pending {
+            pending = framing.pending();
+            due = Instant::now()
+                + match pending {
+                    Pending::Nothing | Pending::Header => HEADER_TIME,
+                    Pending::Body => BODY_TIME,
+                };
+        }
+        let cut = tokio::select! {
+            read = from.read_buf(framing.room()) => match read {
+                Ok(bytes) if bytes > 0 => None,
+                _ if framing.pending() == Pending::Nothing => return ReadEnd::Gone,
+                _ => Some(Cut::Short { bytes: framing.pending_bytes() }),
+            },
+            () = sleep_until(due), if pending != Pending::Nothing => Some(Cut::Late(pending)),
+        };
+        match cut {
+            None => {}
+            Some(cut @ Cut::Short { .. }) => {
+                hub.hand_in_message(link, S::read(Err(cut.into()))).await;
+                return ReadEnd::Gone;
+            }
+            Some(cut) => return end_with::<S, E>(hub, link, outbox, cut.into()).await,
+        }
+    }
+}
+
+async fn end_with<S: Session, E: Edge<S>>(
+    hub: &Arc<Hub<S, E>>,
+    link: Link,
+    outbox: &Outbox,
+    defect: <S::Framing as Framing>::Defect,
+) -> ReadEnd {
+    hub.hand_in_message(link, S::read(Err(defect))).await;
+    // The session closes it, but another thread may be about to.
+    outbox.closing().cancelled().await;
+    ReadEnd::Closing
+}
+
+/// The peer takes no bytes, or is gone.
+struct Unwritable;
+
+/// Writes until the outbox is closed and empty.
+async fn write_all<T: AsyncRead + AsyncWrite>(
+    outbox: &Outbox,
+    mut to: WriteHalf<T>,
+) -> Result<(), Unwritable> {
+    let mut out = BytesMut::new();
+    loop {
+        outbox.take(&mut out).await;
+        if out.is_empty() {
+            let shut = timeout(LINGER_TIME, to.shutdown()).await;
+            return shut.map_or(Err(Unwritable), |shut| shut.map_err(|_| Unwritable));
+        }
+        while !out.is_empty() {
+            match timeout(STALL_TIME, to.write_buf(&mut out)).await {
+                Ok(Ok(bytes)) if bytes > 0 => {}
+                _ => return Err(Unwritable),
+            }
+        }
+        outbox.written();
+    }
+}
+
+async fn linger<T: AsyncRead + AsyncWrite>(from: &mut ReadHalf<T>) {
+    let mut unread = LINGER_BYTES;
+    let mut buffer = BytesMut::new();
+    let reading = async {
+        while unread > 0 {
+            buffer.clear();
+            buffer.reserve(4 << 10);
+            match from.read_buf(&mut buffer).await {
+                Ok(bytes) if bytes > 0 => unread = unread.saturating_sub(bytes),
+                _ => return,
+            }
+        }
+    };
+    // Whatever comes after that was warned.
+    let _over = timeout(LINGER_TIME, reading).await;
+}

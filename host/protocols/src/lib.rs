@@ -1,0 +1,16 @@
+//! The wires: one folder per protocol, and what the stream protocols share.
+//!
+//! A session decides, as a pure function of its state, a message and the time; the driver moves
+//! bytes. Nothing here knows the store, the cells or the server: the only door inward is `port`.
+
+pub mod adapter;
+pub mod driver;
+mod json;
+pub mod port;
+pub mod rrq;
+pub mod session;
+
+use adapter::Adapter;
+
+/// Every wire: configuration, command line and metrics go by this list.
+pub const ADAPTERS: &[&Adapter] = &[&rrq::ADAPTER];

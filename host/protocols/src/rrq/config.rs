@@ -1,0 +1,64 @@
+//! How a pool of foreign runners is reached, in checked values; files and environment are read
+//! elsewhere.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Which release of the wire the other side speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dialect {
+    /// As documented, releases 0.9.10 to 0.9.14: a connection for each request, the address in the
+    /// environment alone.
+    Documented,
+    /// Releases from 0.9.15: one connection with many requests, the address as an argument too.
+    #[default]
+    Current,
+}
+
+/// One named pool of foreign runners.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunnerConfig {
+    /// Its name: what stands before `#` in a handler's name.
+    pub name: String,
+    /// Where its runners come from.
+    pub source: Source,
+    /// The most requests of one runner at once; above [`super::IN_FLIGHT_MAX`] it is cut.
+    pub in_flight_max: usize,
+    /// What they speak.
+    pub dialect: Dialect,
+}
+
+/// Where runners come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// We start them.
+    Launched(Launch),
+    /// Somebody else did; they listen here.
+    External(SocketAddr),
+}
+
+/// How runners are started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// The program and its arguments; at least the program.
+    pub command: Vec<String>,
+    /// How many.
+    pub pool_size: usize,
+    /// The first one's port, the others have the next ones; `None` picks free ports.
+    pub tcp_port: Option<u16>,
+    /// Where they run.
+    pub cwd: Option<PathBuf>,
+    /// Set for them, beside what they inherit.
+    pub env: BTreeMap<String, String>,
+}
+
+impl RunnerConfig {
+    /// Returns how many runners there are.
+    pub fn seats(&self) -> usize {
+        match &self.source {
+            Source::Launched(launch) => launch.pool_size.max(1),
+            Source::External(_) => 1,
+        }
+    }
+}

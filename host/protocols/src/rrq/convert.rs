@@ -1,0 +1,202 @@
+//! Outcomes of the core into outcomes of the wire and back; each kind of failure by name.
+
+#[cfg(test)]
+mod tests;
+
+use host_core::failure::{Category, Failure, FailureKind};
+use host_core::json::JsonText;
+use host_core::outcome::Outcome;
+use host_core::seconds::SECONDS_MAX;
+use serde_json::value::RawValue;
+
+use super::read::{RunnerError, Verdict};
+use super::refusal::{Code, Ids, Refusal};
+use super::wire::{ErrorOut, Out, ResponseOut, Status};
+
+/// Says an outcome on the wire, for the request that `ids` names.
+pub(super) fn response(ids: &Ids, outcome: &Outcome) -> Out {
+    match outcome {
+        Outcome::Completed { result } => match result.as_ref().map(raw).transpose() {
+            Ok(result) => out(ids, Status::Success, result, None, None),
+            Err(()) => error(ids, Some("trap"), "The handler's result is not JSON"),
+        },
+        Outcome::Failed(failure) => failed(ids, failure),
+        Outcome::Retry { reason, after_ms } => {
+            let after_seconds = after_ms.map(|ms| {
+                #[expect(clippy::cast_precision_loss, reason = "a delay, not a count")]
+                let ms = ms as f64;
+                ms / 1000.0
+            });
+            let why = ErrorOut {
+                message: reason.clone(),
+                kind: None,
+                code: None,
+                details: None,
+            };
+            out(ids, Status::Retry, None, Some(why), after_seconds)
+        }
+        Outcome::Cancelled { .. } => cancelled(ids),
+    }
+}
+
+fn failed(ids: &Ids, failure: &Failure) -> Out {
+    let (status, kind) = match failure.kind {
+        FailureKind::UserError => (Status::Error, failure.user_kind.as_deref()),
+        FailureKind::Trapped => (Status::Error, Some("trap")),
+        FailureKind::TimedOut => (Status::Timeout, Some("timeout")),
+        FailureKind::MemoryLimit => (Status::Error, Some("out_of_memory")),
+        FailureKind::Cancelled => return cancelled(ids),
+        FailureKind::FuelExhausted
+        | FailureKind::ResultTooLarge
+        | FailureKind::InvalidParams
+        | FailureKind::HandlerNotFound
+        | FailureKind::GrantMissing
+        | FailureKind::CancelTimeout
+        | FailureKind::LeaseLost
+        | FailureKind::CellLost
+        | FailureKind::Poison
+        | FailureKind::PrerequisiteFailed => (Status::Error, Some(failure.kind.as_str())),
+    };
+    let error = ErrorOut {
+        message: failure.message.clone(),
+        kind: kind.map(str::to_owned),
+        code: failure.code.clone(),
+        details: failure.details.as_ref().and_then(|text| raw(text).ok()),
+    };
+    out(ids, status, None, Some(error), None)
+}
+
+/// Says that a request was cancelled.
+pub(super) fn cancelled(ids: &Ids) -> Out {
+    error(ids, Some("cancelled"), "Job cancelled")
+}
+
+/// Says that a request's time is up.
+pub(super) fn timed_out(ids: &Ids, message: &str) -> Out {
+    let error = words(Some("timeout"), message);
+    out(ids, Status::Timeout, None, Some(error), None)
+}
+
+/// Says that a request failed, in words of ours.
+pub(super) fn error(ids: &Ids, kind: Option<&str>, message: &str) -> Out {
+    out(ids, Status::Error, None, Some(words(kind, message)), None)
+}
+
+/// Says that there is no such handler.
+pub(super) fn handler_not_found(ids: &Ids, function: &str) -> Out {
+    let quoted: String = function.chars().take(128).collect();
+    let quoted = quoted.escape_debug();
+    let message = format!("No handler registered for function '{quoted}'");
+    error(ids, Some("handler_not_found"), &message)
+}
+
+/// Says that there is no room for a request.
+pub(super) fn busy(ids: &Ids) -> Out {
+    let message = "Runner busy: too many in-flight requests";
+    let mut error = words(Some("runner_busy"), message);
+    error.code = Some(Code::Busy.as_str().to_owned());
+    out(ids, Status::Error, None, Some(error), None)
+}
+
+fn words(kind: Option<&str>, message: &str) -> ErrorOut {
+    ErrorOut {
+        message: message.to_owned(),
+        kind: kind.map(str::to_owned),
+        code: None,
+        details: None,
+    }
+}
+
+fn out(
+    ids: &Ids,
+    status: Status,
+    result: Option<Box<RawValue>>,
+    error: Option<ErrorOut>,
+    retry_after_seconds: Option<f64>,
+) -> Out {
+    Out::Response(Box::new(ResponseOut {
+        job_id: ids.job.clone(),
+        request_id: Some(ids.request.clone()),
+        status,
+        result,
+        error,
+        retry_after_seconds,
+    }))
+}
+
+fn raw(text: &JsonText) -> Result<Box<RawValue>, ()> {
+    RawValue::from_string(text.0.clone()).map_err(drop)
+}
+
+/// Reads what a runner says about an execution that nobody asked it to stop.
+pub(super) fn outcome(verdict: Verdict) -> Outcome {
+    match verdict {
+        Verdict::Success(result) => Outcome::Completed {
+            result: Some(result),
+        },
+        Verdict::Retry {
+            error,
+            after_seconds,
+        } => Outcome::Retry {
+            reason: said(error.as_ref(), "Job requested retry"),
+            after_ms: after_seconds.map(delay_ms),
+        },
+        Verdict::Timeout(error) => {
+            let message = said(error.as_ref(), "the runner ended the execution in time");
+            Outcome::Failed(final_timeout(message))
+        }
+        Verdict::Error(error) => Outcome::Failed(runner_failure(error.unwrap_or_default())),
+    }
+}
+
+/// Makes the failure of an execution whose time is up: for jobs of this wire there is no other try.
+pub(super) fn final_timeout(message: impl Into<String>) -> Failure {
+    Failure {
+        retryable: Some(false),
+        ..Failure::new(FailureKind::TimedOut, message)
+    }
+}
+
+/// Makes the failure of an execution about which the runner said something that is no outcome.
+pub(super) fn broken_answer(refusal: &Refusal) -> Failure {
+    Failure {
+        category: Some(Category::Infrastructure),
+        code: Some(refusal.code.as_str().to_owned()),
+        ..Failure::new(
+            FailureKind::UserError,
+            format!("the runner's answer is no outcome: {}", refusal.message),
+        )
+    }
+}
+
+fn runner_failure(error: RunnerError) -> Failure {
+    let message = said(Some(&error), "Job failed");
+    if error.kind.as_deref() == Some("handler_not_found") {
+        return Failure::new(FailureKind::HandlerNotFound, message);
+    }
+    Failure {
+        user_kind: error.kind,
+        code: error.code,
+        details: error.details,
+        retryable: Some(true),
+        ..Failure::new(FailureKind::UserError, message)
+    }
+}
+
+fn said(error: Option<&RunnerError>, otherwise: &str) -> String {
+    error
+        .and_then(|error| error.message.clone())
+        .unwrap_or_else(|| otherwise.to_owned())
+}
+
+/// Reads a delay: what is no delay is none, and none is longer than a year.
+fn delay_ms(seconds: f64) -> u64 {
+    let seconds = if seconds.is_nan() { 0.0 } else { seconds };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped before"
+    )]
+    let ms = (seconds.clamp(0.0, SECONDS_MAX) * 1000.0).round() as u64;
+    ms
+}

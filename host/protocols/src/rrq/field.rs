@@ -1,0 +1,154 @@
+//! Single fields of a message: each reader returns the value, or says what was found instead by
+//! its type and length and never by its content.
+
+use std::collections::BTreeMap;
+
+use host_core::time::Time;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// The longest id that is taken and echoed, in bytes.
+pub(super) const ID_BYTES_MAX: usize = 4_096;
+
+/// How many pairs of a trace or correlation context are kept.
+pub(super) const PAIRS_MAX: usize = 16;
+
+/// The longest key or value of such a pair, in bytes.
+pub(super) const PAIR_BYTES_MAX: usize = 512;
+
+/// Says what a value is, without quoting it.
+pub(super) fn found(raw: &RawValue) -> String {
+    let text = raw.get();
+    match text.as_bytes().first() {
+        Some(b'"') => format!("a string of {} bytes", text.len().saturating_sub(2)),
+        Some(b'{') => "an object".to_owned(),
+        Some(b'[') => "an array".to_owned(),
+        Some(b't' | b'f') => "a boolean".to_owned(),
+        Some(b'n') => "null".to_owned(),
+        _ => "a number".to_owned(),
+    }
+}
+
+/// Tells whether there is no value.
+pub(super) fn is_absent(raw: Option<&RawValue>) -> bool {
+    raw.is_none_or(|raw| raw.get() == "null")
+}
+
+/// Reads a field that must be there.
+pub(super) fn required<'a, T>(
+    raw: Option<&'a RawValue>,
+    read: impl FnOnce(&'a RawValue) -> Result<T, String>,
+) -> Result<T, String> {
+    raw.ok_or_else(|| "nothing".to_owned()).and_then(read)
+}
+
+/// Reads a field that may be absent or `null`.
+pub(super) fn optional<'a, T>(
+    raw: Option<&'a RawValue>,
+    read: impl FnOnce(&'a RawValue) -> Result<T, String>,
+) -> Result<Option<T>, String> {
+    raw.filter(|raw| raw.get() != "null").map(read).transpose()
+}
+
+fn parse<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, String> {
+    serde_json::from_str(raw.get()).map_err(|_| found(raw))
+}
+
+pub(super) fn text(raw: &RawValue) -> Result<String, String> {
+    parse(raw)
+}
+
+pub(super) fn boolean(raw: &RawValue) -> Result<bool, String> {
+    parse(raw)
+}
+
+pub(super) fn number(raw: &RawValue) -> Result<f64, String> {
+    parse(raw)
+}
+
+/// Reads an object; only an object.
+pub(super) fn object<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, String> {
+    if !raw.get().starts_with('{') {
+        return Err(found(raw));
+    }
+    parse(raw)
+}
+
+/// Reads an id: any text that is not too long.
+pub(super) fn id(raw: &RawValue) -> Result<String, String> {
+    let id: String = parse(raw)?;
+    if id.len() > ID_BYTES_MAX {
+        return Err(format!("a string of {} bytes", id.len()));
+    }
+    Ok(id)
+}
+
+/// Reads a number of an attempt.
+pub(super) fn attempt(raw: &RawValue) -> Result<u32, String> {
+    match parse(raw)? {
+        0 => Err("a number below 1".to_owned()),
+        attempt => Ok(attempt),
+    }
+}
+
+/// Reads a time with any fraction and offset.
+pub(super) fn time(raw: &RawValue) -> Result<Time, String> {
+    let text: String = parse(raw)?;
+    Time::parse_rfc3339(&text).ok_or_else(|| found(raw))
+}
+
+/// Reads the pairs of an object whose values are strings, as many and as long as we keep. Whatever
+/// else is there is left out: no job fails for its context.
+pub(super) fn pairs(raw: Option<&RawValue>) -> Vec<(String, String)> {
+    let Ok(Some(all)) = optional(raw, object::<BTreeMap<String, &RawValue>>) else {
+        return Vec::new();
+    };
+    all.into_iter()
+        .filter_map(|(key, value)| Some((key, text(value).ok()?)))
+        .filter(|(key, value)| fits(key) && fits(value))
+        .take(PAIRS_MAX)
+        .collect()
+}
+
+fn fits(text: &str) -> bool {
+    text.len() <= PAIR_BYTES_MAX && !text.chars().any(char::is_control)
+}
+
+/// Reads a trace context: pairs, without a `traceparent` that is none and then without the
+/// `tracestate` that belongs to it.
+pub(super) fn trace(raw: Option<&RawValue>) -> Vec<(String, String)> {
+    let mut pairs = pairs(raw);
+    let broken = pairs
+        .iter()
+        .any(|(key, value)| key.eq_ignore_ascii_case("traceparent") && !is_traceparent(value));
+    if broken {
+        pairs.retain(|(key, _)| {
+            !key.eq_ignore_ascii_case("traceparent") && !key.eq_ignore_ascii_case("tracestate")
+        });
+    }
+    pairs
+}
+
+/// Tells whether a text is a W3C `traceparent`: version, trace, span and flags in lower-case hex,
+/// neither id all zeros.
+fn is_traceparent(text: &str) -> bool {
+    let hex = |part: &str, length: usize| {
+        part.len() == length && part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let not_zero = |part: &str| part.bytes().any(|b| b != b'0');
+    let mut parts = text.splitn(5, '-');
+    let (Some(version), Some(trace), Some(span), Some(flags)) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return false;
+    };
+    let more = parts.next().is_some();
+    hex(version, 2)
+        && version != "ff"
+        && hex(trace, 32)
+        && not_zero(trace)
+        && hex(span, 16)
+        && not_zero(span)
+        && hex(flags, 2)
+        && (version != "00" || !more)
+}

@@ -1,0 +1,134 @@
+//! Frames: four bytes of length, big-endian, and that many bytes. Cuts them out of a stream that
+//! comes in any portions, and never reserves more than 64 KiB beyond what has arrived. Pure.
+
+#[cfg(test)]
+mod tests;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+use crate::session::{Cut, Framing, Pending};
+
+/// The largest payload, in bytes; the peers have the same limit.
+pub const PAYLOAD_BYTES_MAX: usize = 16 << 20;
+
+/// The length in front of each payload, in bytes.
+const HEADER_BYTES: usize = 4;
+
+/// How far the buffer grows at a time, in bytes.
+const STEP_BYTES: usize = 64 << 10;
+
+/// What is read at once where no frame is coming in, in bytes: idle connections are many.
+const IDLE_BYTES: usize = 2 << 10;
+
+/// Why a stream has no further frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Defect {
+    /// A length of zero.
+    Empty,
+    /// A length above [`PAYLOAD_BYTES_MAX`].
+    TooLarge {
+        /// The four bytes: perhaps the start of another protocol.
+        header: [u8; HEADER_BYTES],
+    },
+    /// It did not become whole.
+    Cut(Cut),
+}
+
+impl From<Cut> for Defect {
+    fn from(cut: Cut) -> Self {
+        Self::Cut(cut)
+    }
+}
+
+/// The frames of one connection.
+#[derive(Debug, Default)]
+pub struct Frames {
+    buffer: BytesMut,
+}
+
+impl Frames {
+    fn header(&self) -> Option<[u8; HEADER_BYTES]> {
+        self.buffer.first_chunk().copied()
+    }
+
+    /// Returns the payload's length once it is known.
+    fn payload_bytes(&self) -> Result<Option<usize>, Defect> {
+        let Some(header) = self.header() else {
+            return Ok(None);
+        };
+        let bytes = usize::try_from(u32::from_be_bytes(header)).unwrap_or(usize::MAX);
+        match bytes {
+            0 => Err(Defect::Empty),
+            bytes if bytes > PAYLOAD_BYTES_MAX => Err(Defect::TooLarge { header }),
+            bytes => Ok(Some(bytes)),
+        }
+    }
+}
+
+impl Framing for Frames {
+    type Defect = Defect;
+
+    fn room(&mut self) -> &mut BytesMut {
+        let step = match self.payload_bytes() {
+            Ok(Some(payload)) => (HEADER_BYTES + payload)
+                .saturating_sub(self.buffer.len())
+                .clamp(IDLE_BYTES, STEP_BYTES),
+            _ => IDLE_BYTES,
+        };
+        if self.buffer.is_empty() && self.buffer.capacity() > STEP_BYTES {
+            self.buffer = BytesMut::new();
+        }
+        if self.buffer.capacity() - self.buffer.len() < IDLE_BYTES {
+            self.buffer.reserve(step);
+        }
+        &mut self.buffer
+    }
+
+    fn next(&mut self) -> Result<Option<Bytes>, Defect> {
+        let Some(payload) = self.payload_bytes()? else {
+            return Ok(None);
+        };
+        if self.buffer.len() < HEADER_BYTES + payload {
+            return Ok(None);
+        }
+        self.buffer.advance(HEADER_BYTES);
+        Ok(Some(self.buffer.split_to(payload).freeze()))
+    }
+
+    fn pending(&self) -> Pending {
+        match self.buffer.len() {
+            0 => Pending::Nothing,
+            bytes if bytes < HEADER_BYTES => Pending::Header,
+            _ => Pending::Body,
+        }
+    }
+
+    fn pending_bytes(&self) -> usize {
+        self.buffer.len()
+    }
+}
+
+/// The payload that was to be written is larger than any peer takes; nothing was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Oversize;
+
+/// Puts one frame behind what `out` has; `payload` writes its bytes.
+pub(super) fn put(
+    out: &mut BytesMut,
+    payload: impl FnOnce(&mut bytes::buf::Writer<&mut BytesMut>),
+) -> Result<(), Oversize> {
+    let start = out.len();
+    out.put_u32(0);
+    payload(&mut (&mut *out).writer());
+    let bytes = out.len() - start - HEADER_BYTES;
+    match u32::try_from(bytes) {
+        Ok(length) if bytes <= PAYLOAD_BYTES_MAX => {
+            out[start..start + HEADER_BYTES].copy_from_slice(&length.to_be_bytes());
+            Ok(())
+        }
+        _ => {
+            out.truncate(start);
+            Err(Oversize)
+        }
+    }
+}

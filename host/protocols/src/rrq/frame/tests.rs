@@ -1,0 +1,101 @@
+//! Frames in any portions, and what is none.
+
+use bytes::BytesMut;
+use proptest::prelude::*;
+
+use super::{Defect, Frames, HEADER_BYTES, PAYLOAD_BYTES_MAX, put};
+use crate::session::{Framing, Pending};
+
+/// Feeds `bytes` in the given portions and returns all frames, or why there are no more.
+fn cut(bytes: &[u8], portions: &[usize]) -> (Vec<Vec<u8>>, Result<(), Defect>) {
+    let mut frames = Frames::default();
+    let mut found = Vec::new();
+    let mut rest = bytes;
+    let mut portions = portions.iter().copied().cycle();
+    loop {
+        match frames.next() {
+            Ok(Some(frame)) => found.push(frame.to_vec()),
+            Err(defect) => return (found, Err(defect)),
+            Ok(None) if rest.is_empty() => return (found, Ok(())),
+            Ok(None) => {
+                let arrived = frames.pending_bytes();
+                let room = frames.room();
+                assert!(room.capacity() > room.len(), "no room");
+                assert!(
+                    room.capacity() <= 2 * arrived + (128 << 10),
+                    "{} for {arrived}",
+                    room.capacity()
+                );
+                let take = portions.next().unwrap_or(1).max(1).min(rest.len());
+                room.extend_from_slice(&rest[..take]);
+                rest = &rest[take..];
+            }
+        }
+    }
+}
+
+fn framed(payloads: &[Vec<u8>]) -> BytesMut {
+    let mut out = BytesMut::new();
+    for payload in payloads {
+        put(&mut out, |writer| {
+            std::io::Write::write_all(writer, payload).unwrap();
+        })
+        .unwrap();
+    }
+    out
+}
+
+proptest! {
+    #[test]
+    fn what_is_framed_comes_back_in_any_portions(
+        payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..300), 0..8),
+        portions in prop::collection::vec(1_usize..40, 1..6),
+    ) {
+        let (found, end) = cut(&framed(&payloads), &portions);
+        prop_assert_eq!(found, payloads);
+        prop_assert_eq!(end, Ok(()));
+    }
+
+    #[test]
+    fn any_bytes_are_cut_or_refused(
+        bytes in prop::collection::vec(any::<u8>(), 0..2_000),
+        portions in prop::collection::vec(1_usize..700, 1..6),
+    ) {
+        let (found, end) = cut(&bytes, &portions);
+        let used: usize = found.iter().map(|frame| frame.len() + HEADER_BYTES).sum();
+        prop_assert!(used <= bytes.len());
+        prop_assert_eq!(&cut(&bytes, &[1]), &(found, end), "portions change nothing");
+    }
+}
+
+#[test]
+fn lengths_are_bounded() {
+    assert_eq!(cut(&[0, 0, 0, 0], &[4]).1, Err(Defect::Empty));
+    for header in [*b"GET ", [0x16, 3, 1, 2], [0xff; 4], [1, 0, 0, 1]] {
+        let mut frames = Frames::default();
+        frames.room().extend_from_slice(&header);
+        assert_eq!(frames.next(), Err(Defect::TooLarge { header }));
+        assert!(frames.room().capacity() < 64 << 10, "nothing is reserved");
+    }
+}
+
+#[test]
+fn the_largest_payload_passes_and_its_buffer_is_given_back() {
+    let payload = vec![b'x'; PAYLOAD_BYTES_MAX];
+    let bytes = framed(std::slice::from_ref(&payload));
+    let mut frames = Frames::default();
+    for part in bytes.chunks(50_000) {
+        frames.room().extend_from_slice(part);
+    }
+    assert_eq!(frames.pending(), Pending::Body);
+    assert!(frames.next().unwrap().unwrap() == payload);
+    assert_eq!(frames.pending(), Pending::Nothing);
+    assert!(frames.room().capacity() <= 128 << 10);
+    let mut out = BytesMut::from(&b"before"[..]);
+    let refused = put(&mut out, |writer| {
+        std::io::Write::write_all(writer, &payload).unwrap();
+        std::io::Write::write_all(writer, b"y").unwrap();
+    });
+    assert!(refused.is_err());
+    assert_eq!(&out[..], b"before");
+}

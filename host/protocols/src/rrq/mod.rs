@@ -1,0 +1,39 @@
+//! The RRQ runner protocol, both sides of it.
+//!
+#![doc = include_str!("SPEC.md")]
+
+mod config;
+mod convert;
+mod field;
+mod frame;
+pub mod fuzz;
+mod orchestrator;
+mod pool;
+mod read;
+mod refusal;
+mod serve;
+mod wire;
+mod worker;
+
+#[cfg(test)]
+mod pair;
+
+use crate::adapter::{Adapter, Role};
+
+pub use config::{Dialect, Launch, RunnerConfig, Source};
+pub use frame::{Frames, PAYLOAD_BYTES_MAX};
+pub use orchestrator::{Assignment, End, Orchestrator, RunnerAsk, RunnerSaid, SeatState, SeatView};
+pub use pool::{Employer, Output, PoolPorts, RunnerPool, SeatHealth};
+pub use refusal::CODES;
+pub use serve::{ListenError, WorkerPorts, bind, read_address, serve};
+pub use worker::{IN_FLIGHT_MAX, Worker, WorkerAsk, WorkerSaid};
+
+/// The wire's name.
+const WIRE: &str = "rrq";
+
+/// What the rest of the host knows of this wire.
+pub const ADAPTER: Adapter = Adapter {
+    name: WIRE,
+    roles: &[Role::Worker, Role::Orchestrator],
+    port: 7701,
+};

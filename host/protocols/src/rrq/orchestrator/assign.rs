@@ -1,0 +1,96 @@
+//! What the host wants executed elsewhere, and the request it becomes.
+
+use host_core::failure::{Failure, FailureKind};
+use host_core::json::JsonText;
+use host_core::outcome::Outcome;
+use host_core::time::Time;
+use serde_json::value::RawValue;
+
+use super::super::config::Dialect;
+use super::super::field::{ID_BYTES_MAX, PAIR_BYTES_MAX, PAIRS_MAX};
+use super::super::frame::PAYLOAD_BYTES_MAX;
+use super::super::wire::{ContextOut, Pairs, RequestOut, VERSION};
+use crate::session::Moment;
+
+/// What a request needs beside its params, all names at their longest and escaped, in bytes.
+const OVERHEAD_BYTES: usize = 256 << 10;
+
+/// One attempt to be executed by a foreign runner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    /// Names this attempt; new for each.
+    pub request_id: String,
+    /// Names the job.
+    pub job_id: String,
+    /// The handler's name at the runner, without a runner's prefix.
+    pub handler: String,
+    /// An object.
+    pub params: JsonText,
+    /// The queue it waited in.
+    pub queue: String,
+    /// 1 for the first.
+    pub attempt: u32,
+    /// When the job was accepted.
+    pub enqueued_at: Time,
+    /// How long it may take, in milliseconds.
+    pub timeout_ms: u64,
+    /// W3C trace context.
+    pub trace: Vec<(String, String)>,
+    /// Who gives the work, for the runner's logs.
+    pub worker_id: String,
+}
+
+impl Assignment {
+    /// Makes the request, or says why no runner can be given this.
+    pub(super) fn into_request(self, at: Moment, dialect: Dialect) -> Result<RequestOut, Outcome> {
+        let refuse = |message: String| {
+            Err(Outcome::Failed(Failure::new(
+                FailureKind::InvalidParams,
+                message,
+            )))
+        };
+        let limit = PAYLOAD_BYTES_MAX - OVERHEAD_BYTES;
+        let bytes = self.params.as_str().len();
+        if bytes > limit {
+            return refuse(format!(
+                "the params have {bytes} bytes, a frame has room for {limit}"
+            ));
+        }
+        if !self.params.as_str().trim_ascii_start().starts_with('{') {
+            return refuse("a runner takes an object as params".to_owned());
+        }
+        let names = [&self.request_id, &self.job_id, &self.handler, &self.queue];
+        if names.iter().any(|name| name.len() > ID_BYTES_MAX) {
+            return refuse(format!(
+                "ids and names of more than {ID_BYTES_MAX} bytes are not sent"
+            ));
+        }
+        let Ok(params) = RawValue::from_string(self.params.0) else {
+            return refuse("the params are not JSON".to_owned());
+        };
+        let fits = |(key, value): &(String, String)| key.len().max(value.len()) <= PAIR_BYTES_MAX;
+        let trace: Vec<_> = self
+            .trace
+            .into_iter()
+            .filter(fits)
+            .take(PAIRS_MAX)
+            .collect();
+        Ok(RequestOut {
+            protocol_version: VERSION,
+            request_id: self.request_id,
+            job_id: self.job_id.clone(),
+            function_name: self.handler,
+            params,
+            context: ContextOut {
+                job_id: self.job_id,
+                attempt: self.attempt,
+                enqueue_time: self.enqueued_at.to_rfc3339(),
+                queue_name: self.queue,
+                deadline: Some(at.wall.plus_ms(self.timeout_ms).to_rfc3339()),
+                trace_context: (!trace.is_empty()).then_some(Pairs(trace)),
+                correlation_context: (dialect == Dialect::Current).then_some(()),
+                worker_id: Some(self.worker_id),
+            },
+        })
+    }
+}

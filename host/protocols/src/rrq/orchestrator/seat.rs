@@ -1,0 +1,85 @@
+//! One place for a runner: what is known of its process and connection, and how long to wait
+//! before the next try. Decides nothing about requests.
+
+use std::collections::BTreeSet;
+
+use host_core::time::Time;
+
+use crate::port::Tag;
+use crate::session::Link;
+
+/// How long a started runner may take to listen, in milliseconds.
+pub(super) const CONNECT_MS_MAX: u64 = 15_000;
+
+/// The wait after the first failed connection, in milliseconds; it doubles.
+const CONNECT_BACKOFF_MS: u64 = 20;
+
+/// The longest wait between two connections, in milliseconds.
+const CONNECT_BACKOFF_MS_MAX: u64 = 500;
+
+/// The wait before the first restart, in milliseconds; it doubles with each failure.
+const LAUNCH_BACKOFF_MS: u64 = 100;
+
+/// The longest wait before a restart, in milliseconds.
+const LAUNCH_BACKOFF_MS_MAX: u64 = 30_000;
+
+/// Where a runner is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// There is none; the next start is at a time of its own.
+    Down,
+    /// Its process is being started.
+    Launching,
+    /// Its process is there, its socket perhaps not yet.
+    Connecting { give_up_at: Time, tries: u32 },
+    /// It takes requests; over `main` where one connection is for all.
+    Up { main: Option<Link> },
+    /// It was told to end.
+    Dying,
+}
+
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub(super) state: State,
+    /// The requests that are in flight there.
+    pub(super) runs: BTreeSet<Tag>,
+    /// Takes nothing new and is restarted once its requests have ended.
+    pub(super) condemned: bool,
+    /// How often in a row it ended without having answered anything.
+    pub(super) failures: u32,
+    pub(super) timer: Option<Time>,
+}
+
+impl Seat {
+    pub(super) const fn new() -> Self {
+        Self {
+            state: State::Down,
+            runs: BTreeSet::new(),
+            condemned: false,
+            failures: 0,
+            timer: None,
+        }
+    }
+
+    /// Returns how many more requests it takes.
+    pub(super) fn room(&self, in_flight_max: usize) -> usize {
+        match self.state {
+            State::Up { .. } if !self.condemned => in_flight_max.saturating_sub(self.runs.len()),
+            _ => 0,
+        }
+    }
+
+    /// Returns how long to wait before the process is started again.
+    pub(super) fn launch_backoff_ms(&self) -> u64 {
+        doubled(LAUNCH_BACKOFF_MS, self.failures, LAUNCH_BACKOFF_MS_MAX)
+    }
+}
+
+/// Returns how long to wait before the next connection.
+pub(super) fn connect_backoff_ms(tries: u32) -> u64 {
+    doubled(CONNECT_BACKOFF_MS, tries, CONNECT_BACKOFF_MS_MAX)
+}
+
+fn doubled(base_ms: u64, times: u32, max_ms: u64) -> u64 {
+    base_ms.saturating_mul(1 << times.min(20)).min(max_ms)
+}

@@ -1,0 +1,5 @@
+//! The orchestrator session on a table: its rules and captured peers.
+
+mod captured;
+mod fixture;
+mod rules;

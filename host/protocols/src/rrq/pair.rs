@@ -1,0 +1,442 @@
+//! Our orchestrator against our workers over connections that delay, break and never reorder, with
+//! processes that die: whatever happens, each execution ends once and with its own outcome.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::BytesMut;
+use host_core::json::JsonText;
+use host_core::outcome::Outcome;
+use host_core::time::Time;
+use proptest::prelude::*;
+
+use super::config::{Dialect, Launch, RunnerConfig, Source};
+use super::orchestrator::{Assignment, End, Orchestrator, RunnerAsk, RunnerSaid};
+use super::worker::{Worker, WorkerAsk, WorkerSaid};
+use crate::port::{Answer, Tag};
+use crate::session::{Action, Actions, ActionsOf, Link, Moment, Session};
+
+const SEATS: usize = 2;
+const JOBS: u64 = 60;
+const START: Time = Time(1_763_000_000_000);
+
+/// All must be over by then: the longest timeout, its ladder and the slowest message.
+const OVER_MS: u64 = 60_000;
+
+#[derive(Debug)]
+enum Event {
+    Launched(usize),
+    Exited(usize),
+    Opened(Link, usize, u64),
+    OpenedAtWorker(Link),
+    ToWorker(Link, Vec<u8>),
+    ToPool(Link, Vec<u8>),
+    ClosedAtWorker(Link),
+    ClosedAtPool(Link),
+    GuestEnds(usize, u64, Tag, Outcome),
+    Busy(usize, u64, Tag),
+    Start(u64),
+    Cancel(u64, u64),
+}
+
+struct Process {
+    worker: Worker,
+    /// Counts its lives; what belongs to an earlier one is gone.
+    life: u64,
+    alive: bool,
+}
+
+struct World {
+    now: Time,
+    pool: Orchestrator,
+    processes: Vec<Process>,
+    events: BTreeMap<(Time, u64), Event>,
+    events_made: u64,
+    /// Which process a connection leads to, in which life.
+    links: BTreeMap<Link, (usize, u64)>,
+    /// When the last byte of a direction arrives: the next one is not earlier.
+    arrives: BTreeMap<(Link, bool), Time>,
+    ended: BTreeMap<u64, End>,
+    started: BTreeSet<u64>,
+    random: u64,
+}
+
+impl World {
+    fn new(seed: u64, dialect: Dialect) -> Self {
+        let config = RunnerConfig {
+            name: "r".to_owned(),
+            source: Source::Launched(Launch {
+                command: vec!["r".to_owned()],
+                pool_size: SEATS,
+                tcp_port: None,
+                cwd: None,
+                env: BTreeMap::new(),
+            }),
+            in_flight_max: 8,
+            dialect,
+        };
+        let process = || Process {
+            worker: Worker::default(),
+            life: 0,
+            alive: false,
+        };
+        let mut world = Self {
+            now: START,
+            pool: Orchestrator::new(&config, START),
+            processes: (0..SEATS).map(|_| process()).collect(),
+            events: BTreeMap::new(),
+            events_made: 0,
+            links: BTreeMap::new(),
+            arrives: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            started: BTreeSet::new(),
+            random: seed,
+        };
+        for tag in 0..JOBS {
+            let at_ms = 500 + world.below(5_000);
+            world.later(at_ms, Event::Start(tag));
+            if world.below(4) == 0 {
+                let grace_ms = [0, 500][usize::from(world.below(2) == 0)];
+                let at_ms = at_ms + world.below(1_000);
+                world.later(at_ms, Event::Cancel(tag, grace_ms));
+            }
+        }
+        world
+    }
+
+    /// Returns an evenly spread number below `limit`.
+    fn below(&mut self, limit: u64) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.random;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (bits ^ (bits >> 31)) % limit
+    }
+
+    /// Returns how long something takes: mostly not long.
+    fn delay_ms(&mut self) -> u64 {
+        match self.below(20) {
+            0 => self.below(3_000),
+            1..5 => 0,
+            _ => self.below(20),
+        }
+    }
+
+    fn later(&mut self, ms: u64, event: Event) {
+        self.at(self.now.plus_ms(ms), event);
+    }
+
+    fn at(&mut self, at: Time, event: Event) {
+        self.events_made += 1;
+        self.events.insert((at, self.events_made), event);
+    }
+
+    /// Puts something on a connection, behind what is on it.
+    fn carry(&mut self, link: Link, to_worker: bool, event: Event) {
+        let arrives = self.now.plus_ms(self.delay_ms());
+        let before = self.arrives.get(&(link, to_worker)).copied();
+        let arrives = before.map_or(arrives, |before| before.max(arrives));
+        self.arrives.insert((link, to_worker), arrives);
+        self.at(arrives, event);
+    }
+
+    fn moment(&self) -> Moment {
+        Moment {
+            now: self.now,
+            wall: self.now,
+        }
+    }
+
+    fn pool_does(&mut self, mut todo: ActionsOf<Orchestrator>) {
+        let actions: Vec<_> = todo.drain().collect();
+        for action in actions {
+            match action {
+                Action::Send(link, message) => {
+                    let bytes = framed::<Orchestrator>(&message);
+                    self.send(link, true, Event::ToWorker(link, bytes));
+                }
+                Action::Close(link) => self.carry(link, true, Event::ClosedAtWorker(link)),
+                Action::Count(_) | Action::Ask(RunnerAsk::Room(_)) => {}
+                Action::Ask(RunnerAsk::Launch { seat }) => {
+                    let ms = self.delay_ms();
+                    let exits = self.below(10) == 0;
+                    let event = if exits {
+                        Event::Exited(seat)
+                    } else {
+                        Event::Launched(seat)
+                    };
+                    self.later(ms, event);
+                }
+                Action::Ask(RunnerAsk::Kill { seat, .. }) => {
+                    let ms = self.delay_ms();
+                    self.later(ms, Event::Exited(seat));
+                }
+                Action::Ask(RunnerAsk::Connect { seat, link }) => {
+                    let life = self.processes[seat].life;
+                    self.links.insert(link, (seat, life));
+                    self.carry(link, true, Event::OpenedAtWorker(link));
+                    self.carry(link, false, Event::Opened(link, seat, life));
+                }
+                Action::Ask(RunnerAsk::Ended { tag, end, .. }) => {
+                    let before = self.ended.insert(tag.0, end);
+                    assert!(before.is_none(), "{tag:?} ended twice");
+                }
+            }
+        }
+    }
+
+    /// Sends a message, or breaks the connection under it.
+    fn send(&mut self, link: Link, to_worker: bool, event: Event) {
+        if self.below(40) == 0 {
+            self.carry(link, true, Event::ClosedAtWorker(link));
+            self.carry(link, false, Event::ClosedAtPool(link));
+        } else {
+            self.carry(link, to_worker, event);
+        }
+    }
+
+    fn worker_does(&mut self, seat: usize, mut todo: ActionsOf<Worker>) {
+        let life = self.processes[seat].life;
+        let actions: Vec<_> = todo.drain().collect();
+        for action in actions {
+            match action {
+                Action::Send(link, message) => {
+                    let bytes = framed::<Worker>(&message);
+                    self.send(link, false, Event::ToPool(link, bytes));
+                }
+                Action::Close(link) => self.carry(link, false, Event::ClosedAtPool(link)),
+                Action::Count(_) => {}
+                Action::Ask(WorkerAsk::Start(tag, job)) => match self.below(10) {
+                    0 => self.later(0, Event::Busy(seat, life, tag)),
+                    1 | 2 => {}
+                    _ => {
+                        let result = Some(JsonText(format!("{:?}", job.external_id)));
+                        let outcome = Outcome::Completed { result };
+                        let ms = self.below(800);
+                        self.later(ms, Event::GuestEnds(seat, life, tag, outcome));
+                    }
+                },
+                Action::Ask(WorkerAsk::Stop { tag, grace_ms, .. }) => {
+                    let ms = self.below(grace_ms + 200);
+                    let outcome = Outcome::Cancelled { partial: None };
+                    self.later(ms, Event::GuestEnds(seat, life, tag, outcome));
+                }
+            }
+        }
+    }
+
+    fn say_pool(&mut self, said: RunnerSaid) {
+        let mut todo = Actions::default();
+        self.pool.on_said(self.moment(), said, &mut todo);
+        self.pool_does(todo);
+    }
+
+    fn say_worker(&mut self, seat: usize, life: u64, said: WorkerSaid) {
+        if self.processes[seat].life != life {
+            return;
+        }
+        let mut todo = Actions::default();
+        let moment = self.moment();
+        self.processes[seat].worker.on_said(moment, said, &mut todo);
+        self.worker_does(seat, todo);
+    }
+
+    /// Returns the process of a connection if it still has the life it had.
+    fn process_of(&self, link: Link) -> Option<usize> {
+        let (seat, life) = *self.links.get(&link)?;
+        let process = &self.processes[seat];
+        (process.alive && process.life == life).then_some(seat)
+    }
+
+    fn exit(&mut self, seat: usize) {
+        let life = self.processes[seat].life;
+        self.processes[seat] = Process {
+            worker: Worker::default(),
+            life: life + 1,
+            alive: false,
+        };
+        let links: Vec<Link> = self
+            .links
+            .iter()
+            .filter(|(_, to)| **to == (seat, life))
+            .map(|(link, _)| *link)
+            .collect();
+        for link in links {
+            self.carry(link, false, Event::ClosedAtPool(link));
+        }
+        self.say_pool(RunnerSaid::Exited { seat });
+    }
+
+    fn handle(&mut self, event: Event) {
+        let mut todo = Actions::default();
+        match event {
+            Event::Launched(seat) => {
+                self.processes[seat].alive = true;
+                self.say_pool(RunnerSaid::Launched { seat });
+            }
+            Event::Exited(seat) => self.exit(seat),
+            Event::Opened(link, seat, life) => {
+                let process = &self.processes[seat];
+                if process.alive && process.life == life {
+                    self.pool.on_open(self.now, link, &mut todo);
+                    self.pool_does(todo);
+                } else {
+                    self.say_pool(RunnerSaid::ConnectFailed { link });
+                }
+            }
+            Event::ToPool(link, bytes) => {
+                let message = Orchestrator::read(Ok(bytes.into()));
+                self.pool
+                    .on_message(self.moment(), link, message, &mut todo);
+                self.pool_does(todo);
+            }
+            Event::ClosedAtPool(link) => {
+                self.pool.on_closed(self.now, link, &mut todo);
+                self.pool_does(todo);
+            }
+            Event::GuestEnds(seat, life, tag, outcome) => {
+                let said = WorkerSaid::Answer(tag, Answer::Ended(outcome));
+                self.say_worker(seat, life, said);
+            }
+            Event::Busy(seat, life, tag) => {
+                self.say_worker(seat, life, WorkerSaid::Answer(tag, Answer::Busy));
+            }
+            Event::Start(tag) => {
+                self.started.insert(tag);
+                let timeout_ms = 200 + self.below(3_000);
+                let assignment = Box::new(assignment(tag, timeout_ms));
+                self.say_pool(RunnerSaid::Start(Tag(tag), assignment));
+            }
+            Event::Cancel(tag, grace_ms) => {
+                let tag = Tag(tag);
+                self.say_pool(RunnerSaid::Cancel { tag, grace_ms });
+            }
+            Event::OpenedAtWorker(link)
+            | Event::ToWorker(link, _)
+            | Event::ClosedAtWorker(link) => {
+                if let Some(seat) = self.process_of(link) {
+                    self.handle_at_worker(seat, link, event);
+                }
+            }
+        }
+    }
+
+    fn handle_at_worker(&mut self, seat: usize, link: Link, event: Event) {
+        let mut todo = Actions::default();
+        let at = self.moment();
+        let worker = &mut self.processes[seat].worker;
+        match event {
+            Event::OpenedAtWorker(_) => worker.on_open(at.now, link, &mut todo),
+            Event::ToWorker(_, bytes) => {
+                let message = Worker::read(Ok(bytes.into()));
+                worker.on_message(at, link, message, &mut todo);
+            }
+            _ => worker.on_closed(at.now, link, &mut todo),
+        }
+        self.worker_does(seat, todo);
+    }
+
+    /// Lets the world go on until nothing happens any more.
+    fn run(&mut self) {
+        let over = START.plus_ms(OVER_MS);
+        while self.now < over {
+            let workers = self.processes.iter().map(|process| &process.worker);
+            let woken = workers
+                .filter_map(Session::wakeup)
+                .chain(self.pool.wakeup())
+                .min();
+            let next = self.events.first_key_value().map(|((at, _), _)| *at);
+            let Some(at) = [woken, next].into_iter().flatten().min() else {
+                return;
+            };
+            self.now = self.now.max(at);
+            if woken.is_some_and(|woken| woken <= self.now) {
+                self.wake();
+            }
+            while let Some(entry) = self.events.first_entry()
+                && entry.key().0 <= self.now
+            {
+                let event = entry.remove();
+                self.handle(event);
+            }
+            // Now and then a process dies.
+            if self.now < START.plus_ms(8_000) && self.below(150) == 0 {
+                let seat = usize::from(self.below(2) == 0);
+                if self.processes[seat].alive {
+                    self.exit(seat);
+                }
+            }
+        }
+    }
+
+    fn wake(&mut self) {
+        let mut todo = Actions::default();
+        self.pool.on_wakeup(self.now, &mut todo);
+        self.pool_does(todo);
+        for seat in 0..SEATS {
+            let mut todo = Actions::default();
+            self.processes[seat].worker.on_wakeup(self.now, &mut todo);
+            self.worker_does(seat, todo);
+        }
+    }
+
+    fn check(&self) {
+        assert_eq!(self.started.len() as u64, JOBS);
+        let ended: BTreeSet<u64> = self.ended.keys().copied().collect();
+        assert_eq!(ended, self.started, "each execution ends");
+        for (tag, end) in &self.ended {
+            if let End::Outcome(Outcome::Completed { result }) = end {
+                let expected = Some(JsonText(format!("\"job {tag}\"")));
+                assert_eq!(*result, expected, "nobody gets another's outcome");
+            }
+        }
+    }
+}
+
+fn framed<S: Session>(message: &S::Out) -> Vec<u8> {
+    let mut out = BytesMut::new();
+    S::write(message, &mut out);
+    out[4..].to_vec()
+}
+
+fn assignment(tag: u64, timeout_ms: u64) -> Assignment {
+    Assignment {
+        request_id: format!("request {tag}"),
+        job_id: format!("job {tag}"),
+        handler: "echo".to_owned(),
+        params: JsonText("{}".to_owned()),
+        queue: "default".to_owned(),
+        attempt: 1,
+        enqueued_at: START,
+        timeout_ms,
+        trace: Vec::new(),
+        worker_id: "host".to_owned(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn each_execution_ends_once_with_its_own_outcome(seed in any::<u64>(), documented in any::<bool>()) {
+        let dialect = if documented { Dialect::Documented } else { Dialect::Current };
+        let mut world = World::new(seed, dialect);
+        world.run();
+        world.check();
+        prop_assert!(world.now < START.plus_ms(OVER_MS), "nothing goes on for ever");
+        for process in &world.processes {
+            prop_assert!(process.worker.is_idle(), "no guest is forgotten");
+        }
+    }
+}
+
+/// Most executions do complete: the worlds above are no heap of ruins.
+#[test]
+fn most_executions_complete() {
+    let mut completed = 0;
+    for seed in 0..20 {
+        let mut world = World::new(seed, Dialect::Current);
+        world.run();
+        let done = |end: &&End| matches!(end, End::Outcome(Outcome::Completed { .. }));
+        completed += world.ended.values().filter(done).count();
+    }
+    assert!(completed > 400, "{completed} of 1200");
+}

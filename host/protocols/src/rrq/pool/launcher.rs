@@ -1,0 +1,73 @@
+//! The thread that starts runners: the kernel kills a runner when the thread that started it ends,
+//! so it is one that lives exactly as long as its pool.
+
+use std::io;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
+use tokio::process::{Child, Command};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+/// How many runners may wait to be started.
+const WAITING_MAX: usize = 64;
+
+struct Job {
+    command: Command,
+    reply: oneshot::Sender<io::Result<Child>>,
+}
+
+/// Starts processes. Cloning shares the thread, which ends with the last clone.
+#[derive(Clone)]
+pub(super) struct Launcher {
+    jobs: SyncSender<Job>,
+}
+
+impl Launcher {
+    /// Starts the thread. Processes are awaited on the runtime this is called in.
+    pub(super) fn start() -> io::Result<Self> {
+        let (jobs, waiting) = sync_channel(WAITING_MAX);
+        let runtime = Handle::current();
+        std::thread::Builder::new()
+            .name("runner-launcher".to_owned())
+            .spawn(move || work(&waiting, &runtime))?;
+        Ok(Self { jobs })
+    }
+
+    /// Starts a process.
+    pub(super) async fn launch(&self, command: Command) -> io::Result<Child> {
+        let (reply, answer) = oneshot::channel();
+        self.jobs
+            .try_send(Job { command, reply })
+            .map_err(|_| io::Error::other("too many runners wait to be started"))?;
+        answer
+            .await
+            .unwrap_or_else(|_| Err(io::Error::other("the thread that starts runners is gone")))
+    }
+}
+
+fn work(waiting: &Receiver<Job>, runtime: &Handle) {
+    let _runtime = runtime.enter();
+    let host = getpid();
+    while let Ok(mut job) = waiting.recv() {
+        // SAFETY: between fork and exec only system calls are made, through rustix; nothing
+        // allocates and no lock is taken.
+        unsafe {
+            job.command.pre_exec(move || die_with(host));
+        }
+        // Whoever asked may have gone; the child is then killed by its drop.
+        let _gone = job.reply.send(job.command.spawn());
+    }
+}
+
+fn die_with(host: Pid) -> io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // The host may have ended before the line above.
+    if getppid() == Some(host) {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(
+            rustix::io::Errno::CANCELED.raw_os_error(),
+        ))
+    }
+}

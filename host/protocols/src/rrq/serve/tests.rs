@@ -1,0 +1,5 @@
+//! The worker role with an executor in memory, over memory and over loopback.
+
+pub(crate) mod fixture;
+mod limits;
+mod sockets;

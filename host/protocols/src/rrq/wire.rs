@@ -1,0 +1,236 @@
+//! The messages as they stand in the document: what we read, field by field and unchecked, and
+//! what we write. Knows neither rules nor state.
+
+use bytes::BytesMut;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+use super::frame;
+
+/// The only version there is.
+pub(super) const VERSION: &str = "2";
+
+/// A field that is there, even if it is `null`.
+type Field<'a> = Option<&'a RawValue>;
+
+fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Field<'a>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// What surrounds each message.
+#[derive(Debug, Deserialize)]
+pub(super) struct Envelope<'a> {
+    #[serde(borrow, default, rename = "type", deserialize_with = "present")]
+    pub(super) kind: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) payload: Field<'a>,
+}
+
+/// `ExecutionRequest`.
+#[derive(Debug, Deserialize)]
+pub(super) struct RequestIn<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) protocol_version: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) request_id: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) job_id: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) function_name: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) params: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) context: Field<'a>,
+    /// Version 1 had it.
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) args: Field<'a>,
+    /// Version 1 had it.
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) kwargs: Field<'a>,
+}
+
+/// `context` of a request; `correlation_context` is of the current dialect.
+#[derive(Debug, Deserialize)]
+pub(super) struct ContextIn<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) job_id: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) attempt: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) enqueue_time: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) queue_name: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) deadline: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) trace_context: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) correlation_context: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) worker_id: Field<'a>,
+}
+
+/// `CancelRequest`.
+#[derive(Debug, Deserialize)]
+pub(super) struct CancelIn<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) protocol_version: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) job_id: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) request_id: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) hard_kill: Field<'a>,
+}
+
+/// `ExecutionOutcome`.
+#[derive(Debug, Deserialize)]
+pub(super) struct ResponseIn<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) job_id: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) request_id: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) status: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) result: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) error: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) retry_after_seconds: Field<'a>,
+}
+
+/// `error` of an outcome.
+#[derive(Debug, Deserialize)]
+pub(super) struct ErrorIn<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) message: Field<'a>,
+    #[serde(borrow, default, rename = "type", deserialize_with = "present")]
+    pub(super) kind: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) code: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) details: Field<'a>,
+}
+
+/// How an execution ended, in the wire's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Status {
+    Success,
+    Retry,
+    Timeout,
+    Error,
+}
+
+/// Everything we write.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "type", content = "payload", rename_all = "snake_case")]
+pub enum Out {
+    /// An `ExecutionRequest`.
+    Request(Box<RequestOut>),
+    /// An `ExecutionOutcome`.
+    Response(Box<ResponseOut>),
+    /// A `CancelRequest`.
+    Cancel(CancelOut),
+}
+
+/// An `ExecutionRequest` that we write.
+#[derive(Clone, Debug, Serialize)]
+pub struct RequestOut {
+    pub(super) protocol_version: &'static str,
+    pub(super) request_id: String,
+    pub(super) job_id: String,
+    pub(super) function_name: String,
+    pub(super) params: Box<RawValue>,
+    pub(super) context: ContextOut,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct ContextOut {
+    pub(super) job_id: String,
+    pub(super) attempt: u32,
+    pub(super) enqueue_time: String,
+    pub(super) queue_name: String,
+    pub(super) deadline: Option<String>,
+    pub(super) trace_context: Option<Pairs>,
+    /// Always `null`; left out where the dialect does not know it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) correlation_context: Option<()>,
+    pub(super) worker_id: Option<String>,
+}
+
+/// Pairs written as an object, in their order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pairs(pub(super) Vec<(String, String)>);
+
+impl Serialize for Pairs {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+    }
+}
+
+/// An `ExecutionOutcome` that we write.
+#[derive(Clone, Debug, Serialize)]
+pub struct ResponseOut {
+    pub(super) job_id: String,
+    pub(super) request_id: Option<String>,
+    pub(super) status: Status,
+    pub(super) result: Option<Box<RawValue>>,
+    pub(super) error: Option<ErrorOut>,
+    pub(super) retry_after_seconds: Option<f64>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct ErrorOut {
+    pub(super) message: String,
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+    pub(super) code: Option<String>,
+    pub(super) details: Option<Box<RawValue>>,
+}
+
+/// A `CancelRequest` that we write.
+#[derive(Clone, Debug, Serialize)]
+pub struct CancelOut {
+    pub(super) protocol_version: &'static str,
+    pub(super) job_id: String,
+    pub(super) request_id: Option<String>,
+    pub(super) hard_kill: bool,
+}
+
+/// Puts a frame with `message` behind what `out` has. An outcome that no frame holds becomes the
+/// error `result_too_large`; anything else that large was refused before.
+pub(super) fn put(message: &Out, out: &mut BytesMut) {
+    let write = |message: &Out, out: &mut BytesMut| {
+        frame::put(out, |payload| {
+            let written = serde_json::to_writer(payload, message);
+            debug_assert!(written.is_ok(), "memory takes everything: {written:?}");
+        })
+    };
+    if write(message, out).is_ok() {
+        return;
+    }
+    if let Out::Response(response) = message {
+        let small = Out::Response(Box::new(too_large(response)));
+        let written = write(&small, out);
+        debug_assert!(written.is_ok(), "ids are bounded");
+    }
+}
+
+fn too_large(response: &ResponseOut) -> ResponseOut {
+    let limit = frame::PAYLOAD_BYTES_MAX;
+    ResponseOut {
+        job_id: response.job_id.clone(),
+        request_id: response.request_id.clone(),
+        status: Status::Error,
+        result: None,
+        error: Some(ErrorOut {
+            message: format!("the outcome does not fit into a frame of {limit} bytes"),
+            kind: Some("result_too_large".to_owned()),
+            code: None,
+            details: None,
+        }),
+        retry_after_seconds: None,
+    }
+}

@@ -1,0 +1,453 @@
+//! The worker role: a foreign orchestrator gives us work over any number of connections. Decides
+//! who is answered what and when; knows no socket, no clock and no cell.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::{Bytes, BytesMut};
+use host_core::name::Name;
+use host_core::time::Time;
+
+use super::WIRE;
+use super::convert;
+use super::frame::{Defect, Frames, PAYLOAD_BYTES_MAX};
+use super::read::{self, Cancel, Message, Request};
+use super::refusal::{About, Code, Ids, Refusal};
+use super::wire::{self, Out};
+use crate::port::{Answer, ForeignJob, Stop, Tag};
+use crate::session::{Actions, Link, Moment, Session};
+
+/// The most requests of one connection at once.
+pub const IN_FLIGHT_MAX: usize = 64;
+
+/// How long a cancelled guest may take to stop by itself, in milliseconds.
+const CANCEL_GRACE_MS: u64 = 500;
+
+/// How long after its grace a guest may still be on its way out before we answer anyway.
+const STOP_LATE_MS: u64 = 250;
+
+/// How long guests may take to stop when the host does, in milliseconds.
+const SHUTDOWN_MS: u64 = 100;
+
+/// How long before its deadline a request is answered: 1 % of its time within these bounds.
+const MARGIN_MS_MIN: u64 = 20;
+const MARGIN_MS_MAX: u64 = 250;
+
+/// What an outcome needs beside its result, ids at their longest and escaped, in bytes.
+const OVERHEAD_BYTES: u64 = 64 << 10;
+
+/// What the session asks of the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkerAsk {
+    /// Start an execution.
+    Start(Tag, Box<ForeignJob>),
+    /// Stop one.
+    Stop {
+        /// Which one.
+        tag: Tag,
+        /// How long the guest may take to stop by itself, in milliseconds.
+        grace_ms: u64,
+        /// Why.
+        why: Stop,
+    },
+}
+
+/// What the host says to the session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkerSaid {
+    /// About an execution.
+    Answer(Tag, Answer),
+    /// The host stops: all guests are stopped and nothing new is started.
+    Stop,
+    /// The host ends: what is left is answered and all connections are closed.
+    End,
+}
+
+/// All connections of one listener and what is in flight on them.
+#[derive(Debug, Default)]
+pub struct Worker {
+    links: BTreeMap<Link, usize>,
+    runs: BTreeMap<Tag, Run>,
+    by_request: BTreeMap<String, BTreeSet<Tag>>,
+    by_job: BTreeMap<String, BTreeSet<Tag>>,
+    due: BTreeSet<(Time, Tag)>,
+    tags_made: u64,
+    stopping: bool,
+}
+
+/// One execution, until its guest has stopped.
+#[derive(Debug)]
+struct Run {
+    ids: Ids,
+    /// Who waits for the outcome, once for each request.
+    waiting: Vec<Link>,
+    /// What ends it before its outcome does.
+    ending: Option<Ending>,
+    /// When we answer without an outcome.
+    answer_at: Option<Time>,
+    answered: bool,
+}
+
+/// What came first, if it was not the outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Cancel { hard: bool },
+    Shutdown,
+    Gone,
+}
+
+type Todo = Actions<Out, WorkerAsk>;
+
+impl Session for Worker {
+    const WIRE: &'static str = WIRE;
+    type Framing = Frames;
+    type In = Result<Message, Refusal>;
+    type Out = Out;
+    type Ask = WorkerAsk;
+    type Said = WorkerSaid;
+
+    fn read(frame: Result<Bytes, Defect>) -> Self::In {
+        read::read(frame.as_deref().map_err(|defect| *defect))
+    }
+
+    fn write(message: &Out, out: &mut BytesMut) {
+        wire::put(message, out);
+    }
+
+    fn on_open(&mut self, _now: Time, link: Link, _todo: &mut Todo) {
+        self.links.insert(link, 0);
+    }
+
+    fn on_message(&mut self, at: Moment, link: Link, message: Self::In, todo: &mut Todo) {
+        if !self.links.contains_key(&link) {
+            return;
+        }
+        match message {
+            Ok(Message::Request(request)) => self.on_request(at, link, *request, todo),
+            Ok(Message::Cancel(cancel)) => self.on_cancel(at.now, &cancel, todo),
+            Ok(Message::Response(response)) => {
+                let message = "a runner takes request and cancel, not response";
+                let about = About::Known(response.ids);
+                let refusal = Refusal::new(Code::Direction, message, about);
+                self.refuse(at.now, link, &refusal, todo);
+            }
+            Err(refusal) => self.refuse(at.now, link, &refusal, todo),
+        }
+    }
+
+    fn on_said(&mut self, at: Moment, said: WorkerSaid, todo: &mut Todo) {
+        match said {
+            WorkerSaid::Answer(tag, answer) => self.on_answer(tag, &answer, todo),
+            WorkerSaid::Stop => self.on_stop(at.now, todo),
+            WorkerSaid::End => self.on_end(todo),
+        }
+    }
+
+    fn on_closed(&mut self, _now: Time, link: Link, todo: &mut Todo) {
+        if self.links.remove(&link).is_none() {
+            return;
+        }
+        let mut left = Vec::new();
+        for (tag, run) in &mut self.runs {
+            run.waiting.retain(|waiting| *waiting != link);
+            if run.waiting.is_empty() && !run.answered && run.ending != Some(Ending::Gone) {
+                run.ending = Some(Ending::Gone);
+                left.push(*tag);
+            }
+        }
+        for tag in left {
+            self.forget_ids(tag);
+            self.disarm(tag);
+            todo.ask(WorkerAsk::Stop {
+                tag,
+                grace_ms: CANCEL_GRACE_MS,
+                why: Stop::Disconnected,
+            });
+        }
+    }
+
+    fn wakeup(&self) -> Option<Time> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    fn on_wakeup(&mut self, now: Time, todo: &mut Todo) {
+        while let Some((at, tag)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
+            self.due.remove(&(at, tag));
+            if let Some(run) = self.runs.get_mut(&tag) {
+                run.answer_at = None;
+            }
+            self.answer(tag, None, todo);
+            todo.ask(WorkerAsk::Stop {
+                tag,
+                grace_ms: 0,
+                why: Stop::Deadline,
+            });
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.runs.is_empty()
+    }
+}
+
+impl Worker {
+    /// Returns how many executions have guests that have not stopped.
+    pub fn runs(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Tells whether nobody waits for an answer, though guests may still be stopping.
+    pub fn is_answered(&self) -> bool {
+        let mut runs = self.runs.values();
+        runs.all(|run| run.answered || run.waiting.is_empty())
+    }
+
+    fn refuse(&mut self, now: Time, link: Link, refusal: &Refusal, todo: &mut Todo) {
+        todo.count(refusal.code.as_str());
+        if let Some(answer) = refusal.answer() {
+            todo.send(link, answer);
+        }
+        if refusal.is_fatal() {
+            todo.close(link);
+            // What else has been read of it already means nothing.
+            self.on_closed(now, link, todo);
+        }
+    }
+
+    fn on_request(&mut self, at: Moment, link: Link, request: Request, todo: &mut Todo) {
+        let ids = request.ids.clone();
+        let in_flight = self.links.get(&link).copied().unwrap_or_default();
+        if self.stopping {
+            let message = "Runner is shutting down";
+            todo.send(link, convert::error(&ids, Some("runner_stopping"), message));
+            return;
+        }
+        if in_flight >= IN_FLIGHT_MAX {
+            todo.count(Code::Busy.as_str());
+            todo.send(link, convert::busy(&ids));
+            return;
+        }
+        if let Some(tag) = self.same(&ids)
+            && let Some(run) = self.runs.get_mut(&tag)
+        {
+            run.waiting.push(link);
+            self.links.insert(link, in_flight + 1);
+            return;
+        }
+        let Some(deadline) = Deadline::of(at, request.deadline) else {
+            todo.send(link, convert::timed_out(&ids, "Job deadline exceeded"));
+            return;
+        };
+        let Ok(handler) = request.function.parse::<Name>() else {
+            todo.send(link, convert::handler_not_found(&ids, &request.function));
+            return;
+        };
+        self.links.insert(link, in_flight + 1);
+        let tag = Tag(self.tags_made);
+        self.tags_made += 1;
+        self.remember(tag, ids, link, deadline.answer_at);
+        let job = foreign_job(request, handler, deadline.passes_at);
+        todo.ask(WorkerAsk::Start(tag, Box::new(job)));
+    }
+
+    /// Finds the unanswered execution of the very same request.
+    fn same(&self, ids: &Ids) -> Option<Tag> {
+        let tags = self.by_request.get(&ids.request)?;
+        tags.iter()
+            .copied()
+            .find(|tag| self.runs.get(tag).is_some_and(|run| run.ids.job == ids.job))
+    }
+
+    fn remember(&mut self, tag: Tag, ids: Ids, link: Link, answer_at: Option<Time>) {
+        let by_request = self.by_request.entry(ids.request.clone()).or_default();
+        by_request.insert(tag);
+        self.by_job.entry(ids.job.clone()).or_default().insert(tag);
+        self.due.extend(answer_at.map(|at| (at, tag)));
+        let run = Run {
+            ids,
+            waiting: vec![link],
+            ending: None,
+            answer_at,
+            answered: false,
+        };
+        self.runs.insert(tag, run);
+    }
+
+    fn on_cancel(&mut self, now: Time, cancel: &Cancel, todo: &mut Todo) {
+        let tags = match &cancel.request {
+            Some(request) => self.by_request.get(request),
+            None => self.by_job.get(&cancel.job),
+        };
+        let hard = cancel.hard_kill;
+        for tag in tags.cloned().unwrap_or_default() {
+            let Some(run) = self.runs.get_mut(&tag) else {
+                continue;
+            };
+            match run.ending {
+                None => {}
+                Some(Ending::Cancel { hard: false }) if hard => {}
+                Some(_) => continue,
+            }
+            run.ending = Some(Ending::Cancel { hard });
+            let grace_ms = if hard { 0 } else { CANCEL_GRACE_MS };
+            self.answer_by(tag, now.plus_ms(grace_ms + STOP_LATE_MS));
+            todo.ask(WorkerAsk::Stop {
+                tag,
+                grace_ms,
+                why: Stop::Cancelled,
+            });
+        }
+    }
+
+    fn on_answer(&mut self, tag: Tag, answer: &Answer, todo: &mut Todo) {
+        self.answer(tag, Some(answer), todo);
+        self.disarm(tag);
+        let Some(run) = self.runs.remove(&tag) else {
+            return;
+        };
+        for link in run.waiting {
+            if let Some(in_flight) = self.links.get_mut(&link) {
+                *in_flight -= 1;
+            }
+        }
+    }
+
+    fn on_stop(&mut self, now: Time, todo: &mut Todo) {
+        self.stopping = true;
+        let tags: Vec<Tag> = self.runs.keys().copied().collect();
+        for tag in tags {
+            if let Some(run) = self.runs.get_mut(&tag)
+                && !run.answered
+            {
+                run.ending.get_or_insert(Ending::Shutdown);
+                self.answer_by(tag, now.plus_ms(SHUTDOWN_MS));
+            }
+            todo.ask(WorkerAsk::Stop {
+                tag,
+                grace_ms: 0,
+                why: Stop::ShuttingDown,
+            });
+        }
+    }
+
+    fn on_end(&mut self, todo: &mut Todo) {
+        let tags: Vec<Tag> = self.runs.keys().copied().collect();
+        for tag in tags {
+            self.answer(tag, None, todo);
+            self.disarm(tag);
+        }
+        for link in self.links.keys() {
+            todo.close(*link);
+        }
+    }
+
+    /// Answers everyone who waits, once: with what came first, else with `answer`, else that the
+    /// time is up.
+    fn answer(&mut self, tag: Tag, answer: Option<&Answer>, todo: &mut Todo) {
+        let Some(run) = self.runs.get_mut(&tag).filter(|run| !run.answered) else {
+            return;
+        };
+        run.answered = true;
+        let ids = &run.ids;
+        let out = match (run.ending, answer) {
+            (Some(Ending::Cancel { .. }), _) => convert::cancelled(ids),
+            (Some(Ending::Shutdown), _) => {
+                convert::error(ids, Some("runner_stopping"), "Runner is shutting down")
+            }
+            (_, Some(Answer::Ended(outcome))) => convert::response(ids, outcome),
+            (_, Some(Answer::Busy)) => {
+                todo.count(Code::Busy.as_str());
+                convert::busy(ids)
+            }
+            (_, None) => convert::timed_out(ids, "Job execution timed out."),
+        };
+        for link in &run.waiting {
+            todo.send(*link, out.clone());
+        }
+        self.forget_ids(tag);
+    }
+
+    /// Makes sure that an unanswered execution is answered by `at`.
+    fn answer_by(&mut self, tag: Tag, at: Time) {
+        let Some(run) = self.runs.get_mut(&tag) else {
+            return;
+        };
+        if run.answered || run.waiting.is_empty() || run.answer_at.is_some_and(|old| old <= at) {
+            return;
+        }
+        if let Some(old) = run.answer_at.replace(at) {
+            self.due.remove(&(old, tag));
+        }
+        self.due.insert((at, tag));
+    }
+
+    fn disarm(&mut self, tag: Tag) {
+        if let Some(at) = self.runs.get_mut(&tag).and_then(|run| run.answer_at.take()) {
+            self.due.remove(&(at, tag));
+        }
+    }
+
+    /// Nothing that a peer says means this execution any more.
+    fn forget_ids(&mut self, tag: Tag) {
+        let Some(run) = self.runs.get(&tag) else {
+            return;
+        };
+        for (index, key) in [
+            (&mut self.by_request, &run.ids.request),
+            (&mut self.by_job, &run.ids.job),
+        ] {
+            if let Some(tags) = index.get_mut(key) {
+                tags.remove(&tag);
+                if tags.is_empty() {
+                    index.remove(key);
+                }
+            }
+        }
+    }
+}
+
+/// When a request is answered at the latest, and when its guest must have stopped.
+struct Deadline {
+    answer_at: Option<Time>,
+    passes_at: Option<Time>,
+}
+
+impl Deadline {
+    /// Turns the orchestrator's instant into ours; `None` if no time is left.
+    fn of(at: Moment, deadline: Option<Time>) -> Option<Self> {
+        let Some(deadline) = deadline else {
+            return Some(Self {
+                answer_at: None,
+                passes_at: None,
+            });
+        };
+        let left_ms = deadline.since_ms(at.wall);
+        let margin_ms = (left_ms / 100).clamp(MARGIN_MS_MIN, MARGIN_MS_MAX);
+        let usable_ms = left_ms.checked_sub(margin_ms).filter(|ms| *ms > 0)?;
+        Some(Self {
+            answer_at: Some(at.now.plus_ms(usable_ms)),
+            passes_at: Some(at.now.plus_ms(left_ms)),
+        })
+    }
+}
+
+fn foreign_job(request: Request, handler: Name, deadline: Option<Time>) -> ForeignJob {
+    let correlated = |(key, value): (String, String)| (format!("correlation.{key}"), value);
+    ForeignJob {
+        wire: WIRE,
+        external_id: request.ids.job,
+        request_id: request.ids.request,
+        handler,
+        params: request.params,
+        queue: request.queue,
+        attempt: request.attempt,
+        enqueued_at: request.enqueued_at,
+        deadline,
+        trace: request.trace,
+        worker_id: request.worker_id,
+        attributes: request.correlation.into_iter().map(correlated).collect(),
+        result_bytes_max: PAYLOAD_BYTES_MAX as u64 - OVERHEAD_BYTES,
+    }
+}

@@ -1,0 +1,114 @@
+//! Work that other orchestrators own: executed in cells of its own, without the store and without
+//! waiting for the disk. They keep, retry and dead-letter it; what is kept here is its history.
+
+mod history;
+mod inbox;
+mod order;
+mod work;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use host_protocols::port::{Executor, ForeignJob, Reply, Stop, Tag};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use self::inbox::{Ask, Door, Inbox};
+use crate::cells::pool::Pool;
+use crate::cells::port::{CellEvent, CellPort};
+use crate::clock::Clock;
+use crate::dispatch::logged::Logs;
+use crate::dispatch::numbers::Numbers;
+use crate::dispatch::writer::Environment;
+use crate::handlers::Handlers;
+
+pub use self::history::History;
+
+/// All that executing foreign work takes.
+pub struct Wiring<P> {
+    /// Tells host time.
+    pub clock: Clock,
+    /// What is deployed.
+    pub handlers: Handlers,
+    /// What guests may be given of the host's environment.
+    pub environment: Environment,
+    /// Where guests run.
+    pub pool: Pool<P>,
+    /// What the pool's cells say.
+    pub events: mpsc::Receiver<CellEvent>,
+    /// Where guests' logs go, if they are kept.
+    pub logs: Option<Logs>,
+    /// Where what has ended goes, if it is kept.
+    pub history: Option<History>,
+    /// What is counted.
+    pub numbers: Numbers,
+    /// Whether cells start at once, or with the first work.
+    pub eager: bool,
+    /// Ends all of it: guests are killed, and then the cells.
+    pub stopping: CancellationToken,
+}
+
+/// Takes foreign work. Cloning shares the cells.
+#[derive(Clone)]
+pub struct Foreign {
+    inbox: Arc<Inbox>,
+    doors: Arc<AtomicU64>,
+}
+
+impl Foreign {
+    /// Starts the thread that feeds the cells. What comes back with it is told when the last of
+    /// them is gone.
+    pub fn start<P: CellPort + 'static>(
+        wiring: Wiring<P>,
+    ) -> io::Result<(Self, oneshot::Receiver<()>)> {
+        let inbox = Arc::new(Inbox::default());
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()?;
+        let (told, ended) = oneshot::channel();
+        let asks = Arc::clone(&inbox);
+        std::thread::Builder::new()
+            .name("foreign".to_owned())
+            .spawn(move || {
+                runtime.block_on(work::run(wiring, asks));
+                // Whoever started it may be gone.
+                let _heard = told.send(());
+            })?;
+        let doors = Arc::default();
+        Ok((Self { inbox, doors }, ended))
+    }
+
+    /// Returns a way in for one session, whose tags are its own.
+    pub fn door(&self) -> Arc<dyn Executor> {
+        let door = Door(self.doors.fetch_add(1, Ordering::Relaxed));
+        let inbox = Arc::clone(&self.inbox);
+        Arc::new(Way { door, inbox })
+    }
+}
+
+struct Way {
+    door: Door,
+    inbox: Arc<Inbox>,
+}
+
+impl Executor for Way {
+    fn start(&self, job: ForeignJob, reply: Reply) {
+        let key = (self.door, reply.tag());
+        let job = Box::new(job);
+        if let Err(reply) = self.inbox.start(Ask::Start { key, job, reply }) {
+            reply.busy();
+        }
+    }
+
+    fn stop(&self, tag: Tag, grace_ms: u64, why: Stop) {
+        self.inbox.stop(Ask::Stop {
+            key: (self.door, tag),
+            grace_ms,
+            why,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

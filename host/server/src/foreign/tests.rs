@@ -1,0 +1,161 @@
+//! Foreign work over cells in memory: answers, stops, room, the end of the host.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+use host_core::failure::FailureKind;
+use host_core::json::JsonText;
+use host_core::outcome::Outcome;
+use host_protocols::port::{Answer, Answers};
+
+use tokio::sync::oneshot::error::TryRecvError;
+
+use super::*;
+use crate::cells::pool::Shape;
+use crate::cells::port::fake::{FakePort, handlers};
+use crate::dispatch::writer::EVENTS_MAX;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A session that notes its answers.
+struct Notes(SyncSender<(Tag, Answer)>);
+
+impl Answers for Notes {
+    fn answer(self: Arc<Self>, tag: Tag, answer: Answer) {
+        self.0.send((tag, answer)).unwrap();
+    }
+}
+
+struct Bench {
+    foreign: Foreign,
+    notes: Arc<Notes>,
+    answers: Receiver<(Tag, Answer)>,
+    stopping: CancellationToken,
+    ended: oneshot::Receiver<()>,
+}
+
+impl Bench {
+    fn start() -> Self {
+        let (events, heard) = mpsc::channel(EVENTS_MAX);
+        let (port, _) = FakePort::new(events, true);
+        let stopping = CancellationToken::new();
+        let (foreign, ended) = Foreign::start(Wiring {
+            clock: Clock::start(),
+            handlers: handlers(),
+            environment: BTreeMap::new(),
+            pool: Pool::new(
+                port,
+                Shape {
+                    name: "cell",
+                    cells: 2,
+                    slots: 2,
+                },
+            ),
+            events: heard,
+            logs: None,
+            history: None,
+            numbers: Numbers::default(),
+            eager: false,
+            stopping: stopping.clone(),
+        })
+        .unwrap();
+        let (notes, answers) = sync_channel(64);
+        Self {
+            foreign,
+            notes: Arc::new(Notes(notes)),
+            answers,
+            stopping,
+            ended,
+        }
+    }
+
+    fn begin(&self, door: &Arc<dyn Executor>, tag: u64, handler: &str) {
+        let notes: Arc<dyn Answers> = Arc::<Notes>::clone(&self.notes);
+        door.start(job(handler), Reply::new(Tag(tag), notes));
+    }
+
+    fn answer(&self) -> (u64, Answer) {
+        let (tag, answer) = self.answers.recv_timeout(PATIENCE).unwrap();
+        (tag.0, answer)
+    }
+
+    fn kind(&self, tag: u64) -> FailureKind {
+        match self.answer() {
+            (answered, Answer::Ended(Outcome::Failed(failure))) if answered == tag => failure.kind,
+            other => panic!("{other:?} instead of a failure of {tag}"),
+        }
+    }
+}
+
+fn job(handler: &str) -> ForeignJob {
+    ForeignJob {
+        wire: "test",
+        external_id: "theirs".to_owned(),
+        request_id: "theirs-1".to_owned(),
+        handler: handler.parse().unwrap(),
+        params: JsonText("{\"a\":1}".to_owned()),
+        queue: "any text at all".to_owned(),
+        attempt: 3,
+        enqueued_at: None,
+        deadline: None,
+        trace: Vec::new(),
+        worker_id: None,
+        attributes: Vec::new(),
+        result_bytes_max: 1 << 20,
+    }
+}
+
+#[test]
+fn work_is_executed_and_answered() {
+    let bench = Bench::start();
+    let door = bench.foreign.door();
+    bench.begin(&door, 7, "echo");
+    let result = Some(JsonText("{\"a\":1}".to_owned()));
+    let expected = Answer::Ended(Outcome::Completed { result });
+    assert_eq!(bench.answer(), (7, expected));
+    bench.begin(&door, 8, "nobody");
+    assert_eq!(bench.kind(8), FailureKind::HandlerNotFound);
+    bench.begin(&door, 9, "crash");
+    assert_eq!(bench.kind(9), FailureKind::CellLost);
+    bench.begin(&door, 10, "noop");
+    assert_eq!(bench.answer().0, 10, "another cell has room");
+}
+
+#[test]
+fn what_waits_and_what_runs_can_be_stopped() {
+    let bench = Bench::start();
+    let (door, other) = (bench.foreign.door(), bench.foreign.door());
+    for tag in 0..4 {
+        bench.begin(&door, tag, "hang");
+    }
+    bench.begin(&door, 4, "noop");
+    // The same number of another session is another execution.
+    other.stop(Tag(4), 0, Stop::Cancelled);
+    door.stop(Tag(4), 0, Stop::Cancelled);
+    assert_eq!(bench.kind(4), FailureKind::Cancelled);
+    bench.begin(&door, 5, "noop");
+    door.stop(Tag(2), 0, Stop::Deadline);
+    let mut answered = [bench.answer().0, bench.answer().0];
+    answered.sort_unstable();
+    assert_eq!(answered, [2, 5], "the room of one is taken by the next");
+}
+
+#[test]
+fn everybody_is_answered_when_the_host_stops() {
+    let mut bench = Bench::start();
+    let door = bench.foreign.door();
+    for tag in 0..6 {
+        bench.begin(&door, tag, "hang");
+    }
+    bench.begin(&bench.foreign.door(), 6, "noop");
+    bench.stopping.cancel();
+    let mut answered: Vec<_> = (0..7).map(|_| bench.answer().0).collect();
+    answered.sort_unstable();
+    assert_eq!(answered, [0, 1, 2, 3, 4, 5, 6]);
+    while bench.ended.try_recv() == Err(TryRecvError::Empty) {
+        std::thread::yield_now();
+    }
+    bench.begin(&door, 7, "noop");
+    assert_eq!(bench.answer(), (7, Answer::Busy));
+}

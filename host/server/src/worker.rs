@@ -1,0 +1,259 @@
+//! The worker role of a wire alone, for one foreign orchestrator: its cells and nothing else. No
+//! store, no API; what the orchestrator has not been answered is its own to keep.
+
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use host_protocols::port::{Counters, Executor};
+use host_protocols::rrq::{self, ListenError, WorkerPorts};
+use host_store::StoreError;
+use host_store::sqlite::open_reader;
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use thiserror::Error;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::cells::pool::{Pool, Shape};
+use crate::cells::process::{Cells, ProcessPort};
+use crate::cells::spawn::{CellProgram, Spawner};
+use crate::clock::Clock;
+use crate::dispatch::numbers::Numbers;
+use crate::dispatch::writer::{EVENTS_MAX, Environment};
+use crate::foreign::{Foreign, Wiring};
+use crate::handlers::Handlers;
+use crate::handlers::compile::{Cache, CompileError};
+use crate::handlers::deploy;
+use crate::handlers::examine::Examiner;
+use crate::handlers::folder::{self, FolderError};
+use crate::tasks::Tasks;
+
+/// Where a worker's handlers come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A folder of components, compiled into a cache.
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// The cache.
+        cache: PathBuf,
+    },
+    /// The data directory of a host, of which nothing else is read.
+    Data(PathBuf),
+}
+
+/// How a worker works.
+#[derive(Clone, Debug)]
+pub struct WorkerConfig {
+    /// Where its handlers come from.
+    pub source: Source,
+    /// How many cells share the runs.
+    pub cells: usize,
+    /// Runs of one cell at once.
+    pub slots: u32,
+    /// Memory of the guests of one cell, in MiB.
+    pub memory_mib: u64,
+    /// What guests may be granted of it.
+    pub environment: Environment,
+}
+
+/// Why a worker does not start.
+#[derive(Debug, Error)]
+pub enum WorkerError {
+    /// The address cannot be listened on.
+    #[error(transparent)]
+    Listen(ListenError),
+    /// The folder of components is not taken.
+    #[error(transparent)]
+    Folder(FolderError),
+    /// The compiled components cannot be used.
+    #[error(transparent)]
+    Cache(CompileError),
+    /// The data directory cannot be read.
+    #[error("cannot read the handlers in {}: {error}", .path.display())]
+    Data {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: StoreError,
+    },
+    /// The system gives no thread, timer or signal.
+    #[error("cannot {operation}: {error}")]
+    System {
+        /// What was being done.
+        operation: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+/// Serves RRQ orchestrators at `address` until `SIGTERM` or `SIGINT`, or until the process that
+/// started this one is gone. Tells `ready` once requests are executed.
+pub fn rrq(
+    config: &WorkerConfig,
+    program: CellProgram,
+    address: &str,
+    ready: impl FnOnce(SocketAddr),
+) -> Result<(), WorkerError> {
+    end_with_parent()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(system("start the runtime"))?;
+    runtime.block_on(async {
+        let stopping = stop_on_signals()?;
+        let address = rrq::read_address(address).map_err(WorkerError::Listen)?;
+        // Connections wait until handlers are there.
+        let listener = rrq::bind(address).await.map_err(WorkerError::Listen)?;
+        let bound = listener.local_addr().map_err(system("look at a socket"))?;
+        let workers = Workers::start(config, program).await?;
+        ready(bound);
+        let ports = WorkerPorts {
+            executor: workers.executor(),
+            clock: Arc::new(workers.clock),
+            counters: Arc::new(Told),
+        };
+        rrq::serve(listener, ports, stopping).await;
+        workers.end();
+        Ok(())
+    })
+}
+
+/// The cells of a worker and what feeds them.
+struct Workers {
+    clock: Clock,
+    foreign: Foreign,
+    stopping: CancellationToken,
+    _ended: oneshot::Receiver<()>,
+}
+
+impl Workers {
+    async fn start(config: &WorkerConfig, program: CellProgram) -> Result<Self, WorkerError> {
+        // Cells are killed with this process, and nobody waits for them.
+        let no_lock = File::open("/dev/null").map_err(system("open /dev/null"))?;
+        let cache = match &config.source {
+            Source::Folder { cache, .. } => cache.clone(),
+            Source::Data(data) => data.join("cache"),
+        };
+        let cache = Cache::open(cache, program.clone()).map_err(WorkerError::Cache)?;
+        let spawner =
+            Spawner::start(program, no_lock).map_err(system("start the thread of cells"))?;
+        let cells = Cells::new(spawner, Tasks::default(), config.memory_mib);
+        let examiner = Examiner {
+            cache,
+            cells: cells.clone(),
+            environment: config.environment.clone(),
+        };
+        let handlers = Handlers::default();
+        let (cell_says, events) = mpsc::channel(EVENTS_MAX);
+        let stopping = CancellationToken::new();
+        let clock = Clock::start();
+        let shape = Shape {
+            name: "cell",
+            cells: config.cells,
+            slots: config.slots,
+        };
+        // Cells start while handlers are looked at.
+        let (foreign, ended) = Foreign::start(Wiring {
+            clock,
+            handlers: handlers.clone(),
+            environment: config.environment.clone(),
+            pool: Pool::new(ProcessPort::new(cells, cell_says), shape),
+            events,
+            logs: None,
+            history: None,
+            numbers: Numbers::default(),
+            eager: true,
+            stopping: stopping.clone(),
+        })
+        .map_err(system("start the thread of foreign work"))?;
+        load(&config.source, &examiner, &handlers).await?;
+        Ok(Self {
+            clock,
+            foreign,
+            stopping,
+            _ended: ended,
+        })
+    }
+
+    fn executor(&self) -> Arc<dyn Executor> {
+        self.foreign.door()
+    }
+
+    /// Kills what still runs; the kernel kills the cells with this process, if they are slower.
+    fn end(self) {
+        self.stopping.cancel();
+    }
+}
+
+/// Makes the handlers known.
+async fn load(
+    source: &Source,
+    examiner: &Examiner,
+    handlers: &Handlers,
+) -> Result<(), WorkerError> {
+    match source {
+        Source::Folder { folder, .. } => folder::load(folder, examiner, handlers)
+            .await
+            .map_err(WorkerError::Folder),
+        Source::Data(data) => {
+            let current = open_reader(&data.join("host.db"))
+                .and_then(|reader| deploy::current(&*reader))
+                .map_err(|error| WorkerError::Data {
+                    path: data.clone(),
+                    error,
+                })?;
+            let restored = deploy::restore(handlers, examiner, current).await;
+            restored.map_err(WorkerError::Cache)
+        }
+    }
+}
+
+/// Lets this process be asked to stop when the one that started it is gone.
+fn end_with_parent() -> Result<(), WorkerError> {
+    let parent = getppid();
+    set_parent_process_death_signal(Some(Signal::TERM))
+        .map_err(|error| error.into())
+        .map_err(system("ask to end with the parent process"))?;
+    // It may have gone before the line above.
+    if getppid() == parent {
+        return Ok(());
+    }
+    let gone = io::Error::other("it has gone");
+    Err(system("end with the parent process")(gone))
+}
+
+/// Returns what is cancelled by the first signal to stop.
+fn stop_on_signals() -> Result<CancellationToken, WorkerError> {
+    let hear = |kind| signal(kind).map_err(system("listen to signals"));
+    let (mut terminate, mut interrupt) = (
+        hear(SignalKind::terminate())?,
+        hear(SignalKind::interrupt())?,
+    );
+    let stopping = CancellationToken::new();
+    let asked = stopping.clone();
+    Tasks::default().spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        asked.cancel();
+    });
+    Ok(stopping)
+}
+
+/// Tells refusals in the log, for a worker has no metrics.
+struct Told;
+
+impl Counters for Told {
+    fn refused(&self, wire: &'static str, code: &'static str) {
+        tracing::warn!(wire, code, "a message is refused");
+    }
+}
+
+fn system(operation: &'static str) -> impl Fn(io::Error) -> WorkerError {
+    move |error| WorkerError::System { operation, error }
+}

@@ -1,0 +1,36 @@
+//! What was executed for other orchestrators, kept as if it had gone through here.
+
+use host_core::command::{Foreign, Reply};
+use host_core::job::Lifecycle;
+use host_core::lease::{Fence, Hold};
+use host_core::transition::Input;
+
+use super::{Batch, Rows, Stop};
+
+impl<R: Rows> Batch<'_, R> {
+    /// Takes a job that has ended through its life, each step at the instant at which it was.
+    pub(super) fn record(&mut self, foreign: Foreign) -> Result<Reply, Stop> {
+        let Foreign {
+            job: new,
+            lease,
+            started_at,
+            finished_at,
+            report,
+        } = foreign;
+        let now = self.now;
+        self.now = started_at;
+        let job = Lifecycle::accept(started_at, &new, 0);
+        self.rows.insert(&job, &new)?;
+        self.tell(None, Some(&job));
+        let claim = Input::Claim {
+            lease,
+            worker: &report.executor,
+            hold: Hold::Connection,
+        };
+        let running = self.apply(&job, &claim);
+        self.now = finished_at;
+        let ended = running.and_then(|_| self.complete(new.id, &Fence::Lease(lease), report));
+        self.now = now;
+        ended
+    }
+}
