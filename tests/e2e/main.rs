@@ -9,4 +9,5 @@ mod garbage;
 mod hostile;
 mod life;
 mod run;
+mod scripts;
 mod serve;

@@ -445,6 +445,9 @@ fn a_chain_is_stopped_timed_and_lost_as_one_run() {
     );
 
     begin(&mut bench, &["crash", "echo"]);
-    assert_eq!(short(&bench.hear(3_002)), texts(&[(4, "CellDied { alone: true }")]));
+    assert_eq!(
+        short(&bench.hear(3_002)),
+        texts(&[(4, "CellDied { alone: true }")])
+    );
     assert_eq!(bench.pool.runs(), 0);
 }
