@@ -85,6 +85,26 @@ fn an_id_that_is_queued_twice_runs_once() {
 }
 
 #[test]
+fn a_job_that_is_found_before_its_pop_is_heard_of_stays_safe() {
+    let mut bench = Bench::new();
+    let pop = bench.calls.remove(0);
+    bench.redis.enqueue("w1", &id(1), &[("script", "1")]);
+    let popped = bench.redis.answer(&pop);
+    // The look at what is taken comes in between.
+    bench.pass(5_000);
+    assert_eq!(bench.running(), [1]);
+    bench.tell(|worker, at, todo| worker.on_reply(at, pop.tag, &popped, todo));
+    assert_eq!(
+        bench.list("processing"),
+        [id(1)],
+        "a crash now loses nothing"
+    );
+    assert!(letters(&bench).is_empty());
+    bench.end(1, completed("1"));
+    assert!(bench.list("processing").is_empty() && bench.worker.is_idle());
+}
+
+#[test]
 fn hashes_with_faults_end_with_their_code_and_reply() {
     for (field, value, code) in [
         ("timeout", "0", "E_FIELD_RANGE"),
