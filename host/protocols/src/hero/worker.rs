@@ -80,6 +80,8 @@ pub struct Worker {
     /// Jobs that may run as soon as there is room, in order.
     ready: VecDeque<String>,
     contexts: BTreeMap<String, VecDeque<String>>,
+    /// Jobs that wait for others.
+    waiting: BTreeSet<String>,
     stops: Stops,
     connected: bool,
     stopping: bool,
@@ -114,7 +116,8 @@ enum Phase {
     Ready,
     Running {
         tag: Tag,
-        overran: bool,
+        /// When it is stopped if nothing was heard of it; `None` once that was done.
+        overrun_at: Option<Time>,
     },
     Backoff,
     Finishing(Ending),
@@ -169,6 +172,7 @@ impl Worker {
             due: BTreeSet::new(),
             ready: VecDeque::new(),
             contexts: BTreeMap::new(),
+            waiting: BTreeSet::new(),
             stops: Stops::default(),
             connected: false,
             stopping: false,
@@ -320,13 +324,9 @@ impl Worker {
         if !self.connected {
             return;
         }
-        let (mut active, mut parked) = (0, 0);
-        for held in self.jobs.values() {
-            match held.phase {
-                Phase::Waiting(_) | Phase::Parked => parked += 1,
-                _ => active += 1,
-            }
-        }
+        let behind = self.contexts.values().map(|line| line.len() - 1);
+        let parked = self.waiting.len() + behind.sum::<usize>();
+        let active = self.jobs.len() - parked;
         let pop_waits = self.calls.values().any(|it| *it == Purpose::PopWaiting);
         let out = self.pops_out + usize::from(pop_waits);
         let room = self.config.concurrency.saturating_sub(active + out);

@@ -50,12 +50,13 @@ impl Worker {
         let log_path = job.log_path.clone();
         let tag = Tag(self.tags_made);
         self.tags_made += 1;
+        let overrun_at = deadline.plus_ms(OVERRUN_MS);
         held.phase = Phase::Running {
             tag,
-            overran: false,
+            overrun_at: Some(overrun_at),
         };
         self.tags.insert(tag, id.to_owned());
-        self.arm(deadline.plus_ms(OVERRUN_MS), Due::Overrun(tag));
+        self.arm(overrun_at, Due::Overrun(tag));
         let now = at.wall.to_rfc3339();
         let key = wire::job_key(id);
         let started = wire::plain(&["HSET", &key, "status", "started", "updated_at", &now]);
@@ -70,8 +71,8 @@ impl Worker {
     /// Stops a guest whose time is long up.
     pub(super) fn overrun(&mut self, tag: Tag, todo: &mut Todo) {
         let held = self.tags.get(&tag).and_then(|id| self.jobs.get_mut(id));
-        if let Some(Phase::Running { overran, .. }) = held.map(|held| &mut held.phase) {
-            *overran = true;
+        if let Some(Phase::Running { overrun_at, .. }) = held.map(|held| &mut held.phase) {
+            *overrun_at = None;
             todo.push(WorkerAct::Stop {
                 tag,
                 grace_ms: 0,
@@ -84,17 +85,21 @@ impl Worker {
         let Some(id) = self.tags.remove(&tag) else {
             return;
         };
-        self.due.retain(|(_, due)| *due != Due::Overrun(tag));
         let Some(held) = self.jobs.get_mut(&id) else {
             return;
         };
-        let overran = matches!(held.phase, Phase::Running { overran: true, .. });
+        let Phase::Running { overrun_at, .. } = held.phase else {
+            return;
+        };
+        if let Some(at) = overrun_at {
+            self.due.remove(&(at, Due::Overrun(tag)));
+        }
         let verdict = match answer {
             Answer::Busy => {
                 held.phase = Phase::Backoff;
                 return self.arm(at.now.plus_ms(BUSY_PAUSE_MS), Due::Retry(id));
             }
-            Answer::Ended(_) if overran => Verdict::timed_out(),
+            Answer::Ended(_) if overrun_at.is_none() => Verdict::timed_out(),
             Answer::Ended(outcome) => convert::verdict(outcome),
         };
         let ended = matches!(verdict, Verdict::Ended(Ending::Finished(_)));
@@ -156,7 +161,7 @@ impl Worker {
 
     /// Ends a job; it is ours until Redis has confirmed that.
     pub(super) fn finish(&mut self, at: Moment, id: &str, ending: Ending, todo: &mut Todo) {
-        self.leave_context(id);
+        self.leave_lines(id);
         if let Some(held) = self.jobs.get_mut(id) {
             held.phase = Phase::Finishing(ending);
             self.write_end(at, id, todo);
@@ -165,7 +170,7 @@ impl Worker {
 
     /// Gives a job back to its queue.
     pub(super) fn release(&mut self, at: Moment, id: &str, todo: &mut Todo) {
-        self.leave_context(id);
+        self.leave_lines(id);
         if let Some(held) = self.jobs.get_mut(id) {
             held.phase = Phase::Releasing;
             self.write_end(at, id, todo);
@@ -236,11 +241,13 @@ impl Worker {
 
     /// Lets go of a job and returns what it was at.
     pub(super) fn forget(&mut self, id: &str) -> Option<Phase> {
-        self.leave_context(id);
+        self.leave_lines(id);
         let held = self.jobs.remove(id)?;
-        if let Phase::Running { tag, .. } = held.phase {
+        if let Phase::Running { tag, overrun_at } = held.phase {
             self.tags.remove(&tag);
-            self.due.retain(|(_, due)| *due != Due::Overrun(tag));
+            if let Some(at) = overrun_at {
+                self.due.remove(&(at, Due::Overrun(tag)));
+            }
         }
         Some(held.phase)
     }

@@ -26,6 +26,7 @@ impl Worker {
             return self.enter_context(id);
         }
         held.phase = Phase::Waiting(open);
+        self.waiting.insert(id.clone());
         if let Some(path) = self.cycle(&id) {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
             let refusal = job::cycle(&path);
@@ -68,8 +69,8 @@ impl Worker {
     /// Asks how the jobs are that others wait for.
     pub(super) fn look_at_dependencies(&mut self, now: Time, todo: &mut Todo) {
         let mut ids: BTreeSet<&String> = BTreeSet::new();
-        for held in self.jobs.values() {
-            if let Phase::Waiting(open) = &held.phase {
+        for waiting in &self.waiting {
+            if let Some(Phase::Waiting(open)) = self.jobs.get(waiting).map(|held| &held.phase) {
                 ids.extend(open);
             }
         }
@@ -110,8 +111,9 @@ impl Worker {
     pub(super) fn has_ended(&mut self, at: Moment, id: &str, finished: bool, todo: &mut Todo) {
         let mut free = Vec::new();
         let mut failed = Vec::new();
-        for (waiting, held) in &mut self.jobs {
-            let Phase::Waiting(open) = &mut held.phase else {
+        for waiting in &self.waiting {
+            let held = self.jobs.get_mut(waiting);
+            let Some(Phase::Waiting(open)) = held.map(|held| &mut held.phase) else {
                 continue;
             };
             if !open.remove(id) {
@@ -128,6 +130,7 @@ impl Worker {
             self.finish(at, &waiting, Ending::Error(error), todo);
         }
         for waiting in free {
+            self.waiting.remove(&waiting);
             self.enter_context(waiting);
         }
     }
@@ -150,8 +153,9 @@ impl Worker {
         self.ready.push_back(id);
     }
 
-    /// Takes a job out of the line of its context and lets the next one go.
-    pub(super) fn leave_context(&mut self, id: &str) {
+    /// Takes a job out of what it waits in, and lets the next one of its context go.
+    pub(super) fn leave_lines(&mut self, id: &str) {
+        self.waiting.remove(id);
         let job = self.jobs.get(id).and_then(|held| held.job.as_ref());
         let Some(context) = job
             .filter(|job| !job.concurrent)

@@ -343,3 +343,41 @@ fn ended_hashes_are_forgotten_in_time_if_so_configured() {
         7_200
     );
 }
+
+#[test]
+fn the_model_does_what_was_observed_of_redis() {
+    use crate::hero::model::Model;
+    use crate::hero::wire::{Call, CallTag, Lane, Value, job_key, plain, pop};
+    let observed = include_str!("../../../../tests/golden/hero-observations.txt");
+    let mut redis = Model::default();
+    let mut answer = |command| {
+        let commands = vec![command];
+        let tag = CallTag(0);
+        let lane = Lane::Shared;
+        redis
+            .answer(&Call {
+                tag,
+                lane,
+                commands,
+            })
+            .remove(0)
+    };
+    for job in ["j1", "j2", "j3"] {
+        answer(plain(&["LPUSH", "hero:work_queue:w1", job]));
+    }
+    let popped: Vec<Value> = (0..3).map(|_| answer(pop("w1", PopSide::Left))).collect();
+    let order = observed.split("-> ").nth(1).unwrap();
+    let expected: Vec<Value> = order
+        .split_whitespace()
+        .take(3)
+        .map(|job| Value::Data(job.as_bytes().to_vec()))
+        .collect();
+    assert_eq!(popped, expected, "the newest first from the left");
+    let queue = job_key("actor_queue:osis");
+    answer(plain(&["LPUSH", &queue, "x"]));
+    let Value::Error(error) = answer(plain(&["HGET", &queue, "status"])) else {
+        panic!("a list has no fields")
+    };
+    let named = error.split(' ').next().unwrap();
+    assert!(observed.trim_end().ends_with(named), "{error}");
+}
