@@ -13,4 +13,5 @@ mod rrq_load;
 mod rrq_worker;
 mod run;
 mod runners;
+mod scripts;
 mod serve;
