@@ -66,3 +66,22 @@ fn a_worker_ends_with_the_orchestrator_that_launched_it() {
         },
     );
 }
+
+#[test]
+fn an_orchestrator_that_stops_stops_its_workers() {
+    let mut rrq = Setup::new().start();
+    rrq.run("noop", &json!({}));
+    let workers = rrq.workers();
+    let id = rrq.enqueue("cooperate", &json!({}));
+    rrq.until("the job to run", |it| {
+        (it.job(&id).status() == "ACTIVE").then_some(())
+    });
+    rrq.ask_to_stop();
+    rrq.until("its worker to be gone", |_| {
+        (!processes::is_alive(workers[0])).then_some(())
+    });
+    // It keeps what it has not been answered.
+    rrq.until("the job to wait again", |it| {
+        matches!(it.job(&id).status(), "PENDING" | "RETRYING").then_some(())
+    });
+}

@@ -22,16 +22,18 @@ pub(crate) fn set_up() -> Result<()> {
     }
     let folder = target_dir().join("peers");
     for release in RRQ_RELEASES {
-        rrq(&folder.join(format!("rrq-{release}")), release)
-            .with_context(|| format!("tests need RRQ {release} from PyPI"))?;
+        rrq(&folder.join(format!("rrq-{release}")), release).with_context(|| {
+            format!("tests need RRQ {release} from PyPI; PIP_INDEX_URL may name a mirror of it")
+        })?;
     }
     Ok(())
 }
 
 /// Installs one release of RRQ into `folder`: its orchestrator, its producer and its runner.
 fn rrq(folder: &Path, release: &str) -> Result<()> {
-    let complete = folder.join(COMPLETE);
-    if complete.exists() {
+    let (complete, bin) = (folder.join(COMPLETE), folder.join("bin"));
+    // What was installed in a folder does not start from another.
+    if complete.exists() && setup::is_there(&bin.join("rrq").to_string_lossy()) {
         return Ok(());
     }
     if !can_make_environments() {
@@ -41,7 +43,7 @@ fn rrq(folder: &Path, release: &str) -> Result<()> {
     run(Command::new("python3")
         .args(["-m", "venv", "--clear"])
         .arg(folder))?;
-    run(Command::new(folder.join("bin").join("pip"))
+    run(Command::new(bin.join("pip"))
         .args(["install", "--quiet", "--disable-pip-version-check"])
         .arg(format!("rrq=={release}")))?;
     std::fs::write(&complete, "delete this file to install it again\n")
