@@ -10,6 +10,8 @@ mod hostile;
 mod life;
 mod rrq_garbage;
 mod rrq_load;
+mod rrq_worker;
 mod run;
 mod runners;
+mod scripts;
 mod serve;

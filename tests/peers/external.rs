@@ -4,7 +4,7 @@ use host_tests::{Options, Server, Worker, guests};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::orchestrator::{Orchestrator, Setup, TIMED_OUT};
+use crate::orchestrator::{Orchestrator, Setup};
 
 /// Runs jobs that succeed, fail and time out.
 fn use_runner(rrq: &Orchestrator) {
@@ -12,7 +12,7 @@ fn use_runner(rrq: &Orchestrator) {
     assert_eq!(job.result(), json!({"a": 1}), "{job:?}");
     let id = rrq.enqueue("spin", &json!({"job_timeout_seconds": 1}));
     let job = rrq.wait(&id);
-    assert_eq!(job.last_error(), TIMED_OUT, "{job:?}");
+    assert!(job.last_error().contains("timed out"), "{job:?}");
     let job = rrq.run("flaky", &json!({"fail_times": 1}));
     assert_eq!(job.result(), json!({"attempt": 2}), "{job:?}");
 }

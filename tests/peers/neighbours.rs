@@ -4,12 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::orchestrator::{Setup, TIMED_OUT};
+use crate::orchestrator::{Setup, TIMED_OUT, TIMEOUT_SECONDS};
 
 const NEIGHBOURS: usize = 160;
-
-/// How long the job loops until its time is over, in seconds.
-const SPIN_SECONDS: u64 = 5;
 
 /// How long a neighbour may be active; it does nothing.
 const ON_TIME: Duration = Duration::from_secs(2);
@@ -19,12 +16,12 @@ fn a_job_that_overruns_leaves_its_neighbours_on_time() {
     let rrq = Setup::new().start();
     rrq.run("noop", &json!({}));
     let workers = rrq.workers();
-    let overruns = json!({"job_timeout_seconds": SPIN_SECONDS, "max_retries": 1});
+    let overruns = json!({"job_timeout_seconds": TIMEOUT_SECONDS, "max_retries": 1});
     let spin = rrq.enqueue("spin", &overruns);
     rrq.until("the job to loop", |it| {
         (it.job(&spin).status() == "ACTIVE").then_some(())
     });
-    let options = json!({"params": {"a": 1}, "job_timeout_seconds": 10, "max_retries": 1});
+    let options = json!({"params": {"a": 1}, "max_retries": 1});
     let neighbours: Vec<String> = (0..NEIGHBOURS)
         .map(|_| rrq.enqueue("echo", &options))
         .collect();

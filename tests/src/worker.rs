@@ -37,19 +37,29 @@ pub fn cache() -> PathBuf {
 }
 
 impl Worker {
-    /// Starts a worker on a free port and waits until it is ready.
+    /// Starts a worker on a free port and waits until it is ready; `data` takes its log.
     ///
     /// # Panics
     ///
     /// If it ends before it is ready; what it wrote is in `worker.log` in `data`.
     pub fn start(data: &Path) -> Self {
+        Self::launch(data, &cache(), &command())
+    }
+
+    /// Starts one with more or other arguments than [`command`], and a cache of its own.
+    ///
+    /// # Panics
+    ///
+    /// If it ends before it is ready.
+    pub fn launch(data: &Path, cache: &Path, command: &[String]) -> Self {
         let log_path = data.join("worker.log");
         let log = std::fs::File::create(&log_path).expect("the log can be opened");
-        let command = command();
         let mut child = Command::new(&command[0])
             .args(&command[1..])
             .args(["--tcp-socket", "127.0.0.1:0"])
-            .env("XDG_CACHE_HOME", cache())
+            // The argument wins.
+            .env("RRQ_RUNNER_TCP_SOCKET", "192.0.2.1:1")
+            .env("XDG_CACHE_HOME", cache)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log)
