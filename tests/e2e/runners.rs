@@ -74,6 +74,19 @@ impl Host {
         })
     }
 
+    /// Waits until the runners have loaded their handlers: they listen before that. Returns their
+    /// processes.
+    fn loaded(&self) -> Vec<u32> {
+        let pids = self.up();
+        let jobs = vec![json!({"handler": "own#noop", "timeout_seconds": 60}); 4 * pids.len()];
+        let answer = self.client().post("/api/v1/jobs", &json!(jobs)).unwrap();
+        for entry in answer.body.as_array().unwrap() {
+            let job = self.client().wait(entry["id"].as_str().unwrap());
+            assert_eq!(job["state"], "completed", "{job}");
+        }
+        pids
+    }
+
     /// Enqueues a job and waits until it runs.
     fn running(&self, job: &Value) -> String {
         let client = self.client();
@@ -200,7 +213,7 @@ fn jobs_find_their_runner_by_prefix_queue_and_default() {
 fn a_job_whose_time_is_up_ends_and_its_runner_goes_on() {
     let host = Host::launching(1, 4);
     let client = host.client();
-    let pids = host.up();
+    let pids = host.loaded();
     let start = Instant::now();
     let job = client.run(&json!({
         "handler": "own#spin", "timeout_seconds": 0.5,
@@ -219,7 +232,7 @@ fn a_job_whose_time_is_up_ends_and_its_runner_goes_on() {
 fn a_cancel_reaches_the_runner() {
     let host = Host::launching(1, 4);
     let client = host.client();
-    let pids = host.up();
+    let pids = host.loaded();
     for handler in ["own#sleep", "own#spin", "own#cooperate"] {
         let id = host.running(&json!({
             "handler": handler, "params": {"ms": 60_000}, "timeout_seconds": 60,
@@ -239,7 +252,7 @@ fn a_cancel_reaches_the_runner() {
 fn a_runner_that_is_killed_loses_its_jobs_which_run_again_at_no_cost() {
     let host = Host::launching(1, 4);
     let client = host.client();
-    let first = host.up();
+    let first = host.loaded();
     let sleep = json!({
         "handler": "own#sleep", "params": {"ms": 1_000}, "max_attempts": 1, "timeout_seconds": 30,
     });
@@ -260,7 +273,7 @@ fn a_runner_that_is_killed_loses_its_jobs_which_run_again_at_no_cost() {
 fn a_runner_that_hangs_is_replaced_and_its_job_ends_in_time() {
     let host = Host::launching(1, 2);
     let client = host.client();
-    let first = host.up();
+    let first = host.loaded();
     let id = host.running(&json!({
         "handler": "own#sleep", "params": {"ms": 60_000}, "timeout_seconds": 1,
     }));
@@ -277,7 +290,7 @@ fn a_runner_that_hangs_is_replaced_and_its_job_ends_in_time() {
 fn a_restart_waits_for_what_runs_and_makes_a_new_process() {
     let host = Host::launching(2, 2);
     let client = host.client();
-    let first = host.up();
+    let first = host.loaded();
     let sleep = json!({"handler": "own#sleep", "params": {"ms": 1_000}});
     let id = host.running(&sleep);
     let restart = "/api/v1/runners/own/restart";
@@ -320,7 +333,7 @@ fn a_runner_that_somebody_else_started_is_used_while_it_is_there() {
 #[test]
 fn runners_end_with_the_host_and_their_jobs_run_again_in_its_next_life() {
     let host = Host::launching(1, 2);
-    let pids = host.up();
+    let pids = host.loaded();
     assert!(children(host.server().pid()).contains(&pids[0]));
     let id = host.running(&json!({
         "handler": "own#sleep", "params": {"ms": 1_000}, "max_attempts": 1,
