@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use host_core::command::{Command, NewJob, Reply, Slot};
 use host_core::id::{JobId, LeaseId};
-use host_core::job::{Payload, State};
+use host_core::job::{Lane, Payload, State};
 use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold};
 use host_core::outcome::{Meter, Outcome, Report};
@@ -61,7 +61,7 @@ impl Loop {
         let slots = (0..in_flight).map(|_| Slot {
             lease: LeaseId(self.id()),
             worker: "cell-1".to_owned(),
-            alone: false,
+            lane: Lane::Shared,
         });
         let slots = slots.collect();
         let hold = Hold::Connection;
@@ -96,6 +96,7 @@ impl Loop {
         Ok(NewJob {
             id: JobId(self.id()),
             handler: "noop".parse()?,
+            runner: None,
             queue: "bench".parse()?,
             priority: 5,
             run_at: None,

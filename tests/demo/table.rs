@@ -26,8 +26,8 @@ pub(crate) fn row(client: &Client, job: &Value, what: &str) -> anyhow::Result<Ro
         job["attempt"].to_string(),
         failure.map_or_else(|| state.clone(), |kind| format!("{state}: {kind}")),
         last["duration_ms"]
-            .as_f64()
-            .map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1} ms")),
+            .as_u64()
+            .map_or_else(|| "-".to_owned(), |ms| format!("{ms} ms")),
         last["fuel"]
             .as_u64()
             .map_or_else(|| "-".to_owned(), thousands),
@@ -41,7 +41,7 @@ pub(crate) fn row(client: &Client, job: &Value, what: &str) -> anyhow::Result<Ro
 /// Renders the lines under their head.
 pub(crate) fn render(rows: &[Row]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header([
+    table.load_style(presets::UTF8_BORDERS_ONLY).set_header([
         "handler",
         "wire",
         "what",

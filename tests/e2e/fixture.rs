@@ -1,6 +1,7 @@
 //! A host with the example handlers, shared by the tests of this binary that do no harm to it.
 
-use std::sync::OnceLock;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use host_tests::{Client, Options, Server, guests};
 use tempfile::TempDir;
@@ -19,10 +20,33 @@ pub(crate) fn own() -> Own {
     Own { server, data }
 }
 
+/// A client of a host that several tests use; it ends with the last of them.
+pub(crate) struct Shared {
+    client: Client,
+    _own: Arc<Own>,
+}
+
+impl Deref for Shared {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
 /// Returns a client of the shared host.
-pub(crate) fn shared() -> Client {
-    static SHARED: OnceLock<Own> = OnceLock::new();
-    SHARED.get_or_init(own).server.client()
+pub(crate) fn shared() -> Shared {
+    static SHARED: Mutex<Weak<Own>> = Mutex::new(Weak::new());
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    let own = shared.upgrade().unwrap_or_else(|| {
+        let started = Arc::new(own());
+        *shared = Arc::downgrade(&started);
+        started
+    });
+    Shared {
+        client: own.server.client(),
+        _own: own,
+    }
 }
 
 /// Deploys a component of the repository with the manifest beside it.

@@ -1,10 +1,12 @@
 //! Starting and stopping a host.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output};
 use std::time::Duration;
 
 use host_tests::server::host;
 use host_tests::{Client, Options, Server, eventually};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -59,6 +61,18 @@ fn a_second_host_on_the_same_data_is_refused() {
 }
 
 #[test]
+fn what_a_host_keeps_is_for_its_own_user() {
+    let data = TempDir::new().unwrap();
+    let server = Server::start(&Options::new(data.path()));
+    assert_eq!(server.stop(), Some(0));
+    for name in ["host.db", "logs.db", "host.lock", "cells.lock", "cache"] {
+        let path = data.path().join(name);
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{}: {mode:o}", path.display());
+    }
+}
+
+#[test]
 fn an_address_that_is_taken_is_named() {
     let Own { server, .. } = own();
     let data = TempDir::new().unwrap();
@@ -94,6 +108,14 @@ fn a_host_that_is_asked_to_stop_lets_running_jobs_end() {
         &client,
         &json!({"handler": "sleep", "params": {"ms": 1_500}}),
     );
+    // A terminal and a service manager ask all processes at once.
+    for (child, signal) in children(server.pid())
+        .into_iter()
+        .flat_map(|child| [Signal::INT, Signal::TERM, Signal::HUP].map(|signal| (child, signal)))
+    {
+        let child = Pid::from_raw(child.cast_signed()).unwrap();
+        kill_process(child, signal).unwrap();
+    }
     assert_eq!(server.stop(), Some(0));
     let again = Server::start(&Options::new(data.path()));
     let job = again.client().job(&id);

@@ -101,6 +101,22 @@ impl Client {
         answer.body
     }
 
+    /// Returns the newest 100 jobs that other orchestrators have given, each whole.
+    ///
+    /// # Panics
+    ///
+    /// If the host does not answer.
+    pub fn foreign_jobs(&self) -> Vec<Value> {
+        let answer = self.get("/api/v1/jobs?limit=100");
+        let list = answer.expect("the host answers").body;
+        let items = list["items"].as_array().expect("a list has items");
+        items
+            .iter()
+            .filter(|job| job["wire"] == "rrq")
+            .map(|job| self.job(job["id"].as_str().expect("a job has an id")))
+            .collect()
+    }
+
     /// Waits until a job has ended and returns it.
     ///
     /// # Panics

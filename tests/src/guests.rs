@@ -40,11 +40,16 @@ pub fn by_hand(name: &str) -> Vec<u8> {
 
 /// Returns the folder with all components of the repository.
 pub fn folder() -> PathBuf {
+    built("guests")
+}
+
+/// Returns what xtask has put beside the programs: `target/NAME` or alike.
+pub(crate) fn built(name: &str) -> PathBuf {
     let programs = programs();
     programs
         .parent()
         .map_or_else(|| Path::new("target").to_owned(), Path::to_owned)
-        .join("guests")
+        .join(name)
 }
 
 #[cfg(test)]

@@ -3,10 +3,18 @@
 
 pub mod client;
 pub mod guests;
+pub mod peers;
+pub mod ports;
+pub mod processes;
 pub mod raw;
+pub mod redis;
+pub mod rrq;
 pub mod server;
 mod wait;
+pub mod worker;
 
 pub use client::Client;
+pub use redis::Redis;
 pub use server::{Options, Server};
 pub use wait::eventually;
+pub use worker::Worker;

@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::client::Client;
 use crate::guests::programs;
+use crate::processes;
 
 /// How a host is started.
 #[derive(Clone, Debug)]
@@ -26,6 +27,7 @@ pub struct Server {
     child: Child,
     _stdout: BufReader<ChildStdout>,
     address: String,
+    rrq_address: String,
 }
 
 impl Options {
@@ -74,14 +76,15 @@ impl Server {
         }
         let mut child = command.spawn().expect("host starts");
         let mut stdout = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
-        let address = read_address(&mut stdout).unwrap_or_else(|| {
+        let ready = read_ready(&mut stdout).unwrap_or_else(|| {
             let log = std::fs::read_to_string(&log_path).unwrap_or_default();
             panic!("host ended before it was ready:\n{log}")
         });
         Self {
             child,
             _stdout: stdout,
-            address,
+            address: ready.http.expect("it listens for HTTP"),
+            rrq_address: ready.rrq.unwrap_or_default(),
         }
     }
 
@@ -93,6 +96,11 @@ impl Server {
     /// Returns where it listens.
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Returns where it listens for RRQ; empty if it does not.
+    pub fn rrq_address(&self) -> &str {
+        &self.rrq_address
     }
 
     /// Returns its process id.
@@ -145,19 +153,7 @@ impl Server {
     ///
     /// If it has ended.
     pub fn resident_bytes(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()))
-            .expect("the process is there");
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
-            .expect("a process has a resident size");
-        let kib: u64 = line
-            .trim()
-            .trim_end_matches(" kB")
-            .trim()
-            .parse()
-            .expect("a number");
-        kib * 1024
+        processes::resident_bytes(self.pid())
     }
 }
 
@@ -183,13 +179,25 @@ pub fn host() -> PathBuf {
     path
 }
 
-/// Reads `ready http=ADDR …`; `None` if the stream ends before it.
-fn read_address(stdout: &mut impl BufRead) -> Option<String> {
+/// Where a program of ours says that it listens.
+pub(crate) struct Ready {
+    pub(crate) http: Option<String>,
+    pub(crate) rrq: Option<String>,
+}
+
+/// Reads `ready http=ADDR rrq=ADDR`; `None` if the stream ends before it.
+pub(crate) fn read_ready(stdout: &mut impl BufRead) -> Option<Ready> {
     let mut line = String::new();
     while stdout.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
         if let Some(ready) = line.trim().strip_prefix("ready ") {
-            let address = ready.split(' ').find_map(|word| word.strip_prefix("http="));
-            return address.map(str::to_owned);
+            let address = |name| {
+                let found = ready.split(' ').find_map(|word| word.strip_prefix(name));
+                found.map(str::to_owned)
+            };
+            return Some(Ready {
+                http: address("http="),
+                rrq: address("rrq="),
+            });
         }
         line.clear();
     }

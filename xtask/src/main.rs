@@ -4,6 +4,7 @@ mod bench;
 mod cargo;
 mod demo;
 mod guests;
+mod peers;
 mod setup;
 mod test;
 #[cfg(test)]

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 
 use crate::cargo::{cargo, run};
-use crate::{guests, setup};
+use crate::{guests, peers, setup};
 
 /// What to test.
 #[derive(clap::Args)]
@@ -33,6 +33,8 @@ enum Layer {
     Cli,
     /// The whole program, from outside
     E2e,
+    /// The whole program and the real programs of others
+    Peers,
     /// The guest SDK and the examples, natively
     Guests,
     /// The project's own rules about itself
@@ -48,7 +50,7 @@ impl Layer {
             Self::Server => &["host-server"],
             Self::Protocols => &["host-protocols"],
             Self::Cli => &["host"],
-            Self::E2e => &["host-tests"],
+            Self::E2e | Self::Peers => &["host-tests"],
             Self::Guests => &[
                 "host-guest-sdk",
                 "basics",
@@ -60,6 +62,15 @@ impl Layer {
             Self::Tidy => &["xtask"],
         }
     }
+
+    /// Returns which of their tests, all if it is empty.
+    const fn targets(self) -> &'static [&'static str] {
+        match self {
+            Self::E2e => &["--lib", "--bins", "--test", "e2e"],
+            Self::Peers => &["--test", "peers"],
+            _ => &[],
+        }
+    }
 }
 
 /// Runs the tests.
@@ -68,11 +79,14 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
     if let Some(layer) = args.layer {
         guests::build()?;
         program()?;
+        if matches!(layer, Layer::Peers) {
+            peers::set_up()?;
+        }
         let mut test = cargo(&["test"]);
         for package in layer.packages() {
             test.args(["--package", package]);
         }
-        return run(&mut test);
+        return run(test.args(layer.targets()));
     }
     step("formatting", || {
         run(&mut cargo(&["fmt", "--all", "--check"]))
@@ -81,6 +95,7 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
         run(&mut cargo(&["check", "--package", "host-core"]))
     })?;
     step("components", || guests::build().map(drop))?;
+    step("peers", peers::set_up)?;
     step("lints", || {
         run(cargo(&["clippy", "--workspace", "--all-targets"]).args(["--", "--deny", "warnings"]))
     })?;

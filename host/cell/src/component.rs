@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
+use std::rc::Rc;
 
 use host_core::cell::ComponentKey;
 use sha2::{Digest as _, Sha256};
@@ -21,7 +22,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// The components that runs may name.
 pub(crate) struct Components {
     linker: Linker<Guest>,
-    loaded: HashMap<ComponentKey, Result<JobPre<Guest>, String>>,
+    loaded: HashMap<ComponentKey, Result<Rc<JobPre<Guest>>, String>>,
 }
 
 impl Components {
@@ -40,8 +41,8 @@ impl Components {
             Ok(_) => Ok(()),
             Err(error) => Err(format_err!("{error:#}")),
         };
-        self.loaded
-            .insert(key, loaded.map_err(|error| format!("{error:#}")));
+        let loaded = loaded.map(Rc::new).map_err(|error| format!("{error:#}"));
+        self.loaded.insert(key, loaded);
         result
     }
 
@@ -65,9 +66,9 @@ impl Components {
     }
 
     /// Returns a component that was loaded.
-    pub(crate) fn get(&self, key: ComponentKey) -> Result<&JobPre<Guest>> {
+    pub(crate) fn get(&self, key: ComponentKey) -> Result<Rc<JobPre<Guest>>> {
         match self.loaded.get(&key) {
-            Some(Ok(component)) => Ok(component),
+            Some(Ok(component)) => Ok(Rc::clone(component)),
             Some(Err(message)) => bail!("{message}"),
             None => bail!("component {} was not loaded into this cell", key.0),
         }

@@ -19,6 +19,10 @@ const GUEST_STACK_BYTES: usize = 512 << 10;
 /// The native stack of a run, host calls included, in bytes.
 const RUN_STACK_BYTES: usize = 1 << 20;
 
+/// How much of that stays mapped for the next run, in bytes: it is cleared after each run, touched
+/// or not, so it is what most guests use and no more.
+const STACK_KEEP_RESIDENT_BYTES: usize = 32 << 10;
+
 /// The most frames of a stack trace. A panic of Rust's library takes the first eleven.
 const FRAMES_MAX: usize = 64;
 
@@ -44,7 +48,7 @@ pub(crate) fn pooled(slots: u32) -> Result<Engine> {
         .max_unused_warm_slots(slots)
         .linear_memory_keep_resident(KEEP_RESIDENT_BYTES)
         .table_keep_resident(KEEP_RESIDENT_BYTES)
-        .async_stack_keep_resident(RUN_STACK_BYTES)
+        .async_stack_keep_resident(STACK_KEEP_RESIDENT_BYTES)
         .pagemap_scan(Enabled::Auto);
     let mut config = codegen();
     config.allocation_strategy(pool);

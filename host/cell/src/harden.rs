@@ -80,10 +80,17 @@ const REFUSED_CALLS: &[libc::c_long] = &[
     libc::SYS_setresgid,
 ];
 
-/// Makes this process end with its parent, dump no core and abort on a panic: a cell that is wrong
+/// Makes this process end with its parent and by no other's wish, dump no core and abort on a panic: a cell that is wrong
 /// about anything is gone, and with it what it was wrong about.
 pub(crate) fn child() -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
+    rustix::thread::set_name(c"host-cell")?;
+    // A terminal and a service manager tell all processes to stop; when its children end is for the
+    // host to say, which lets running jobs end first.
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
+        // SAFETY: ignoring a signal installs no code.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
     // When memory runs out, this process goes before the host does. Lowering it later needs rights.
     std::fs::write("/proc/self/oom_score_adj", OOM_SCORE)?;
     limit(Resource::Core, 0)?;

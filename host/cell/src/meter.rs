@@ -1,5 +1,5 @@
 //! CPU time of one run: the thread's CPU clock around each poll of its future, so that what
-//! neighbours use in between does not count.
+//! neighbours use in between does not count. Around each poll the watchdog knows of it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,15 +7,26 @@ use std::task::{Context, Poll};
 
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::watchdog::Activity;
+
 /// A future that adds the CPU time of its polls to a counter.
 pub(crate) struct Metered<'a, F> {
     future: Pin<&'a mut F>,
+    activity: &'a Activity,
     cpu_ns: &'a mut u64,
 }
 
 impl<'a, F: Future> Metered<'a, F> {
-    pub(crate) const fn new(future: Pin<&'a mut F>, cpu_ns: &'a mut u64) -> Self {
-        Self { future, cpu_ns }
+    pub(crate) const fn new(
+        future: Pin<&'a mut F>,
+        activity: &'a Activity,
+        cpu_ns: &'a mut u64,
+    ) -> Self {
+        Self {
+            future,
+            activity,
+            cpu_ns,
+        }
     }
 }
 
@@ -24,7 +35,9 @@ impl<F: Future> Future for Metered<'_, F> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let before = thread_cpu_ns();
+        let active = self.activity.start();
         let poll = self.future.as_mut().poll(context);
+        drop(active);
         *self.cpu_ns += thread_cpu_ns().saturating_sub(before);
         poll
     }

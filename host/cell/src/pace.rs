@@ -1,6 +1,8 @@
 //! The bare loop: instantiate and call a handler that does nothing, with a cell's own engine and
 //! nothing else around it. What the cost of a job in a cell is measured against.
 
+use std::sync::Arc;
+
 use host_core::cell::{ComponentKey, Context, RunId, Start};
 use host_core::handler::Limits;
 use host_core::json::JsonText;
@@ -13,6 +15,7 @@ use crate::engine;
 use crate::linker::link;
 use crate::meter::thread_cpu_ns;
 use crate::run::{self, Place};
+use crate::watchdog::Activity;
 
 /// What was measured, on one thread.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -25,7 +28,7 @@ pub struct Pace {
 
 /// Compiles `component` and calls its handler `noop` for `duration`.
 pub fn measure(component: &[u8], duration: Duration) -> wasmtime::Result<Pace> {
-    let place = Place::new(engine::pooled(1)?, u64::MAX);
+    let place = Place::new(engine::pooled(1)?, u64::MAX, Arc::new(Activity::new()?));
     let component = Component::new(&place.engine, component)?;
     let component = JobPre::new(link(&place.engine)?.instantiate_pre(&component)?)?;
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -2,7 +2,9 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
+use futures_util::poll;
 use host_core::cell::{Context, Start};
 use host_core::failure::{Failure, FailureKind};
 use host_core::handler::{FUEL_PER_SECOND, HandlerInfo, Limits};
@@ -19,6 +21,7 @@ use crate::meter::Metered;
 use crate::outcome;
 use crate::said::Said;
 use crate::stop::{Forced, Stop};
+use crate::watchdog::Activity;
 
 /// What a guest may hand over in one call beyond its largest result, in bytes: the names and
 /// messages around it.
@@ -35,13 +38,15 @@ const DESCRIBE_FUEL: u64 = 10_000_000_000;
 pub(crate) struct Place {
     pub(crate) engine: Engine,
     memory: Arc<CellMemory>,
+    activity: Arc<Activity>,
 }
 
 impl Place {
-    pub(crate) fn new(engine: Engine, memory_bytes: u64) -> Self {
+    pub(crate) fn new(engine: Engine, memory_bytes: u64, activity: Arc<Activity>) -> Self {
         Self {
             engine,
             memory: Arc::new(CellMemory::new(memory_bytes)),
+            activity,
         }
     }
 
@@ -92,7 +97,7 @@ pub(crate) async fn execute(
             let mut cpu_ns = 0;
             let ended = {
                 let call = pin!(handle(&mut store, component, &context, &start.params.0));
-                within(call, stop, &mut cpu_ns).await
+                within(call, stop, &place.activity, &mut cpu_ns).await
             };
             meter = Meter {
                 fuel: fuel - store.get_fuel().unwrap_or(0),
@@ -142,7 +147,7 @@ pub(crate) async fn describe(
             let instance = component.instantiate_async(&mut store).await?;
             instance.host_jobs_handler().call_describe(&mut store).await
         });
-        within(call, &stop, &mut cpu_ns).await
+        within(call, &stop, &place.activity, &mut cpu_ns).await
     };
     said.finish();
     match ended {
@@ -209,16 +214,25 @@ async fn handle(
 async fn within<T>(
     call: std::pin::Pin<&mut impl Future<Output = Result<T>>>,
     stop: &Stop,
+    activity: &Activity,
     cpu_ns: &mut u64,
 ) -> Ended<T> {
-    let mut call = call;
-    tokio::select! {
-        biased;
-        forced = stop.forced() => Ended::Forced(forced),
-        result = Metered::new(call.as_mut(), cpu_ns) => match result {
-            Ok(returned) => Ended::Returned(returned),
-            Err(error) => Ended::Trapped(error),
+    let mut call = Metered::new(call, activity, cpu_ns);
+    let result = match stop.forced_now() {
+        Some(forced) => return Ended::Forced(forced),
+        // Most calls end at once, and need no timer.
+        None => match poll!(&mut call) {
+            Poll::Ready(result) => result,
+            Poll::Pending => tokio::select! {
+                biased;
+                forced = stop.forced() => return Ended::Forced(forced),
+                result = call => result,
+            },
         },
+    };
+    match result {
+        Ok(returned) => Ended::Returned(returned),
+        Err(error) => Ended::Trapped(error),
     }
 }
 

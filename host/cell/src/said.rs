@@ -17,6 +17,10 @@ const FIELDS_MAX: usize = 64;
 /// What a line costs beyond its text, in bytes.
 const LINE_OVERHEAD_BYTES: u64 = 32;
 
+/// From which size on what is told at once is complete, in bytes: far below that of a frame, whatever
+/// the log's limit.
+const TOLD_BYTES: u64 = 1 << 20;
+
 /// How many of the last lines of standard error are remembered for the report of a trap.
 const STDERR_LINES_KEPT: usize = 12;
 
@@ -32,7 +36,7 @@ pub(crate) struct Said {
 
 #[derive(Debug)]
 struct Inner {
-    lines: Vec<LogLine>,
+    lines: VecDeque<LogLine>,
     bytes_left: u64,
     bytes_max: u64,
     dropped_lines: u64,
@@ -61,7 +65,7 @@ impl Said {
         Self {
             started: Instant::now(),
             inner: Mutex::new(Inner {
-                lines: Vec::new(),
+                lines: VecDeque::new(),
                 bytes_left: log_bytes_max,
                 bytes_max: log_bytes_max,
                 dropped_lines: 0,
@@ -116,14 +120,14 @@ impl Said {
         self.inner().progress = Some(Progress { percent, message });
     }
 
-    /// Returns what there is to tell, if anything.
+    /// Returns what there is to tell, if anything; of many lines the first, the others next time.
     pub(crate) fn take(&self) -> Option<News> {
         let mut inner = self.inner();
         if inner.lines.is_empty() && inner.progress.is_none() {
             return None;
         }
         Some(News {
-            lines: std::mem::take(&mut inner.lines),
+            lines: inner.first_lines(),
             progress: inner.progress.take(),
         })
     }
@@ -142,7 +146,7 @@ impl Said {
                 "{} more lines were dropped: the log is limited to {} bytes (log_kib in the manifest)",
                 inner.dropped_lines, inner.bytes_max
             );
-            inner.lines.push(LogLine {
+            inner.lines.push_back(LogLine {
                 at_ms,
                 level: Level::Warn,
                 source: LogSource::Host,
@@ -186,6 +190,17 @@ impl Inner {
         });
     }
 
+    fn first_lines(&mut self) -> Vec<LogLine> {
+        let mut bytes = 0;
+        let told = self.lines.iter().take_while(|line| {
+            let room = bytes < TOLD_BYTES;
+            bytes += cost(line);
+            room
+        });
+        let told = told.count();
+        self.lines.drain(..told).collect()
+    }
+
     /// Keeps a line, cut to size, or counts it as dropped. Once a line was dropped none is kept, so
     /// that the log has one end and no holes.
     fn push(&mut self, mut line: LogLine) {
@@ -195,15 +210,13 @@ impl Inner {
             cut(key, LINE_BYTES_MAX / FIELDS_MAX);
             cut(value, LINE_BYTES_MAX);
         }
-        let fields = line.fields.iter();
-        let text = line.message.len() + fields.map(|(k, v)| k.len() + v.len()).sum::<usize>();
-        let cost = text as u64 + LINE_OVERHEAD_BYTES;
+        let cost = cost(&line);
         if self.dropped_lines > 0 || cost > self.bytes_left {
             self.dropped_lines += 1;
             return;
         }
         self.bytes_left -= cost;
-        self.lines.push(line);
+        self.lines.push_back(line);
     }
 }
 
@@ -231,6 +244,13 @@ impl Partial {
         }
         line
     }
+}
+
+/// Returns what a line takes of the quota, in bytes.
+fn cost(line: &LogLine) -> u64 {
+    let fields = line.fields.iter();
+    let text = line.message.len() + fields.map(|(k, v)| k.len() + v.len()).sum::<usize>();
+    text as u64 + LINE_OVERHEAD_BYTES
 }
 
 fn cut_mark(bytes: u64) -> String {

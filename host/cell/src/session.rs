@@ -15,8 +15,9 @@ use host_core::outcome::{Meter, Outcome};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, mpsc};
-use tokio::task::{LocalSet, spawn_local};
+use tokio::task::spawn_local;
 use tokio::time::{Duration, sleep};
 use tokio_util::codec::{FramedRead, LengthDelimitedCodec};
 
@@ -50,7 +51,6 @@ struct Cell {
     components: RefCell<Components>,
     running: RefCell<HashMap<RunId, Running>>,
     outgoing: mpsc::Sender<FromCell>,
-    activity: Arc<Activity>,
     started: Notify,
 }
 
@@ -66,19 +66,18 @@ pub(crate) fn serve(socket: StdUnixStream, slots: u32, memory_bytes: u64) -> was
         socket.try_clone()?.into(),
     )?;
     socket.set_nonblocking(true)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    let runtime = Builder::new_current_thread()
         .enable_io()
         .enable_time()
-        .build()?;
+        .build_local(LocalOptions::default())?;
     let session = async {
         let (read, write) = UnixStream::from_std(socket)?.into_split();
         let (outgoing, messages) = mpsc::channel(MESSAGES_MAX);
         let cell = Rc::new(Cell {
-            place: Place::new(engine, memory_bytes),
+            place: Place::new(engine, memory_bytes, activity),
             components: RefCell::new(components),
             running: RefCell::default(),
             outgoing,
-            activity,
             started: Notify::new(),
         });
         spawn_local(send_all(messages, write));
@@ -86,7 +85,7 @@ pub(crate) fn serve(socket: StdUnixStream, slots: u32, memory_bytes: u64) -> was
         cell.send(FromCell::Ready { slots }).await;
         receive_all(&cell, read).await
     };
-    LocalSet::new().block_on(&runtime, session)?;
+    runtime.block_on(session)?;
     Ok(())
 }
 
@@ -140,8 +139,7 @@ impl Cell {
             ToCell::Describe { run, component } => {
                 let cell = Rc::clone(self);
                 spawn_local(async move {
-                    let _active = cell.activity.start();
-                    let component = cell.components.borrow().get(component).cloned();
+                    let component = cell.components.borrow().get(component);
                     let result = match component {
                         Ok(component) => run::describe(&cell.place, &component).await,
                         Err(error) => Err(not_loaded(&error)),
@@ -164,13 +162,11 @@ impl Cell {
         }
         let cell = Rc::clone(self);
         spawn_local(async move {
-            let active = cell.activity.start();
-            let component = cell.components.borrow().get(start.component).cloned();
+            let component = cell.components.borrow().get(start.component);
             let (outcome, meter) = match component {
                 Ok(component) => run::execute(&cell.place, &component, start, &said, &stop).await,
                 Err(error) => (Outcome::Failed(not_loaded(&error)), Meter::default()),
             };
-            drop(active);
             cell.running.borrow_mut().remove(&id);
             cell.tell(id, &said).await;
             cell.send(FromCell::Ended {
@@ -184,13 +180,14 @@ impl Cell {
 
     /// Tells what a run has said since the last time.
     async fn tell(&self, run: RunId, said: &Said) {
-        let Some(news) = said.take() else { return };
-        if let Some(progress) = news.progress {
-            self.send(FromCell::Progress { run, progress }).await;
-        }
-        if !news.lines.is_empty() {
-            let lines = news.lines;
-            self.send(FromCell::Log { run, lines }).await;
+        while let Some(news) = said.take() {
+            if let Some(progress) = news.progress {
+                self.send(FromCell::Progress { run, progress }).await;
+            }
+            if !news.lines.is_empty() {
+                let lines = news.lines;
+                self.send(FromCell::Log { run, lines }).await;
+            }
         }
     }
 }

@@ -60,17 +60,16 @@ impl Stop {
         u32::try_from(left.as_millis()).unwrap_or(u32::MAX)
     }
 
+    /// Returns why the run must not go on, if it must not.
+    pub(crate) fn forced_now(&self) -> Option<Forced> {
+        let (at, forced) = self.end();
+        (at <= Instant::now()).then_some(forced)
+    }
+
     /// Returns once the run must not go on. Cancel safe.
     pub(crate) async fn forced(&self) -> Forced {
         loop {
-            let asked = {
-                let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-                asked.as_ref().map(|asked| asked.forced_at)
-            };
-            let (at, forced) = match asked {
-                Some(at) if at <= self.times_out_at => (at, Forced::Stopped),
-                _ => (self.times_out_at, Forced::TimedOut),
-            };
+            let (at, forced) = self.end();
             if at <= Instant::now() {
                 return forced;
             }
@@ -78,6 +77,15 @@ impl Stop {
                 () = sleep_until(at) => return forced,
                 () = self.changed.notified() => {}
             }
+        }
+    }
+
+    /// Returns when the run is ended by force, as far as is known now, and why.
+    fn end(&self) -> (Instant, Forced) {
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        match asked.as_ref().map(|asked| asked.forced_at) {
+            Some(at) if at <= self.times_out_at => (at, Forced::Stopped),
+            _ => (self.times_out_at, Forced::TimedOut),
         }
     }
 }

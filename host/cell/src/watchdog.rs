@@ -1,62 +1,81 @@
-//! The thread beside the runtime: it moves the epoch on while guests run, so that each gives way
-//! and can be stopped, and ends the process when the orchestrator is gone, whatever a guest does.
+//! The thread beside the runtime: it moves the epoch on while a guest computes, so that each gives
+//! way and can be stopped, and ends the process when the orchestrator is gone, whatever a guest
+//! does.
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use wasmtime::EngineWeak;
 
-/// The time between two ticks of the epoch, in nanoseconds.
+/// The time between two ticks of the epoch while one guest computes, in nanoseconds.
 const TICK_NS: i64 = 1_000_000;
 
-/// How many ticks the clock goes on after the last run, so that a run after another wakes nobody.
+/// The time between two ticks while guests end or wait sooner than that, in nanoseconds.
+const SLOW_TICK_NS: i64 = 4_000_000;
+
+/// How many ticks the clock goes on after a guest last computed, so that a run after another wakes
+/// nobody.
 const IDLE_TICKS_MAX: u32 = 20;
 
-/// How many guests run, and whether the clock stands still.
+/// Whether a guest computes, and whether the clock stands still.
 #[derive(Debug)]
 pub(crate) struct Activity {
-    running: AtomicU32,
+    /// How often a guest was given the thread and has left it again: odd while it has it.
+    turns: AtomicU64,
     parked: AtomicBool,
     wake: OwnedFd,
 }
 
-/// One guest that runs, until it is dropped.
+/// One guest that has the thread, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Active(Arc<Activity>);
+pub(crate) struct Active<'a>(&'a Activity);
+
+/// How long the thread sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pause {
+    Tick,
+    SlowTick,
+    Parked,
+}
 
 impl Activity {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
-            running: AtomicU32::new(0),
+            turns: AtomicU64::new(0),
             parked: AtomicBool::new(false),
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
         })
     }
 
-    /// Counts a guest that starts and makes the clock move.
-    pub(crate) fn start(self: &Arc<Self>) -> Active {
-        self.running.fetch_add(1, Ordering::SeqCst);
-        if self.parked.swap(false, Ordering::SeqCst) {
+    /// Notes that a guest has the thread and makes the clock move. Called by that thread only.
+    pub(crate) fn start(&self) -> Active<'_> {
+        self.turns.fetch_add(1, Ordering::SeqCst);
+        if self.parked.load(Ordering::SeqCst) && self.parked.swap(false, Ordering::SeqCst) {
             // The counter of an eventfd cannot overflow by one a parking.
             let _woken = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
         }
-        Active(Arc::clone(self))
+        Active(self)
     }
 
-    /// Waits for a tick, or for anything at all while no guest runs.
-    fn wait(&self, orchestrator: &OwnedFd, parked: bool) -> io::Result<()> {
-        let tick = Timespec {
-            tv_sec: 0,
-            tv_nsec: TICK_NS,
+    /// Waits for a tick, or for anything at all while no guest runs. With `listening` it also
+    /// returns when the orchestrator has said something, and tells so.
+    fn wait(&self, orchestrator: &OwnedFd, pause: Pause, listening: bool) -> io::Result<bool> {
+        let tick = |tv_nsec| Some(Timespec { tv_sec: 0, tv_nsec });
+        let timeout = match pause {
+            Pause::Tick => tick(TICK_NS),
+            Pause::SlowTick => tick(SLOW_TICK_NS),
+            Pause::Parked => None,
         };
+        let mut words = PollFlags::RDHUP;
+        words.set(PollFlags::IN, listening);
         let mut fds = [
-            PollFd::new(orchestrator, PollFlags::RDHUP),
+            PollFd::new(orchestrator, words),
             PollFd::new(&self.wake, PollFlags::IN),
         ];
-        match poll(&mut fds, if parked { None } else { Some(&tick) }) {
+        match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -64,15 +83,44 @@ impl Activity {
         if fds[0].revents().intersects(gone) {
             std::process::exit(0);
         }
-        let mut counter = [0; 8];
-        let _drained = rustix::io::read(&self.wake, &mut counter);
-        Ok(())
+        if fds[1].revents().contains(PollFlags::IN) {
+            let mut counter = [0; 8];
+            let _drained = rustix::io::read(&self.wake, &mut counter);
+        }
+        Ok(fds[0].revents().contains(PollFlags::IN))
     }
 }
 
-impl Drop for Active {
+impl Drop for Active<'_> {
     fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::SeqCst);
+        self.0.turns.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Chooses how long to sleep, from what each tick finds.
+#[derive(Debug, Default)]
+struct Watch {
+    turns: u64,
+    idle_ticks: u32,
+}
+
+impl Watch {
+    fn next(&mut self, turns: u64) -> Pause {
+        let since = turns - std::mem::replace(&mut self.turns, turns);
+        let is_active = turns % 2 == 1;
+        if is_active || since > 0 {
+            self.idle_ticks = 0;
+        } else {
+            self.idle_ticks += 1;
+        }
+        if self.idle_ticks > IDLE_TICKS_MAX {
+            Pause::Parked
+        } else if is_active && since <= 2 {
+            // One guest has had the thread for about the whole tick.
+            Pause::Tick
+        } else {
+            Pause::SlowTick
+        }
     }
 }
 
@@ -82,28 +130,30 @@ pub(crate) fn start(
     activity: Arc<Activity>,
     orchestrator: OwnedFd,
 ) -> io::Result<()> {
-    let watch = move || {
-        let mut idle_ticks = 0;
+    let run = move || {
+        let mut watch = Watch::default();
+        let mut heard = false;
         loop {
-            if activity.running.load(Ordering::SeqCst) > 0 {
-                idle_ticks = 0;
-            } else {
-                idle_ticks += 1;
-            }
-            let mut park = idle_ticks > IDLE_TICKS_MAX;
-            if park {
+            let mut pause = watch.next(activity.turns.load(Ordering::SeqCst));
+            if pause == Pause::Parked {
                 activity.parked.store(true, Ordering::SeqCst);
                 // A guest that started just before sees to nothing: it found the clock moving.
-                if activity.running.load(Ordering::SeqCst) > 0 {
+                if activity.turns.load(Ordering::SeqCst) != watch.turns {
                     activity.parked.store(false, Ordering::SeqCst);
-                    park = false;
+                    pause = Pause::SlowTick;
                 }
             }
-            if let Err(error) = activity.wait(&orchestrator, park) {
-                // Without a clock no guest can be stopped from inside.
-                eprintln!("the cell's watchdog cannot wait: {error}");
-                std::process::exit(1);
-            }
+            // A guest that computes gives way at once to what may be its stop. What was heard may
+            // not be read yet, so every other wait is for the clock alone.
+            let listening = pause == Pause::Tick && !heard;
+            heard = match activity.wait(&orchestrator, pause, listening) {
+                Ok(heard) => heard,
+                Err(error) => {
+                    // Without a clock no guest can be stopped from inside.
+                    eprintln!("the cell's watchdog cannot wait: {error}");
+                    std::process::exit(1);
+                }
+            };
             let Some(engine) = engine.upgrade() else {
                 return;
             };
@@ -112,6 +162,9 @@ pub(crate) fn start(
     };
     std::thread::Builder::new()
         .name("watchdog".to_owned())
-        .spawn(watch)
+        .spawn(run)
         .map(drop)
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::handler::Revision;
 use crate::id::{JobId, LeaseId};
-use crate::job::{Lifecycle, Payload, State};
+use crate::job::{Lane, Lifecycle, Payload, State};
 use crate::lease::{Fence, Hold};
 use crate::name::Name;
 use crate::outcome::Report;
@@ -23,6 +23,8 @@ pub struct NewJob {
     pub id: JobId,
     /// Which handler executes it.
     pub handler: Name,
+    /// The pool of foreign runners that has the handler; `None` for our own cells.
+    pub runner: Option<Name>,
     /// Which queue it waits in.
     pub queue: Name,
     /// 0 (first) to 9.
@@ -63,9 +65,8 @@ pub struct Slot {
     pub lease: LeaseId,
     /// Who will execute.
     pub worker: String,
-    /// Whether the run is alone in its cell; suspects are only claimed into such slots, and
-    /// such slots only take suspects.
-    pub alone: bool,
+    /// Which jobs it takes.
+    pub lane: Lane,
 }
 
 /// One thing a store is told to do.
@@ -226,6 +227,8 @@ pub struct Change {
     pub job: JobId,
     /// Its handler.
     pub handler: Name,
+    /// The pool of foreign runners that has the handler.
+    pub runner: Option<Name>,
     /// Its queue.
     pub queue: Name,
     /// What it was; `None` for a new one.

@@ -93,6 +93,8 @@ pub struct Lifecycle {
     pub queue: Name,
     /// The handler that executes it.
     pub handler: Name,
+    /// The pool of foreign runners that has the handler; `None` for our own cells.
+    pub runner: Option<Name>,
     /// 0 is the most urgent, 9 the least.
     pub priority: u8,
     /// Its limits and rules.
@@ -125,6 +127,28 @@ pub struct Lifecycle {
     pub finished_at: Option<Time>,
     /// Why it is discarded, or why its latest attempt did not complete.
     pub failure: Option<FailureKind>,
+}
+
+/// Who may claim a job.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Lane {
+    /// Cells that share their runs.
+    Shared,
+    /// A cell of its own, for a suspect.
+    Alone,
+    /// The foreign runners of this pool.
+    Runner(Name),
+}
+
+impl Lane {
+    /// Tells whether a job is in this lane; each job is in exactly one.
+    pub fn has(&self, job: &Lifecycle) -> bool {
+        match self {
+            Self::Shared => job.runner.is_none() && !job.suspect,
+            Self::Alone => job.runner.is_none() && job.suspect,
+            Self::Runner(name) => job.runner.as_ref() == Some(name),
+        }
+    }
 }
 
 impl Lifecycle {

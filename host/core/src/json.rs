@@ -1,8 +1,12 @@
 //! JSON as text: params, results and details pass through the host unparsed.
 
+mod strict;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+pub use self::strict::Strict;
 
 /// How deep arrays and objects may be nested: as deep as the parsers of most languages go.
 pub const DEPTH_MAX: usize = 127;

@@ -1,5 +1,6 @@
 //! Names that users choose: of handlers, queues and components.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -43,6 +44,17 @@ impl Name {
     /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+/// Stands between a runner's name and that of its handler.
+pub const RUNNER_SEPARATOR: char = '#';
+
+/// Returns how people write a handler: `send_email`, or `python#send_email` at a foreign runner.
+pub fn address<'a>(runner: Option<&Name>, handler: &'a Name) -> Cow<'a, str> {
+    match runner {
+        None => Cow::Borrowed(handler.as_str()),
+        Some(runner) => Cow::Owned(format!("{runner}{RUNNER_SEPARATOR}{handler}")),
     }
 }
 

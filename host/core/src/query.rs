@@ -19,8 +19,8 @@ pub struct JobFilter {
     pub state: Option<State>,
     /// In this queue.
     pub queue: Option<Name>,
-    /// For this handler.
-    pub handler: Option<Name>,
+    /// For this handler: of our cells, or of the named pool of foreign runners.
+    pub handler: Option<(Option<Name>, Name)>,
 }
 
 /// Where a list goes on: the sequence number of the last job that was looked at.

@@ -19,6 +19,7 @@ pub mod ports;
 pub mod problem;
 mod queues;
 mod routes;
+mod runners;
 mod serve;
 mod view;
 
@@ -42,6 +43,7 @@ use crate::clock::Clock;
 use crate::dispatch::Dispatch;
 use crate::handlers::Handlers;
 use crate::metrics::Metrics;
+use crate::runners::Runners;
 
 pub use self::body::{COMPONENT_BYTES_MAX, JOBS_BYTES_MAX, MANIFEST_BYTES_MAX};
 pub use self::serve::serve;
@@ -59,6 +61,8 @@ pub struct Api {
     pub clock: Clock,
     /// Changes what is deployed.
     pub deployer: Arc<dyn Deployer>,
+    /// Foreign runners, and which jobs are theirs.
+    pub runners: Runners,
     /// Reads what jobs have logged.
     pub logs: Arc<dyn Logs>,
     /// Counts requests, and shows the numbers of all parts.
@@ -76,6 +80,7 @@ pub struct Api {
 struct Shared {
     api: Arc<Api>,
     room: Room,
+    answers: Room,
     streams: Arc<Semaphore>,
     hosts: Arc<[String]>,
 }
@@ -90,6 +95,7 @@ pub fn router(state: Api) -> Router {
     let shared = Shared {
         api: Arc::new(state),
         room: Room::default(),
+        answers: Room::default(),
         streams: Arc::new(Semaphore::new(STREAMS_MAX)),
         hosts: hosts.into_iter().chain([listen]).collect(),
     };

@@ -2,6 +2,7 @@
 //! only reader of the environment, the configuration file and the machine's size.
 
 mod file;
+mod runners;
 mod value;
 
 use std::collections::BTreeMap;
@@ -11,8 +12,10 @@ use std::thread::available_parallelism;
 
 use thiserror::Error;
 
+use self::file::File;
 use self::value::Values;
 use crate::dispatch::writer::Environment;
+use crate::runners::RunnersConfig;
 
 /// One key: where its value may come from and what it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +55,12 @@ pub const SETTINGS: &[Setting] = &[
         env: "HOST_RRQ_LISTEN",
         default: "127.0.0.1:7701",
         about: "Where RRQ orchestrators connect: a loopback address and a port (0 takes a free one), or `off`",
+    },
+    Setting {
+        key: "protocol.rrq.default_runner",
+        env: "HOST_RRQ_DEFAULT_RUNNER",
+        default: "none",
+        about: "The pool of foreign runners that is given handlers which no component has",
     },
     Setting {
         key: "cells.count",
@@ -111,6 +120,8 @@ pub struct Config {
     pub listen: Option<SocketAddr>,
     /// Where RRQ orchestrators connect, `None` if they cannot.
     pub rrq_listen: Option<SocketAddr>,
+    /// Foreign runners, and which jobs are theirs.
+    pub runners: RunnersConfig,
     /// How many cells share the runs.
     pub cells: usize,
     /// Runs of one cell at once.
@@ -155,6 +166,16 @@ pub enum ConfigError {
         /// The known key that is most like it.
         nearest: &'static str,
     },
+    /// A runner that is not configured.
+    #[error(
+        "{origin}: no runner is named `{runner}`; runners are the tables protocol.rrq.runners.NAME"
+    )]
+    UnknownRunner {
+        /// Where it stands.
+        origin: String,
+        /// Its name.
+        runner: String,
+    },
     /// A value that its key does not take.
     #[error("{origin}: `{value}` is not taken: {wanted}")]
     Value {
@@ -186,7 +207,7 @@ impl Config {
             None => environment.get(FILE_ENV).map(PathBuf::from),
         };
         let file = match path {
-            None => BTreeMap::new(),
+            None => File::default(),
             Some(path) => file::read(&path)?,
         };
         Self::resolve(&flags.values, environment, &file, machine())
@@ -196,10 +217,10 @@ impl Config {
     fn resolve(
         flags: &BTreeMap<&'static str, String>,
         environment: Environment,
-        file: &BTreeMap<String, file::Stated>,
+        file: &File,
         machine: Machine,
     ) -> Result<Self, ConfigError> {
-        let values = Values::new(flags, &environment, file);
+        let values = Values::new(flags, &environment, &file.values);
         let cells = values
             .number("cells.count", 1, 256)?
             .unwrap_or(machine.cores.max(2) as u64);
@@ -210,6 +231,7 @@ impl Config {
             handlers: values.path("handlers"),
             listen: values.listen("http.listen", 7_700)?,
             rrq_listen: values.listen("protocol.rrq.listen", 7_701)?,
+            runners: file.runners.resolve(&values)?,
             cells: usize::try_from(cells).unwrap_or(usize::MAX),
             slots: values
                 .number("cells.slots", 1, 1_024)?

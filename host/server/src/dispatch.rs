@@ -6,6 +6,7 @@ pub mod live;
 pub mod logged;
 pub mod numbers;
 pub mod readers;
+pub mod runners;
 pub mod waiters;
 pub mod writer;
 

@@ -15,6 +15,7 @@ pub mod lock;
 pub mod logs;
 pub mod metrics;
 pub mod once;
+pub mod runners;
 pub mod serve;
 pub mod tasks;
 pub mod worker;

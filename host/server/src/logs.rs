@@ -12,7 +12,7 @@ use host_store::logs::{LogEntry, LogPage, LogReader, LogStore};
 use tokio::sync::mpsc;
 
 use crate::api::ports::Logs;
-use crate::dispatch::logged::Logged;
+use crate::dispatch::logged::{Logged, Waiting};
 use crate::dispatch::readers::Readers;
 
 /// How many messages are written in one transaction.
@@ -30,7 +30,7 @@ pub struct JobLogs {
 /// it is written. A log that cannot be written is reported and lost: no job is.
 pub fn spawn(
     mut store: LogStore,
-    mut waiting: mpsc::Receiver<Logged>,
+    mut waiting: mpsc::Receiver<Waiting>,
 ) -> Result<(JobLogs, JoinHandle<()>), StoreError> {
     let readers = (0..LOG_READERS)
         .map(|_| store.reader())
@@ -54,10 +54,12 @@ pub fn spawn(
     Ok((JobLogs { readers }, thread))
 }
 
-fn write(store: &mut LogStore, batch: impl Iterator<Item = Logged>) -> Result<(), StoreError> {
+fn write(store: &mut LogStore, batch: impl Iterator<Item = Waiting>) -> Result<(), StoreError> {
     let mut entries = Vec::new();
     let mut purged = Vec::new();
-    for logged in batch {
+    let mut rooms = Vec::new();
+    for Waiting { logged, room } in batch {
+        rooms.push(room);
         match logged {
             Logged::Lines {
                 job,
@@ -82,6 +84,7 @@ fn write(store: &mut LogStore, batch: impl Iterator<Item = Logged>) -> Result<()
     if !purged.is_empty() {
         store.forget(&purged)?;
     }
+    drop(rooms);
     Ok(())
 }
 

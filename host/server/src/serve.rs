@@ -9,6 +9,8 @@ use std::path::PathBuf;
 
 use host_protocols::rrq::{self, ListenError};
 use host_store::StoreError;
+use rustix::fs::Mode;
+use rustix::process::umask;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -94,6 +96,8 @@ pub fn run(
     program: CellProgram,
     ready: impl FnOnce(Ready),
 ) -> Result<(), ServeError> {
+    // Params, results and logs of jobs are nobody else's.
+    umask(Mode::RWXG | Mode::RWXO);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -183,8 +187,8 @@ fn serve_http(parts: &Parts, listener: TcpListener) -> Result<SocketAddr, ServeE
 fn serve_rrq(parts: &Parts, listener: TcpListener) -> Result<SocketAddr, ServeError> {
     let address = listener.local_addr().map_err(system("look at a socket"))?;
     let stopping = parts.wires.stopping().clone();
-    let ports = parts.worker_ports();
-    parts.wires.spawn(rrq::serve(listener, ports, stopping));
+    let served = rrq::serve(listener, parts.worker_ports(), stopping);
+    parts.wires.spawn(served);
     Ok(address)
 }
 

@@ -216,7 +216,7 @@ async fn load(
 fn end_with_parent() -> Result<(), WorkerError> {
     let parent = getppid();
     set_parent_process_death_signal(Some(Signal::TERM))
-        .map_err(|error| error.into())
+        .map_err(io::Error::from)
         .map_err(system("ask to end with the parent process"))?;
     // It may have gone before the line above.
     if getppid() == parent {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use host_core::command::{Command, Committed, NewJob, Reply, Slot};
 use host_core::id::{JobId, LeaseId};
-use host_core::job::{Payload, State};
+use host_core::job::{Lane, Payload, State};
 use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold};
 use host_core::outcome::{Meter, Outcome, Report};
@@ -114,6 +114,7 @@ impl Load {
         Ok(NewJob {
             id: JobId(Uuid::from_u128(id)),
             handler: "noop".parse()?,
+            runner: None,
             queue: queue.parse()?,
             priority: 5,
             run_at: None,
@@ -183,7 +184,7 @@ impl Load {
             Slot {
                 lease: LeaseId(Uuid::from_u128(self.leases)),
                 worker: "cell-1".to_owned(),
-                alone: false,
+                lane: Lane::Shared,
             }
         });
         batch.push(Command::Claim {

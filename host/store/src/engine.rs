@@ -6,12 +6,14 @@ mod foreign;
 mod moves;
 mod registry;
 
+use std::collections::BTreeMap;
+
 use host_core::command::{Change, Claimed, Command, Committed, NewJob, Reply, Slot};
 use host_core::failure::Failure;
 use host_core::handler::Revision;
 use host_core::id::JobId;
 use host_core::invariants;
-use host_core::job::{Lifecycle, Payload, State};
+use host_core::job::{Lane, Lifecycle, Payload, State};
 use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold};
 use host_core::name::Name;
@@ -69,9 +71,9 @@ pub(crate) trait Rows {
     /// Returns who waits for a job, in the order of their enqueue.
     fn dependents(&mut self, prerequisite: JobId) -> Result<Vec<JobId>, StoreError>;
 
-    /// Returns available jobs of unpaused queues, the most urgent and then the oldest first, at
-    /// most `limit`; only suspects or none.
-    fn claimable(&mut self, suspects: bool, limit: usize) -> Result<Vec<JobId>, StoreError>;
+    /// Returns available jobs of a lane and of unpaused queues, the most urgent and then the oldest
+    /// first, at most `limit`.
+    fn claimable(&mut self, lane: &Lane, limit: usize) -> Result<Vec<JobId>, StoreError>;
     /// Returns jobs whose wakeup is at or before `now`, the earliest first.
     fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError>;
     fn running(&mut self) -> Result<Vec<JobId>, StoreError>;
@@ -85,7 +87,7 @@ pub(crate) trait Rows {
     fn add_revision(&mut self, revision: &Revision, bytes: &[u8]) -> Result<(), StoreError>;
     fn set_current(&mut self, component: &Name, revision: u32) -> Result<(), StoreError>;
     fn remove_component(&mut self, component: &Name) -> Result<(), StoreError>;
-    /// Counts the jobs for a handler that have not ended.
+    /// Counts the jobs for a handler of our cells that have not ended.
     fn live_jobs(&mut self, handler: &Name) -> Result<u64, StoreError>;
 }
 
@@ -162,15 +164,18 @@ impl<R: Rows> Batch<'_, R> {
         Ok(self.rows.job(id)?.ok_or(Rejection::UnknownJob(id))?)
     }
 
-    /// Leases what is claimable: suspects into lone slots, others into the rest.
+    /// Leases what is claimable: the jobs of each lane into its slots.
     fn claim(&mut self, slots: Vec<Slot>, hold: Hold) -> Result<Reply, Stop> {
-        let (alone, shared): (Vec<Slot>, Vec<Slot>) = slots.into_iter().partition(|s| s.alone);
-        let mut claimed = Vec::with_capacity(alone.len() + shared.len());
-        for (suspects, slots) in [(true, alone), (false, shared)] {
-            if slots.is_empty() {
-                continue;
+        let mut claimed = Vec::with_capacity(slots.len());
+        let mut lanes: BTreeMap<Lane, Vec<Slot>> = BTreeMap::new();
+        for slot in slots {
+            match lanes.get_mut(&slot.lane) {
+                Some(slots) => slots.push(slot),
+                None => drop(lanes.insert(slot.lane.clone(), vec![slot])),
             }
-            let jobs = self.rows.claimable(suspects, slots.len())?;
+        }
+        for (lane, slots) in lanes {
+            let jobs = self.rows.claimable(&lane, slots.len())?;
             for (id, slot) in jobs.into_iter().zip(slots) {
                 let input = Input::Claim {
                     lease: slot.lease,
@@ -245,6 +250,7 @@ impl<R: Rows> Batch<'_, R> {
         self.committed.changes.push(Change {
             job: job.id,
             handler: job.handler.clone(),
+            runner: job.runner.clone(),
             queue: job.queue.clone(),
             from: before.map(|job| job.state),
             to: after.map(|job| job.state),

@@ -18,6 +18,19 @@ pub enum StoreError {
         /// What the storage said.
         message: String,
     },
+    /// A later version of the host has written what is on disk.
+    #[error(
+        "{what} has version {version}, this host knows versions up to {known}; \
+         start a host as new as the one that wrote it, or use another data directory"
+    )]
+    Newer {
+        /// Which file.
+        what: &'static str,
+        /// Its version.
+        version: i64,
+        /// The latest that is known here.
+        known: i64,
+    },
     /// What is on disk is not what was written.
     #[error("{what} is damaged: {message}; restore the data directory from a copy")]
     Damaged {

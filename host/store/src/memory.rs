@@ -8,7 +8,7 @@ use host_core::command::{Command, Committed, NewJob};
 use host_core::failure::Failure;
 use host_core::handler::{Digest, Revision};
 use host_core::id::JobId;
-use host_core::job::{Lifecycle, Payload, STATES, State};
+use host_core::job::{Lane, Lifecycle, Payload, STATES, State};
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::outcome::{Attempt, Progress};
@@ -169,14 +169,12 @@ impl Rows for Model {
             .collect())
     }
 
-    fn claimable(&mut self, suspects: bool, limit: usize) -> Result<Vec<JobId>, StoreError> {
+    fn claimable(&mut self, lane: &Lane, limit: usize) -> Result<Vec<JobId>, StoreError> {
         let mut found: Vec<(u8, u64, JobId)> = self
             .entries()
             .filter(|entry| {
                 let job = &entry.lifecycle;
-                job.state == State::Available
-                    && job.suspect == suspects
-                    && !self.is_paused(&job.queue)
+                job.state == State::Available && lane.has(job) && !self.is_paused(&job.queue)
             })
             .map(|entry| (entry.lifecycle.priority, entry.seq, entry.lifecycle.id))
             .collect();
@@ -267,7 +265,8 @@ impl Rows for Model {
 
     fn live_jobs(&mut self, handler: &Name) -> Result<u64, StoreError> {
         let live = self.entries().filter(|entry| {
-            entry.lifecycle.handler == *handler && !entry.lifecycle.state.is_terminal()
+            let job = &entry.lifecycle;
+            job.handler == *handler && job.runner.is_none() && !job.state.is_terminal()
         });
         Ok(live.count() as u64)
     }
@@ -401,5 +400,5 @@ fn matches(filter: &JobFilter, job: &Lifecycle) -> bool {
         && filter
             .handler
             .as_ref()
-            .is_none_or(|handler| *handler == job.handler)
+            .is_none_or(|(runner, handler)| *handler == job.handler && *runner == job.runner)
 }

@@ -68,3 +68,22 @@ fn only_the_latest_progress_is_told() {
     let progress = said.take().unwrap().progress.unwrap();
     assert_eq!(progress.percent, Some(100.0));
 }
+
+#[test]
+fn many_lines_are_told_in_pieces_that_fit_a_frame() {
+    let said = Said::new(64 << 20);
+    for n in 0..30_000 {
+        said.write(Level::Info, format!("{n:01000}"), Vec::new());
+    }
+    let mut told = Vec::new();
+    while let Some(news) = said.take() {
+        let bytes: usize = news.lines.iter().map(|line| line.message.len()).sum();
+        assert!(bytes <= 2 << 20, "{bytes} bytes at once");
+        told.extend(news.lines);
+    }
+    let numbers = told.iter().map(|line| line.message.parse::<usize>());
+    assert_eq!(
+        numbers.map(Result::unwrap).collect::<Vec<_>>(),
+        (0..30_000).collect::<Vec<_>>()
+    );
+}

@@ -107,8 +107,9 @@ impl Serve {
 /// Returns this executable as what cells are made of.
 pub(crate) fn program(doing: &str) -> Result<CellProgram, CliError> {
     let failed = |cause: String| CliError::new(Exit::Failed, doing, cause);
-    let exe = std::env::current_exe()
-        .map_err(|error| failed(format!("its own file is not known: {error}")))?;
+    // Not the path it was started by: another version may stand there by the time a cell is
+    // started.
+    let exe = PathBuf::from("/proc/self/exe");
     let engine_hash = host_cell::engine_hash()
         .map_err(|error| failed(format!("this machine runs no compiled code: {error}")))?;
     Ok(CellProgram { exe, engine_hash })

@@ -35,7 +35,7 @@ fn faults_say_where_and_what() {
         (b"[\"\x00\"]", 2, "control character"),
         (b"[\"\xff\xfe\"]", 4, "invalid unicode"),
         (b"[\"\xc0\xaf\"]", 4, "invalid unicode"),
-        (br#"{"a":1,"\u0061":2}"#, 15, "duplicate key \"a\""),
+        (br#"{"a":1,"\u0061":2}"#, 15, "duplicate key `a`"),
     ];
     for (document, offset, message) in cases {
         let fault = check(document).expect_err("must not pass");

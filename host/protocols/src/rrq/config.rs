@@ -5,6 +5,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use host_core::policy::{Backoff, OnGraceExpired, Policy};
+
+/// How long a cancelled guest may take to stop by itself, in milliseconds.
+pub(super) const CANCEL_GRACE_MS: u64 = 500;
+
 /// Which release of the wire the other side speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
@@ -14,6 +19,20 @@ pub enum Dialect {
     /// Releases from 0.9.15: one connection with many requests, the address as an argument too.
     #[default]
     Current,
+}
+
+/// Returns the rules of a job that foreign runners execute, where its sender names no others.
+/// `max_attempts` counts the first attempt too, as the wire's `max_retries` does.
+pub fn policy() -> Policy {
+    Policy {
+        backoff: Backoff {
+            base_ms: 5_000,
+            max_ms: 3_600_000,
+        },
+        cancel_grace_ms: Some(CANCEL_GRACE_MS),
+        on_grace_expired: OnGraceExpired::Discarded,
+        ..Policy::default()
+    }
 }
 
 /// One named pool of foreign runners.

@@ -17,12 +17,16 @@ mod worker;
 
 #[cfg(test)]
 mod pair;
+#[cfg(test)]
+mod transcript;
 
 use crate::adapter::{Adapter, Role};
 
-pub use config::{Dialect, Launch, RunnerConfig, Source};
+pub use config::{Dialect, Launch, RunnerConfig, Source, policy};
 pub use frame::{Frames, PAYLOAD_BYTES_MAX};
-pub use orchestrator::{Assignment, End, Orchestrator, RunnerAsk, RunnerSaid, SeatState, SeatView};
+pub use orchestrator::{
+    Assignment, End, Orchestrator, Room, RunnerAsk, RunnerSaid, SeatState, SeatView,
+};
 pub use pool::{Employer, Output, PoolPorts, RunnerPool, SeatHealth};
 pub use refusal::CODES;
 pub use serve::{ListenError, WorkerPorts, bind, read_address, serve};

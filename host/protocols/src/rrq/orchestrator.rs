@@ -57,8 +57,8 @@ pub enum RunnerAsk {
         /// In milliseconds.
         grace_ms: u64,
     },
-    /// So many more starts are taken from now on.
-    Room(usize),
+    /// How many more starts are taken from now on, and what of the earlier ones is in flight.
+    Room(Room),
     /// An execution is over; nothing follows about it.
     Ended {
         /// Which one.
@@ -68,6 +68,15 @@ pub enum RunnerAsk {
         /// How.
         end: End,
     },
+}
+
+/// How much a pool can do: told whenever it changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// So many more starts are taken.
+    pub free: usize,
+    /// So many of those that were taken have not ended.
+    pub in_flight: usize,
 }
 
 /// How an execution by a foreign runner ended.
@@ -190,7 +199,7 @@ pub struct Orchestrator {
     by_request: BTreeMap<String, Tag>,
     due: BTreeSet<(Time, Timer)>,
     links_made: u64,
-    room_told: usize,
+    room_told: Room,
     stopping: bool,
 }
 
@@ -315,7 +324,7 @@ impl Orchestrator {
             by_request: BTreeMap::new(),
             due: BTreeSet::new(),
             links_made: 0,
-            room_told: 0,
+            room_told: Room::default(),
             stopping: false,
         };
         for seat in 0..pool.seats.len() {
@@ -348,11 +357,14 @@ impl Orchestrator {
     }
 
     fn tell_room(&mut self, todo: &mut Todo) {
-        let room = if self.stopping {
-            0
-        } else {
-            let room = |seat: &Seat| seat.room(self.in_flight_max);
-            self.seats.iter().map(room).sum()
+        let free = |seat: &Seat| seat.room(self.in_flight_max);
+        let room = Room {
+            free: if self.stopping {
+                0
+            } else {
+                self.seats.iter().map(free).sum()
+            },
+            in_flight: self.runs.len(),
         };
         if room != self.room_told {
             self.room_told = room;

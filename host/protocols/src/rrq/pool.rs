@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::launcher::Launcher;
 use super::config::{RunnerConfig, Source};
-use super::orchestrator::{Assignment, End, Orchestrator, RunnerAsk, RunnerSaid, SeatState};
+use super::orchestrator::{Assignment, End, Orchestrator, Room, RunnerAsk, RunnerSaid, SeatState};
 use crate::driver::{Edge, Hub, serve_link};
 use crate::port::{Clock, Counters, Tag};
 use crate::session::{Link, Session as _};
@@ -48,8 +48,8 @@ pub enum Output {
 /// Whoever has work for a pool. Called one at a time and in order; no call may block or call the
 /// pool's own methods other than those that say they may be called from here.
 pub trait Employer: Send + Sync + 'static {
-    /// So many more executions are taken from now on.
-    fn room(&self, room: usize);
+    /// How many more executions are taken from now on, and what of the earlier ones has not ended.
+    fn room(&self, room: Room);
 
     /// An execution is over. `executor` is its runner for people: `python/1`.
     fn ended(&self, tag: Tag, executor: String, end: End);

@@ -11,6 +11,7 @@ use host_core::name::Name;
 use host_core::time::Time;
 
 use super::WIRE;
+use super::config::CANCEL_GRACE_MS;
 use super::convert;
 use super::frame::{Defect, Frames, PAYLOAD_BYTES_MAX};
 use super::read::{self, Cancel, Message, Request};
@@ -21,9 +22,6 @@ use crate::session::{Actions, Link, Moment, Session};
 
 /// The most requests of one connection at once.
 pub const IN_FLIGHT_MAX: usize = 64;
-
-/// How long a cancelled guest may take to stop by itself, in milliseconds.
-const CANCEL_GRACE_MS: u64 = 500;
 
 /// How long after its grace a guest may still be on its way out before we answer anyway.
 const STOP_LATE_MS: u64 = 250;
@@ -175,15 +173,21 @@ impl Session for Worker {
     fn on_wakeup(&mut self, now: Time, todo: &mut Todo) {
         while let Some((at, tag)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             self.due.remove(&(at, tag));
-            if let Some(run) = self.runs.get_mut(&tag) {
-                run.answer_at = None;
-            }
+            let why = match self.runs.get_mut(&tag) {
+                Some(run) => {
+                    run.answer_at = None;
+                    match run.ending {
+                        Some(Ending::Cancel { .. }) => Stop::Cancelled,
+                        Some(Ending::Shutdown) => Stop::ShuttingDown,
+                        Some(Ending::Gone) => Stop::Disconnected,
+                        None => Stop::Deadline,
+                    }
+                }
+                None => continue,
+            };
             self.answer(tag, None, todo);
-            todo.ask(WorkerAsk::Stop {
-                tag,
-                grace_ms: 0,
-                why: Stop::Deadline,
-            });
+            let grace_ms = 0;
+            todo.ask(WorkerAsk::Stop { tag, grace_ms, why });
         }
     }
 

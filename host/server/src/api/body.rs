@@ -1,12 +1,16 @@
-//! Bodies of requests: each bounded in size and time, all together bounded in memory.
+//! Bodies of requests: each bounded in size and time, all together bounded in memory. And those of
+//! answers, which wait in memory for whoever asked.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_LENGTH;
+use axum::response::Response;
 use bytes::{Bytes, BytesMut};
+use futures_util::stream;
 use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -36,6 +40,9 @@ const FREE_BYTES: usize = 16 << 10;
 
 /// All bodies together, beyond what each has free, in units of [`FREE_BYTES`]: 256 MiB.
 const UNITS: usize = (256 << 20) / FREE_BYTES;
+
+/// How much of a large answer its connection is given at once, in bytes.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// The room for all bodies. Cloning shares it.
 #[derive(Clone, Debug)]
@@ -122,13 +129,7 @@ impl Room {
         if more == 0 {
             return Ok(());
         }
-        let more = u32::try_from(more).unwrap_or(u32::MAX);
-        let permit = Arc::clone(&self.units)
-            .try_acquire_many_owned(more)
-            .map_err(|_| {
-                let detail = "the host holds as many bytes of requests as it may";
-                Problem::new(Code::Busy, detail)
-            })?;
+        let permit = self.take(more)?;
         match &mut held.room {
             Some(room) => room.merge(permit),
             None => held.room = Some(permit),
@@ -137,7 +138,43 @@ impl Room {
     }
 }
 
+impl Room {
+    /// Lets an answer take its room until the connection has taken its last piece, or says that
+    /// there is none.
+    pub(super) async fn give_out(&self, response: Response) -> Result<Response, Problem> {
+        let exact = response.body().size_hint().exact();
+        let bytes = exact.and_then(|bytes| usize::try_from(bytes).ok());
+        let Some(bytes) = bytes.filter(|bytes| *bytes > FREE_BYTES) else {
+            return Ok(response);
+        };
+        let room = self.take(bytes / FREE_BYTES)?;
+        let (mut parts, body) = response.into_parts();
+        let Ok(whole) = body.collect().await else {
+            return Err(Problem::new(Code::Busy, "the answer could not be read"));
+        };
+        let pieces = stream::unfold((whole.to_bytes(), room), |(mut rest, room)| async move {
+            let piece = rest.split_to(rest.len().min(PIECE_BYTES));
+            (!piece.is_empty()).then_some((Ok::<_, Infallible>(piece), (rest, room)))
+        });
+        parts.headers.insert(CONTENT_LENGTH, bytes.into());
+        Ok(Response::from_parts(parts, Body::from_stream(pieces)))
+    }
+
+    fn take(&self, units: usize) -> Result<OwnedSemaphorePermit, Problem> {
+        let units = u32::try_from(units).unwrap_or(u32::MAX);
+        Arc::clone(&self.units)
+            .try_acquire_many_owned(units)
+            .map_err(|_| {
+                let detail = "the host holds as many bytes of requests and answers as it may";
+                Problem::new(Code::Busy, detail)
+            })
+    }
+}
+
 fn too_large(bytes_max: usize) -> Problem {
     let detail = format!("the body has more than the {bytes_max} bytes that this path takes");
     Problem::new(Code::BodyTooLarge, detail)
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,7 @@ use super::ports::Deployed;
 use super::problem::{Code, Problem};
 use super::view::PageView;
 use super::{Shared, guard};
+use crate::handlers::manifest;
 
 /// One revision of a component.
 #[derive(Debug, Serialize, ToSchema)]
@@ -237,7 +238,7 @@ pub(super) async fn rollback(
         .room
         .read(&parts.headers, body, SMALL_BYTES_MAX)
         .await?;
-    let RollbackBody { revision } = json::read(&held.bytes)?;
+    let RollbackBody { revision } = json::read_object(&held.bytes)?;
     let deployed = shared.api.deployer.rollback(name, revision).await?;
     Ok(Json(deployed.into()))
 }
@@ -316,5 +317,5 @@ async fn part(mut field: Field<'_>, name: &str, bytes_max: usize) -> Result<Vec<
 fn read_manifest(text: &[u8]) -> Result<Manifest, Problem> {
     let invalid = |text: &str| Problem::new(Code::ManifestInvalid, text);
     let text = std::str::from_utf8(text).map_err(|_| invalid("the manifest is not UTF-8"))?;
-    toml::from_str(text).map_err(|error| invalid(&with_nearest(&error.to_string())))
+    manifest::parse(text).map_err(|error| invalid(&with_nearest(&error.to_string())))
 }

@@ -2,6 +2,7 @@
 //! is read once, and params are parsed only where a handler states a schema.
 
 mod entry;
+mod route;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -11,7 +12,6 @@ use axum::response::Response;
 use host_core::command::{Command, Enqueued, NewJob, Reply};
 use host_core::graph::find_cycle;
 use host_core::id::JobId;
-use host_core::name::Name;
 use host_core::time::Time;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -19,9 +19,9 @@ use utoipa::ToSchema;
 
 use self::entry::Entry;
 use super::body::JOBS_BYTES_MAX;
-use super::json::{AtMost, read};
+use super::json::{AtMost, read, read_object};
 use super::problem::{Code, Problem};
-use super::{Api, Shared, guard, handlers, view};
+use super::{Api, Shared, guard, view};
 use crate::ids;
 
 /// The most jobs of one array.
@@ -79,7 +79,7 @@ pub(super) async fn enqueue(
     let jobs = if is_array {
         several(api, &held.bytes)?
     } else {
-        let entry: Entry<'_> = read(&held.bytes)?;
+        let entry: Entry<'_> = read_object(&held.bytes)?;
         one(api, entry)?
     };
     drop(held);
@@ -135,7 +135,7 @@ fn several(api: &Api, text: &[u8]) -> Result<Vec<NewJob>, Problem> {
     let mut graph = Vec::new();
     for (n, text) in raw.iter().enumerate() {
         let place = |problem: Problem| problem.at(&format!("#{n}"));
-        let entry: Entry<'_> = read(text.get().as_bytes()).map_err(place)?;
+        let entry: Entry<'_> = read_object(text.get().as_bytes()).map_err(place)?;
         let references: Vec<usize> = entry
             .references()
             .collect::<Result<_, _>>()
@@ -173,29 +173,6 @@ fn accept(
     siblings: &[JobId],
     now: Time,
 ) -> Result<NewJob, Problem> {
-    let handler = route(api, &entry)?;
-    entry.into_job(id, handler, siblings, now)
-}
-
-/// Finds who executes the job and checks the params where a schema is stated.
-fn route(api: &Api, entry: &Entry<'_>) -> Result<Name, Problem> {
-    let text = entry.handler.as_ref();
-    if let Some((runner, _)) = text.split_once('#') {
-        let runner: String = runner.chars().take(64).collect();
-        let detail = format!("no runner is named {runner:?}");
-        return Err(Problem::new(Code::HandlerNotFound, detail));
-    }
-    let name: Name = text
-        .parse()
-        .map_err(|error| Problem::new(Code::InvalidRequest, format!("handler: {error}")))?;
-    let handler = api.handlers.get(&name);
-    let handler = handler.ok_or_else(|| handlers::unknown(&api.handlers.all(), &name))?;
-    if let Some(schema) = &handler.params {
-        let params = serde_json::from_str(entry.params_text())
-            .map_err(|error| Problem::new(Code::InvalidJson, format!("params: {error}")))?;
-        schema
-            .check(&params)
-            .map_err(|detail| Problem::new(Code::InvalidParams, detail))?;
-    }
-    Ok(name)
+    let route = route::find(api, &entry)?;
+    entry.into_job(id, route, siblings, now)
 }

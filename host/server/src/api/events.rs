@@ -1,6 +1,7 @@
 //! `GET /api/v1/events`: what happens, as server-sent events. A slow listener loses the oldest
 //! events and is told how many; it never makes the host wait.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use host_core::id::JobId;
 use host_core::job;
-use host_core::name::Name;
+use host_core::name::{Name, address};
 use host_core::time::Time;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedSemaphorePermit;
@@ -50,7 +51,8 @@ pub(super) struct EventsQuery {
 pub(super) struct ChangeView<'a> {
     #[schema(value_type = String)]
     job: JobId,
-    handler: &'a str,
+    #[schema(value_type = String)]
+    handler: Cow<'a, str>,
     queue: &'a str,
     /// `null` for a new job.
     from: Option<&'static str>,
@@ -190,7 +192,7 @@ fn write(out: &mut String, event: &Event, at: &str) {
         Happened::Changed(change) => {
             let data = ChangeView {
                 job: change.job,
-                handler: change.handler.as_str(),
+                handler: address(change.runner.as_ref(), &change.handler),
                 queue: change.queue.as_str(),
                 from: change.from.map(job::State::as_str),
                 to: change.to.map(job::State::as_str),

@@ -51,6 +51,7 @@ impl Gate {
 pub(super) async fn guard(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     let clock = gate.shared.api.clock;
     let began = clock.uptime();
+    let changes_nothing = request.method().is_safe();
     let checked = check(
         &gate.shared.hosts,
         request.method(),
@@ -67,6 +68,13 @@ pub(super) async fn guard(State(gate): State<Gate>, request: Request, next: Next
                 let detail = format!("the host did not answer within {seconds} seconds");
                 Problem::new(Code::TimedOut, detail).into_response()
             }),
+    };
+    // What was done must be told whether there is room or not.
+    let response = if changes_nothing {
+        let given = gate.shared.answers.give_out(response).await;
+        given.unwrap_or_else(IntoResponse::into_response)
+    } else {
+        response
     };
     let took = clock.uptime().saturating_sub(began);
     let metrics = &gate.shared.api.metrics;

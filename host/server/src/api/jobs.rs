@@ -7,7 +7,7 @@ use axum::extract::{Request, State};
 use host_core::command::{Command, Reply};
 use host_core::id::JobId;
 use host_core::job;
-use host_core::name::Name;
+use host_core::name::{Name, NameError, RUNNER_SEPARATOR};
 use host_core::query::{Cursor, JobFilter, PAGE_ITEMS_MAX};
 use host_core::seconds::Seconds;
 use host_core::time::Time;
@@ -42,9 +42,8 @@ pub(super) struct ListQuery {
     /// Only jobs in this queue.
     #[param(value_type = Option<String>)]
     queue: Option<Name>,
-    /// Only jobs for this handler.
-    #[param(value_type = Option<String>)]
-    handler: Option<Name>,
+    /// Only jobs for this handler; `python#send_email` is one of a foreign runner.
+    handler: Option<String>,
     /// At most this many, 1 to 1,000; 100 if absent.
     limit: Option<u32>,
     /// The `next_cursor` of the page before.
@@ -99,6 +98,20 @@ pub(super) fn limit(asked: Option<u32>) -> Result<u32, Problem> {
     Ok(limit)
 }
 
+/// Reads a handler's name with that of its runner, if it has one.
+fn handler(text: &str) -> Result<(Option<Name>, Name), Problem> {
+    let name = |text: &str| {
+        text.parse().map_err(|error: NameError| {
+            let detail = format!("handler: {error}");
+            Problem::new(Code::InvalidQuery, detail)
+        })
+    };
+    match text.split_once(RUNNER_SEPARATOR) {
+        None => Ok((None, name(text)?)),
+        Some((runner, handler)) => Ok((Some(name(runner)?), name(handler)?)),
+    }
+}
+
 /// Lists jobs, the newest first.
 #[utoipa::path(
     get, path = "/api/v1/jobs", tag = "jobs", params(ListQuery),
@@ -112,7 +125,7 @@ pub(super) async fn list(
     let filter = JobFilter {
         state: query.state,
         queue: query.queue,
-        handler: query.handler,
+        handler: query.handler.as_deref().map(handler).transpose()?,
     };
     let after = query.cursor.map(Cursor);
     let dispatch = &shared.api.dispatch;

@@ -4,10 +4,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
+use host_core::json::Strict;
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
@@ -19,14 +19,26 @@ pub(super) fn read<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, Problem>
     serde_json::from_slice(text).map_err(|error| explain::<T>(text, &error))
 }
 
-/// Reads a document as `T`, an empty one as its default.
+/// Reads an object as `T`; [`read`] would also take an array of its fields in their order.
+pub(super) fn read_object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, Problem> {
+    if text.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+        check(text)?;
+        return Err(Problem::new(
+            Code::InvalidRequest,
+            "invalid type: it is an object",
+        ));
+    }
+    read(text)
+}
+
+/// Reads an object as `T`, an empty text as its default.
 pub(super) fn read_or_default<'a, T: Deserialize<'a> + Default>(
     text: &'a [u8],
 ) -> Result<T, Problem> {
     if text.is_empty() {
         return Ok(T::default());
     }
-    read(text)
+    read_object(text)
 }
 
 /// Checks a document that is kept as text.
@@ -69,24 +81,23 @@ pub(super) fn with_nearest(message: &str) -> String {
     let mut quoted = after.split('`');
     let unknown = quoted.next().unwrap_or_default();
     let known: Vec<&str> = quoted.skip(1).step_by(2).collect();
-    match nearest(unknown, known.iter().copied()) {
-        Some(near) => format!("{before}unknown field `{unknown}`; did you mean `{near}`?"),
-        None => format!("{before}unknown field `{unknown}`; nothing is known here"),
-    }
+    let advice = match meant(unknown, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if known.is_empty() => "nothing is known here".to_owned(),
+        None => format!("known are `{}`", known.join("`, `")),
+    };
+    format!("{before}unknown field `{unknown}`; {advice}")
 }
 
 /// How like a known name another must be to be meant by it, of 1.
 const LIKENESS_MIN: f64 = 0.7;
 
-/// Returns the known name that is most like `unknown`.
-fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let like = |known: &&str| strsim::jaro_winkler(unknown, known);
-    known.max_by(|a, b| like(a).total_cmp(&like(b)))
-}
-
 /// Returns the known name that may be meant by `unknown`.
 pub(super) fn meant<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    nearest(unknown, known).filter(|near| strsim::jaro_winkler(unknown, near) >= LIKENESS_MIN)
+    let like = |known: &&str| strsim::jaro_winkler(unknown, known);
+    known
+        .max_by(|a, b| like(a).total_cmp(&like(b)))
+        .filter(|near| like(near) >= LIKENESS_MIN)
 }
 
 /// Pairs of an object, in its order.
@@ -157,67 +168,5 @@ impl<'de, const N: usize, T: Deserialize<'de>> Deserialize<'de> for AtMost<N, T>
             }
         }
         deserializer.deserialize_seq(Elements(std::marker::PhantomData))
-    }
-}
-
-/// Looks at all of a value and keeps nothing. Depth is bounded by the parser.
-struct Strict;
-
-#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
-
-impl<'de> DeserializeSeed<'de> for Strict {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Strict {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while seq.next_element_seed(Strict)?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut keys = BTreeSet::new();
-        while let Some(key) = map.next_key::<Key<'de>>()? {
-            if let Some(twice) = keys.replace(key) {
-                return Err(A::Error::custom(format!("duplicate key `{}`", twice.0)));
-            }
-            map.next_value_seed(Strict)?;
-        }
-        Ok(())
     }
 }

@@ -11,7 +11,7 @@ use utoipa::openapi::{ContentBuilder, Ref, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
 use super::problem::ProblemView;
-use super::{components, enqueue, events, handlers, health, jobs, logs, queues};
+use super::{components, enqueue, events, handlers, health, jobs, logs, queues, runners};
 
 /// The description of all routes.
 #[derive(OpenApi)]
@@ -40,6 +40,9 @@ use super::{components, enqueue, events, handlers, health, jobs, logs, queues};
         components::deploy,
         components::remove,
         components::rollback,
+        runners::list,
+        runners::show,
+        runners::restart,
         events::events,
         document,
         health::alive,

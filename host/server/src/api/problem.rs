@@ -84,6 +84,9 @@ codes! {
     HandlerNotFound 422 "handler_not_found", "No such handler",
         "No deployed component has a handler of this name, and no runner is configured for it. The status is 404 where the path names the handler.",
         "Deploy the component that has it, or correct the name; `host handler ls` lists the handlers.";
+    RunnerNotFound 404 "runner_not_found", "No such runner",
+        "No pool of foreign runners has this name.",
+        "`host runner ls` lists them; each is a table protocol.rrq.runners.NAME of the configuration.";
     DependencyCycle 422 "dependency_cycle", "Jobs wait for each other",
         "The entries of the array depend on each other in a circle, so none of them could ever start.",
         "Take one of the references along the path in the detail out of its depends_on.";
@@ -323,7 +326,7 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         let code = match &error {
             StoreError::Full => Code::StoreFull,
-            StoreError::Broken { .. } => Code::StoreBroken,
+            StoreError::Broken { .. } | StoreError::Newer { .. } => Code::StoreBroken,
             StoreError::Damaged { .. } => Code::StoreDamaged,
         };
         tracing::error!(%error, "a request met a failure of the store");

@@ -2,7 +2,9 @@
 
 use axum::routing::{MethodRouter, delete, get, post, put};
 
-use super::{Shared, components, enqueue, events, handlers, health, jobs, logs, openapi, queues};
+use super::{
+    Shared, components, enqueue, events, handlers, health, jobs, logs, openapi, queues, runners,
+};
 
 /// One method of one path.
 pub(super) struct Route {
@@ -60,6 +62,8 @@ fn jobs() -> Vec<Route> {
 
 fn deployed() -> Vec<Route> {
     const ONE: &str = "/api/v1/components/{name}";
+    const RUNNER: &str = "/api/v1/runners/{name}";
+    const RESTART: &str = "/api/v1/runners/{name}/restart";
     const ROLLBACK: &str = "/api/v1/components/{name}/rollback";
     let new = Route::new;
     vec![
@@ -69,6 +73,9 @@ fn deployed() -> Vec<Route> {
         new("GET", ONE, get(components::show)),
         new("PUT", ONE, put(components::deploy)).takes_its_time(),
         new("DELETE", ONE, delete(components::remove)),
+        new("GET", "/api/v1/runners", get(runners::list)),
+        new("GET", RUNNER, get(runners::show)),
+        new("POST", RESTART, post(runners::restart)),
         new("POST", ROLLBACK, post(components::rollback)).takes_its_time(),
     ]
 }

@@ -7,4 +7,5 @@ mod fixture;
 mod guard;
 mod host;
 mod jobs;
+mod runners;
 mod serve;

@@ -6,6 +6,7 @@ use host_core::failure::{Category, Failure, FailureKind};
 use host_core::id::JobId;
 use host_core::job::{Lifecycle, State};
 use host_core::json::JsonText;
+use host_core::name::address;
 use host_core::outcome::{Attempt, Progress};
 use host_core::query::{JobDetail, JobSummary};
 use host_core::time::Time;
@@ -34,7 +35,7 @@ pub(super) struct JobView {
     /// pending, scheduled, available, running, retryable, completed, cancelled or discarded.
     #[schema(value_type = String)]
     state: &'static str,
-    /// The handler that executes it.
+    /// The handler that executes it; `python#send_email` is one of a foreign runner.
     handler: String,
     /// The queue it waits in.
     queue: String,
@@ -214,7 +215,7 @@ impl JobView {
         Self {
             id: job.id,
             state: job.state.as_str(),
-            handler: job.handler.to_string(),
+            handler: address(job.runner.as_ref(), &job.handler).into_owned(),
             queue: job.queue.to_string(),
             priority: job.priority,
             attempt: job.attempt,

@@ -14,10 +14,11 @@ use host_core::handler::HandlerInfo;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
-use tokio::process::ChildStderr;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
-use tokio_util::codec::{FramedRead, FramedWrite, LengthDelimitedCodec, LinesCodec};
+use tokio_util::codec::{
+    FramedRead, FramedWrite, LengthDelimitedCodec, LinesCodec, LinesCodecError,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::check::checked;
@@ -241,7 +242,12 @@ async fn converse(
         Err(error) => return format!("its socket cannot be used: {error}"),
     };
     let mut listening = pin!(listen(id, reader, events));
-    let mut logging = pin!(log(name, child.stderr.take()));
+    let errors = child.stderr.take();
+    let mut logging = pin!(async {
+        if let Some(errors) = errors {
+            log(name, errors).await;
+        }
+    });
     let (mut heard, mut logged) = (false, false);
     let reason = {
         let mut talking = pin!(talk(writer, messages));
@@ -340,14 +346,31 @@ async fn talk(
 }
 
 /// Passes its standard error on, line by line.
-async fn log(name: &str, errors: Option<ChildStderr>) {
-    let Some(errors) = errors else { return };
+async fn log(name: &str, errors: impl AsyncRead + Unpin) {
     let codec = LinesCodec::new_with_max_length(STDERR_LINE_BYTES_MAX);
     let mut lines = FramedRead::new(errors, codec);
-    // A line that is too long is an error which the next line follows.
-    while let Some(line) = lines.next().await {
-        if let Ok(line) = line {
-            tracing::warn!(cell = name, "{line}");
+    loop {
+        match lines.next().await {
+            Some(Ok(line)) => tracing::warn!(cell = name, "{line}"),
+            // The stream ends behind an error, and goes on with the next line if asked again.
+            Some(Err(LinesCodecError::MaxLineLengthExceeded)) => {
+                let _ended = lines.next().await;
+            }
+            Some(Err(LinesCodecError::Io(_))) | None => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_line_that_is_too_long_does_not_end_the_log() {
+        let long = "x".repeat(10 * STDERR_LINE_BYTES_MAX);
+        let text = format!("{long}\n{long}\nlast\n");
+        let mut errors = text.as_bytes();
+        log("cell-1", &mut errors).await;
+        assert!(errors.is_empty(), "{} bytes are not read", errors.len());
     }
 }

@@ -103,6 +103,7 @@ fn spawn(program: &CellProgram, lock: &File, room: Room) -> io::Result<Spawned> 
     let lock = rustix::io::fcntl_dupfd_cloexec(lock, SAFE_FD)?;
     let mut command = Command::new(&program.exe);
     command
+        .arg0("host")
         .args(["cell", "run", "--fd", &SOCKET_FD.to_string()])
         .args(["--slots", &room.slots.to_string()])
         .args(["--memory-mib", &room.memory_mib.to_string()])

@@ -1,11 +1,12 @@
-//! The configuration file: TOML, flattened to keys with dots. A key that there is not is an error
-//! that names the nearest one.
+//! The configuration file: TOML, flattened to keys with dots, but for the tables whose names users
+//! choose. A key that there is not is an error that names the nearest one.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use toml::{Table, Value};
 
+use super::runners::{self, Tables};
 use super::{ConfigError, SETTINGS};
 
 /// A value as it stands in a file.
@@ -15,8 +16,17 @@ pub(super) struct Stated {
     pub(super) text: String,
 }
 
+/// What stands in a file.
+#[derive(Debug, Default)]
+pub(super) struct File {
+    /// Values by the keys of [`SETTINGS`].
+    pub(super) values: BTreeMap<String, Stated>,
+    /// The tables about foreign runners.
+    pub(super) runners: Tables,
+}
+
 /// Reads a file.
-pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Stated>, ConfigError> {
+pub(super) fn read(path: &Path) -> Result<File, ConfigError> {
     let text = std::fs::read_to_string(path).map_err(|error| ConfigError::File {
         path: path.to_owned(),
         message: error.to_string(),
@@ -25,56 +35,65 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Stated>, ConfigError>
 }
 
 /// Reads the text of a file.
-pub(super) fn parse(path: &Path, text: &str) -> Result<BTreeMap<String, Stated>, ConfigError> {
+pub(super) fn parse(path: &Path, text: &str) -> Result<File, ConfigError> {
     let table: Table =
         toml::from_str(text).map_err(|error: toml::de::Error| ConfigError::File {
             path: path.to_owned(),
             message: error.to_string(),
         })?;
-    let mut values = BTreeMap::new();
-    flatten(path, "", &table, &mut values)?;
-    Ok(values)
+    let mut file = File::default();
+    flatten(path, "", &table, &mut file)?;
+    Ok(file)
 }
 
-fn flatten(
-    path: &Path,
-    prefix: &str,
-    table: &Table,
-    values: &mut BTreeMap<String, Stated>,
-) -> Result<(), ConfigError> {
+fn flatten(path: &Path, prefix: &str, table: &Table, file: &mut File) -> Result<(), ConfigError> {
     for (name, value) in table {
         let key = format!("{prefix}{name}");
+        if file.runners.take(path, &key, value)? {
+            continue;
+        }
         let known = SETTINGS.iter().any(|setting| setting.key == key);
         let text = match value {
             Value::Table(table) if !known => {
-                flatten(path, &format!("{key}."), table, values)?;
+                flatten(path, &format!("{key}."), table, file)?;
                 continue;
             }
-            _ if !known => {
-                return Err(ConfigError::UnknownKey {
-                    path: path.to_owned(),
-                    nearest: nearest(&key),
-                    key,
-                });
-            }
+            _ if !known => return Err(unknown(path, key)),
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        let origin = format!("{}: {key}", path.display());
-        values.insert(key, Stated { origin, text });
+        let origin = origin(path, &key);
+        file.values.insert(key, Stated { origin, text });
     }
     Ok(())
 }
 
-/// Returns the known key that is most like `key`, or has its last part.
+/// Says where a key stands.
+pub(super) fn origin(path: &Path, key: &str) -> String {
+    format!("{}: {key}", path.display())
+}
+
+/// Makes the refusal of a key that there is not.
+pub(super) fn unknown(path: &Path, key: String) -> ConfigError {
+    ConfigError::UnknownKey {
+        path: path.to_owned(),
+        nearest: nearest(&key),
+        key,
+    }
+}
+
+/// Returns the known key that is most like `key`, or has a last part that is most like its own.
 fn nearest(key: &str) -> &'static str {
-    let last = |key: &'static str| key.rsplit('.').next().unwrap_or(key);
-    SETTINGS
-        .iter()
-        .map(|setting| setting.key)
+    fn last(key: &str) -> &str {
+        key.rsplit('.').next().unwrap_or(key)
+    }
+    let known = SETTINGS.iter().map(|setting| setting.key);
+    let named = runners::SETTINGS.iter().map(|setting| setting.key);
+    known
+        .chain(named)
         .min_by_key(|known| {
             strsim::damerau_levenshtein(known, key)
-                .min(strsim::damerau_levenshtein(last(known), key))
+                .min(strsim::damerau_levenshtein(last(known), last(key)))
         })
         .unwrap_or("data")
 }

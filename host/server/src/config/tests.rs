@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use host_protocols::rrq::{Dialect, Launch, RunnerConfig, Source};
+
 use super::*;
 
 const MACHINE: Machine = Machine {
@@ -58,7 +60,7 @@ fn defaults_fit_the_machine() {
         cores: 1,
         memory_mib: 100,
     };
-    let none = (BTreeMap::new(), Environment::new(), BTreeMap::new());
+    let none = (BTreeMap::new(), Environment::new(), File::default());
     let config = Config::resolve(&none.0, none.1, &none.2, small).unwrap();
     assert_eq!((config.cells, config.memory_mib), (2, 256));
 }
@@ -69,13 +71,27 @@ fn every_key_can_be_set_in_the_file() {
 data = \"/d\"
 handlers = \"/h\"
 http.listen = \"[::1]:0\"
-protocol.rrq.listen = \"off\"
 shutdown.grace_seconds = 1.5
 logs.max_mib = 7
 [cells]
 count = 3
 slots = 4
 memory_mib = 512
+[protocol.rrq]
+listen = \"off\"
+default_runner = \"there\"
+[protocol.rrq.runners.python]
+cmd = [\"python3\", \"-m\", \"runner\"]
+pool_size = 2
+max_in_flight = 3
+tcp_port = 7801
+cwd = \"/srv\"
+env = { A = \"b\" }
+dialect = \"documented\"
+[protocol.rrq.runners.there]
+external = \"localhost:7900\"
+[queues.\"a.b/c\"]
+runner = \"python\"
 ";
     let config = resolve(&[], &[], file).unwrap();
     let expected = Config {
@@ -83,6 +99,7 @@ memory_mib = 512
         handlers: Some(PathBuf::from("/h")),
         listen: Some("[::1]:0".parse().unwrap()),
         rrq_listen: None,
+        runners: runners(),
         cells: 3,
         slots: 4,
         memory_mib: 512,
@@ -91,7 +108,65 @@ memory_mib = 512
         environment: Environment::new(),
     };
     assert_eq!(config, expected);
-    assert_eq!(SETTINGS.len(), 9, "all of them are above");
+    assert_eq!(SETTINGS.len(), 10, "all of them are above");
+    assert_eq!(runners::SETTINGS.len(), 9, "and of these too");
+}
+
+fn runners() -> RunnersConfig {
+    let python = RunnerConfig {
+        name: "python".to_owned(),
+        source: Source::Launched(Launch {
+            command: ["python3", "-m", "runner"].map(str::to_owned).into(),
+            pool_size: 2,
+            tcp_port: Some(7801),
+            cwd: Some(PathBuf::from("/srv")),
+            env: [("A".to_owned(), "b".to_owned())].into(),
+        }),
+        in_flight_max: 3,
+        dialect: Dialect::Documented,
+    };
+    let there = RunnerConfig {
+        name: "there".to_owned(),
+        source: Source::External("127.0.0.1:7900".parse().unwrap()),
+        in_flight_max: 10,
+        dialect: Dialect::Current,
+    };
+    let name = |text: &str| text.parse().unwrap();
+    RunnersConfig {
+        pools: [(name("python"), python), (name("there"), there)].into(),
+        queues: [(name("a.b/c"), name("python"))].into(),
+        default: Some(name("there")),
+    }
+}
+
+#[test]
+fn runners_that_make_no_sense_are_refused_with_their_place() {
+    #[rustfmt::skip]
+    let table = [
+        ("[protocol.rrq.runners.p]\npool_size = 2",              "runners.p: ",        "a `cmd` or is `external`"),
+        ("[protocol.rrq.runners.p]\ncmd = \"x\"",              "p.cmd: ",            "an array of strings"),
+        ("[protocol.rrq.runners.p]\ncmd = []",                   "p.cmd: ",            "the program first"),
+        ("[protocol.rrq.runners.p]\ncmd = [1]",                  "p.cmd: ",            "an array of strings"),
+        ("[protocol.rrq.runners.p]\ncmd = [\"x\"]\npool_size = 0", "p.pool_size: ", "from 1 to 64"),
+        ("[protocol.rrq.runners.p]\ncmd = [\"x\"]\nmax_in_flight = 65", "p.max_in_flight: ", "from 1 to 64"),
+        ("[protocol.rrq.runners.p]\ncmd = [\"x\"]\npool_size = 2\ntcp_port = 65535", "p.tcp_port: ", "to 65534"),
+        ("[protocol.rrq.runners.p]\ncmd = [\"x\"]\nenv = { A = 1 }", "p.env: ",   "a table of strings"),
+        ("[protocol.rrq.runners.p]\ncmd = [\"x\"]\ndialect = \"9\"", "p.dialect: ", "`documented`"),
+        ("[protocol.rrq.runners.p]\ncmd = [\"x\"]\nexternal = \"127.0.0.1:1\"", "p.cmd: ", "exclude each other"),
+        ("[protocol.rrq.runners.p]\nexternal = \"127.0.0.1:1\"\ncwd = \"/\"", "p.cwd: ", "goes with `cmd`"),
+        ("[protocol.rrq.runners.p]\nexternal = \"10.0.0.1:1\"",  "p.external: ",       "not a loopback address"),
+        ("[protocol.rrq.runners.p]\nexternal = \"x\"",          "p.external: ",       "an address with a port"),
+        ("[protocol.rrq.runners.\"a b\"]\ncmd = [\"x\"]",      "a b",                "a name is"),
+        ("protocol.rrq.default_runner = \"p\"",                 "default_runner: ",   "no runner is named `p`"),
+        ("[queues.q]\nrunner = \"p\"",                         "queues.q.runner: ",  "no runner is named `p`"),
+    ];
+    for (text, place, says) in table {
+        let said = resolve(&[], &[], text).unwrap_err().to_string();
+        assert!(
+            said.contains(place) && said.contains(says),
+            "{text}: {said}"
+        );
+    }
 }
 
 #[test]
@@ -103,6 +178,9 @@ fn unknown_keys_name_the_nearest_known_one() {
         ("[http]\nlisten_on = 1",  "http.listen_on", "http.listen"),
         ("[cell]\nslots = 1",      "cell.slots",     "cells.slots"),
         ("memory_mb = 1",          "memory_mb",      "cells.memory_mib"),
+        ("[queues.q]\nruner = 1", "queues.q.runer", "queues.NAME.runner"),
+        ("[protocol.rrq.runners.p]\npool_sizes = 1", "protocol.rrq.runners.p.pool_sizes", "protocol.rrq.runners.NAME.pool_size"),
+        ("[protocol.rrq.runner.p]\ncmd = 1", "protocol.rrq.runner.p.cmd", "protocol.rrq.runners.NAME.cmd"),
     ];
     for (text, key, nearest) in table {
         let expected = ConfigError::UnknownKey {
@@ -173,6 +251,13 @@ listen = \"127.0.0.1:7700\"
 [protocol.rrq]
 listen = \"127.0.0.1:7701\"
 
+[protocol.rrq.runners.python]
+cmd = [\"rrq-runner\", \"--settings\", \"jobs.settings\"]
+pool_size = 2
+
+[queues.mail]
+runner = \"python\"
+
 [cells]
 count = 4
 slots = 64
@@ -187,6 +272,15 @@ max_mib = 1024
 
 | key | variable | default | what it is |
 |---|---|---|---|
+";
+
+const NAMED: &str = "
+These stand in the file only; `NAME` is one of your own. A job goes to the runner that its handler
+names (`python#send_email`), else to that of its queue, else to the component that has its handler,
+else to the default runner.
+
+| key | default | what it is |
+|---|---|---|
 ";
 
 const OUTRO: &str = "
@@ -209,6 +303,15 @@ fn the_published_keys_are_those_of_the_code() {
             about,
         } = setting;
         writeln!(doc, "| `{key}` | `{env}` | {default} | {about} |").unwrap();
+    }
+    doc.push_str(NAMED);
+    for setting in runners::SETTINGS {
+        let runners::NamedSetting {
+            key,
+            default,
+            about,
+        } = setting;
+        writeln!(doc, "| `{key}` | {default} | {about} |").unwrap();
     }
     doc.push_str(OUTRO);
     if std::env::var_os("UPDATE_DOCS").is_some() {

@@ -31,7 +31,7 @@ impl<'a> Values<'a> {
     }
 
     /// Returns where a key's value stands, and the value. An empty variable counts as absent.
-    fn find(&self, key: &str) -> Option<(String, &'a str)> {
+    pub(super) fn find(&self, key: &str) -> Option<(String, &'a str)> {
         if let Some(text) = self.flags.get(key) {
             return Some((format!("the flag for {key}"), text));
         }
@@ -94,7 +94,7 @@ impl<'a> Values<'a> {
     }
 }
 
-fn refused(origin: String, text: &str, wanted: String) -> ConfigError {
+pub(super) fn refused(origin: String, text: &str, wanted: String) -> ConfigError {
     ConfigError::Value {
         origin,
         value: text.to_owned(),

@@ -1,15 +1,23 @@
 //! What guests wrote, on its way from the dispatch loop to wherever logs are kept. The loop never
 //! waits for it: what finds no room is dropped and counted.
 
+use std::sync::Arc;
+
 use host_core::cell::LogLine;
 use host_core::id::JobId;
 use host_core::time::Time;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// How many messages may wait to be written.
 pub const LOGGED_WAITING_MAX: usize = 4_096;
+
+/// How much the lines that wait may take up in memory, in bytes: guests write faster than disks.
+pub const LOGGED_BYTES_MAX: usize = 32 << 20;
+
+/// What a line or a field takes up beyond its text, in bytes.
+const ENTRY_BYTES: usize = 128;
 
 /// One thing to write.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,24 +37,62 @@ pub enum Logged {
     Purged(JobId),
 }
 
+impl Logged {
+    /// Returns about how much it takes up in memory.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Purged(_) => 0,
+            Self::Lines { lines, .. } => lines.iter().map(line_bytes).sum(),
+        }
+    }
+}
+
+fn line_bytes(line: &LogLine) -> usize {
+    let fields = line.fields.iter();
+    let fields: usize = fields
+        .map(|(name, value)| ENTRY_BYTES + name.len() + value.len())
+        .sum();
+    ENTRY_BYTES + line.message.len() + fields
+}
+
+/// One thing that waits to be written, and the room it takes until it is dropped.
+#[derive(Debug)]
+pub struct Waiting {
+    /// What to write.
+    pub logged: Logged,
+    /// Given back when it is dropped: keep it until the lines are written.
+    pub room: OwnedSemaphorePermit,
+}
+
 /// Where the loop puts what guests wrote. Cloning shares it.
 #[derive(Clone)]
 pub struct Logs {
-    waiting: mpsc::Sender<Logged>,
+    waiting: mpsc::Sender<Waiting>,
+    room: Arc<Semaphore>,
     dropped: Counter,
 }
 
 impl Logs {
     /// Makes both ends: the loop's, and the one that is written from.
-    pub fn channel() -> (Self, mpsc::Receiver<Logged>) {
+    pub fn channel() -> (Self, mpsc::Receiver<Waiting>) {
         let (waiting, written) = mpsc::channel(LOGGED_WAITING_MAX);
-        let dropped = Counter::default();
-        (Self { waiting, dropped }, written)
+        let logs = Self {
+            waiting,
+            room: Arc::new(Semaphore::new(LOGGED_BYTES_MAX)),
+            dropped: Counter::default(),
+        };
+        (logs, written)
     }
 
     /// Passes something on, or drops it.
     pub fn tell(&self, logged: Logged) {
-        if self.waiting.try_send(logged).is_err() {
+        let bytes = u32::try_from(logged.bytes()).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.room).try_acquire_many_owned(bytes);
+        let passed_on = room.is_ok_and(|room| {
+            let waiting = Waiting { logged, room };
+            self.waiting.try_send(waiting).is_ok()
+        });
+        if !passed_on {
             self.dropped.inc();
         }
     }
@@ -55,5 +101,49 @@ impl Logs {
     pub fn register(&self, registry: &mut Registry) {
         let help = "Messages of guests' logs that were not kept because writing was behind";
         registry.register("log_messages_dropped", help, self.dropped.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use host_core::cell::{Level, LogSource};
+
+    use super::*;
+
+    fn job() -> JobId {
+        "01990f3c-0000-7000-8000-000000000000".parse().unwrap()
+    }
+
+    fn lines(bytes: usize) -> Logged {
+        Logged::Lines {
+            job: job(),
+            attempt: 1,
+            started_at: Time(0),
+            lines: vec![LogLine {
+                at_ms: 0,
+                level: Level::Info,
+                source: LogSource::Log,
+                message: "x".repeat(bytes),
+                fields: Vec::new(),
+            }],
+        }
+    }
+
+    #[test]
+    fn what_waits_is_bounded_in_bytes_until_it_is_written() {
+        let (logs, mut written) = Logs::channel();
+        let third = LOGGED_BYTES_MAX / 3;
+        for _ in 0..3 {
+            logs.tell(lines(third));
+        }
+        assert_eq!(logs.dropped.get(), 1, "the third has no room");
+        let first = written.try_recv().unwrap();
+        logs.tell(lines(third));
+        assert_eq!(logs.dropped.get(), 2, "the first is not written yet");
+        drop(first);
+        logs.tell(lines(third));
+        assert_eq!(logs.dropped.get(), 2);
+        logs.tell(Logged::Purged(job()));
+        assert_eq!(written.len(), 3, "what takes no room waits all the same");
     }
 }

@@ -47,9 +47,10 @@ impl Default for Numbers {
 impl Numbers {
     /// Lets `/metrics` show them.
     pub fn register(&self, registry: &mut Registry) {
-        let attempts = "Attempts that ended in a cell, by outcome; `lost` with the cell";
+        let attempts =
+            "Attempts that ended in a cell or at a foreign runner, by outcome; `lost` with it";
         registry.register("attempts", attempts, self.attempts.clone());
-        let seconds = "Time of an attempt in its cell";
+        let seconds = "Time of an attempt in its cell or at its foreign runner";
         registry.register("attempt_seconds", seconds, self.attempt_seconds.clone());
         let commands = "Commands that were committed to the store";
         registry.register("store_commands", commands, self.commands.clone());

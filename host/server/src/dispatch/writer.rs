@@ -13,18 +13,20 @@ use std::sync::Arc;
 
 use host_core::command::Command;
 use host_core::name::Name;
-use host_core::outcome::Report;
+use host_core::outcome::{Meter, Report};
 use host_core::time::Time;
+use host_core::transition::Loss;
 use host_store::{Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use self::batch::{Batch, End, Finished, Origin};
+use self::batch::{Batch, End, Finished, Origin, Target};
 use self::intake::Intake;
 use super::events::Happened;
 use super::logged::{Logged, Logs};
 use super::numbers::Numbers;
+use super::runners::{self, Crews, Ended};
 use super::{Request, Shared, SubmitError};
-use crate::cells::pool::{Heard, Place, Pool};
+use crate::cells::pool::{Heard, NEVER_BEGAN, Place, Pool};
 use crate::cells::port::{CellEvent, CellPort};
 use crate::clock::Clock;
 use crate::handlers::{Handler, Handlers};
@@ -69,7 +71,9 @@ pub struct Wiring<P> {
     pub shared: Arc<Shared>,
     /// Where guests run.
     pub pool: Pool<P>,
-    /// Where their logs go.
+    /// Foreign runners, which execute jobs too.
+    pub runners: Crews,
+    /// Where guests' logs go.
     pub logs: Logs,
     /// Commands of everybody else.
     pub requests: mpsc::Receiver<Request>,
@@ -115,6 +119,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         environment: wiring.environment,
         shared: wiring.shared,
         pool: wiring.pool,
+        runners: wiring.runners,
         logs: wiring.logs,
         finished: Vec::new(),
         claimable: 0,
@@ -155,6 +160,7 @@ struct Writer<P> {
     environment: Environment,
     shared: Arc<Shared>,
     pool: Pool<P>,
+    runners: Crews,
     logs: Logs,
     /// Attempts that are over and not in the store yet.
     finished: Vec<Finished>,
@@ -201,8 +207,10 @@ impl<P: CellPort> Writer<P> {
                     None => std::future::pending().await,
                 }
             };
+            let runners = Arc::clone(self.runners.inbox());
             tokio::select! {
                 biased;
+                () = runners.news() => {}
                 Some(event) = inputs.events.recv() => intake.events.push(event),
                 Some(request) = inputs.requests.recv() => intake.add(request),
                 Ok(()) = inputs.phase.changed() => {}
@@ -226,7 +234,8 @@ impl<P: CellPort> Writer<P> {
         } else {
             due.push(self.next_wakeup);
             let claims = self.claims_shared() && self.claimable > 0 && self.pool.free() > 0;
-            due.push((claims || !self.finished.is_empty()).then_some(now));
+            let runners = self.phase == Phase::Running && self.runners.may_claim();
+            due.push((claims || runners || !self.finished.is_empty()).then_some(now));
             if self.suspects && self.phase == Phase::Running {
                 let alone_at = self.pool.alone_at().max(now);
                 due.push((self.pool.free_alone(alone_at) > 0).then_some(alone_at));
@@ -245,7 +254,8 @@ impl<P: CellPort> Writer<P> {
             return;
         }
         let now = self.clock.now();
-        tracing::info!(?phase, runs = self.pool.runs(), "the host is stopping");
+        let runs = self.pool.runs() + self.runners.runs();
+        tracing::info!(?phase, runs, "the host is stopping");
         self.phase = phase;
         match phase {
             Phase::Running => {}
@@ -257,6 +267,7 @@ impl<P: CellPort> Writer<P> {
     fn close(&mut self, now: Time) {
         self.phase = Phase::Ending;
         self.drain_until = now.plus_ms(CLOSE_TIMEOUT_MS);
+        self.runners.close();
         self.pool.close();
     }
 
@@ -264,6 +275,7 @@ impl<P: CellPort> Writer<P> {
     fn is_done(&mut self) -> bool {
         let now = self.clock.now();
         let settled = self.finished.is_empty();
+        let settled = settled && self.runners.runs() == 0;
         let idle = settled && self.pool.runs() == 0;
         if self.phase == Phase::Draining && (idle || now >= self.drain_until) {
             self.close(now);
@@ -280,6 +292,9 @@ impl<P: CellPort> Writer<P> {
                 self.hear(now, heard);
             }
         }
+        for ended in self.runners.hear() {
+            self.hear_runner(now, ended);
+        }
         self.pool.tick(now);
         self.unload();
         let mut batch = Batch::default();
@@ -287,6 +302,7 @@ impl<P: CellPort> Writer<P> {
         let asked = !intake.requests.is_empty();
         for request in intake.requests {
             self.suspects |= matches!(&request.command, Command::SetPaused { paused: false, .. });
+            self.runners.asked(&request.command);
             batch.request(request);
         }
         self.plan_claim(now, &mut batch);
@@ -332,15 +348,19 @@ impl<P: CellPort> Writer<P> {
         }
         let wanted = self.claimable.saturating_add(batch.hopes);
         let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
-        let mut places: Vec<(Place, String)> = Vec::new();
+        let mut places: Vec<(Target, String)> = Vec::new();
         for cell in self.pool.offer(wanted) {
             let name = self.pool.name(cell).to_owned();
-            places.push((Place::Shared(cell), name));
+            places.push((Target::Cell(Place::Shared(cell)), name));
         }
         if self.suspects {
             for _ in 0..self.pool.free_alone(now) {
-                places.push((Place::Alone, "cell-alone".to_owned()));
+                places.push((Target::Cell(Place::Alone), "cell-alone".to_owned()));
             }
+        }
+        for (runner, slots) in self.runners.offer(&batch.for_runners) {
+            let slot = (Target::Runner(runner.clone()), runner.to_string());
+            places.extend(vec![slot; slots]);
         }
         if !places.is_empty() {
             batch.claim(places);
@@ -386,6 +406,42 @@ impl<P: CellPort> Writer<P> {
                 Err(error)
             }
         }
+    }
+
+    /// Takes in what became of an execution at a runner.
+    fn hear_runner(&mut self, now: Time, ended: Ended) {
+        let Ended { run, executor, end } = ended;
+        let end = match end {
+            runners::End::Outcome(outcome) => {
+                let ran_ms = now.since_ms(run.started_at);
+                self.numbers.ended(&outcome, ran_ms);
+                End::Reported(Box::new(Report {
+                    outcome,
+                    meter: Meter::default(),
+                    progress: None,
+                    executor,
+                    revision: None,
+                }))
+            }
+            runners::End::Lost(reason) => {
+                self.numbers.lost();
+                tracing::warn!(job = %run.job, executor, reason, "a runner has lost a job");
+                let loss = match self.phase {
+                    Phase::Ending => Loss::HostRestarted,
+                    Phase::Running | Phase::Draining => Loss::WorkerGone,
+                };
+                End::Lost { loss, executor }
+            }
+            runners::End::NoRoom => End::Lost {
+                loss: NEVER_BEGAN,
+                executor,
+            },
+        };
+        self.finished.push(Finished {
+            job: run.job,
+            lease: run.lease,
+            end,
+        });
     }
 
     /// Takes in what a cell's word or death means.

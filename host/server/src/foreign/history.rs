@@ -68,6 +68,7 @@ fn entry(ids: Ids, job: ForeignJob) -> NewJob {
     NewJob {
         id: ids.job,
         handler: job.handler,
+        runner: None,
         queue: job.queue.parse().unwrap_or_else(|_| Name::default_queue()),
         priority: 5,
         run_at: None,

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -59,7 +60,12 @@ pub struct Cache {
 impl Cache {
     /// Uses `folder` and makes it if it is not there.
     pub fn open(folder: PathBuf, program: CellProgram) -> Result<Self, CompileError> {
-        fs::create_dir_all(&folder).map_err(cache("make the folder", &folder))?;
+        // Who can write here could have cells execute anything.
+        let made = fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder);
+        made.map_err(cache("make the folder", &folder))?;
         Ok(Self { folder, program })
     }
 
@@ -113,6 +119,7 @@ impl Cache {
     async fn run(&self, file: &Path, component: &[u8]) -> Result<Compiled, CompileError> {
         let broken = |message: String| CompileError::Broken { message };
         let mut child = Command::new(&self.program.exe)
+            .arg0("host")
             .args(["cell", "compile", "--output"])
             .arg(file)
             .env_clear()

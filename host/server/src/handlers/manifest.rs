@@ -19,6 +19,9 @@ pub const RESULT_KIB_MAX: u64 = 16 << 10;
 /// The largest log a handler may be given, in KiB.
 pub const LOG_KIB_MAX: u64 = 64 << 10;
 
+/// How much of a line that is not taken is shown.
+const LINE_CHARS_SHOWN: usize = 60;
+
 /// The most grants of one kind.
 const GRANTS_MAX: usize = 64;
 
@@ -61,7 +64,14 @@ pub fn parse(text: &str) -> Result<Manifest, ManifestError> {
         );
         return Err(ManifestError::Unreadable(message));
     }
-    toml::from_str(text).map_err(|error| ManifestError::Unreadable(error.to_string()))
+    toml::from_str(text).map_err(|error: toml::de::Error| {
+        let before = error.span().and_then(|span| text.get(..span.start));
+        let number = before.unwrap_or_default().matches('\n').count();
+        let line = text.lines().nth(number).unwrap_or_default().trim();
+        let line: String = line.chars().take(LINE_CHARS_SHOWN).collect();
+        let message = error.message();
+        ManifestError::Unreadable(format!("line {}, `{line}`: {message}", number + 1))
+    })
 }
 
 /// Checks every value against its range.

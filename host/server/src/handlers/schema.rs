@@ -2,6 +2,8 @@
 //! the component, so its size, depth and regular expressions are bounded and it reads no file and
 //! no address.
 
+mod work;
+
 use host_core::json::JsonText;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
@@ -12,12 +14,16 @@ pub const SCHEMA_BYTES_MAX: usize = 64 << 10;
 /// How deep a schema may be nested.
 pub const SCHEMA_DEPTH_MAX: usize = 32;
 
+/// How many steps a check of params may take.
+const STEPS_MAX: u64 = 5_000_000;
+
 /// How many violations an error names.
 const VIOLATIONS_NAMED: usize = 3;
 
 /// One compiled schema.
 #[derive(Debug)]
 pub struct Schema {
+    document: Value,
     validator: Validator,
 }
 
@@ -35,15 +41,26 @@ impl Schema {
         if depth(&schema) > SCHEMA_DEPTH_MAX {
             return Err(format!("it is nested deeper than {SCHEMA_DEPTH_MAX}"));
         }
+        if let Some(part) = work::unfollowed(&schema) {
+            return Err(format!("it has {part}"));
+        }
         let validator = jsonschema::options()
             .with_pattern_options(PatternOptions::regex())
             .build(&schema)
             .map_err(|error| error.to_string())?;
-        Ok(Self { validator })
+        Ok(Self {
+            document: schema,
+            validator,
+        })
     }
 
     /// Checks params and names the first violations with their places, not the values found there.
     pub fn check(&self, params: &Value) -> Result<(), String> {
+        if !work::fits(&self.document, params, STEPS_MAX) {
+            return Err(format!(
+                "checking them against the handler's schema takes more than {STEPS_MAX} steps"
+            ));
+        }
         let violations: Vec<String> = self
             .validator
             .iter_errors(params)
@@ -69,3 +86,6 @@ fn depth(value: &Value) -> usize {
         _ => 1,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,7 @@ use host_store::logs::LogStore;
 use host_store::sqlite::SqliteStore;
 use host_store::{Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
 
 use super::{ServeError, system};
 use crate::api::Api;
@@ -23,6 +24,7 @@ use crate::config::Config;
 use crate::dispatch::logged::Logs;
 use crate::dispatch::numbers::Numbers;
 use crate::dispatch::readers::{READERS, Readers};
+use crate::dispatch::runners::{Crews, RunnerPort};
 use crate::dispatch::writer::{self, EVENTS_MAX, Phase};
 use crate::dispatch::{Dispatch, REQUESTS_MAX, Shared};
 use crate::foreign::{self, Foreign, History};
@@ -32,6 +34,7 @@ use crate::handlers::deploy::{self, Deployments};
 use crate::handlers::examine::Examiner;
 use crate::logs::{self, JobLogs};
 use crate::metrics::Metrics;
+use crate::runners::{Ports, Runners};
 use crate::tasks::Tasks;
 
 /// How long connections and cells may take to be gone once no job runs any more.
@@ -45,6 +48,7 @@ pub(super) struct Parts {
     pub(super) deployments: Deployments,
     base: Base,
     dispatch: Dispatch,
+    runners: Runners,
     job_logs: Arc<JobLogs>,
     phase: watch::Sender<Phase>,
     ended: oneshot::Receiver<Result<(), StoreError>>,
@@ -94,7 +98,9 @@ impl Parts {
             .map_err(ServeError::Cache)?;
 
         let (phase, entered) = watch::channel(Phase::Running);
-        let (dispatch, ended) = dispatch(config, store, &base, &examiner.cells, entered)?;
+        let runners = runners(config, &base);
+        let crews = crews(&runners, &tasks);
+        let (dispatch, ended) = dispatch(config, store, &base, &examiner.cells, crews, entered)?;
         let history = History::start(dispatch.clone(), &tasks);
         base.metrics.register(|registry| history.register(registry));
         let (foreign, foreign_ended) = foreign(config, &base, &examiner.cells, history, &tasks)?;
@@ -105,6 +111,7 @@ impl Parts {
             wires: Tasks::default(),
             base,
             dispatch,
+            runners,
             job_logs: Arc::new(job_logs),
             phase,
             ended,
@@ -121,6 +128,7 @@ impl Parts {
             handlers: self.base.handlers.clone(),
             clock: self.base.clock,
             deployer: Arc::new(self.deployments.clone()),
+            runners: self.runners.clone(),
             logs: Arc::clone(&self.job_logs) as _,
             metrics: self.base.metrics.clone(),
             listen,
@@ -195,12 +203,36 @@ fn examiner(
 /// The dispatch loop, and how it ended.
 type Dispatching = (Dispatch, oneshot::Receiver<Result<(), StoreError>>);
 
+/// Makes the pools of foreign runners.
+fn runners(config: &Config, base: &Base) -> Runners {
+    let ports = Ports {
+        clock: Arc::new(base.clock),
+        counters: Arc::new(base.metrics.clone()),
+    };
+    let runners = Runners::new(config.runners.clone(), &ports);
+    runners.register(&base.metrics);
+    runners
+}
+
+/// Starts the foreign runners, for the dispatch loop to give them work and to end them.
+fn crews(runners: &Runners, tasks: &Tasks) -> Crews {
+    let stopping = CancellationToken::new();
+    runners.run(tasks, &stopping);
+    let pools = runners.pools().iter();
+    let ports = pools.map(|(name, pool)| {
+        let port: Box<dyn RunnerPort> = Box::new(pool.clone());
+        (name.clone(), port)
+    });
+    Crews::new(ports, Arc::clone(runners.inbox()), stopping)
+}
+
 /// Starts the dispatch loop over the store.
 fn dispatch(
     config: &Config,
     store: SqliteStore,
     base: &Base,
     cells: &Cells,
+    runners: Crews,
     phase: watch::Receiver<Phase>,
 ) -> Result<Dispatching, ServeError> {
     let (cell_says, events) = mpsc::channel(EVENTS_MAX);
@@ -220,6 +252,7 @@ fn dispatch(
             ProcessPort::new(cells.clone(), cell_says),
             shape(config, "cell"),
         ),
+        runners,
         logs: base.logs.clone(),
         requests: asked,
         events,

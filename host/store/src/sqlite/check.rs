@@ -6,6 +6,7 @@ use std::path::Path;
 
 use host_core::invariants;
 use host_core::job::{Lifecycle, STATES};
+use host_core::name::Name;
 use host_core::outcome::Attempt;
 use rusqlite::{Connection, OpenFlags, Row};
 
@@ -113,7 +114,8 @@ impl Findings {
     fn jobs(&mut self, connection: &Connection) -> Result<(), StoreError> {
         each(
             connection,
-            "SELECT seq, body, jobs.id, state, name, priority, suspect, handler, wakeup_at FROM jobs \
+            "SELECT seq, body, jobs.id, state, name, priority, suspect, handler, wakeup_at, \
+             runner FROM jobs \
              LEFT JOIN queues ON queues.id = jobs.queue",
             |row| {
                 let what = || Ok::<_, rusqlite::Error>(format!("job {}", row.get::<_, i64>(0)?));
@@ -196,6 +198,10 @@ fn differing(row: &Row<'_>, job: &Lifecycle) -> rusqlite::Result<Option<&'static
         ("priority", row.get::<_, u8>(5)? == job.priority),
         ("suspect", row.get::<_, bool>(6)? == job.suspect),
         ("handler", row.get::<_, String>(7)? == job.handler.as_str()),
+        (
+            "runner",
+            row.get::<_, Option<String>>(9)?.as_deref() == job.runner.as_ref().map(Name::as_str),
+        ),
         (
             "wakeup",
             row.get::<_, Option<i64>>(8)? == job.wakeup().map(|at| at.0),

@@ -2,7 +2,7 @@
 //! order: kept in memory by the one writer and what changed written with each batch, because
 //! counting a million rows takes a second.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::job::{STATES, State};
 use host_core::name::Name;
@@ -14,16 +14,14 @@ use crate::error::StoreError;
 /// One queue, as the writer knows it.
 struct Queue {
     id: i64,
-    paused: bool,
     counts: [i64; STATES.len()],
     dirty: [bool; STATES.len()],
 }
 
 impl Queue {
-    fn new(id: i64, paused: bool) -> Self {
+    fn new(id: i64) -> Self {
         Self {
             id,
-            paused,
             counts: [0; STATES.len()],
             dirty: [false; STATES.len()],
         }
@@ -33,9 +31,15 @@ impl Queue {
 /// The number under which the place after the newest purged job is kept.
 const PURGED: i64 = 0;
 
-/// All queues.
+/// All queues. There may be many, so nothing that is done for a batch looks at all of them.
 pub(super) struct Counters {
     queues: BTreeMap<Name, Queue>,
+    /// Those whose counts have changed since they were written.
+    dirty: Vec<Name>,
+    paused: BTreeSet<i64>,
+    /// Those that have available jobs, paused or not.
+    available: BTreeSet<i64>,
+    available_jobs: i64,
     next_id: i64,
     next_seq: i64,
     has_purged: bool,
@@ -48,6 +52,10 @@ impl Counters {
         let load = doing("read the queues");
         let mut counters = Self {
             queues: BTreeMap::new(),
+            dirty: Vec::new(),
+            paused: BTreeSet::new(),
+            available: BTreeSet::new(),
+            available_jobs: 0,
             next_id: 1,
             next_seq: connection
                 .query_row(
@@ -81,7 +89,10 @@ impl Counters {
             })?;
             names.insert(id, name.clone());
             counters.next_id = counters.next_id.max(id + 1);
-            counters.queues.insert(name, Queue::new(id, paused));
+            counters.queues.insert(name, Queue::new(id));
+            if paused {
+                counters.paused.insert(id);
+            }
         }
         let mut statement = connection
             .prepare("SELECT queue, state, jobs FROM counters")
@@ -98,6 +109,10 @@ impl Counters {
                 .and_then(|name| counters.queues.get_mut(name));
             if let Some(count) = queue.and_then(|queue| queue.counts.get_mut(state)) {
                 *count = jobs;
+                if state == State::Available as usize && jobs > 0 {
+                    counters.available.insert(id);
+                    counters.available_jobs += jobs;
+                }
             }
         }
         Ok(counters)
@@ -111,7 +126,10 @@ impl Counters {
                 "INSERT OR REPLACE INTO counters (queue, state, jobs) VALUES (?1, ?2, ?3)",
             )
             .map_err(&save)?;
-        for queue in self.queues.values_mut() {
+        for name in self.dirty.drain(..) {
+            let Some(queue) = self.queues.get_mut(&name) else {
+                continue;
+            };
             for (state, dirty) in queue.dirty.iter_mut().enumerate() {
                 if std::mem::take(dirty) {
                     statement
@@ -169,7 +187,7 @@ impl Counters {
             )
             .map_err(doing("make a queue"))?;
         self.next_id += 1;
-        self.queues.insert(name.clone(), Queue::new(id, false));
+        self.queues.insert(name.clone(), Queue::new(id));
         Ok(id)
     }
 
@@ -186,8 +204,10 @@ impl Counters {
                 params![id, paused],
             )
             .map_err(doing("pause or resume a queue"))?;
-        if let Some(queue) = self.queues.get_mut(name) {
-            queue.paused = paused;
+        if paused {
+            self.paused.insert(id);
+        } else {
+            self.paused.remove(&id);
         }
         Ok(())
     }
@@ -200,37 +220,40 @@ impl Counters {
         let Some(queue) = self.queues.get_mut(name) else {
             return;
         };
+        if !queue.dirty.contains(&true) {
+            self.dirty.push(name.clone());
+        }
         for (state, step) in [(from, -1), (to, 1)] {
-            if let Some(state) = state {
-                queue.counts[state as usize] += step;
-                queue.dirty[state as usize] = true;
+            let Some(state) = state else { continue };
+            queue.counts[state as usize] += step;
+            queue.dirty[state as usize] = true;
+            if state == State::Available {
+                self.available_jobs += step;
+                if queue.counts[state as usize] > 0 {
+                    self.available.insert(queue.id);
+                } else {
+                    self.available.remove(&queue.id);
+                }
             }
         }
     }
 
     /// Returns the queues that claims may take from and that have available jobs.
     pub(super) fn claimable(&self) -> impl Iterator<Item = i64> {
-        self.queues
-            .values()
-            .filter(|queue| !queue.paused && queue.counts[State::Available as usize] > 0)
-            .map(|queue| queue.id)
+        self.available.difference(&self.paused).copied()
     }
 
     pub(super) fn is_paused(&self, name: &Name) -> bool {
-        self.queues.get(name).is_some_and(|queue| queue.paused)
+        let queue = self.queues.get(name);
+        queue.is_some_and(|queue| self.paused.contains(&queue.id))
     }
 
     /// Tells whether the queue with this id is paused.
     pub(super) fn is_paused_id(&self, id: i64) -> bool {
-        let mut queues = self.queues.values();
-        queues.any(|queue| queue.id == id && queue.paused)
+        self.paused.contains(&id)
     }
 
     pub(super) fn available(&self) -> u64 {
-        let available = self
-            .queues
-            .values()
-            .map(|queue| queue.counts[State::Available as usize]);
-        u64::try_from(available.sum::<i64>()).unwrap_or(0)
+        u64::try_from(self.available_jobs).unwrap_or(0)
     }
 }

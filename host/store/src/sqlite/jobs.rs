@@ -5,7 +5,7 @@ use host_core::command::NewJob;
 use host_core::failure::Failure;
 use host_core::handler::Revision;
 use host_core::id::JobId;
-use host_core::job::{Lifecycle, Payload, State};
+use host_core::job::{Lane, Lifecycle, Payload, State};
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::time::Time;
@@ -53,8 +53,9 @@ impl<'a> Transaction<'a> {
         let write = doing("write a job");
         let prepare = |sql| self.connection.prepare_cached(sql).map_err(&write);
         let mut insert = prepare(
-            "INSERT INTO jobs (seq, state, suspect, wakeup_at, body, id, queue, priority, handler) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            "INSERT INTO jobs \
+             (seq, state, suspect, wakeup_at, body, id, queue, priority, handler, runner) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         )?;
         let mut update = prepare(
             "UPDATE jobs SET state = ?2, suspect = ?3, wakeup_at = ?4, body = ?5 WHERE seq = ?1",
@@ -79,6 +80,7 @@ impl<'a> Transaction<'a> {
                         self.counters.queue(self.connection, &job.queue)?,
                         job.priority,
                         job.handler.as_str(),
+                        job.runner.as_ref().map(Name::as_str),
                     ])
                 };
                 written.map(drop).map_err(&write)
@@ -335,21 +337,19 @@ impl Rows for Transaction<'_> {
         )
     }
 
-    fn claimable(&mut self, suspects: bool, limit: usize) -> Result<Vec<JobId>, StoreError> {
+    fn claimable(&mut self, lane: &Lane, limit: usize) -> Result<Vec<JobId>, StoreError> {
         let in_hand = self.hot.dirty().filter(|Entry { job, .. }| {
-            job.state == State::Available
-                && job.suspect == suspects
-                && !self.counters.is_paused(&job.queue)
+            job.state == State::Available && lane.has(job) && !self.counters.is_paused(&job.queue)
         });
         let mut found: Vec<(u8, i64, JobId)> = in_hand
             .map(|entry| (entry.job.priority, entry.seq, entry.job.id))
             .collect();
-        if suspects {
+        if *lane == Lane::Alone {
             let stored = self.stored_suspects(limit);
             found.extend(stored.map_err(doing("look for suspects to claim"))?);
         } else {
             for queue in self.counters.claimable() {
-                let stored = self.stored_available(queue, limit);
+                let stored = self.stored_available(lane, queue, limit);
                 found.extend(stored.map_err(doing("look for jobs to claim"))?);
             }
         }
@@ -450,25 +450,41 @@ impl Rows for Transaction<'_> {
     fn live_jobs(&mut self, handler: &Name) -> Result<u64, StoreError> {
         self.flush()?;
         self.connection
-            .prepare_cached("SELECT COUNT(*) FROM jobs WHERE handler = ?1 AND state < 5")
+            .prepare_cached(
+                "SELECT COUNT(*) FROM jobs WHERE handler = ?1 AND state < 5 AND runner IS NULL",
+            )
             .and_then(|mut statement| statement.query_row([handler.as_str()], |row| row.get(0)))
             .map_err(doing("count a handler's jobs"))
     }
 }
 
 impl Transaction<'_> {
-    /// Returns the first available jobs of a queue whose rows are not behind.
+    /// Returns the first available jobs of a lane and queue whose rows are not behind.
     fn stored_available(
         &self,
+        lane: &Lane,
         queue: i64,
         limit: usize,
     ) -> rusqlite::Result<Vec<(u8, i64, JobId)>> {
         // The plus keeps SQLite from planning again for each value, as it does for partial indexes.
-        let mut statement = self.connection.prepare_cached(
-            "SELECT id, priority, seq FROM jobs \
-             WHERE state = 2 AND suspect = 0 AND queue = +?1 ORDER BY priority, seq",
-        )?;
-        let mut rows = statement.query([queue])?;
+        let runner = match lane {
+            Lane::Runner(name) => Some(name.as_str()),
+            Lane::Shared | Lane::Alone => None,
+        };
+        let mut statement = self.connection.prepare_cached(match runner {
+            None => {
+                "SELECT id, priority, seq FROM jobs WHERE state = 2 AND suspect = 0 \
+                 AND runner IS NULL AND queue = +?1 ORDER BY priority, seq"
+            }
+            Some(_) => {
+                "SELECT id, priority, seq FROM jobs \
+                 WHERE state = 2 AND queue = +?1 AND runner = +?2 ORDER BY priority, seq"
+            }
+        })?;
+        let mut rows = match runner {
+            None => statement.query([queue])?,
+            Some(runner) => statement.query(params![queue, runner])?,
+        };
         let mut found = Vec::new();
         while found.len() < limit
             && let Some(row) = rows.next()?
@@ -485,7 +501,7 @@ impl Transaction<'_> {
     fn stored_suspects(&self, limit: usize) -> rusqlite::Result<Vec<(u8, i64, JobId)>> {
         let mut statement = self.connection.prepare_cached(
             "SELECT id, priority, seq, queue FROM jobs \
-             WHERE state = 2 AND suspect = 1 ORDER BY priority, seq",
+             WHERE state = 2 AND suspect = 1 AND runner IS NULL ORDER BY priority, seq",
         )?;
         let mut rows = statement.query([])?;
         let mut found = Vec::new();

@@ -117,9 +117,10 @@ impl LogStore {
             let make = format!("BEGIN; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;");
             connection.execute_batch(&make).map_err(&set_up)?;
         } else if version != VERSION {
-            return Err(StoreError::Damaged {
-                what: "the logs' version".to_owned(),
-                message: format!("it is {version}, this host knows versions up to {VERSION}"),
+            return Err(StoreError::Newer {
+                what: "the file of logs",
+                version,
+                known: VERSION,
             });
         }
         let page_bytes = pragma(&connection, "page_size")?.unsigned_abs().max(1);

@@ -100,12 +100,13 @@ impl SqliteReader {
             .state
             .filter(|state| !matches!(state, State::Available | State::Completed));
         let sql = if indexed.is_some() {
-            "SELECT jobs.seq, (?3 IS NULL OR name = ?3) AND (?4 IS NULL OR handler = ?4) \
+            "SELECT jobs.seq, (?3 IS NULL OR name = ?3) \
+             AND (?4 IS NULL OR handler = ?4 AND runner IS ?5) \
              FROM jobs JOIN queues ON queues.id = jobs.queue \
              WHERE state = ?2 AND state NOT IN (2, 5) AND jobs.seq < ?1 ORDER BY jobs.seq DESC"
         } else {
             "SELECT jobs.seq, (?2 IS NULL OR state = ?2) AND (?3 IS NULL OR name = ?3) \
-             AND (?4 IS NULL OR handler = ?4) \
+             AND (?4 IS NULL OR handler = ?4 AND runner IS ?5) \
              FROM jobs JOIN queues ON queues.id = jobs.queue \
              WHERE jobs.seq < ?1 ORDER BY jobs.seq DESC"
         };
@@ -114,7 +115,12 @@ impl SqliteReader {
             before,
             filter.state.map(|state| state as u8),
             filter.queue.as_ref().map(Name::as_str),
-            filter.handler.as_ref().map(Name::as_str),
+            filter.handler.as_ref().map(|(_, name)| name.as_str()),
+            filter
+                .handler
+                .as_ref()
+                .and_then(|(runner, _)| runner.as_ref())
+                .map(Name::as_str),
         ])?;
         let mut found = Vec::new();
         let mut looked_at = 0;

@@ -35,11 +35,16 @@ CREATE TABLE jobs (
   priority INTEGER NOT NULL,
   suspect INTEGER NOT NULL,
   handler TEXT NOT NULL,
+  runner TEXT,
   wakeup_at INTEGER,
   body BLOB NOT NULL
 ) STRICT;
-CREATE INDEX jobs_claim ON jobs (queue, priority, seq) WHERE state = 2 AND suspect = 0;
-CREATE INDEX jobs_suspect ON jobs (priority, seq) WHERE state = 2 AND suspect = 1;
+CREATE INDEX jobs_claim ON jobs (queue, priority, seq)
+  WHERE state = 2 AND suspect = 0 AND runner IS NULL;
+CREATE INDEX jobs_suspect ON jobs (priority, seq)
+  WHERE state = 2 AND suspect = 1 AND runner IS NULL;
+CREATE INDEX jobs_runner ON jobs (runner, queue, priority, seq)
+  WHERE state = 2 AND runner IS NOT NULL;
 CREATE INDEX jobs_wakeup ON jobs (wakeup_at, seq) WHERE wakeup_at IS NOT NULL;
 CREATE INDEX jobs_state ON jobs (state, seq) WHERE state NOT IN (2, 5);
 CREATE TABLE payloads (
@@ -113,9 +118,10 @@ pub(super) fn prepare(connection: &Connection) -> Result<(), StoreError> {
                 .map_err(doing("make the store's tables"))
         }
         VERSION => Ok(()),
-        newer => Err(StoreError::Damaged {
-            what: "the store's version".to_owned(),
-            message: format!("it is {newer}, this host knows versions up to {VERSION}"),
+        version => Err(StoreError::Newer {
+            what: "the store",
+            version,
+            known: VERSION,
         }),
     }
 }

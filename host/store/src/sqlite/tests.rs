@@ -2,7 +2,7 @@
 
 use host_core::command::{NewJob, Reply, Slot};
 use host_core::id::{JobId, LeaseId};
-use host_core::job::Payload;
+use host_core::job::{Lane, Payload};
 use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold};
 use host_core::outcome::{Meter, Outcome, Report};
@@ -16,6 +16,7 @@ fn enqueue(n: u128) -> Command {
     Command::Enqueue(vec![NewJob {
         id: JobId(Uuid::from_u128(n)),
         handler: "noop".parse().unwrap(),
+        runner: None,
         queue: "default".parse().unwrap(),
         priority: 5,
         run_at: None,
@@ -38,7 +39,7 @@ fn claim() -> Command {
         slots: vec![Slot {
             lease: LeaseId(Uuid::from_u128(1)),
             worker: "cell-1".to_owned(),
-            alone: false,
+            lane: Lane::Shared,
         }],
         hold: Hold::Connection,
     }

@@ -1,8 +1,9 @@
 //! The conformance suite: cases that every engine must pass.
 
-use host_core::command::{Command, Reply};
+use host_core::command::{Claimed, Command, Reply};
 use host_core::failure::FailureKind;
 use host_core::handler::Digest;
+use host_core::id::JobId;
 use host_core::job::State;
 use host_core::lease::Fence;
 use host_core::outcome::Outcome;
@@ -17,8 +18,8 @@ use host_store::store::Store;
 use tempfile::TempDir;
 
 use crate::jobs::{
-    NOW, ask, claim, claimed, commit, complete, enqueue, failed, foreign, id, job, lease, read,
-    returned, revision,
+    NOW, ask, claim, claim_in, claimed, commit, complete, enqueue, failed, foreign, id, job,
+    job_for, lease, read, returned, revision, runner,
 };
 
 /// Runs a case on each engine.
@@ -231,6 +232,79 @@ fn suspects_go_into_lone_slots_only() {
 }
 
 #[test]
+fn runners_are_given_their_own_jobs_only() {
+    check(|store| {
+        let mut urgent = job_for(4, "python");
+        urgent.priority = 0;
+        let mut elsewhere = job_for(5, "python");
+        elsewhere.queue = "other".parse().unwrap();
+        let jobs = vec![
+            job(1),
+            job_for(2, "python"),
+            job_for(3, "ruby"),
+            urgent,
+            elsewhere,
+        ];
+        enqueue(store, jobs);
+        let paused = |paused| Command::SetPaused {
+            queue: "other".parse().unwrap(),
+            paused,
+        };
+        ask(store, NOW, paused(true)).unwrap();
+        let ids = |jobs: Vec<Claimed>| -> Vec<JobId> {
+            jobs.iter().map(|job| job.lifecycle.id).collect()
+        };
+        let python = claimed(store, NOW, claim_in(&runner("python"), [1, 2, 3]));
+        assert_eq!(ids(python), [id(4), id(2)]);
+        assert_eq!(ids(claimed(store, NOW, claim([4, 5], false))), [id(1)]);
+        assert!(claimed(store, NOW, claim([6], true)).is_empty());
+        ask(store, NOW, paused(false)).unwrap();
+        let (Command::Claim { slots: first, hold }, Command::Claim { slots: second, .. }) = (
+            claim_in(&runner("ruby"), [7]),
+            claim_in(&runner("python"), [8]),
+        ) else {
+            panic!("two claims");
+        };
+        let slots = [first, second].concat();
+        let mut both = ids(claimed(store, NOW, Command::Claim { slots, hold }));
+        both.sort();
+        assert_eq!(both, [id(3), id(5)]);
+    });
+}
+
+#[test]
+fn a_runner_s_job_is_not_one_of_the_component_that_has_a_handler_of_the_same_name() {
+    check(|store| {
+        ask(store, NOW, revision("basics", &["noop"], 1)).unwrap();
+        enqueue(store, vec![job_for(1, "python"), job(2)]);
+        let listed = |store: &dyn Store, runner: Option<&str>| -> Vec<JobId> {
+            let filter = JobFilter {
+                handler: Some((
+                    runner.map(|name| name.parse().unwrap()),
+                    "noop".parse().unwrap(),
+                )),
+                ..JobFilter::default()
+            };
+            let page = store.reader().unwrap().jobs(&filter, None, 10).unwrap();
+            page.items.iter().map(|job| job.lifecycle.id).collect()
+        };
+        assert_eq!(listed(store, Some("python")), [id(1)]);
+        assert_eq!(listed(store, None), [id(2)]);
+        let remove = Command::Remove {
+            component: "basics".parse().unwrap(),
+        };
+        let in_use = Rejection::ComponentInUse {
+            component: "basics".parse().unwrap(),
+            jobs: 1,
+        };
+        assert_eq!(ask(store, NOW, remove.clone()), Err(in_use));
+        claimed(store, NOW, claim([1], false));
+        ask(store, NOW, complete(2, 1, returned())).unwrap();
+        assert_eq!(ask(store, NOW, remove), Ok(Reply::Done));
+    });
+}
+
+#[test]
 fn time_starts_retries_discards_and_purges() {
     check(|store| {
         let mut later = job(1);
@@ -387,7 +461,7 @@ fn lists_are_filtered_and_paged_newest_first() {
         enqueue(store, jobs);
         let reader = store.reader().unwrap();
         let filter = JobFilter {
-            handler: Some("odd".parse().unwrap()),
+            handler: Some((None, "odd".parse().unwrap())),
             ..JobFilter::default()
         };
         let first = reader.jobs(&filter, None, 3).unwrap();

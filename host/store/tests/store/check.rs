@@ -65,6 +65,11 @@ fn each_damage_is_named() {
             "its wakeup is not",
         ),
         (
+            "UPDATE jobs SET runner = 'python' WHERE seq = 4",
+            "job 4",
+            "its runner is not",
+        ),
+        (
             "UPDATE jobs SET body = x'01ff' WHERE seq = 2",
             "job 2",
             "its record is damaged",

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use host_core::command::Command;
+use host_core::job::Lane;
 use host_core::lease::Fence;
 use host_core::transition::Loss;
 use host_store::memory::MemoryStore;
@@ -12,7 +13,7 @@ use host_store::store::Store;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use crate::jobs::{NOW, claim, complete, failed, id, job, lease, read, returned};
+use crate::jobs::{NOW, claim_in, complete, failed, id, job, lease, read, returned, runner};
 
 /// One step; numbers are taken modulo what there is.
 #[derive(Clone, Debug)]
@@ -24,10 +25,11 @@ enum Step {
         priority: u8,
         delay_ms: u16,
         deadline_ms: Option<u16>,
+        theirs: bool,
     },
     Claim {
         slots: u8,
-        alone: bool,
+        lane: u8,
     },
     Complete {
         lease: u8,
@@ -52,9 +54,9 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        4 => (1_u8..4, any::<bool>(), proptest::option::of(any::<u8>()), 0_u8..3, prop_oneof![2 => Just(0), 1 => 0_u16..2_000], proptest::option::weighted(0.2, 1_u16..5_000))
-            .prop_map(|(jobs, keyed, depends, priority, delay_ms, deadline_ms)| Step::Enqueue { jobs, keyed, depends, priority, delay_ms, deadline_ms }),
-        4 => (1_u8..4, proptest::bool::weighted(0.2)).prop_map(|(slots, alone)| Step::Claim { slots, alone }),
+        4 => (1_u8..4, any::<bool>(), proptest::option::of(any::<u8>()), 0_u8..3, prop_oneof![2 => Just(0), 1 => 0_u16..2_000], proptest::option::weighted(0.2, 1_u16..5_000), proptest::bool::weighted(0.3))
+            .prop_map(|(jobs, keyed, depends, priority, delay_ms, deadline_ms, theirs)| Step::Enqueue { jobs, keyed, depends, priority, delay_ms, deadline_ms, theirs }),
+        4 => (1_u8..4, 0_u8..6).prop_map(|(slots, lane)| Step::Claim { slots, lane }),
         4 => (any::<u8>(), 0_u8..3).prop_map(|(lease, result)| Step::Complete { lease, result }),
         2 => (any::<u8>(), 0_u8..4).prop_map(|(lease, loss)| Step::Lose { lease, loss }),
         1 => any::<u8>().prop_map(|job| Step::Cancel { job }),
@@ -87,11 +89,13 @@ impl History {
                 priority,
                 delay_ms,
                 deadline_ms,
+                theirs,
             } => {
                 let earlier = depends.filter(|_| self.jobs > 0).map(|n| id(self.pick(n)));
                 let new = (0..*jobs).map(|position| {
                     self.jobs += 1;
                     let mut new = job(self.jobs);
+                    new.runner = theirs.then(|| "python".parse().unwrap());
                     new.priority = *priority;
                     new.queue = ["default", "other"][usize::from(position % 2)]
                         .parse()
@@ -106,10 +110,15 @@ impl History {
                 });
                 Command::Enqueue(new.collect())
             }
-            Step::Claim { slots, alone } => {
+            Step::Claim { slots, lane } => {
                 let first = self.next_lease;
                 self.next_lease += u128::from(*slots);
-                claim(first..self.next_lease, *alone)
+                let lane = match lane {
+                    0 => Lane::Alone,
+                    1 | 2 => runner("python"),
+                    _ => Lane::Shared,
+                };
+                claim_in(&lane, first..self.next_lease)
             }
             Step::Complete { lease, result } => {
                 let (job, lease) = self.lease(*lease);

@@ -5,7 +5,7 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
 use host_core::id::{JobId, LeaseId};
 use host_core::invariants;
-use host_core::job::{Payload, STATES};
+use host_core::job::{Lane, Payload, STATES};
 use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold};
 use host_core::outcome::{Attempt, Meter, Outcome, Report};
@@ -32,6 +32,7 @@ pub(crate) fn job(n: u128) -> NewJob {
     NewJob {
         id: id(n),
         handler: "noop".parse().unwrap(),
+        runner: None,
         queue: "default".parse().unwrap(),
         priority: 5,
         run_at: None,
@@ -50,10 +51,27 @@ pub(crate) fn job(n: u128) -> NewJob {
 }
 
 pub(crate) fn claim(leases: impl IntoIterator<Item = u128>, alone: bool) -> Command {
+    claim_in(if alone { &Lane::Alone } else { &Lane::Shared }, leases)
+}
+
+/// The lane of a pool of foreign runners.
+pub(crate) fn runner(name: &str) -> Lane {
+    Lane::Runner(name.parse().unwrap())
+}
+
+/// A job for a foreign runner.
+pub(crate) fn job_for(n: u128, runner: &str) -> NewJob {
+    NewJob {
+        runner: Some(runner.parse().unwrap()),
+        ..job(n)
+    }
+}
+
+pub(crate) fn claim_in(lane: &Lane, leases: impl IntoIterator<Item = u128>) -> Command {
     let slots = leases.into_iter().map(|n| Slot {
         lease: lease(n),
         worker: "cell-1".to_owned(),
-        alone,
+        lane: lane.clone(),
     });
     Command::Claim {
         slots: slots.collect(),
@@ -69,7 +87,7 @@ pub(crate) fn foreign(n: u128, outcome: Outcome) -> Command {
     let mut job = job(n);
     job.policy.max_attempts = 1;
     job.policy.lost_lease_costs_attempt = true;
-    job.payload.wire = "rrq".to_owned();
+    "rrq".clone_into(&mut job.payload.wire);
     job.payload.external_id = Some(format!("theirs-{n}"));
     Command::Record(Box::new(Foreign {
         job,

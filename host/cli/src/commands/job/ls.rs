@@ -37,6 +37,7 @@ pub(super) struct Ls {
     handler: Option<String>,
     /// At most this many
     #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     #[command(flatten)]
     remote: Remote,
@@ -150,6 +151,7 @@ fn note(view: &View, now: Option<Time>) -> String {
                 .map(|failure| plain::line(&failure.kind));
             kind.unwrap_or_default().into_owned()
         }
-        _ => String::new(),
+        _ if matches!(&*view.wire, "" | "http") => String::new(),
+        _ => format!("came by {}", plain::line(&view.wire)),
     }
 }

@@ -61,6 +61,11 @@ impl Show {
 fn next(view: &View) -> String {
     let id = short_id(&view.id);
     match view.state.as_str() {
+        "discarded" | "cancelled" if view.external_id.is_some() => {
+            format!(
+                "its orchestrator decides whether it runs again; `host job logs {id}` prints what it logged"
+            )
+        }
         "discarded" | "cancelled" => format!("`host job retry {id}` runs it again"),
         "completed" => format!("`host job logs {id}` prints what it logged"),
         _ => format!("`host job wait {id}` waits for its end, `host job cancel {id}` stops it"),

@@ -26,6 +26,7 @@ pub(super) fn new_job(policy: Policy) -> NewJob {
     NewJob {
         id: job_id(1),
         handler: "noop".parse().unwrap(),
+        runner: None,
         queue: "default".parse().unwrap(),
         priority: 5,
         run_at: None,

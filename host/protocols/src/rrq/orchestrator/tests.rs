@@ -3,3 +3,4 @@
 mod captured;
 mod fixture;
 mod rules;
+mod transcripts;

@@ -17,7 +17,7 @@ use super::process::SOCKET_VARIABLE;
 use super::{Employer, Output, PoolPorts, RunnerPool, SeatState};
 use crate::port::Tag;
 use crate::rrq::config::{Dialect, Launch, RunnerConfig, Source};
-use crate::rrq::orchestrator::{Assignment, End};
+use crate::rrq::orchestrator::{Assignment, End, Room};
 use crate::rrq::serve::tests::fixture::{BOUND, Counts, Host, TestClock};
 use crate::rrq::serve::{bind, read_address};
 
@@ -33,8 +33,8 @@ struct Heard {
 struct Office(watch::Sender<Heard>);
 
 impl Employer for Office {
-    fn room(&self, room: usize) {
-        self.0.send_modify(|heard| heard.room = room);
+    fn room(&self, room: Room) {
+        self.0.send_modify(|heard| heard.room = room.free);
     }
 
     fn ended(&self, tag: Tag, executor: String, end: End) {

@@ -4,3 +4,4 @@ mod bad_input;
 mod captured;
 mod fixture;
 mod rules;
+mod transcripts;

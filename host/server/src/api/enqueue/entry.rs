@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use super::route::Route;
 use crate::api::json::{self, Pairs};
 use crate::api::problem::{Code, Problem};
 
@@ -41,7 +42,7 @@ const TRACE_ENTRY_BYTES_MAX: usize = 512;
 #[schema(as = NewJob)]
 #[serde(deny_unknown_fields)]
 pub(in crate::api) struct Entry<'a> {
-    /// The handler that executes it.
+    /// The handler that executes it; `python#send_email` is one of a foreign runner.
     #[serde(borrow)]
     pub(super) handler: Cow<'a, str>,
     /// What the handler is called with; `null` if absent.
@@ -93,6 +94,16 @@ impl<'a> Entry<'a> {
         self.params.map_or("null", RawValue::get)
     }
 
+    /// Returns the queue it waits in.
+    pub(super) fn queue(&self) -> Result<Name, Problem> {
+        match self.queue.as_deref() {
+            None => Ok(Name::default_queue()),
+            Some(queue) => queue
+                .parse()
+                .map_err(|error| invalid(format!("queue: {error}"))),
+        }
+    }
+
     /// Returns the entries of the same array that it waits for.
     pub(super) fn references(&self) -> impl Iterator<Item = Result<usize, Problem>> + '_ {
         let named = self
@@ -112,7 +123,7 @@ impl<'a> Entry<'a> {
     pub(super) fn into_job(
         self,
         id: JobId,
-        handler: Name,
+        route: Route,
         siblings: &[JobId],
         now: Time,
     ) -> Result<NewJob, Problem> {
@@ -126,13 +137,9 @@ impl<'a> Entry<'a> {
         }
         Ok(NewJob {
             id,
-            handler,
-            queue: match self.queue.as_deref() {
-                None => Name::default_queue(),
-                Some(queue) => queue
-                    .parse()
-                    .map_err(|error| invalid(format!("queue: {error}")))?,
-            },
+            handler: route.handler,
+            runner: route.runner,
+            queue: route.queue,
             priority,
             run_at: self.start(now)?,
             deadline: instant("deadline", self.deadline.as_deref())?,

@@ -127,5 +127,9 @@ fn messages_without_a_known_field() {
         with_nearest("unknown field `x`, there are no fields"),
         "unknown field `x`; nothing is known here"
     );
+    assert_eq!(
+        with_nearest("unknown field `x`, expected `name` or `number`"),
+        "unknown field `x`; known are `name`, `number`"
+    );
     assert_eq!(with_nearest("something else"), "something else");
 }

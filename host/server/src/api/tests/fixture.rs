@@ -1,6 +1,7 @@
 //! A host without cells: the router, a loop over the memory store, a deployer that takes lists of
 //! handlers for components, and logs in memory.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
@@ -11,12 +12,13 @@ use futures_util::future::BoxFuture;
 use host_core::command::{Claimed, Command, Reply, Slot};
 use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
 use host_core::id::JobId;
-use host_core::job::State;
+use host_core::job::{Lane, State};
 use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold};
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome, Report};
 use host_core::time::Time;
+use host_protocols::rrq::{Dialect, Launch, RunnerConfig, Source};
 use host_store::memory::MemoryStore;
 use host_store::{Store as _, StoreError};
 use http_body_util::BodyExt as _;
@@ -35,6 +37,7 @@ use crate::dispatch::{Dispatch, Request, Shared};
 use crate::handlers::Handlers;
 use crate::ids;
 use crate::metrics::Metrics;
+use crate::runners::{Ports, Runners, RunnersConfig};
 use crate::tasks::Tasks;
 use host_store::logs::{LogEntry, LogPage};
 
@@ -194,9 +197,40 @@ async fn run(
     }
 }
 
+/// Makes two pools of runners that nobody runs: `python`, which has the queue `pythons`, and `ruby`.
+fn runners(default: Option<&str>, metrics: &Metrics) -> Runners {
+    let pool = |name: &str, pool_size| {
+        let config = RunnerConfig {
+            name: name.to_owned(),
+            source: Source::Launched(Launch {
+                command: vec!["nothing".to_owned()],
+                pool_size,
+                tcp_port: None,
+                cwd: None,
+                env: BTreeMap::new(),
+            }),
+            in_flight_max: 1,
+            dialect: Dialect::Current,
+        };
+        (name.parse().unwrap(), config)
+    };
+    let config = RunnersConfig {
+        pools: [pool("python", 2), pool("ruby", 1)].into(),
+        queues: [("pythons".parse().unwrap(), "python".parse().unwrap())].into(),
+        default: default.map(|name| name.parse().unwrap()),
+    };
+    let ports = Ports {
+        clock: Arc::new(Clock::start()),
+        counters: Arc::new(metrics.clone()),
+    };
+    let runners = Runners::new(config, &ports);
+    runners.register(metrics);
+    runners
+}
+
 /// Makes an API over any loop.
 pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: Clock) -> Api {
-    let handlers = Handlers::default();
+    let (handlers, metrics) = (Handlers::default(), Metrics::default());
     Api {
         dispatch: dispatch.clone(),
         deployer: Arc::new(Listed {
@@ -205,8 +239,9 @@ pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: 
         }),
         handlers,
         clock,
+        runners: runners(None, &metrics),
         logs: Arc::clone(logs) as Arc<dyn Logs>,
-        metrics: Metrics::default(),
+        metrics,
         listen: SocketAddr::from(([127, 0, 0, 9], 7700)),
         draining: tasks.stopping().clone(),
         stopping: tasks.stopping().clone(),
@@ -216,10 +251,20 @@ pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: 
 impl Host {
     /// Starts a host with its handlers.
     pub(super) async fn start() -> Self {
+        Self::start_as(|_| {}).await
+    }
+
+    /// Starts a host with its handlers and a default runner.
+    pub(super) async fn start_with_default(runner: &str) -> Self {
+        Self::start_as(|api| api.runners = runners(Some(runner), &api.metrics)).await
+    }
+
+    async fn start_as(change: impl FnOnce(&mut Api)) -> Self {
         let (tasks, clock) = (Tasks::default(), Clock::start());
         let logs = Arc::new(Lines::default());
         let dispatch = Self::run_loop(&tasks, clock);
-        let api = api(&dispatch, &logs, &tasks, clock);
+        let mut api = api(&dispatch, &logs, &tasks, clock);
+        change(&mut api);
         let manifest = Manifest::default();
         let bytes = HANDLERS.as_bytes().to_vec();
         let deployed = api
@@ -279,7 +324,7 @@ impl Host {
         let slot = Slot {
             lease: ids::lease(),
             worker: "cell-1".to_owned(),
-            alone: false,
+            lane: Lane::Shared,
         };
         let claim = Command::Claim {
             slots: vec![slot],

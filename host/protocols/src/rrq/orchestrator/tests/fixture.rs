@@ -160,7 +160,10 @@ impl Bench {
                     self.links.push((seat, link));
                     opening.push(link);
                 }
-                Action::Ask(RunnerAsk::Room(room)) => self.room = room,
+                Action::Ask(RunnerAsk::Room(room)) => {
+                    assert_eq!(room.in_flight, self.pool.runs.len());
+                    self.room = room.free;
+                }
                 Action::Ask(RunnerAsk::Ended { tag, end, .. }) => self.ended.push((tag, end)),
             }
         }

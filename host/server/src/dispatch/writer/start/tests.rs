@@ -44,6 +44,7 @@ fn claimed(timeout_ms: Option<u64>, deadline: Option<i64>) -> Claimed {
             state: State::Running,
             queue: "default".parse().unwrap(),
             handler: "echo".parse().unwrap(),
+            runner: None,
             priority: 5,
             policy: Policy {
                 timeout_ms,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use host_core::command::{Command, NewJob, Slot};
 use host_core::id::JobId;
-use host_core::job::Payload;
+use host_core::job::{Lane, Payload};
 use host_core::json::JsonText;
 use host_core::lease::Hold;
 use host_core::outcome::Attempt;
@@ -20,9 +20,10 @@ use super::failing::{Disk, FailingStore};
 use crate::cells::pool::{Pool, Shape};
 use crate::cells::port::fake::{FakePort, Record, Told, handlers};
 use crate::clock::Clock;
-use crate::dispatch::logged::{Logged, Logs};
+use crate::dispatch::logged::{Logs, Waiting};
 use crate::dispatch::numbers::Numbers;
 use crate::dispatch::readers::Readers;
+use crate::dispatch::runners::fake::FakeRunner;
 use crate::dispatch::writer::{EVENTS_MAX, Phase, Wiring, spawn};
 use crate::dispatch::{Dispatch, REQUESTS_MAX, Shared};
 use crate::ids;
@@ -35,8 +36,9 @@ pub(crate) struct Bench {
     pub(crate) reader: Box<dyn Reader>,
     pub(crate) clock: Clock,
     pub(crate) phase: watch::Sender<Phase>,
-    pub(crate) logged: mpsc::Receiver<Logged>,
+    pub(crate) logged: mpsc::Receiver<Waiting>,
     pub(crate) loop_ended: oneshot::Receiver<Result<(), StoreError>>,
+    pub(crate) runner: FakeRunner,
     stops: Stops,
 }
 
@@ -54,6 +56,7 @@ impl Bench {
     }
 
     pub(crate) async fn start_with(store: Box<dyn Store>) -> Self {
+        let (runners, runner) = FakeRunner::crews("python");
         let (requests, asked) = mpsc::channel(REQUESTS_MAX);
         let (events, heard) = mpsc::channel(EVENTS_MAX);
         let (logs, logged) = Logs::channel();
@@ -77,6 +80,7 @@ impl Bench {
                     slots: 4,
                 },
             ),
+            runners,
             logs,
             requests: asked,
             events: heard,
@@ -93,6 +97,7 @@ impl Bench {
             phase,
             logged,
             loop_ended,
+            runner,
             stops: events,
         };
         bench
@@ -179,6 +184,7 @@ pub(crate) fn job(handler: &str) -> NewJob {
     NewJob {
         id: ids::job(Clock::start().now()),
         handler: handler.parse().unwrap(),
+        runner: None,
         queue: "default".parse().unwrap(),
         priority: 5,
         run_at: None,
@@ -210,7 +216,7 @@ pub(crate) fn store_with_running(handler: &str) -> (MemoryStore, JobId) {
     let slots = vec![Slot {
         lease: ids::lease(),
         worker: "cell-1".to_owned(),
-        alone: false,
+        lane: Lane::Shared,
     }];
     let hold = Hold::Connection;
     let batch = vec![Command::Enqueue(vec![new]), Command::Claim { slots, hold }];

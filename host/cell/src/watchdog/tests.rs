@@ -1,0 +1,28 @@
+//! How long the watchdog sleeps.
+
+use super::{IDLE_TICKS_MAX, Pause, Watch};
+
+#[test]
+fn ticks_are_quick_while_one_guest_computes() {
+    let mut watch = Watch::default();
+    let pauses = [1, 1, 3, 5].map(|turns| watch.next(turns));
+    assert_eq!(pauses, [Pause::Tick; 4]);
+}
+
+#[test]
+fn ticks_are_slow_while_guests_take_short_turns() {
+    let mut watch = Watch::default();
+    let pauses = [41, 80, 82, 200].map(|turns| watch.next(turns));
+    assert_eq!(pauses, [Pause::SlowTick; 4]);
+}
+
+#[test]
+fn the_clock_stops_once_no_guest_has_computed_for_a_while() {
+    let mut watch = Watch::default();
+    assert_eq!(watch.next(2), Pause::SlowTick);
+    for _ in 0..IDLE_TICKS_MAX {
+        assert_eq!(watch.next(2), Pause::SlowTick);
+    }
+    assert_eq!(watch.next(2), Pause::Parked);
+    assert_eq!(watch.next(3), Pause::Tick);
+}

@@ -1,0 +1,74 @@
+//! Transcripts: what both sides say, as text that is replayed. `peer>` and `host>` lines and those
+//! without an arrow are input; `peer<` and `host<` lines are what the session made of them.
+
+use std::fs;
+use std::path::Path;
+
+/// A session that hears lines and answers in lines.
+pub(super) trait Stage {
+    /// Takes one line of input and returns what follows from it.
+    fn play(&mut self, line: &str) -> Vec<String>;
+}
+
+/// Replays every transcript of a role. With `UPDATE_DOCS=1` in the environment the files are
+/// rewritten with what was really said.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a switch for whoever runs the tests"
+)]
+pub(super) fn replay_all<S: Stage>(role: &str, stage: impl Fn() -> S) {
+    let bless = std::env::var_os("UPDATE_DOCS").is_some();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("src/rrq/transcripts")
+        .join(role);
+    let mut replayed = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let expected = fs::read_to_string(&path).unwrap();
+        let said = replay(&expected, &mut stage());
+        if bless {
+            fs::write(&path, &said).unwrap();
+        } else {
+            let name = path.file_name().unwrap().to_string_lossy();
+            let (at, ours, theirs) = first_difference(&said, &expected);
+            assert!(
+                said == expected,
+                "{name}:{at}\n  expected {theirs}\n  said     {ours}\nUPDATE_DOCS=1 rewrites it"
+            );
+        }
+        replayed += 1;
+    }
+    assert!(replayed > 0, "no transcripts of {role}");
+}
+
+fn replay(text: &str, stage: &mut impl Stage) -> String {
+    let mut said = String::new();
+    for line in text.lines() {
+        if line.starts_with("peer<") || line.starts_with("host<") {
+            continue;
+        }
+        said.push_str(line);
+        said.push('\n');
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        for line in stage.play(line) {
+            said.push_str(&line);
+            said.push('\n');
+        }
+    }
+    said
+}
+
+fn first_difference<'a>(ours: &'a str, theirs: &'a str) -> (usize, &'a str, &'a str) {
+    let (mut left, mut right) = (ours.lines(), theirs.lines());
+    let mut at = 0;
+    loop {
+        at += 1;
+        match (left.next(), right.next()) {
+            (None, None) => return (at, "", ""),
+            (ours, theirs) if ours == theirs => {}
+            (ours, theirs) => return (at, ours.unwrap_or("nothing"), theirs.unwrap_or("nothing")),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The pools of foreign runners: how each runner is, and restarting them.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use host_core::name::Name;
+use host_protocols::rrq::SeatHealth;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Shared;
+use super::extract::InPath;
+use super::jobs::small;
+use super::problem::{Code, Problem};
+use super::view::PageView;
+use crate::runners::PoolHealth;
+
+/// A pool of foreign runners.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RunnerPool)]
+pub(super) struct PoolView {
+    /// Its name: what stands before `#` in a handler's name.
+    name: String,
+    /// The protocol it speaks.
+    wire: &'static str,
+    /// The queues whose jobs all go to it.
+    queues: Vec<String>,
+    /// Whether it is given the handlers that nobody else has.
+    default: bool,
+    /// How many of its runners take work.
+    up: usize,
+    /// Attempts in flight at all of them.
+    in_flight: usize,
+    /// Its runners.
+    runners: Vec<RunnerView>,
+}
+
+/// One foreign runner.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Runner)]
+pub(super) struct RunnerView {
+    /// Its name in attempts: `python/1`.
+    executor: String,
+    /// down, starting, up, draining or ending.
+    state: &'static str,
+    /// Where it listens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<String>,
+    /// Its process, if we started it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+    /// Attempts in flight.
+    in_flight: usize,
+    /// How often in a row it ended without having answered anything.
+    failures: u32,
+}
+
+/// Which runners to restart.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RestartBody {
+    /// The number of one runner, from 1; all of the pool if absent.
+    runner: Option<usize>,
+}
+
+impl From<PoolHealth> for PoolView {
+    fn from(pool: PoolHealth) -> Self {
+        let up = pool.seats.iter().filter(|seat| seat.state.as_str() == "up");
+        Self {
+            up: up.count(),
+            in_flight: pool.seats.iter().map(|seat| seat.in_flight).sum(),
+            name: pool.name.into(),
+            wire: host_protocols::rrq::ADAPTER.name,
+            queues: pool.queues.into_iter().map(String::from).collect(),
+            default: pool.is_default,
+            runners: pool.seats.into_iter().map(RunnerView::from).collect(),
+        }
+    }
+}
+
+impl From<SeatHealth> for RunnerView {
+    fn from(seat: SeatHealth) -> Self {
+        Self {
+            executor: seat.executor,
+            state: seat.state.as_str(),
+            address: seat.address.map(|address| address.to_string()),
+            pid: seat.pid,
+            in_flight: seat.in_flight,
+            failures: seat.failures,
+        }
+    }
+}
+
+/// Lists the pools of foreign runners.
+#[utoipa::path(
+    get, path = "/api/v1/runners", tag = "runners",
+    responses((status = 200, body = PageView<PoolView>))
+)]
+pub(super) async fn list(State(shared): State<Shared>) -> Json<PageView<PoolView>> {
+    let pools = shared.api.runners.health().into_iter();
+    Json(PageView {
+        items: pools.map(PoolView::from).collect(),
+        next_cursor: None,
+    })
+}
+
+/// Shows one pool of foreign runners.
+#[utoipa::path(
+    get, path = "/api/v1/runners/{name}", tag = "runners",
+    params(("name" = String, Path, description = "The pool's name")),
+    responses((status = 200, body = PoolView))
+)]
+pub(super) async fn show(
+    State(shared): State<Shared>,
+    InPath(name): InPath,
+) -> Result<Json<PoolView>, Problem> {
+    look(&shared, &name)
+}
+
+/// Restarts the runners of a pool, each once its attempts have ended; until then it takes no others.
+#[utoipa::path(
+    post, path = "/api/v1/runners/{name}/restart", tag = "runners",
+    params(("name" = String, Path, description = "The pool's name")),
+    request_body = RestartBody,
+    responses((status = 200, body = PoolView))
+)]
+pub(super) async fn restart(
+    State(shared): State<Shared>,
+    InPath(name): InPath,
+    request: Request,
+) -> Result<Json<PoolView>, Problem> {
+    let RestartBody { runner } = small(&shared, request).await?;
+    let Json(pool) = look(&shared, &name)?;
+    if !shared.api.runners.restart(&name, runner) {
+        let detail = format!("runner: it is 1 to {}", pool.runners.len());
+        return Err(Problem::new(Code::InvalidRequest, detail));
+    }
+    look(&shared, &name)
+}
+
+fn look(shared: &Shared, name: &Name) -> Result<Json<PoolView>, Problem> {
+    let pools = shared.api.runners.health();
+    let pool = pools.into_iter().find(|pool| pool.name == *name);
+    let pool = pool.ok_or_else(|| {
+        let detail = format!("no runner is named {name}");
+        Problem::new(Code::RunnerNotFound, detail)
+    })?;
+    Ok(Json(pool.into()))
+}

@@ -1,0 +1,107 @@
+//! Which jobs go to foreign runners, and looking at the runners.
+
+use axum::http::StatusCode;
+use serde_json::json;
+
+use super::fixture::Host;
+
+const JOBS: &str = "/api/v1/jobs";
+
+#[tokio::test]
+async fn a_prefix_comes_before_a_queue_and_a_queue_before_a_component() {
+    let host = Host::start().await;
+    for (job, handler) in [
+        (r#"{"handler":"ruby#noop"}"#, "ruby#noop"),
+        (r#"{"handler":"ruby#noop","queue":"pythons"}"#, "ruby#noop"),
+        (r#"{"handler":"noop","queue":"pythons"}"#, "python#noop"),
+        (r#"{"handler":"what","queue":"pythons"}"#, "python#what"),
+        (r#"{"handler":"noop"}"#, "noop"),
+    ] {
+        let id = host.enqueue(job).await;
+        let shown = host.get(&format!("{JOBS}/{id}")).await;
+        assert_eq!(shown.body["handler"], handler, "{job}");
+    }
+    let listed = |filter: &'static str| {
+        let host = &host;
+        async move {
+            let path = format!("{JOBS}?handler={}", filter.replace('#', "%23"));
+            let list = host.get(&path).await.is(StatusCode::OK);
+            list.body["items"].as_array().unwrap().len()
+        }
+    };
+    assert_eq!(listed("ruby#noop").await, 2);
+    assert_eq!(listed("python#noop").await, 1);
+    assert_eq!(listed("noop").await, 1);
+    host.get(&format!("{JOBS}?handler=a%23b%23c"))
+        .await
+        .refused(400, "invalid_query");
+}
+
+#[tokio::test]
+async fn params_of_a_runner_are_checked_by_no_schema() {
+    let host = Host::start().await;
+    host.enqueue(r#"{"handler":"python#typed","params":{"n":"text"}}"#)
+        .await;
+    host.enqueue(r#"{"handler":"typed","queue":"pythons"}"#)
+        .await;
+}
+
+#[tokio::test]
+async fn a_default_runner_has_what_nobody_else_has() {
+    let host = Host::start_with_default("ruby").await;
+    for (handler, shown) in [("noop", "noop"), ("what", "ruby#what")] {
+        let id = host.enqueue(format!(r#"{{"handler":"{handler}"}}"#)).await;
+        let job = host.get(&format!("{JOBS}/{id}")).await;
+        assert_eq!(job.body["handler"], shown);
+    }
+}
+
+#[tokio::test]
+async fn pools_are_listed_shown_and_restarted() {
+    let host = Host::start().await;
+    let python = json!({
+        "name": "python",
+        "wire": "rrq",
+        "queues": ["pythons"],
+        "default": false,
+        "up": 0,
+        "in_flight": 0,
+        "runners": [
+            {"executor": "python/1", "state": "down", "in_flight": 0, "failures": 0},
+            {"executor": "python/2", "state": "down", "in_flight": 0, "failures": 0},
+        ],
+    });
+    let list = host.get("/api/v1/runners").await.is(StatusCode::OK);
+    assert_eq!(list.body["items"][0], python);
+    assert_eq!(list.body["items"][1]["name"], "ruby");
+    let one = host.get("/api/v1/runners/python").await.is(StatusCode::OK);
+    assert_eq!(one.body, python);
+    for body in ["{}", r#"{"runner":2}"#] {
+        let restarted = host.post("/api/v1/runners/python/restart", body).await;
+        assert_eq!(restarted.is(StatusCode::OK).body, python);
+    }
+    for body in [r#"{"runner":0}"#, r#"{"runner":3}"#] {
+        let refused = host.post("/api/v1/runners/python/restart", body).await;
+        let said = refused.refused(422, "invalid_request");
+        assert_eq!(said, "runner: it is 1 to 2");
+    }
+    host.get("/api/v1/runners/perl")
+        .await
+        .refused(404, "runner_not_found");
+    host.post("/api/v1/runners/perl/restart", "{}")
+        .await
+        .refused(404, "runner_not_found");
+}
+
+#[tokio::test]
+async fn the_numbers_of_runners_are_shown() {
+    let host = Host::start().await;
+    let metrics = host.get("/metrics").await.text;
+    for line in [
+        "host_runner_seats{runner=\"python\",state=\"down\"} 2",
+        "host_runner_seats{runner=\"ruby\",state=\"up\"} 0",
+        "host_runner_in_flight{runner=\"ruby\"} 0",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+}

@@ -1,0 +1,66 @@
+//! What `/metrics` shows of foreign runners, counted when it is asked for.
+
+use host_protocols::rrq::SeatState;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use super::PoolHealth;
+
+/// All states, so that those nobody is in are shown as 0.
+const STATES: [SeatState; 5] = [
+    SeatState::Down,
+    SeatState::Starting,
+    SeatState::Up,
+    SeatState::Draining,
+    SeatState::Ending,
+];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct In {
+    runner: String,
+    state: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Of {
+    runner: String,
+}
+
+/// The numbers of all pools. Cloning shares them.
+#[derive(Clone, Default)]
+pub(super) struct Numbers {
+    seats: Family<In, Gauge>,
+    in_flight: Family<Of, Gauge>,
+}
+
+impl Numbers {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        let seats = "Foreign runners, by pool and state";
+        registry.register("runner_seats", seats, self.seats.clone());
+        let in_flight = "Attempts at foreign runners now, by pool";
+        registry.register("runner_in_flight", in_flight, self.in_flight.clone());
+    }
+
+    pub(super) fn set(&self, pool: &PoolHealth) {
+        let runner = pool.name.as_str();
+        for state in STATES {
+            let seats = pool.seats.iter().filter(|seat| seat.state == state);
+            let labels = In {
+                runner: runner.to_owned(),
+                state: state.as_str(),
+            };
+            self.seats.get_or_create(&labels).set(gauge(seats.count()));
+        }
+        let in_flight = pool.seats.iter().map(|seat| seat.in_flight).sum();
+        let labels = Of {
+            runner: runner.to_owned(),
+        };
+        self.in_flight.get_or_create(&labels).set(gauge(in_flight));
+    }
+}
+
+fn gauge(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

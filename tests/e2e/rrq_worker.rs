@@ -1,0 +1,191 @@
+//! `host worker rrq` as a process of its own: how it starts, what it bears, what it refuses.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use host_tests::rrq::{Connection, request, within_ms};
+use host_tests::server::host;
+use host_tests::worker::{cache, command};
+use host_tests::{Options, Server, Worker, eventually, guests, ports, processes};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+use tempfile::TempDir;
+
+/// A worker that has executed something.
+fn warm() -> (Worker, Connection, TempDir) {
+    let data = TempDir::new().unwrap();
+    let worker = Worker::start(data.path());
+    let mut connection = Connection::open(worker.address());
+    let answer = connection.ask(&request("warm", "noop", &json!({})));
+    assert_eq!(answer["status"], "success", "{answer}");
+    (worker, connection, data)
+}
+
+#[test]
+fn a_worker_with_compiled_handlers_starts_within_a_second() {
+    drop(warm());
+    let start = Instant::now();
+    let (worker, ..) = warm();
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    assert_eq!(worker.stop().0, Some(0));
+}
+
+#[test]
+fn who_connects_before_handlers_are_compiled_is_answered_later() {
+    let data = TempDir::new().unwrap();
+    let address = format!("127.0.0.1:{}", ports::free(1));
+    let command = command();
+    let mut child = Command::new(&command[0])
+        .args(&command[1..])
+        .env("RRQ_RUNNER_TCP_SOCKET", &address)
+        .env("XDG_CACHE_HOME", data.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("the worker to listen", Duration::from_secs(20), || {
+        std::net::TcpStream::connect(&address).ok()
+    });
+    let compiled = std::fs::read_dir(data.path().join("host")).map_or(0, Iterator::count);
+    let mut connection = Connection::open(&address);
+    let answer = connection.ask(&request("early", "echo", &json!({"a": 1})));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(answer["result"], json!({"a": 1}), "{answer}");
+    assert_eq!(compiled, 0, "it listens first");
+}
+
+#[test]
+fn a_worker_executes_what_a_running_host_has_deployed() {
+    let data = TempDir::new().unwrap();
+    let options = Options::new(data.path()).handlers(&guests::folder());
+    let server = Server::start(&options);
+    let logs = TempDir::new().unwrap();
+    let words = [
+        host(),
+        "worker".into(),
+        "rrq".into(),
+        "--data".into(),
+        data.path().into(),
+    ];
+    let command = words.map(|word| word.display().to_string());
+    let workers = [0, 1].map(|_| Worker::launch(logs.path(), &cache(), &command));
+    for worker in &workers {
+        let mut connection = Connection::open(worker.address());
+        let answer = connection.ask(&request("r", "echo", &json!({"a": 1})));
+        assert_eq!(answer["result"], json!({"a": 1}), "{answer}");
+    }
+    let own = server
+        .client()
+        .run(&json!({"handler": "echo", "params": [1]}));
+    assert_eq!(own["state"], "completed", "{own}");
+    assert_eq!(server.client().foreign_jobs(), [] as [serde_json::Value; 0]);
+}
+
+#[test]
+fn a_cell_that_dies_fails_its_own_jobs_only() {
+    const JOBS: usize = 20;
+    let (worker, mut connection, _data) = warm();
+    let cells = processes::children(worker.pid());
+    assert!(cells.len() >= 2, "{cells:?}");
+    for n in 0..JOBS {
+        connection.send(&request(&n.to_string(), "sleep", &json!({"ms": 2_000})));
+    }
+    connection.ask(&request("between", "noop", &json!({})));
+    let cell = Pid::from_raw(cells[0].try_into().unwrap()).unwrap();
+    kill_process(cell, Signal::KILL).unwrap();
+    let answers: Vec<_> = (0..JOBS).map(|_| connection.answer()).collect();
+    let (done, lost): (Vec<_>, Vec<_>) = answers
+        .into_iter()
+        .partition(|answer| answer["status"] == "success");
+    assert!(
+        !done.is_empty() && !lost.is_empty(),
+        "{} {}",
+        done.len(),
+        lost.len()
+    );
+    for answer in lost {
+        assert_eq!(answer["error"]["type"], "cell_lost", "{answer}");
+    }
+    eventually("another cell", Duration::from_secs(20), || {
+        (processes::children(worker.pid()).len() == cells.len()).then_some(())
+    });
+    let answer = connection.ask(&request("after", "echo", &json!({})));
+    assert_eq!(answer["status"], "success", "{answer}");
+}
+
+#[test]
+fn far_more_requests_than_there_is_room_for_are_answered_in_time() {
+    const CONNECTIONS: usize = 10;
+    const EACH: usize = 64;
+    let (worker, mut other, _data) = warm();
+    for function in ["spin", "sleep"] {
+        let mut connections: Vec<_> = (0..CONNECTIONS)
+            .map(|_| Connection::open(worker.address()))
+            .collect();
+        for (n, connection) in connections.iter_mut().enumerate() {
+            for m in 0..EACH {
+                let sent = request(&format!("{n}-{m}"), function, &json!({"ms": 60_000}));
+                connection.send(&within_ms(sent, 3_000));
+            }
+        }
+        for connection in &mut connections {
+            for _ in 0..EACH {
+                let answer = connection.answer();
+                assert_eq!(answer["status"], "timeout", "{answer}");
+            }
+        }
+        let answer = other.ask(&within_ms(request("after", "echo", &json!({})), 10_000));
+        assert_eq!(answer["status"], "success", "there is room again: {answer}");
+    }
+}
+
+#[test]
+fn guests_that_nothing_interrupts_cost_their_neighbours_nothing() {
+    let (worker, mut connection, _data) = warm();
+    for function in ["memcpy_loop", "host_calls", "log_flood", "memory_bomb"] {
+        let hostile = request("hostile", function, &json!({}));
+        connection.send(&within_ms(hostile, 1_000));
+        for n in 0..20 {
+            connection.send(&request(&n.to_string(), "sleep", &json!({"ms": 1_500})));
+        }
+        for _ in 0..21 {
+            let answer = connection.answer();
+            let is_hostile = answer["request_id"] == "hostile";
+            assert_eq!(
+                answer["status"] != "success",
+                is_hostile,
+                "{function}: {answer}"
+            );
+        }
+    }
+    assert_eq!(worker.stop().0, Some(0));
+}
+
+#[test]
+fn addresses_that_are_none_end_the_start() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let command = command();
+    for (address, says) in [
+        ("0.0.0.0:9000", "TLS"),
+        ("192.0.2.1:9000", "loopback"),
+        ("127.0.0.1", "HOST:PORT"),
+        ("", "HOST:PORT"),
+        (&*taken, &*taken),
+    ] {
+        let refused = Command::new(&command[0])
+            .args(&command[1..])
+            .args(["--tcp-socket", address])
+            .env("XDG_CACHE_HOME", cache())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success(), "{address}: {told}");
+        assert!(told.contains(says), "{address}: {told}");
+        assert!(refused.stdout.is_empty(), "{refused:?}");
+    }
+}

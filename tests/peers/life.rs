@@ -1,0 +1,68 @@
+//! How workers end: when they are asked to, and with whoever has launched them.
+
+use std::time::Duration;
+
+use host_tests::rrq::{Connection, request};
+use host_tests::{Worker, eventually, processes};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::orchestrator::Setup;
+
+/// How long a worker may take to end.
+const END: Duration = Duration::from_millis(200);
+
+#[test]
+fn a_worker_that_is_asked_to_stop_answers_and_ends_at_once() {
+    let data = TempDir::new().unwrap();
+    let worker = Worker::start(data.path());
+    let mut connection = Connection::open(worker.address());
+    for (n, function) in ["spin", "sleep", "cooperate", "spin"].iter().enumerate() {
+        let params = json!({"ms": 60_000});
+        connection.send(&request(&n.to_string(), function, &params));
+    }
+    // Answered after the others have started.
+    connection.ask(&request("last", "echo", &json!({})));
+    let cells = processes::children(worker.pid());
+    assert!(!cells.is_empty());
+    let (code, took) = worker.stop();
+    assert_eq!(code, Some(0));
+    let mut answered: Vec<String> = Vec::new();
+    while let Some(answer) = connection.answer_or_end() {
+        assert_eq!(answer["status"], "error", "{answer}");
+        assert_eq!(answer["error"]["type"], "runner_stopping", "{answer}");
+        answered.push(answer["request_id"].as_str().unwrap().to_owned());
+    }
+    answered.sort_unstable();
+    assert_eq!(answered, ["0", "1", "2", "3"]);
+    assert!(took < END, "it took {took:?}");
+    eventually("its cells to be gone", Duration::from_secs(10), || {
+        cells
+            .iter()
+            .all(|cell| !processes::is_alive(*cell))
+            .then_some(())
+    });
+}
+
+#[test]
+fn a_worker_ends_with_the_orchestrator_that_launched_it() {
+    let mut rrq = Setup::new().pool_size(2).start();
+    rrq.run("noop", &json!({}));
+    let workers = rrq.workers();
+    let cells: Vec<u32> = workers
+        .iter()
+        .flat_map(|it| processes::children(*it))
+        .collect();
+    assert!(cells.len() >= 2, "{cells:?}");
+    rrq.enqueue("spin", &json!({}));
+    rrq.kill();
+    eventually(
+        "its workers and their cells to be gone",
+        Duration::from_secs(10),
+        || {
+            let mut all = workers.iter().chain(&cells);
+            all.all(|process| !processes::is_alive(*process))
+                .then_some(())
+        },
+    );
+}

@@ -1,0 +1,12 @@
+//! The real program and the real programs of other projects, end to end: each file is one promise.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+mod dialect;
+mod external;
+mod life;
+mod neighbours;
+mod orchestrator;
+mod outcomes;
+mod producer;
+mod timeouts;

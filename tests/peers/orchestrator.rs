@@ -1,0 +1,282 @@
+//! A real RRQ orchestrator on a Redis of its own, whose only runner is `host`.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use host_core::time::Time;
+use host_tests::{Redis, eventually, peers, ports, processes, worker};
+use redis::{Commands, Connection};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::producer::Producer;
+
+/// The newest release.
+pub(crate) const CURRENT: &str = "0.11.1";
+
+/// The last release that speaks as documented: a connection for each request, the address in the
+/// environment alone.
+pub(crate) const DOCUMENTED: &str = "0.9.14";
+
+/// The error of a job that our worker has answered for just before its deadline. RRQ has other words
+/// for one that was not answered, and kills its worker.
+pub(crate) const TIMED_OUT: &str = "Job execution timed out.";
+
+/// A timeout that a busy machine lets a worker answer in time: 1 % of it is how long before.
+pub(crate) const TIMEOUT_SECONDS: u64 = 10;
+
+/// How long a job may take until it has ended.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// How much of an orchestrator's log is shown when its test fails.
+const LOG_BYTES_MAX: usize = 8_000;
+
+/// How an orchestrator is set up.
+pub(crate) struct Setup {
+    release: &'static str,
+    pool_size: u16,
+    external: Option<String>,
+    cancel_hints: bool,
+    response_seconds: Option<u32>,
+}
+
+/// A running orchestrator; it, its runners and its Redis end when this is dropped.
+pub(crate) struct Orchestrator {
+    child: Child,
+    producer: Producer,
+    connection: Mutex<Connection>,
+    folder: TempDir,
+    _redis: Redis,
+}
+
+/// What RRQ keeps about a job.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) id: String,
+    fields: HashMap<String, String>,
+}
+
+impl Setup {
+    /// Lets the newest release launch one worker.
+    pub(crate) fn new() -> Self {
+        Self {
+            release: CURRENT,
+            pool_size: 1,
+            external: None,
+            cancel_hints: true,
+            response_seconds: None,
+        }
+    }
+
+    /// Takes another release.
+    pub(crate) fn release(self, release: &'static str) -> Self {
+        Self { release, ..self }
+    }
+
+    /// Launches several workers.
+    pub(crate) fn pool_size(self, pool_size: u16) -> Self {
+        Self { pool_size, ..self }
+    }
+
+    /// Launches none, and connects to a runner that is there.
+    pub(crate) fn external(self, address: &str) -> Self {
+        let external = Some(address.to_owned());
+        Self { external, ..self }
+    }
+
+    /// Sends a cancel only where a process is not to be killed.
+    pub(crate) fn without_cancel_hints(self) -> Self {
+        Self {
+            cancel_hints: false,
+            ..self
+        }
+    }
+
+    /// Waits for answers no longer than this, whatever a job's own timeout is.
+    pub(crate) fn response_seconds(self, seconds: u32) -> Self {
+        Self {
+            response_seconds: Some(seconds),
+            ..self
+        }
+    }
+
+    /// Writes RRQ's configuration, as TOML.
+    fn config(&self, redis: &Redis) -> String {
+        let mut rrq = vec![
+            format!("redis_dsn = {:?}", redis.url()),
+            "default_runner_name = \"host\"".to_owned(),
+            "default_poll_delay_seconds = 0.005".to_owned(),
+            "base_retry_delay_seconds = 0.1".to_owned(),
+            "runner_connect_timeout_ms = 60000".to_owned(),
+        ];
+        let mut runner = vec![
+            "type = \"socket\"".to_owned(),
+            format!("cmd = {:?}", worker::command()),
+            format!("pool_size = {}", self.pool_size),
+            "max_in_flight = 64".to_owned(),
+            format!("env = {{ XDG_CACHE_HOME = {:?} }}", worker::cache()),
+        ];
+        if let Some(seconds) = self.response_seconds {
+            runner.push(format!("response_timeout_seconds = {seconds}"));
+        }
+        let port = ports::free(self.pool_size);
+        if self.release == DOCUMENTED {
+            runner.push(format!("tcp_socket = \"127.0.0.1:{port}\""));
+        } else {
+            let hints = self.cancel_hints;
+            rrq.push(format!("runner_enable_inflight_cancel_hints = {hints}"));
+            rrq.push("capture_runner_output = true".to_owned());
+            let port = match &self.external {
+                None => port.to_string(),
+                Some(address) => address.rsplit_once(':').unwrap().1.to_owned(),
+            };
+            runner.push(format!("tcp_port = {port}"));
+        }
+        if self.external.is_some() {
+            rrq.push("runner_management_mode = \"external\"".to_owned());
+        }
+        let (rrq, runner) = (rrq.join("\n"), runner.join("\n"));
+        format!("[rrq]\n{rrq}\n\n[rrq.runners.host]\n{runner}\n")
+    }
+
+    /// Starts the orchestrator and, if it launches them, waits for its runners.
+    pub(crate) fn start(self) -> Orchestrator {
+        let folder = TempDir::new().unwrap();
+        let redis = Redis::start();
+        let config = folder.path().join("rrq.toml");
+        std::fs::write(&config, self.config(&redis)).unwrap();
+        let installed = peers::rrq(self.release);
+        let log = File::create(folder.path().join("rrq.log")).unwrap();
+        let child = Command::new(installed.join("bin").join("rrq"))
+            .args(["worker", "run", "--config"])
+            .arg(&config)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .expect("rrq starts");
+        let orchestrator = Orchestrator {
+            child,
+            producer: Producer::start(&installed, &config),
+            connection: Mutex::new(redis.connection()),
+            folder,
+            _redis: redis,
+        };
+        if self.external.is_none() {
+            let expected = usize::from(self.pool_size);
+            orchestrator.until("its workers to be there", |it| {
+                (it.workers().len() == expected).then_some(())
+            });
+        }
+        orchestrator
+    }
+}
+
+impl Orchestrator {
+    /// Enqueues a job through RRQ's own producer; `options` are its own.
+    pub(crate) fn enqueue(&self, function: &str, options: &Value) -> String {
+        self.producer.enqueue(function, options)
+    }
+
+    /// Enqueues a job and waits until it has ended.
+    pub(crate) fn run(&self, function: &str, params: &Value) -> Job {
+        let id = self.enqueue(function, &json!({"params": params}));
+        self.wait(&id)
+    }
+
+    /// Returns what RRQ keeps about a job.
+    pub(crate) fn job(&self, id: &str) -> Job {
+        let mut connection = self.connection.lock().unwrap();
+        let fields = connection.hgetall(format!("rrq:job:{id}")).unwrap();
+        Job {
+            id: id.to_owned(),
+            fields,
+        }
+    }
+
+    /// Waits until a job has ended.
+    pub(crate) fn wait(&self, id: &str) -> Job {
+        self.until(&format!("job {id} to end"), |it| {
+            let job = it.job(id);
+            matches!(job.status(), "COMPLETED" | "FAILED").then_some(job)
+        })
+    }
+
+    /// Tells whether a job is a dead letter.
+    pub(crate) fn is_dead_letter(&self, id: &str) -> bool {
+        let mut connection = self.connection.lock().unwrap();
+        let letters: Vec<String> = connection.lrange("rrq:dlq:default", 0, -1).unwrap();
+        letters.iter().any(|letter| letter == id)
+    }
+
+    /// Returns the processes of the workers it has launched.
+    pub(crate) fn workers(&self) -> Vec<u32> {
+        let mut workers = processes::children(self.child.id());
+        workers.retain(|child| processes::command(*child).contains(" worker rrq "));
+        workers
+    }
+
+    /// Waits for a condition.
+    pub(crate) fn until<T>(&self, what: &str, mut check: impl FnMut(&Self) -> Option<T>) -> T {
+        eventually(what, PATIENCE, || check(self))
+    }
+
+    /// Kills it without giving it a moment.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Orchestrator {
+    fn drop(&mut self) {
+        // Its workers end with it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(self.folder.path().join("rrq.log"));
+            let log = log.unwrap_or_default();
+            let tail = log.len().saturating_sub(LOG_BYTES_MAX);
+            println!("{}", String::from_utf8_lossy(&log.as_bytes()[tail..]));
+        }
+    }
+}
+
+impl Job {
+    fn field(&self, name: &str) -> Option<&str> {
+        self.fields.get(name).map(String::as_str)
+    }
+
+    /// Returns `PENDING`, `ACTIVE`, `RETRYING`, `COMPLETED` or `FAILED`; nothing if it is not there.
+    pub(crate) fn status(&self) -> &str {
+        self.field("status").unwrap_or_default()
+    }
+
+    /// Returns what it has returned.
+    pub(crate) fn result(&self) -> Value {
+        let text = self.field("result").unwrap_or("null");
+        serde_json::from_str(text).unwrap()
+    }
+
+    /// Returns how its last failed attempt failed.
+    pub(crate) fn last_error(&self) -> &str {
+        self.field("last_error").unwrap_or_default()
+    }
+
+    /// Returns how many attempts have failed.
+    pub(crate) fn retries(&self) -> u32 {
+        self.field("current_retries")
+            .unwrap_or("0")
+            .parse()
+            .unwrap()
+    }
+
+    /// Returns how long its last attempt took.
+    pub(crate) fn took(&self) -> Duration {
+        let at = |name| Time::parse_rfc3339(self.field(name).unwrap()).unwrap();
+        Duration::from_millis(at("completion_time").since_ms(at("start_time")))
+    }
+}

@@ -1,0 +1,29 @@
+//! Ports for programs that cannot be told to pick one and say which.
+
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+/// Below the ports that systems give to outgoing connections.
+const FIRST: u16 = 12_000;
+const SPAN: u16 = 18_000;
+
+/// Returns the first of `count` neighbouring ports of the loopback address that are free. Each call
+/// returns others; different processes begin at different ones.
+///
+/// # Panics
+///
+/// If there are no such ports.
+pub fn free(count: u16) -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let begin = u16::try_from(std::process::id() % u32::from(SPAN)).expect("less than the span");
+    for _ in 0..SPAN {
+        let step = NEXT.fetch_add(count, Ordering::Relaxed) % SPAN;
+        let first = FIRST + (begin + step) % SPAN;
+        let are_free =
+            (first..first + count).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
+        if are_free {
+            return first;
+        }
+    }
+    panic!("no {count} neighbouring ports are free")
+}

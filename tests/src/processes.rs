@@ -1,0 +1,60 @@
+//! What the system says about processes.
+
+use std::fs::read_to_string;
+
+/// Returns how much memory a process has resident, in bytes.
+///
+/// # Panics
+///
+/// If it has ended.
+pub fn resident_bytes(pid: u32) -> u64 {
+    let status = read_to_string(format!("/proc/{pid}/status")).expect("the process is there");
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .expect("a process has a resident size");
+    let kib: u64 = line
+        .trim()
+        .trim_end_matches(" kB")
+        .trim()
+        .parse()
+        .expect("a number");
+    kib * 1024
+}
+
+/// Tells whether a process is there and has not ended.
+pub fn is_alive(pid: u32) -> bool {
+    stat(pid).is_some_and(|(state, _)| state != 'Z' && state != 'X')
+}
+
+/// Returns the processes that `pid` has started and that have not ended, in order.
+///
+/// # Panics
+///
+/// If the system does not say.
+pub fn children(pid: u32) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc").expect("the system tells its processes");
+    let mut children: Vec<u32> = processes
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|child| stat(*child).is_some_and(|(state, parent)| parent == pid && state != 'Z'))
+        .collect();
+    children.sort_unstable();
+    children
+}
+
+/// Returns a process's state and its parent.
+fn stat(pid: u32) -> Option<(char, u32)> {
+    let stat = read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The program's name is in parentheses and may hold anything.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut words = rest.split(' ');
+    let state = words.next()?.chars().next()?;
+    Some((state, words.next()?.parse().ok()?))
+}
+
+/// Returns the command line of a process, its words apart by spaces; empty if it has ended.
+pub fn command(pid: u32) -> String {
+    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    text.trim_end_matches('\0').replace('\0', " ")
+}

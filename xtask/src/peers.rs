@@ -1,0 +1,59 @@
+//! What the suite of real peers needs of other projects: Debian's Redis, and each release of theirs
+//! that we speak to in a folder of its own under `target/peers`.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use crate::cargo::{run, target_dir};
+use crate::setup;
+
+/// The releases of RRQ on `PyPI`: the last one of the documented dialect, and the newest.
+const RRQ_RELEASES: &[&str] = &["0.9.14", "0.11.1"];
+
+/// Written once a folder is complete.
+const COMPLETE: &str = "complete";
+
+/// Installs what is missing; does nothing if all is there.
+pub(crate) fn set_up() -> Result<()> {
+    if !setup::is_there("redis-server") {
+        setup::install(&["redis-server"]).context("tests need a Redis server of their own")?;
+    }
+    let folder = target_dir().join("peers");
+    for release in RRQ_RELEASES {
+        rrq(&folder.join(format!("rrq-{release}")), release)
+            .with_context(|| format!("tests need RRQ {release} from PyPI"))?;
+    }
+    Ok(())
+}
+
+/// Installs one release of RRQ into `folder`: its orchestrator, its producer and its runner.
+fn rrq(folder: &Path, release: &str) -> Result<()> {
+    let complete = folder.join(COMPLETE);
+    if complete.exists() {
+        return Ok(());
+    }
+    if !can_make_environments() {
+        setup::install(&["python3", "python3-venv"])?;
+    }
+    eprintln!("installing RRQ {release} into {}", folder.display());
+    run(Command::new("python3")
+        .args(["-m", "venv", "--clear"])
+        .arg(folder))?;
+    run(Command::new(folder.join("bin").join("pip"))
+        .args(["install", "--quiet", "--disable-pip-version-check"])
+        .arg(format!("rrq=={release}")))?;
+    std::fs::write(&complete, "delete this file to install it again\n")
+        .with_context(|| format!("cannot write {}", complete.display()))
+}
+
+/// Debian splits off what `python3 -m venv` needs.
+fn can_make_environments() -> bool {
+    Command::new("python3")
+        .args(["-c", "import ensurepip, venv"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
