@@ -254,3 +254,16 @@ pub(super) fn bury(worker: &str, letter: &str) -> [Command; 2] {
         plain(&["LTRIM", &key, "0", &last]),
     ]
 }
+
+/// Stores a job and queues it, in one step.
+pub(super) fn store_and_queue(id: &str, worker: &str, fields: &[(&str, String)]) -> Command {
+    let mut args = vec![id.as_bytes().to_vec()];
+    for (field, value) in fields {
+        args.extend([field.as_bytes().to_vec(), value.as_bytes().to_vec()]);
+    }
+    Command::Script {
+        script: Script::Submit,
+        keys: vec![job_key(id), work_queue(worker)],
+        args,
+    }
+}
