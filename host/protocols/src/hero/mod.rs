@@ -1,5 +1,6 @@
 #![doc = include_str!("SPEC.md")]
 
+pub mod client;
 mod config;
 mod convert;
 mod dispatcher;
