@@ -21,6 +21,7 @@ pub(super) fn measure(report: &mut Report) -> Result<()> {
     let stage = Stage::start()?;
     let address = stage.server.rrq_address();
     let resident = || {
+        #[expect(clippy::disallowed_methods, reason = "what is measured is rest")]
         std::thread::sleep(SETTLE);
         status_mib(stage.server.pid(), "VmRSS")
     };
