@@ -114,25 +114,22 @@ fn the_same_request_twice_runs_once_and_is_answered_twice() {
 
 #[test]
 fn deadlines_are_answered_before_they_pass() {
-    const BUDGET_MS: u64 = 1_000;
+    // A hundredth of it is how long before.
+    const BUDGET: Duration = Duration::from_secs(10);
     let own = own();
     let mut connection = open(&own);
     connection.ask(&request("warm", "noop", &json!({})));
+    let start = Instant::now();
     for function in ["spin", SLEEP, "cooperate"] {
-        let params = json!({"ms": 60_000});
-        let start = Instant::now();
-        let answer = connection.ask(&within_ms(request(function, function, &params), BUDGET_MS));
+        let sent = request(function, function, &json!({"ms": 60_000}));
+        connection.send(&within_ms(sent, 10_000));
+    }
+    for _ in 0..3 {
+        let answer = connection.answer();
         let took = start.elapsed();
         assert_eq!(answer["status"], "timeout", "{answer}");
         assert_eq!(answer["error"]["type"], "timeout", "{answer}");
-        assert!(
-            took < Duration::from_millis(BUDGET_MS),
-            "{function}: {took:?}"
-        );
-        assert!(
-            took > Duration::from_millis(BUDGET_MS / 2),
-            "{function}: {took:?}"
-        );
+        assert!(took < BUDGET && took > BUDGET * 9 / 10, "{took:?} {answer}");
     }
     let answer = connection.ask(&request("after", "echo", &json!({})));
     assert_eq!(answer["status"], "success", "{answer}");

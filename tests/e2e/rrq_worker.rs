@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use host_tests::rrq::{Connection, request, within_ms};
+use host_tests::rrq::{Connection, frame, request, within_ms};
 use host_tests::server::host;
 use host_tests::worker::{cache, command};
 use host_tests::{Options, Server, Worker, eventually, guests, ports, processes};
@@ -162,6 +162,20 @@ fn guests_that_nothing_interrupts_cost_their_neighbours_nothing() {
         }
     }
     assert_eq!(worker.stop().0, Some(0));
+}
+
+#[test]
+fn refusals_are_told_and_do_not_fill_the_log() {
+    const REFUSALS: usize = 20_000;
+    let (worker, mut connection, data) = warm();
+    let bad = json!({"type": "cancel", "payload": {"job_id": 7}}).to_string();
+    connection.send_bytes(&frame(bad.as_bytes()).repeat(REFUSALS));
+    let answer = connection.ask(&request("after", "echo", &json!({})));
+    assert_eq!(answer["status"], "success", "{answer}");
+    assert_eq!(worker.stop().0, Some(0));
+    let log = std::fs::read_to_string(data.path().join("worker.log")).unwrap();
+    assert!(log.contains("E_FIELD_TYPE"), "{log}");
+    assert!(log.len() < 16 << 10, "{} bytes", log.len());
 }
 
 #[test]
