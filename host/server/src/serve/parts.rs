@@ -24,7 +24,7 @@ use crate::config::Config;
 use crate::dispatch::logged::Logs;
 use crate::dispatch::numbers::Numbers;
 use crate::dispatch::readers::{READERS, Readers};
-use crate::dispatch::runners::{Crews, RunnerPort};
+use crate::dispatch::runners::Crews;
 use crate::dispatch::writer::{self, EVENTS_MAX, Phase};
 use crate::dispatch::{Dispatch, REQUESTS_MAX, Shared};
 use crate::foreign::{self, Foreign, History};
@@ -208,6 +208,7 @@ fn runners(config: &Config, base: &Base) -> Runners {
     let ports = Ports {
         clock: Arc::new(base.clock),
         counters: Arc::new(base.metrics.clone()),
+        logs: base.logs.clone(),
     };
     let runners = Runners::new(config.runners.clone(), &ports);
     runners.register(&base.metrics);
@@ -218,12 +219,7 @@ fn runners(config: &Config, base: &Base) -> Runners {
 fn crews(runners: &Runners, tasks: &Tasks) -> Crews {
     let stopping = CancellationToken::new();
     runners.run(tasks, &stopping);
-    let pools = runners.pools().iter();
-    let ports = pools.map(|(name, pool)| {
-        let port: Box<dyn RunnerPort> = Box::new(pool.clone());
-        (name.clone(), port)
-    });
-    Crews::new(ports, Arc::clone(runners.inbox()), stopping)
+    Crews::new(runners.ports(), Arc::clone(runners.inbox()), stopping)
 }
 
 /// Starts the dispatch loop over the store.
