@@ -177,6 +177,13 @@ impl Runners {
         !chosen.is_empty()
     }
 
+    /// Keeps nothing in jobs' logs any more, which end only when nobody writes to them.
+    pub fn close_logs(&self) {
+        for Pool { office, .. } in self.pools.values() {
+            office.close_logs();
+        }
+    }
+
     /// Lets `/metrics` show how the runners are.
     pub fn register(&self, metrics: &Metrics) {
         metrics.register(|registry| self.numbers.register(registry));

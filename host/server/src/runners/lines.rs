@@ -27,12 +27,12 @@ pub(super) struct Lines {
     /// Whether a runner has one job at a time.
     alone: bool,
     clock: Arc<dyn Clock>,
-    logs: Logs,
     known: Mutex<Known>,
 }
 
-#[derive(Default)]
 struct Known {
+    /// Where jobs' logs go, until the host is about to end.
+    logs: Option<Logs>,
     running: HashMap<Tag, Attempt>,
     /// The latest attempt of each runner that is over, and when that was.
     over: HashMap<String, (Time, Attempt)>,
@@ -53,8 +53,11 @@ impl Lines {
         Self {
             alone,
             clock,
-            logs,
-            known: Mutex::default(),
+            known: Mutex::new(Known {
+                logs: Some(logs),
+                running: HashMap::new(),
+                over: HashMap::new(),
+            }),
         }
     }
 
@@ -82,6 +85,11 @@ impl Lines {
         }
     }
 
+    /// Keeps no more lines: the logs are about to be closed.
+    pub(super) fn close(&self) {
+        self.known().logs = None;
+    }
+
     /// Keeps a line in the log of the job it is about; tells whether there is one.
     pub(super) fn keep(
         &self,
@@ -97,6 +105,9 @@ impl Lines {
         };
         let now = self.clock.now();
         let mut known = self.known();
+        let Some(logs) = known.logs.clone() else {
+            return false;
+        };
         let Some(attempt) = known.whose(self.alone, executor, in_flight, line, now) else {
             return false;
         };
@@ -114,7 +125,7 @@ impl Lines {
             }
         };
         let at_ms = now.since_ms(attempt.started_at);
-        self.logs.tell(Logged::Lines {
+        logs.tell(Logged::Lines {
             job: attempt.job,
             attempt: attempt.number,
             started_at: attempt.started_at,

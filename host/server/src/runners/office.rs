@@ -29,6 +29,11 @@ impl Office {
     pub(super) fn begin(&self, tag: Tag, assignment: &Assignment) {
         self.lines.begin(tag, assignment);
     }
+
+    /// Keeps nothing in jobs' logs any more.
+    pub(super) fn close_logs(&self) {
+        self.lines.close();
+    }
 }
 
 impl Employer for Office {

@@ -175,6 +175,7 @@ impl Parts {
         if tokio::time::timeout(JOIN_TIMEOUT, rest).await.is_err() {
             tracing::warn!("some connections do not end; they are cut");
         }
+        self.runners.close_logs();
         drop(self.base.logs);
         let written = tokio::task::spawn_blocking(move || self.log_writer.join());
         if !matches!(written.await, Ok(Ok(()))) {
