@@ -349,3 +349,38 @@ fn runners_end_with_the_host_and_their_jobs_run_again_in_its_next_life() {
     assert_eq!(host.server.take().unwrap().stop(), Some(0));
     assert!(!is_alive(pids[0]));
 }
+
+#[test]
+fn what_a_runner_writes_stands_in_the_log_of_its_job() {
+    let script = "echo before; exec \"$@\"";
+    let mut command = vec!["/bin/sh".to_owned(), "-c".to_owned(), script.to_owned()];
+    command.push("sh".to_owned());
+    command.extend(worker::command());
+    let cache = worker::cache().display().to_string();
+    let keys = format!(
+        "cmd = {}\nmax_in_flight = 1\nenv = {{ XDG_CACHE_HOME = {}, HOST_LOG = \"debug\" }}",
+        json!(command),
+        json!(cache),
+    );
+    let host = Host::start(&keys, "");
+    let client = host.client();
+    let job = client.run(&json!({"handler": "own#log", "params": {"lines": 2}}));
+    let path = format!("/api/v1/jobs/{}/logs", job["id"].as_str().unwrap());
+    let line = eventually("what the runner wrote", SOON, || {
+        let log = client.get(&path).unwrap().body;
+        let said = |line: &&Value| {
+            line["message"]
+                .as_str()
+                .unwrap()
+                .contains("a run has ended")
+        };
+        log["items"].as_array().unwrap().iter().find(said).cloned()
+    });
+    assert_eq!(
+        (&line["source"], &line["attempt"]),
+        (&json!("stderr"), &json!(1))
+    );
+    let served = std::fs::read_to_string(host.data.path().join("serve.log")).unwrap();
+    assert!(served.contains("before runner=\"own/1\""), "{served}");
+    assert!(!served.contains("a run has ended"), "{served}");
+}
