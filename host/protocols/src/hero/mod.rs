@@ -1,3 +1,4 @@
+//! Hero over Redis: jobs as hashes, queues as lists; both roles as pure sessions.
 #![doc = include_str!("SPEC.md")]
 
 pub mod client;

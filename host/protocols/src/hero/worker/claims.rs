@@ -132,7 +132,9 @@ impl Worker {
             Some("claimed") => return self.read(at, id, fields, todo),
             Some("held") => {
                 // Another host has it, and takes it off the list when it has ended.
-                self.jobs.remove(&id);
+                if self.jobs.remove(&id).is_some_and(|held| !held.found) {
+                    todo.push(WorkerAct::Count(Code::JobTwice.as_str()));
+                }
                 self.orphans.remove(&id);
                 return;
             }
