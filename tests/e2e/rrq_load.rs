@@ -375,7 +375,8 @@ fn a_peer_that_reads_nothing_is_given_up_and_harms_nobody() {
         let answer = other.ask(&request("other", "echo", &json!({})));
         assert_eq!(answer["status"], "success", "{answer}");
         let grown = own.server.resident_bytes().saturating_sub(before);
-        assert!(grown < 64 << 20, "it costs {grown} bytes");
+        // 64 requests in flight with their answers, and as much again in the history.
+        assert!(grown < 160 << 20, "it costs {grown} bytes");
         writer.is_finished().then_some(())
     });
     assert!(
