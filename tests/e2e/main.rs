@@ -12,4 +12,6 @@ mod rrq_garbage;
 mod rrq_load;
 mod rrq_worker;
 mod run;
+mod runners;
+mod scripts;
 mod serve;

@@ -4,6 +4,7 @@
 
 mod dialect;
 mod external;
+mod hero;
 mod life;
 mod neighbours;
 mod orchestrator;

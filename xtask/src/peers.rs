@@ -6,11 +6,15 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use crate::cargo::{run, target_dir};
+use crate::cargo::{cargo, run, target_dir};
 use crate::setup;
 
 /// The releases of RRQ on `PyPI`: the last one of the documented dialect, and the newest.
 const RRQ_RELEASES: &[&str] = &["0.9.14", "0.11.1"];
+
+/// The release of the crate `rrq-runner`, and its example.
+const RRQ_RUNNER_RELEASE: &str = "0.11.1";
+const SOCKET_RUNNER: &str = "socket_runner";
 
 /// Written once a folder is complete.
 const COMPLETE: &str = "complete";
@@ -26,7 +30,21 @@ pub(crate) fn set_up() -> Result<()> {
             format!("tests need RRQ {release} from PyPI; PIP_INDEX_URL may name a mirror of it")
         })?;
     }
-    Ok(())
+    socket_runner(&folder).context("tests need the crate rrq-runner")
+}
+
+/// Installs the example of the crate `rrq-runner`: a runner in Rust.
+fn socket_runner(folder: &Path) -> Result<()> {
+    let folder = folder.join(format!("rrq-runner-{RRQ_RUNNER_RELEASE}"));
+    if folder.join("bin").join(SOCKET_RUNNER).exists() {
+        return Ok(());
+    }
+    run(cargo(&["install", "--quiet", "--root"])
+        .arg(&folder)
+        .args(["--example", SOCKET_RUNNER, "--version", RRQ_RUNNER_RELEASE])
+        .arg("rrq-runner")
+        // It is built in a folder of its own, which is then removed.
+        .env_remove("CARGO_TARGET_DIR"))
 }
 
 /// Installs one release of RRQ into `folder`: its orchestrator, its producer and its runner.

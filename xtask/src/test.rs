@@ -51,7 +51,14 @@ impl Layer {
             Self::Protocols => &["host-protocols"],
             Self::Cli => &["host"],
             Self::E2e | Self::Peers => &["host-tests"],
-            Self::Guests => &["host-guest-sdk", "basics", "markdown", "csv-summary"],
+            Self::Guests => &[
+                "host-guest-sdk",
+                "basics",
+                "markdown",
+                "csv-summary",
+                "hero-rhai",
+                "hero-heroscript",
+            ],
             Self::Tidy => &["xtask"],
         }
     }

@@ -4,8 +4,8 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::client::{Client, SERVER_DEFAULT};
 use crate::commands::{
-    cell, completion, component, deploy, doctor, explain, handler, job, queue, run, serve, store,
-    worker,
+    cell, completion, component, deploy, doctor, explain, handler, job, queue, run, runner, serve,
+    store, worker,
 };
 use crate::error::CliError;
 use crate::output::{Format, Output};
@@ -52,6 +52,8 @@ pub(crate) enum Noun {
     Job(Box<job::Job>),
     /// Look at queues, pause and resume them
     Queue(queue::Queue),
+    /// Look at foreign runners and restart them
+    Runner(runner::Runner),
     /// Check that this machine runs jobs well
     Doctor(doctor::Doctor),
     /// Execute the jobs of a foreign orchestrator, without a host

@@ -11,6 +11,7 @@ pub(crate) mod handler;
 pub(crate) mod job;
 pub(crate) mod queue;
 pub(crate) mod run;
+pub(crate) mod runner;
 pub(crate) mod serve;
 pub(crate) mod store;
 pub(crate) mod worker;
@@ -28,6 +29,7 @@ pub(crate) fn run(noun: Noun) -> Result<(), CliError> {
         Noun::Handler(handler) => handler.run(),
         Noun::Job(job) => job.run(),
         Noun::Queue(queue) => queue.run(),
+        Noun::Runner(runner) => runner.run(),
         Noun::Doctor(doctor) => doctor.run(),
         Noun::Store(store) => store.run(),
         Noun::Worker(worker) => worker.run(),

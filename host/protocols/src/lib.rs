@@ -5,6 +5,7 @@
 
 pub mod adapter;
 pub mod driver;
+pub mod hero;
 mod json;
 pub mod port;
 pub mod rrq;
@@ -13,4 +14,4 @@ pub mod session;
 use adapter::Adapter;
 
 /// Every wire: configuration, command line and metrics go by this list.
-pub const ADAPTERS: &[&Adapter] = &[&rrq::ADAPTER];
+pub const ADAPTERS: &[&Adapter] = &[&hero::ADAPTER, &rrq::ADAPTER];

@@ -42,6 +42,9 @@ pub struct ForeignJob {
     pub worker_id: Option<String>,
     /// Whatever else the orchestrator attached; bounded.
     pub attributes: Vec<(String, String)>,
+    /// Environment variables the orchestrator sends along; the guest sees those of them that its
+    /// handler is granted, in place of the host's own.
+    pub env: Vec<(String, String)>,
     /// The largest result the wire can carry, in bytes; a handler's own limit may be lower.
     pub result_bytes_max: u64,
 }

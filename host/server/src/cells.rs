@@ -2,6 +2,7 @@
 //! `placement`), `pool` keeps the picture, `process` is the thin shell around real processes.
 //! Nothing here knows the store.
 
+pub mod chain;
 pub mod check;
 pub mod frames;
 pub mod ladder;

@@ -20,3 +20,9 @@ pub fn job(now: Time) -> JobId {
 pub fn lease() -> LeaseId {
     LeaseId(Uuid::new_v4())
 }
+
+/// Makes a word that nobody else makes, for the names of files.
+#[expect(clippy::disallowed_methods, reason = "the home of chance")]
+pub fn unique() -> String {
+    Uuid::new_v4().simple().to_string()
+}

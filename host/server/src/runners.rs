@@ -2,6 +2,7 @@
 //! they are. What they are given is the dispatch loop's matter (`dispatch/runners.rs`).
 
 mod inbox;
+mod lines;
 mod numbers;
 mod office;
 
@@ -9,12 +10,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use host_core::name::Name;
-use host_protocols::port::{Clock, Counters};
-use host_protocols::rrq::{PoolPorts, RunnerConfig, RunnerPool, SeatHealth};
+use host_protocols::port::{Clock, Counters, Tag};
+use host_protocols::rrq::{Assignment, PoolPorts, RunnerConfig, RunnerPool, SeatHealth};
 use tokio_util::sync::CancellationToken;
 
+use self::lines::Lines;
 use self::numbers::Numbers;
 use self::office::Office;
+use crate::dispatch::logged::Logs;
+use crate::dispatch::runners::RunnerPort;
 use crate::metrics::Metrics;
 use crate::tasks::Tasks;
 
@@ -37,16 +41,24 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     /// Counts what is refused.
     pub counters: Arc<dyn Counters>,
+    /// Where jobs' logs go.
+    pub logs: Logs,
 }
 
 /// All pools. Cloning shares them.
 #[derive(Clone)]
 pub struct Runners {
-    pools: Arc<BTreeMap<Name, RunnerPool>>,
+    pools: Arc<BTreeMap<Name, Pool>>,
     queues: Arc<BTreeMap<Name, Name>>,
     default: Option<Name>,
     inbox: Arc<Inbox>,
     numbers: Numbers,
+}
+
+/// One pool and the host's side of it.
+struct Pool {
+    pool: RunnerPool,
+    office: Arc<Office>,
 }
 
 /// One pool, for people.
@@ -67,13 +79,17 @@ impl Runners {
     pub fn new(config: RunnersConfig, ports: &Ports) -> Self {
         let inbox = Arc::new(Inbox::default());
         let pool = |(name, config): (Name, RunnerConfig)| {
-            let employer = Office::new(name.clone(), Arc::clone(&inbox));
+            let clock = Arc::clone(&ports.clock);
+            let alone = config.in_flight_max == 1;
+            let lines = Lines::new(alone, clock, ports.logs.clone());
+            let office = Arc::new(Office::new(name.clone(), Arc::clone(&inbox), lines));
             let ports = PoolPorts {
-                employer: Arc::new(employer),
+                employer: Arc::<Office>::clone(&office),
                 clock: Arc::clone(&ports.clock),
                 counters: Arc::clone(&ports.counters),
             };
-            (name, RunnerPool::new(config, ports))
+            let pool = RunnerPool::new(config, ports);
+            (name, Pool { pool, office })
         };
         Self {
             pools: Arc::new(config.pools.into_iter().map(pool).collect()),
@@ -86,7 +102,7 @@ impl Runners {
 
     /// Starts the runners. They end with `stopping`.
     pub fn run(&self, tasks: &Tasks, stopping: &CancellationToken) {
-        for (name, pool) in self.pools.iter() {
+        for (name, Pool { pool, .. }) in self.pools.iter() {
             let running = pool.clone().run(stopping.clone());
             let name = name.clone();
             tasks.spawn(async move {
@@ -102,9 +118,23 @@ impl Runners {
         &self.inbox
     }
 
-    /// Returns all pools.
-    pub fn pools(&self) -> &BTreeMap<Name, RunnerPool> {
-        &self.pools
+    /// Returns the dispatch loop's way to each pool.
+    pub fn ports(&self) -> impl Iterator<Item = (Name, Box<dyn RunnerPort>)> {
+        self.pools.iter().map(|(name, Pool { pool, office })| {
+            let (pool, office) = (pool.clone(), Arc::clone(office));
+            let port: Box<dyn RunnerPort> = Box::new(Way { pool, office });
+            (name.clone(), port)
+        })
+    }
+
+    /// Tells whether there is a pool of this name.
+    pub fn has(&self, name: &Name) -> bool {
+        self.pools.contains_key(name)
+    }
+
+    /// Returns the names of all pools.
+    pub fn names(&self) -> impl Iterator<Item = &Name> {
+        self.pools.keys()
     }
 
     /// Returns the pool that has the jobs of a queue.
@@ -123,7 +153,7 @@ impl Runners {
             let queues = self.queues.iter().filter(|(_, runner)| *runner == name);
             queues.map(|(queue, _)| queue.clone()).collect()
         };
-        let health = |(name, pool): (&Name, &RunnerPool)| PoolHealth {
+        let health = |(name, Pool { pool, .. }): (&Name, &Pool)| PoolHealth {
             name: name.clone(),
             queues: of(name),
             is_default: self.default.as_ref() == Some(name),
@@ -135,7 +165,7 @@ impl Runners {
     /// Restarts the runners of a pool, or one of them counted from 1, each once its requests have
     /// ended. Tells whether there are any.
     pub fn restart(&self, name: &Name, only: Option<usize>) -> bool {
-        let Some(pool) = self.pools.get(name) else {
+        let Some(Pool { pool, .. }) = self.pools.get(name) else {
             return false;
         };
         let seats = pool.health().len();
@@ -145,6 +175,13 @@ impl Runners {
             pool.restart(*seat);
         }
         !chosen.is_empty()
+    }
+
+    /// Keeps nothing in jobs' logs any more, which end only when nobody writes to them.
+    pub fn close_logs(&self) {
+        for Pool { office, .. } in self.pools.values() {
+            office.close_logs();
+        }
     }
 
     /// Lets `/metrics` show how the runners are.
@@ -157,5 +194,22 @@ impl Runners {
         for pool in self.health() {
             self.numbers.set(&pool);
         }
+    }
+}
+
+/// The dispatch loop's way to a pool.
+struct Way {
+    pool: RunnerPool,
+    office: Arc<Office>,
+}
+
+impl RunnerPort for Way {
+    fn start(&self, tag: Tag, assignment: Assignment) {
+        self.office.begin(tag, &assignment);
+        self.pool.start(tag, assignment);
+    }
+
+    fn cancel(&self, tag: Tag, grace_ms: u64) {
+        self.pool.cancel(tag, grace_ms);
     }
 }

@@ -212,6 +212,13 @@ impl Cell {
         run
     }
 
+    /// Starts a prepared run and waits for its end.
+    pub(crate) fn finish(&mut self, start: Start) -> Ran {
+        let run = start.run;
+        self.send(&ToCell::Start(Box::new(start)));
+        self.ended(run)
+    }
+
     /// Asks a run to stop.
     pub(crate) fn stop(&mut self, run: RunId, grace_ms: u64) {
         let reason = "enough".to_owned();

@@ -6,4 +6,5 @@ mod child;
 mod compile;
 mod friendly;
 mod hostile;
+mod interpreters;
 mod stop;

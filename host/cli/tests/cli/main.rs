@@ -12,4 +12,5 @@ mod doctor;
 mod handler;
 mod job;
 mod queue;
+mod runner;
 mod terminal;

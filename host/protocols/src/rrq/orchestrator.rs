@@ -349,6 +349,12 @@ impl Orchestrator {
         self.seats.iter().map(view).collect()
     }
 
+    /// Returns what is in flight at a seat.
+    pub fn in_flight(&self, seat: usize) -> Vec<Tag> {
+        let runs = self.seats.get(seat).map(|seat| &seat.runs);
+        runs.into_iter().flatten().copied().collect()
+    }
+
     fn make_link(&mut self, purpose: Purpose) -> Link {
         let link = Link(self.links_made);
         self.links_made += 1;

@@ -54,8 +54,8 @@ pub trait Employer: Send + Sync + 'static {
     /// An execution is over. `executor` is its runner for people: `python/1`.
     fn ended(&self, tag: Tag, executor: String, end: End);
 
-    /// A runner wrote a line, at most 8 KiB of it.
-    fn wrote(&self, executor: &str, output: Output, line: &str);
+    /// A runner wrote a line, at most 8 KiB of it, while these executions were in flight there.
+    fn wrote(&self, executor: &str, in_flight: &[Tag], output: Output, line: &str);
 }
 
 /// What a pool needs of its host.
@@ -238,6 +238,13 @@ impl RunnerPool {
             () = Arc::clone(&hub).keep_time() => {}
         }
         Ok(())
+    }
+
+    /// Passes on what a runner wrote, or what there is to say about it.
+    fn wrote(&self, seat: usize, output: Output, line: &str) {
+        let name = executor(&self.config.name, seat);
+        let in_flight = self.hub.look(|session| session.in_flight(seat));
+        self.employer.wrote(&name, &in_flight, output, line);
     }
 
     fn carry_out(&self, order: Order, launcher: &Launcher, tasks: &mut JoinSet<()>) {

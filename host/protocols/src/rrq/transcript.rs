@@ -10,14 +10,14 @@ pub(super) trait Stage {
     fn play(&mut self, line: &str) -> Vec<String>;
 }
 
-/// Replays every transcript of a role. With `HOST_BLESS=1` in the environment the files are
+/// Replays every transcript of a role. With `UPDATE_DOCS=1` in the environment the files are
 /// rewritten with what was really said.
 #[expect(
     clippy::disallowed_methods,
     reason = "a switch for whoever runs the tests"
 )]
 pub(super) fn replay_all<S: Stage>(role: &str, stage: impl Fn() -> S) {
-    let bless = std::env::var_os("HOST_BLESS").is_some();
+    let bless = std::env::var_os("UPDATE_DOCS").is_some();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("src/rrq/transcripts")
         .join(role);
@@ -33,7 +33,7 @@ pub(super) fn replay_all<S: Stage>(role: &str, stage: impl Fn() -> S) {
             let (at, ours, theirs) = first_difference(&said, &expected);
             assert!(
                 said == expected,
-                "{name}:{at}\n  expected {theirs}\n  said     {ours}\nHOST_BLESS=1 rewrites it"
+                "{name}:{at}\n  expected {theirs}\n  said     {ours}\nUPDATE_DOCS=1 rewrites it"
             );
         }
         replayed += 1;

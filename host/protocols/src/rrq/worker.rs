@@ -452,6 +452,7 @@ fn foreign_job(request: Request, handler: Name, deadline: Option<Time>) -> Forei
         trace: request.trace,
         worker_id: request.worker_id,
         attributes: request.correlation.into_iter().map(correlated).collect(),
+        env: Vec::new(),
         result_bytes_max: PAYLOAD_BYTES_MAX as u64 - OVERHEAD_BYTES,
     }
 }

@@ -41,6 +41,11 @@ impl Ladder {
         self.stop_at = Some(self.stop_at.map_or(at, |earlier| earlier.min(at)));
     }
 
+    /// Tells whether the run was told to stop.
+    pub fn is_stopping(&self) -> bool {
+        self.stop_at.is_some()
+    }
+
     /// Returns when the cell is killed if the run has not ended by then.
     pub fn kill_at(&self) -> Time {
         self.stop_at

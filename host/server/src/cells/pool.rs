@@ -15,6 +15,7 @@ use host_core::transition::Loss;
 
 use self::cell::{Cell, Kind};
 use self::seat::Seat;
+use super::chain::Chain;
 use super::ladder::Ladder;
 use super::placement::{self, Load};
 use super::port::{CellEvent, CellId, CellPort};
@@ -59,6 +60,9 @@ pub struct Run {
     ladder: Ladder,
     logged_bytes: u64,
     revoked: bool,
+    chain: Option<Box<Chain>>,
+    /// When what it runs now was given to its cell.
+    step_started_at: Time,
 }
 
 /// Where a run is to go: kept from the offer of a slot until its lease is granted.
@@ -81,6 +85,8 @@ pub struct Order {
     pub revision: (String, u32),
     /// What the cell is told; its run and component are filled in here.
     pub start: Start,
+    /// What follows its handler, if that makes a list of steps.
+    pub chain: Option<Box<Chain>>,
 }
 
 /// All cells.
@@ -196,6 +202,8 @@ impl<P: CellPort> Pool<P> {
             ladder: Ladder::begin(now, start.limits.timeout_ms),
             logged_bytes: 0,
             revoked: false,
+            chain: order.chain,
+            step_started_at: now,
         };
         cell.begin(program, start);
         self.by_lease.insert(kept.lease, run);

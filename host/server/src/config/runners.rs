@@ -118,6 +118,10 @@ impl Tables {
                     self.queues.insert(parsed, route);
                 }
             } else {
+                if name.contains('/') {
+                    let wanted = "a name without `/` is: that stands before a runner's number";
+                    return Err(refused(origin(path, &key), name, wanted.to_owned()));
+                }
                 let config = entry.runner(name)?;
                 self.pools.insert(parsed, config);
             }

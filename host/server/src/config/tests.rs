@@ -157,6 +157,7 @@ fn runners_that_make_no_sense_are_refused_with_their_place() {
         ("[protocol.rrq.runners.p]\nexternal = \"10.0.0.1:1\"",  "p.external: ",       "not a loopback address"),
         ("[protocol.rrq.runners.p]\nexternal = \"x\"",          "p.external: ",       "an address with a port"),
         ("[protocol.rrq.runners.\"a b\"]\ncmd = [\"x\"]",      "a b",                "a name is"),
+        ("[protocol.rrq.runners.\"a/b\"]\ncmd = [\"x\"]",      "a/b",                "without `/`"),
         ("protocol.rrq.default_runner = \"p\"",                 "default_runner: ",   "no runner is named `p`"),
         ("[queues.q]\nrunner = \"p\"",                         "queues.q.runner: ",  "no runner is named `p`"),
     ];

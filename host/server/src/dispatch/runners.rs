@@ -15,7 +15,7 @@ use host_core::job::State;
 use host_core::name::Name;
 use host_core::time::Time;
 use host_protocols::port::Tag;
-use host_protocols::rrq::{Assignment, RunnerPool};
+use host_protocols::rrq::Assignment;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::runners::Inbox;
@@ -32,16 +32,6 @@ pub trait RunnerPort: Send {
 
     /// Stops an execution.
     fn cancel(&self, tag: Tag, grace_ms: u64);
-}
-
-impl RunnerPort for RunnerPool {
-    fn start(&self, tag: Tag, assignment: Assignment) {
-        Self::start(self, tag, assignment);
-    }
-
-    fn cancel(&self, tag: Tag, grace_ms: u64) {
-        Self::cancel(self, tag, grace_ms);
-    }
 }
 
 /// One execution at a runner.

@@ -29,7 +29,13 @@ pub(super) fn order(
 ) -> Result<Order, Failure> {
     fits(job, handler)?;
     let component = handler.revision.component.as_str();
-    let env = granted(&handler.grants, component, environment)?;
+    let env = if job.env.is_empty() {
+        granted(&handler.grants, component, environment)?
+    } else {
+        let mut environment = environment.clone();
+        environment.extend(job.env.iter().cloned());
+        granted(&handler.grants, component, &environment)?
+    };
     Ok(Order {
         job: ids.job,
         lease: ids.lease,
@@ -56,6 +62,7 @@ pub(super) fn order(
             env,
             read_dirs: handler.grants.read_dirs.clone(),
         },
+        chain: None,
     })
 }
 

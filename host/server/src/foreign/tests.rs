@@ -102,6 +102,7 @@ fn job(handler: &str) -> ForeignJob {
         trace: Vec::new(),
         worker_id: None,
         attributes: Vec::new(),
+        env: Vec::new(),
         result_bytes_max: 1 << 20,
     }
 }

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use super::Wiring;
 use super::inbox::{Ask, Inbox, Key};
 use super::order::{Ids, order};
+use crate::cells::chain::Chain;
 use crate::cells::pool::{Heard, Place, Run};
 use crate::cells::port::{CellEvent, CellPort};
 use crate::dispatch::logged::Logged;
@@ -191,7 +192,11 @@ impl<P: CellPort> Work<P> {
             return;
         };
         let order = match order(now, ids, &job, &handler, &self.wiring.environment) {
-            Ok(order) => order,
+            Ok(mut order) => {
+                let environment = &self.wiring.environment;
+                order.chain = Chain::of(&order.start, handlers, environment);
+                order
+            }
             Err(failure) => return reply.ended(Outcome::Failed(failure)),
         };
         if self.wiring.pool.start(now, place, &program, order).is_err() {

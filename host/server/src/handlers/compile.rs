@@ -16,6 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
 use crate::cells::spawn::CellProgram;
+use crate::ids;
 
 /// How long the compile child may take; what it may compute is limited by itself.
 const COMPILE_TIMEOUT: Duration = Duration::from_mins(5);
@@ -72,31 +73,25 @@ impl Cache {
     /// Returns the compiled file of a component and what it must hash to, `None` if it is not
     /// there or was made for another engine.
     pub fn get(&self, digest: Digest) -> Option<(PathBuf, [u8; 32])> {
-        let (file, note) = self.paths(digest);
-        let compiled: Compiled = serde_json::from_slice(&fs::read(note).ok()?).ok()?;
+        let compiled: Compiled = serde_json::from_slice(&fs::read(self.note(digest)).ok()?).ok()?;
+        let file = self.file(digest, &compiled);
         let bytes = fs::metadata(&file).ok()?.len();
         (bytes == compiled.bytes).then_some((file, compiled.sha256))
     }
 
-    /// Compiles a component and keeps the result. Cancel safe: the child is killed, and what it
-    /// has written counts as not there.
+    /// Compiles a component and keeps the result. Other processes may use the same folder and
+    /// compile the same component: whoever is last has the note, and every note has its file.
+    /// Cancel safe: the child is killed, and what it has written counts as not there.
     pub async fn compile(
         &self,
         digest: Digest,
         component: &[u8],
     ) -> Result<(PathBuf, [u8; 32]), CompileError> {
-        let (file, note) = self.paths(digest);
-        // A cell may have mapped the old file; it keeps it, for the new one is another.
-        for old in [&note, &file] {
-            match fs::remove_file(old) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(cache("replace", old)(error));
-                }
-                _ => {}
-            }
-        }
-        let compiled = self.run(&file, component).await?;
-        let bytes = fs::metadata(&file).map_err(cache("look at", &file))?.len();
+        let note = self.note(digest);
+        let made = Unfinished(note.with_extension(format!("{}.cwasm", ids::unique())));
+        let compiled = self.run(&made.0, component).await?;
+        let bytes = fs::metadata(&made.0).map_err(cache("look at", &made.0))?;
+        let bytes = bytes.len();
         if bytes != compiled.bytes {
             let message = format!("it wrote {bytes} bytes and speaks of {}", compiled.bytes);
             return Err(CompileError::Broken { message });
@@ -104,16 +99,28 @@ impl Cache {
         let text = serde_json::to_vec(&compiled).map_err(|error| CompileError::Broken {
             message: error.to_string(),
         })?;
-        let half = note.with_extension("json.half");
-        fs::write(&half, text).map_err(cache("write", &half))?;
-        fs::rename(&half, &note).map_err(cache("write", &note))?;
+        // A cell may have mapped an old file; it keeps it, for the new one is another.
+        let file = self.file(digest, &compiled);
+        fs::rename(&made.0, &file).map_err(cache("write", &file))?;
+        let half = Unfinished(note.with_extension(format!("{}.half", ids::unique())));
+        fs::write(&half.0, text).map_err(cache("write", &half.0))?;
+        fs::rename(&half.0, &note).map_err(cache("write", &note))?;
         Ok((file, compiled.sha256))
     }
 
-    fn paths(&self, digest: Digest) -> (PathBuf, PathBuf) {
-        let stem = format!("{digest}-{}", self.program.engine_hash);
-        let file = self.folder.join(format!("{stem}.cwasm"));
-        (file, self.folder.join(format!("{stem}.json")))
+    fn stem(&self, digest: Digest) -> String {
+        format!("{digest}-{}", self.program.engine_hash)
+    }
+
+    fn note(&self, digest: Digest) -> PathBuf {
+        self.folder.join(format!("{}.json", self.stem(digest)))
+    }
+
+    /// Names a compiled file after what is in it.
+    fn file(&self, digest: Digest, compiled: &Compiled) -> PathBuf {
+        let content = Digest(compiled.sha256).to_string();
+        let stem = self.stem(digest);
+        self.folder.join(format!("{stem}-{}.cwasm", &content[..16]))
     }
 
     async fn run(&self, file: &Path, component: &[u8]) -> Result<Compiled, CompileError> {
@@ -170,6 +177,16 @@ impl Cache {
                 )))
             }
         }
+    }
+}
+
+/// A file that goes unless it is given its name.
+struct Unfinished(PathBuf);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // Finished, it has another name by now.
+        let _gone = fs::remove_file(&self.0);
     }
 }
 

@@ -24,7 +24,7 @@ use crate::config::Config;
 use crate::dispatch::logged::Logs;
 use crate::dispatch::numbers::Numbers;
 use crate::dispatch::readers::{READERS, Readers};
-use crate::dispatch::runners::{Crews, RunnerPort};
+use crate::dispatch::runners::Crews;
 use crate::dispatch::writer::{self, EVENTS_MAX, Phase};
 use crate::dispatch::{Dispatch, REQUESTS_MAX, Shared};
 use crate::foreign::{self, Foreign, History};
@@ -175,6 +175,7 @@ impl Parts {
         if tokio::time::timeout(JOIN_TIMEOUT, rest).await.is_err() {
             tracing::warn!("some connections do not end; they are cut");
         }
+        self.runners.close_logs();
         drop(self.base.logs);
         let written = tokio::task::spawn_blocking(move || self.log_writer.join());
         if !matches!(written.await, Ok(Ok(()))) {
@@ -208,6 +209,7 @@ fn runners(config: &Config, base: &Base) -> Runners {
     let ports = Ports {
         clock: Arc::new(base.clock),
         counters: Arc::new(base.metrics.clone()),
+        logs: base.logs.clone(),
     };
     let runners = Runners::new(config.runners.clone(), &ports);
     runners.register(&base.metrics);
@@ -218,12 +220,7 @@ fn runners(config: &Config, base: &Base) -> Runners {
 fn crews(runners: &Runners, tasks: &Tasks) -> Crews {
     let stopping = CancellationToken::new();
     runners.run(tasks, &stopping);
-    let pools = runners.pools().iter();
-    let ports = pools.map(|(name, pool)| {
-        let port: Box<dyn RunnerPort> = Box::new(pool.clone());
-        (name.clone(), port)
-    });
-    Crews::new(ports, Arc::clone(runners.inbox()), stopping)
+    Crews::new(runners.ports(), Arc::clone(runners.inbox()), stopping)
 }
 
 /// Starts the dispatch loop over the store.

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::launcher::Launcher;
 use super::lines::read_lines;
-use super::{Output, RunnerPool, executor, lock};
+use super::{Output, RunnerPool, lock};
 use crate::rrq::config::{Dialect, Launch, Source};
 use crate::rrq::orchestrator::RunnerSaid;
 
@@ -28,12 +28,11 @@ pub(super) async fn run(
     launcher: Launcher,
     mut kill: mpsc::Receiver<Duration>,
 ) {
-    let name = executor(&pool.config.name, seat);
     match launch(&pool, seat, &launcher).await {
-        Ok(child) => stay(&pool, seat, &name, child, &mut kill).await,
+        Ok(child) => stay(&pool, seat, child, &mut kill).await,
         Err(error) => {
             let line = format!("cannot start the runner: {error}; check its cmd and cwd");
-            pool.employer.wrote(&name, Output::Host, &line);
+            pool.wrote(seat, Output::Host, &line);
         }
     }
     {
@@ -100,7 +99,6 @@ impl Drop for Group {
 async fn stay(
     pool: &RunnerPool,
     seat: usize,
-    name: &str,
     mut child: Child,
     kill: &mut mpsc::Receiver<Duration>,
 ) {
@@ -108,11 +106,10 @@ async fn stay(
     let group = Group(pid.and_then(Pid::from_raw));
     pool.hub.say(RunnerSaid::Launched { seat });
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let employer = &pool.employer;
     let mut output = Box::pin(async {
         tokio::join!(
-            read_lines(stdout, |line| employer.wrote(name, Output::Stdout, line)),
-            read_lines(stderr, |line| employer.wrote(name, Output::Stderr, line)),
+            read_lines(stdout, |line| pool.wrote(seat, Output::Stdout, line)),
+            read_lines(stderr, |line| pool.wrote(seat, Output::Stderr, line)),
         )
     });
     let mut written = false;
@@ -142,5 +139,5 @@ async fn stay(
         Ok(status) => format!("the runner has ended: {status}"),
         Err(error) => format!("the runner has ended; its status cannot be read: {error}"),
     };
-    pool.employer.wrote(name, Output::Host, &line);
+    pool.wrote(seat, Output::Host, &line);
 }

@@ -44,7 +44,7 @@ impl Employer for Office {
         });
     }
 
-    fn wrote(&self, executor: &str, output: Output, line: &str) {
+    fn wrote(&self, executor: &str, _in_flight: &[Tag], output: Output, line: &str) {
         self.0.send_modify(|heard| {
             let line = (executor.to_owned(), output, line.to_owned());
             heard.wrote.push(line);

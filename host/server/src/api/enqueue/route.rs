@@ -51,11 +51,11 @@ fn name(text: &str) -> Result<Name, Problem> {
 
 /// Finds the configured runner of a prefix.
 fn named(api: &Api, prefix: &str) -> Result<Name, Problem> {
-    let pools = api.runners.pools();
-    let found = prefix.parse().ok().filter(|name| pools.contains_key(name));
+    let runners = &api.runners;
+    let found = prefix.parse().ok().filter(|name| runners.has(name));
     found.ok_or_else(|| {
         let shown: String = prefix.chars().take(64).collect();
-        let detail = match meant(prefix, pools.keys().map(Name::as_str)) {
+        let detail = match meant(prefix, runners.names().map(Name::as_str)) {
             Some(near) => format!("no runner is named {shown:?}; did you mean {near}?"),
             None => format!("no runner is named {shown:?}"),
         };

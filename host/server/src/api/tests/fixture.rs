@@ -32,6 +32,7 @@ use crate::api::problem::Code;
 use crate::api::{Api, router};
 use crate::clock::Clock;
 use crate::dispatch::events::Happened;
+use crate::dispatch::logged::Logs as LoggedTo;
 use crate::dispatch::readers::Readers;
 use crate::dispatch::{Dispatch, Request, Shared};
 use crate::handlers::Handlers;
@@ -222,6 +223,7 @@ fn runners(default: Option<&str>, metrics: &Metrics) -> Runners {
     let ports = Ports {
         clock: Arc::new(Clock::start()),
         counters: Arc::new(metrics.clone()),
+        logs: LoggedTo::channel().0,
     };
     let runners = Runners::new(config, &ports);
     runners.register(metrics);

@@ -10,6 +10,7 @@ use host_core::transition::Loss;
 
 use super::cell::Kind;
 use super::{Pool, Run, death};
+use crate::cells::chain::{Left, Next};
 use crate::cells::ladder::Overrun;
 use crate::cells::port::{CellId, CellPort};
 use crate::cells::suspects::{Verdict, verdict};
@@ -54,7 +55,7 @@ pub enum Heard {
         job: JobId,
         /// Which attempt.
         attempt: u32,
-        /// When the attempt began.
+        /// When the handler began whose lines these are.
         started_at: Time,
         /// What.
         lines: Vec<LogLine>,
@@ -86,7 +87,7 @@ impl<P: CellPort> Pool<P> {
                     heard.push(Heard::Logged {
                         job: run.job,
                         attempt: run.attempt,
-                        started_at: run.started_at,
+                        started_at: run.step_started_at,
                         lines,
                     });
                 }
@@ -176,6 +177,7 @@ impl<P: CellPort> Pool<P> {
     }
 
     fn ended(&mut self, now: Time, id: RunId, outcome: Outcome, meter: Meter) -> Option<Heard> {
+        let (outcome, meter) = self.follow(now, id, outcome, meter)?;
         let run = self.forget(id)?;
         if let Some(cell) = self.cells.get_mut(&run.cell) {
             cell.runs.remove(&id);
@@ -196,6 +198,45 @@ impl<P: CellPort> Pool<P> {
         })
     }
 
+    /// Goes on with the next step of a chain; returns how the run ended if there is none.
+    fn follow(
+        &mut self,
+        now: Time,
+        id: RunId,
+        outcome: Outcome,
+        meter: Meter,
+    ) -> Option<(Outcome, Meter)> {
+        let ended = (outcome, meter);
+        let Some(run) = self.runs.get_mut(&id).filter(|run| !run.revoked) else {
+            return Some(ended);
+        };
+        let left = run.left(now);
+        let Some(chain) = &mut run.chain else {
+            return Some(ended);
+        };
+        let (program, mut start) = match chain.next(ended.0, ended.1, left) {
+            Next::End(outcome) => return Some((outcome, chain.used())),
+            Next::Run(program, start) => (program, start),
+        };
+        let used = chain.used();
+        let Some(cell) = self.cells.get_mut(&run.cell).filter(|cell| !cell.doomed) else {
+            let message = "the cell is killed before the next action could start in it";
+            let failure = Failure::new(FailureKind::CellLost, message);
+            return Some((Outcome::Failed(failure), used));
+        };
+        let next = RunId(self.runs_made);
+        self.runs_made += 1;
+        cell.runs.remove(&id);
+        start.run = next;
+        cell.begin(&program, *start);
+        let mut run = self.runs.remove(&id)?;
+        run.component = program.component;
+        run.step_started_at = now;
+        self.by_lease.insert(run.lease, next);
+        self.runs.insert(next, run);
+        None
+    }
+
     fn forget(&mut self, id: RunId) -> Option<Run> {
         let run = self.runs.remove(&id)?;
         self.by_lease.remove(&run.lease);
@@ -204,6 +245,15 @@ impl<P: CellPort> Pool<P> {
 }
 
 impl Run {
+    /// Returns what is left of its limits for another handler.
+    fn left(&self, now: Time) -> Left {
+        Left {
+            timeout_ms: self.limits.timeout_ms.saturating_sub(self.ran_ms(now)),
+            log_bytes: self.limits.log_bytes_max.saturating_sub(self.logged_bytes),
+            stopping: self.ladder.is_stopping(),
+        }
+    }
+
     /// Refuses a result that is larger than the run's limit.
     fn fits(&self, outcome: Outcome) -> Outcome {
         let result = match &outcome {

@@ -50,13 +50,24 @@ impl Bench {
     }
 
     fn start(&mut self, now: i64, place: &Place, handler: &str) -> LeaseId {
+        self.begin(now, place, start_of(handler), None)
+    }
+
+    fn begin(
+        &mut self,
+        now: i64,
+        place: &Place,
+        start: Start,
+        chain: Option<Box<Chain>>,
+    ) -> LeaseId {
         self.orders += 1;
         let lease = LeaseId(Uuid::from_u128(self.orders));
         let order = Order {
             job: JobId(Uuid::from_u128(self.orders)),
             lease,
             revision: ("c".to_owned(), 1),
-            start: start_of(handler),
+            start,
+            chain,
         };
         let program = Program {
             component: ComponentKey(7),
@@ -325,4 +336,118 @@ fn a_closed_pool_gives_its_runs_up_and_starts_no_more_cells() {
     bench.pool.tick(Time(60_000));
     assert!(bench.pool.is_empty());
     assert_eq!(bench.pool.due(), None);
+}
+
+/// Deploys what the fake knows and makes a chain out of a handler's result.
+fn chained(steps: &[&str]) -> (Start, Option<Box<Chain>>) {
+    use crate::handlers::Handlers;
+    use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
+    let info = |name: &&str| HandlerInfo {
+        name: name.parse().unwrap(),
+        description: None,
+        params_schema: None,
+        result_schema: None,
+    };
+    let handlers = Handlers::default();
+    let digest = Digest([3; 32]);
+    handlers.add_program(digest, PathBuf::from("/steps.cwasm"), [0; 32]);
+    handlers.replace(vec![Revision {
+        component: "steps".parse().unwrap(),
+        revision: 1,
+        digest,
+        manifest: Manifest::default(),
+        handlers: ["echo", "noop", "hang", "crash", "ignore"]
+            .iter()
+            .map(info)
+            .collect(),
+        deployed_at: Time(0),
+    }]);
+    let mut start = start_of(crate::cells::chain::CHAIN_HANDLER);
+    let chain = Chain::of(&start, &handlers, &BTreeMap::new());
+    let steps: Vec<_> = steps
+        .iter()
+        .map(|name| serde_json::json!({"handler": name, "params": {"n": name}}))
+        .collect();
+    start.context.handler = "echo".to_owned();
+    start.params = JsonText(serde_json::to_string(&steps).unwrap());
+    (start, chain)
+}
+
+#[test]
+fn a_chain_keeps_its_slot_and_its_lease_to_the_end() {
+    let mut bench = Bench::new(true);
+    let (start, chain) = chained(&["echo", "noop", "echo"]);
+    let place = Place::Shared(bench.pool.offer(1)[0]);
+    bench.begin(0, &place, start, chain);
+    let mut ended = Vec::new();
+    for turn in 1..=3 {
+        assert_eq!(
+            (bench.pool.runs(), bench.pool.free()),
+            (1, 7),
+            "turn {turn}"
+        );
+        assert!(ended.is_empty(), "turn {turn}");
+        ended = bench.hear(turn);
+    }
+    ended.extend(bench.hear(4));
+    let [
+        Heard::Ended {
+            run,
+            outcome,
+            meter,
+        },
+    ] = &ended[..]
+    else {
+        panic!("{ended:?}")
+    };
+    assert_eq!(run.lease.0.as_u128(), 1);
+    let result = JsonText(r#"[{"n":"echo"},null,{"n":"echo"}]"#.to_owned());
+    let result = Some(result);
+    assert_eq!(*outcome, Outcome::Completed { result });
+    assert_eq!(meter.fuel, 4, "all four are counted");
+    assert_eq!((bench.pool.runs(), bench.pool.free()), (0, 8));
+}
+
+#[test]
+fn a_chain_is_stopped_timed_and_lost_as_one_run() {
+    let mut bench = Bench::new(true);
+    let begin = |bench: &mut Bench, steps: &[&str]| {
+        let (start, chain) = chained(steps);
+        let place = Place::Shared(bench.pool.offer(1)[0]);
+        let lease = bench.begin(0, &place, start, chain);
+        bench.hear(0);
+        bench.pool.flush();
+        lease
+    };
+    let lease = begin(&mut bench, &["hang", "echo"]);
+    bench.pool.stop(Time(1), lease, None, "enough");
+    assert_eq!(short(&bench.hear(1)), texts(&[(1, "cancelled")]));
+
+    begin(&mut bench, &["noop", "ignore"]);
+    bench.hear(900);
+    assert_eq!(
+        bench.pool.due(),
+        Some(Time(3_000)),
+        "its time began with it"
+    );
+    bench.pool.tick(Time(3_000));
+    assert_eq!(short(&bench.hear(3_000)), texts(&[(2, "timed_out")]));
+
+    bench.pool.tick(Time(3_000));
+    bench.hear(3_000);
+    let lease = begin(&mut bench, &["noop", "hang"]);
+    bench.pool.stop(Time(3_001), lease, None, "enough");
+    let heard = bench.hear(3_001);
+    assert_eq!(
+        short(&heard),
+        texts(&[(3, "cancelled")]),
+        "a stop between two steps"
+    );
+
+    begin(&mut bench, &["crash", "echo"]);
+    assert_eq!(
+        short(&bench.hear(3_002)),
+        texts(&[(4, "CellDied { alone: true }")])
+    );
+    assert_eq!(bench.pool.runs(), 0);
 }

@@ -12,6 +12,7 @@ use host_core::transition::Effect;
 use super::Writer;
 use super::batch::{End, Finished, Offer, Origin, Target};
 use super::start;
+use crate::cells::chain::Chain;
 use crate::cells::pool::NEVER_BEGAN;
 use crate::cells::port::CellPort;
 use crate::dispatch::SubmitError;
@@ -136,7 +137,10 @@ impl<P: CellPort> Writer<P> {
                 let revision = &handler.revision;
                 let revision = (revision.component.to_string(), revision.revision);
                 start::order(now, claimed, lease, &worker, &handler, &self.environment)
-                    .map(|order| (order, program))
+                    .map(|mut order| {
+                        order.chain = Chain::of(&order.start, &self.handlers, &self.environment);
+                        (order, program)
+                    })
                     .map_err(|failure| (failure, Some(revision)))
             }
         };

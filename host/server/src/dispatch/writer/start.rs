@@ -58,6 +58,7 @@ pub(super) fn order(
             env,
             read_dirs: handler.grants.read_dirs.clone(),
         },
+        chain: None,
     })
 }
 

@@ -92,7 +92,9 @@ fn shown(todo: &mut ActionsOf<Orchestrator>) -> Vec<String> {
         Action::Ask(RunnerAsk::Kill { seat, grace_ms }) => {
             format!("host< end seat {seat} in {grace_ms} ms")
         }
-        Action::Ask(RunnerAsk::Room(room)) => format!("host< room for {}", room.free),
+        Action::Ask(RunnerAsk::Room(room)) => {
+            format!("host< room for {}, {} in flight", room.free, room.in_flight)
+        }
         Action::Ask(RunnerAsk::Ended { tag, end, .. }) => match end {
             End::Outcome(outcome) => format!("host< ended {}: {outcome:?}", tag.0),
             End::Lost(why) => format!("host< lost {}: {why}", tag.0),

@@ -1,0 +1,204 @@
+//! `host runner`: the foreign runners that execute jobs of a host; how they are, restarting them.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use comfy_table::Cell;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::args::Remote;
+use crate::client::segment;
+use crate::error::{CliError, Exit};
+use crate::output::{Column, Rows, put_line};
+use crate::{human, pages, plain};
+
+/// Look at foreign runners and restart them.
+#[derive(Debug, Args)]
+pub(crate) struct Runner {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// List the pools of foreign runners and how they are
+    #[command(after_help = "Example:\n  host runner ls -o json")]
+    Ls(Remote),
+    /// Show the runners of one pool
+    #[command(after_help = "Example:\n  host runner show python")]
+    Show(Named),
+    /// Restart the runners of a pool, each once its attempts have ended
+    #[command(after_help = "\
+Examples:
+  host runner restart python
+  host runner restart python/2")]
+    Restart(Named),
+}
+
+#[derive(Debug, Args)]
+struct Named {
+    /// The pool's name, or that of one of its runners for a restart: python/2
+    name: String,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+/// A pool as the API shows it.
+#[derive(Deserialize)]
+struct Pool {
+    name: String,
+    #[serde(default)]
+    wire: String,
+    #[serde(default)]
+    queues: Vec<String>,
+    #[serde(default)]
+    default: bool,
+    #[serde(default)]
+    up: u64,
+    #[serde(default)]
+    in_flight: u64,
+    #[serde(default)]
+    runners: Vec<One>,
+}
+
+/// A runner as the API shows it.
+#[derive(Deserialize)]
+struct One {
+    executor: String,
+    #[serde(default)]
+    state: String,
+    address: Option<String>,
+    pid: Option<u32>,
+    #[serde(default)]
+    in_flight: u64,
+    #[serde(default)]
+    failures: u64,
+}
+
+impl Runner {
+    /// Runs the verb.
+    pub(crate) fn run(self) -> Result<(), CliError> {
+        match self.verb {
+            Verb::Ls(remote) => ls(&remote),
+            Verb::Show(named) => show(&named),
+            Verb::Restart(named) => restart(&named),
+        }
+    }
+}
+
+fn ls(remote: &Remote) -> Result<(), CliError> {
+    let (client, output) = remote.open()?;
+    let list = pages::all::<Pool>(&client, "list runners", "/api/v1/runners")?;
+    let pools = &list.views;
+    let name = |index: usize| {
+        let name = pools.get(index).map(|pool| plain::line(&pool.name));
+        name.unwrap_or_default().into_owned()
+    };
+    output.list(&list.items, name, || table(pools))?;
+    output.hint(if pools.is_empty() {
+        "no runners; each pool is a table [protocol.rrq.runners.NAME] of the configuration"
+    } else {
+        "`host runner show NAME` shows each runner of a pool"
+    });
+    Ok(())
+}
+
+fn table(pools: &[Pool]) -> Rows {
+    let mut rows = Rows::new(&[
+        Column::Left("POOL"),
+        Column::Left("WIRE"),
+        Column::Right("UP"),
+        Column::Right("OF"),
+        Column::Right("IN FLIGHT"),
+        Column::Left("JOBS"),
+    ]);
+    for pool in pools {
+        rows.row(vec![
+            Cell::new(plain::line(&pool.name)),
+            Cell::new(plain::line(&pool.wire)),
+            Cell::new(human::count(pool.up)),
+            Cell::new(human::count(pool.runners.len() as u64)),
+            Cell::new(human::count(pool.in_flight)),
+            Cell::new(plain::line(&jobs(pool))),
+        ]);
+    }
+    rows
+}
+
+/// Says which jobs go to a pool.
+fn jobs(pool: &Pool) -> String {
+    let mut jobs = vec![format!("{}#…", pool.name)];
+    jobs.extend(pool.queues.iter().map(|queue| format!("queue {queue}")));
+    if pool.default {
+        jobs.push("unknown handlers".to_owned());
+    }
+    jobs.join(", ")
+}
+
+fn show(named: &Named) -> Result<(), CliError> {
+    let (client, output) = named.remote.open()?;
+    let name = plain::line(&named.name);
+    let doing = format!("show runner {name}");
+    let path = format!("/api/v1/runners/{}", segment(&named.name));
+    let answer = client.get(&doing, &path, Duration::ZERO).map_err(unknown)?;
+    let pool: Pool = answer.read(&doing)?;
+    output.one(&answer.body, &plain::line(&pool.name), || {
+        output.rows(seats(&pool))?;
+        output.note(&format!("it is given {}", plain::line(&jobs(&pool))));
+        Ok(())
+    })?;
+    output.hint(&format!("`host runner restart {name}` restarts them"));
+    Ok(())
+}
+
+fn seats(pool: &Pool) -> Rows {
+    let mut rows = Rows::new(&[
+        Column::Left("RUNNER"),
+        Column::Left("STATE"),
+        Column::Left("ADDRESS"),
+        Column::Right("PID"),
+        Column::Right("IN FLIGHT"),
+        Column::Right("FAILURES"),
+    ]);
+    for runner in &pool.runners {
+        let pid = runner.pid.map(|pid| pid.to_string());
+        rows.row(vec![
+            Cell::new(plain::line(&runner.executor)),
+            Cell::new(plain::line(&runner.state)),
+            Cell::new(plain::line(runner.address.as_deref().unwrap_or("-"))),
+            Cell::new(pid.unwrap_or_else(|| "-".to_owned())),
+            Cell::new(human::count(runner.in_flight)),
+            Cell::new(human::count(runner.failures)),
+        ]);
+    }
+    rows
+}
+
+fn restart(named: &Named) -> Result<(), CliError> {
+    let (client, output) = named.remote.open()?;
+    let whole = plain::line(&named.name);
+    let number = |(pool, number): (&'_ str, &str)| {
+        let number: usize = number.parse().ok()?;
+        Some((pool.to_owned(), json!({ "runner": number })))
+    };
+    let one = named.name.rsplit_once('/').and_then(number);
+    let (pool, body) = one.unwrap_or_else(|| (named.name.clone(), json!({})));
+    let doing = format!("restart runner {whole}");
+    let path = format!("/api/v1/runners/{}/restart", segment(&pool));
+    let answer = client
+        .post(&doing, &path, &body.to_string())
+        .map_err(unknown)?;
+    output.one(&answer.body, &whole, || {
+        put_line(&format!("{whole} is restarted"))?;
+        output.hint("each runner ends once its attempts have; until then it takes no others");
+        Ok(())
+    })
+}
+
+fn unknown(error: CliError) -> CliError {
+    match error.exit() {
+        Exit::NotFound => error.next("`host runner ls` lists the runners"),
+        _ => error,
+    }
+}

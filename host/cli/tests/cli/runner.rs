@@ -1,0 +1,51 @@
+//! `host runner`.
+
+use crate::canned::{CannedHost, Transcript, run_alone};
+
+const PYTHON: &str = r#"{"name":"python","wire":"rrq","queues":["mail","bulk"],"default":true,"up":1,"in_flight":12,"runners":[{"executor":"python/1","state":"up","address":"127.0.0.1:7801","pid":4711,"in_flight":12,"failures":0},{"executor":"python/2","state":"down","in_flight":0,"failures":3}]}"#;
+const THEIRS: &str = r#"{"name":"theirs","wire":"rrq","queues":[],"default":false,"up":0,"in_flight":0,"runners":[{"executor":"theirs/1","state":"starting","address":"127.0.0.1:7900","in_flight":0,"failures":0}]}"#;
+
+#[test]
+fn help() {
+    let mut seen = Transcript::new("runner_help");
+    for verb in ["ls", "show", "restart"] {
+        seen.add(&run_alone(&["runner", verb, "--help"]));
+    }
+    seen.add(&run_alone(&["runner", "--help"]));
+    seen.check();
+}
+
+#[test]
+fn a_list() {
+    let mut seen = Transcript::new("runner_a_list");
+    let page = format!(r#"{{"items":[{PYTHON},{THEIRS}],"next_cursor":null}}"#);
+    let none = r#"{"items":[],"next_cursor":null}"#;
+    let host = CannedHost::start(&[(200, &page), (200, &page), (200, none)]);
+    seen.add(&host.run(&["runner", "ls"]));
+    seen.add(&host.run(&["runner", "ls", "-o", "name"]));
+    seen.add(&host.run(&["runner", "ls"]));
+    seen.check();
+}
+
+#[test]
+fn one_pool() {
+    let mut seen = Transcript::new("runner_one_pool");
+    let host = CannedHost::start(&[(200, PYTHON), (200, PYTHON), (200, THEIRS)]);
+    seen.add(&host.run(&["runner", "show", "python"]));
+    seen.add(&host.run(&["runner", "show", "python", "-o", "json"]));
+    seen.add(&host.run(&["runner", "show", "theirs", "-q"]));
+    seen.check();
+}
+
+#[test]
+fn restarting() {
+    let mut seen = Transcript::new("runner_restarting");
+    let missing = r#"{"status":404,"title":"No such runner","detail":"no runner is named perl","code":"runner_not_found"}"#;
+    let wrong = r#"{"status":422,"title":"Not a request this path takes","detail":"runner: it is 1 to 2","code":"invalid_request"}"#;
+    let host = CannedHost::start(&[(200, PYTHON), (200, PYTHON), (422, wrong), (404, missing)]);
+    seen.add(&host.run(&["runner", "restart", "python"]));
+    seen.add(&host.run(&["runner", "restart", "python/2"]));
+    seen.add(&host.run(&["runner", "restart", "python/3"]));
+    seen.add(&host.run(&["runner", "restart", "perl"]));
+    seen.check();
+}

@@ -1,0 +1,71 @@
+//! Both roles' settings, in checked values; files and environment are read elsewhere.
+
+use super::wire::PopSide;
+
+/// One worker id that we take work for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerConfig {
+    /// The worker id.
+    pub worker_id: String,
+    /// Names this host among those that share the queue: another one for each host, the same one
+    /// after a restart.
+    pub instance: String,
+    /// The most jobs that are claimed and can run at once.
+    pub concurrency: usize,
+    /// Which jobs come first.
+    pub pop_side: PopSide,
+    /// The time limit of a job that has none, in milliseconds.
+    pub timeout_ms: u64,
+    /// How long a stopped guest may take to stop by itself, in milliseconds.
+    pub grace_ms: u64,
+    /// The wait before the first retry, in milliseconds; doubles with each further one.
+    pub backoff_ms: u64,
+    /// The folder that `log_path` must be inside of; `None` refuses jobs with a `log_path`.
+    pub log_root: Option<String>,
+    /// How long the hash of a job that has ended is kept, in seconds; 0 keeps it.
+    pub job_ttl_seconds: u64,
+}
+
+impl WorkerConfig {
+    /// Makes the settings of a worker id with everything else as it is by default.
+    pub fn new(worker_id: impl Into<String>, instance: impl Into<String>) -> Self {
+        Self {
+            worker_id: worker_id.into(),
+            instance: instance.into(),
+            concurrency: 64,
+            pop_side: PopSide::default(),
+            timeout_ms: 30_000,
+            grace_ms: 100,
+            backoff_ms: 1_000,
+            log_root: None,
+            job_ttl_seconds: 0,
+        }
+    }
+}
+
+/// What we send to foreign workers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DispatcherConfig {
+    /// Who we are: the `caller_id` of jobs that name nobody.
+    pub caller_id: String,
+    /// The most jobs out at once; more is answered that there is no room.
+    pub in_flight_max: usize,
+    /// How often a job that its worker lost is queued again.
+    pub requeues_max: u32,
+    /// How long after its time limit a started job is taken for lost, in milliseconds.
+    pub stale_after_ms: u64,
+    /// How long hashes and replies of ended jobs are kept, in seconds.
+    pub job_ttl_seconds: u64,
+}
+
+impl Default for DispatcherConfig {
+    fn default() -> Self {
+        Self {
+            caller_id: "host".to_owned(),
+            in_flight_max: 1_000,
+            requeues_max: 1,
+            stale_after_ms: 10_000,
+            job_ttl_seconds: 3_600,
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! A job as work for our cells, and how that ended as words for Redis.
+
+use std::collections::BTreeMap;
+
+use host_core::failure::{Failure, FailureKind};
+use host_core::json::JsonText;
+use host_core::outcome::Outcome;
+use host_core::time::Time;
+use serde_json::{Value, json};
+
+use super::WIRE;
+use super::job::HeroJob;
+use super::refusal::Refusal;
+use crate::port::ForeignJob;
+
+/// The largest output, in bytes.
+const OUTPUT_BYTES_MAX: u64 = 16 << 20;
+
+/// What `error` says of a job that was stopped.
+const STOPPED: &str = "stopped_by_request";
+
+/// What `error` says of a job whose time was up.
+const TIMEOUT: &str = "timeout";
+
+/// How a job ended, as its sender reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It finished, with this output.
+    Finished(String),
+    /// It failed, with this error.
+    Error(String),
+}
+
+impl Ending {
+    /// Returns how a job ends that somebody stopped.
+    pub(super) fn stopped() -> Self {
+        Self::Error(STOPPED.to_owned())
+    }
+
+    pub(super) const fn status(&self) -> &'static str {
+        match self {
+            Self::Finished(_) => "finished",
+            Self::Error(_) => "error",
+        }
+    }
+
+    /// Returns the field that says more, and what it says.
+    pub(super) fn field(&self) -> (&'static str, &str) {
+        match self {
+            Self::Finished(output) => ("output", output),
+            Self::Error(error) => ("error", error),
+        }
+    }
+
+    /// Returns what is pushed to whoever waits.
+    pub(super) fn reply(&self) -> String {
+        match self {
+            Self::Finished(output) => output.clone(),
+            Self::Error(error) => json!({"error": error}).to_string(),
+        }
+    }
+}
+
+/// What follows an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nothing: the job has ended.
+    Ended(Ending),
+    /// Another attempt if there may be one, after a wait in milliseconds if it asks for one.
+    Again {
+        after_ms: Option<u64>,
+        /// What the job ends with if there may be none.
+        ending: Ending,
+        /// Whether this attempt counts.
+        charged: bool,
+    },
+}
+
+impl Verdict {
+    /// Returns what follows an attempt whose time was up.
+    pub(super) fn timed_out() -> Self {
+        Self::Again {
+            after_ms: None,
+            ending: Ending::Error(TIMEOUT.to_owned()),
+            charged: true,
+        }
+    }
+}
+
+/// Says what an outcome means for the job.
+pub(super) fn verdict(outcome: Outcome) -> Verdict {
+    match outcome {
+        Outcome::Completed { result } => Verdict::Ended(Ending::Finished(output(result.as_ref()))),
+        Outcome::Cancelled { .. } => Verdict::Ended(Ending::Error(STOPPED.to_owned())),
+        Outcome::Retry { reason, after_ms } => Verdict::Again {
+            after_ms,
+            ending: Ending::Error(reason),
+            charged: true,
+        },
+        Outcome::Failed(failure) => {
+            let ending = Ending::Error(error(&failure));
+            let lost = matches!(failure.kind, FailureKind::CellLost | FailureKind::LeaseLost);
+            if failure.is_retryable() {
+                Verdict::Again {
+                    after_ms: None,
+                    ending,
+                    charged: !lost,
+                }
+            } else {
+                Verdict::Ended(ending)
+            }
+        }
+    }
+}
+
+/// A text is put out as it is, nothing as nothing, all else as JSON.
+fn output(result: Option<&JsonText>) -> String {
+    let Some(result) = result else {
+        return String::new();
+    };
+    match serde_json::from_str(result.as_str()) {
+        Ok(Value::String(text)) => text,
+        Ok(Value::Null) => String::new(),
+        _ => result.as_str().to_owned(),
+    }
+}
+
+fn error(failure: &Failure) -> String {
+    match failure.kind {
+        FailureKind::TimedOut => TIMEOUT.to_owned(),
+        FailureKind::Cancelled | FailureKind::CancelTimeout => STOPPED.to_owned(),
+        FailureKind::UserError => {
+            let kind = failure.user_kind.as_deref().unwrap_or("error");
+            format!("{kind}: {}", failure.message)
+        }
+        FailureKind::Trapped
+        | FailureKind::FuelExhausted
+        | FailureKind::MemoryLimit
+        | FailureKind::ResultTooLarge
+        | FailureKind::InvalidParams
+        | FailureKind::HandlerNotFound
+        | FailureKind::GrantMissing
+        | FailureKind::LeaseLost
+        | FailureKind::CellLost
+        | FailureKind::Poison
+        | FailureKind::PrerequisiteFailed => {
+            format!("{}: {}", failure.kind.as_str(), failure.message)
+        }
+    }
+}
+
+/// Makes the work of one attempt.
+pub(super) fn work(
+    job: &HeroJob,
+    worker: &str,
+    attempt: u32,
+    deadline: Time,
+) -> Result<ForeignJob, Refusal> {
+    let (handler, params) = job.call()?;
+    let attributes = [
+        ("caller_id", &job.caller_id),
+        ("context_id", &job.context_id),
+    ];
+    let env: &BTreeMap<String, String> = &job.env;
+    Ok(ForeignJob {
+        wire: WIRE,
+        external_id: job.id.clone(),
+        request_id: format!("{}-{attempt}", job.id),
+        handler,
+        params: JsonText(params),
+        queue: worker.to_owned(),
+        attempt,
+        enqueued_at: job.created_at,
+        deadline: Some(deadline),
+        trace: Vec::new(),
+        worker_id: Some(worker.to_owned()),
+        attributes: attributes
+            .into_iter()
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(name, value)| (name.to_owned(), value.clone()))
+            .collect(),
+        env: env.clone().into_iter().collect(),
+        result_bytes_max: OUTPUT_BYTES_MAX,
+    })
+}

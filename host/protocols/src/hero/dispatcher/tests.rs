@@ -1,0 +1,320 @@
+//! The dispatcher against a Redis in memory and workers played by hand, and against our own worker.
+
+use host_core::failure::FailureKind;
+
+use super::*;
+use crate::hero::config::WorkerConfig;
+use crate::hero::model::Model;
+use crate::hero::worker::{Worker, WorkerAct};
+use crate::port::Answer;
+
+fn id(n: u32) -> String {
+    format!("3f2b8a1c-0000-4000-8000-{n:012}")
+}
+
+fn assignment(n: u32) -> Assignment {
+    Assignment {
+        id: id(n),
+        worker_id: "w1".to_owned(),
+        task: Task::Script("40 + 2".to_owned()),
+        caller_id: None,
+        context_id: "c".to_owned(),
+        timeout_ms: 1_500,
+        env: [("REGION".to_owned(), "eu".to_owned())].into(),
+    }
+}
+
+struct Bench {
+    redis: Model,
+    dispatcher: Dispatcher,
+    now: Time,
+    calls: Vec<Call>,
+    ended: Vec<(u64, End)>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::with(DispatcherConfig::default())
+    }
+
+    fn with(config: DispatcherConfig) -> Self {
+        let mut bench = Self {
+            redis: Model::default(),
+            dispatcher: Dispatcher::new(config),
+            now: Time(1_000),
+            calls: Vec::new(),
+            ended: Vec::new(),
+        };
+        bench.tell(Dispatcher::on_connected);
+        bench
+    }
+
+    fn at(&self) -> Moment {
+        Moment {
+            now: self.now,
+            wall: self.now,
+        }
+    }
+
+    fn hand_in(&mut self, hand_in: impl FnOnce(&mut Dispatcher, Moment, &mut Todo)) {
+        let (at, mut todo) = (self.at(), Vec::new());
+        hand_in(&mut self.dispatcher, at, &mut todo);
+        for act in todo {
+            match act {
+                DispatcherAct::Call(call) => self.calls.push(call),
+                DispatcherAct::Ended { tag, end } => self.ended.push((tag.0, end)),
+            }
+        }
+    }
+
+    fn tell(&mut self, hand_in: impl FnOnce(&mut Dispatcher, Moment, &mut Todo)) {
+        self.hand_in(hand_in);
+        while !self.calls.is_empty() {
+            let call = self.calls.remove(0);
+            self.redis.now = self.now;
+            let values = self.redis.answer(&call);
+            self.hand_in(|it, at, todo| it.on_reply(at, call.tag, &values, todo));
+        }
+    }
+
+    fn send(&mut self, n: u32) {
+        self.tell(|it, at, todo| it.on_start(at, Tag(n.into()), assignment(n), todo));
+    }
+
+    fn pass(&mut self, ms: u64) {
+        let end = self.now.plus_ms(ms);
+        while let Some(due) = self.dispatcher.wakeup().filter(|due| *due <= end) {
+            self.now = self.now.max(due);
+            self.tell(Dispatcher::on_wakeup);
+        }
+        self.now = end;
+    }
+
+    /// Does what a worker does, in the document's words.
+    fn worker_says(&mut self, n: u32, fields: &[(&str, &str)]) {
+        self.redis.hset(&id(n), fields);
+        self.pass(LOOK_MS);
+    }
+
+    fn outcome(&mut self) -> Outcome {
+        match self.ended.pop() {
+            Some((_, End::Outcome(outcome))) => outcome,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_job_is_stored_queued_and_awaited() {
+    let mut bench = Bench::new();
+    bench.send(1);
+    let fields = [
+        ("id", id(1)),
+        ("caller_id", "host".to_owned()),
+        ("worker_id", "w1".to_owned()),
+        ("context_id", "c".to_owned()),
+        ("script", "40 + 2".to_owned()),
+        ("timeout", "2".to_owned()),
+        ("retries", "0".to_owned()),
+        ("concurrent", "true".to_owned()),
+        ("status", "dispatched".to_owned()),
+        ("env_vars", r#"{"REGION":"eu"}"#.to_owned()),
+        ("dependencies", "[]".to_owned()),
+    ];
+    for (field, value) in fields {
+        assert_eq!(bench.redis.field(&id(1), field), Some(value), "{field}");
+    }
+    assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(1)]);
+    bench.worker_says(1, &[("status", "started")]);
+    assert!(bench.ended.is_empty());
+    bench.worker_says(1, &[("status", "finished"), ("output", "42")]);
+    let result = Some(JsonText("42".to_owned()));
+    assert_eq!(bench.outcome(), Outcome::Completed { result });
+    assert!(bench.dispatcher.is_idle());
+    assert_eq!(bench.redis.expiries[&format!("hero:job:{}", id(1))], 3_600);
+}
+
+#[test]
+fn a_deployed_handler_is_named_in_its_field() {
+    let mut bench = Bench::new();
+    let mut named = assignment(1);
+    named.task = Task::Handler {
+        name: "resize".to_owned(),
+        params: JsonText("{\"w\":1}".to_owned()),
+    };
+    bench.tell(|it, at, todo| it.on_start(at, Tag(1), named, todo));
+    assert_eq!(
+        bench.redis.field(&id(1), "handler").as_deref(),
+        Some("resize")
+    );
+    assert_eq!(
+        bench.redis.field(&id(1), "script").as_deref(),
+        Some("{\"w\":1}")
+    );
+}
+
+#[test]
+fn what_workers_write_is_read() {
+    use FailureKind::{Cancelled, HandlerNotFound, TimedOut, UserError};
+    let deep = "[".repeat(200) + &"]".repeat(200);
+    for (output, expected) in [
+        ("42", "42"),
+        ("", "null"),
+        ("hello", "\"hello\""),
+        ("{\"a\":1}", "{\"a\":1}"),
+        ("{\"a\":1,\"a\":2}", "\"{\\\"a\\\":1,\\\"a\\\":2}\""),
+        ("\"x\"", "\"x\""),
+        (&deep, &serde_json::Value::String(deep.clone()).to_string()),
+    ] {
+        let mut bench = Bench::new();
+        bench.send(1);
+        bench.worker_says(1, &[("status", "finished"), ("output", output)]);
+        let result = Some(JsonText(expected.to_owned()));
+        assert_eq!(
+            bench.outcome(),
+            Outcome::Completed { result },
+            "{output:.20}"
+        );
+    }
+    for (error, kind) in [
+        ("timeout", TimedOut),
+        ("stopped", Cancelled),
+        ("stopped_by_request", Cancelled),
+        ("handler_not_found: no", HandlerNotFound),
+        ("anything", UserError),
+        ("", UserError),
+        (&"ü".repeat(100_000), UserError),
+    ] {
+        let mut bench = Bench::new();
+        bench.send(1);
+        bench.worker_says(1, &[("status", "error"), ("error", error)]);
+        let Outcome::Failed(failure) = bench.outcome() else {
+            panic!("{error:.20} is no failure")
+        };
+        assert_eq!(failure.kind, kind, "{error:.20}");
+        assert!(!failure.message.is_empty() && failure.message.len() <= 8 << 10);
+    }
+}
+
+#[test]
+fn a_stop_is_asked_for_once_and_given_up_in_the_end() {
+    let mut bench = Bench::new();
+    bench.send(1);
+    bench.send(2);
+    for n in [1, 2] {
+        bench.tell(|it, at, todo| it.on_cancel(at, Tag(n), 500, todo));
+        bench.tell(|it, at, todo| it.on_cancel(at, Tag(n), 500, todo));
+    }
+    assert_eq!(bench.redis.items("hero:stop_queue:w1"), [id(2), id(1)]);
+    bench.worker_says(1, &[("status", "error"), ("error", "stopped_by_request")]);
+    assert_eq!(bench.outcome(), Outcome::Cancelled { partial: None });
+    bench.pass(1_600);
+    let Outcome::Failed(failure) = bench.outcome() else {
+        panic!("it is given up")
+    };
+    assert_eq!(failure.kind, FailureKind::CancelTimeout);
+    assert!(bench.redis.items("hero:stop_queue:w1").is_empty());
+    assert_eq!(
+        bench.redis.items("hero:work_queue:w1"),
+        [id(1)],
+        "2 will not start any more"
+    );
+}
+
+#[test]
+fn a_job_that_its_worker_lost_is_queued_again_once() {
+    let mut bench = Bench::new();
+    bench.send(1);
+    bench.redis.keys.remove("hero:work_queue:w1");
+    bench.worker_says(1, &[("status", "started")]);
+    bench.pass(11_500);
+    assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(1)]);
+    assert_eq!(
+        bench.redis.field(&id(1), "status").as_deref(),
+        Some("dispatched")
+    );
+    bench.worker_says(1, &[("status", "started")]);
+    bench.pass(11_600);
+    assert!(
+        matches!(&bench.ended[..], [(1, End::Lost(_))]),
+        "{:?}",
+        bench.ended
+    );
+}
+
+#[test]
+fn a_hash_that_is_gone_is_a_loss() {
+    let mut bench = Bench::new();
+    bench.send(1);
+    bench.redis.keys.remove(&format!("hero:job:{}", id(1)));
+    bench.pass(LOOK_MS);
+    assert!(
+        matches!(&bench.ended[..], [(1, End::Lost(_))]),
+        "{:?}",
+        bench.ended
+    );
+}
+
+#[test]
+fn there_is_room_for_so_many() {
+    let mut bench = Bench::with(DispatcherConfig {
+        in_flight_max: 2,
+        ..DispatcherConfig::default()
+    });
+    for n in 1..=3 {
+        bench.send(n);
+    }
+    assert_eq!(bench.ended, [(3, End::NoRoom)]);
+}
+
+#[test]
+fn what_was_not_confirmed_is_sent_again_and_queued_once() {
+    let mut bench = Bench::new();
+    bench.hand_in(|it, at, todo| it.on_start(at, Tag(1), assignment(1), todo));
+    let lost = bench.calls.remove(0);
+    bench.redis.answer(&lost);
+    bench.dispatcher.on_disconnected();
+    bench.hand_in(|it, at, todo| it.on_start(at, Tag(2), assignment(2), todo));
+    bench.tell(Dispatcher::on_connected);
+    assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(2), id(1)]);
+    bench.worker_says(1, &[("status", "finished"), ("output", "1")]);
+    bench.worker_says(2, &[("status", "finished"), ("output", "2")]);
+    assert_eq!(bench.ended.len(), 2);
+}
+
+#[test]
+fn our_worker_and_our_dispatcher_understand_each_other() {
+    let mut bench = Bench::new();
+    let mut worker = Worker::new(WorkerConfig::new("w1", "host-a"));
+    let mut todo = Vec::new();
+    worker.on_connected(bench.at(), &mut todo);
+    for n in 1..=20 {
+        bench.send(n);
+    }
+    let mut guests = 0;
+    while !todo.is_empty() {
+        for act in std::mem::take(&mut todo) {
+            match act {
+                WorkerAct::Call(call) => {
+                    let empty = bench.redis.items("hero:work_queue:w1").is_empty();
+                    if call.lane == Lane::Shared || !empty {
+                        let values = bench.redis.answer(&call);
+                        worker.on_reply(bench.at(), call.tag, &values, &mut todo);
+                    }
+                }
+                WorkerAct::Start { tag, job, .. } => {
+                    guests += 1;
+                    assert_eq!(job.handler.as_str(), "hero.rhai");
+                    assert_eq!(job.deadline, Some(bench.now.plus_ms(2_000)));
+                    let result = Some(JsonText(format!("{guests}")));
+                    let answer = Answer::Ended(Outcome::Completed { result });
+                    worker.on_answer(bench.at(), tag, answer, &mut todo);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    bench.pass(LOOK_MS);
+    assert_eq!((guests, bench.ended.len()), (20, 20));
+    assert!(bench.dispatcher.is_idle() && worker.is_idle());
+}

@@ -1,0 +1,412 @@
+//! A job's hash, read and checked: every field by its own rule, in one order, so that one cause has
+//! one code. Knows no state and no Redis.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use host_core::name::Name;
+use host_core::time::Time;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::refusal::{Code, Refusal};
+use super::wire::Value;
+use crate::json;
+
+/// The longest script, in bytes.
+pub const SCRIPT_BYTES_MAX: usize = 1 << 20;
+
+/// The longest time limit, in seconds: a week.
+pub const TIMEOUT_SECONDS_MAX: u64 = 7 * 86_400;
+
+/// The most retries.
+pub const RETRIES_MAX: u32 = 1_000;
+
+/// The most jobs that one waits for.
+pub const DEPENDENCIES_MAX: usize = 1_000;
+
+/// The most environment variables.
+const VARIABLES_MAX: usize = 256;
+
+/// The fields that are read, and the longest value of each, in bytes.
+pub(super) const FIELDS: [(&str, usize); 15] = [
+    ("id", 64),
+    ("worker_id", 256),
+    ("caller_id", 1_024),
+    ("context_id", 1_024),
+    ("script", SCRIPT_BYTES_MAX),
+    ("script_type", 32),
+    ("handler", 128),
+    ("timeout", 32),
+    ("retries", 32),
+    ("concurrent", 8),
+    ("log_path", 4_096),
+    ("created_at", 64),
+    ("env_vars", 64 << 10),
+    ("prerequisites", 64 << 10),
+    ("dependencies", 64 << 10),
+];
+
+/// What a job runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Runs {
+    Rhai(String),
+    HeroScript(String),
+    Handler { name: Name, params: String },
+}
+
+/// One job, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HeroJob {
+    pub(super) id: String,
+    pub(super) caller_id: String,
+    pub(super) context_id: String,
+    pub(super) runs: Runs,
+    pub(super) timeout_ms: u64,
+    pub(super) retries: u32,
+    pub(super) concurrent: bool,
+    /// Below the configured root.
+    pub(super) log_path: Option<String>,
+    pub(super) created_at: Option<Time>,
+    pub(super) env: BTreeMap<String, String>,
+    /// Prerequisites and dependencies together.
+    pub(super) depends_on: BTreeSet<String>,
+}
+
+/// What a worker takes for granted where a job says nothing, and where its logs may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Terms {
+    pub(super) worker: String,
+    pub(super) timeout_ms: u64,
+    pub(super) log_root: Option<String>,
+}
+
+/// Tells whether a text is an id of a job: a UUID, hyphens and all.
+pub(super) fn is_id(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+/// Reads a job from the values of [`FIELDS`]; a number in place of a text is the length of one that
+/// is too long.
+pub(super) fn read(id: &str, values: &[Value], terms: &Terms) -> Result<HeroJob, Refusal> {
+    let fields = Fields::new(values)?;
+    let caller_id = fields.get("caller_id").unwrap_or_default().to_owned();
+    let context_id = fields.get("context_id").unwrap_or_default().to_owned();
+    own(&fields, id, terms)?;
+    let runs = runs(&fields)?;
+    let timeout_ms = timeout_ms(&fields, terms)?;
+    Ok(HeroJob {
+        id: id.to_owned(),
+        caller_id,
+        context_id,
+        runs,
+        timeout_ms,
+        retries: retries(&fields)?,
+        concurrent: concurrent(&fields)?,
+        log_path: log_path(&fields, terms)?,
+        created_at: fields.get("created_at").and_then(Time::parse_rfc3339),
+        env: env(&fields)?,
+        depends_on: depends_on(&fields, id)?,
+    })
+}
+
+struct Fields<'a>(BTreeMap<&'static str, &'a str>);
+
+impl<'a> Fields<'a> {
+    fn new(values: &'a [Value]) -> Result<Self, Refusal> {
+        let mut fields = BTreeMap::new();
+        for ((name, bytes_max), value) in FIELDS.iter().zip(values) {
+            match value {
+                Value::Data(bytes) => {
+                    let text = std::str::from_utf8(bytes).map_err(|_| {
+                        let found = format!("{} bytes that are none", bytes.len());
+                        Refusal::field(Code::FieldType, name, "UTF-8 text", &found)
+                    })?;
+                    fields.insert(*name, text);
+                }
+                Value::Int(bytes) => {
+                    let expected = format!("at most {bytes_max} bytes");
+                    let found = format!("{bytes} bytes");
+                    return Err(Refusal::field(Code::FieldRange, name, &expected, &found));
+                }
+                Value::Nil | Value::List(_) | Value::Error(_) => {}
+            }
+        }
+        Ok(Self(fields))
+    }
+
+    fn get(&self, name: &str) -> Option<&'a str> {
+        self.0.get(name).copied()
+    }
+
+    /// Returns a field that says something.
+    fn filled(&self, name: &str) -> Option<&'a str> {
+        self.get(name)
+            .map(str::trim)
+            .filter(|text| !text.is_empty())
+    }
+}
+
+/// Checks that the hash is of this job and for this worker.
+fn own(fields: &Fields<'_>, id: &str, terms: &Terms) -> Result<(), Refusal> {
+    for (name, expected) in [("id", id), ("worker_id", terms.worker.as_str())] {
+        if let Some(other) = fields.filled(name).filter(|other| *other != expected) {
+            let whose = if name == "id" { "its key" } else { "its queue" };
+            let message = format!(
+                "{name}: the hash names another than {whose}, a text of {} bytes",
+                other.len()
+            );
+            return Err(Refusal::new(Code::JobTampered, message));
+        }
+    }
+    Ok(())
+}
+
+fn runs(fields: &Fields<'_>) -> Result<Runs, Refusal> {
+    let script = fields.get("script").unwrap_or_default();
+    if let Some(handler) = fields.filled("handler") {
+        let name = handler
+            .parse()
+            .map_err(|error: host_core::name::NameError| {
+                Refusal::new(Code::FieldRange, format!("handler: {error}"))
+            })?;
+        let params = if script.trim().is_empty() {
+            "{}"
+        } else {
+            script
+        };
+        json::check(params.as_bytes()).map_err(|fault| {
+            let found = format!("something else at byte {}: {}", fault.offset, fault.message);
+            let expected = "JSON params, for the job names a handler";
+            Refusal::field(Code::FieldType, "script", expected, &found)
+        })?;
+        let params = params.to_owned();
+        return Ok(Runs::Handler { name, params });
+    }
+    if fields.get("script").is_none() {
+        let expected = "a script, or a handler and its params";
+        return Err(Refusal::field(
+            Code::FieldType,
+            "script",
+            expected,
+            "nothing",
+        ));
+    }
+    let script = script.to_owned();
+    match fields.filled("script_type").map(str::to_ascii_lowercase) {
+        None if script.lines().any(|line| line.starts_with("!!")) => Ok(Runs::HeroScript(script)),
+        None => Ok(Runs::Rhai(script)),
+        Some(kind) if kind == "rhai" => Ok(Runs::Rhai(script)),
+        Some(kind) if kind == "heroscript" => Ok(Runs::HeroScript(script)),
+        Some(other) => {
+            let found = format!("a text of {} bytes", other.len());
+            let expected = "rhai or heroscript";
+            Err(Refusal::field(
+                Code::FieldRange,
+                "script_type",
+                expected,
+                &found,
+            ))
+        }
+    }
+}
+
+/// Says what a text is, without quoting it unless it is a plain number.
+fn shown(text: &str) -> String {
+    let number = text
+        .bytes()
+        .all(|b| b.is_ascii_digit() || b == b'-' || b == b'.');
+    if number && text.len() <= 24 {
+        text.to_owned()
+    } else {
+        format!("a text of {} bytes", text.len())
+    }
+}
+
+fn timeout_ms(fields: &Fields<'_>, terms: &Terms) -> Result<u64, Refusal> {
+    let Some(text) = fields.filled("timeout") else {
+        return Ok(terms.timeout_ms);
+    };
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let ms = if digits(whole) && digits(fraction) {
+        let fraction_ms = format!("{fraction:0<3}")
+            .get(..3)
+            .and_then(|first| first.parse::<u64>().ok());
+        let whole_ms = whole.parse::<u64>().ok().and_then(|s| s.checked_mul(1_000));
+        whole_ms
+            .zip(fraction_ms)
+            .map(|(whole, fraction)| whole.saturating_add(fraction))
+    } else {
+        None
+    };
+    let range = 1..=TIMEOUT_SECONDS_MAX * 1_000;
+    ms.filter(|ms| range.contains(ms)).ok_or_else(|| {
+        let expected =
+            format!("a decimal number of seconds above 0, at most {TIMEOUT_SECONDS_MAX}");
+        Refusal::field(Code::FieldRange, "timeout", &expected, &shown(text))
+    })
+}
+
+fn retries(fields: &Fields<'_>) -> Result<u32, Refusal> {
+    let Some(text) = fields.filled("retries") else {
+        return Ok(0);
+    };
+    let digits = text.bytes().all(|b| b.is_ascii_digit());
+    let number = digits.then(|| text.parse().ok()).flatten();
+    number
+        .filter(|retries| *retries <= RETRIES_MAX)
+        .ok_or_else(|| {
+            let expected = format!("a decimal number from 0 to {RETRIES_MAX}");
+            Refusal::field(Code::FieldRange, "retries", &expected, &shown(text))
+        })
+}
+
+fn concurrent(fields: &Fields<'_>) -> Result<bool, Refusal> {
+    match fields.filled("concurrent") {
+        None | Some("true") => Ok(true),
+        Some("false") => Ok(false),
+        Some(other) => {
+            let found = shown(other);
+            Err(Refusal::field(
+                Code::FieldRange,
+                "concurrent",
+                "true or false",
+                &found,
+            ))
+        }
+    }
+}
+
+/// Returns the path below the root; what a link in it leads to is for whoever opens it to see.
+fn log_path(fields: &Fields<'_>, terms: &Terms) -> Result<Option<String>, Refusal> {
+    let Some(path) = fields.filled("log_path") else {
+        return Ok(None);
+    };
+    let refused = |why: &str| Refusal::new(Code::LogPath, format!("log_path: {why}"));
+    let Some(root) = &terms.log_root else {
+        return Err(refused("no folder for logs is configured (log_root)"));
+    };
+    let below = match path.strip_prefix(root.trim_end_matches('/')) {
+        Some(rest) if rest.starts_with('/') => rest.trim_start_matches('/'),
+        _ => path,
+    };
+    let plain = |part: &str| !matches!(part, "" | "." | "..");
+    if below.starts_with('/') || !below.split('/').all(plain) {
+        return Err(refused("it is not inside the configured folder (log_root)"));
+    }
+    if below.chars().any(char::is_control) {
+        return Err(refused("it has control characters"));
+    }
+    Ok(Some(below.to_owned()))
+}
+
+fn env(fields: &Fields<'_>) -> Result<BTreeMap<String, String>, Refusal> {
+    let Some(text) = fields.filled("env_vars").filter(|text| *text != "null") else {
+        return Ok(BTreeMap::new());
+    };
+    let env: BTreeMap<String, String> = strict("env_vars", text, "a JSON object of texts")?;
+    let is_name = |name: &str| {
+        let first = name.bytes().next();
+        first.is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    };
+    let expected = if env.len() > VARIABLES_MAX {
+        format!("at most {VARIABLES_MAX} variables")
+    } else if !env.keys().all(|name| is_name(name)) {
+        "names of letters, digits and _".to_owned()
+    } else if env.values().any(|value| value.contains('\0')) {
+        "values without NUL".to_owned()
+    } else {
+        return Ok(env);
+    };
+    let found = format!("{} variables with others among them", env.len());
+    Err(Refusal::field(
+        Code::FieldRange,
+        "env_vars",
+        &expected,
+        &found,
+    ))
+}
+
+fn depends_on(fields: &Fields<'_>, id: &str) -> Result<BTreeSet<String>, Refusal> {
+    let mut all = BTreeSet::new();
+    for name in ["prerequisites", "dependencies"] {
+        let Some(text) = fields.filled(name).filter(|text| *text != "null") else {
+            continue;
+        };
+        let ids: Vec<String> = strict(name, text, "a JSON array of job ids")?;
+        if let Some(other) = ids.iter().find(|id| !is_id(id)) {
+            let found = format!("a text of {} bytes among them", other.len());
+            return Err(Refusal::field(
+                Code::FieldRange,
+                name,
+                "ids of jobs (UUIDs)",
+                &found,
+            ));
+        }
+        if ids.iter().any(|other| other == id) {
+            return Err(cycle(&[id, id]));
+        }
+        all.extend(ids);
+    }
+    if all.len() > DEPENDENCIES_MAX {
+        let expected = format!("at most {DEPENDENCIES_MAX} jobs to wait for");
+        let found = format!("{}", all.len());
+        return Err(Refusal::field(
+            Code::FieldRange,
+            "dependencies",
+            &expected,
+            &found,
+        ));
+    }
+    Ok(all)
+}
+
+/// Says that jobs wait for each other, along which path.
+pub(super) fn cycle(path: &[&str]) -> Refusal {
+    let message = format!(
+        "dependencies: the jobs wait for each other: {}",
+        path.join(" -> ")
+    );
+    Refusal::new(Code::DepCycle, message)
+}
+
+fn strict<T: for<'de> Deserialize<'de>>(
+    field: &str,
+    text: &str,
+    expected: &str,
+) -> Result<T, Refusal> {
+    let refused = |found: &str| Refusal::field(Code::FieldType, field, expected, found);
+    json::check(text.as_bytes())
+        .map_err(|fault| refused(&format!("at byte {}: {}", fault.offset, fault.message)))?;
+    serde_json::from_str(text).map_err(|_| refused("JSON of another shape"))
+}
+
+impl HeroJob {
+    /// Returns the handler that runs it, and that handler's params.
+    pub(super) fn call(&self) -> Result<(Name, String), Refusal> {
+        let named = |name: &str| {
+            name.parse::<Name>()
+                .map_err(|error| Refusal::new(Code::FieldRange, format!("handler: {error}")))
+        };
+        let (handler, script) = match &self.runs {
+            Runs::Handler { name, params } => return Ok((name.clone(), params.clone())),
+            Runs::Rhai(script) => ("hero.rhai", script),
+            Runs::HeroScript(script) => ("hero.heroscript", script),
+        };
+        let params = json!({
+            "script": script,
+            "caller_id": self.caller_id,
+            "context_id": self.context_id,
+            "env": self.env,
+        });
+        Ok((named(handler)?, params.to_string()))
+    }
+}

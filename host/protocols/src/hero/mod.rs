@@ -1,0 +1,36 @@
+//! Hero over Redis: jobs as hashes, queues as lists; both roles as pure sessions.
+#![doc = include_str!("SPEC.md")]
+
+pub mod client;
+mod config;
+mod convert;
+mod dispatcher;
+mod job;
+mod refusal;
+mod wire;
+mod worker;
+
+#[cfg(test)]
+mod model;
+
+use crate::adapter::{Adapter, Role};
+
+pub use config::{DispatcherConfig, WorkerConfig};
+pub use dispatcher::{Assignment, Dispatcher, DispatcherAct, End, Task};
+pub use job::{DEPENDENCIES_MAX, RETRIES_MAX, SCRIPT_BYTES_MAX, TIMEOUT_SECONDS_MAX};
+pub use refusal::Refusal;
+pub use wire::{
+    Call, CallTag, Command, Lane, PopSide, Script, Value, claim_key, dead_letters, job_key,
+    processing, reply_queue, stop_queue, work_queue,
+};
+pub use worker::{Worker, WorkerAct};
+
+/// The wire's name.
+const WIRE: &str = "hero";
+
+/// What the rest of the host knows of this wire. It listens nowhere: both roles connect to a Redis.
+pub const ADAPTER: Adapter = Adapter {
+    name: WIRE,
+    roles: &[Role::Worker, Role::Orchestrator],
+    port: 0,
+};

@@ -1,0 +1,343 @@
+//! A Redis in memory with what the sessions ask of it, for tests: the same answers as the real one
+//! gives to the same commands, scripts included.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use host_core::time::Time;
+
+use super::wire::{Call, Command, Script, Value};
+
+/// One key's value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    Hash(BTreeMap<String, Vec<u8>>),
+    List(VecDeque<String>),
+    /// With the time it is gone.
+    Text(String, Time),
+}
+
+/// All keys.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Model {
+    pub(super) keys: BTreeMap<String, Entry>,
+    pub(super) now: Time,
+    /// Keys that are to be forgotten, and in how many seconds.
+    pub(super) expiries: BTreeMap<String, u64>,
+}
+
+fn data(text: &str) -> Value {
+    Value::Data(text.as_bytes().to_vec())
+}
+
+fn wrong_type() -> Value {
+    let text = "WRONGTYPE Operation against a key holding the wrong kind of value";
+    Value::Error(text.to_owned())
+}
+
+impl Model {
+    /// Stores a job as a client does: `HSET`, `LPUSH`.
+    pub(super) fn enqueue(&mut self, worker: &str, id: &str, fields: &[(&str, &str)]) {
+        self.hset(id, fields);
+        self.push(&format!("hero:work_queue:{worker}"), id);
+    }
+
+    pub(super) fn hset(&mut self, id: &str, fields: &[(&str, &str)]) {
+        let key = format!("hero:job:{id}");
+        for (name, value) in fields {
+            self.hash(&key)
+                .insert((*name).to_owned(), value.as_bytes().to_vec());
+        }
+    }
+
+    pub(super) fn push(&mut self, key: &str, value: &str) {
+        self.list(key).push_front(value.to_owned());
+    }
+
+    pub(super) fn field(&self, id: &str, field: &str) -> Option<String> {
+        match self.keys.get(&format!("hero:job:{id}")) {
+            Some(Entry::Hash(fields)) => fields
+                .get(field)
+                .map(|value| String::from_utf8_lossy(value).into_owned()),
+            _ => None,
+        }
+    }
+
+    /// Returns a list, newest first.
+    pub(super) fn items(&self, key: &str) -> Vec<String> {
+        match self.keys.get(key) {
+            Some(Entry::List(items)) => items.iter().cloned().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Answers a call; a pop that waits answers at once.
+    pub(super) fn answer(&mut self, call: &Call) -> Vec<Value> {
+        call.commands
+            .iter()
+            .map(|command| match command {
+                Command::Plain(words) => {
+                    let words: Vec<String> = words
+                        .iter()
+                        .map(|word| String::from_utf8_lossy(word).into_owned())
+                        .collect();
+                    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                    self.plain(&words)
+                }
+                Command::Script { script, keys, args } => {
+                    let args: Vec<String> = args
+                        .iter()
+                        .map(|arg| String::from_utf8_lossy(arg).into_owned())
+                        .collect();
+                    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+                    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+                    self.script(*script, &keys, &args)
+                }
+            })
+            .collect()
+    }
+
+    fn hash(&mut self, key: &str) -> &mut BTreeMap<String, Vec<u8>> {
+        let entry = self.keys.entry(key.to_owned());
+        match entry.or_insert_with(|| Entry::Hash(BTreeMap::new())) {
+            Entry::Hash(fields) => fields,
+            other => panic!("{key} is {other:?}"),
+        }
+    }
+
+    fn list(&mut self, key: &str) -> &mut VecDeque<String> {
+        let entry = self.keys.entry(key.to_owned());
+        match entry.or_insert_with(|| Entry::List(VecDeque::new())) {
+            Entry::List(items) => items,
+            other => panic!("{key} is {other:?}"),
+        }
+    }
+
+    fn get(&self, key: &str) -> Option<String> {
+        match self.keys.get(key) {
+            Some(Entry::Text(text, until)) if *until > self.now => Some(text.clone()),
+            _ => None,
+        }
+    }
+
+    fn get_field(&self, key: &str, field: &str) -> Value {
+        match self.keys.get(key) {
+            Some(Entry::Hash(fields)) => fields
+                .get(field)
+                .map_or(Value::Nil, |value| Value::Data(value.clone())),
+            Some(_) => wrong_type(),
+            None => Value::Nil,
+        }
+    }
+
+    fn remove(&mut self, key: &str, value: &str, count: usize) -> i64 {
+        let count = if count == 0 { usize::MAX } else { count };
+        let mut removed = 0;
+        let items = self.list(key);
+        items.retain(|item| {
+            let goes = item == value && removed < count;
+            removed += usize::from(goes);
+            !goes
+        });
+        i64::try_from(removed).unwrap()
+    }
+
+    fn plain(&mut self, words: &[&str]) -> Value {
+        match words {
+            ["LMOVE", from, to, side, "LEFT"] | ["BLMOVE", from, to, side, "LEFT", _] => {
+                let items = self.list(from);
+                let popped = if *side == "LEFT" {
+                    items.pop_front()
+                } else {
+                    items.pop_back()
+                };
+                let Some(item) = popped else {
+                    return Value::Nil;
+                };
+                self.push(to, &item);
+                data(&item)
+            }
+            ["LRANGE", key, "0", last] => {
+                let last: usize = last.parse().unwrap();
+                let items = self.items(key);
+                Value::List(items.iter().take(last + 1).map(|item| data(item)).collect())
+            }
+            ["LREM", key, count, value] => {
+                Value::Int(self.remove(key, value, count.parse().unwrap()))
+            }
+            ["LPUSH", key, value] => {
+                self.push(key, value);
+                Value::Int(1)
+            }
+            ["LTRIM", key, "0", last] => {
+                let last: usize = last.parse().unwrap();
+                self.list(key).truncate(last + 1);
+                data("OK")
+            }
+            ["HSET", key, pairs @ ..] => {
+                for pair in pairs.chunks(2) {
+                    let (field, value) = (pair[0].to_owned(), pair[1].as_bytes().to_vec());
+                    self.hash(key).insert(field, value);
+                }
+                Value::Int(0)
+            }
+            ["HGET", key, field] => self.get_field(key, field),
+            ["HMGET", key, fields @ ..] => Value::List(
+                fields
+                    .iter()
+                    .map(|field| self.get_field(key, field))
+                    .collect(),
+            ),
+            ["EXPIRE", key, seconds] => {
+                self.expiries
+                    .insert((*key).to_owned(), seconds.parse().unwrap());
+                Value::Int(1)
+            }
+            ["DEL", key] => {
+                self.keys.remove(*key);
+                Value::Int(1)
+            }
+            other => panic!("the model does not know {other:?}"),
+        }
+    }
+
+    fn script(&mut self, script: Script, keys: &[&str], args: &[&str]) -> Value {
+        match script {
+            Script::Claim => self.claim(keys, args),
+            Script::Start => {
+                if self.get(keys[1]).is_some_and(|holder| holder != args[0]) {
+                    return data("held");
+                }
+                if self.has_ended(keys[0]) {
+                    self.keys.remove(keys[1]);
+                    return data("ended");
+                }
+                self.plain(&["HSET", keys[0], "status", "started", "updated_at", args[1]]);
+                data("started")
+            }
+            Script::Finish => self.finish(keys, args),
+            Script::Renew => {
+                let mut lost = Vec::new();
+                for (index, key) in keys.iter().enumerate() {
+                    if self.get(key).is_some_and(|holder| holder != args[0]) {
+                        lost.push(Value::Int(i64::try_from(index).unwrap() + 1));
+                    } else {
+                        self.hold(key, args[0], args[1]);
+                    }
+                }
+                Value::List(lost)
+            }
+            Script::Release => {
+                if self.get(keys[1]).is_some_and(|holder| holder != args[1]) {
+                    return data("held");
+                }
+                self.keys.remove(keys[1]);
+                if self.remove(keys[2], args[0], 0) == 0 {
+                    return data("gone");
+                }
+                if self.get_field(keys[0], "status") == data("started") {
+                    self.plain(&[
+                        "HSET",
+                        keys[0],
+                        "status",
+                        "dispatched",
+                        "updated_at",
+                        args[3],
+                    ]);
+                }
+                let queue = self.list(keys[3]);
+                if args[2] == "LEFT" {
+                    queue.push_front(args[0].to_owned());
+                } else {
+                    queue.push_back(args[0].to_owned());
+                }
+                data("released")
+            }
+            Script::Submit => {
+                if self.keys.contains_key(keys[0]) {
+                    return data("known");
+                }
+                for pair in args[1..].chunks(2) {
+                    let value = pair[1].as_bytes().to_vec();
+                    self.hash(keys[0]).insert(pair[0].to_owned(), value);
+                }
+                self.push(keys[1], args[0]);
+                data("queued")
+            }
+        }
+    }
+
+    fn hold(&mut self, key: &str, instance: &str, ms: &str) {
+        let until = self.now.plus_ms(ms.parse().unwrap());
+        self.keys
+            .insert(key.to_owned(), Entry::Text(instance.to_owned(), until));
+    }
+
+    fn has_ended(&self, key: &str) -> bool {
+        let status = self.get_field(key, "status");
+        status == data("finished") || status == data("error")
+    }
+
+    fn claim(&mut self, keys: &[&str], args: &[&str]) -> Value {
+        let fields = match self.keys.get(keys[0]) {
+            None => return Value::List(vec![data("missing")]),
+            Some(Entry::Hash(fields)) => fields.clone(),
+            Some(_) => return Value::List(vec![data("no_hash")]),
+        };
+        if self.has_ended(keys[0]) {
+            return Value::List(vec![data("ended")]);
+        }
+        if self.get(keys[1]).is_some_and(|holder| holder != args[1]) {
+            return Value::List(vec![data("held")]);
+        }
+        if self.get(keys[1]).is_none() && args[4] == "0" {
+            return Value::List(vec![data("free")]);
+        }
+        self.hold(keys[1], args[1], args[2]);
+        let stop = self.items(keys[2]).iter().any(|id| id == args[0]);
+        let mut found = vec![data("claimed"), Value::Int(i64::from(stop))];
+        for pair in args[5..].chunks(2) {
+            let bytes_max: usize = pair[1].parse().unwrap();
+            found.push(match fields.get(pair[0]) {
+                None => Value::Nil,
+                Some(value) if value.len() > bytes_max => {
+                    Value::Int(i64::try_from(value.len()).unwrap())
+                }
+                Some(value) => Value::Data(value.clone()),
+            });
+        }
+        Value::List(found)
+    }
+
+    fn finish(&mut self, keys: &[&str], args: &[&str]) -> Value {
+        if self.get(keys[1]).is_some_and(|holder| holder != args[1]) {
+            return data("held");
+        }
+        self.remove(keys[2], args[0], 0);
+        if args[9] == "1" {
+            self.remove(keys[4], args[0], 0);
+        }
+        self.keys.remove(keys[1]);
+        if self.has_ended(keys[0]) {
+            return data("ended");
+        }
+        if self.keys.contains_key(keys[0]) {
+            let written = [
+                "HSET",
+                keys[0],
+                "status",
+                args[2],
+                args[3],
+                args[4],
+                "updated_at",
+                args[5],
+            ];
+            self.plain(&written);
+            if args[8] != "0" {
+                self.plain(&["EXPIRE", keys[0], args[8]]);
+            }
+        }
+        self.push(keys[3], args[6]);
+        self.plain(&["EXPIRE", keys[3], args[7]]);
+        data("written")
+    }
+}

@@ -1,0 +1,269 @@
+//! What goes to Redis and what comes back: keys, commands, scripts, values. Knows no job's state.
+
+/// How many of the newest stop requests are looked at.
+pub(super) const STOPS_SCANNED_MAX: u32 = 1_024;
+
+/// How many dead letters of a worker are kept.
+pub(super) const DEAD_LETTERS_MAX: u32 = 1_000;
+
+/// How many ids of a processing list are looked at when jobs are recovered.
+const PROCESSING_SCANNED_MAX: u32 = 10_000;
+
+/// A script that Redis runs as one step. A driver sends it by its hash where Redis knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Script {
+    /// Takes a job that was popped, unless another host has it or it has ended; returns its fields.
+    Claim,
+    /// Writes that a job runs, unless another host has it or it has ended.
+    Start,
+    /// Writes how a job ended, unless another host has it, and replies.
+    Finish,
+    /// Keeps claims alive; returns which are lost.
+    Renew,
+    /// Gives a job back to its queue.
+    Release,
+    /// Stores a job and queues it.
+    Submit,
+}
+
+impl Script {
+    /// All of them, for a driver that loads them.
+    pub const ALL: [Self; 6] = [
+        Self::Claim,
+        Self::Start,
+        Self::Finish,
+        Self::Renew,
+        Self::Release,
+        Self::Submit,
+    ];
+
+    /// Returns its name, for people.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Claim => "claim",
+            Self::Start => "start",
+            Self::Finish => "finish",
+            Self::Renew => "renew",
+            Self::Release => "release",
+            Self::Submit => "submit",
+        }
+    }
+
+    /// Returns its text in Lua.
+    pub const fn source(self) -> &'static str {
+        match self {
+            Self::Claim => include_str!("lua/claim.lua"),
+            Self::Start => include_str!("lua/start.lua"),
+            Self::Finish => include_str!("lua/finish.lua"),
+            Self::Renew => include_str!("lua/renew.lua"),
+            Self::Release => include_str!("lua/release.lua"),
+            Self::Submit => include_str!("lua/submit.lua"),
+        }
+    }
+}
+
+/// One command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Its words, as Redis takes them.
+    Plain(Vec<Vec<u8>>),
+    /// A script with its keys and arguments.
+    Script {
+        /// Which one.
+        script: Script,
+        /// `KEYS`.
+        keys: Vec<String>,
+        /// `ARGV`.
+        args: Vec<Vec<u8>>,
+    },
+}
+
+/// What Redis answers to one command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Nothing.
+    Nil,
+    /// A number.
+    Int(i64),
+    /// A string, bulk or simple.
+    Data(Vec<u8>),
+    /// Several values.
+    List(Vec<Value>),
+    /// It refused the command: the text of the error.
+    Error(String),
+}
+
+impl Value {
+    /// Returns the text, if it is one.
+    pub(super) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Data(bytes) => std::str::from_utf8(bytes).ok(),
+            _ => None,
+        }
+    }
+
+    /// Returns all the texts of a list; what is none is shown as it can be.
+    pub(super) fn texts(&self) -> Vec<String> {
+        let Self::List(values) = self else {
+            return Vec::new();
+        };
+        let bytes = values.iter().filter_map(|value| match value {
+            Self::Data(bytes) => Some(bytes),
+            _ => None,
+        });
+        bytes
+            .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+            .collect()
+    }
+}
+
+/// Where commands go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// The connection that all share; commands on it are pipelined and never block.
+    Shared,
+    /// A connection of its own, for the one command that waits.
+    Blocking,
+}
+
+/// Names one call between a session and its driver; unique for the life of the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallTag(pub u64);
+
+/// Commands that go out together, in order, and whose answers come back together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// How the answers name it.
+    pub tag: CallTag,
+    /// Where it goes.
+    pub lane: Lane,
+    /// At least one.
+    pub commands: Vec<Command>,
+}
+
+/// From which end of a work queue jobs are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PopSide {
+    /// The newest first, as the document's own workers do.
+    Left,
+    /// The oldest first.
+    #[default]
+    Right,
+}
+
+impl PopSide {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Left => "LEFT",
+            Self::Right => "RIGHT",
+        }
+    }
+}
+
+/// Returns the key of a job's hash.
+pub fn job_key(id: &str) -> String {
+    format!("hero:job:{id}")
+}
+
+/// Returns the key of the queue that clients push to.
+pub fn work_queue(worker: &str) -> String {
+    format!("hero:work_queue:{worker}")
+}
+
+/// Returns the key of the list of jobs that were taken and have not ended.
+pub fn processing(worker: &str) -> String {
+    format!("hero:processing:{worker}")
+}
+
+/// Returns the key of the list of jobs that are to stop.
+pub fn stop_queue(worker: &str) -> String {
+    format!("hero:stop_queue:{worker}")
+}
+
+/// Returns the key of the list that a job's sender waits on.
+pub fn reply_queue(id: &str) -> String {
+    format!("hero:reply:{id}")
+}
+
+/// Returns the key of the list of ids that could not be taken, each with the reason.
+pub fn dead_letters(worker: &str) -> String {
+    format!("hero:dead_letter:{worker}")
+}
+
+/// Returns the key that says which host has a job.
+pub fn claim_key(id: &str) -> String {
+    format!("hero:claim:{id}")
+}
+
+/// Makes a command of words.
+pub(super) fn plain(words: &[&str]) -> Command {
+    Command::Plain(words.iter().map(|word| word.as_bytes().to_vec()).collect())
+}
+
+/// Takes the next id, waiting `seconds` for one.
+pub(super) fn pop_waiting(worker: &str, side: PopSide, seconds: u32) -> Command {
+    plain(&[
+        "BLMOVE",
+        &work_queue(worker),
+        &processing(worker),
+        side.as_str(),
+        "LEFT",
+        &seconds.to_string(),
+    ])
+}
+
+/// Takes the next id, if there is one.
+pub(super) fn pop(worker: &str, side: PopSide) -> Command {
+    let (from, to) = (work_queue(worker), processing(worker));
+    plain(&["LMOVE", &from, &to, side.as_str(), "LEFT"])
+}
+
+pub(super) fn list_processing(worker: &str) -> Command {
+    let last = (PROCESSING_SCANNED_MAX - 1).to_string();
+    plain(&["LRANGE", &processing(worker), "0", &last])
+}
+
+pub(super) fn list_stops(worker: &str) -> Command {
+    let last = (STOPS_SCANNED_MAX - 1).to_string();
+    plain(&["LRANGE", &stop_queue(worker), "0", &last])
+}
+
+pub(super) fn forget_stop(worker: &str, id: &str) -> Command {
+    plain(&["LREM", &stop_queue(worker), "0", id])
+}
+
+pub(super) fn request_stop(worker: &str, id: &str) -> Command {
+    plain(&["LPUSH", &stop_queue(worker), id])
+}
+
+/// Takes one entry of an id off the processing list.
+pub(super) fn forget_processing(worker: &str, id: &str) -> Command {
+    plain(&["LREM", &processing(worker), "1", id])
+}
+
+pub(super) fn status_of(id: &str) -> Command {
+    plain(&["HGET", &job_key(id), "status"])
+}
+
+/// Puts a letter where people find it, and forgets the oldest ones.
+pub(super) fn bury(worker: &str, letter: &str) -> [Command; 2] {
+    let key = dead_letters(worker);
+    let last = (DEAD_LETTERS_MAX - 1).to_string();
+    [
+        plain(&["LPUSH", &key, letter]),
+        plain(&["LTRIM", &key, "0", &last]),
+    ]
+}
+
+/// Stores a job and queues it, in one step.
+pub(super) fn store_and_queue(id: &str, worker: &str, fields: &[(&str, String)]) -> Command {
+    let mut args = vec![id.as_bytes().to_vec()];
+    for (field, value) in fields {
+        args.extend([field.as_bytes().to_vec(), value.as_bytes().to_vec()]);
+    }
+    Command::Script {
+        script: Script::Submit,
+        keys: vec![job_key(id), work_queue(worker)],
+        args,
+    }
+}

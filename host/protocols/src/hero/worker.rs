@@ -1,0 +1,399 @@
+//! The worker role for one worker id: takes jobs from its queue, decides what runs when, writes how
+//! it ended. A pure function of what Redis answers, how work ends and the time.
+
+mod claims;
+mod runs;
+mod stops;
+mod waiting;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use host_core::time::Time;
+
+use self::stops::Stops;
+use super::config::WorkerConfig;
+use super::convert::Ending;
+use super::job::{HeroJob, Terms};
+use super::refusal::{Code, Refusal};
+use super::wire::{self, Call, CallTag, Command, Lane, Script, Value};
+use crate::port::{Answer, ForeignJob, Stop, Tag};
+use crate::session::Moment;
+
+/// How long a claim holds unless it is renewed, in milliseconds.
+const CLAIM_MS: u64 = 15_000;
+
+/// How often claims are renewed and jobs of hosts that died are looked for, in milliseconds.
+const RENEW_EVERY_MS: u64 = CLAIM_MS / 3;
+
+/// How long one waiting pop waits, in seconds.
+const POP_SECONDS: u32 = 5;
+
+/// The most ids taken in one call.
+const POPS_MAX: usize = 128;
+
+/// The most jobs that wait for others or for their context; beyond it nothing more is taken.
+const PARKED_MAX: usize = 1_024;
+
+/// The wait before Redis is asked again for what it refused, in milliseconds.
+const REFUSED_PAUSE_MS: u64 = 1_000;
+
+/// What the session decided, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkerAct {
+    /// Send this to Redis.
+    Call(Call),
+    /// Start an execution.
+    Start {
+        /// How it is called.
+        tag: Tag,
+        /// What.
+        job: Box<ForeignJob>,
+        /// Where its log is written to as well: a path below the configured folder, to be opened
+        /// without following links.
+        log_path: Option<String>,
+    },
+    /// Stop one.
+    Stop {
+        /// Which one.
+        tag: Tag,
+        /// How long the guest may take to stop by itself, in milliseconds.
+        grace_ms: u64,
+        /// Why.
+        why: Stop,
+    },
+    /// Count a refusal by its code.
+    Count(&'static str),
+}
+
+/// All jobs of one worker id that this host has.
+#[derive(Debug)]
+pub struct Worker {
+    config: WorkerConfig,
+    terms: Terms,
+    jobs: BTreeMap<String, Held>,
+    tags: BTreeMap<Tag, String>,
+    calls: BTreeMap<CallTag, Purpose>,
+    due: BTreeSet<(Time, Due)>,
+    /// Jobs that may run as soon as there is room, in order.
+    ready: VecDeque<String>,
+    contexts: BTreeMap<String, VecDeque<String>>,
+    /// Jobs that wait for others.
+    waiting: BTreeSet<String>,
+    stops: Stops,
+    /// Ids in the processing list that no host had when they were first seen, and since when.
+    orphans: BTreeMap<String, Time>,
+    connected: bool,
+    stopping: bool,
+    /// Whether the queue may have more.
+    more: bool,
+    /// How many pops are out that may bring an id each.
+    pops_out: usize,
+    tags_made: u64,
+    calls_made: u64,
+}
+
+/// One job that this host has taken.
+#[derive(Debug)]
+struct Held {
+    phase: Phase,
+    job: Option<Box<HeroJob>>,
+    attempt: u32,
+    losses: u32,
+    /// Whether it is to stop.
+    stop: bool,
+    /// Whether it was found in the processing list: its pop may yet come to our ears.
+    found: bool,
+    /// Whether it is taken only if an earlier life of this host had it.
+    only_own: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Phase {
+    Claiming,
+    /// For jobs that have not finished.
+    Waiting(BTreeSet<String>),
+    /// For the one of its context that runs.
+    Parked,
+    Ready,
+    Running {
+        tag: Tag,
+        /// When it is stopped if nothing was heard of it; `None` once that was done.
+        overrun_at: Option<Time>,
+    },
+    Backoff,
+    Finishing(Ending),
+    Releasing,
+}
+
+/// What an answer of Redis is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Purpose {
+    PopWaiting,
+    Pop(usize),
+    Recover,
+    Claim(Vec<String>),
+    Renew(Vec<String>),
+    Statuses(Vec<String>),
+    Stops,
+    StopStatuses(Vec<String>),
+    Start(String),
+    Finish(String),
+    Release(String),
+    /// Nothing follows.
+    Told,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    Renew,
+    Stops,
+    Statuses,
+    Fill,
+    Claim(String),
+    Retry(String),
+    Overrun(Tag),
+    Finish(String),
+}
+
+type Todo = Vec<WorkerAct>;
+
+impl Worker {
+    /// Makes a session that takes nothing until it is connected.
+    pub fn new(config: WorkerConfig) -> Self {
+        let terms = Terms {
+            worker: config.worker_id.clone(),
+            timeout_ms: config.timeout_ms,
+            log_root: config.log_root.clone(),
+        };
+        Self {
+            config,
+            terms,
+            jobs: BTreeMap::new(),
+            tags: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            due: BTreeSet::new(),
+            ready: VecDeque::new(),
+            contexts: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            stops: Stops::default(),
+            orphans: BTreeMap::new(),
+            connected: false,
+            stopping: false,
+            more: true,
+            pops_out: 0,
+            tags_made: 0,
+            calls_made: 0,
+        }
+    }
+
+    /// Takes note that Redis can be reached, for the first time or again: what was not confirmed is
+    /// sent again, and what an earlier life left behind is taken back.
+    pub fn on_connected(&mut self, at: Moment, todo: &mut Todo) {
+        self.connected = true;
+        self.more = true;
+        let mut claims = Vec::new();
+        let mut endings = Vec::new();
+        for (id, held) in &self.jobs {
+            match held.phase {
+                Phase::Claiming => claims.push(id.clone()),
+                Phase::Finishing(_) | Phase::Releasing => endings.push(id.clone()),
+                _ => {}
+            }
+        }
+        for id in endings {
+            self.write_end(at, &id, todo);
+        }
+        self.renew(at, todo);
+        self.claim(claims, todo);
+        self.look_for_stops(at.now, todo);
+        self.look_at_dependencies(at.now, todo);
+        self.fill(at, todo);
+    }
+
+    /// Takes note that Redis cannot be reached: no answer to any call will follow. Jobs go on.
+    pub fn on_disconnected(&mut self) {
+        self.connected = false;
+        self.calls.clear();
+        self.pops_out = 0;
+        self.orphans.clear();
+        self.due.retain(|(_, due)| {
+            !matches!(
+                due,
+                Due::Renew | Due::Stops | Due::Statuses | Due::Claim(_) | Due::Finish(_)
+            )
+        });
+    }
+
+    /// Takes in what Redis answers to a call: one value for each of its commands.
+    pub fn on_reply(&mut self, at: Moment, call: CallTag, values: &[Value], todo: &mut Todo) {
+        let Some(purpose) = self.calls.remove(&call) else {
+            return;
+        };
+        match purpose {
+            Purpose::PopWaiting => {
+                self.popped(at, values, todo);
+                self.more |= matches!(values.first(), Some(Value::Data(_)));
+            }
+            Purpose::Pop(count) => {
+                self.pops_out -= count;
+                self.more = values.iter().all(|value| matches!(value, Value::Data(_)));
+                self.popped(at, values, todo);
+            }
+            Purpose::Recover => self.found(at.now, values.first(), todo),
+            Purpose::Claim(ids) => {
+                for (id, value) in ids.into_iter().zip(values) {
+                    self.claimed(at, id, value, todo);
+                }
+            }
+            Purpose::Renew(ids) => self.renewed(&ids, values.first(), todo),
+            Purpose::Statuses(ids) => self.statuses(at, &ids, values, todo),
+            Purpose::Stops => self.stops_listed(at, values.first(), todo),
+            Purpose::StopStatuses(ids) => self.stop_statuses(&ids, values, todo),
+            Purpose::Start(id) => self.started(&id, values.first(), todo),
+            Purpose::Finish(id) => self.ended(at, &id, values.first(), todo),
+            Purpose::Release(id) => self.released(&id),
+            Purpose::Told => {}
+        }
+        self.fill(at, todo);
+    }
+
+    /// Takes in how an execution ended.
+    pub fn on_answer(&mut self, at: Moment, tag: Tag, answer: Answer, todo: &mut Todo) {
+        self.answered(at, tag, answer, todo);
+        self.fill(at, todo);
+    }
+
+    /// Stops: nothing more is taken, guests are stopped, and what has not ended goes back to the
+    /// queue. Over when [`Worker::is_idle`].
+    pub fn on_stop(&mut self, at: Moment, todo: &mut Todo) {
+        if self.stopping {
+            return;
+        }
+        self.stopping = true;
+        self.ready.clear();
+        let ids: Vec<String> = self.jobs.keys().cloned().collect();
+        for id in ids {
+            match self.jobs.get(&id).map(|held| &held.phase) {
+                Some(Phase::Running { tag, .. }) => todo.push(WorkerAct::Stop {
+                    tag: *tag,
+                    grace_ms: self.config.grace_ms,
+                    why: Stop::ShuttingDown,
+                }),
+                Some(Phase::Claiming | Phase::Finishing(_) | Phase::Releasing) | None => {}
+                Some(_) => self.release(at, &id, todo),
+            }
+        }
+    }
+
+    /// Returns the next instant at which time alone changes something.
+    pub fn wakeup(&self) -> Option<Time> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// Does all that is due.
+    pub fn on_wakeup(&mut self, at: Moment, todo: &mut Todo) {
+        while self.due.first().is_some_and(|(due, _)| *due <= at.now) {
+            let Some((_, due)) = self.due.pop_first() else {
+                break;
+            };
+            match due {
+                Due::Renew => self.renew(at, todo),
+                Due::Stops => self.look_for_stops(at.now, todo),
+                Due::Statuses => self.look_at_dependencies(at.now, todo),
+                Due::Fill => {}
+                Due::Claim(id) => self.claim(vec![id], todo),
+                Due::Retry(id) => self.retry(&id),
+                Due::Overrun(tag) => self.overrun(tag, todo),
+                Due::Finish(id) => self.write_end(at, &id, todo),
+            }
+        }
+        self.fill(at, todo);
+    }
+
+    /// Tells whether this host has no job of this worker id.
+    pub fn is_idle(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// Returns how many jobs this host has, whatever they wait for.
+    pub fn jobs(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Starts what can start and takes more as far as there is room.
+    fn fill(&mut self, at: Moment, todo: &mut Todo) {
+        if self.stopping {
+            return;
+        }
+        self.start_ready(at, todo);
+        if !self.connected {
+            return;
+        }
+        let behind = self.contexts.values().map(|line| line.len() - 1);
+        let parked = self.waiting.len() + behind.sum::<usize>();
+        let active = self.jobs.len() - parked;
+        let pop_waits = self.calls.values().any(|it| *it == Purpose::PopWaiting);
+        let out = self.pops_out + usize::from(pop_waits);
+        let room = self.config.concurrency.saturating_sub(active + out);
+        if room == 0 || parked + out >= PARKED_MAX {
+            return;
+        }
+        let (worker, side) = (&self.config.worker_id, self.config.pop_side);
+        if self.more && self.pops_out == 0 {
+            let count = room.min(POPS_MAX);
+            let pops = vec![wire::pop(worker, side); count];
+            self.pops_out = count;
+            self.call(Purpose::Pop(count), pops, todo);
+        } else if !self.more && !pop_waits {
+            let pop = wire::pop_waiting(worker, side, POP_SECONDS);
+            self.send(Purpose::PopWaiting, Lane::Blocking, vec![pop], todo);
+        }
+    }
+
+    fn call(&mut self, purpose: Purpose, commands: Vec<Command>, todo: &mut Todo) {
+        self.send(purpose, Lane::Shared, commands, todo);
+    }
+
+    fn send(&mut self, purpose: Purpose, lane: Lane, commands: Vec<Command>, todo: &mut Todo) {
+        if commands.is_empty() || !self.connected {
+            return;
+        }
+        let tag = CallTag(self.calls_made);
+        self.calls_made += 1;
+        self.calls.insert(tag, purpose);
+        todo.push(WorkerAct::Call(Call {
+            tag,
+            lane,
+            commands,
+        }));
+    }
+
+    fn arm(&mut self, at: Time, due: Due) {
+        self.due.insert((at, due));
+    }
+
+    /// Arms what there is one of, unless it is armed.
+    fn arm_once(&mut self, at: Time, due: Due) {
+        if !self.due.iter().any(|(_, other)| *other == due) {
+            self.arm(at, due);
+        }
+    }
+
+    /// Puts an id that cannot be run where people find it.
+    fn bury(&mut self, id: &str, refusal: &Refusal, todo: &mut Todo) {
+        todo.push(WorkerAct::Count(refusal.code()));
+        let worker = self.config.worker_id.clone();
+        let shown: String = id.chars().take(64).collect();
+        let letter = serde_json::json!({
+            "id": shown.escape_debug().to_string(),
+            "code": refusal.code(),
+            "reason": refusal.message,
+        });
+        let mut commands = vec![wire::forget_processing(&worker, id)];
+        commands.extend(wire::bury(&worker, &letter.to_string()));
+        self.call(Purpose::Told, commands, todo);
+    }
+}

@@ -1,0 +1,238 @@
+//! From an id to a job of ours: what was popped or left behind is claimed, read and checked; claims
+//! are kept alive while a job is here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use host_core::time::Time;
+
+use super::{
+    CLAIM_MS, Code, Command, Due, Ending, Held, Phase, Purpose, REFUSED_PAUSE_MS, RENEW_EVERY_MS,
+    Refusal, Script, Todo, Value, Worker, WorkerAct, wire,
+};
+use crate::hero::job::{self, FIELDS};
+use crate::session::Moment;
+
+impl Worker {
+    /// Takes in what pops brought.
+    pub(super) fn popped(&mut self, at: Moment, values: &[Value], todo: &mut Todo) {
+        let mut claims = Vec::new();
+        for value in values {
+            let id = match value {
+                Value::Data(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+                Value::Error(_) => {
+                    self.more = false;
+                    self.arm_once(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Fill);
+                    continue;
+                }
+                _ => continue,
+            };
+            if let Some(held) = self.jobs.get_mut(&id) {
+                // The same entry that was found in the processing list just before.
+                if !std::mem::take(&mut held.found) {
+                    let message = "the id was queued while this host has the job";
+                    self.bury(&id, &Refusal::new(Code::JobTwice, message), todo);
+                }
+            } else if let Some(id) = self.take(value, id, false, todo) {
+                claims.push(id);
+            }
+        }
+        self.claim(claims, todo);
+    }
+
+    /// Takes in what the processing list has. What nobody has is left alone for one more look: a
+    /// host that lost its connection claims its jobs anew as soon as it is back.
+    pub(super) fn found(&mut self, now: Time, list: Option<&Value>, todo: &mut Todo) {
+        let Some(Value::List(values)) = list else {
+            return;
+        };
+        let mut claims = Vec::new();
+        let mut orphans = BTreeMap::new();
+        for value in values {
+            let Value::Data(bytes) = value else { continue };
+            let id = String::from_utf8_lossy(bytes).into_owned();
+            if self.jobs.contains_key(&id) {
+                continue;
+            }
+            let Some(id) = self.take(value, id, true, todo) else {
+                continue;
+            };
+            let since = self.orphans.get(&id).copied().unwrap_or(now);
+            if let Some(held) = self.jobs.get_mut(&id) {
+                held.only_own = now.since_ms(since) < RENEW_EVERY_MS;
+            }
+            orphans.insert(id.clone(), since);
+            claims.push(id);
+        }
+        self.orphans = orphans;
+        self.claim(claims, todo);
+    }
+
+    /// Notes an id as ours to claim, unless it is none.
+    fn take(&mut self, value: &Value, id: String, found: bool, todo: &mut Todo) -> Option<String> {
+        if !job::is_id(&id) {
+            let bytes = if let Value::Data(bytes) = value {
+                bytes.len()
+            } else {
+                0
+            };
+            let expected = "a UUID";
+            let refusal = Refusal::field(Code::Id, "id", expected, &format!("{bytes} bytes"));
+            self.bury(&id, &refusal, todo);
+            return None;
+        }
+        let held = Held {
+            phase: Phase::Claiming,
+            job: None,
+            attempt: 1,
+            losses: 0,
+            stop: false,
+            found,
+            only_own: false,
+        };
+        self.jobs.insert(id.clone(), held);
+        Some(id)
+    }
+
+    pub(super) fn claim(&mut self, ids: Vec<String>, todo: &mut Todo) {
+        let scripts = ids.iter().map(|id| self.claim_script(id)).collect();
+        self.call(Purpose::Claim(ids), scripts, todo);
+    }
+
+    fn claim_script(&self, id: &str) -> Command {
+        let config = &self.config;
+        let only_own = self.jobs.get(id).is_some_and(|held| held.only_own);
+        let mut args = vec![
+            id.to_owned(),
+            config.instance.clone(),
+            CLAIM_MS.to_string(),
+            wire::STOPS_SCANNED_MAX.to_string(),
+            u8::from(!only_own).to_string(),
+        ];
+        for (field, bytes_max) in FIELDS {
+            args.extend([field.to_owned(), bytes_max.to_string()]);
+        }
+        Command::Script {
+            script: Script::Claim,
+            keys: vec![
+                wire::job_key(id),
+                wire::claim_key(id),
+                wire::stop_queue(&config.worker_id),
+            ],
+            args: args.into_iter().map(String::into_bytes).collect(),
+        }
+    }
+
+    /// Takes in whether a job is ours, and what it is.
+    pub(super) fn claimed(&mut self, at: Moment, id: String, value: &Value, todo: &mut Todo) {
+        let fields = match value {
+            Value::List(fields) => fields.as_slice(),
+            _ => &[],
+        };
+        let refused = match fields.first().and_then(Value::text) {
+            Some("claimed") => return self.read(at, id, fields, todo),
+            Some("held") => {
+                // Another host has it, and takes it off the list when it has ended.
+                if self.jobs.remove(&id).is_some_and(|held| !held.found) {
+                    todo.push(WorkerAct::Count(Code::JobTwice.as_str()));
+                }
+                self.orphans.remove(&id);
+                return;
+            }
+            Some("free") => return self.free(id, todo),
+            Some("missing") => Refusal::new(Code::JobMissing, "there is no hash of this job"),
+            Some("no_hash") => Refusal::new(Code::JobType, "the job's key holds no hash"),
+            Some("ended") => Refusal::new(Code::JobEnded, "the job has ended before"),
+            _ => {
+                todo.push(WorkerAct::Count(Code::Reply.as_str()));
+                return self.arm(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Claim(id));
+            }
+        };
+        self.jobs.remove(&id);
+        self.bury(&id, &refused, todo);
+    }
+
+    /// Leaves a job that nobody has for now, unless it was ours to take all along.
+    fn free(&mut self, id: String, todo: &mut Todo) {
+        match self.jobs.get_mut(&id) {
+            Some(held) if !held.found => {
+                held.only_own = false;
+                self.claim(vec![id], todo);
+            }
+            _ => {
+                self.jobs.remove(&id);
+            }
+        }
+    }
+
+    fn read(&mut self, at: Moment, id: String, fields: &[Value], todo: &mut Todo) {
+        let stop = fields.get(1) == Some(&Value::Int(1));
+        let read = job::read(&id, fields.get(2..).unwrap_or_default(), &self.terms);
+        let Some(held) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        held.stop |= stop;
+        match read {
+            _ if self.stopping => self.release(at, &id, todo),
+            Err(refusal) => {
+                todo.push(WorkerAct::Count(refusal.code()));
+                self.finish(at, &id, Ending::Error(refusal.text()), todo);
+            }
+            Ok(_) if held.stop => self.finish(at, &id, Ending::stopped(), todo),
+            Ok(job) => {
+                held.job = Some(Box::new(job));
+                self.look_for_stops_soon(at.now);
+                self.admit(at, id, todo);
+            }
+        }
+    }
+
+    /// Keeps claims alive and looks for jobs that a host left behind.
+    pub(super) fn renew(&mut self, at: Moment, todo: &mut Todo) {
+        // What is on its way to be ended must not be claimed anew behind its end.
+        let ending: BTreeSet<&String> = self
+            .calls
+            .values()
+            .filter_map(|purpose| match purpose {
+                Purpose::Finish(id) | Purpose::Release(id) => Some(id),
+                _ => None,
+            })
+            .collect();
+        let ids: Vec<String> = self
+            .jobs
+            .iter()
+            .filter(|(id, held)| held.phase != Phase::Claiming && !ending.contains(id))
+            .map(|(id, _)| id.clone())
+            .collect();
+        if !ids.is_empty() {
+            let script = Command::Script {
+                script: Script::Renew,
+                keys: ids.iter().map(|id| wire::claim_key(id)).collect(),
+                args: vec![
+                    self.config.instance.clone().into_bytes(),
+                    CLAIM_MS.to_string().into_bytes(),
+                ],
+            };
+            self.call(Purpose::Renew(ids), vec![script], todo);
+        }
+        if !self.stopping {
+            let list = wire::list_processing(&self.config.worker_id);
+            self.call(Purpose::Recover, vec![list], todo);
+        }
+        self.arm_once(at.now.plus_ms(RENEW_EVERY_MS), Due::Renew);
+    }
+
+    /// Lets go of jobs that another host has taken.
+    pub(super) fn renewed(&mut self, ids: &[String], lost: Option<&Value>, todo: &mut Todo) {
+        let Some(Value::List(places)) = lost else {
+            return;
+        };
+        for place in places {
+            let Value::Int(place) = place else { continue };
+            let place = usize::try_from(*place).unwrap_or_default();
+            let Some(id) = place.checked_sub(1).and_then(|place| ids.get(place)) else {
+                continue;
+            };
+            self.lose(id, todo);
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Attempts and how a job ends: started, answered, tried again, written down, given back.
+
+use super::{
+    Answer, Command, Due, Ending, Phase, Purpose, REFUSED_PAUSE_MS, Script, Stop, Tag, Todo, Value,
+    Worker, WorkerAct, wire,
+};
+use crate::hero::convert::{self, Verdict};
+use crate::session::Moment;
+
+/// How long after its deadline a guest is stopped if nothing was heard of it, in milliseconds.
+const OVERRUN_MS: u64 = 500;
+
+/// The longest wait before a retry, in milliseconds.
+const BACKOFF_MS_MAX: u64 = 3_600_000;
+
+/// How long to wait when the cells have no room, in milliseconds.
+const BUSY_PAUSE_MS: u64 = 50;
+
+/// How many times a job may take its cell with it.
+const LOSSES_MAX: u32 = 3;
+
+/// How long a reply is kept at least, in seconds.
+const REPLY_SECONDS_MIN: u64 = 3_600;
+
+impl Worker {
+    /// Starts what is ready, as far as there is room.
+    pub(super) fn start_ready(&mut self, at: Moment, todo: &mut Todo) {
+        while self.tags.len() < self.config.concurrency {
+            let Some(id) = self.ready.pop_front() else {
+                return;
+            };
+            self.start(at, &id, todo);
+        }
+    }
+
+    fn start(&mut self, at: Moment, id: &str, todo: &mut Todo) {
+        let Some(held) = self
+            .jobs
+            .get_mut(id)
+            .filter(|held| held.phase == Phase::Ready)
+        else {
+            return;
+        };
+        let Some(job) = &held.job else { return };
+        let deadline = at.now.plus_ms(job.timeout_ms);
+        let work = match convert::work(job, &self.config.worker_id, held.attempt, deadline) {
+            Ok(work) => Box::new(work),
+            Err(refusal) => return self.finish(at, id, Ending::Error(refusal.text()), todo),
+        };
+        let log_path = job.log_path.clone();
+        let tag = Tag(self.tags_made);
+        self.tags_made += 1;
+        let overrun_at = deadline.plus_ms(OVERRUN_MS);
+        held.phase = Phase::Running {
+            tag,
+            overrun_at: Some(overrun_at),
+        };
+        self.tags.insert(tag, id.to_owned());
+        self.arm(overrun_at, Due::Overrun(tag));
+        let started = Command::Script {
+            script: Script::Start,
+            keys: vec![wire::job_key(id), wire::claim_key(id)],
+            args: vec![
+                self.config.instance.clone().into_bytes(),
+                at.wall.to_rfc3339().into_bytes(),
+            ],
+        };
+        self.call(Purpose::Start(id.to_owned()), vec![started], todo);
+        todo.push(WorkerAct::Start {
+            tag,
+            job: work,
+            log_path,
+        });
+    }
+
+    /// Takes in whether an attempt is known to run: if not, the job is not ours any more.
+    pub(super) fn started(&mut self, id: &str, value: Option<&Value>, todo: &mut Todo) {
+        if matches!(value.and_then(Value::text), Some("held" | "ended")) {
+            self.lose(id, todo);
+        }
+    }
+
+    /// Lets go of a job that another host has taken.
+    pub(super) fn lose(&mut self, id: &str, todo: &mut Todo) {
+        if let Some(Phase::Running { tag, .. }) = self.forget(id) {
+            todo.push(WorkerAct::Stop {
+                tag,
+                grace_ms: 0,
+                why: Stop::Disconnected,
+            });
+        }
+    }
+
+    /// Stops a guest whose time is long up.
+    pub(super) fn overrun(&mut self, tag: Tag, todo: &mut Todo) {
+        let held = self.tags.get(&tag).and_then(|id| self.jobs.get_mut(id));
+        if let Some(Phase::Running { overrun_at, .. }) = held.map(|held| &mut held.phase) {
+            *overrun_at = None;
+            todo.push(WorkerAct::Stop {
+                tag,
+                grace_ms: 0,
+                why: Stop::Deadline,
+            });
+        }
+    }
+
+    pub(super) fn answered(&mut self, at: Moment, tag: Tag, answer: Answer, todo: &mut Todo) {
+        let Some(id) = self.tags.remove(&tag) else {
+            return;
+        };
+        let Some(held) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        let Phase::Running { overrun_at, .. } = held.phase else {
+            return;
+        };
+        if let Some(at) = overrun_at {
+            self.due.remove(&(at, Due::Overrun(tag)));
+        }
+        let verdict = match answer {
+            Answer::Busy => {
+                held.phase = Phase::Backoff;
+                return self.arm(at.now.plus_ms(BUSY_PAUSE_MS), Due::Retry(id));
+            }
+            Answer::Ended(_) if overrun_at.is_none() => Verdict::timed_out(),
+            Answer::Ended(outcome) => convert::verdict(outcome),
+        };
+        let ended = matches!(verdict, Verdict::Ended(Ending::Finished(_)));
+        if held.stop {
+            self.finish(at, &id, Ending::stopped(), todo);
+        } else if self.stopping && !ended {
+            self.release(at, &id, todo);
+        } else {
+            self.follow(at, id, verdict, todo);
+        }
+    }
+
+    /// Does what follows an attempt.
+    fn follow(&mut self, at: Moment, id: String, verdict: Verdict, todo: &mut Todo) {
+        let Some(held) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        let (after_ms, ending, charged) = match verdict {
+            Verdict::Ended(ending) => return self.finish(at, &id, ending, todo),
+            Verdict::Again {
+                after_ms,
+                ending,
+                charged,
+            } => (after_ms, ending, charged),
+        };
+        let retries = held.job.as_ref().map_or(0, |job| job.retries);
+        if charged {
+            if held.attempt > retries {
+                return self.finish(at, &id, ending, todo);
+            }
+            let doublings = held.attempt - 1;
+            held.attempt += 1;
+            let factor = 1_u64.checked_shl(doublings).unwrap_or(u64::MAX);
+            let backoff_ms = self.config.backoff_ms.saturating_mul(factor);
+            held.phase = Phase::Backoff;
+            let wait_ms = after_ms.unwrap_or(backoff_ms).min(BACKOFF_MS_MAX);
+            self.arm(at.now.plus_ms(wait_ms), Due::Retry(id));
+        } else {
+            held.losses += 1;
+            if held.losses > LOSSES_MAX {
+                return self.finish(at, &id, ending, todo);
+            }
+            held.phase = Phase::Ready;
+            self.ready.push_back(id);
+        }
+    }
+
+    /// Lets a job that waited for its next attempt go.
+    pub(super) fn retry(&mut self, id: &str) {
+        if let Some(held) = self
+            .jobs
+            .get_mut(id)
+            .filter(|held| held.phase == Phase::Backoff)
+        {
+            held.phase = Phase::Ready;
+            self.ready.push_back(id.to_owned());
+        }
+    }
+
+    /// Ends a job; it is ours until Redis has confirmed that.
+    pub(super) fn finish(&mut self, at: Moment, id: &str, ending: Ending, todo: &mut Todo) {
+        self.leave_lines(id);
+        if let Some(held) = self.jobs.get_mut(id) {
+            held.phase = Phase::Finishing(ending);
+            self.write_end(at, id, todo);
+        }
+    }
+
+    /// Gives a job back to its queue.
+    pub(super) fn release(&mut self, at: Moment, id: &str, todo: &mut Todo) {
+        self.leave_lines(id);
+        if let Some(held) = self.jobs.get_mut(id) {
+            held.phase = Phase::Releasing;
+            self.write_end(at, id, todo);
+        }
+    }
+
+    /// Writes how a job left us, if Redis can be reached.
+    pub(super) fn write_end(&mut self, at: Moment, id: &str, todo: &mut Todo) {
+        let Some(held) = self.jobs.get(id) else {
+            return;
+        };
+        let config = &self.config;
+        let worker = &config.worker_id;
+        let now = at.wall.to_rfc3339();
+        let mut keys = vec![
+            wire::job_key(id),
+            wire::claim_key(id),
+            wire::processing(worker),
+        ];
+        let (purpose, script, args) = match &held.phase {
+            Phase::Finishing(ending) => {
+                let timeout_ms = held.job.as_ref().map_or(0, |job| job.timeout_ms);
+                let reply_seconds = timeout_ms.div_ceil(1_000).max(REPLY_SECONDS_MIN);
+                let (field, text) = ending.field();
+                let stop = held.stop || self.stops.contains(id);
+                keys.extend([wire::reply_queue(id), wire::stop_queue(worker)]);
+                let args = vec![
+                    id.to_owned(),
+                    config.instance.clone(),
+                    ending.status().to_owned(),
+                    field.to_owned(),
+                    text.to_owned(),
+                    now,
+                    ending.reply(),
+                    reply_seconds.to_string(),
+                    config.job_ttl_seconds.to_string(),
+                    u8::from(stop).to_string(),
+                ];
+                (Purpose::Finish(id.to_owned()), Script::Finish, args)
+            }
+            Phase::Releasing => {
+                keys.push(wire::work_queue(worker));
+                let side = config.pop_side.as_str().to_owned();
+                let args = vec![id.to_owned(), config.instance.clone(), side, now];
+                (Purpose::Release(id.to_owned()), Script::Release, args)
+            }
+            _ => return,
+        };
+        let args = args.into_iter().map(String::into_bytes).collect();
+        let command = Command::Script { script, keys, args };
+        self.call(purpose, vec![command], todo);
+    }
+
+    /// Takes in that Redis has written how a job ended.
+    pub(super) fn ended(&mut self, at: Moment, id: &str, value: Option<&Value>, todo: &mut Todo) {
+        if value.is_none_or(|value| value.text().is_none()) {
+            return self.arm(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Finish(id.to_owned()));
+        }
+        if let Some(Phase::Finishing(ending)) = self.forget(id) {
+            let finished = matches!(ending, Ending::Finished(_));
+            self.has_ended(at, id, finished, todo);
+        }
+    }
+
+    pub(super) fn released(&mut self, id: &str) {
+        self.forget(id);
+    }
+
+    /// Lets go of a job and returns what it was at.
+    pub(super) fn forget(&mut self, id: &str) -> Option<Phase> {
+        self.leave_lines(id);
+        let held = self.jobs.remove(id)?;
+        if let Phase::Running { tag, overrun_at } = held.phase {
+            self.tags.remove(&tag);
+            if let Some(at) = overrun_at {
+                self.due.remove(&(at, Due::Overrun(tag)));
+            }
+        }
+        Some(held.phase)
+    }
+}

@@ -1,0 +1,169 @@
+//! What a worker does with ids and hashes that are not as they should be.
+
+use super::fixture::{Bench, completed, id};
+use crate::hero::model::Entry;
+
+fn letters(bench: &Bench) -> Vec<(String, String)> {
+    let letters = bench.list("dead_letter");
+    letters
+        .iter()
+        .map(|letter| {
+            let letter: serde_json::Value = serde_json::from_str(letter).unwrap();
+            let text = |key: &str| letter[key].as_str().unwrap().to_owned();
+            (text("id"), text("code"))
+        })
+        .collect()
+}
+
+#[test]
+fn ids_that_are_none_are_buried_and_used_nowhere() {
+    for entry in [
+        "*",
+        "",
+        "a\nb",
+        "../../etc/passwd",
+        "hero:job:x",
+        &"x".repeat(70_000),
+    ] {
+        let mut bench = Bench::new();
+        bench.redis.push("hero:work_queue:w1", entry);
+        bench.settle();
+        let letters = letters(&bench);
+        assert_eq!(letters.len(), 1, "{entry:.20}");
+        assert_eq!(letters[0].1, "E_ID");
+        assert!(letters[0].0.len() <= 128 && !letters[0].0.contains('\n'));
+        assert!(bench.list("processing").is_empty() && bench.worker.is_idle());
+        assert!(
+            !bench
+                .redis
+                .keys
+                .keys()
+                .any(|key| key.starts_with("hero:claim"))
+        );
+    }
+}
+
+#[test]
+fn ids_without_a_job_to_run_are_buried() {
+    let mut bench = Bench::new();
+    bench.redis.push("hero:work_queue:w1", &id(1));
+    bench.settle();
+    let list = Entry::List(["x".to_owned()].into());
+    bench.redis.keys.insert(format!("hero:job:{}", id(2)), list);
+    bench.redis.push("hero:work_queue:w1", &id(2));
+    bench.settle();
+    bench.redis.enqueue(
+        "w1",
+        &id(3),
+        &[("script", "1"), ("status", "finished"), ("output", "x")],
+    );
+    bench.settle();
+    let codes: Vec<String> = letters(&bench).into_iter().map(|(_, code)| code).collect();
+    assert_eq!(codes, ["E_JOB_ENDED", "E_JOB_TYPE", "E_JOB_MISSING"]);
+    assert_eq!(bench.redis.field(&id(3), "output").as_deref(), Some("x"));
+    assert!(bench.reply(3).is_empty() && bench.running().is_empty());
+    assert_eq!(
+        bench.counted,
+        ["E_JOB_MISSING", "E_JOB_TYPE", "E_JOB_ENDED"]
+    );
+}
+
+#[test]
+fn an_id_that_is_queued_twice_runs_once() {
+    let mut bench = Bench::new();
+    bench.enqueue(1, &[]);
+    bench.redis.push("hero:work_queue:w1", &id(1));
+    bench.settle();
+    assert_eq!(bench.running(), [1]);
+    assert_eq!(bench.list("processing"), [id(1)], "it is still kept safe");
+    bench.end(1, completed("1"));
+    bench.redis.push("hero:work_queue:w1", &id(1));
+    bench.settle();
+    let codes: Vec<String> = letters(&bench).into_iter().map(|(_, code)| code).collect();
+    assert_eq!(codes, ["E_JOB_ENDED", "E_JOB_TWICE"]);
+    assert_eq!(bench.reply(1).len(), 1);
+}
+
+#[test]
+fn a_job_that_is_found_before_its_pop_is_heard_of_stays_safe() {
+    let mut bench = Bench::new();
+    let pop = bench.calls.remove(0);
+    bench.redis.enqueue("w1", &id(1), &[("script", "1")]);
+    let popped = bench.redis.answer(&pop);
+    // The looks at what is taken come in between.
+    bench.pass(5_000);
+    assert!(
+        bench.running().is_empty(),
+        "another host may be about to claim it"
+    );
+    bench.pass(5_000);
+    assert_eq!(bench.running(), [1]);
+    bench.tell(|worker, at, todo| worker.on_reply(at, pop.tag, &popped, todo));
+    assert_eq!(
+        bench.list("processing"),
+        [id(1)],
+        "a crash now loses nothing"
+    );
+    assert!(letters(&bench).is_empty());
+    bench.end(1, completed("1"));
+    assert!(bench.list("processing").is_empty() && bench.worker.is_idle());
+}
+
+#[test]
+fn hashes_with_faults_end_with_their_code_and_reply() {
+    for (field, value, code) in [
+        ("timeout", "0", "E_FIELD_RANGE"),
+        ("retries", "-1", "E_FIELD_RANGE"),
+        ("concurrent", "yes", "E_FIELD_RANGE"),
+        ("env_vars", "{", "E_FIELD_TYPE"),
+        ("log_path", "../../etc/x", "E_LOG_PATH"),
+        (
+            "id",
+            "3f2b8a1c-0000-4000-8000-999999999999",
+            "E_JOB_TAMPERED",
+        ),
+        ("script", &"x".repeat(2 << 20), "E_FIELD_RANGE"),
+    ] {
+        let mut bench = Bench::new();
+        bench.enqueue(1, &[(field, value)]);
+        assert_eq!(bench.status(1), "error", "{field}");
+        let error = bench.error(1);
+        assert!(error.starts_with(&format!("{code} {field}: ")), "{error}");
+        assert!(bench.reply(1)[0].contains(code));
+        assert!(bench.running().is_empty() && bench.worker.is_idle());
+        assert_eq!(bench.counted, [code]);
+    }
+}
+
+#[test]
+fn a_flood_of_stops_is_looked_at_in_part() {
+    let mut bench = Bench::new();
+    for n in 0..100_000 {
+        bench.redis.push("hero:stop_queue:w1", &id(1_000 + n));
+    }
+    bench.enqueue(1, &[]);
+    bench.redis.push("hero:stop_queue:w1", &id(1));
+    bench.pass(100);
+    assert_eq!(bench.stops.len(), 1, "the newest are seen");
+}
+
+#[test]
+fn answers_that_make_no_sense_are_asked_for_again() {
+    use crate::hero::wire::Value;
+    let mut bench = Bench::new();
+    bench.redis.enqueue("w1", &id(1), &[("script", "1")]);
+    // The pop, and then a claim that Redis refuses.
+    let pop = bench.calls.remove(0);
+    bench.answer(&pop);
+    let claim = bench
+        .calls
+        .iter()
+        .position(|call| format!("{call:?}").contains("Claim"));
+    let claim = bench.calls.remove(claim.unwrap());
+    let oom = Value::Error("OOM command not allowed".to_owned());
+    bench.hand_in(|worker, at, todo| worker.on_reply(at, claim.tag, &[oom], todo));
+    bench.settle();
+    assert!(bench.running().is_empty());
+    bench.pass(1_000);
+    assert_eq!(bench.running(), [1], "it is claimed a second later");
+}

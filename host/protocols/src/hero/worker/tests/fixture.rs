@@ -1,0 +1,226 @@
+//! One session, its Redis and its guests; nothing moves unless a test says so.
+
+use std::collections::BTreeMap;
+
+use host_core::failure::{Failure, FailureKind};
+use host_core::json::JsonText;
+use host_core::outcome::Outcome;
+use host_core::time::Time;
+
+use crate::hero::config::WorkerConfig;
+use crate::hero::model::Model;
+use crate::hero::wire::{Call, Command, Lane};
+use crate::hero::worker::{Worker, WorkerAct};
+use crate::port::{Answer, ForeignJob, Stop, Tag};
+use crate::session::Moment;
+
+/// Returns the id of job `n`.
+pub(super) fn id(n: u32) -> String {
+    format!("3f2b8a1c-0000-4000-8000-{n:012}")
+}
+
+pub(super) fn completed(result: &str) -> Outcome {
+    Outcome::Completed {
+        result: Some(JsonText(result.to_owned())),
+    }
+}
+
+pub(super) fn failed(kind: FailureKind, message: &str) -> Outcome {
+    Outcome::Failed(Failure::new(kind, message))
+}
+
+pub(super) struct Bench {
+    pub(super) redis: Model,
+    pub(super) worker: Worker,
+    pub(super) now: Time,
+    pub(super) guests: BTreeMap<Tag, ForeignJob>,
+    pub(super) stops: Vec<(Tag, u64, Stop)>,
+    pub(super) counted: Vec<&'static str>,
+    /// Calls that Redis has not answered.
+    pub(super) calls: Vec<Call>,
+    /// Everything that went out, in words.
+    pub(super) said: Vec<String>,
+}
+
+impl Bench {
+    pub(super) fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub(super) fn with(change: impl FnOnce(&mut WorkerConfig)) -> Self {
+        let mut config = WorkerConfig::new("w1", "host-a");
+        change(&mut config);
+        let mut bench = Self::unconnected(Worker::new(config));
+        bench.connect();
+        bench
+    }
+
+    pub(super) fn unconnected(worker: Worker) -> Self {
+        Self {
+            redis: Model::default(),
+            worker,
+            now: Time(1_000),
+            guests: BTreeMap::new(),
+            stops: Vec::new(),
+            counted: Vec::new(),
+            calls: Vec::new(),
+            said: Vec::new(),
+        }
+    }
+
+    pub(super) fn at(&self) -> Moment {
+        Moment {
+            now: self.now,
+            wall: self.now,
+        }
+    }
+
+    /// Hands something in and lets Redis answer all that follows.
+    pub(super) fn tell(&mut self, hand_in: impl FnOnce(&mut Worker, Moment, &mut Vec<WorkerAct>)) {
+        self.hand_in(hand_in);
+        self.settle();
+    }
+
+    pub(super) fn hand_in(
+        &mut self,
+        hand_in: impl FnOnce(&mut Worker, Moment, &mut Vec<WorkerAct>),
+    ) {
+        let mut todo = Vec::new();
+        let at = self.at();
+        hand_in(&mut self.worker, at, &mut todo);
+        for act in todo {
+            match act {
+                WorkerAct::Call(call) => {
+                    self.said.extend(call.commands.iter().map(words));
+                    self.calls.push(call);
+                }
+                WorkerAct::Start { tag, job, .. } => {
+                    self.said
+                        .push(format!("RUN {} attempt {}", job.handler, job.attempt));
+                    self.guests.insert(tag, *job);
+                }
+                WorkerAct::Stop { tag, grace_ms, why } => {
+                    self.said.push(format!("STOP {why:?} within {grace_ms} ms"));
+                    self.stops.push((tag, grace_ms, why));
+                }
+                WorkerAct::Count(code) => self.counted.push(code),
+            }
+        }
+    }
+
+    /// Lets Redis answer until it has nothing left to say; a pop that waits goes on waiting while
+    /// there is nothing.
+    pub(super) fn settle(&mut self) {
+        loop {
+            let queue = format!("hero:work_queue:{}", "w1");
+            let empty = self.redis.items(&queue).is_empty();
+            let next = self
+                .calls
+                .iter()
+                .position(|call| call.lane == Lane::Shared || !empty);
+            let Some(next) = next else { return };
+            let call = self.calls.remove(next);
+            self.answer(&call);
+        }
+    }
+
+    /// Lets Redis answer what it was asked on the connection that all share.
+    pub(super) fn answer_shared(&mut self) {
+        while let Some(next) = self.calls.iter().position(|call| call.lane == Lane::Shared) {
+            let call = self.calls.remove(next);
+            self.answer(&call);
+        }
+    }
+
+    pub(super) fn answer(&mut self, call: &Call) {
+        self.redis.now = self.now;
+        let values = self.redis.answer(call);
+        self.hand_in(|worker, at, todo| worker.on_reply(at, call.tag, &values, todo));
+    }
+
+    pub(super) fn connect(&mut self) {
+        self.tell(Worker::on_connected);
+    }
+
+    pub(super) fn disconnect(&mut self) {
+        self.calls.clear();
+        self.worker.on_disconnected();
+    }
+
+    pub(super) fn enqueue(&mut self, n: u32, fields: &[(&str, &str)]) {
+        let mut all = vec![("script", "40 + 2"), ("status", "dispatched")];
+        for (name, value) in fields {
+            all.retain(|(other, _)| other != name);
+            all.push((name, value));
+        }
+        self.redis.enqueue("w1", &id(n), &all);
+        self.settle();
+    }
+
+    /// Lets time pass, with all that is due in it.
+    pub(super) fn pass(&mut self, ms: u64) {
+        let end = self.now.plus_ms(ms);
+        while let Some(due) = self.worker.wakeup().filter(|due| *due <= end) {
+            self.now = self.now.max(due);
+            self.tell(Worker::on_wakeup);
+        }
+        self.now = end;
+    }
+
+    /// Returns the guest of job `n`.
+    pub(super) fn guest(&self, n: u32) -> Option<Tag> {
+        let mut guests = self.guests.iter();
+        guests
+            .find(|(_, job)| job.external_id == id(n))
+            .map(|(tag, _)| *tag)
+    }
+
+    /// Ends the guest of job `n`.
+    pub(super) fn end(&mut self, n: u32, outcome: Outcome) {
+        let tag = self
+            .guest(n)
+            .unwrap_or_else(|| panic!("job {n} does not run"));
+        self.guests.remove(&tag);
+        self.tell(|worker, at, todo| worker.on_answer(at, tag, Answer::Ended(outcome), todo));
+    }
+
+    pub(super) fn running(&self) -> Vec<u32> {
+        let numbers = self.guests.values().map(|job| {
+            let (_, number) = job.external_id.rsplit_once('-').unwrap();
+            number.parse().unwrap()
+        });
+        numbers.collect()
+    }
+
+    pub(super) fn status(&self, n: u32) -> String {
+        self.redis.field(&id(n), "status").unwrap_or_default()
+    }
+
+    pub(super) fn error(&self, n: u32) -> String {
+        self.redis.field(&id(n), "error").unwrap_or_default()
+    }
+
+    pub(super) fn reply(&self, n: u32) -> Vec<String> {
+        self.redis.items(&format!("hero:reply:{}", id(n)))
+    }
+
+    pub(super) fn list(&self, name: &str) -> Vec<String> {
+        self.redis.items(&format!("hero:{name}:w1"))
+    }
+}
+
+/// Says a command in words: a script by its name and what it is about.
+fn words(command: &Command) -> String {
+    let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+    match command {
+        Command::Plain(words) => words.iter().map(text).collect::<Vec<_>>().join(" "),
+        Command::Script { script, keys, args } => {
+            let shown = args.iter().take(12).map(text).collect::<Vec<_>>().join(" ");
+            format!(
+                "{} {} : {shown}",
+                script.as_str().to_uppercase(),
+                keys.join(" ")
+            )
+        }
+    }
+}

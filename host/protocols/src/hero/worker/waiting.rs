@@ -1,0 +1,182 @@
+//! What a job waits for before it runs: other jobs, and the one of its context that runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Due, Ending, Phase, Purpose, Todo, Value, Worker, WorkerAct, wire};
+use crate::hero::job;
+use crate::session::Moment;
+
+use host_core::time::Time;
+
+/// How often jobs that others wait for are looked at, in milliseconds.
+const LOOK_EVERY_MS: u64 = 250;
+
+/// The most jobs looked at in one call.
+const LOOKS_MAX: usize = 1_000;
+
+impl Worker {
+    /// Lets a job that was checked wait for others, or go on.
+    pub(super) fn admit(&mut self, at: Moment, id: String, todo: &mut Todo) {
+        let Some(held) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        let open = held.job.as_ref().map(|job| job.depends_on.clone());
+        let open = open.unwrap_or_default();
+        if open.is_empty() {
+            return self.enter_context(id);
+        }
+        held.phase = Phase::Waiting(open);
+        self.waiting.insert(id.clone());
+        if let Some(path) = self.cycle(&id) {
+            let path: Vec<&str> = path.iter().map(String::as_str).collect();
+            let refusal = job::cycle(&path);
+            todo.push(WorkerAct::Count(refusal.code()));
+            return self.finish(at, &id, Ending::Error(refusal.text()), todo);
+        }
+        self.due.retain(|(_, due)| *due != Due::Statuses);
+        self.look_at_dependencies(at.now, todo);
+    }
+
+    /// Finds a circle of waiting jobs through `id`, the first repeated at the end.
+    fn cycle(&self, id: &str) -> Option<Vec<String>> {
+        let mut came_from: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut next: Vec<&str> = vec![id];
+        while let Some(at) = next.pop() {
+            let Some(Phase::Waiting(open)) = self.jobs.get(at).map(|held| &held.phase) else {
+                continue;
+            };
+            for other in open {
+                if other == id {
+                    let mut path = vec![id.to_owned()];
+                    let mut step = at;
+                    while step != id {
+                        path.push(step.to_owned());
+                        step = came_from.get(step).copied().unwrap_or(id);
+                    }
+                    path.push(id.to_owned());
+                    path.reverse();
+                    return Some(path);
+                }
+                if !came_from.contains_key(other.as_str()) {
+                    came_from.insert(other, at);
+                    next.push(other);
+                }
+            }
+        }
+        None
+    }
+
+    /// Asks how the jobs are that others wait for.
+    pub(super) fn look_at_dependencies(&mut self, now: Time, todo: &mut Todo) {
+        let mut ids: BTreeSet<&String> = BTreeSet::new();
+        for waiting in &self.waiting {
+            if let Some(Phase::Waiting(open)) = self.jobs.get(waiting).map(|held| &held.phase) {
+                ids.extend(open);
+            }
+        }
+        if ids.is_empty() {
+            return;
+        }
+        // Others get their turn with the next look.
+        let start = usize::try_from(self.calls_made).unwrap_or_default() % ids.len();
+        let turn = ids
+            .iter()
+            .cycle()
+            .skip(start)
+            .take(ids.len().min(LOOKS_MAX));
+        let ids: Vec<String> = turn.map(|id| (*id).clone()).collect();
+        let looks = ids.iter().map(|id| wire::status_of(id)).collect();
+        self.call(Purpose::Statuses(ids), looks, todo);
+        self.arm_once(now.plus_ms(LOOK_EVERY_MS), Due::Statuses);
+    }
+
+    /// Takes in how the jobs are that others wait for.
+    pub(super) fn statuses(
+        &mut self,
+        at: Moment,
+        ids: &[String],
+        values: &[Value],
+        todo: &mut Todo,
+    ) {
+        for (id, value) in ids.iter().zip(values) {
+            match value.text() {
+                Some("finished") => self.has_ended(at, id, true, todo),
+                Some("error") => self.has_ended(at, id, false, todo),
+                _ => {}
+            }
+        }
+    }
+
+    /// Tells the jobs that wait for `id` that it has ended.
+    pub(super) fn has_ended(&mut self, at: Moment, id: &str, finished: bool, todo: &mut Todo) {
+        let mut free = Vec::new();
+        let mut failed = Vec::new();
+        for waiting in &self.waiting {
+            let held = self.jobs.get_mut(waiting);
+            let Some(Phase::Waiting(open)) = held.map(|held| &mut held.phase) else {
+                continue;
+            };
+            if !open.remove(id) {
+                continue;
+            }
+            if !finished {
+                failed.push(waiting.clone());
+            } else if open.is_empty() {
+                free.push(waiting.clone());
+            }
+        }
+        for waiting in failed {
+            let error = format!("prerequisite_failed: {id}");
+            self.finish(at, &waiting, Ending::Error(error), todo);
+        }
+        for waiting in free {
+            self.waiting.remove(&waiting);
+            self.enter_context(waiting);
+        }
+    }
+
+    /// Lets a job run as soon as there is room, or after the others of its context.
+    pub(super) fn enter_context(&mut self, id: String) {
+        let Some(held) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        let alone = held.job.as_ref().filter(|job| !job.concurrent);
+        if let Some(context) = alone.map(|job| job.context_id.clone()) {
+            let line = self.contexts.entry(context).or_default();
+            line.push_back(id.clone());
+            if line.len() > 1 {
+                held.phase = Phase::Parked;
+                return;
+            }
+        }
+        held.phase = Phase::Ready;
+        self.ready.push_back(id);
+    }
+
+    /// Takes a job out of what it waits in, and lets the next one of its context go.
+    pub(super) fn leave_lines(&mut self, id: &str) {
+        self.waiting.remove(id);
+        let job = self.jobs.get(id).and_then(|held| held.job.as_ref());
+        let Some(context) = job
+            .filter(|job| !job.concurrent)
+            .map(|job| job.context_id.clone())
+        else {
+            return;
+        };
+        let Some(line) = self.contexts.get_mut(&context) else {
+            return;
+        };
+        let first = line.front().is_some_and(|front| front == id);
+        line.retain(|other| other != id);
+        let next = line.front().filter(|_| first).cloned();
+        if line.is_empty() {
+            self.contexts.remove(&context);
+        }
+        if let Some(next) = next
+            && let Some(held) = self.jobs.get_mut(&next)
+        {
+            held.phase = Phase::Ready;
+            self.ready.push_back(next);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! How a script ends without a result, as an error of the handler: its kind, the place in the
+//! script, and who has to act.
+
+use guest_sdk::{Category, Error};
+use rhai::{EvalAltResult, ParseError, Position};
+use serde_json::{Value, json};
+
+use crate::value;
+
+/// Returns the error of a script that is none: whoever sent it has to act.
+pub(crate) fn of_parsing(error: &ParseError) -> Error {
+    Error::new(Category::DataQuality, "script_syntax", error).details(&place(error.position()))
+}
+
+/// Returns the error of a script that failed or was stopped.
+pub(crate) fn of_running(error: &EvalAltResult) -> Error {
+    let (message, position) = (error.to_string(), error.position());
+    match error.unwrap_inner() {
+        EvalAltResult::ErrorTerminated(..) => Error::Cancelled { partial: None },
+        // A module or `eval` brought text that is no script.
+        EvalAltResult::ErrorParsing(..) => {
+            Error::new(Category::DataQuality, "script_syntax", message).details(&place(position))
+        }
+        EvalAltResult::ErrorRuntime(thrown, _) => {
+            let mut details = place(position);
+            if let (Value::Object(details), Ok(thrown)) = (&mut details, value::to_json(thrown)) {
+                details.insert("thrown".to_owned(), thrown);
+            }
+            Error::new(Category::UserCode, "script_thrown", message).details(&details)
+        }
+        _ => Error::new(Category::UserCode, "script_error", message).details(&place(position)),
+    }
+}
+
+fn place(position: Position) -> Value {
+    json!({"line": position.line(), "column": position.position()})
+}

@@ -1,0 +1,104 @@
+//! The handler `hero.rhai`: runs one Rhai script. Sets no limits of its own; the sandbox's decide.
+
+mod ending;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use guest_sdk::schemars::{self, JsonSchema};
+use guest_sdk::{Ctx, Error, Level, export_handlers, handler};
+use rhai::module_resolvers::DummyModuleResolver;
+use rhai::{Dynamic, Engine, Map, Module, OptimizationLevel};
+use serde::Deserialize;
+use serde_json::Value;
+
+export_handlers!(run);
+
+/// How often a running script looks whether it is to stop, in operations.
+const OPERATIONS_PER_LOOK: u64 = 1 << 12;
+
+#[derive(Deserialize, JsonSchema)]
+struct Params {
+    /// What is run.
+    script: String,
+    /// Who wants it run: the constant `CALLER_ID`.
+    #[serde(default)]
+    caller_id: String,
+    /// In which context: the constant `CONTEXT_ID`.
+    #[serde(default)]
+    context_id: String,
+    /// Variables for the script alone: constants of their names and the map `ENV`, beside
+    /// those of the handler's grants.
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+}
+
+/// Runs a Rhai script and returns what its last expression is. `print` and `debug` write to the
+/// job's log; `CALLER_ID`, `CONTEXT_ID`, `ENV` and each environment variable are constants.
+#[handler("hero.rhai", schema)]
+fn run(ctx: &Ctx, params: Params) -> Result<Value, Error> {
+    let mut env = granted();
+    env.extend(params.env);
+    let mut engine = engine(ctx);
+    engine.register_global_module(constants(params.caller_id, params.context_id, env).into());
+    let ast = engine
+        .compile(&params.script)
+        .map_err(|error| ending::of_parsing(&error))?;
+    let result: Dynamic = engine
+        .eval_ast(&ast)
+        .map_err(|error| ending::of_running(&error))?;
+    value::to_json(&result)
+}
+
+/// Makes the module of what a script sees everywhere, in its functions too.
+fn constants(caller_id: String, context_id: String, env: BTreeMap<String, String>) -> Module {
+    let mut module = Module::new();
+    for (name, value) in &env {
+        module.set_var(name.as_str(), value.clone());
+    }
+    let env: Map = env
+        .into_iter()
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect();
+    module
+        .set_var("ENV", env)
+        .set_var("CALLER_ID", caller_id)
+        .set_var("CONTEXT_ID", context_id);
+    module
+}
+
+/// Returns the environment variables that the handler's manifest grants.
+#[expect(clippy::disallowed_methods, reason = "a guest sees what it is granted")]
+fn granted() -> BTreeMap<String, String> {
+    std::env::vars().collect()
+}
+
+/// Makes an engine without limits, files or modules.
+fn engine(ctx: &Ctx) -> Engine {
+    let mut engine = Engine::new();
+    engine
+        .set_module_resolver(DummyModuleResolver::new())
+        .set_optimization_level(OptimizationLevel::None)
+        .set_max_call_levels(usize::MAX)
+        .set_max_expr_depths(0, 0)
+        .set_max_operations(0)
+        .set_max_string_size(0)
+        .set_max_array_size(0)
+        .set_max_map_size(0);
+    let log = ctx.clone();
+    engine.on_print(move |text| log.info(text));
+    let log = ctx.clone();
+    engine.on_debug(move |text, _source, position| {
+        let line = position.line().unwrap_or_default().to_string();
+        log.log(Level::Debug, text, &[("line", &line)]);
+    });
+    let looks = ctx.clone();
+    engine.on_progress(move |operations| {
+        let looks_now = operations % OPERATIONS_PER_LOOK == 0;
+        (looks_now && looks.cancelled().is_some()).then_some(Dynamic::UNIT)
+    });
+    engine
+}

@@ -1,0 +1,63 @@
+//! What a script returns, as JSON. Knows nothing of how it came about.
+
+use guest_sdk::{Category, Error};
+use rhai::{Array, Blob, Dynamic, FLOAT, Map};
+use serde_json::{Number, Value};
+
+/// How deep arrays and maps of a result may be nested: as deep as the host takes them.
+const DEPTH_MAX: usize = 127;
+
+/// Returns a value as JSON, or says what in it has no JSON.
+pub(crate) fn to_json(value: &Dynamic) -> Result<Value, Error> {
+    convert(value, DEPTH_MAX).map_err(|what| {
+        let message = format!(
+            "the script's result cannot be written as JSON: {what}; return numbers, strings, arrays and maps"
+        );
+        Error::new(Category::UserCode, "script_result", message).retryable(false)
+    })
+}
+
+fn convert(value: &Dynamic, levels: usize) -> Result<Value, String> {
+    if value.is_unit() {
+        return Ok(Value::Null);
+    }
+    if let Ok(truth) = value.as_bool() {
+        return Ok(Value::Bool(truth));
+    }
+    if let Ok(number) = value.as_int() {
+        return Ok(Value::from(number));
+    }
+    if let Ok(number) = value.as_float() {
+        return float(number);
+    }
+    if let Ok(character) = value.as_char() {
+        return Ok(Value::String(character.to_string()));
+    }
+    if let Ok(text) = value.as_immutable_string_ref() {
+        return Ok(Value::String(text.to_string()));
+    }
+    let inner = levels
+        .checked_sub(1)
+        .ok_or_else(|| format!("it is nested deeper than {DEPTH_MAX} levels"));
+    if let Some(array) = value.read_lock::<Array>() {
+        let inner = inner?;
+        return array.iter().map(|item| convert(item, inner)).collect();
+    }
+    if let Some(map) = value.read_lock::<Map>() {
+        let inner = inner?;
+        let entries = map
+            .iter()
+            .map(|(name, item)| Ok((name.to_string(), convert(item, inner)?)));
+        return entries.collect::<Result<_, String>>().map(Value::Object);
+    }
+    if let Some(bytes) = value.read_lock::<Blob>() {
+        return Ok(bytes.iter().copied().collect());
+    }
+    Err(format!("it holds a value of type {}", value.type_name()))
+}
+
+fn float(number: FLOAT) -> Result<Value, String> {
+    Number::from_f64(number)
+        .map(Value::Number)
+        .ok_or_else(|| format!("it holds {number}, which is no number in JSON"))
+}

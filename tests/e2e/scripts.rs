@@ -1,0 +1,110 @@
+//! Scripts: the interpreters deployed like any other component, and actions that run one after the
+//! other in one attempt.
+
+use std::time::Duration;
+
+use host_tests::eventually;
+use serde_json::{Value, json};
+
+use crate::fixture::{Own, deploy, own};
+
+fn host() -> Own {
+    let own = own();
+    for component in ["hero-rhai", "hero-heroscript", "actions"] {
+        deploy(&own.server.client(), component);
+    }
+    own
+}
+
+fn heroscript(script: &str) -> Value {
+    json!({"handler": "hero.heroscript", "params": {"script": script}, "max_attempts": 1})
+}
+
+#[test]
+fn a_script_is_a_job() {
+    let own = host();
+    let client = own.server.client();
+    let job = client.run(&json!({"handler": "hero.rhai", "params": {"script": "40 + 2"}}));
+    assert_eq!(
+        (&job["state"], &job["result"]),
+        (&json!("completed"), &json!(42)),
+        "{job}"
+    );
+    let job = client.run(&json!({"handler": "hero.rhai", "params": {"script": "let x = ;"}}));
+    assert_eq!(job["state"], "discarded", "{job}");
+    assert_eq!(job["failure"]["user_kind"], "script_syntax", "{job}");
+}
+
+#[test]
+fn actions_run_in_order_in_one_attempt() {
+    let own = host();
+    let client = own.server.client();
+    let script = "// two of them\n!!vm.define name:'a b' cpu:4 fast\n!!vm.attempt\n";
+    let job = client.run(&heroscript(script));
+    assert_eq!(job["state"], "completed", "{job}");
+    let expected = json!([
+        {"args": ["fast"], "cpu": "4", "name": "a b"},
+        {"attempt": 1, "handler": "vm.attempt"},
+    ]);
+    assert_eq!(job["result"], expected, "{job}");
+    assert_eq!(job["attempt"], 1, "{job}");
+    let id = job["id"].as_str().unwrap();
+    eventually("the action's log", Duration::from_secs(20), || {
+        let logs = client.get(&format!("/api/v1/jobs/{id}/logs")).unwrap();
+        logs.body.to_string().contains("defined").then_some(())
+    });
+}
+
+#[test]
+fn a_retry_repeats_all_actions() {
+    let own = host();
+    let client = own.server.client();
+    let script = "!!vm.attempt\n!!vm.fail_first attempts:1\n";
+    let mut job = heroscript(script);
+    job["max_attempts"] = json!(3);
+    let job = client.run(&job);
+    assert_eq!(job["state"], "completed", "{job}");
+    let expected = json!([{"attempt": 2, "handler": "vm.attempt"}, null]);
+    assert_eq!(job["result"], expected, "{job}");
+}
+
+#[test]
+fn actions_share_their_time_and_stop_as_one() {
+    let own = host();
+    let client = own.server.client();
+    let mut endless = heroscript("!!vm.attempt\n!!vm.spin\n!!vm.attempt\n");
+    endless["timeout_seconds"] = json!(0.5);
+    let job = client.run(&endless);
+    assert_eq!(job["failure"]["kind"], "timed_out", "{job}");
+    let message = job["failure"]["message"].as_str().unwrap();
+    assert!(message.starts_with("action 2 of 3, vm.spin: "), "{message}");
+
+    endless["timeout_seconds"] = json!(300);
+    let id = client.enqueue(&endless);
+    eventually("the job to run", Duration::from_secs(20), || {
+        (client.job(&id)["state"] == "running").then_some(())
+    });
+    let cancel = json!({"reason": "enough", "grace_seconds": 0});
+    client
+        .post(&format!("/api/v1/jobs/{id}/cancel"), &cancel)
+        .unwrap();
+    assert_eq!(client.wait(&id)["state"], "cancelled");
+}
+
+#[test]
+fn a_script_with_a_wrong_name_does_nothing() {
+    let own = host();
+    let client = own.server.client();
+    let job = client.run(&heroscript("!!vm.define\n!!vm.nobody\n"));
+    assert_eq!(job["state"], "discarded", "{job}");
+    assert_eq!(job["failure"]["kind"], "handler_not_found", "{job}");
+    let message = job["failure"]["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("action 2 of 2, vm.nobody: "),
+        "{message}"
+    );
+    let id = job["id"].as_str().unwrap();
+    let logs = client.get(&format!("/api/v1/jobs/{id}/logs")).unwrap();
+    let logs = logs.body.to_string();
+    assert!(!logs.contains("defined"), "{logs}");
+}

@@ -1,0 +1,46 @@
+//! Handlers named `actor.action`, as scripts of actions name them.
+
+use guest_sdk::{Ctx, Error, export_handlers, handler};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+export_handlers!(define, attempt, spin, fail_first);
+
+/// Returns its params.
+#[handler("vm.define")]
+fn define(ctx: &Ctx, params: Value) -> Result<Value, Error> {
+    ctx.info("defined");
+    Ok(params)
+}
+
+/// Returns the number of the attempt and the handler's name.
+#[handler("vm.attempt")]
+fn attempt(ctx: &Ctx, _params: Value) -> Result<Value, Error> {
+    let job = ctx.job();
+    Ok(json!({"attempt": job.attempt, "handler": job.handler}))
+}
+
+/// Loops for ever.
+#[handler("vm.spin")]
+fn spin(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
+    let mut turns = 0_u64;
+    loop {
+        turns = std::hint::black_box(turns.wrapping_add(1));
+    }
+}
+
+#[derive(Deserialize)]
+struct FailFirst {
+    /// How many attempts fail, as text.
+    attempts: String,
+}
+
+/// Fails until enough attempts have been made.
+#[handler("vm.fail_first")]
+fn fail_first(ctx: &Ctx, params: FailFirst) -> Result<(), Error> {
+    let failing: u32 = params.attempts.parse()?;
+    if ctx.job().attempt <= failing {
+        return Err(Error::retry_after_ms("not yet", 10));
+    }
+    Ok(())
+}
