@@ -110,7 +110,8 @@ fn a_cell_that_dies_fails_its_own_jobs_only() {
         assert_eq!(answer["error"]["type"], "cell_lost", "{answer}");
     }
     eventually("another cell", Duration::from_secs(20), || {
-        (processes::children(worker.pid()).len() == cells.len()).then_some(())
+        let now = processes::children(worker.pid());
+        (now.len() >= cells.len() && !now.contains(&cells[0])).then_some(())
     });
     let answer = connection.ask(&request("after", "echo", &json!({})));
     assert_eq!(answer["status"], "success", "{answer}");
@@ -143,9 +144,9 @@ fn far_more_requests_than_there_is_room_for_are_answered_in_time() {
 }
 
 #[test]
-fn guests_that_nothing_interrupts_cost_their_neighbours_nothing() {
+fn guests_that_mean_harm_cost_their_neighbours_nothing() {
     let (worker, mut connection, _data) = warm();
-    for function in ["memcpy_loop", "host_calls", "log_flood", "memory_bomb"] {
+    for function in ["busy_loop", "host_calls", "log_flood", "memory_bomb"] {
         let hostile = request("hostile", function, &json!({}));
         connection.send(&within_ms(hostile, 1_000));
         for n in 0..20 {

@@ -27,7 +27,7 @@ pub(crate) const DOCUMENTED: &str = "0.9.14";
 pub(crate) const TIMED_OUT: &str = "Job execution timed out.";
 
 /// A timeout that a busy machine lets a worker answer in time: 1 % of it is how long before.
-pub(crate) const TIMEOUT_SECONDS: u64 = 10;
+pub(crate) const TIMEOUT_SECONDS: u64 = 25;
 
 /// How long a job may take until it has ended.
 const PATIENCE: Duration = Duration::from_mins(1);
