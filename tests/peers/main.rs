@@ -9,4 +9,5 @@ mod neighbours;
 mod orchestrator;
 mod outcomes;
 mod producer;
+mod runner;
 mod timeouts;
