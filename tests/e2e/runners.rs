@@ -2,128 +2,18 @@
 
 use std::time::{Duration, Instant};
 
+use host_tests::eventually;
+use host_tests::pool::{Pool, launched, worker_env, workers};
 use host_tests::processes::{children, is_alive};
 use host_tests::worker::{self, Worker};
-use host_tests::{Client, Options, Server, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::fixture::deploy;
 
-/// How long a runner may take to start, to end or to be noticed.
+/// How long a runner may take to end or to be noticed.
 const SOON: Duration = Duration::from_secs(30);
-
-/// A host with a pool of runners called `own`.
-struct Host {
-    server: Option<Server>,
-    options: Options,
-    data: TempDir,
-}
-
-impl Host {
-    /// Starts a host with `keys` in the table of its pool, and `rest` behind it.
-    fn start(keys: &str, rest: &str) -> Self {
-        let data = TempDir::new().unwrap();
-        let path = data.path().join("host.toml");
-        let config = format!("[protocol.rrq.runners.own]\n{keys}\n{rest}\n");
-        std::fs::write(&path, config).unwrap();
-        let mut options = Options::new(data.path());
-        options.args = vec!["--config".to_owned(), path.display().to_string()];
-        let server = Some(Server::start(&options));
-        Self {
-            server,
-            options,
-            data,
-        }
-    }
-
-    /// Starts a host that launches `size` workers as runners, which take `in_flight` jobs each.
-    fn launching(size: usize, in_flight: usize) -> Self {
-        Self::start(&launched(size, in_flight), "")
-    }
-
-    /// Kills the host, and starts it again after `between`.
-    fn killed(mut self, between: impl FnOnce()) -> Self {
-        self.server.take().unwrap().kill();
-        between();
-        self.server = Some(Server::start(&self.options));
-        self
-    }
-
-    fn client(&self) -> Client {
-        self.server().client()
-    }
-
-    fn server(&self) -> &Server {
-        self.server.as_ref().unwrap()
-    }
-
-    fn pool(&self) -> Value {
-        self.client().get("/api/v1/runners/own").unwrap().body
-    }
-
-    /// Waits until as many runners as there are take work, and returns their processes.
-    fn up(&self) -> Vec<u32> {
-        eventually("the runners", SOON, || {
-            let pool = self.pool();
-            let runners = pool["runners"].as_array().unwrap().clone();
-            let up = runners.iter().all(|runner| runner["state"] == "up");
-            let pid = |runner: &Value| u32::try_from(runner["pid"].as_u64()?).ok();
-            up.then(|| runners.iter().filter_map(pid).collect())
-        })
-    }
-
-    /// Waits until the runners have loaded their handlers: they listen before that. Returns their
-    /// processes.
-    fn loaded(&self) -> Vec<u32> {
-        let pids = self.up();
-        let jobs = vec![json!({"handler": "own#noop", "timeout_seconds": 60}); 4 * pids.len()];
-        let answer = self.client().post("/api/v1/jobs", &json!(jobs)).unwrap();
-        for entry in answer.body.as_array().unwrap() {
-            let job = self.client().wait(entry["id"].as_str().unwrap());
-            assert_eq!(job["state"], "completed", "{job}");
-        }
-        pids
-    }
-
-    /// Enqueues a job and waits until it runs.
-    fn running(&self, job: &Value) -> String {
-        let client = self.client();
-        let id = client.enqueue(job);
-        eventually("the job to run", SOON, || {
-            (client.job(&id)["state"] == "running").then_some(())
-        });
-        id
-    }
-
-    fn attempts(&self, id: &str) -> Vec<Value> {
-        let path = format!("/api/v1/jobs/{id}/attempts");
-        let attempts = self.client().get(&path).unwrap().body;
-        attempts["items"].as_array().unwrap().clone()
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let log = std::fs::read_to_string(self.data.path().join("serve.log"));
-            eprintln!("{}", log.unwrap_or_default());
-        }
-    }
-}
-
-/// Says that `size` workers are launched.
-fn launched(size: usize, in_flight: usize) -> String {
-    let mut command = worker::command();
-    command.extend(["--cells".to_owned(), "2".to_owned()]);
-    let cache = worker::cache().display().to_string();
-    format!(
-        "cmd = {}\npool_size = {size}\nmax_in_flight = {in_flight}\nenv = {{ XDG_CACHE_HOME = {} }}",
-        json!(command),
-        json!(cache),
-    )
-}
 
 fn signal(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
@@ -132,7 +22,7 @@ fn signal(pid: u32, signal: Signal) {
 
 #[test]
 fn a_job_for_a_runner_is_executed_there() {
-    let host = Host::launching(2, 4);
+    let host = Pool::of_workers(2, 4);
     let client = host.client();
     let params = json!({"a": [1, "ü", null]});
     let job = client.run(&json!({"handler": "own#echo", "params": params}));
@@ -160,7 +50,7 @@ fn a_job_for_a_runner_is_executed_there() {
 
 #[test]
 fn failures_are_told_and_tried_again_by_the_rules_of_the_host() {
-    let host = Host::launching(1, 4);
+    let host = Pool::of_workers(1, 4);
     let client = host.client();
     let told = json!({"message": "no such customer"});
     let once = json!({"handler": "own#fail", "params": told, "max_attempts": 1});
@@ -188,7 +78,7 @@ fn failures_are_told_and_tried_again_by_the_rules_of_the_host() {
 #[test]
 fn jobs_find_their_runner_by_prefix_queue_and_default() {
     let rest = "[protocol.rrq]\ndefault_runner = \"own\"\n[queues.theirs]\nrunner = \"own\"";
-    let host = Host::start(&launched(1, 4), rest);
+    let host = Pool::start(&workers(1, 4), rest);
     let client = host.client();
     let executor = |job: Value| {
         let job = client.run(&job);
@@ -211,7 +101,7 @@ fn jobs_find_their_runner_by_prefix_queue_and_default() {
 
 #[test]
 fn a_job_whose_time_is_up_ends_and_its_runner_goes_on() {
-    let host = Host::launching(1, 4);
+    let host = Pool::of_workers(1, 4);
     let client = host.client();
     let pids = host.loaded();
     let start = Instant::now();
@@ -230,7 +120,7 @@ fn a_job_whose_time_is_up_ends_and_its_runner_goes_on() {
 
 #[test]
 fn a_cancel_reaches_the_runner() {
-    let host = Host::launching(1, 4);
+    let host = Pool::of_workers(1, 4);
     let client = host.client();
     let pids = host.loaded();
     for handler in ["own#sleep", "own#spin", "own#cooperate"] {
@@ -250,7 +140,7 @@ fn a_cancel_reaches_the_runner() {
 
 #[test]
 fn a_runner_that_is_killed_loses_its_jobs_which_run_again_at_no_cost() {
-    let host = Host::launching(1, 4);
+    let host = Pool::of_workers(1, 4);
     let client = host.client();
     let first = host.loaded();
     let sleep = json!({
@@ -271,7 +161,7 @@ fn a_runner_that_is_killed_loses_its_jobs_which_run_again_at_no_cost() {
 
 #[test]
 fn a_runner_that_hangs_is_replaced_and_its_job_ends_in_time() {
-    let host = Host::launching(1, 2);
+    let host = Pool::of_workers(1, 2);
     let client = host.client();
     let first = host.loaded();
     let id = host.running(&json!({
@@ -288,7 +178,7 @@ fn a_runner_that_hangs_is_replaced_and_its_job_ends_in_time() {
 
 #[test]
 fn a_restart_waits_for_what_runs_and_makes_a_new_process() {
-    let host = Host::launching(2, 2);
+    let host = Pool::of_workers(2, 2);
     let client = host.client();
     let first = host.loaded();
     let sleep = json!({"handler": "own#sleep", "params": {"ms": 1_000}});
@@ -315,30 +205,30 @@ fn a_restart_waits_for_what_runs_and_makes_a_new_process() {
 fn a_runner_that_somebody_else_started_is_used_while_it_is_there() {
     let folder = TempDir::new().unwrap();
     let theirs = Worker::start(folder.path());
-    let host = Host::start(&format!("external = \"{}\"", theirs.address()), "");
+    let host = Pool::start(&format!("external = \"{}\"", theirs.address()), "");
     let client = host.client();
     assert_eq!(
         client.run(&json!({"handler": "own#echo"}))["state"],
         "completed"
     );
-    assert!(host.pool()["runners"][0].get("pid").is_none());
+    assert!(host.shown()["runners"][0].get("pid").is_none());
     let id = host.running(&json!({"handler": "own#sleep", "params": {"ms": 60_000}}));
     drop(theirs);
     eventually("the runner to be missed", SOON, || {
-        let missed = host.pool()["up"] == 0 && client.job(&id)["state"] == "available";
+        let missed = host.shown()["up"] == 0 && client.job(&id)["state"] == "available";
         missed.then_some(())
     });
 }
 
 #[test]
 fn runners_end_with_the_host_and_their_jobs_run_again_in_its_next_life() {
-    let host = Host::launching(1, 2);
+    let host = Pool::of_workers(1, 2);
     let pids = host.loaded();
     assert!(children(host.server().pid()).contains(&pids[0]));
     let id = host.running(&json!({
         "handler": "own#sleep", "params": {"ms": 1_000}, "max_attempts": 1,
     }));
-    let mut host = host.killed(|| {
+    let host = host.killed(|| {
         eventually("the runner to end", SOON, || {
             (!is_alive(pids[0])).then_some(())
         });
@@ -346,7 +236,7 @@ fn runners_end_with_the_host_and_their_jobs_run_again_in_its_next_life() {
     let job = host.client().wait(&id);
     assert_eq!(job["state"], "completed", "{job}");
     let pids = host.up();
-    assert_eq!(host.server.take().unwrap().stop(), Some(0));
+    assert_eq!(host.stop(), Some(0));
     assert!(!is_alive(pids[0]));
 }
 
@@ -356,13 +246,9 @@ fn what_a_runner_writes_stands_in_the_log_of_its_job() {
     let mut command = vec!["/bin/sh".to_owned(), "-c".to_owned(), script.to_owned()];
     command.push("sh".to_owned());
     command.extend(worker::command());
-    let cache = worker::cache().display().to_string();
-    let keys = format!(
-        "cmd = {}\nmax_in_flight = 1\nenv = {{ XDG_CACHE_HOME = {}, HOST_LOG = \"debug\" }}",
-        json!(command),
-        json!(cache),
-    );
-    let host = Host::start(&keys, "");
+    let env = worker_env(&[("HOST_LOG", "debug")]);
+    let keys = launched(&command, &env) + "max_in_flight = 1";
+    let host = Pool::start(&keys, "");
     let client = host.client();
     let job = client.run(&json!({"handler": "own#log", "params": {"lines": 2}}));
     let path = format!("/api/v1/jobs/{}/logs", job["id"].as_str().unwrap());
@@ -380,7 +266,7 @@ fn what_a_runner_writes_stands_in_the_log_of_its_job() {
         (&line["source"], &line["attempt"]),
         (&json!("stderr"), &json!(1))
     );
-    let served = std::fs::read_to_string(host.data.path().join("serve.log")).unwrap();
+    let served = host.log();
     assert!(served.contains("before runner=\"own/1\""), "{served}");
     assert!(!served.contains("a run has ended"), "{served}");
 }

@@ -11,4 +11,5 @@ mod orchestrator;
 mod outcomes;
 mod producer;
 mod servers;
+mod runner;
 mod timeouts;

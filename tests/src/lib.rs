@@ -4,6 +4,7 @@
 pub mod client;
 pub mod guests;
 pub mod peers;
+pub mod pool;
 pub mod ports;
 pub mod processes;
 pub mod raw;

@@ -1,0 +1,261 @@
+//! The real Python runner executes our jobs, in both dialects.
+
+use std::time::{Duration, Instant};
+
+use host_tests::pool::{Pool, launched};
+use host_tests::{eventually, peers};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::orchestrator::{CURRENT, DOCUMENTED};
+
+/// How long something may take on a busy machine.
+const SOON: Duration = Duration::from_secs(30);
+
+/// What the runner knows to do.
+const HANDLERS: &str = r#"
+import asyncio
+import os
+import sys
+import time
+
+from rrq.exc import RetryJob
+from rrq.registry import Registry
+from rrq.runner_settings import PythonRunnerSettings
+
+registry = Registry()
+
+
+def handler(function):
+    registry.register(function.__name__, function)
+    return function
+
+
+@handler
+async def noop(request):
+    return None
+
+
+@handler
+async def echo(request):
+    return request.params
+
+
+@handler
+async def context(request):
+    context = request.context
+    return {
+        "job_id": request.job_id,
+        "attempt": context.attempt,
+        "queue_name": context.queue_name,
+        "worker_id": context.worker_id,
+        "deadline": context.deadline.isoformat(),
+        "trace": context.trace_context,
+    }
+
+
+@handler
+async def fail(request):
+    raise ValueError("no such customer")
+
+
+@handler
+async def flaky(request):
+    if request.context.attempt < 3:
+        raise RetryJob("not yet", defer_seconds=0.01)
+    return request.context.attempt
+
+
+@handler
+async def sleep(request):
+    await asyncio.sleep(request.params["seconds"])
+
+
+@handler
+async def block(request):
+    time.sleep(request.params["seconds"])
+
+
+@handler
+async def exit(request):
+    if request.context.attempt == 1:
+        os._exit(3)
+    return request.context.attempt
+
+
+@handler
+async def say(request):
+    print("hello from " + request.params["name"], flush=True)
+    print("and from stderr", file=sys.stderr, flush=True)
+
+
+settings = PythonRunnerSettings(registry=registry)
+"#;
+
+/// A host whose pool are Python runners.
+struct Python {
+    pool: Pool,
+    _handlers: TempDir,
+}
+
+impl Python {
+    fn start(release: &str, keys: &str) -> Self {
+        let handlers = TempDir::new().unwrap();
+        std::fs::write(handlers.path().join("handlers.py"), HANDLERS).unwrap();
+        let python = peers::rrq(release).join("bin").join("rrq-runner");
+        let words = [python.to_str().unwrap(), "--settings", "handlers.settings"];
+        let path = handlers.path().display().to_string();
+        let env = [("PYTHONPATH".to_owned(), path)];
+        let command = words.map(str::to_owned);
+        let keys = launched(&command, &env) + keys;
+        let pool = Pool::start(&keys, "");
+        pool.loaded();
+        Self {
+            pool,
+            _handlers: handlers,
+        }
+    }
+
+    fn run(&self, job: &Value) -> Value {
+        self.pool.client().run(job)
+    }
+}
+
+/// Returns the release and dialect of each side of the change.
+fn dialects() -> [(&'static str, &'static str); 2] {
+    [(CURRENT, ""), (DOCUMENTED, "dialect = \"documented\"\n")]
+}
+
+#[test]
+fn jobs_run_on_the_python_runner() {
+    for (release, keys) in dialects() {
+        let keys = format!("{keys}pool_size = 2\nmax_in_flight = 8\n");
+        let python = Python::start(release, &keys);
+        let params = json!({"a": [1, "ü", null], "b": {"c": 1.5}});
+        let job = python.run(&json!({"handler": "own#echo", "params": params}));
+        assert_eq!(job["state"], "completed", "{job}");
+        assert_eq!(job["result"], params);
+        let trace =
+            json!({"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"});
+        let told = python.run(&json!({
+            "handler": "own#context", "queue": "mail", "trace_context": trace,
+        }));
+        let result = &told["result"];
+        assert_eq!(result["job_id"], told["id"], "{told}");
+        assert_eq!(result["attempt"], 1);
+        assert_eq!(result["queue_name"], "mail");
+        assert_eq!(result["worker_id"], "host");
+        assert_eq!(result["trace"], trace);
+        let client = python.pool.client();
+        let jobs: Vec<_> = (0..100)
+            .map(|n| json!({"handler": "own#echo", "params": {"n": n}}))
+            .collect();
+        let answer = client.post("/api/v1/jobs", &json!(jobs)).unwrap();
+        for (n, entry) in answer.body.as_array().unwrap().iter().enumerate() {
+            let job = client.wait(entry["id"].as_str().unwrap());
+            assert_eq!(job["result"], json!({"n": n}), "{release}: {job}");
+            assert_eq!(job["attempt"], 1, "{release}: {job}");
+        }
+    }
+}
+
+#[test]
+fn failures_and_retries_follow_the_rules_of_the_host() {
+    for (release, keys) in dialects() {
+        let python = Python::start(release, keys);
+        let failed = python.run(&json!({"handler": "own#fail", "max_attempts": 1}));
+        assert_eq!(failed["state"], "discarded", "{failed}");
+        assert_eq!(failed["failure"]["kind"], "user_error", "{failed}");
+        let message = failed["failure"]["message"].as_str().unwrap();
+        assert!(message.contains("no such customer"), "{failed}");
+
+        let flaky = python.run(&json!({"handler": "own#flaky"}));
+        assert_eq!(flaky["state"], "completed", "{flaky}");
+        assert_eq!(flaky["result"], 3);
+
+        let unknown = python.run(&json!({"handler": "own#nobody"}));
+        assert_eq!(unknown["state"], "discarded", "{unknown}");
+        assert_eq!(unknown["failure"]["kind"], "handler_not_found", "{unknown}");
+        assert_eq!(unknown["attempt"], 1);
+    }
+}
+
+#[test]
+fn a_cancel_and_a_timeout_stop_a_python_job_and_leave_its_runner_alone() {
+    for (release, keys) in dialects() {
+        let python = Python::start(release, keys);
+        let client = python.pool.client();
+        let first = python.pool.up();
+        let sleep =
+            json!({"handler": "own#sleep", "params": {"seconds": 60}, "timeout_seconds": 90});
+        let id = python.pool.running(&sleep);
+        let start = Instant::now();
+        let cancel = format!("/api/v1/jobs/{id}/cancel");
+        client.post(&cancel, &json!({})).unwrap();
+        let job = client.wait(&id);
+        assert_eq!(job["state"], "cancelled", "{job}");
+        assert!(start.elapsed() < Duration::from_secs(20));
+        let job = python.run(&json!({
+            "handler": "own#sleep", "params": {"seconds": 60}, "timeout_seconds": 2,
+        }));
+        assert_eq!(job["state"], "discarded", "{job}");
+        assert_eq!(job["failure"]["kind"], "timed_out", "{job}");
+        assert_eq!(python.pool.up(), first, "{release}");
+    }
+}
+
+#[test]
+fn a_python_runner_that_blocks_or_dies_is_replaced() {
+    for (release, keys) in dialects() {
+        let python = Python::start(release, keys);
+        let first = python.pool.up();
+        let died = python.run(&json!({"handler": "own#exit", "max_attempts": 1}));
+        assert_eq!(died["state"], "completed", "{died}");
+        assert_eq!(died["result"], 2);
+        let second = python.pool.up();
+        assert_ne!(first, second);
+        let job = python.run(&json!({
+            "handler": "own#block", "params": {"seconds": 600}, "timeout_seconds": 2,
+        }));
+        assert_eq!(job["failure"]["kind"], "timed_out", "{job}");
+        let echo = python.run(&json!({"handler": "own#echo", "timeout_seconds": 60}));
+        assert_eq!(echo["state"], "completed", "{echo}");
+        assert_ne!(python.pool.up(), second, "{release}");
+    }
+}
+
+#[test]
+fn what_a_python_handler_prints_stands_in_its_log() {
+    let python = Python::start(CURRENT, "pool_size = 2\nmax_in_flight = 1\n");
+    let client = python.pool.client();
+    let names: Vec<_> = (0..6).map(|n| format!("job {n}")).collect();
+    let say = |name: &String| json!({"handler": "own#say", "params": {"name": name}});
+    let jobs: Vec<_> = names.iter().map(say).collect();
+    let answer = client.post("/api/v1/jobs", &json!(jobs)).unwrap();
+    for (name, entry) in names.iter().zip(answer.body.as_array().unwrap()) {
+        let id = entry["id"].as_str().unwrap();
+        assert_eq!(client.wait(id)["state"], "completed");
+        let lines = eventually("both lines", SOON, || {
+            let path = format!("/api/v1/jobs/{id}/logs");
+            let lines = client.get(&path).unwrap().body["items"].clone();
+            (lines.as_array()?.len() >= 2).then_some(lines)
+        });
+        let said: Vec<_> = lines
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|line| {
+                (
+                    line["source"].as_str().unwrap(),
+                    line["message"].as_str().unwrap(),
+                )
+            })
+            .collect();
+        assert!(
+            said.contains(&("stdout", format!("hello from {name}").as_str())),
+            "{said:?}"
+        );
+        assert!(said.contains(&("stderr", "and from stderr")), "{said:?}");
+        assert_eq!(said.len(), 2, "{said:?}");
+    }
+}

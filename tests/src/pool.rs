@@ -1,0 +1,164 @@
+//! A real `host serve` with a pool of foreign RRQ runners.
+
+#![expect(
+    clippy::missing_panics_doc,
+    reason = "all of it panics where the host does not do what it must"
+)]
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::wait::eventually;
+use crate::worker;
+use crate::{Client, Options, Server};
+
+/// How long a runner may take to start, to end or to be noticed.
+const SOON: Duration = Duration::from_secs(30);
+
+/// A host with a pool of runners called `own`; both end when this is dropped. Its log is shown when
+/// the test has failed.
+pub struct Pool {
+    server: Option<Server>,
+    options: Options,
+    data: TempDir,
+}
+
+impl Pool {
+    /// Starts a host with `keys` in the table of its pool, and `rest` behind it.
+    pub fn start(keys: &str, rest: &str) -> Self {
+        let data = TempDir::new().expect("a folder can be made");
+        let path = data.path().join("host.toml");
+        let config = format!("[protocol.rrq.runners.own]\n{keys}\n{rest}\n");
+        std::fs::write(&path, config).expect("a file can be written");
+        let mut options = Options::new(data.path());
+        options.args = vec!["--config".to_owned(), path.display().to_string()];
+        let server = Some(Server::start(&options));
+        Self {
+            server,
+            options,
+            data,
+        }
+    }
+
+    /// Starts a host that launches `size` workers of ours, which take `in_flight` jobs each.
+    pub fn of_workers(size: usize, in_flight: usize) -> Self {
+        Self::start(&workers(size, in_flight), "")
+    }
+
+    /// Kills the host, and starts it again after `between`.
+    #[must_use]
+    pub fn killed(mut self, between: impl FnOnce()) -> Self {
+        self.server.take().expect("the host runs").kill();
+        between();
+        self.server = Some(Server::start(&self.options));
+        self
+    }
+
+    /// Asks the host to stop, and returns its exit code.
+    pub fn stop(mut self) -> Option<i32> {
+        self.server.take().expect("the host runs").stop()
+    }
+
+    /// Returns the host.
+    pub fn server(&self) -> &Server {
+        self.server.as_ref().expect("the host runs")
+    }
+
+    /// Returns a client of the host.
+    pub fn client(&self) -> Client {
+        self.server().client()
+    }
+
+    /// Returns what the host says of the pool.
+    pub fn shown(&self) -> Value {
+        let answer = self.client().get("/api/v1/runners/own");
+        answer.expect("the host answers").body
+    }
+
+    /// Returns what the host has written about itself.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.data.path().join("serve.log")).unwrap_or_default()
+    }
+
+    /// Waits until all runners take work, and returns their processes.
+    pub fn up(&self) -> Vec<u32> {
+        eventually("the runners", SOON, || {
+            let shown = self.shown();
+            let runners = shown["runners"].as_array()?.iter();
+            let up = runners.clone().all(|runner| runner["state"] == "up");
+            let pid = |runner: &Value| u32::try_from(runner["pid"].as_u64()?).ok();
+            up.then(|| runners.filter_map(pid).collect())
+        })
+    }
+
+    /// Waits until the runners have loaded their handlers, of which one is `noop`: they listen
+    /// before that. Returns their processes.
+    pub fn loaded(&self) -> Vec<u32> {
+        let pids = self.up();
+        let jobs = vec![json!({"handler": "own#noop", "timeout_seconds": 60}); 4 * pids.len()];
+        let answer = self.client().post("/api/v1/jobs", &json!(jobs));
+        let accepted = answer.expect("the host answers").body;
+        for entry in accepted.as_array().expect("the jobs are accepted") {
+            let job = self.client().wait(entry["id"].as_str().expect("an id"));
+            assert_eq!(job["state"], "completed", "{job}");
+        }
+        pids
+    }
+
+    /// Enqueues a job and waits until it runs.
+    pub fn running(&self, job: &Value) -> String {
+        let client = self.client();
+        let id = client.enqueue(job);
+        eventually("the job to run", SOON, || {
+            (client.job(&id)["state"] == "running").then_some(())
+        });
+        id
+    }
+
+    /// Returns the attempts of a job.
+    pub fn attempts(&self, id: &str) -> Vec<Value> {
+        let path = format!("/api/v1/jobs/{id}/attempts");
+        let answer = self.client().get(&path).expect("the host answers");
+        let attempts = answer.body["items"].as_array();
+        attempts.expect("a list of attempts").clone()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.log());
+        }
+    }
+}
+
+/// Says in the table of a pool that `size` workers of ours are launched.
+pub fn workers(size: usize, in_flight: usize) -> String {
+    let mut command = worker::command();
+    command.extend(["--cells".to_owned(), "2".to_owned()]);
+    launched(&command, &worker_env(&[]))
+        + &format!("pool_size = {size}\nmax_in_flight = {in_flight}\n")
+}
+
+/// Returns the environment of a worker of ours: its cache, and what else is given.
+pub fn worker_env(more: &[(&str, &str)]) -> Vec<(String, String)> {
+    let cache = worker::cache().display().to_string();
+    let more = more
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    [("XDG_CACHE_HOME".to_owned(), cache)]
+        .into_iter()
+        .chain(more)
+        .collect()
+}
+
+/// Says in the table of a pool what is launched, and with which environment.
+pub fn launched(command: &[String], env: &[(String, String)]) -> String {
+    let env: Vec<_> = env
+        .iter()
+        .map(|(name, value)| format!("{name} = {}", json!(value)))
+        .collect();
+    format!("cmd = {}\nenv = {{ {} }}\n", json!(command), env.join(", "))
+}
