@@ -11,6 +11,7 @@ mod process;
 mod report;
 mod rest;
 mod rounds;
+mod rrq;
 mod store;
 mod waiting;
 mod wasm;
@@ -28,6 +29,9 @@ use crate::report::Report;
 #[derive(Parser)]
 #[command(name = "cargo xtask bench")]
 struct Args {
+    /// Beside what
+    #[arg(value_enum, default_value_t = Suite::Machine)]
+    suite: Suite,
     /// How often each thing is measured
     #[arg(long, default_value_t = 5)]
     rounds: usize,
@@ -48,8 +52,17 @@ struct Args {
     output: Format,
 }
 
+/// What a host is measured beside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Suite {
+    /// What the disk and the engine can do by themselves
+    Machine,
+    /// RRQ's own runner and orchestrator
+    Rrq,
+}
+
 /// What can be measured by itself.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
     /// The disk, the store, the engine and jobs over HTTP, in turns
     Throughput,
@@ -59,12 +72,27 @@ enum Part {
     Latency,
     /// What a host uses that has nothing to do
     Rest,
+    /// Beside RRQ: bare round trips of frames
+    Frames,
+    /// Beside RRQ: jobs from enqueue to done
+    Jobs,
+    /// Beside RRQ: what idle connections cost
+    Idle,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     Table,
     Json,
+}
+
+impl Part {
+    const fn suite(self) -> Suite {
+        match self {
+            Self::Throughput | Self::Waiting | Self::Latency | Self::Rest => Suite::Machine,
+            Self::Frames | Self::Jobs | Self::Idle => Suite::Rrq,
+        }
+    }
 }
 
 impl Args {
@@ -119,6 +147,13 @@ fn build_folder() -> Result<PathBuf> {
 fn main() -> Result<()> {
     let args = Args::parse();
     ensure!(args.rounds > 0, "at least one round is needed");
+    for part in &args.only {
+        let (suite, asked) = (part.suite(), args.suite);
+        ensure!(
+            suite == asked,
+            "{part:?} is part of {suite:?}, not of {asked:?}"
+        );
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -134,6 +169,10 @@ fn main() -> Result<()> {
 
 async fn measure(args: &Args) -> Result<Report> {
     let mut report = Report::default();
+    if args.suite == Suite::Rrq {
+        rrq::measure(args, &mut report).await?;
+        return Ok(report);
+    }
     let stage = Stage::start()?;
     if args.wants(Part::Rest) {
         rest::measure(&stage.server, &mut report).await?;

@@ -65,11 +65,17 @@ impl Report {
     }
 
     /// Adds the ratio of two rows, if both are there.
-    pub(crate) fn ratio(&mut self, name: &str, of: &str, to: &str, target: Target) {
+    pub(crate) fn ratio(
+        &mut self,
+        name: &str,
+        of: &str,
+        to: &str,
+        target: impl Into<Option<Target>>,
+    ) {
         if let (Some(of), Some(to)) = (self.median(of), self.median(to))
             && to > 0.0
         {
-            self.add(name, "×", vec![of / to], Some(target));
+            self.add(name, "×", vec![of / to], target.into());
         }
     }
 

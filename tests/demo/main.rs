@@ -1,6 +1,7 @@
 //! The demo: what a user sees of `host` in a minute, on real input. `cargo xtask demo` builds what
 //! it needs and starts it. It leaves nothing running and its pages in `target/demo`.
 
+mod rrq;
 mod scenes;
 mod table;
 
@@ -59,6 +60,7 @@ fn main() -> Result<()> {
     rows.extend(scenes::failures(&stage)?);
     rows.push(scenes::memory_bomb(&stage)?);
     rows.push(scenes::cancel(&stage)?);
+    rows.extend(rrq::requests(&stage)?);
     println!("\n{}\n", table::render(&rows));
     let stage = scenes::power_cut(stage)?;
     println!("the pages are in {}", stage.pages.display());

@@ -5,10 +5,10 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use host_tests::eventually;
 use host_tests::raw::connect;
 use host_tests::rrq::{Connection, PAYLOAD_BYTES_MAX, cancel, frame, request, within_ms};
 use host_tests::server::host;
+use host_tests::{eventually, guests};
 use serde_json::{Value, json};
 
 use crate::fixture::{Own, own};
@@ -114,25 +114,22 @@ fn the_same_request_twice_runs_once_and_is_answered_twice() {
 
 #[test]
 fn deadlines_are_answered_before_they_pass() {
-    const BUDGET_MS: u64 = 1_000;
+    // A hundredth of it is how long before.
+    const BUDGET: Duration = Duration::from_secs(10);
     let own = own();
     let mut connection = open(&own);
     connection.ask(&request("warm", "noop", &json!({})));
+    let start = Instant::now();
     for function in ["spin", SLEEP, "cooperate"] {
-        let params = json!({"ms": 60_000});
-        let start = Instant::now();
-        let answer = connection.ask(&within_ms(request(function, function, &params), BUDGET_MS));
+        let sent = request(function, function, &json!({"ms": 60_000}));
+        connection.send(&within_ms(sent, 10_000));
+    }
+    for _ in 0..3 {
+        let answer = connection.answer();
         let took = start.elapsed();
         assert_eq!(answer["status"], "timeout", "{answer}");
         assert_eq!(answer["error"]["type"], "timeout", "{answer}");
-        assert!(
-            took < Duration::from_millis(BUDGET_MS),
-            "{function}: {took:?}"
-        );
-        assert!(
-            took > Duration::from_millis(BUDGET_MS / 2),
-            "{function}: {took:?}"
-        );
+        assert!(took < BUDGET && took > BUDGET * 9 / 10, "{took:?} {answer}");
     }
     let answer = connection.ask(&request("after", "echo", &json!({})));
     assert_eq!(answer["status"], "success", "{answer}");
@@ -210,6 +207,52 @@ fn frames_of_16_mib_are_taken() {
     let answer = connection.answer();
     assert_eq!(answer["error"]["code"], "E_FRAME_TOO_LARGE", "{answer}");
     assert_eq!(connection.answer_or_end(), None);
+}
+
+#[test]
+fn results_go_up_to_what_a_frame_holds() {
+    let own = own();
+    let basics = std::fs::read(guests::component("basics")).unwrap();
+    let manifest = "[handlers.echo]\nresult_kib = 16384\nmemory_mib = 512\n";
+    let client = own.server.client();
+    let deployed = client.deploy("basics", &basics, Some(manifest)).unwrap();
+    assert_eq!(deployed.status, 201, "{deployed:?}");
+    let mut connection = open(&own);
+    for (bytes, fits) in [(15 << 20, true), ((16 << 20) - 1_000, false)] {
+        let fill = "x".repeat(bytes);
+        let answer = connection.ask(&request("large", "echo", &json!({"fill": fill})));
+        if fits {
+            assert_eq!(answer["status"], "success", "{}", answer["error"]);
+            assert_eq!(answer["result"]["fill"].as_str().map(str::len), Some(bytes));
+        } else {
+            assert_eq!(
+                answer["error"]["type"], "result_too_large",
+                "{}",
+                answer["error"]
+            );
+            assert_eq!(answer["result"], json!(null));
+        }
+    }
+    let answer = connection.ask(&request("after", "echo", &json!({})));
+    assert_eq!(answer["status"], "success", "{answer}");
+}
+
+#[test]
+fn a_host_that_stops_answers_what_is_in_flight() {
+    let own = own();
+    let mut connection = open(&own);
+    for (n, function) in ["spin", SLEEP, "cooperate"].iter().enumerate() {
+        connection.send(&request(&n.to_string(), function, &json!({"ms": 60_000})));
+    }
+    connection.ask(&request("between", "noop", &json!({})));
+    assert_eq!(own.server.stop(), Some(0));
+    let mut answered = Vec::new();
+    while let Some(answer) = connection.answer_or_end() {
+        assert_eq!(answer["error"]["type"], "runner_stopping", "{answer}");
+        answered.push(answer["request_id"].as_str().unwrap().to_owned());
+    }
+    answered.sort_unstable();
+    assert_eq!(answered, ["0", "1", "2"]);
 }
 
 #[test]
@@ -332,7 +375,8 @@ fn a_peer_that_reads_nothing_is_given_up_and_harms_nobody() {
         let answer = other.ask(&request("other", "echo", &json!({})));
         assert_eq!(answer["status"], "success", "{answer}");
         let grown = own.server.resident_bytes().saturating_sub(before);
-        assert!(grown < 64 << 20, "it costs {grown} bytes");
+        // 64 requests in flight with their answers, and as much again in the history.
+        assert!(grown < 160 << 20, "it costs {grown} bytes");
         writer.is_finished().then_some(())
     });
     assert!(

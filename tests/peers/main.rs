@@ -4,10 +4,12 @@
 
 mod dialect;
 mod external;
+mod hero;
 mod life;
 mod neighbours;
 mod orchestrator;
 mod outcomes;
 mod producer;
+mod servers;
 mod runner;
 mod timeouts;

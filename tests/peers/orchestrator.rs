@@ -9,6 +9,7 @@ use std::time::Duration;
 use host_core::time::Time;
 use host_tests::{Redis, eventually, peers, ports, processes, worker};
 use redis::{Commands, Connection};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -26,7 +27,7 @@ pub(crate) const DOCUMENTED: &str = "0.9.14";
 pub(crate) const TIMED_OUT: &str = "Job execution timed out.";
 
 /// A timeout that a busy machine lets a worker answer in time: 1 % of it is how long before.
-pub(crate) const TIMEOUT_SECONDS: u64 = 10;
+pub(crate) const TIMEOUT_SECONDS: u64 = 25;
 
 /// How long a job may take until it has ended.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -110,6 +111,7 @@ impl Setup {
             "default_runner_name = \"host\"".to_owned(),
             "default_poll_delay_seconds = 0.005".to_owned(),
             "base_retry_delay_seconds = 0.1".to_owned(),
+            "worker_shutdown_grace_period_seconds = 1.0".to_owned(),
             "runner_connect_timeout_ms = 60000".to_owned(),
         ];
         let mut runner = vec![
@@ -222,6 +224,11 @@ impl Orchestrator {
     /// Waits for a condition.
     pub(crate) fn until<T>(&self, what: &str, mut check: impl FnMut(&Self) -> Option<T>) -> T {
         eventually(what, PATIENCE, || check(self))
+    }
+
+    /// Asks it to stop.
+    pub(crate) fn ask_to_stop(&mut self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
     }
 
     /// Kills it without giving it a moment.

@@ -10,11 +10,25 @@ use crate::guests::built;
 ///
 /// If it has not been installed, with the command that installs it.
 pub fn rrq(release: &str) -> PathBuf {
-    let folder = built("peers").join(format!("rrq-{release}"));
+    installed(&format!("rrq-{release}"))
+}
+
+/// Returns the runner that the crate `rrq-runner` has as its example: it has the handler `echo`.
+///
+/// # Panics
+///
+/// If it has not been installed, with the command that installs it.
+pub fn socket_runner() -> PathBuf {
+    installed("rrq-runner-0.11.1/bin/socket_runner")
+}
+
+fn installed(path: &str) -> PathBuf {
+    let path = built("peers").join(path);
+    let is_whole = path.is_file() || path.join("complete").exists();
     assert!(
-        folder.join("complete").exists(),
+        is_whole,
         "{} is missing: run `cargo xtask test peers` first",
-        folder.display()
+        path.display()
     );
-    folder
+    path
 }

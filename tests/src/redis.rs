@@ -74,25 +74,3 @@ impl Drop for Redis {
         let _ = self.child.wait();
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::Redis;
-
-    #[test]
-    fn each_server_is_its_own() {
-        let (one, other) = (Redis::start(), Redis::start());
-        let set = ::redis::cmd("SET")
-            .arg("key")
-            .arg("value")
-            .exec(&mut one.connection());
-        set.unwrap();
-        let get = |redis: &Redis| {
-            ::redis::cmd("GET")
-                .arg("key")
-                .query::<Option<String>>(&mut redis.connection())
-                .unwrap()
-        };
-        assert_eq!((get(&one).as_deref(), get(&other)), (Some("value"), None));
-    }
-}

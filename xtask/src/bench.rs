@@ -5,11 +5,11 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::cargo::{cargo, run, target_dir};
-use crate::{guests, setup};
+use crate::{guests, peers, setup};
 
 /// What to measure.
 #[derive(clap::Args)]
-#[command(after_help = "Example: cargo xtask bench --only latency -o json")]
+#[command(after_help = "Examples: cargo xtask bench --only latency -o json, cargo xtask bench rrq")]
 pub(crate) struct Args {
     /// Passed on: see `cargo xtask bench -- --help`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -20,6 +20,9 @@ pub(crate) struct Args {
 pub(crate) fn run_all(args: &Args) -> Result<()> {
     setup::toolchain()?;
     guests::build()?;
+    if args.arguments.iter().any(|argument| argument == "rrq") {
+        peers::set_up()?;
+    }
     run(&mut cargo(&[
         "build",
         "--release",

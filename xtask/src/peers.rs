@@ -6,11 +6,15 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use crate::cargo::{run, target_dir};
+use crate::cargo::{cargo, run, target_dir};
 use crate::setup;
 
 /// The releases of RRQ on `PyPI`: the last one of the documented dialect, and the newest.
 const RRQ_RELEASES: &[&str] = &["0.9.14", "0.11.1"];
+
+/// The release of the crate `rrq-runner`, and its example.
+const RRQ_RUNNER_RELEASE: &str = "0.11.1";
+const SOCKET_RUNNER: &str = "socket_runner";
 
 /// Written once a folder is complete.
 const COMPLETE: &str = "complete";
@@ -22,16 +26,32 @@ pub(crate) fn set_up() -> Result<()> {
     }
     let folder = target_dir().join("peers");
     for release in RRQ_RELEASES {
-        rrq(&folder.join(format!("rrq-{release}")), release)
-            .with_context(|| format!("tests need RRQ {release} from PyPI"))?;
+        rrq(&folder.join(format!("rrq-{release}")), release).with_context(|| {
+            format!("tests need RRQ {release} from PyPI; PIP_INDEX_URL may name a mirror of it")
+        })?;
     }
-    Ok(())
+    socket_runner(&folder).context("tests need the crate rrq-runner")
+}
+
+/// Installs the example of the crate `rrq-runner`: a runner in Rust.
+fn socket_runner(folder: &Path) -> Result<()> {
+    let folder = folder.join(format!("rrq-runner-{RRQ_RUNNER_RELEASE}"));
+    if folder.join("bin").join(SOCKET_RUNNER).exists() {
+        return Ok(());
+    }
+    run(cargo(&["install", "--quiet", "--root"])
+        .arg(&folder)
+        .args(["--example", SOCKET_RUNNER, "--version", RRQ_RUNNER_RELEASE])
+        .arg("rrq-runner")
+        // It is built in a folder of its own, which is then removed.
+        .env_remove("CARGO_TARGET_DIR"))
 }
 
 /// Installs one release of RRQ into `folder`: its orchestrator, its producer and its runner.
 fn rrq(folder: &Path, release: &str) -> Result<()> {
-    let complete = folder.join(COMPLETE);
-    if complete.exists() {
+    let (complete, bin) = (folder.join(COMPLETE), folder.join("bin"));
+    // What was installed in a folder does not start from another.
+    if complete.exists() && setup::is_there(&bin.join("rrq").to_string_lossy()) {
         return Ok(());
     }
     if !can_make_environments() {
@@ -41,7 +61,7 @@ fn rrq(folder: &Path, release: &str) -> Result<()> {
     run(Command::new("python3")
         .args(["-m", "venv", "--clear"])
         .arg(folder))?;
-    run(Command::new(folder.join("bin").join("pip"))
+    run(Command::new(bin.join("pip"))
         .args(["install", "--quiet", "--disable-pip-version-check"])
         .arg(format!("rrq=={release}")))?;
     std::fs::write(&complete, "delete this file to install it again\n")

@@ -1,11 +1,12 @@
 //! The worker role of a wire alone, for one foreign orchestrator: its cells and nothing else. No
 //! store, no API; what the orchestrator has not been answered is its own to keep.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use host_protocols::port::{Counters, Executor};
 use host_protocols::rrq::{self, ListenError, WorkerPorts};
@@ -114,7 +115,7 @@ pub fn rrq(
         let ports = WorkerPorts {
             executor: workers.executor(),
             clock: Arc::new(workers.clock),
-            counters: Arc::new(Told),
+            counters: Arc::new(Told::default()),
         };
         rrq::serve(listener, ports, stopping).await;
         workers.end();
@@ -245,12 +246,21 @@ fn stop_on_signals() -> Result<CancellationToken, WorkerError> {
     Ok(stopping)
 }
 
-/// Tells refusals in the log, for a worker has no metrics.
-struct Told;
+/// Tells refusals in the log, for a worker has no metrics: those of one code the more rarely, the
+/// more of them there were, so that no peer fills the log.
+#[derive(Default)]
+struct Told {
+    counts: Mutex<BTreeMap<&'static str, u64>>,
+}
 
 impl Counters for Told {
     fn refused(&self, wire: &'static str, code: &'static str) {
-        tracing::warn!(wire, code, "a message is refused");
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(code).or_default();
+        *count += 1;
+        if count.is_power_of_two() {
+            tracing::warn!(wire, code, count, "messages are refused");
+        }
     }
 }
 

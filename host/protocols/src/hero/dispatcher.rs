@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::config::DispatcherConfig;
 use super::job::is_id;
-use super::wire::{self, Call, CallTag, Command, Lane, Script, Value};
+use super::wire::{self, Call, CallTag, Command, Lane, Value};
 use crate::port::Tag;
 use crate::session::Moment;
 
@@ -45,6 +45,19 @@ pub enum Task {
         /// An object.
         params: JsonText,
     },
+}
+
+impl Task {
+    /// Returns the fields of a hash that say it.
+    pub(super) fn fields(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Self::Script(script) => vec![("script", script.clone())],
+            Self::Handler { name, params } => vec![
+                ("handler", name.clone()),
+                ("script", params.as_str().to_owned()),
+            ],
+        }
+    }
 }
 
 /// Work for a foreign worker.
@@ -261,18 +274,7 @@ impl Dispatcher {
         };
         let assignment = &out.assignment;
         let fields = fields(assignment, &self.config, at.wall);
-        let mut args = vec![assignment.id.clone().into_bytes()];
-        for (field, value) in fields {
-            args.extend([field.as_bytes().to_vec(), value.into_bytes()]);
-        }
-        let command = Command::Script {
-            script: Script::Submit,
-            keys: vec![
-                wire::job_key(&assignment.id),
-                wire::work_queue(&assignment.worker_id),
-            ],
-            args,
-        };
+        let command = wire::store_and_queue(&assignment.id, &assignment.worker_id, &fields);
         self.call(Purpose::Submit(tag), vec![command], todo);
     }
 
@@ -460,12 +462,6 @@ fn fields(
         ("dependents", "[]".to_owned()),
         ("dependencies", "[]".to_owned()),
     ];
-    match &assignment.task {
-        Task::Script(script) => fields.push(("script", script.clone())),
-        Task::Handler { name, params } => {
-            fields.push(("handler", name.clone()));
-            fields.push(("script", params.as_str().to_owned()));
-        }
-    }
+    fields.extend(assignment.task.fields());
     fields
 }

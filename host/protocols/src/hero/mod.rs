@@ -1,5 +1,7 @@
+//! Hero over Redis: jobs as hashes, queues as lists; both roles as pure sessions.
 #![doc = include_str!("SPEC.md")]
 
+pub mod client;
 mod config;
 mod convert;
 mod dispatcher;

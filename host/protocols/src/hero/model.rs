@@ -203,6 +203,17 @@ impl Model {
     fn script(&mut self, script: Script, keys: &[&str], args: &[&str]) -> Value {
         match script {
             Script::Claim => self.claim(keys, args),
+            Script::Start => {
+                if self.get(keys[1]).is_some_and(|holder| holder != args[0]) {
+                    return data("held");
+                }
+                if self.has_ended(keys[0]) {
+                    self.keys.remove(keys[1]);
+                    return data("ended");
+                }
+                self.plain(&["HSET", keys[0], "status", "started", "updated_at", args[1]]);
+                data("started")
+            }
             Script::Finish => self.finish(keys, args),
             Script::Renew => {
                 let mut lost = Vec::new();
@@ -278,10 +289,13 @@ impl Model {
         if self.get(keys[1]).is_some_and(|holder| holder != args[1]) {
             return Value::List(vec![data("held")]);
         }
+        if self.get(keys[1]).is_none() && args[4] == "0" {
+            return Value::List(vec![data("free")]);
+        }
         self.hold(keys[1], args[1], args[2]);
         let stop = self.items(keys[2]).iter().any(|id| id == args[0]);
         let mut found = vec![data("claimed"), Value::Int(i64::from(stop))];
-        for pair in args[4..].chunks(2) {
+        for pair in args[5..].chunks(2) {
             let bytes_max: usize = pair[1].parse().unwrap();
             found.push(match fields.get(pair[0]) {
                 None => Value::Nil,

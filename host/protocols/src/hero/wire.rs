@@ -14,6 +14,8 @@ const PROCESSING_SCANNED_MAX: u32 = 10_000;
 pub enum Script {
     /// Takes a job that was popped, unless another host has it or it has ended; returns its fields.
     Claim,
+    /// Writes that a job runs, unless another host has it or it has ended.
+    Start,
     /// Writes how a job ended, unless another host has it, and replies.
     Finish,
     /// Keeps claims alive; returns which are lost.
@@ -26,8 +28,9 @@ pub enum Script {
 
 impl Script {
     /// All of them, for a driver that loads them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Claim,
+        Self::Start,
         Self::Finish,
         Self::Renew,
         Self::Release,
@@ -38,6 +41,7 @@ impl Script {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Claim => "claim",
+            Self::Start => "start",
             Self::Finish => "finish",
             Self::Renew => "renew",
             Self::Release => "release",
@@ -49,6 +53,7 @@ impl Script {
     pub const fn source(self) -> &'static str {
         match self {
             Self::Claim => include_str!("lua/claim.lua"),
+            Self::Start => include_str!("lua/start.lua"),
             Self::Finish => include_str!("lua/finish.lua"),
             Self::Renew => include_str!("lua/renew.lua"),
             Self::Release => include_str!("lua/release.lua"),
@@ -248,4 +253,17 @@ pub(super) fn bury(worker: &str, letter: &str) -> [Command; 2] {
         plain(&["LPUSH", &key, letter]),
         plain(&["LTRIM", &key, "0", &last]),
     ]
+}
+
+/// Stores a job and queues it, in one step.
+pub(super) fn store_and_queue(id: &str, worker: &str, fields: &[(&str, String)]) -> Command {
+    let mut args = vec![id.as_bytes().to_vec()];
+    for (field, value) in fields {
+        args.extend([field.as_bytes().to_vec(), value.as_bytes().to_vec()]);
+    }
+    Command::Script {
+        script: Script::Submit,
+        keys: vec![job_key(id), work_queue(worker)],
+        args,
+    }
 }

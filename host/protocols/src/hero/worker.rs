@@ -83,6 +83,8 @@ pub struct Worker {
     /// Jobs that wait for others.
     waiting: BTreeSet<String>,
     stops: Stops,
+    /// Ids in the processing list that no host had when they were first seen, and since when.
+    orphans: BTreeMap<String, Time>,
     connected: bool,
     stopping: bool,
     /// Whether the queue may have more.
@@ -104,6 +106,8 @@ struct Held {
     stop: bool,
     /// Whether it was found in the processing list: its pop may yet come to our ears.
     found: bool,
+    /// Whether it is taken only if an earlier life of this host had it.
+    only_own: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,6 +139,7 @@ enum Purpose {
     Statuses(Vec<String>),
     Stops,
     StopStatuses(Vec<String>),
+    Start(String),
     Finish(String),
     Release(String),
     /// Nothing follows.
@@ -174,6 +179,7 @@ impl Worker {
             contexts: BTreeMap::new(),
             waiting: BTreeSet::new(),
             stops: Stops::default(),
+            orphans: BTreeMap::new(),
             connected: false,
             stopping: false,
             more: true,
@@ -212,6 +218,7 @@ impl Worker {
         self.connected = false;
         self.calls.clear();
         self.pops_out = 0;
+        self.orphans.clear();
         self.due.retain(|(_, due)| {
             !matches!(
                 due,
@@ -235,7 +242,7 @@ impl Worker {
                 self.more = values.iter().all(|value| matches!(value, Value::Data(_)));
                 self.popped(at, values, todo);
             }
-            Purpose::Recover => self.found(values.first(), todo),
+            Purpose::Recover => self.found(at.now, values.first(), todo),
             Purpose::Claim(ids) => {
                 for (id, value) in ids.into_iter().zip(values) {
                     self.claimed(at, id, value, todo);
@@ -245,6 +252,7 @@ impl Worker {
             Purpose::Statuses(ids) => self.statuses(at, &ids, values, todo),
             Purpose::Stops => self.stops_listed(at, values.first(), todo),
             Purpose::StopStatuses(ids) => self.stop_statuses(&ids, values, todo),
+            Purpose::Start(id) => self.started(&id, values.first(), todo),
             Purpose::Finish(id) => self.ended(at, &id, values.first(), todo),
             Purpose::Release(id) => self.released(&id),
             Purpose::Told => {}

@@ -1,17 +1,19 @@
 //! What was executed for others, on its way to the store: in batches, after the answer has left.
 //! What finds no room is dropped and counted.
 
+use std::sync::Arc;
+
 use futures_util::future::join_all;
 use host_core::command::{Command, Foreign, NewJob};
 use host_core::job::Payload;
 use host_core::name::Name;
-use host_core::outcome::Report;
+use host_core::outcome::{Outcome, Report};
 use host_core::policy::Policy;
 use host_core::time::Time;
 use host_protocols::port::ForeignJob;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::order::Ids;
 use crate::dispatch::Dispatch;
@@ -19,6 +21,9 @@ use crate::tasks::Tasks;
 
 /// How many entries may wait.
 const WAITING_MAX: usize = 2_048;
+
+/// How much params and results the waiting entries may hold together, in KiB.
+const WAITING_KIB_MAX: u32 = 32 << 10;
 
 /// How many entries are given to the store at once.
 const BATCH_MAX: usize = 128;
@@ -29,8 +34,15 @@ const EXTERNAL_ATTEMPT: &str = "external_attempt";
 /// Keeps history. Cloning shares it.
 #[derive(Clone)]
 pub struct History {
-    waiting: mpsc::Sender<Box<Foreign>>,
+    waiting: mpsc::Sender<Entry>,
+    room: Arc<Semaphore>,
     dropped: Counter,
+}
+
+/// One entry, and its part of the room until the store has it.
+struct Entry {
+    foreign: Box<Foreign>,
+    _room: OwnedSemaphorePermit,
 }
 
 impl History {
@@ -39,7 +51,12 @@ impl History {
         let (waiting, entries) = mpsc::channel(WAITING_MAX);
         let dropped = Counter::default();
         tasks.spawn(write(dispatch, entries, dropped.clone()));
-        Self { waiting, dropped }
+        let room = Arc::new(Semaphore::new(WAITING_KIB_MAX as usize));
+        Self {
+            waiting,
+            room,
+            dropped,
+        }
     }
 
     /// Lets `/metrics` show what was dropped.
@@ -56,10 +73,30 @@ impl History {
             finished_at: times.1,
             report,
         };
-        if self.waiting.try_send(Box::new(entry)).is_err() {
+        let room = Arc::clone(&self.room).try_acquire_many_owned(size_kib(&entry));
+        let kept = room.is_ok_and(|room| {
+            let foreign = Box::new(entry);
+            let entry = Entry {
+                foreign,
+                _room: room,
+            };
+            self.waiting.try_send(entry).is_ok()
+        });
+        if !kept {
             self.dropped.inc();
         }
     }
+}
+
+/// Returns how much of an entry is not small.
+fn size_kib(entry: &Foreign) -> u32 {
+    let result = match &entry.report.outcome {
+        Outcome::Completed { result } | Outcome::Cancelled { partial: result } => result.as_ref(),
+        Outcome::Failed(_) | Outcome::Retry { .. } => None,
+    };
+    let result = result.map_or(0, |result| result.as_str().len());
+    let bytes = entry.job.payload.params.as_str().len() + result;
+    u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX)
 }
 
 fn entry(ids: Ids, job: ForeignJob) -> NewJob {
@@ -91,12 +128,13 @@ fn entry(ids: Ids, job: ForeignJob) -> NewJob {
 }
 
 /// Writes until nobody keeps anything any more.
-async fn write(dispatch: Dispatch, mut entries: mpsc::Receiver<Box<Foreign>>, dropped: Counter) {
+async fn write(dispatch: Dispatch, mut entries: mpsc::Receiver<Entry>, dropped: Counter) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while entries.recv_many(&mut batch, BATCH_MAX).await > 0 {
-        let kept = batch
-            .drain(..)
-            .map(|entry| dispatch.submit(Command::Record(entry)));
+        let kept = batch.drain(..).map(|entry| async {
+            let Entry { foreign, _room } = entry;
+            dispatch.submit(Command::Record(foreign)).await
+        });
         for kept in join_all(kept).await {
             if let Err(error) = kept {
                 tracing::debug!(%error, "an execution is missing in the history");

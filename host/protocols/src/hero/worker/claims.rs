@@ -1,11 +1,13 @@
 //! From an id to a job of ours: what was popped or left behind is claimed, read and checked; claims
 //! are kept alive while a job is here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+use host_core::time::Time;
 
 use super::{
     CLAIM_MS, Code, Command, Due, Ending, Held, Phase, Purpose, REFUSED_PAUSE_MS, RENEW_EVERY_MS,
-    Refusal, Script, Stop, Todo, Value, Worker, WorkerAct, wire,
+    Refusal, Script, Todo, Value, Worker, WorkerAct, wire,
 };
 use crate::hero::job::{self, FIELDS};
 use crate::session::Moment;
@@ -37,21 +39,31 @@ impl Worker {
         self.claim(claims, todo);
     }
 
-    /// Takes in what the processing list has.
-    pub(super) fn found(&mut self, list: Option<&Value>, todo: &mut Todo) {
+    /// Takes in what the processing list has. What nobody has is left alone for one more look: a
+    /// host that lost its connection claims its jobs anew as soon as it is back.
+    pub(super) fn found(&mut self, now: Time, list: Option<&Value>, todo: &mut Todo) {
         let Some(Value::List(values)) = list else {
             return;
         };
         let mut claims = Vec::new();
+        let mut orphans = BTreeMap::new();
         for value in values {
             let Value::Data(bytes) = value else { continue };
             let id = String::from_utf8_lossy(bytes).into_owned();
-            if !self.jobs.contains_key(&id)
-                && let Some(id) = self.take(value, id, true, todo)
-            {
-                claims.push(id);
+            if self.jobs.contains_key(&id) {
+                continue;
             }
+            let Some(id) = self.take(value, id, true, todo) else {
+                continue;
+            };
+            let since = self.orphans.get(&id).copied().unwrap_or(now);
+            if let Some(held) = self.jobs.get_mut(&id) {
+                held.only_own = now.since_ms(since) < RENEW_EVERY_MS;
+            }
+            orphans.insert(id.clone(), since);
+            claims.push(id);
         }
+        self.orphans = orphans;
         self.claim(claims, todo);
     }
 
@@ -75,6 +87,7 @@ impl Worker {
             losses: 0,
             stop: false,
             found,
+            only_own: false,
         };
         self.jobs.insert(id.clone(), held);
         Some(id)
@@ -87,11 +100,13 @@ impl Worker {
 
     fn claim_script(&self, id: &str) -> Command {
         let config = &self.config;
+        let only_own = self.jobs.get(id).is_some_and(|held| held.only_own);
         let mut args = vec![
             id.to_owned(),
             config.instance.clone(),
             CLAIM_MS.to_string(),
             wire::STOPS_SCANNED_MAX.to_string(),
+            u8::from(!only_own).to_string(),
         ];
         for (field, bytes_max) in FIELDS {
             args.extend([field.to_owned(), bytes_max.to_string()]);
@@ -117,9 +132,13 @@ impl Worker {
             Some("claimed") => return self.read(at, id, fields, todo),
             Some("held") => {
                 // Another host has it, and takes it off the list when it has ended.
-                self.jobs.remove(&id);
+                if self.jobs.remove(&id).is_some_and(|held| !held.found) {
+                    todo.push(WorkerAct::Count(Code::JobTwice.as_str()));
+                }
+                self.orphans.remove(&id);
                 return;
             }
+            Some("free") => return self.free(id, todo),
             Some("missing") => Refusal::new(Code::JobMissing, "there is no hash of this job"),
             Some("no_hash") => Refusal::new(Code::JobType, "the job's key holds no hash"),
             Some("ended") => Refusal::new(Code::JobEnded, "the job has ended before"),
@@ -130,6 +149,19 @@ impl Worker {
         };
         self.jobs.remove(&id);
         self.bury(&id, &refused, todo);
+    }
+
+    /// Leaves a job that nobody has for now, unless it was ours to take all along.
+    fn free(&mut self, id: String, todo: &mut Todo) {
+        match self.jobs.get_mut(&id) {
+            Some(held) if !held.found => {
+                held.only_own = false;
+                self.claim(vec![id], todo);
+            }
+            _ => {
+                self.jobs.remove(&id);
+            }
+        }
     }
 
     fn read(&mut self, at: Moment, id: String, fields: &[Value], todo: &mut Todo) {
@@ -200,13 +232,7 @@ impl Worker {
             let Some(id) = place.checked_sub(1).and_then(|place| ids.get(place)) else {
                 continue;
             };
-            if let Some(Phase::Running { tag, .. }) = self.forget(id) {
-                todo.push(WorkerAct::Stop {
-                    tag,
-                    grace_ms: 0,
-                    why: Stop::Disconnected,
-                });
-            }
+            self.lose(id, todo);
         }
     }
 }

@@ -57,15 +57,38 @@ impl Worker {
         };
         self.tags.insert(tag, id.to_owned());
         self.arm(overrun_at, Due::Overrun(tag));
-        let now = at.wall.to_rfc3339();
-        let key = wire::job_key(id);
-        let started = wire::plain(&["HSET", &key, "status", "started", "updated_at", &now]);
-        self.call(Purpose::Told, vec![started], todo);
+        let started = Command::Script {
+            script: Script::Start,
+            keys: vec![wire::job_key(id), wire::claim_key(id)],
+            args: vec![
+                self.config.instance.clone().into_bytes(),
+                at.wall.to_rfc3339().into_bytes(),
+            ],
+        };
+        self.call(Purpose::Start(id.to_owned()), vec![started], todo);
         todo.push(WorkerAct::Start {
             tag,
             job: work,
             log_path,
         });
+    }
+
+    /// Takes in whether an attempt is known to run: if not, the job is not ours any more.
+    pub(super) fn started(&mut self, id: &str, value: Option<&Value>, todo: &mut Todo) {
+        if matches!(value.and_then(Value::text), Some("held" | "ended")) {
+            self.lose(id, todo);
+        }
+    }
+
+    /// Lets go of a job that another host has taken.
+    pub(super) fn lose(&mut self, id: &str, todo: &mut Todo) {
+        if let Some(Phase::Running { tag, .. }) = self.forget(id) {
+            todo.push(WorkerAct::Stop {
+                tag,
+                grace_ms: 0,
+                why: Stop::Disconnected,
+            });
+        }
     }
 
     /// Stops a guest whose time is long up.

@@ -96,7 +96,7 @@ impl Bench {
                 }
                 WorkerAct::Start { tag, job, .. } => {
                     self.said
-                        .push(format!("START {} attempt {}", job.handler, job.attempt));
+                        .push(format!("RUN {} attempt {}", job.handler, job.attempt));
                     self.guests.insert(tag, *job);
                 }
                 WorkerAct::Stop { tag, grace_ms, why } => {
@@ -119,6 +119,14 @@ impl Bench {
                 .iter()
                 .position(|call| call.lane == Lane::Shared || !empty);
             let Some(next) = next else { return };
+            let call = self.calls.remove(next);
+            self.answer(&call);
+        }
+    }
+
+    /// Lets Redis answer what it was asked on the connection that all share.
+    pub(super) fn answer_shared(&mut self) {
+        while let Some(next) = self.calls.iter().position(|call| call.lane == Lane::Shared) {
             let call = self.calls.remove(next);
             self.answer(&call);
         }

@@ -309,6 +309,35 @@ fn results_are_delivered_when_redis_is_back() {
 }
 
 #[test]
+fn a_host_that_starts_again_takes_its_own_back_at_once_and_others_later() {
+    use crate::hero::config::WorkerConfig;
+    use crate::hero::worker::Worker;
+    let again = |dead: Bench, instance: &str| {
+        let worker = Worker::new(WorkerConfig::new("w1", instance));
+        let mut bench = Bench::unconnected(worker);
+        bench.now = dead.now;
+        bench.redis = dead.redis;
+        bench.connect();
+        bench
+    };
+    let mut dead = Bench::new();
+    dead.enqueue(1, &[]);
+    let mut bench = again(dead, "host-a");
+    assert_eq!(bench.running(), [1]);
+    bench.pass(4_000);
+    let mut other = again(bench, "host-b");
+    other.pass(14_999);
+    assert!(
+        other.running().is_empty(),
+        "the claim holds, and then one look more"
+    );
+    other.pass(6_000);
+    assert_eq!(other.running(), [1]);
+    other.end(1, completed("1"));
+    assert_eq!(other.reply(1), ["1"]);
+}
+
+#[test]
 fn a_stopping_host_gives_its_jobs_back() {
     let mut bench = Bench::new();
     let waits = json!([id(9)]).to_string();

@@ -67,6 +67,8 @@ struct Storm {
     hosts: Vec<Bench>,
     connected: [bool; 2],
     jobs: u32,
+    /// Whether Redis may say nothing for long.
+    patient: bool,
 }
 
 fn worker(host: usize) -> Worker {
@@ -76,7 +78,7 @@ fn worker(host: usize) -> Worker {
 }
 
 impl Storm {
-    fn new() -> Self {
+    fn new(patient: bool) -> Self {
         let hosts = (0..2)
             .map(|host| Bench::unconnected(worker(host)))
             .collect();
@@ -85,6 +87,7 @@ impl Storm {
             hosts,
             connected: [false; 2],
             jobs: 0,
+            patient,
         }
     }
 
@@ -149,7 +152,16 @@ impl Storm {
             }
             Step::Cut { host, done } => self.cut(*host, *done),
             Step::Connect(host) => self.connect(*host),
-            Step::Pass(ms) => self.pass(u64::from(*ms)),
+            Step::Pass(ms) if self.patient => self.pass(u64::from(*ms)),
+            // Redis answers while time passes: a claim is never late.
+            Step::Pass(ms) => {
+                for _ in 0..ms / 500 {
+                    self.pass(500);
+                    for host in 0..2 {
+                        self.on(host, Bench::answer_shared);
+                    }
+                }
+            }
             Step::Again(_) | Step::Stop(_) => {}
         }
     }
@@ -244,11 +256,11 @@ impl Storm {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_is_lost_and_all_is_written_once(steps in steps(true)) {
-        let mut storm = Storm::new();
+        let mut storm = Storm::new(true);
         storm.connect(0);
         storm.connect(1);
         for step in &steps {
@@ -260,7 +272,7 @@ proptest! {
 
     #[test]
     fn without_lost_connections_nothing_runs_twice_at_once(steps in steps(false)) {
-        let mut storm = Storm::new();
+        let mut storm = Storm::new(false);
         storm.connect(0);
         storm.connect(1);
         for step in &steps {

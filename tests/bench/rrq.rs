@@ -1,0 +1,29 @@
+//! A host beside RRQ's own programs, in the same run: as a runner, as an orchestrator, and as a
+//! listener that nobody speaks to.
+
+mod frames;
+mod idle;
+mod jobs;
+mod upstream;
+
+use anyhow::Result;
+
+use crate::report::Report;
+use crate::{Args, Part};
+
+/// What our handler and theirs are called; neither does anything.
+const OURS: &str = "noop";
+const THEIRS: &str = "echo";
+
+pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
+    if args.wants(Part::Frames) {
+        tokio::task::block_in_place(|| frames::measure(args, report))?;
+    }
+    if args.wants(Part::Jobs) {
+        jobs::measure(args, report).await?;
+    }
+    if args.wants(Part::Idle) {
+        tokio::task::block_in_place(|| idle::measure(report))?;
+    }
+    Ok(())
+}

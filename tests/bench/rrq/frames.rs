@@ -1,0 +1,187 @@
+//! Bare round trips of frames on one connection: our worker and the runner that RRQ has as its
+//! example, driven by the same client in turns.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use host_tests::{Worker, rrq};
+use serde::Deserialize;
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::upstream::SocketRunner;
+use super::{OURS, THEIRS};
+use crate::Args;
+use crate::numbers::count;
+use crate::report::{Report, Target};
+
+/// How many requests are in flight, its name in the report, and the target for ours to theirs.
+const DEPTHS: [(usize, &str, Option<f64>); 3] = [
+    (1, "one by one", Some(0.25)),
+    (8, "8 in flight", Some(0.5)),
+    (64, "64 in flight", None),
+];
+
+/// Stands in requests for their ids, which have as many digits.
+const ID: &str = "000000000000";
+
+/// How long each request may take, as orchestrators say: none comes near it.
+const BUDGET_MS: u64 = 3_600_000;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const READ_BYTES: usize = 64 << 10;
+
+/// A connection that keeps a number of requests in flight.
+pub(super) struct Client {
+    stream: TcpStream,
+    request: Vec<u8>,
+    id_offsets: Vec<usize>,
+    ids: u64,
+    out: Vec<u8>,
+    read: Vec<u8>,
+    read_bytes: usize,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    payload: Response<'a>,
+}
+
+#[derive(Deserialize)]
+struct Response<'a> {
+    status: &'a str,
+    error: Option<RunnerError>,
+}
+
+#[derive(Deserialize)]
+struct RunnerError {
+    message: String,
+}
+
+pub(crate) fn measure(args: &Args, report: &mut Report) -> Result<()> {
+    let span = Duration::from_secs_f64(args.seconds);
+    let folder = TempDir::new().context("cannot make a temporary folder")?;
+    let worker = Worker::start(folder.path());
+    let theirs = SocketRunner::start()?;
+    let mut ours = Client::open(worker.address(), OURS)?;
+    let mut theirs = Client::open(theirs.address(), THEIRS)?;
+    let mut rates = [const { (Vec::new(), Vec::new()) }; DEPTHS.len()];
+    for round in 1..=args.rounds {
+        eprintln!("round {round} of {}, frames", args.rounds);
+        for ((in_flight, ..), (of_ours, of_theirs)) in DEPTHS.iter().zip(&mut rates) {
+            of_theirs.push(theirs.rate(*in_flight, span)?);
+            of_ours.push(ours.rate(*in_flight, span)?);
+        }
+    }
+    for ((_, depth, ratio_min), (of_ours, of_theirs)) in DEPTHS.iter().zip(rates) {
+        let ours = format!("frames, {depth}: host worker");
+        let theirs = format!("frames, {depth}: socket_runner");
+        report.add(ours.as_str(), "jobs/s", of_ours, None);
+        report.add(theirs.as_str(), "jobs/s", of_theirs, None);
+        let target = ratio_min.map(Target::AtLeast);
+        report.ratio(
+            &format!("frames, {depth}: ours to theirs"),
+            &ours,
+            &theirs,
+            target,
+        );
+    }
+    Ok(())
+}
+
+impl Client {
+    pub(super) fn open(address: &str, function: &str) -> Result<Self> {
+        let stream = TcpStream::connect(address)
+            .with_context(|| format!("cannot connect to the runner at {address}"))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let request = rrq::request(ID, function, &json!({"n": 12345}));
+        let request = rrq::within_ms(request, BUDGET_MS).to_string();
+        let id_offsets = request.match_indices(ID).map(|(at, _)| at + 4).collect();
+        Ok(Self {
+            stream,
+            request: rrq::frame(request.as_bytes()),
+            id_offsets,
+            ids: 0,
+            out: Vec::new(),
+            read: vec![0; READ_BYTES],
+            read_bytes: 0,
+        })
+    }
+
+    /// Keeps `in_flight` requests in flight for `span`; returns how many succeeded in a second.
+    pub(super) fn rate(&mut self, in_flight: usize, span: Duration) -> Result<f64> {
+        let start = Instant::now();
+        let (mut done, mut busy, mut missing) = (0, 0, 0);
+        loop {
+            if start.elapsed() < span {
+                while missing < in_flight {
+                    self.add_request();
+                    missing += 1;
+                }
+                self.stream.write_all(&self.out)?;
+                self.out.clear();
+            }
+            if missing == 0 {
+                break;
+            }
+            let (succeeded, refused) = self.answers()?;
+            done += succeeded;
+            busy += refused;
+            missing -= succeeded + refused;
+        }
+        if busy > 0 {
+            eprintln!("{busy} of {} requests were answered busy", done + busy);
+        }
+        Ok(count(done) / start.elapsed().as_secs_f64())
+    }
+
+    fn add_request(&mut self) {
+        self.ids += 1;
+        let id = format!("{:0width$}", self.ids, width = ID.len());
+        for at in &self.id_offsets {
+            self.request[*at..*at + ID.len()].copy_from_slice(id.as_bytes());
+        }
+        self.out.extend_from_slice(&self.request);
+    }
+
+    /// Waits for some answers; returns how many say success and how many that there is no room.
+    fn answers(&mut self) -> Result<(usize, usize)> {
+        let (mut succeeded, mut refused) = (0, 0);
+        while succeeded + refused == 0 {
+            let bytes = self.stream.read(&mut self.read[self.read_bytes..])?;
+            ensure!(bytes > 0, "the runner closed the connection");
+            self.read_bytes += bytes;
+            let mut at = 0;
+            while let Some(length) = self.read[at..self.read_bytes].first_chunk() {
+                let end = at + 4 + u32::from_be_bytes(*length) as usize;
+                if end > self.read_bytes {
+                    ensure!(end - at <= READ_BYTES, "an answer of {} bytes", end - at);
+                    break;
+                }
+                let message: Message<'_> = serde_json::from_slice(&self.read[at + 4..end])
+                    .context("an answer is not what the document says")?;
+                match message.payload {
+                    Response {
+                        status: "success", ..
+                    } => succeeded += 1,
+                    // Their runner answers before it counts a request as done.
+                    Response {
+                        error: Some(error), ..
+                    } if error.message.starts_with("Runner busy") => refused += 1,
+                    Response { status, error } => {
+                        let message = error.map(|error| error.message).unwrap_or_default();
+                        anyhow::bail!("a request ended as {status}: {message}");
+                    }
+                }
+                at = end;
+            }
+            self.read.copy_within(at..self.read_bytes, 0);
+            self.read_bytes -= at;
+        }
+        Ok((succeeded, refused))
+    }
+}

@@ -1,0 +1,94 @@
+//! Jobs from enqueue to done: RRQ with its own runner, RRQ with ours, and our own queue, which keeps
+//! every job on disk, in turns.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::upstream::{Orchestrator, Runner};
+use crate::numbers::{median, percentile, sorted};
+use crate::report::{Report, Target};
+use crate::rounds::single;
+use crate::{Args, Stage, load};
+
+/// How many jobs wait for an orchestrator in a round, before that for it to get going, and how many
+/// follow one by one.
+const JOBS: usize = 8_000;
+const WARMUP_JOBS: usize = 1_000;
+const SINGLE_JOBS: usize = 200;
+
+const RUNNER_RATIO_MIN: f64 = 1.0;
+const HOST_RATIO_MIN: f64 = 3.0;
+
+const WITH_THEIRS: &str = "RRQ with socket_runner";
+const WITH_OURS: &str = "RRQ with host worker";
+const BEST: &str = "RRQ at its best";
+const HOST: &str = "host, durable";
+
+/// What the rounds have shown so far: rates and median times.
+#[derive(Default)]
+struct Shown {
+    rates: Vec<f64>,
+    p50s: Vec<f64>,
+}
+
+pub(super) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
+    let span = Duration::from_secs_f64(args.seconds);
+    let stage = Stage::start()?;
+    let [mut theirs, mut ours, mut host] = [(); 3].map(|()| Shown::default());
+    for round in 1..=args.rounds {
+        eprintln!("round {round} of {}, jobs", args.rounds);
+        tokio::task::block_in_place(|| {
+            theirs.add(Runner::Theirs)?;
+            ours.add(Runner::Ours)
+        })?;
+        let sample = load::run(stage.server.address(), single(256), span).await?;
+        host.rates.push(sample.jobs_per_second);
+        let sample = load::run(stage.server.address(), single(1), span).await?;
+        host.p50s.push(sample.p50_ms);
+    }
+    stage.stop()?;
+    let best_rate = median(&theirs.rates).max(median(&ours.rates));
+    let best_p50 = median(&theirs.p50s).min(median(&ours.p50s));
+    let best = Shown {
+        rates: vec![best_rate],
+        p50s: vec![best_p50],
+    };
+    for (name, shown) in [
+        (WITH_THEIRS, theirs),
+        (WITH_OURS, ours),
+        (BEST, best),
+        (HOST, host),
+    ] {
+        report.add(name, "jobs/s", shown.rates, None);
+        report.add(p50(name), "ms", shown.p50s, None);
+    }
+    let runner = Target::AtLeast(RUNNER_RATIO_MIN);
+    report.ratio(
+        "as a runner: ours to theirs",
+        WITH_OURS,
+        WITH_THEIRS,
+        runner,
+    );
+    let orchestrator = Target::AtLeast(HOST_RATIO_MIN);
+    report.ratio("host to RRQ at its best", HOST, BEST, orchestrator);
+    let below = Target::AtMost(1.0);
+    let name = p50("host to RRQ at its best");
+    report.ratio(&name, &p50(HOST), &p50(BEST), below);
+    Ok(())
+}
+
+fn p50(name: &str) -> String {
+    format!("{name}: p50, one by one")
+}
+
+impl Shown {
+    fn add(&mut self, runner: Runner) -> Result<()> {
+        let mut orchestrator = Orchestrator::start(runner)?;
+        orchestrator.rate(WARMUP_JOBS)?;
+        self.rates.push(orchestrator.rate(JOBS)?);
+        let times = sorted(&orchestrator.latencies(SINGLE_JOBS)?);
+        self.p50s.push(percentile(&times, 0.5));
+        Ok(())
+    }
+}

@@ -1,0 +1,276 @@
+//! The Hero sessions with a real Redis: what their scripts do there is what a client reads that
+//! only knows the document.
+
+mod driver;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use host_protocols::hero::client::{self, JobView};
+use host_protocols::hero::{Assignment, DispatcherConfig, End, Task, Value};
+use host_tests::{Redis, eventually};
+use redis::{Commands as _, Connection};
+
+use self::driver::{Dispatching, Host, ask, now};
+
+fn id(n: u32) -> String {
+    format!("3f2b8a1c-0000-4000-8000-{n:012}")
+}
+
+fn store(redis: &mut Connection, n: u32, fields: &[(&str, &str)]) {
+    let mut all = vec![("id", id(n)), ("worker_id", "w1".to_owned())];
+    all.extend([
+        ("script", "40 + 2".to_owned()),
+        ("status", "dispatched".to_owned()),
+    ]);
+    for (name, value) in fields {
+        all.retain(|(other, _)| other != name);
+        all.push((name, (*value).to_owned()));
+    }
+    let _: () = redis
+        .hset_multiple(format!("hero:job:{}", id(n)), &all)
+        .unwrap();
+}
+
+fn enqueue(redis: &mut Connection, n: u32, fields: &[(&str, &str)]) {
+    store(redis, n, fields);
+    let _: i64 = redis.lpush("hero:work_queue:w1", id(n)).unwrap();
+}
+
+fn field(redis: &mut Connection, n: u32, name: &str) -> String {
+    let value: Option<String> = redis.hget(format!("hero:job:{}", id(n)), name).unwrap();
+    value.unwrap_or_default()
+}
+
+fn replies(redis: &mut Connection, n: u32) -> Vec<String> {
+    redis
+        .lrange(format!("hero:reply:{}", id(n)), 0, -1)
+        .unwrap()
+}
+
+fn length(redis: &mut Connection, list: &str) -> usize {
+    redis.llen(format!("hero:{list}:w1")).unwrap()
+}
+
+/// Lets hosts work until `done` says so.
+fn until(what: &str, hosts: &mut [Host], mut done: impl FnMut() -> bool) {
+    eventually(what, Duration::from_mins(1), || {
+        for host in &mut *hosts {
+            host.turn();
+        }
+        done().then_some(())
+    });
+}
+
+#[test]
+fn a_job_lives_as_documented() {
+    let server = Redis::start();
+    let mut redis = server.connection();
+    let mut host = [Host::new(&server, "host-a")];
+    enqueue(&mut redis, 1, &[("timeout", "5"), ("extra", "kept")]);
+    until("the reply", &mut host, || {
+        !replies(&mut server.connection(), 1).is_empty()
+    });
+    assert_eq!(replies(&mut redis, 1), ["42"]);
+    assert_eq!(field(&mut redis, 1, "status"), "finished");
+    assert_eq!(field(&mut redis, 1, "output"), "42");
+    assert_eq!(field(&mut redis, 1, "extra"), "kept");
+    assert!(field(&mut redis, 1, "updated_at").ends_with('Z'));
+    let ttl: i64 = redis.ttl(format!("hero:reply:{}", id(1))).unwrap();
+    assert!((3_500..=3_600).contains(&ttl), "{ttl}");
+    until("the rest", &mut host, || {
+        length(&mut redis, "processing") == 0
+    });
+    let left: Vec<String> = redis.keys("*").unwrap();
+    assert_eq!(left.len(), 2, "the hash and the reply: {left:?}");
+}
+
+#[test]
+fn stops_reach_jobs_before_they_start_and_while_they_run() {
+    let server = Redis::start();
+    let mut redis = server.connection();
+    let _: i64 = redis.lpush("hero:stop_queue:w1", id(1)).unwrap();
+    enqueue(&mut redis, 1, &[]);
+    enqueue(&mut redis, 2, &[("script", "hang")]);
+    let mut host = [Host::new(&server, "host-a")];
+    let mut other = server.connection();
+    until("a start", &mut host, || {
+        field(&mut other, 2, "status") == "started"
+    });
+    let _: i64 = redis.lpush("hero:stop_queue:w1", id(2)).unwrap();
+    until("the stop", &mut host, || {
+        field(&mut other, 2, "status") == "error"
+    });
+    for n in [1, 2] {
+        assert_eq!(field(&mut redis, n, "error"), "stopped_by_request", "{n}");
+        assert_eq!(
+            replies(&mut redis, n),
+            [r#"{"error":"stopped_by_request"}"#]
+        );
+    }
+    assert_eq!(host[0].ran.get(&id(1)), None);
+    assert_eq!(length(&mut redis, "stop_queue"), 0);
+}
+
+#[test]
+fn two_hosts_on_one_queue_run_each_job_once() {
+    const JOBS: u32 = 500;
+    let server = Redis::start();
+    let mut redis = server.connection();
+    let mut hosts = [Host::new(&server, "host-a"), Host::new(&server, "host-b")];
+    for n in 0..JOBS {
+        enqueue(&mut redis, n, &[]);
+        if n % 7 == 0 {
+            let _: i64 = redis.lpush("hero:work_queue:w1", id(n)).unwrap();
+        }
+    }
+    until("all to end", &mut hosts, || {
+        length(&mut redis, "work_queue") == 0 && length(&mut redis, "processing") == 0
+    });
+    let mut ran: BTreeMap<String, usize> = BTreeMap::new();
+    for host in &hosts {
+        assert!(!host.ran.is_empty(), "both take part");
+        for (id, times) in &host.ran {
+            *ran.entry(id.clone()).or_default() += times;
+        }
+    }
+    assert_eq!(ran.len(), JOBS as usize);
+    assert!(ran.values().all(|times| *times == 1), "{ran:?}");
+    for n in 0..JOBS {
+        assert_eq!(replies(&mut redis, n), ["42"], "{n}");
+    }
+    // Those that came while the other host had the job are counted by it alone.
+    assert!(length(&mut redis, "dead_letter") <= JOBS.div_ceil(7) as usize);
+}
+
+#[test]
+fn a_host_that_starts_again_ends_what_it_had() {
+    let server = Redis::start();
+    let mut redis = server.connection();
+    let mut first = [Host::new(&server, "host-a")];
+    enqueue(&mut redis, 1, &[("script", "hang once")]);
+    until("a start", &mut first, || {
+        field(&mut redis, 1, "status") == "started"
+    });
+    drop(first);
+    assert_eq!(length(&mut redis, "processing"), 1);
+    let _: () = redis
+        .hset(format!("hero:job:{}", id(1)), "script", "1")
+        .unwrap();
+    let mut second = [Host::new(&server, "host-a")];
+    until("its end", &mut second, || {
+        field(&mut redis, 1, "status") == "finished"
+    });
+    assert_eq!(replies(&mut redis, 1).len(), 1);
+}
+
+#[test]
+fn bad_input_is_told_and_hurts_nobody() {
+    let server = Redis::start();
+    let mut redis = server.connection();
+    let large = "x".repeat(2 << 20);
+    let faults = [
+        ("timeout", "0", "E_FIELD_RANGE timeout: "),
+        ("retries", "-1", "E_FIELD_RANGE retries: "),
+        ("env_vars", "{", "E_FIELD_TYPE env_vars: "),
+        ("log_path", "../x", "E_LOG_PATH log_path: "),
+        ("id", "other", "E_JOB_TAMPERED id: "),
+        ("script", &large, "E_FIELD_RANGE script: "),
+    ];
+    for (n, (name, value, _)) in (1..).zip(&faults) {
+        enqueue(&mut redis, n, &[(name, value)]);
+    }
+    for entry in ["*", "a\nb", "", &id(99)] {
+        let _: i64 = redis.lpush("hero:work_queue:w1", entry).unwrap();
+    }
+    let _: i64 = redis
+        .lpush(format!("hero:job:{}", id(98)), "a list")
+        .unwrap();
+    let _: i64 = redis.lpush("hero:work_queue:w1", id(98)).unwrap();
+    enqueue(&mut redis, 50, &[]);
+    let mut host = [Host::new(&server, "host-a")];
+    let mut other = server.connection();
+    until("a good one", &mut host, || {
+        field(&mut other, 50, "status") == "finished"
+    });
+    until("the rest", &mut host, || {
+        length(&mut other, "processing") == 0
+    });
+    for (n, (.., starts)) in (1..).zip(&faults) {
+        let error = field(&mut redis, n, "error");
+        assert!(error.starts_with(starts), "{error}");
+    }
+    assert_eq!(length(&mut redis, "dead_letter"), 5);
+}
+
+#[test]
+fn the_documents_operations_work() {
+    let server = Redis::start();
+    let mut redis = server.connection();
+    for n in 1..=3 {
+        store(&mut redis, n, &[]);
+    }
+    let _: i64 = redis.lpush("hero:job:actor_queue:osis", "x").unwrap();
+    let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
+    loop {
+        let (next, ids) = client::scanned(&ask(&mut redis, &client::scan(&cursor))).unwrap();
+        found.extend(ids);
+        cursor = next;
+        if cursor == "0" {
+            break;
+        }
+    }
+    found.sort();
+    assert_eq!(found, [id(1), id(2), id(3)], "the list is no job");
+    let view = |redis: &mut Connection| -> JobView {
+        let value = ask(redis, &client::look(&id(1)));
+        client::looked(&id(1), &value).unwrap().unwrap()
+    };
+    store(&mut redis, 1, &[("status", "error"), ("error", "x")]);
+    for command in client::requeue(&view(&mut redis), now()).unwrap() {
+        assert!(
+            !matches!(ask(&mut redis, &command), Value::Error(_)),
+            "{command:?}"
+        );
+    }
+    let again = view(&mut redis);
+    assert_eq!((again.status(), again.get("error")), ("dispatched", None));
+    let mut host = [Host::new(&server, "host-a")];
+    until("its end", &mut host, || {
+        view(&mut redis).status() == "finished"
+    });
+}
+
+#[test]
+fn a_worker_of_the_document_does_our_work() {
+    let server = Redis::start();
+    let mut redis = server.connection();
+    let mut ours = Dispatching::new(&server, DispatcherConfig::default());
+    for n in 1..=3 {
+        ours.start(Assignment {
+            id: id(n),
+            worker_id: "w1".to_owned(),
+            task: Task::Script(format!("{n}")),
+            caller_id: None,
+            context_id: String::new(),
+            timeout_ms: 5_000,
+            env: BTreeMap::new(),
+        });
+    }
+    // The document's loop: pop, read, mark, run, write.
+    for _ in 0..3 {
+        let (_, job): (String, String) = redis.blpop("hero:work_queue:w1", 5.0).unwrap();
+        let key = format!("hero:job:{job}");
+        let script: String = redis.hget(&key, "script").unwrap();
+        let _: () = redis.hset(&key, "status", "started").unwrap();
+        let written = [("status", "finished"), ("output", script.as_str())];
+        let _: () = redis.hset_multiple(&key, &written).unwrap();
+    }
+    eventually("three ends", Duration::from_secs(20), || {
+        ours.turn();
+        (ours.ended.len() == 3).then_some(())
+    });
+    for end in &ours.ended {
+        assert!(matches!(end, End::Outcome(_)), "{end:?}");
+    }
+}

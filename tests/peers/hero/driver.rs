@@ -1,0 +1,210 @@
+//! The smallest driver of the sessions: one thread, one connection, guests that are words.
+
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use host_core::json::JsonText;
+use host_core::outcome::Outcome;
+use host_core::time::Time;
+use host_protocols::hero::{
+    Assignment, Call, Command, Dispatcher, DispatcherAct, DispatcherConfig, End, Lane, Value,
+    Worker, WorkerAct, WorkerConfig,
+};
+use host_protocols::port::{Answer, Tag};
+use host_protocols::session::Moment;
+use host_tests::Redis;
+use redis::Connection;
+
+/// Returns the time.
+pub(super) fn now() -> Time {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    Time(i64::try_from(now.as_millis()).unwrap())
+}
+
+fn at() -> Moment {
+    Moment {
+        now: now(),
+        wall: now(),
+    }
+}
+
+/// Sends one command and returns what Redis says.
+pub(super) fn ask(redis: &mut Connection, command: &Command) -> Value {
+    let cmd = match command {
+        Command::Plain(words) => words.iter().fold(redis::Cmd::new(), |mut cmd, word| {
+            cmd.arg(word.as_slice());
+            cmd
+        }),
+        Command::Script { script, keys, args } => {
+            let mut cmd = redis::cmd("EVAL");
+            cmd.arg(script.source()).arg(keys.len()).arg(keys);
+            for arg in args {
+                cmd.arg(arg.as_slice());
+            }
+            cmd
+        }
+    };
+    match cmd.query::<redis::Value>(redis) {
+        Ok(value) => read(value),
+        Err(error) => Value::Error(error.to_string()),
+    }
+}
+
+fn read(value: redis::Value) -> Value {
+    match value {
+        redis::Value::Nil => Value::Nil,
+        redis::Value::Int(number) => Value::Int(number),
+        redis::Value::BulkString(bytes) => Value::Data(bytes),
+        redis::Value::SimpleString(text) => Value::Data(text.into_bytes()),
+        redis::Value::Okay => Value::Data(b"OK".to_vec()),
+        redis::Value::Array(values) => Value::List(values.into_iter().map(read).collect()),
+        other => Value::Error(format!("{other:?}")),
+    }
+}
+
+/// A worker whose guests return 42 with the next turn, or `hang` until they are stopped.
+pub(super) struct Host {
+    redis: Connection,
+    worker: Worker,
+    waiting: Option<Call>,
+    hanging: Vec<Tag>,
+    returning: Vec<Tag>,
+    /// How often it ran each job.
+    pub(super) ran: BTreeMap<String, usize>,
+}
+
+impl Host {
+    pub(super) fn new(server: &Redis, instance: &str) -> Self {
+        let mut config = WorkerConfig::new("w1", instance);
+        config.concurrency = 16;
+        let mut host = Self {
+            redis: server.connection(),
+            worker: Worker::new(config),
+            waiting: None,
+            hanging: Vec::new(),
+            returning: Vec::new(),
+            ran: BTreeMap::new(),
+        };
+        let mut todo = Vec::new();
+        host.worker.on_connected(at(), &mut todo);
+        host.work(todo);
+        host
+    }
+
+    /// Does what is due, and looks whether the pop that waits has something.
+    pub(super) fn turn(&mut self) {
+        let mut todo = Vec::new();
+        for tag in std::mem::take(&mut self.returning) {
+            let result = Some(JsonText("42".to_owned()));
+            let answer = Answer::Ended(Outcome::Completed { result });
+            self.worker.on_answer(at(), tag, answer, &mut todo);
+        }
+        if self.worker.wakeup().is_some_and(|due| due <= now()) {
+            self.worker.on_wakeup(at(), &mut todo);
+        }
+        if let Some(call) = &self.waiting {
+            let Command::Plain(words) = &call.commands[0] else {
+                panic!("only a pop waits: {call:?}")
+            };
+            // BLMOVE without waiting.
+            let mut words = words.clone();
+            words[0] = b"LMOVE".to_vec();
+            words.pop();
+            let value = ask(&mut self.redis, &Command::Plain(words));
+            if value != Value::Nil {
+                let tag = call.tag;
+                self.waiting = None;
+                self.worker.on_reply(at(), tag, &[value], &mut todo);
+            }
+        }
+        self.work(todo);
+    }
+
+    fn work(&mut self, mut todo: Vec<WorkerAct>) {
+        while !todo.is_empty() {
+            for act in std::mem::take(&mut todo) {
+                self.act(act, &mut todo);
+            }
+        }
+    }
+
+    fn act(&mut self, act: WorkerAct, todo: &mut Vec<WorkerAct>) {
+        match act {
+            WorkerAct::Call(call) if call.lane == Lane::Blocking => self.waiting = Some(call),
+            WorkerAct::Call(call) => {
+                let redis = &mut self.redis;
+                let commands = call.commands.iter();
+                let values: Vec<Value> = commands.map(|command| ask(redis, command)).collect();
+                self.worker.on_reply(at(), call.tag, &values, todo);
+            }
+            WorkerAct::Start { tag, job, .. } => {
+                *self.ran.entry(job.external_id.clone()).or_default() += 1;
+                if job.params.as_str().contains("hang") {
+                    return self.hanging.push(tag);
+                }
+                self.returning.push(tag);
+            }
+            WorkerAct::Stop { tag, .. } => {
+                self.hanging.retain(|other| *other != tag);
+                let outcome = Outcome::Cancelled { partial: None };
+                self.worker
+                    .on_answer(at(), tag, Answer::Ended(outcome), todo);
+            }
+            WorkerAct::Count(_) => {}
+        }
+    }
+}
+
+/// A dispatcher and how its work ended.
+pub(super) struct Dispatching {
+    redis: Connection,
+    dispatcher: Dispatcher,
+    started: u64,
+    pub(super) ended: Vec<End>,
+}
+
+impl Dispatching {
+    pub(super) fn new(server: &Redis, config: DispatcherConfig) -> Self {
+        let mut ours = Self {
+            redis: server.connection(),
+            dispatcher: Dispatcher::new(config),
+            started: 0,
+            ended: Vec::new(),
+        };
+        let mut todo = Vec::new();
+        ours.dispatcher.on_connected(at(), &mut todo);
+        ours.work(todo);
+        ours
+    }
+
+    pub(super) fn start(&mut self, assignment: Assignment) {
+        self.started += 1;
+        let (tag, mut todo) = (Tag(self.started), Vec::new());
+        self.dispatcher.on_start(at(), tag, assignment, &mut todo);
+        self.work(todo);
+    }
+
+    pub(super) fn turn(&mut self) {
+        let mut todo = Vec::new();
+        if self.dispatcher.wakeup().is_some_and(|due| due <= now()) {
+            self.dispatcher.on_wakeup(at(), &mut todo);
+        }
+        self.work(todo);
+    }
+
+    fn work(&mut self, mut todo: Vec<DispatcherAct>) {
+        while !todo.is_empty() {
+            for act in std::mem::take(&mut todo) {
+                match act {
+                    DispatcherAct::Call(call) => {
+                        let redis = &mut self.redis;
+                        let commands = call.commands.iter();
+                        let values: Vec<Value> = commands.map(|it| ask(redis, it)).collect();
+                        self.dispatcher.on_reply(at(), call.tag, &values, &mut todo);
+                    }
+                    DispatcherAct::Ended { end, .. } => self.ended.push(end),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! The servers that tests start are their own.
+
+use host_tests::Redis;
+
+#[test]
+fn each_redis_is_its_own() {
+    let (one, other) = (Redis::start(), Redis::start());
+    let set = redis::cmd("SET")
+        .arg("key")
+        .arg("value")
+        .exec(&mut one.connection());
+    set.unwrap();
+    let get = |server: &Redis| {
+        redis::cmd("GET")
+            .arg("key")
+            .query::<Option<String>>(&mut server.connection())
+            .unwrap()
+    };
+    assert_eq!((get(&one).as_deref(), get(&other)), (Some("value"), None));
+}
