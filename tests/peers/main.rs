@@ -10,6 +10,6 @@ mod neighbours;
 mod orchestrator;
 mod outcomes;
 mod producer;
-mod servers;
 mod runner;
+mod servers;
 mod timeouts;
