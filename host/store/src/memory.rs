@@ -1,7 +1,7 @@
 //! The reference model: a store in memory, simple enough to be obviously right. Foreign jobs live
 //! in it, and every other engine is compared with it. Loses everything when it is dropped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use host_core::command::{Command, Committed, NewJob};
@@ -372,6 +372,16 @@ impl Reader for MemoryReader {
             queue.counts[job.state as usize] += 1;
         }
         Ok(queues.into_values().collect())
+    }
+
+    fn runners_awaited(&self) -> Result<Vec<Name>, StoreError> {
+        let model = lock(&self.state);
+        let available = model.entries().map(|entry| &entry.lifecycle);
+        let awaited = available
+            .filter(|job| job.state == State::Available)
+            .filter_map(|job| job.runner.clone());
+        let awaited: BTreeSet<Name> = awaited.collect();
+        Ok(awaited.into_iter().collect())
     }
 
     fn components(&self) -> Result<Vec<Revision>, StoreError> {

@@ -50,6 +50,9 @@ pub trait Reader: Send {
     /// Returns all queues that have or had jobs or are paused, by name.
     fn queues(&self) -> Result<Vec<QueueStatus>, StoreError>;
 
+    /// Returns the pools of foreign runners for which jobs are available, by name.
+    fn runners_awaited(&self) -> Result<Vec<Name>, StoreError>;
+
     /// Returns the current revision of every component, by name.
     fn components(&self) -> Result<Vec<Revision>, StoreError>;
 

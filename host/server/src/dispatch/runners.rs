@@ -2,6 +2,7 @@
 //! what is in flight there. Speaks to a pool through a [`RunnerPort`] only; knows no store.
 
 mod assignment;
+mod missing;
 
 #[cfg(test)]
 pub(crate) mod fake;
@@ -62,6 +63,15 @@ struct Crew {
 }
 
 impl Crew {
+    fn new(port: Box<dyn RunnerPort>) -> Self {
+        Self {
+            port,
+            capacity: 0,
+            in_flight: 0,
+            waiting: u64::MAX,
+        }
+    }
+
     fn free(&self) -> usize {
         self.capacity.saturating_sub(self.in_flight)
     }
@@ -86,13 +96,8 @@ impl Crews {
         inbox: Arc<Inbox>,
         stopping: CancellationToken,
     ) -> Self {
-        let crew = |port| Crew {
-            port,
-            capacity: 0,
-            in_flight: 0,
-            waiting: u64::MAX,
-        };
-        let crews = ports.into_iter().map(|(name, port)| (name, crew(port)));
+        let crews = ports.into_iter();
+        let crews = crews.map(|(name, port)| (name, Crew::new(port)));
         Self {
             by_name: crews.collect(),
             runs: HashMap::new(),
@@ -102,6 +107,21 @@ impl Crews {
             _stops_with_us: stopping.clone().drop_guard(),
             stopping,
         }
+    }
+
+    /// Takes note of a pool for which there are jobs. If it is not there, they fail: nobody knows
+    /// whether it will ever be.
+    pub(super) fn know(&mut self, runner: &Name) {
+        if self.by_name.contains_key(runner) {
+            return;
+        }
+        tracing::warn!(%runner, "there are jobs for a runner that is not configured; they are discarded");
+        let inbox = Arc::clone(&self.inbox);
+        let crew = Crew {
+            capacity: missing::AT_ONCE_MAX,
+            ..Crew::new(Box::new(missing::Missing::new(runner.clone(), inbox)))
+        };
+        self.by_name.insert(runner.clone(), crew);
     }
 
     /// Returns where pools tell what they have to say.
@@ -168,10 +188,14 @@ impl Crews {
     /// Takes note of a change that is committed.
     pub(super) fn changed(&mut self, change: &Change) {
         let Some(runner) = &change.runner else { return };
+        let available = change.to == Some(State::Available);
+        if available {
+            self.know(runner);
+        }
         let Some(crew) = self.by_name.get_mut(runner) else {
             return;
         };
-        if change.to == Some(State::Available) {
+        if available {
             crew.waiting = crew.waiting.saturating_add(1);
         } else if change.from == Some(State::Available) && change.to != Some(State::Running) {
             // A claim may have stopped at it: whether others wait behind it is not known.

@@ -3,6 +3,7 @@
 //! wire.
 
 mod batch;
+mod heard;
 mod intake;
 mod settle;
 mod start;
@@ -13,20 +14,17 @@ use std::sync::Arc;
 
 use host_core::command::Command;
 use host_core::name::Name;
-use host_core::outcome::{Meter, Report};
 use host_core::time::Time;
-use host_core::transition::Loss;
 use host_store::{Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::batch::{Batch, End, Finished, Origin, Target};
 use self::intake::Intake;
-use super::events::Happened;
-use super::logged::{Logged, Logs};
+use super::logged::Logs;
 use super::numbers::Numbers;
-use super::runners::{self, Crews, Ended};
+use super::runners::Crews;
 use super::{Request, Shared, SubmitError};
-use crate::cells::pool::{Heard, NEVER_BEGAN, Place, Pool};
+use crate::cells::pool::{Place, Pool};
 use crate::cells::port::{CellEvent, CellPort};
 use crate::clock::Clock;
 use crate::handlers::{Handler, Handlers};
@@ -187,6 +185,9 @@ impl<P: CellPort> Writer<P> {
         let jobs = committed.changes.len();
         if jobs > 0 {
             tracing::info!(jobs, "jobs of an earlier life of the host are taken back");
+        }
+        for runner in self.store.reader()?.runners_awaited()? {
+            self.runners.know(&runner);
         }
         self.claimable = committed.available;
         self.next_wakeup = committed.next_wakeup;
@@ -405,103 +406,6 @@ impl<P: CellPort> Writer<P> {
                 self.pool.close();
                 Err(error)
             }
-        }
-    }
-
-    /// Takes in what became of an execution at a runner.
-    fn hear_runner(&mut self, now: Time, ended: Ended) {
-        let Ended { run, executor, end } = ended;
-        let end = match end {
-            runners::End::Outcome(outcome) => {
-                let ran_ms = now.since_ms(run.started_at);
-                self.numbers.ended(&outcome, ran_ms);
-                End::Reported(Box::new(Report {
-                    outcome,
-                    meter: Meter::default(),
-                    progress: None,
-                    executor,
-                    revision: None,
-                }))
-            }
-            runners::End::Lost(reason) => {
-                self.numbers.lost();
-                tracing::warn!(job = %run.job, executor, reason, "a runner has lost a job");
-                let loss = match self.phase {
-                    Phase::Ending => Loss::HostRestarted,
-                    Phase::Running | Phase::Draining => Loss::WorkerGone,
-                };
-                End::Lost { loss, executor }
-            }
-            runners::End::NoRoom => End::Lost {
-                loss: NEVER_BEGAN,
-                executor,
-            },
-        };
-        self.finished.push(Finished {
-            job: run.job,
-            lease: run.lease,
-            end,
-        });
-    }
-
-    /// Takes in what a cell's word or death means.
-    fn hear(&mut self, now: Time, heard: Heard) {
-        match heard {
-            Heard::Ended {
-                run,
-                outcome,
-                meter,
-            } => {
-                self.numbers.ended(&outcome, run.ran_ms(now));
-                let report = Report {
-                    outcome,
-                    meter,
-                    progress: self.shared.live.forget(run.job),
-                    executor: run.executor,
-                    revision: Some(run.revision),
-                };
-                self.finished.push(Finished {
-                    job: run.job,
-                    lease: run.lease,
-                    end: End::Reported(Box::new(report)),
-                });
-            }
-            Heard::Lost { run, loss } => {
-                self.numbers.lost();
-                self.shared.live.forget(run.job);
-                self.finished.push(Finished {
-                    job: run.job,
-                    lease: run.lease,
-                    end: End::Lost {
-                        loss,
-                        executor: run.executor,
-                    },
-                });
-            }
-            Heard::Progressed {
-                job,
-                attempt,
-                progress,
-            } => {
-                self.shared.live.tell(job, progress.clone());
-                let happened = Happened::Progressed {
-                    job,
-                    attempt,
-                    progress,
-                };
-                self.shared.events.tell(now, [happened]);
-            }
-            Heard::Logged {
-                job,
-                attempt,
-                started_at,
-                lines,
-            } => self.logs.tell(Logged::Lines {
-                job,
-                attempt,
-                started_at,
-                lines,
-            }),
         }
     }
 }

@@ -277,6 +277,25 @@ impl Reader for SqliteReader {
         Ok(queues.into_values().collect())
     }
 
+    fn runners_awaited(&self) -> Result<Vec<Name>, StoreError> {
+        let read = || {
+            let mut statement = self.connection.prepare_cached(
+                "SELECT DISTINCT runner FROM jobs WHERE state = 2 AND runner IS NOT NULL \
+                 ORDER BY runner",
+            )?;
+            let rows = statement.query_map([], |row| row.get(0))?;
+            rows.collect::<Result<Vec<String>, _>>()
+        };
+        let names = read().map_err(doing("look for runners that are awaited"))?;
+        let parse = |name: String| {
+            name.parse().map_err(|error| StoreError::Damaged {
+                what: "the runner of a job".to_owned(),
+                message: format!("{error}"),
+            })
+        };
+        names.into_iter().map(parse).collect()
+    }
+
     fn components(&self) -> Result<Vec<Revision>, StoreError> {
         registry::current_revisions(&self.connection)
     }

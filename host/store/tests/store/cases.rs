@@ -6,6 +6,7 @@ use host_core::handler::Digest;
 use host_core::id::JobId;
 use host_core::job::State;
 use host_core::lease::Fence;
+use host_core::name::Name;
 use host_core::outcome::Outcome;
 use host_core::policy::Policy;
 use host_core::query::JobFilter;
@@ -254,6 +255,11 @@ fn runners_are_given_their_own_jobs_only() {
         let ids = |jobs: Vec<Claimed>| -> Vec<JobId> {
             jobs.iter().map(|job| job.lifecycle.id).collect()
         };
+        let awaited = |store: &dyn Store| store.reader().unwrap().runners_awaited().unwrap();
+        let names = |names: &[&str]| -> Vec<Name> {
+            names.iter().map(|name| name.parse().unwrap()).collect()
+        };
+        assert_eq!(awaited(store), names(&["python", "ruby"]));
         let python = claimed(store, NOW, claim_in(&runner("python"), [1, 2, 3]));
         assert_eq!(ids(python), [id(4), id(2)]);
         assert_eq!(ids(claimed(store, NOW, claim([4, 5], false))), [id(1)]);
@@ -269,6 +275,7 @@ fn runners_are_given_their_own_jobs_only() {
         let mut both = ids(claimed(store, NOW, Command::Claim { slots, hold }));
         both.sort();
         assert_eq!(both, [id(3), id(5)]);
+        assert_eq!(awaited(store), []);
     });
 }
 

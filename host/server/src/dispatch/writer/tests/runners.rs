@@ -4,6 +4,7 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 use host_protocols::rrq;
+use host_store::memory::MemoryStore;
 
 use super::*;
 use crate::dispatch::runners::fake::Told as ToldRunner;
@@ -197,4 +198,25 @@ async fn draining_waits_for_runners_and_ending_takes_their_jobs_back() {
     let detail = bench.reader.job(second).unwrap().unwrap();
     assert_eq!(detail.lifecycle.state, State::Available);
     assert_eq!(detail.lifecycle.attempts_charged(), 0);
+}
+
+#[tokio::test]
+async fn a_runner_that_is_gone_discards_its_jobs() {
+    let mut store = MemoryStore::default();
+    let mut later = job_for("gone", "noop");
+    later.run_at = Some(Clock::start().now().plus_ms(50));
+    let waiting = job_for("gone", "noop");
+    let ids = [waiting.id, later.id];
+    let enqueue = Command::Enqueue(vec![waiting, later]);
+    store.commit(Clock::start().now(), vec![enqueue]).unwrap();
+    let bench = Bench::start_with(Box::new(store)).await;
+    for id in ids {
+        let detail = bench.ended(id).await;
+        assert_eq!(detail.lifecycle.state, State::Discarded);
+        let failure = detail.failure.unwrap();
+        assert_eq!(failure.kind, FailureKind::HandlerNotFound);
+        assert!(failure.message.contains("no runner is named gone"));
+    }
+    assert!(bench.runner.all().is_empty());
+    bench.stop().await;
 }
