@@ -20,7 +20,7 @@ const LOG_BYTES_MAX: usize = 1 << 20;
 
 /// How long after the end of an attempt a line may still be about it, in milliseconds: it comes by
 /// another way than the answer.
-const LATE_MS: u64 = 200;
+const LATE_MS: u64 = 5_000;
 
 /// Tells the lines of one pool apart.
 pub(super) struct Lines {
