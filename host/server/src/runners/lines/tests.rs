@@ -98,7 +98,7 @@ fn a_line_may_be_a_little_late() {
         let last = format!("{} is done", id(1));
         assert_eq!(bench.write(&[], &last), Some(1));
         assert_eq!(bench.write(&[], "something"), alone.then_some(1));
-        bench.clock.0.store(201, Ordering::Relaxed);
+        bench.clock.0.store(5_001, Ordering::Relaxed);
         assert_eq!(bench.write(&[], &last), None);
     }
 }
