@@ -4,6 +4,7 @@
 mod history;
 mod inbox;
 mod order;
+mod span;
 mod work;
 
 use std::io;

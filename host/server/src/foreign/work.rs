@@ -11,10 +11,12 @@ use host_core::outcome::{Meter, Outcome, Report};
 use host_core::time::Time;
 use host_protocols::port::{ForeignJob, Reply};
 use tokio::sync::mpsc;
+use tracing::Span;
 
 use super::Wiring;
 use super::inbox::{Ask, Inbox, Key};
 use super::order::{Ids, order};
+use super::span;
 use crate::cells::chain::Chain;
 use crate::cells::pool::{Heard, Place, Run};
 use crate::cells::port::{CellEvent, CellPort};
@@ -70,6 +72,7 @@ struct Running {
     job: Option<Box<ForeignJob>>,
     reply: Reply,
     started_at: Time,
+    span: Span,
 }
 
 struct Work<P> {
@@ -206,6 +209,7 @@ impl<P: CellPort> Work<P> {
         }
         self.by_key.insert(key, ids.lease);
         let running = Running {
+            span: span::open(ids, &job),
             ids,
             key,
             job: self.wiring.history.is_some().then_some(job),
@@ -255,6 +259,7 @@ impl<P: CellPort> Work<P> {
             return;
         };
         self.by_key.remove(&running.key);
+        span::close(&running.span, &outcome, now.since_ms(running.started_at));
         let Some((history, job)) = self.wiring.history.as_ref().zip(running.job) else {
             return running.reply.ended(outcome);
         };
