@@ -7,6 +7,9 @@ use host_core::transition::Input;
 
 use super::{Batch, Rows, Stop};
 
+/// How an attempt ends that was stopped.
+const CANCELLED: &str = "cancelled";
+
 impl<R: Rows> Batch<'_, R> {
     /// Takes a job that has ended through its life, each step at the instant at which it was.
     pub(super) fn record(&mut self, foreign: Foreign) -> Result<Reply, Stop> {
@@ -29,8 +32,24 @@ impl<R: Rows> Batch<'_, R> {
         };
         let running = self.apply(&job, &claim);
         self.now = finished_at;
-        let ended = running.and_then(|_| self.complete(new.id, &Fence::Lease(lease), report));
+        let ended = running.and_then(|running| {
+            if report.outcome.as_str() == CANCELLED {
+                self.asked_to_stop(&running)?;
+            }
+            self.complete(new.id, &Fence::Lease(lease), report)
+        });
         self.now = now;
         ended
+    }
+
+    /// Notes that its orchestrator wanted it stopped, which nobody is to be told any more.
+    fn asked_to_stop(&mut self, running: &Lifecycle) -> Result<(), Stop> {
+        let cancel = Input::Cancel {
+            reason: None,
+            grace_ms: Some(0),
+        };
+        self.apply(running, &cancel)?;
+        self.committed.effects.retain(|(id, _)| *id != running.id);
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! The conformance suite: cases that every engine must pass.
 
 use host_core::command::{Claimed, Command, Reply};
-use host_core::failure::FailureKind;
+use host_core::failure::{Failure, FailureKind};
 use host_core::handler::Digest;
 use host_core::id::JobId;
 use host_core::job::State;
@@ -372,6 +372,12 @@ fn what_was_executed_for_others_is_kept_and_never_run_again() {
             (1, Outcome::Completed { result: None }, State::Completed),
             (2, failed(true), State::Discarded),
             (3, failed(false), State::Discarded),
+            (4, Outcome::Cancelled { partial: None }, State::Cancelled),
+            (
+                5,
+                Outcome::Failed(Failure::new(FailureKind::Cancelled, "by force")),
+                State::Cancelled,
+            ),
         ] {
             let committed = store.commit(NOW, vec![foreign(n, outcome)]).unwrap();
             assert_eq!(committed.available, 0);
