@@ -185,7 +185,12 @@ impl Serving {
         let (mut sent, mut popped): (Option<Exchange>, Option<Exchange>) = (None, None);
         self.session.on_connected(self.at(), &mut self.todo);
         self.carry_out();
+        let mut unblocked = false;
         let ended = loop {
+            // What is given back must not be popped by us again, and what was popped must be heard.
+            if self.stop_by.is_some() && !std::mem::replace(&mut unblocked, true) {
+                self.queued.splice(0..0, link.unblock());
+            }
             if sent.is_none() && !self.queued.is_empty() {
                 let calls = std::mem::take(&mut self.queued);
                 sent = Some(Box::pin(link.send(calls)));
@@ -193,7 +198,8 @@ impl Serving {
             if let Some(call) = self.waiting.take() {
                 popped = Some(Box::pin(link.wait(call)));
             }
-            if self.is_over() && (sent.is_none() || self.is_late()) {
+            let quiet = sent.is_none() && popped.is_none() && self.queued.is_empty();
+            if self.is_over() && quiet || self.is_late() {
                 break Ok(());
             }
             let replied = tokio::select! {

@@ -15,7 +15,7 @@ use redis::{
 };
 use thiserror::Error;
 
-use super::wire::{Call, CallTag, Command, Script, Value};
+use super::wire::{self, Call, CallTag, Command, Lane, Script, Value};
 
 /// How long a connection may take to be there.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -96,6 +96,8 @@ pub(super) type Replied = (CallTag, Vec<Value>);
 pub(super) struct Link {
     shared: MultiplexedConnection,
     blocking: MultiplexedConnection,
+    /// How Redis calls the connection that waits, if it tells.
+    blocking_id: Option<i64>,
     hashes: Arc<Hashes>,
 }
 
@@ -117,7 +119,11 @@ impl Link {
             opened.await
         };
         let mut shared = open(config(RESPONSE_TIMEOUT)).await?;
-        let blocking = open(config(POP_TIMEOUT)).await?;
+        let mut blocking = open(config(POP_TIMEOUT)).await?;
+        let id = redis::cmd("CLIENT")
+            .arg("ID")
+            .query_async(&mut blocking)
+            .await;
         let mut hashes = Hashes::new();
         for script in Script::ALL {
             let mut load = redis::cmd("SCRIPT");
@@ -127,6 +133,8 @@ impl Link {
         Ok(Self {
             shared,
             blocking,
+            // Redis may allow us less than this.
+            blocking_id: id.ok(),
             hashes: Arc::new(hashes),
         })
     }
@@ -138,6 +146,16 @@ impl Link {
     ) -> impl Future<Output = Result<Vec<Replied>, RedisError>> + Send + 'static {
         let (connection, hashes) = (self.shared.clone(), Arc::clone(&self.hashes));
         exchange(connection, hashes, calls)
+    }
+
+    /// Makes the call that ends the wait of a pop; no session has asked for it.
+    pub(super) fn unblock(&self) -> Option<Call> {
+        let id = self.blocking_id?.to_string();
+        Some(Call {
+            tag: CallTag(u64::MAX),
+            lane: Lane::Shared,
+            commands: vec![wire::plain(&["CLIENT", "UNBLOCK", &id])],
+        })
     }
 
     /// Sends the call that waits.
