@@ -5,6 +5,8 @@
 mod dialect;
 mod external;
 mod hero;
+mod hero_crashes;
+mod hero_serve;
 mod life;
 mod neighbours;
 mod orchestrator;

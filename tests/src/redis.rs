@@ -1,5 +1,6 @@
 //! A Redis server of a test's own, on a free port; it is killed when this is dropped.
 
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -11,47 +12,84 @@ use crate::{eventually, ports};
 /// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A running server that keeps nothing on disk.
+/// A running server.
 pub struct Redis {
     child: Child,
     port: u16,
-    _data: TempDir,
+    args: Vec<String>,
+    data: TempDir,
 }
 
 impl Redis {
-    /// Starts a server and waits until it answers.
+    /// Starts a server that keeps nothing on disk, and waits until it answers.
     ///
     /// # Panics
     ///
     /// If there is no Redis on this machine, with the command that installs it.
     pub fn start() -> Self {
+        Self::with(&["--save", "", "--appendonly", "no"])
+    }
+
+    /// Starts one that has each change on disk before it answers.
+    ///
+    /// # Panics
+    ///
+    /// If there is no Redis on this machine, with the command that installs it.
+    pub fn durable() -> Self {
+        Self::with(&["--appendonly", "yes", "--appendfsync", "always"])
+    }
+
+    fn with(args: &[&str]) -> Self {
         let data = TempDir::new().expect("a folder can be made");
         let port = ports::free(1);
-        let child = Command::new("redis-server")
-            .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
-            .args(["--save", "", "--appendonly", "no", "--dir"])
-            .arg(data.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("redis-server is missing: run `cargo xtask test peers` first");
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let child = launch(port, data.path(), &args);
         let redis = Self {
             child,
             port,
-            _data: data,
+            args,
+            data,
         };
+        redis.answers();
+        redis
+    }
+
+    /// Kills it as a loss of power would.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be killed.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("redis-server can be killed");
+        self.child.wait().expect("redis-server ends");
+    }
+
+    /// Starts it again where it was, with what it has on disk, and waits until it answers.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    pub fn start_again(&mut self) {
+        self.child = launch(self.port, self.data.path(), &self.args);
+        self.answers();
+    }
+
+    fn answers(&self) {
         eventually("redis-server to answer", PATIENCE, || {
             ::redis::cmd("PING")
-                .query::<String>(&mut redis.connect().ok()?)
+                .query::<String>(&mut self.connect().ok()?)
                 .ok()
         });
-        redis
     }
 
     /// Returns where it listens, as clients write it.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/0", self.port)
+    }
+
+    /// Returns its port.
+    pub const fn port(&self) -> u16 {
+        self.port
     }
 
     /// Returns a connection to it.
@@ -66,6 +104,19 @@ impl Redis {
     fn connect(&self) -> ::redis::RedisResult<Connection> {
         ::redis::Client::open(self.url())?.get_connection_with_timeout(PATIENCE)
     }
+}
+
+fn launch(port: u16, data: &Path, args: &[String]) -> Child {
+    Command::new("redis-server")
+        .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
+        .args(args)
+        .arg("--dir")
+        .arg(data)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("redis-server is missing: run `cargo xtask test peers` first")
 }
 
 impl Drop for Redis {

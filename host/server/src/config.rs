@@ -2,6 +2,7 @@
 //! only reader of the environment, the configuration file and the machine's size.
 
 mod file;
+mod hero;
 mod runners;
 mod value;
 
@@ -10,12 +11,15 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::thread::available_parallelism;
 
+use host_protocols::hero::UrlError;
 use thiserror::Error;
 
 use self::file::File;
 use self::value::Values;
 use crate::dispatch::writer::Environment;
 use crate::runners::RunnersConfig;
+
+pub use self::hero::HeroConfig;
 
 /// One key: where its value may come from and what it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +65,30 @@ pub const SETTINGS: &[Setting] = &[
         env: "HOST_RRQ_DEFAULT_RUNNER",
         default: "none",
         about: "The pool of foreign runners that is given handlers which no component has",
+    },
+    Setting {
+        key: "protocol.hero.url",
+        env: "HOST_HERO_URL",
+        default: "none",
+        about: "The Redis of Hero dispatchers: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`; `rediss://` is not supported yet",
+    },
+    Setting {
+        key: "protocol.hero.worker_ids",
+        env: "HOST_HERO_WORKER_IDS",
+        default: "none",
+        about: "The worker ids whose jobs are taken from that Redis: an array; in the variable, with commas between them",
+    },
+    Setting {
+        key: "protocol.hero.concurrency",
+        env: "HOST_HERO_CONCURRENCY",
+        default: "64",
+        about: "How many jobs of one worker id run at once, 1 to 1024",
+    },
+    Setting {
+        key: "protocol.hero.pop_side",
+        env: "HOST_HERO_POP_SIDE",
+        default: "right",
+        about: "Which jobs are taken first: the oldest (`right`) or the newest (`left`, as workers do that use BLPOP)",
     },
     Setting {
         key: "cells.count",
@@ -122,6 +150,8 @@ pub struct Config {
     pub rrq_listen: Option<SocketAddr>,
     /// Foreign runners, and which jobs are theirs.
     pub runners: RunnersConfig,
+    /// Whose jobs are taken from which Redis, `None` if nobody's.
+    pub hero: Option<HeroConfig>,
     /// How many cells share the runs.
     pub cells: usize,
     /// Runs of one cell at once.
@@ -186,6 +216,22 @@ pub enum ConfigError {
         /// What is taken.
         wanted: String,
     },
+    /// The address of a Redis that is not taken. It may have a password and is not shown.
+    #[error("{origin}: the address of the Redis is not taken: {error}")]
+    Redis {
+        /// Where it stands.
+        origin: String,
+        /// Why.
+        error: UrlError,
+    },
+    /// Worker ids, and nowhere to take their jobs from.
+    #[error(
+        "{origin}: there are worker ids but no Redis; name it with protocol.hero.url or HOST_HERO_URL"
+    )]
+    NoRedis {
+        /// Where the worker ids stand.
+        origin: String,
+    },
     /// An address that others could reach.
     #[error(
         "{origin}: {address} is not a loopback address: this version has neither TLS nor tokens and listens on 127.0.0.1 or [::1] only; put a proxy that has both in front of it"
@@ -232,6 +278,7 @@ impl Config {
             listen: values.listen("http.listen", 7_700)?,
             rrq_listen: values.listen("protocol.rrq.listen", 7_701)?,
             runners: file.runners.resolve(&values)?,
+            hero: hero::resolve(&values)?,
             cells: usize::try_from(cells).unwrap_or(usize::MAX),
             slots: values
                 .number("cells.slots", 1, 1_024)?

@@ -1,6 +1,7 @@
 //! A whole host: opens the data directory, starts its parts in their order, says when it is ready
 //! and ends them in the opposite order. The only place where all parts meet.
 
+mod hero;
 mod parts;
 
 use std::io;
@@ -76,6 +77,14 @@ pub enum ServeError {
     /// A component of the folder is not taken.
     #[error("cannot deploy the folder of components: {0}")]
     Folder(FolderError),
+    /// The name of this host among those that share queues cannot be kept.
+    #[error("cannot keep the name of this host in {}: {error}", .path.display())]
+    Instance {
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
     /// The system gives no thread, timer or signal.
     #[error("cannot {operation}: {error}")]
     System {
@@ -135,6 +144,9 @@ async fn serve(
         if let Some(folder) = &config.handlers {
             let deployed = folder::deploy(folder, &parts.deployments).await;
             deployed.map_err(ServeError::Folder)?;
+        }
+        if let Some(hero) = &config.hero {
+            hero::start(hero, &config.data, &parts)?;
         }
         Ok(Ready {
             http: listener.map(|it| serve_http(&parts, it)).transpose()?,

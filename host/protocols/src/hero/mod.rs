@@ -7,6 +7,8 @@ mod convert;
 mod dispatcher;
 mod job;
 mod refusal;
+mod serve;
+mod transport;
 mod wire;
 mod worker;
 
@@ -19,6 +21,8 @@ pub use config::{DispatcherConfig, WorkerConfig};
 pub use dispatcher::{Assignment, Dispatcher, DispatcherAct, End, Task};
 pub use job::{DEPENDENCIES_MAX, RETRIES_MAX, SCRIPT_BYTES_MAX, TIMEOUT_SECONDS_MAX};
 pub use refusal::Refusal;
+pub use serve::{News, WorkerPorts, serve};
+pub use transport::{RedisUrl, UrlError};
 pub use wire::{
     Call, CallTag, Command, Lane, PopSide, Script, Value, claim_key, dead_letters, job_key,
     processing, reply_queue, stop_queue, work_queue,

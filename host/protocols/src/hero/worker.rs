@@ -83,6 +83,9 @@ pub struct Worker {
     /// Jobs that wait for others.
     waiting: BTreeSet<String>,
     stops: Stops,
+    /// Jobs that were popped anew while their end was on its way to Redis: given back by us, or queued
+    /// again by their senders.
+    again: BTreeSet<String>,
     /// Ids in the processing list that no host had when they were first seen, and since when.
     orphans: BTreeMap<String, Time>,
     connected: bool,
@@ -179,6 +182,7 @@ impl Worker {
             contexts: BTreeMap::new(),
             waiting: BTreeSet::new(),
             stops: Stops::default(),
+            again: BTreeSet::new(),
             orphans: BTreeMap::new(),
             connected: false,
             stopping: false,
@@ -254,7 +258,7 @@ impl Worker {
             Purpose::StopStatuses(ids) => self.stop_statuses(&ids, values, todo),
             Purpose::Start(id) => self.started(&id, values.first(), todo),
             Purpose::Finish(id) => self.ended(at, &id, values.first(), todo),
-            Purpose::Release(id) => self.released(&id),
+            Purpose::Release(id) => self.released(&id, todo),
             Purpose::Told => {}
         }
         self.fill(at, todo);

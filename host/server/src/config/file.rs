@@ -60,6 +60,10 @@ fn flatten(path: &Path, prefix: &str, table: &Table, file: &mut File) -> Result<
             }
             _ if !known => return Err(unknown(path, key)),
             Value::String(text) => text.clone(),
+            Value::Array(items) if items.iter().all(Value::is_str) => {
+                let items = items.iter().filter_map(Value::as_str);
+                items.collect::<Vec<_>>().join(",")
+            }
             other => other.to_string(),
         };
         let origin = origin(path, &key);

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use host_protocols::hero::{PopSide, RedisUrl};
 use host_protocols::rrq::{Dialect, Launch, RunnerConfig, Source};
 
 use super::*;
@@ -80,6 +81,12 @@ memory_mib = 512
 [protocol.rrq]
 listen = \"off\"
 default_runner = \"there\"
+[protocol.hero]
+url = \"redis://127.0.0.1:6379/0\"
+worker_ids = [\"osis\", \"reports\"]
+concurrency = 5
+pop_side = \"left\"
+
 [protocol.rrq.runners.python]
 cmd = [\"python3\", \"-m\", \"runner\"]
 pool_size = 2
@@ -100,6 +107,12 @@ runner = \"python\"
         listen: Some("[::1]:0".parse().unwrap()),
         rrq_listen: None,
         runners: runners(),
+        hero: Some(HeroConfig {
+            url: RedisUrl::parse("redis://127.0.0.1:6379/0").unwrap(),
+            worker_ids: vec!["osis".to_owned(), "reports".to_owned()],
+            concurrency: 5,
+            pop_side: PopSide::Left,
+        }),
         cells: 3,
         slots: 4,
         memory_mib: 512,
@@ -108,7 +121,7 @@ runner = \"python\"
         environment: Environment::new(),
     };
     assert_eq!(config, expected);
-    assert_eq!(SETTINGS.len(), 10, "all of them are above");
+    assert_eq!(SETTINGS.len(), 14, "all of them are above");
     assert_eq!(runners::SETTINGS.len(), 9, "and of these too");
 }
 
@@ -231,6 +244,50 @@ fn what_is_not_taken_is_named_with_its_place() {
     );
 }
 
+#[test]
+fn jobs_of_hero_are_taken_from_the_redis_that_is_named() {
+    assert_eq!(resolve(&[], &[], "").unwrap().hero, None);
+    let file = "[protocol.hero]\nurl = 'redis://me:hush@cache/2'\nworker_ids = ['a', 'b.c']";
+    let config = resolve(&[], &[("HOST_HERO_CONCURRENCY", "8")], file).unwrap();
+    assert!(!format!("{:?}", config.hero).contains("hush"));
+    let hero = config.hero.unwrap();
+    assert_eq!(hero.url.to_string(), "redis://cache:6379/2");
+    assert_eq!(
+        (hero.worker_ids, hero.concurrency, hero.pop_side),
+        (vec!["a".to_owned(), "b.c".to_owned()], 8, PopSide::Right)
+    );
+    let env = [
+        ("HOST_HERO_URL", "redis://127.0.0.1"),
+        ("HOST_HERO_WORKER_IDS", "x, y"),
+        ("HOST_HERO_POP_SIDE", "left"),
+    ];
+    let hero = resolve(&[], &env, file).unwrap().hero.unwrap();
+    assert_eq!(
+        (hero.worker_ids, hero.concurrency, hero.pop_side),
+        (vec!["x".to_owned(), "y".to_owned()], 64, PopSide::Left)
+    );
+}
+
+#[test]
+fn what_hero_does_not_take_is_refused_without_its_secrets() {
+    let ids = ("HOST_HERO_WORKER_IDS", "a");
+    #[rustfmt::skip]
+    let table: &[(&[(&str, &str)], &str)] = &[
+        (&[ids],                                                         "no Redis"),
+        (&[ids, ("HOST_HERO_URL", "rediss://:hush@x")],                  "TLS"),
+        (&[ids, ("HOST_HERO_URL", "http://:hush@x")],                    "write redis://"),
+        (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_WORKER_IDS", "a,,b")], "worker ids"),
+        (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_WORKER_IDS", "a,a")],  "twice"),
+        (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_WORKER_IDS", "a b")],  "worker ids"),
+        (&[ids, ("HOST_HERO_URL", "redis://x"), ("HOST_HERO_POP_SIDE", "up")], "`left`"),
+        (&[ids, ("HOST_HERO_URL", "redis://x"), ("HOST_HERO_CONCURRENCY", "0")], "1 to 1024"),
+    ];
+    for (environment, wanted) in table {
+        let said = resolve(&[], environment, "").unwrap_err().to_string();
+        assert!(said.contains(wanted) && !said.contains("hush"), "{said}");
+    }
+}
+
 const DOC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/config.md");
 
 const INTRO: &str = "\
@@ -251,6 +308,10 @@ listen = \"127.0.0.1:7700\"
 
 [protocol.rrq]
 listen = \"127.0.0.1:7701\"
+
+[protocol.hero]
+url = \"redis://127.0.0.1:6379/0\"
+worker_ids = [\"osis\", \"reports\"]
 
 [protocol.rrq.runners.python]
 cmd = [\"rrq-runner\", \"--settings\", \"jobs.settings\"]

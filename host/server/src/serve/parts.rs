@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use host_protocols::hero;
 use host_protocols::rrq::WorkerPorts;
 use host_store::logs::LogStore;
 use host_store::sqlite::SqliteStore;
@@ -143,6 +144,16 @@ impl Parts {
             executor: self.foreign.door(),
             clock: Arc::new(self.base.clock),
             counters: Arc::new(self.base.metrics.clone()),
+        }
+    }
+
+    /// Returns what the worker role of Hero needs, for one worker id.
+    pub(super) fn hero_ports(&self, news: Arc<dyn hero::News>) -> hero::WorkerPorts {
+        hero::WorkerPorts {
+            executor: self.foreign.door(),
+            clock: Arc::new(self.base.clock),
+            counters: Arc::new(self.base.metrics.clone()),
+            news,
         }
     }
 

@@ -28,7 +28,12 @@ impl Worker {
             };
             if let Some(held) = self.jobs.get_mut(&id) {
                 // The same entry that was found in the processing list just before.
-                if !std::mem::take(&mut held.found) {
+                if std::mem::take(&mut held.found) {
+                    continue;
+                }
+                if matches!(held.phase, Phase::Finishing(_) | Phase::Releasing) {
+                    self.again.insert(id);
+                } else {
                     let message = "the id was queued while this host has the job";
                     self.bury(&id, &Refusal::new(Code::JobTwice, message), todo);
                 }
@@ -80,6 +85,11 @@ impl Worker {
             self.bury(&id, &refusal, todo);
             return None;
         }
+        self.hold(id.clone(), found);
+        Some(id)
+    }
+
+    fn hold(&mut self, id: String, found: bool) {
         let held = Held {
             phase: Phase::Claiming,
             job: None,
@@ -89,8 +99,13 @@ impl Worker {
             found,
             only_own: false,
         };
-        self.jobs.insert(id.clone(), held);
-        Some(id)
+        self.jobs.insert(id, held);
+    }
+
+    /// Takes a job anew that has just left us, for it was popped again.
+    pub(super) fn take_again(&mut self, id: &str, todo: &mut Todo) {
+        self.hold(id.to_owned(), false);
+        self.claim(vec![id.to_owned()], todo);
     }
 
     pub(super) fn claim(&mut self, ids: Vec<String>, todo: &mut Todo) {

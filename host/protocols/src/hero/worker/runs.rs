@@ -82,6 +82,7 @@ impl Worker {
 
     /// Lets go of a job that another host has taken.
     pub(super) fn lose(&mut self, id: &str, todo: &mut Todo) {
+        self.again.remove(id);
         if let Some(Phase::Running { tag, .. }) = self.forget(id) {
             todo.push(WorkerAct::Stop {
                 tag,
@@ -256,10 +257,17 @@ impl Worker {
             let finished = matches!(ending, Ending::Finished(_));
             self.has_ended(at, id, finished, todo);
         }
+        if self.again.remove(id) {
+            self.take_again(id, todo);
+        }
     }
 
-    pub(super) fn released(&mut self, id: &str) {
+    /// Takes in that a job is given back.
+    pub(super) fn released(&mut self, id: &str, todo: &mut Todo) {
         self.forget(id);
+        if self.again.remove(id) {
+            self.take_again(id, todo);
+        }
     }
 
     /// Lets go of a job and returns what it was at.

@@ -362,6 +362,32 @@ fn a_stopping_host_gives_its_jobs_back() {
 }
 
 #[test]
+fn what_is_popped_while_its_end_is_on_its_way_is_taken_anew() {
+    let mut bench = Bench::new();
+    bench.enqueue(1, &[]);
+    let tag = bench.guest(1).unwrap();
+    bench.guests.remove(&tag);
+    let answer = Answer::Ended(failed(FailureKind::InvalidParams, "no"));
+    bench.hand_in(|worker, at, todo| worker.on_answer(at, tag, answer, todo));
+    let finish = bench.calls.pop().unwrap();
+    let values = bench.redis.answer(&finish);
+    assert_eq!(bench.status(1), "error");
+    // Its sender has seen that, and is faster than the answer to us on another connection.
+    bench
+        .redis
+        .enqueue("w1", &id(1), &[("status", "dispatched")]);
+    bench.settle();
+    bench.tell(|worker, at, todo| worker.on_reply(at, finish.tag, &values, todo));
+    assert_eq!(
+        (bench.running(), bench.list("processing")),
+        (vec![1], vec![id(1)])
+    );
+    assert!(bench.list("dead_letter").is_empty());
+    bench.end(1, completed("2"));
+    assert_eq!(bench.status(1), "finished");
+}
+
+#[test]
 fn ended_hashes_are_forgotten_in_time_if_so_configured() {
     let mut bench = Bench::with(|config| config.job_ttl_seconds = 60);
     bench.enqueue(1, &[("timeout", "7200")]);

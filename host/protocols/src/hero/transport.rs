@@ -1,0 +1,259 @@
+//! Redis itself: its address, connections to it, commands as its client takes them and answers as
+//! sessions take them. Decides nothing.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, IntoConnectionInfo as _, Pipeline,
+    ProtocolVersion, RedisError,
+};
+use thiserror::Error;
+
+use super::wire::{self, Call, CallTag, Command, Lane, Script, Value};
+
+/// How long a connection may take to be there.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long Redis may take to answer what does not wait.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The same for a pop that waits, which is longer than any of them does.
+const POP_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Where a Redis is, and who we are there. Shown without user and password.
+#[derive(Clone)]
+pub struct RedisUrl {
+    text: String,
+    info: ConnectionInfo,
+}
+
+/// Why a text is not taken as the address of a Redis; never quotes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum UrlError {
+    /// It asks for TLS.
+    #[error(
+        "this version has no TLS for Redis (rediss://); write redis:// and put a tunnel such as \
+         stunnel in front of it"
+    )]
+    Tls,
+    /// It is written in another way.
+    #[error("write redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]")]
+    Unreadable,
+}
+
+impl RedisUrl {
+    /// Reads `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`.
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
+        if text.starts_with("rediss:") || text.starts_with("valkeys:") {
+            return Err(UrlError::Tls);
+        }
+        if !text.starts_with("redis://") {
+            return Err(UrlError::Unreadable);
+        }
+        let info = text
+            .into_connection_info()
+            .map_err(|_| UrlError::Unreadable)?;
+        let settings = info.redis_settings().clone();
+        let settings = settings.set_protocol(ProtocolVersion::RESP2);
+        Ok(Self {
+            text: text.to_owned(),
+            info: info.set_redis_settings(settings),
+        })
+    }
+}
+
+impl PartialEq for RedisUrl {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for RedisUrl {}
+
+impl fmt::Display for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let database = self.info.redis_settings().db();
+        write!(f, "redis://{}/{database}", self.info.addr())
+    }
+}
+
+impl fmt::Debug for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What came back of one call.
+pub(super) type Replied = (CallTag, Vec<Value>);
+
+/// The two connections of one worker.
+pub(super) struct Link {
+    shared: MultiplexedConnection,
+    blocking: MultiplexedConnection,
+    /// How Redis calls the connection that waits, if it tells.
+    blocking_id: Option<i64>,
+    hashes: Arc<Hashes>,
+}
+
+/// By what names Redis knows our scripts, in the order of [`Script::ALL`].
+type Hashes = Vec<Vec<u8>>;
+
+impl Link {
+    /// Connects and makes our scripts known.
+    pub(super) async fn connect(url: &RedisUrl) -> Result<Self, RedisError> {
+        let client = Client::open(url.info.clone())?;
+        let config = |response_timeout| {
+            AsyncConnectionConfig::new()
+                .set_connection_timeout(Some(CONNECT_TIMEOUT))
+                .set_response_timeout(Some(response_timeout))
+        };
+        let open = |config| async {
+            let config: AsyncConnectionConfig = config;
+            let opened = client.get_multiplexed_async_connection_with_config(&config);
+            opened.await
+        };
+        let mut shared = open(config(RESPONSE_TIMEOUT)).await?;
+        let mut blocking = open(config(POP_TIMEOUT)).await?;
+        let id = redis::cmd("CLIENT")
+            .arg("ID")
+            .query_async(&mut blocking)
+            .await;
+        let mut hashes = Hashes::new();
+        for script in Script::ALL {
+            let mut load = redis::cmd("SCRIPT");
+            load.arg("LOAD").arg(script.source());
+            hashes.push(load.query_async(&mut shared).await?);
+        }
+        Ok(Self {
+            shared,
+            blocking,
+            // Redis may allow us less than this.
+            blocking_id: id.ok(),
+            hashes: Arc::new(hashes),
+        })
+    }
+
+    /// Sends calls that do not wait, all of them at once and in order.
+    pub(super) fn send(
+        &self,
+        calls: Vec<Call>,
+    ) -> impl Future<Output = Result<Vec<Replied>, RedisError>> + Send + 'static {
+        let (connection, hashes) = (self.shared.clone(), Arc::clone(&self.hashes));
+        exchange(connection, hashes, calls)
+    }
+
+    /// Makes the call that ends the wait of a pop; no session has asked for it.
+    pub(super) fn unblock(&self) -> Option<Call> {
+        let id = self.blocking_id?.to_string();
+        Some(Call {
+            tag: CallTag(u64::MAX),
+            lane: Lane::Shared,
+            commands: vec![wire::plain(&["CLIENT", "UNBLOCK", &id])],
+        })
+    }
+
+    /// Sends the call that waits.
+    pub(super) fn wait(
+        &self,
+        call: Call,
+    ) -> impl Future<Output = Result<Vec<Replied>, RedisError>> + Send + 'static {
+        let (connection, hashes) = (self.blocking.clone(), Arc::clone(&self.hashes));
+        exchange(connection, hashes, vec![call])
+    }
+}
+
+async fn exchange(
+    mut connection: MultiplexedConnection,
+    hashes: Arc<Hashes>,
+    calls: Vec<Call>,
+) -> Result<Vec<Replied>, RedisError> {
+    let commands = calls.iter().flat_map(|call| &call.commands);
+    let all = commands.clone().map(|command| known(command, &hashes));
+    let mut values = pipeline(&mut connection, all).await?;
+    // Redis forgets scripts when somebody tells it to; each of ours may be sent twice.
+    let forgotten: Vec<usize> = (0..values.len())
+        .filter(|at| matches!(&values[*at], Value::Error(text) if text.contains("NOSCRIPT")))
+        .collect();
+    if !forgotten.is_empty() {
+        let commands: Vec<&Command> = commands.collect();
+        let again = forgotten.iter().map(|at| whole(commands[*at]));
+        let again = pipeline(&mut connection, again).await?;
+        for (at, value) in forgotten.into_iter().zip(again) {
+            values[at] = value;
+        }
+    }
+    let mut values = values.into_iter();
+    let replied = |call: &Call| {
+        let count = call.commands.len();
+        (call.tag, values.by_ref().take(count).collect())
+    };
+    Ok(calls.iter().map(replied).collect())
+}
+
+async fn pipeline(
+    connection: &mut MultiplexedConnection,
+    commands: impl Iterator<Item = Cmd>,
+) -> Result<Vec<Value>, RedisError> {
+    let mut pipeline = Pipeline::new();
+    let mut count = 0;
+    for command in commands {
+        pipeline.add_command(command);
+        count += 1;
+    }
+    let values = connection.send_packed_commands(&pipeline, 0, count).await?;
+    if values.len() != count {
+        let message = "Redis answers another number of commands than were sent";
+        return Err((redis::ErrorKind::Client, message).into());
+    }
+    Ok(values.into_iter().map(value).collect())
+}
+
+/// Makes a command that calls a script by its hash.
+fn known(command: &Command, hashes: &Hashes) -> Cmd {
+    match command {
+        Command::Plain(words) => words.iter().fold(Cmd::new(), |mut cmd, word| {
+            cmd.arg(word.as_slice());
+            cmd
+        }),
+        Command::Script { script, keys, args } => {
+            let place = Script::ALL.iter().position(|other| other == script);
+            match place.and_then(|place| hashes.get(place)) {
+                Some(hash) => call_script("EVALSHA", hash, keys, args),
+                None => call_script("EVAL", script.source().as_bytes(), keys, args),
+            }
+        }
+    }
+}
+
+/// Makes a command that brings its script along.
+fn whole(command: &Command) -> Cmd {
+    known(command, &Hashes::new())
+}
+
+fn call_script(name: &str, script: &[u8], keys: &[String], args: &[Vec<u8>]) -> Cmd {
+    let mut cmd = redis::cmd(name);
+    cmd.arg(script).arg(keys.len()).arg(keys);
+    for arg in args {
+        cmd.arg(arg.as_slice());
+    }
+    cmd
+}
+
+fn value(value: redis::Value) -> Value {
+    match value {
+        redis::Value::Nil => Value::Nil,
+        redis::Value::Int(number) => Value::Int(number),
+        redis::Value::BulkString(bytes) => Value::Data(bytes),
+        redis::Value::SimpleString(text) => Value::Data(text.into_bytes()),
+        redis::Value::Okay => Value::Data(b"OK".to_vec()),
+        redis::Value::Array(values) => Value::List(values.into_iter().map(self::value).collect()),
+        redis::Value::ServerError(error) => Value::Error(error.to_string()),
+        _ => Value::Error("a value of another version of the wire".to_owned()),
+    }
+}

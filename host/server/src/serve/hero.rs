@@ -1,0 +1,79 @@
+//! Hero's worker role in a host: a session for each worker id, a name that Redis knows this host by,
+//! and what people read about the connection. Knows no job.
+
+#[cfg(test)]
+mod tests;
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use host_protocols::hero::{self, News, WorkerConfig};
+
+use super::ServeError;
+use super::parts::Parts;
+use crate::config::HeroConfig;
+use crate::ids;
+
+/// Starts to take work for every worker id. Whether Redis can be reached does not matter.
+pub(super) fn start(config: &HeroConfig, data: &Path, parts: &Parts) -> Result<(), ServeError> {
+    if config.worker_ids.is_empty() {
+        return Ok(());
+    }
+    let path = data.join("hero-instance");
+    let instance = instance(&path).map_err(|error| ServeError::Instance { path, error })?;
+    let news: Arc<dyn News> = Arc::new(Told {
+        redis: config.url.to_string(),
+    });
+    for worker_id in &config.worker_ids {
+        let worker = WorkerConfig {
+            concurrency: config.concurrency,
+            pop_side: config.pop_side,
+            ..WorkerConfig::new(worker_id, &instance)
+        };
+        let needed = parts.hero_ports(Arc::clone(&news));
+        let stopping = parts.wires.stopping().clone();
+        let served = hero::serve(worker, config.url.clone(), needed, stopping);
+        parts.wires.spawn(served);
+    }
+    Ok(())
+}
+
+/// Returns the name kept in `path`, made at the first start. The file's inode is part of it, so that
+/// the copy of a data directory has another one: two hosts of one name would run each other's jobs.
+fn instance(path: &Path) -> io::Result<String> {
+    let kept = match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        kept => kept?,
+    };
+    let mut word = kept.trim().to_owned();
+    if word.is_empty() {
+        word = ids::unique();
+        let mut file = File::create(path)?;
+        writeln!(file, "{word}")?;
+        file.sync_all()?;
+    }
+    Ok(format!("{word}-{:x}", fs::metadata(path)?.ino()))
+}
+
+/// Tells in the log how the connection is: of tries in a row the more rarely, the more there were.
+struct Told {
+    redis: String,
+}
+
+impl News for Told {
+    fn connected(&self, worker_id: &str) {
+        tracing::info!(worker_id, redis = %self.redis, "work is taken from Redis");
+    }
+
+    fn away(&self, worker_id: &str, tries: u32, why: &str) {
+        if tries.is_power_of_two() {
+            tracing::warn!(
+                worker_id, redis = %self.redis, tries, why,
+                "Redis cannot be reached; jobs go on, and it is tried again"
+            );
+        }
+    }
+}

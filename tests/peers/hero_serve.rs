@@ -1,0 +1,292 @@
+//! `host serve` as a worker of Hero dispatchers: what a client reads in Redis that only knows the
+//! document.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use host_tests::{Options, Redis, Server, eventually, guests};
+use redis::Connection;
+use tempfile::TempDir;
+
+/// How long anything may take on a machine that does much else.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+
+/// A Redis, a folder for a host, and components.
+pub(crate) struct Scene {
+    pub(crate) redis: Redis,
+    folder: TempDir,
+}
+
+/// A client that only knows the document, for one worker id.
+pub(crate) struct Client(Connection);
+
+impl Scene {
+    pub(crate) fn new(redis: Redis) -> Self {
+        let folder = TempDir::new().unwrap();
+        let handlers = folder.path().join("handlers");
+        fs::create_dir(&handlers).unwrap();
+        for name in ["basics", "hero-rhai", "hero-heroscript", "actions"] {
+            let file = format!("{name}.wasm");
+            fs::copy(guests::component(name), handlers.join(file)).unwrap();
+        }
+        Self { redis, folder }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Starts the host whose data directory is `name`.
+    pub(crate) fn host(&self, name: &str) -> Server {
+        self.host_at(name, &self.redis.url())
+    }
+
+    pub(crate) fn host_at(&self, name: &str, url: &str) -> Server {
+        let config = self.path(&format!("{name}.toml"));
+        let text = format!("[protocol.hero]\nurl = \"{url}\"\nworker_ids = [\"w1\", \"w2\"]\n");
+        fs::write(&config, text).unwrap();
+        let mut options = Options::new(&self.path(name)).handlers(&self.path("handlers"));
+        options.args = ["--cells", "2", "--config"].map(str::to_owned).to_vec();
+        options.args.push(config.display().to_string());
+        Server::start(&options)
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client(self.redis.connection())
+    }
+}
+
+/// Returns the id of the `n`th job.
+pub(crate) fn id(n: u32) -> String {
+    format!("5d2b8a1c-0000-4000-8000-{n:012}")
+}
+
+impl Client {
+    fn ask<T: redis::FromRedisValue>(&mut self, words: &[&str]) -> T {
+        let (name, args) = words.split_first().unwrap();
+        redis::cmd(name).arg(args).query(&mut self.0).unwrap()
+    }
+
+    /// Stores a job and pushes its id.
+    pub(crate) fn submit(&mut self, n: u32, fields: &[(&str, &str)]) {
+        self.store(n, fields);
+        let _: i64 = self.ask(&["LPUSH", "hero:work_queue:w1", &id(n)]);
+    }
+
+    pub(crate) fn store(&mut self, n: u32, fields: &[(&str, &str)]) {
+        let (id, key) = (id(n), format!("hero:job:{}", id(n)));
+        #[rustfmt::skip]
+        let mut words = vec![
+            "HSET", &key, "id", &id, "caller_id", "alice", "worker_id", "w1", "context_id", "office",
+            "timeout", "60", "retries", "0", "concurrent", "true", "status", "dispatched",
+            "created_at", "2026-01-01T00:00:00Z", "updated_at", "2026-01-01T00:00:00Z",
+        ];
+        for (name, value) in fields {
+            words.extend([*name, *value]);
+        }
+        let _: i64 = self.ask(&words);
+    }
+
+    /// Waits for the reply, as the document's clients do.
+    pub(crate) fn reply(&mut self, n: u32) -> String {
+        let key = format!("hero:reply:{}", id(n));
+        let found: Option<(String, String)> = self.ask(&["BLPOP", &key, "120"]);
+        found.expect("a reply comes in time").1
+    }
+
+    pub(crate) fn field(&mut self, n: u32, name: &str) -> String {
+        let key = format!("hero:job:{}", id(n));
+        let value: Option<String> = self.ask(&["HGET", &key, name]);
+        value.unwrap_or_default()
+    }
+
+    pub(crate) fn stop(&mut self, n: u32) {
+        let _: i64 = self.ask(&["LPUSH", "hero:stop_queue:w1", &id(n)]);
+    }
+
+    pub(crate) fn length(&mut self, list: &str) -> usize {
+        self.ask(&["LLEN", &format!("hero:{list}:w1")])
+    }
+
+    pub(crate) fn replies(&mut self, n: u32) -> usize {
+        self.ask(&["LLEN", &format!("hero:reply:{}", id(n))])
+    }
+
+    pub(crate) fn until_status(&mut self, n: u32, status: &str) {
+        eventually(&format!("job {n} to be {status}"), PATIENCE, || {
+            (self.field(n, "status") == status).then_some(())
+        });
+    }
+
+    /// Checks that a job has ended in error, as `error` says.
+    fn failed(&mut self, n: u32, error: &str) {
+        let reply = self.reply(n);
+        let found = self.field(n, "error");
+        assert!(found.contains(error), "{n}: {found}");
+        assert_eq!(self.field(n, "status"), "error");
+        assert_eq!(self.field(n, "output"), "");
+        let reply: serde_json::Value = serde_json::from_str(&reply).unwrap();
+        assert_eq!(reply["error"], found.as_str());
+    }
+}
+
+#[test]
+fn jobs_live_as_documented() {
+    let scene = Scene::new(Redis::start());
+    let host = scene.host("data");
+    let mut client = scene.client();
+    let heroscript = "!!vm.define name:'box' cpu:2\n!!vm.define name:other";
+    let env = r#"{"REGION":"eu"}"#;
+    client.submit(1, &[("handler", "echo"), ("script", r#"{"a":1}"#)]);
+    client.submit(2, &[("script", "40 + 2"), ("extra", "kept")]);
+    client.submit(
+        3,
+        &[
+            ("script", "[CALLER_ID, CONTEXT_ID, REGION]"),
+            ("env_vars", env),
+        ],
+    );
+    client.submit(4, &[("script", heroscript)]);
+    client.submit(5, &[("script", "\"text\"")]);
+    assert_eq!(client.reply(1), r#"{"a":1}"#);
+    assert_eq!(client.reply(2), "42");
+    assert_eq!(client.reply(3), r#"["alice","office","eu"]"#);
+    let results: serde_json::Value = serde_json::from_str(&client.reply(4)).unwrap();
+    assert_eq!(results[0]["name"], "box", "{results}");
+    assert_eq!(results[1]["name"], "other", "{results}");
+    assert_eq!(client.reply(5), "text");
+    for n in 1..=5 {
+        assert_eq!(client.field(n, "status"), "finished", "{n}");
+        assert!(client.field(n, "updated_at") > client.field(n, "created_at"));
+    }
+    assert_eq!(client.field(2, "output"), "42");
+    assert_eq!(client.field(2, "extra"), "kept");
+    client.submit(6, &[("script", "1"), ("timeout", "7200")]);
+    client.until_status(6, "finished");
+    let ttl: i64 = client.ask(&["TTL", &format!("hero:reply:{}", id(6))]);
+    assert!((7_100..=7_200).contains(&ttl), "{ttl}");
+    for list in ["work_queue", "processing", "dead_letter"] {
+        assert_eq!(client.length(list), 0, "{list}");
+    }
+    // The API shows them with the others.
+    eventually("the history", PATIENCE, || {
+        let list = host.client().get("/api/v1/jobs?limit=100").unwrap().body;
+        let items = list["items"].as_array().unwrap();
+        let ours = items.iter().filter(|job| job["wire"] == "hero").count();
+        (ours == 6).then_some(())
+    });
+    assert_eq!(host.stop(), Some(0));
+}
+
+#[test]
+fn failures_retries_and_time_limits_are_as_documented() {
+    let scene = Scene::new(Redis::start());
+    let _host = scene.host("data");
+    let mut client = scene.client();
+    let broken = r#"{"message":"no"}"#;
+    client.submit(1, &[("handler", "fail"), ("script", broken)]);
+    client.submit(2, &[("handler", "spin"), ("timeout", "0.3")]);
+    client.submit(3, &[("script", "loop {}"), ("timeout", "0.3")]);
+    client.submit(4, &[("handler", "nobody")]);
+    client.submit(5, &[("script", "let x = ")]);
+    client.submit(6, &[("script", "1"), ("timeout", "0")]);
+    client.submit(7, &[("script", "1"), ("log_path", "/etc/x")]);
+    let flaky = r#"{"fail_times":2}"#;
+    client.submit(
+        8,
+        &[("handler", "flaky"), ("script", flaky), ("retries", "1")],
+    );
+    client.submit(
+        9,
+        &[("handler", "flaky"), ("script", flaky), ("retries", "2")],
+    );
+    client.failed(1, "told_to_fail: no");
+    client.failed(2, "timeout");
+    assert_eq!(client.field(2, "error"), "timeout");
+    client.failed(3, "timeout");
+    client.failed(4, "handler_not_found");
+    client.failed(5, "");
+    client.failed(6, "E_FIELD_RANGE timeout");
+    client.failed(7, "E_LOG_PATH");
+    client.failed(8, "attempt 2 of 2");
+    assert_eq!(client.reply(9), r#"{"attempt":3}"#);
+}
+
+#[test]
+fn stops_reach_jobs_wherever_they_are() {
+    let scene = Scene::new(Redis::start());
+    let mut client = scene.client();
+    client.submit(1, &[("script", "1")]);
+    client.stop(1);
+    let _host = scene.host("data");
+    client.failed(1, "stopped_by_request");
+    client.submit(2, &[("script", "loop {}")]);
+    client.submit(3, &[("handler", "spin")]);
+    let waits = format!("[\"{}\"]", id(90));
+    client.store(90, &[("script", "1")]);
+    client.submit(4, &[("script", "1"), ("prerequisites", &waits)]);
+    client.until_status(2, "started");
+    client.until_status(3, "started");
+    for n in 2..=4 {
+        client.stop(n);
+    }
+    for n in 2..=4 {
+        client.failed(n, "stopped_by_request");
+    }
+    client.stop(2);
+    client.submit(5, &[("script", "5")]);
+    assert_eq!(client.reply(5), "5");
+    eventually("requests for ended jobs to go", PATIENCE, || {
+        (client.length("stop_queue") == 0).then_some(())
+    });
+}
+
+#[test]
+fn jobs_wait_for_those_they_need() {
+    let scene = Scene::new(Redis::start());
+    let _host = scene.host("data");
+    let mut client = scene.client();
+    let on = |n: u32| format!("[\"{}\"]", id(n));
+    client.submit(2, &[("script", "2"), ("prerequisites", &on(1))]);
+    client.submit(3, &[("script", "3"), ("dependencies", &on(2))]);
+    client.submit(5, &[("script", "5"), ("dependencies", &on(4))]);
+    client.submit(6, &[("script", "6"), ("dependencies", &on(7))]);
+    client.submit(7, &[("script", "7"), ("dependencies", &on(6))]);
+    client.submit(8, &[("script", "8"), ("timeout", "1")]);
+    assert_eq!(client.reply(8), "8");
+    assert_eq!(client.field(2, "status"), "dispatched");
+    client.submit(4, &[("script", "throw \"no\"")]);
+    client.submit(1, &[("script", "1")]);
+    assert_eq!(client.reply(3), "3");
+    assert!(client.field(1, "updated_at") <= client.field(2, "updated_at"));
+    client.failed(5, &format!("prerequisite_failed: {}", id(4)));
+    let cycle = [client.reply(6), client.reply(7)].concat();
+    assert!(cycle.contains("E_DEP_CYCLE"), "{cycle}");
+}
+
+#[test]
+fn a_password_is_used_and_never_told() {
+    let scene = Scene::new(Redis::start());
+    let mut client = scene.client();
+    let _: String = client.ask(&["CONFIG", "SET", "requirepass", "hush-hush"]);
+    let url = |password: &str| format!("redis://:{password}@127.0.0.1:{}", scene.redis.port());
+    let host = scene.host_at("right", &url("hush-hush"));
+    client.submit(1, &[("script", "1")]);
+    assert_eq!(client.reply(1), "1");
+    drop(host);
+    let host = scene.host_at("wrong", &url("wrong-one"));
+    let log = |name: &str| log(&scene.path(name));
+    eventually("the refusal", PATIENCE, || {
+        log("wrong").contains("cannot be reached").then_some(())
+    });
+    let ready = host.client().get("/readyz").unwrap();
+    assert_eq!(ready.status, 200, "{:?}", ready.body);
+    for (name, secret) in [("right", "hush-hush"), ("wrong", "wrong-one")] {
+        assert!(!log(name).contains(secret), "{}", log(name));
+    }
+}
+
+fn log(data: &Path) -> String {
+    fs::read_to_string(data.join("serve.log")).unwrap()
+}
