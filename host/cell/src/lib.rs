@@ -21,6 +21,7 @@ pub mod pace;
 mod run;
 mod said;
 mod session;
+mod socket;
 mod stop;
 mod watchdog;
 

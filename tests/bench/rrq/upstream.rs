@@ -86,7 +86,13 @@ impl Drop for SocketRunner {
 impl Runner {
     fn command(self) -> Vec<String> {
         match self {
-            Self::Ours => worker::command(),
+            Self::Ours => {
+                let mut command = worker::command();
+                if let Ok(cells) = std::env::var("EXP_CELLS") {
+                    command.extend(["--cells".to_owned(), cells]);
+                }
+                command
+            }
             Self::Theirs => vec![peers::socket_runner().display().to_string()],
         }
     }
