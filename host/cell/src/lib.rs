@@ -21,7 +21,6 @@ pub mod pace;
 mod run;
 mod said;
 mod session;
-mod socket;
 mod stop;
 mod watchdog;
 

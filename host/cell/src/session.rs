@@ -12,6 +12,7 @@ use futures_util::StreamExt as _;
 use host_core::cell::{FRAME_BYTES_MAX, FromCell, RunId, Start, ToCell};
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::{Meter, Outcome};
+use host_socket::{ReadHalf, WriteHalf};
 use tokio::io::AsyncWriteExt as _;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, mpsc};
@@ -23,7 +24,6 @@ use crate::component::Components;
 use crate::engine;
 use crate::run::{self, Place};
 use crate::said::Said;
-use crate::socket::{self, ReadHalf, WriteHalf};
 use crate::stop::Stop;
 use crate::watchdog::{self, Activity};
 
@@ -69,7 +69,7 @@ pub(crate) fn serve(socket: UnixStream, slots: u32, memory_bytes: u64) -> wasmti
         .enable_time()
         .build_local(LocalOptions::default())?;
     let session = async {
-        let (read, write) = socket::split(socket)?;
+        let (read, write) = host_socket::split(socket)?;
         let (outgoing, messages) = mpsc::channel(MESSAGES_MAX);
         let cell = Rc::new(Cell {
             place: Place::new(engine, memory_bytes, activity),

@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::net::TcpStream;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -88,9 +87,8 @@ impl Runner {
         match self {
             Self::Ours => {
                 let mut command = worker::command();
-                if let Ok(cells) = std::env::var("EXP_CELLS") {
-                    command.extend(["--cells".to_owned(), cells]);
-                }
+                // As many cells as the pool has processes: each has a core's share of them.
+                command.extend(["--cells".to_owned(), "1".to_owned()]);
                 command
             }
             Self::Theirs => vec![peers::socket_runner().display().to_string()],
@@ -129,13 +127,13 @@ impl Orchestrator {
     }
 
     /// Lets `jobs` become due at once, and returns how many are done in a second.
-    pub(super) fn rate(&mut self, jobs: usize) -> Result<f64> {
+    pub(super) async fn rate(&mut self, jobs: usize) -> Result<f64> {
         let ids = self.prepare(jobs)?;
         let start = Instant::now();
         self.make_due(&ids)?;
         while !self.are_done(&ids)? {
             ensure!(start.elapsed() < PATIENCE, "rrq is stuck: {}", self.log());
-            std::thread::sleep(LOOK_PAUSE);
+            tokio::time::sleep(LOOK_PAUSE).await;
         }
         let took = start.elapsed();
         self.check(&ids)?;
@@ -256,7 +254,7 @@ fn now_ms() -> Result<i64> {
 
 /// Writes RRQ's configuration, as TOML.
 fn settings(redis: &Redis, runner: Runner) -> String {
-    let cache: &Path = &worker::cache();
+    let cache = worker::cache().display().to_string();
     format!(
         "[rrq]\n\
          redis_dsn = {:?}\n\

@@ -13,7 +13,6 @@ use host_core::failure::Failure;
 use host_core::handler::HandlerInfo;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::UnixStream;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio_util::codec::{
@@ -237,11 +236,8 @@ async fn converse(
     kill: &CancellationToken,
 ) -> String {
     let Spawned { mut child, socket } = spawned;
-    let stream = socket
-        .set_nonblocking(true)
-        .and_then(|()| UnixStream::from_std(socket));
-    let (reader, writer) = match stream {
-        Ok(stream) => stream.into_split(),
+    let (reader, writer) = match host_socket::split(socket) {
+        Ok(halves) => halves,
         Err(error) => return format!("its socket cannot be used: {error}"),
     };
     let mut listening = pin!(listen(id, reader, events));

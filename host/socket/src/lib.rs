@@ -1,6 +1,6 @@
-//! The two halves of the cell's socket. A local socket tells its writer whenever the other side has
-//! read something; that would wake the cell for nothing after each message, so the writing half
-//! listens only while the socket is full.
+//! The two halves of the local socket between the orchestrator and a cell. Such a socket tells its
+//! writer whenever the other side has read something; that would wake either side for nothing after
+//! each message, so the writing half listens only while the socket is full. Knows no message.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::Shutdown;
@@ -12,16 +12,18 @@ use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
 /// The half that is read.
-pub(crate) struct ReadHalf(AsyncFd<UnixStream>);
+#[derive(Debug)]
+pub struct ReadHalf(AsyncFd<UnixStream>);
 
 /// The half that is written.
-pub(crate) struct WriteHalf {
+#[derive(Debug)]
+pub struct WriteHalf {
     socket: UnixStream,
     full: Option<AsyncFd<UnixStream>>,
 }
 
-/// Splits a socket. Must be called in a runtime.
-pub(crate) fn split(socket: UnixStream) -> io::Result<(ReadHalf, WriteHalf)> {
+/// Splits a socket. Fails if the system has no descriptor left; panics outside of a runtime.
+pub fn split(socket: UnixStream) -> io::Result<(ReadHalf, WriteHalf)> {
     socket.set_nonblocking(true)?;
     let write = WriteHalf {
         socket: socket.try_clone()?,
