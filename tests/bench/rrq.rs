@@ -23,7 +23,7 @@ pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
         jobs::measure(args, report).await?;
     }
     if args.wants(Part::Idle) {
-        tokio::task::block_in_place(|| idle::measure(report))?;
+        idle::measure(report).await?;
     }
     Ok(())
 }

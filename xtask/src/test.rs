@@ -46,7 +46,7 @@ impl Layer {
         match self {
             Self::Core => &["host-core"],
             Self::Store => &["host-store"],
-            Self::Cell => &["host-cell"],
+            Self::Cell => &["host-cell", "host-socket"],
             Self::Server => &["host-server"],
             Self::Protocols => &["host-protocols"],
             Self::Cli => &["host"],

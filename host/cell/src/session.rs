@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
-use std::os::unix::net::UnixStream as StdUnixStream;
+use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -12,9 +12,8 @@ use futures_util::StreamExt as _;
 use host_core::cell::{FRAME_BYTES_MAX, FromCell, RunId, Start, ToCell};
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::{Meter, Outcome};
+use host_socket::{ReadHalf, WriteHalf};
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::spawn_local;
@@ -56,7 +55,7 @@ struct Cell {
 
 /// Serves the orchestrator at the other end of `socket` with `slots` runs at once and
 /// `memory_bytes` for all their guests, until it is gone. Never returns `Ok` while the orchestrator lives.
-pub(crate) fn serve(socket: StdUnixStream, slots: u32, memory_bytes: u64) -> wasmtime::Result<()> {
+pub(crate) fn serve(socket: UnixStream, slots: u32, memory_bytes: u64) -> wasmtime::Result<()> {
     let engine = engine::pooled(slots)?;
     let components = Components::new(&engine)?;
     let activity = Arc::new(Activity::new()?);
@@ -65,13 +64,12 @@ pub(crate) fn serve(socket: StdUnixStream, slots: u32, memory_bytes: u64) -> was
         Arc::clone(&activity),
         socket.try_clone()?.into(),
     )?;
-    socket.set_nonblocking(true)?;
     let runtime = Builder::new_current_thread()
         .enable_io()
         .enable_time()
         .build_local(LocalOptions::default())?;
     let session = async {
-        let (read, write) = UnixStream::from_std(socket)?.into_split();
+        let (read, write) = host_socket::split(socket)?;
         let (outgoing, messages) = mpsc::channel(MESSAGES_MAX);
         let cell = Rc::new(Cell {
             place: Place::new(engine, memory_bytes, activity),
@@ -89,7 +87,7 @@ pub(crate) fn serve(socket: StdUnixStream, slots: u32, memory_bytes: u64) -> was
     Ok(())
 }
 
-async fn receive_all(cell: &Rc<Cell>, read: OwnedReadHalf) -> io::Result<()> {
+async fn receive_all(cell: &Rc<Cell>, read: ReadHalf) -> io::Result<()> {
     let mut codec = LengthDelimitedCodec::new();
     codec.set_max_frame_length(FRAME_BYTES_MAX);
     let mut frames = FramedRead::new(read, codec);
@@ -228,7 +226,7 @@ async fn tell_now_and_then(cell: Rc<Cell>) {
 }
 
 /// Writes messages, as many as there are in one frame.
-async fn send_all(mut messages: mpsc::Receiver<FromCell>, mut write: OwnedWriteHalf) {
+async fn send_all(mut messages: mpsc::Receiver<FromCell>, mut write: WriteHalf) {
     let mut batch = Vec::with_capacity(BATCH_MESSAGES_MAX);
     let mut frame = Vec::new();
     while messages.recv_many(&mut batch, BATCH_MESSAGES_MAX).await > 0 {
@@ -260,7 +258,7 @@ async fn send_all(mut messages: mpsc::Receiver<FromCell>, mut write: OwnedWriteH
 }
 
 /// Fills in the length of a frame, writes it and empties it.
-async fn send_frame(frame: &mut Vec<u8>, write: &mut OwnedWriteHalf) -> io::Result<()> {
+async fn send_frame(frame: &mut Vec<u8>, write: &mut WriteHalf) -> io::Result<()> {
     let length = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
     frame[..4].copy_from_slice(&length.to_be_bytes());
     write.write_all(frame).await?;

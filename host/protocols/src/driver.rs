@@ -50,6 +50,7 @@ struct Core<S: Session> {
     session: S,
     links: HashMap<Link, Arc<Outbox>>,
     actions: Actions<S::Out, S::Ask>,
+    /// When the session will be woken at the latest.
     armed: Option<Time>,
 }
 
@@ -124,8 +125,7 @@ impl<S: Session, E: Edge<S>> Hub<S, E> {
     /// Lets the session know when its times come; never returns.
     pub async fn keep_time(self: Arc<Self>) {
         loop {
-            let wakeup = self.look(Session::wakeup);
-            let Some(at) = wakeup else {
+            let Some(at) = self.arm() else {
                 self.rearmed.notified().await;
                 continue;
             };
@@ -141,6 +141,13 @@ impl<S: Session, E: Edge<S>> Hub<S, E> {
                 () = self.rearmed.notified() => {}
             }
         }
+    }
+
+    /// Returns when the session is to be woken, and notes that it will be.
+    fn arm(&self) -> Option<Time> {
+        let mut core = lock(&self.core);
+        core.armed = core.session.wakeup();
+        core.armed
     }
 
     /// Waits until the session satisfies `condition`. Cancel safe.
@@ -198,9 +205,11 @@ impl<S: Session, E: Edge<S>> Hub<S, E> {
             self.decide(core, event);
             self.carry_out(core);
         }
-        let wakeup = core.session.wakeup();
-        if wakeup != core.armed {
-            core.armed = wakeup;
+        // A later time is found out once the earlier one has come.
+        if let Some(wakeup) = core.session.wakeup()
+            && core.armed.is_none_or(|armed| wakeup < armed)
+        {
+            core.armed = Some(wakeup);
             self.rearmed.notify_one();
         }
         self.settled.notify_waiters();

@@ -63,21 +63,30 @@ impl Foreign {
     pub fn start<P: CellPort + 'static>(
         wiring: Wiring<P>,
     ) -> io::Result<(Self, oneshot::Receiver<()>)> {
-        let inbox = Arc::new(Inbox::default());
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()?;
         let (told, ended) = oneshot::channel();
-        let asks = Arc::clone(&inbox);
+        let (foreign, work) = Self::new(wiring);
         std::thread::Builder::new()
             .name("foreign".to_owned())
             .spawn(move || {
-                runtime.block_on(work::run(wiring, asks));
+                runtime.block_on(work);
                 // Whoever started it may be gone.
                 let _heard = told.send(());
             })?;
+        Ok((foreign, ended))
+    }
+
+    /// Makes the way in, and what feeds the cells as long as it is polled: it ends when it is told
+    /// to stop and the last of them is gone.
+    pub fn new<P: CellPort + 'static>(
+        wiring: Wiring<P>,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let inbox = Arc::new(Inbox::default());
+        let work = work::run(wiring, Arc::clone(&inbox));
         let doors = Arc::default();
-        Ok((Self { inbox, doors }, ended))
+        (Self { inbox, doors }, work)
     }
 
     /// Returns a way in for one session, whose tags are its own.

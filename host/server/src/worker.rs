@@ -15,7 +15,7 @@ use host_store::sqlite::open_reader;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::cells::pool::{Pool, Shape};
@@ -100,7 +100,8 @@ pub fn rrq(
     ready: impl FnOnce(SocketAddr),
 ) -> Result<(), WorkerError> {
     end_with_parent()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    // One thread does it all: small jobs cost mostly the ways between threads.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(system("start the runtime"))?;
@@ -128,7 +129,6 @@ struct Workers {
     clock: Clock,
     foreign: Foreign,
     stopping: CancellationToken,
-    _ended: oneshot::Receiver<()>,
 }
 
 impl Workers {
@@ -158,7 +158,7 @@ impl Workers {
             slots: config.slots,
         };
         // Cells start while handlers are looked at.
-        let (foreign, ended) = Foreign::start(Wiring {
+        let (foreign, work) = Foreign::new(Wiring {
             clock,
             handlers: handlers.clone(),
             environment: config.environment.clone(),
@@ -169,14 +169,13 @@ impl Workers {
             numbers: Numbers::default(),
             eager: true,
             stopping: stopping.clone(),
-        })
-        .map_err(system("start the thread of foreign work"))?;
+        });
+        Tasks::default().spawn(work);
         load(&config.source, &examiner, &handlers).await?;
         Ok(Self {
             clock,
             foreign,
             stopping,
-            _ended: ended,
         })
     }
 

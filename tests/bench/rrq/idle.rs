@@ -16,7 +16,7 @@ const MEMORY_MIB_MAX: f64 = 10.0;
 /// Lets the listener come to rest.
 const SETTLE: Duration = Duration::from_secs(1);
 
-pub(super) fn measure(report: &mut Report) -> Result<()> {
+pub(super) async fn measure(report: &mut Report) -> Result<()> {
     eprintln!("{CONNECTIONS} idle connections");
     let stage = Stage::start()?;
     let address = stage.server.rrq_address();
@@ -26,15 +26,19 @@ pub(super) fn measure(report: &mut Report) -> Result<()> {
         status_mib(stage.server.pid(), "VmRSS")
     };
     // What the first requests of all cost is not theirs.
-    Client::open(address, OURS)?.rate(8, SETTLE)?;
-    let before = resident()?;
-    let mut open = Vec::with_capacity(CONNECTIONS);
-    for _ in 0..CONNECTIONS {
-        let mut client = Client::open(address, OURS)?;
-        client.rate(1, Duration::from_nanos(1))?;
-        open.push(client);
-    }
-    let used = resident()? - before;
+    tokio::task::block_in_place(|| Client::open(address, OURS)?.rate(8, SETTLE))?;
+    tokio::time::sleep(SETTLE).await;
+    let before = status_mib(stage.server.pid(), "VmRSS")?;
+    let open = tokio::task::block_in_place(|| {
+        let open = (0..CONNECTIONS).map(|_| {
+            let mut client = Client::open(address, OURS)?;
+            client.rate(1, Duration::from_nanos(1))?;
+            anyhow::Ok(client)
+        });
+        open.collect::<Result<Vec<Client>>>()
+    })?;
+    tokio::time::sleep(SETTLE).await;
+    let used = status_mib(stage.server.pid(), "VmRSS")? - before;
     report.add(
         format!("memory of {CONNECTIONS} idle connections"),
         "MiB",

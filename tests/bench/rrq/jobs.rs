@@ -38,10 +38,8 @@ pub(super) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
     let [mut theirs, mut ours, mut host] = [(); 3].map(|()| Shown::default());
     for round in 1..=args.rounds {
         eprintln!("round {round} of {}, jobs", args.rounds);
-        tokio::task::block_in_place(|| {
-            theirs.add(Runner::Theirs)?;
-            ours.add(Runner::Ours)
-        })?;
+        theirs.add(Runner::Theirs).await?;
+        ours.add(Runner::Ours).await?;
         let sample = load::run(stage.server.address(), single(256), span).await?;
         host.rates.push(sample.jobs_per_second);
         let sample = load::run(stage.server.address(), single(1), span).await?;
@@ -83,11 +81,12 @@ fn p50(name: &str) -> String {
 }
 
 impl Shown {
-    fn add(&mut self, runner: Runner) -> Result<()> {
-        let mut orchestrator = Orchestrator::start(runner)?;
-        orchestrator.rate(WARMUP_JOBS)?;
-        self.rates.push(orchestrator.rate(JOBS)?);
-        let times = sorted(&orchestrator.latencies(SINGLE_JOBS)?);
+    async fn add(&mut self, runner: Runner) -> Result<()> {
+        let mut orchestrator = tokio::task::block_in_place(|| Orchestrator::start(runner))?;
+        orchestrator.rate(WARMUP_JOBS).await?;
+        self.rates.push(orchestrator.rate(JOBS).await?);
+        let times = tokio::task::block_in_place(|| orchestrator.latencies(SINGLE_JOBS))?;
+        let times = sorted(&times);
         self.p50s.push(percentile(&times, 0.5));
         Ok(())
     }

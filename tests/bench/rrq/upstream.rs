@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::net::TcpStream;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -86,7 +85,12 @@ impl Drop for SocketRunner {
 impl Runner {
     fn command(self) -> Vec<String> {
         match self {
-            Self::Ours => worker::command(),
+            Self::Ours => {
+                let mut command = worker::command();
+                // As many cells as the pool has processes: each has a core's share of them.
+                command.extend(["--cells".to_owned(), "1".to_owned()]);
+                command
+            }
             Self::Theirs => vec![peers::socket_runner().display().to_string()],
         }
     }
@@ -123,7 +127,7 @@ impl Orchestrator {
     }
 
     /// Lets `jobs` become due at once, and returns how many are done in a second.
-    pub(super) fn rate(&mut self, jobs: usize) -> Result<f64> {
+    pub(super) async fn rate(&mut self, jobs: usize) -> Result<f64> {
         let ids = self.prepare(jobs)?;
         let start = Instant::now();
         self.make_due(&ids)?;
@@ -131,6 +135,7 @@ impl Orchestrator {
             ensure!(start.elapsed() < PATIENCE, "rrq is stuck: {}", self.log());
             #[expect(clippy::disallowed_methods, reason = "looking costs what is measured")]
             std::thread::sleep(LOOK_PAUSE);
+            tokio::time::sleep(LOOK_PAUSE).await;
         }
         let took = start.elapsed();
         self.check(&ids)?;
@@ -251,7 +256,7 @@ fn now_ms() -> Result<i64> {
 
 /// Writes RRQ's configuration, as TOML.
 fn settings(redis: &Redis, runner: Runner) -> String {
-    let cache: &Path = &worker::cache();
+    let cache = worker::cache().display().to_string();
     format!(
         "[rrq]\n\
          redis_dsn = {:?}\n\

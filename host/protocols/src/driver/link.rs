@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -25,6 +25,9 @@ const STALL_TIME: Duration = Duration::from_secs(30);
 /// peer gets to read it: unread bytes would reset the connection.
 const LINGER_TIME: Duration = Duration::from_millis(250);
 const LINGER_BYTES: usize = 64 << 10;
+
+/// From which size on a frame is not read beside other work, in bytes.
+const LARGE_BYTES: usize = 256 << 10;
 
 /// Serves one connection from its opening to its end. The session hears of both exactly once.
 pub async fn serve_link<S, E, T>(hub: Arc<Hub<S, E>>, link: Link, stream: T)
@@ -105,7 +108,8 @@ async fn read_frames<S: Session, E: Edge<S>, T: AsyncRead + AsyncWrite>(
             match framing.next() {
                 Ok(Some(frame)) => {
                     fresh = true;
-                    hub.hand_in_message(link, S::read(Ok(frame))).await;
+                    let message = read_frame::<S>(frame).await;
+                    hub.hand_in_message(link, message).await;
                 }
                 Ok(None) => break,
                 Err(defect) => return end_with::<S, E>(hub, link, outbox, defect).await,
@@ -137,6 +141,17 @@ async fn read_frames<S: Session, E: Edge<S>, T: AsyncRead + AsyncWrite>(
             Some(cut) => return end_with::<S, E>(hub, link, outbox, cut.into()).await,
         }
     }
+}
+
+/// Reads a message; a large one on another thread, so that it delays nobody else.
+async fn read_frame<S: Session>(frame: Bytes) -> S::In {
+    if frame.len() < LARGE_BYTES {
+        return S::read(Ok(frame));
+    }
+    let copy = frame.clone();
+    let reading = tokio::task::spawn_blocking(move || S::read(Ok(frame)));
+    // It is lost only if reading panics, which it then does here too.
+    reading.await.unwrap_or_else(|_| S::read(Ok(copy)))
 }
 
 async fn end_with<S: Session, E: Edge<S>>(

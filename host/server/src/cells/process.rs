@@ -13,7 +13,6 @@ use host_core::failure::Failure;
 use host_core::handler::HandlerInfo;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::UnixStream;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio_util::codec::{
@@ -22,7 +21,7 @@ use tokio_util::codec::{
 use tokio_util::sync::CancellationToken;
 
 use super::check::checked;
-use super::frames;
+use super::frames::{self, FrameError};
 use super::port::{CellEvent, CellId, CellPort, Deaf};
 use super::spawn::{Room, Spawned, Spawner};
 use crate::handlers::Program;
@@ -36,6 +35,9 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The longest line a cell's standard error may have, in bytes.
 const STDERR_LINE_BYTES_MAX: usize = 8 << 10;
+
+/// From which size on a frame is not read beside other work, in bytes.
+const LARGE_BYTES: usize = 512 << 10;
 
 /// How long a component may take to say what it offers.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -234,11 +236,8 @@ async fn converse(
     kill: &CancellationToken,
 ) -> String {
     let Spawned { mut child, socket } = spawned;
-    let stream = socket
-        .set_nonblocking(true)
-        .and_then(|()| UnixStream::from_std(socket));
-    let (reader, writer) = match stream {
-        Ok(stream) => stream.into_split(),
+    let (reader, writer) = match host_socket::split(socket) {
+        Ok(halves) => halves,
         Err(error) => return format!("its socket cannot be used: {error}"),
     };
     let mut listening = pin!(listen(id, reader, events));
@@ -311,8 +310,8 @@ async fn listen(
             Some(Err(error)) => return format!("its socket failed: {error}"),
             Some(Ok(frame)) => frame,
         };
-        let messages = match frames::decode::<FromCell>(&frame) {
-            Ok(messages) => messages.into_iter().map(checked).collect(),
+        let messages = match read(frame.freeze()).await {
+            Ok(messages) => messages,
             Err(error) => return error.to_string(),
         };
         let said = CellEvent::Said { cell: id, messages };
@@ -320,6 +319,21 @@ async fn listen(
             return "nobody listens to it".to_owned();
         }
     }
+}
+
+/// Reads what a cell says; much of it on another thread, so that it delays nobody else.
+async fn read(frame: Bytes) -> Result<Vec<FromCell>, FrameError> {
+    let read = |frame: &[u8]| {
+        let messages = frames::decode::<FromCell>(frame)?;
+        Ok(messages.into_iter().map(checked).collect())
+    };
+    if frame.len() < LARGE_BYTES {
+        return read(&frame);
+    }
+    let copy = frame.clone();
+    let reading = tokio::task::spawn_blocking(move || read(&frame));
+    // It is lost only if reading panics, which it then does here too.
+    reading.await.unwrap_or_else(|_| read(&copy))
 }
 
 /// Gives the cell what it is told until it takes no more; returns why.
