@@ -133,8 +133,6 @@ impl Orchestrator {
         self.make_due(&ids)?;
         while !self.are_done(&ids)? {
             ensure!(start.elapsed() < PATIENCE, "rrq is stuck: {}", self.log());
-            #[expect(clippy::disallowed_methods, reason = "looking costs what is measured")]
-            std::thread::sleep(LOOK_PAUSE);
             tokio::time::sleep(LOOK_PAUSE).await;
         }
         let took = start.elapsed();
@@ -270,10 +268,9 @@ fn settings(redis: &Redis, runner: Runner) -> String {
          pool_size = {POOL_SIZE}\n\
          max_in_flight = {IN_FLIGHT_MAX}\n\
          tcp_port = {}\n\
-         env = {{ XDG_CACHE_HOME = {:?} }}\n",
+         env = {{ XDG_CACHE_HOME = {cache:?} }}\n",
         redis.url(),
         runner.command(),
         ports::free(POOL_SIZE),
-        cache.display().to_string(),
     )
 }
