@@ -13,6 +13,9 @@ use crate::report::{Report, Target};
 const CONNECTIONS: usize = 1_000;
 const MEMORY_MIB_MAX: f64 = 10.0;
 
+/// Long enough for a round trip.
+const ONCE: Duration = Duration::from_millis(1);
+
 /// Lets the listener come to rest.
 const SETTLE: Duration = Duration::from_secs(1);
 
@@ -27,7 +30,7 @@ pub(super) async fn measure(report: &mut Report) -> Result<()> {
     let open = tokio::task::block_in_place(|| {
         let open = (0..CONNECTIONS).map(|_| {
             let mut client = Client::open(address, OURS)?;
-            client.rate(1, Duration::from_nanos(1))?;
+            client.rate(1, ONCE)?;
             anyhow::Ok(client)
         });
         open.collect::<Result<Vec<Client>>>()
