@@ -6,15 +6,20 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use wasmtime::EngineWeak;
 
-/// The time between two ticks of the epoch while one guest computes, in nanoseconds.
-const TICK_NS: i64 = 1_000_000;
+/// The time between two ticks of the epoch while guests compute, in milliseconds.
+const TICK_MS: u64 = 1;
 
-/// The time between two ticks while guests end or wait sooner than that, in nanoseconds.
-const SLOW_TICK_NS: i64 = 4_000_000;
+/// The time between two ticks while guests end or wait sooner than that, in milliseconds.
+const SLOW_TICK_MS: u64 = 4;
+
+/// How often in a millisecond guests may have had the thread that still compute: each gives it back
+/// whenever it has burned a little fuel. Those that do next to nothing have it far more often.
+const TURNS_PER_MS_MAX: u64 = 16;
 
 /// How many ticks the clock goes on after a guest last computed, so that a run after another wakes
 /// nobody.
@@ -63,10 +68,10 @@ impl Activity {
     /// Waits for a tick, or for anything at all while no guest runs. With `listening` it also
     /// returns when the orchestrator has said something, and tells so.
     fn wait(&self, orchestrator: &OwnedFd, pause: Pause, listening: bool) -> io::Result<bool> {
-        let tick = |tv_nsec| Some(Timespec { tv_sec: 0, tv_nsec });
+        let tick = |ms| Timespec::try_from(Duration::from_millis(ms)).ok();
         let timeout = match pause {
-            Pause::Tick => tick(TICK_NS),
-            Pause::SlowTick => tick(SLOW_TICK_NS),
+            Pause::Tick => tick(TICK_MS),
+            Pause::SlowTick => tick(SLOW_TICK_MS),
             Pause::Parked => None,
         };
         let mut words = PollFlags::RDHUP;
@@ -102,6 +107,8 @@ impl Drop for Active<'_> {
 struct Watch {
     turns: u64,
     idle_ticks: u32,
+    /// Whether the last tick was a slow one.
+    was_slow: bool,
 }
 
 impl Watch {
@@ -113,14 +120,16 @@ impl Watch {
         } else {
             self.idle_ticks += 1;
         }
-        if self.idle_ticks > IDLE_TICKS_MAX {
+        let tick_ms = if self.was_slow { SLOW_TICK_MS } else { TICK_MS };
+        let pause = if self.idle_ticks > IDLE_TICKS_MAX {
             Pause::Parked
-        } else if is_active && since <= 2 {
-            // One guest has had the thread for about the whole tick.
+        } else if is_active && since <= 2 * TURNS_PER_MS_MAX * tick_ms {
             Pause::Tick
         } else {
             Pause::SlowTick
-        }
+        };
+        self.was_slow = pause == Pause::SlowTick;
+        pause
     }
 }
 

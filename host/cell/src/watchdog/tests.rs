@@ -17,6 +17,17 @@ fn ticks_are_slow_while_guests_take_short_turns() {
 }
 
 #[test]
+fn a_guest_that_gives_way_now_and_then_still_computes() {
+    let mut watch = Watch::default();
+    let pauses = [9, 19, 31].map(|turns| watch.next(turns));
+    assert_eq!(pauses, [Pause::Tick; 3]);
+    assert_eq!(watch.next(131), Pause::SlowTick);
+    assert_eq!(watch.next(331), Pause::SlowTick);
+    // As often as before in each of four milliseconds.
+    assert_eq!(watch.next(371), Pause::Tick);
+}
+
+#[test]
 fn the_clock_stops_once_no_guest_has_computed_for_a_while() {
     let mut watch = Watch::default();
     assert_eq!(watch.next(2), Pause::SlowTick);
