@@ -35,7 +35,7 @@ impl<F: Future> Future for Metered<'_, F> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let before = thread_cpu_ns();
-        let active = self.activity.start();
+        let active = self.activity.start(*self.cpu_ns > 0);
         let poll = self.future.as_mut().poll(context);
         drop(active);
         *self.cpu_ns += thread_cpu_ns().saturating_sub(before);

@@ -17,10 +17,6 @@ const TICK_MS: u64 = 1;
 /// The time between two ticks while guests end or wait sooner than that, in milliseconds.
 const SLOW_TICK_MS: u64 = 4;
 
-/// How often in a millisecond guests may have had the thread that still compute: each gives it back
-/// whenever it has burned a little fuel. Those that do next to nothing have it far more often.
-const TURNS_PER_MS_MAX: u64 = 16;
-
 /// How many ticks the clock goes on after a guest last computed, so that a run after another wakes
 /// nobody.
 const IDLE_TICKS_MAX: u32 = 20;
@@ -30,6 +26,8 @@ const IDLE_TICKS_MAX: u32 = 20;
 pub(crate) struct Activity {
     /// How often a guest was given the thread and has left it again: odd while it has it.
     turns: AtomicU64,
+    /// Whether the last one to get it had had it before.
+    again: AtomicBool,
     parked: AtomicBool,
     wake: OwnedFd,
 }
@@ -50,13 +48,16 @@ impl Activity {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
             turns: AtomicU64::new(0),
+            again: AtomicBool::new(false),
             parked: AtomicBool::new(false),
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
         })
     }
 
-    /// Notes that a guest has the thread and makes the clock move. Called by that thread only.
-    pub(crate) fn start(&self) -> Active<'_> {
+    /// Notes that a guest has the thread, maybe `again`, and makes the clock move. Called by that
+    /// thread only.
+    pub(crate) fn start(&self, again: bool) -> Active<'_> {
+        self.again.store(again, Ordering::Relaxed);
         self.turns.fetch_add(1, Ordering::SeqCst);
         if self.parked.load(Ordering::SeqCst) && self.parked.swap(false, Ordering::SeqCst) {
             // The counter of an eventfd cannot overflow by one a parking.
@@ -107,12 +108,10 @@ impl Drop for Active<'_> {
 struct Watch {
     turns: u64,
     idle_ticks: u32,
-    /// Whether the last tick was a slow one.
-    was_slow: bool,
 }
 
 impl Watch {
-    fn next(&mut self, turns: u64) -> Pause {
+    fn next(&mut self, turns: u64, again: bool) -> Pause {
         let since = turns - std::mem::replace(&mut self.turns, turns);
         let is_active = turns % 2 == 1;
         if is_active || since > 0 {
@@ -120,16 +119,15 @@ impl Watch {
         } else {
             self.idle_ticks += 1;
         }
-        let tick_ms = if self.was_slow { SLOW_TICK_MS } else { TICK_MS };
-        let pause = if self.idle_ticks > IDLE_TICKS_MAX {
+        if self.idle_ticks > IDLE_TICKS_MAX {
             Pause::Parked
-        } else if is_active && since <= 2 * TURNS_PER_MS_MAX * tick_ms {
+        } else if is_active && (again || since <= 2) {
+            // A guest that has the thread again has burned some fuel; one that has it as the only
+            // one has had it for about the whole tick.
             Pause::Tick
         } else {
             Pause::SlowTick
-        };
-        self.was_slow = pause == Pause::SlowTick;
-        pause
+        }
     }
 }
 
@@ -143,7 +141,10 @@ pub(crate) fn start(
         let mut watch = Watch::default();
         let mut heard = false;
         loop {
-            let mut pause = watch.next(activity.turns.load(Ordering::SeqCst));
+            let mut pause = watch.next(
+                activity.turns.load(Ordering::SeqCst),
+                activity.again.load(Ordering::Relaxed),
+            );
             if pause == Pause::Parked {
                 activity.parked.store(true, Ordering::SeqCst);
                 // A guest that started just before sees to nothing: it found the clock moving.

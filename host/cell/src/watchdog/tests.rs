@@ -5,35 +5,32 @@ use super::{IDLE_TICKS_MAX, Pause, Watch};
 #[test]
 fn ticks_are_quick_while_one_guest_computes() {
     let mut watch = Watch::default();
-    let pauses = [1, 1, 3, 5].map(|turns| watch.next(turns));
+    let pauses = [1, 1, 3, 5].map(|turns| watch.next(turns, false));
     assert_eq!(pauses, [Pause::Tick; 4]);
 }
 
 #[test]
 fn ticks_are_slow_while_guests_take_short_turns() {
     let mut watch = Watch::default();
-    let pauses = [41, 80, 82, 200].map(|turns| watch.next(turns));
+    let pauses = [41, 80, 82, 200].map(|turns| watch.next(turns, false));
     assert_eq!(pauses, [Pause::SlowTick; 4]);
 }
 
 #[test]
-fn a_guest_that_gives_way_now_and_then_still_computes() {
+fn ticks_are_quick_while_a_guest_gives_way_and_goes_on() {
     let mut watch = Watch::default();
-    let pauses = [9, 19, 31].map(|turns| watch.next(turns));
+    let pauses = [41, 81, 201].map(|turns| watch.next(turns, true));
     assert_eq!(pauses, [Pause::Tick; 3]);
-    assert_eq!(watch.next(131), Pause::SlowTick);
-    assert_eq!(watch.next(331), Pause::SlowTick);
-    // As often as before in each of four milliseconds.
-    assert_eq!(watch.next(371), Pause::Tick);
+    assert_eq!(watch.next(240, true), Pause::SlowTick);
 }
 
 #[test]
 fn the_clock_stops_once_no_guest_has_computed_for_a_while() {
     let mut watch = Watch::default();
-    assert_eq!(watch.next(2), Pause::SlowTick);
+    assert_eq!(watch.next(2, false), Pause::SlowTick);
     for _ in 0..IDLE_TICKS_MAX {
-        assert_eq!(watch.next(2), Pause::SlowTick);
+        assert_eq!(watch.next(2, false), Pause::SlowTick);
     }
-    assert_eq!(watch.next(2), Pause::Parked);
-    assert_eq!(watch.next(3), Pause::Tick);
+    assert_eq!(watch.next(2, false), Pause::Parked);
+    assert_eq!(watch.next(3, false), Pause::Tick);
 }
