@@ -117,6 +117,28 @@ fn jobs_survive_a_redis_that_is_killed() {
 }
 
 #[test]
+fn a_host_starts_and_stops_without_its_redis() {
+    let mut scene = Scene::new(Redis::durable());
+    scene.redis.kill();
+    let host = scene.host("data");
+    assert_eq!(host.client().get("/readyz").unwrap().status, 200);
+    scene.redis.start_again();
+    let mut client = scene.client();
+    client.submit(1, &[("script", "1")]);
+    assert_eq!(client.reply(1), "1");
+    client.submit(2, &[("handler", "spin")]);
+    client.until_status(2, "started");
+    scene.redis.kill();
+    assert_eq!(host.stop(), Some(0));
+    scene.redis.start_again();
+    let mut client = scene.client();
+    assert_eq!(client.length("processing"), 1, "nobody could give it back");
+    let _host = scene.host("data");
+    client.stop(2);
+    client.until_status(2, "error");
+}
+
+#[test]
 fn a_host_that_stops_gives_its_jobs_back() {
     let scene = Scene::new(Redis::start());
     let mut client = scene.client();
