@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use host_tests::{Redis, eventually};
+use host_tests::{Redis, Server, eventually};
 
 use crate::hero_serve::{Client, PATIENCE, Scene};
 
@@ -64,6 +64,20 @@ fn a_host_takes_over_what_another_one_had() {
     assert_eq!(second.stop(), Some(0));
 }
 
+/// Returns how many runs a host has in its history.
+fn ran(host: &Server) -> usize {
+    let mut runs = 0;
+    let mut path = "/api/v1/jobs?limit=100".to_owned();
+    loop {
+        let page = host.client().get(&path).unwrap().body;
+        runs += page["items"].as_array().unwrap().len();
+        match page["next_cursor"].as_str() {
+            Some(cursor) => path = format!("/api/v1/jobs?limit=100&cursor={cursor}"),
+            None => return runs,
+        }
+    }
+}
+
 #[test]
 fn two_hosts_on_one_queue_run_no_job_twice() {
     let scene = Scene::new(Redis::start());
@@ -72,20 +86,6 @@ fn two_hosts_on_one_queue_run_no_job_twice() {
     submit(&mut client);
     until_ended(&mut client, JOBS as usize);
     check(&mut client);
-    let ran = |host: &host_tests::Server| {
-        let mut ids = Vec::new();
-        let mut path = "/api/v1/jobs?limit=100".to_owned();
-        loop {
-            let page = host.client().get(&path).unwrap().body;
-            for job in page["items"].as_array().unwrap() {
-                ids.push(job["id"].as_str().unwrap().to_owned());
-            }
-            match page["next_cursor"].as_str() {
-                Some(cursor) => path = format!("/api/v1/jobs?limit=100&cursor={cursor}"),
-                None => return ids.len(),
-            }
-        }
-    };
     eventually("both histories to have all jobs once", PATIENCE, || {
         let (first, second) = (ran(&hosts[0]), ran(&hosts[1]));
         assert!(first + second <= JOBS as usize, "{first} and {second}");
@@ -113,7 +113,35 @@ fn jobs_survive_a_redis_that_is_killed() {
     until_ended(&mut client, JOBS as usize);
     check(&mut client);
     client.until_status(JOBS + 1, "finished");
+    // What ran while Redis was away was not run again.
+    eventually("each run in the history", PATIENCE, || {
+        let runs = ran(&host);
+        assert!(runs <= JOBS as usize + 1, "{runs}");
+        (runs == JOBS as usize + 1).then_some(())
+    });
     assert_eq!(host.stop(), Some(0));
+}
+
+#[test]
+fn a_host_starts_and_stops_without_its_redis() {
+    let mut scene = Scene::new(Redis::durable());
+    scene.redis.kill();
+    let host = scene.host("data");
+    assert_eq!(host.client().get("/readyz").unwrap().status, 200);
+    scene.redis.start_again();
+    let mut client = scene.client();
+    client.submit(1, &[("script", "1")]);
+    assert_eq!(client.reply(1), "1");
+    client.submit(2, &[("handler", "spin")]);
+    client.until_status(2, "started");
+    scene.redis.kill();
+    assert_eq!(host.stop(), Some(0));
+    scene.redis.start_again();
+    let mut client = scene.client();
+    assert_eq!(client.length("processing"), 1, "nobody could give it back");
+    let _host = scene.host("data");
+    client.stop(2);
+    client.until_status(2, "error");
 }
 
 #[test]

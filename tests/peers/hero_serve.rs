@@ -162,6 +162,8 @@ fn jobs_live_as_documented() {
     }
     assert_eq!(client.field(2, "output"), "42");
     assert_eq!(client.field(2, "extra"), "kept");
+    // Somebody lets Redis forget our scripts.
+    let _: String = client.ask(&["SCRIPT", "FLUSH"]);
     client.submit(6, &[("script", "1"), ("timeout", "7200")]);
     client.until_status(6, "finished");
     let ttl: i64 = client.ask(&["TTL", &format!("hero:reply:{}", id(6))]);

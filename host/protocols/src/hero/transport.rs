@@ -178,7 +178,7 @@ async fn exchange(
     let mut values = pipeline(&mut connection, all).await?;
     // Redis forgets scripts when somebody tells it to; each of ours may be sent twice.
     let forgotten: Vec<usize> = (0..values.len())
-        .filter(|at| matches!(&values[*at], Value::Error(text) if text.contains("NOSCRIPT")))
+        .filter(|at| matches!(&values[*at], Value::Error(text) if text.starts_with("NOSCRIPT")))
         .collect();
     if !forgotten.is_empty() {
         let commands: Vec<&Command> = commands.collect();
@@ -253,7 +253,10 @@ fn value(value: redis::Value) -> Value {
         redis::Value::SimpleString(text) => Value::Data(text.into_bytes()),
         redis::Value::Okay => Value::Data(b"OK".to_vec()),
         redis::Value::Array(values) => Value::List(values.into_iter().map(self::value).collect()),
-        redis::Value::ServerError(error) => Value::Error(error.to_string()),
+        redis::Value::ServerError(error) => {
+            let details = error.details().unwrap_or_default();
+            Value::Error(format!("{} {details}", error.code()))
+        }
         _ => Value::Error("a value of another version of the wire".to_owned()),
     }
 }
