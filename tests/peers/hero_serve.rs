@@ -3,8 +3,10 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
+use host_tests::server::host;
 use host_tests::{Options, Redis, Server, eventually, guests};
 use redis::Connection;
 use tempfile::TempDir;
@@ -286,6 +288,32 @@ fn a_password_is_used_and_never_told() {
     assert_eq!(ready.status, 200, "{:?}", ready.body);
     for (name, secret) in [("right", "hush-hush"), ("wrong", "wrong-one")] {
         assert!(!log(name).contains(secret), "{}", log(name));
+    }
+}
+
+#[test]
+fn the_doctor_warns_of_a_redis_that_forgets() {
+    let (forgets, keeps) = (Redis::start(), Redis::durable());
+    let gone = "redis://:hush@127.0.0.1:1".to_owned();
+    let table = [
+        (forgets.url(), "warn", "no append-only file"),
+        (keeps.url(), "ok", "keeps an append-only file"),
+        (gone, "warn", "cannot be asked"),
+    ];
+    for (url, status, words) in table {
+        let output = Command::new(host())
+            .args(["doctor", "-o", "jsonl"])
+            .env("HOST_HERO_URL", url)
+            .output()
+            .unwrap();
+        let lines = String::from_utf8(output.stdout).unwrap();
+        let line = lines
+            .lines()
+            .find(|line| line.contains(r#""name":"redis""#));
+        let check: serde_json::Value = serde_json::from_str(line.unwrap()).unwrap();
+        assert_eq!(check["status"], status, "{check}");
+        assert!(check["found"].as_str().unwrap().contains(words), "{check}");
+        assert!(!lines.contains("hush"), "{lines}");
     }
 }
 

@@ -8,6 +8,7 @@ pub mod cells;
 pub mod clock;
 pub mod config;
 pub mod dispatch;
+pub mod doctor;
 pub mod foreign;
 pub mod handlers;
 pub mod ids;

@@ -3,6 +3,7 @@
 mod disk;
 mod machine;
 mod network;
+mod redis;
 
 use std::path::PathBuf;
 
@@ -86,6 +87,7 @@ impl Doctor {
         let mut checks = machine::checks();
         checks.extend(disk::checks(&self.data));
         checks.push(network::port());
+        checks.extend(redis::checks());
         print(output, &checks)?;
         if checks.iter().any(|check| check.status == Status::Fail) {
             return Err(CliError::Silent(Exit::Failed));

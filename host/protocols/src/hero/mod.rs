@@ -22,7 +22,7 @@ pub use dispatcher::{Assignment, Dispatcher, DispatcherAct, End, Task};
 pub use job::{DEPENDENCIES_MAX, RETRIES_MAX, SCRIPT_BYTES_MAX, TIMEOUT_SECONDS_MAX};
 pub use refusal::Refusal;
 pub use serve::{News, WorkerPorts, serve};
-pub use transport::{RedisUrl, UrlError};
+pub use transport::{RedisUrl, UrlError, is_durable};
 pub use wire::{
     Call, CallTag, Command, Lane, PopSide, Script, Value, claim_key, dead_letters, job_key,
     processing, reply_queue, stop_queue, work_queue,

@@ -89,6 +89,24 @@ impl fmt::Debug for RedisUrl {
     }
 }
 
+/// Asks a Redis whether it writes each change to disk, in its append-only file. The error is for
+/// people and has no secrets.
+pub async fn is_durable(url: &RedisUrl) -> Result<bool, String> {
+    let ask = async {
+        let client = Client::open(url.info.clone())?;
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT_TIMEOUT))
+            .set_response_timeout(Some(RESPONSE_TIMEOUT));
+        let opened = client.get_multiplexed_async_connection_with_config(&config);
+        let mut info = redis::cmd("INFO");
+        info.arg("persistence");
+        info.query_async::<String>(&mut opened.await?).await
+    };
+    let told: Result<String, RedisError> = ask.await;
+    let told = told.map_err(|error| error.to_string())?;
+    Ok(told.lines().any(|line| line.trim() == "aof_enabled:1"))
+}
+
 /// What came back of one call.
 pub(super) type Replied = (CallTag, Vec<Value>);
 
