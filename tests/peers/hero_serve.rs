@@ -247,6 +247,24 @@ fn stops_reach_jobs_wherever_they_are() {
 }
 
 #[test]
+fn jobs_of_a_context_run_alone_if_they_say_so() {
+    let scene = Scene::new(Redis::start());
+    let _host = scene.host("data");
+    let mut client = scene.client();
+    let alone = ("concurrent", "false");
+    client.submit(1, &[("handler", "spin"), alone]);
+    client.until_status(1, "started");
+    client.submit(2, &[("script", "2"), alone]);
+    client.submit(3, &[("script", "3"), alone, ("context_id", "shop")]);
+    client.submit(4, &[("script", "4")]);
+    assert_eq!((client.reply(3), client.reply(4)), ("3".into(), "4".into()));
+    assert_eq!(client.field(2, "status"), "dispatched");
+    client.stop(1);
+    client.failed(1, "stopped_by_request");
+    assert_eq!(client.reply(2), "2");
+}
+
+#[test]
 fn jobs_wait_for_those_they_need() {
     let scene = Scene::new(Redis::start());
     let _host = scene.host("data");

@@ -60,6 +60,11 @@ pub async fn serve(
     ports: WorkerPorts,
     stopping: CancellationToken,
 ) {
+    // Nobody writes to log files yet, so that jobs that name one are refused.
+    let config = WorkerConfig {
+        log_root: None,
+        ..config
+    };
     let serving = Serving {
         worker_id: config.worker_id.clone(),
         instance: config.instance.clone(),
@@ -261,7 +266,6 @@ impl Serving {
             match act {
                 WorkerAct::Call(call) if call.lane == Lane::Blocking => self.waiting = Some(call),
                 WorkerAct::Call(call) => self.queued.push(call),
-                // Jobs that name a log file are refused: no folder for them is configured.
                 WorkerAct::Start { tag, job, .. } => {
                     let answers: Arc<dyn Answers> = Arc::<Mailbox>::clone(&self.mailbox);
                     self.ports.executor.start(*job, Reply::new(tag, answers));

@@ -156,6 +156,13 @@ impl Worker {
             Some("free") => return self.free(id, todo),
             Some("missing") => Refusal::new(Code::JobMissing, "there is no hash of this job"),
             Some("no_hash") => Refusal::new(Code::JobType, "the job's key holds no hash"),
+            // Its host has ended it since the list was looked at, or left the entry behind.
+            Some("ended") if self.jobs.get(&id).is_some_and(|held| held.found) => {
+                self.jobs.remove(&id);
+                self.orphans.remove(&id);
+                let forget = wire::forget_processing(&self.config.worker_id, &id);
+                return self.call(Purpose::Told, vec![forget], todo);
+            }
             Some("ended") => Refusal::new(Code::JobEnded, "the job has ended before"),
             _ => {
                 todo.push(WorkerAct::Count(Code::Reply.as_str()));

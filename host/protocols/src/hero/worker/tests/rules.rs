@@ -5,7 +5,9 @@ use host_core::outcome::Outcome;
 use serde_json::json;
 
 use super::fixture::{Bench, completed, failed, id};
+use crate::hero::config::WorkerConfig;
 use crate::hero::wire::PopSide;
+use crate::hero::worker::Worker;
 use crate::port::{Answer, Stop};
 
 #[test]
@@ -344,7 +346,7 @@ fn a_stopping_host_gives_its_jobs_back() {
     bench.enqueue(1, &[]);
     bench.enqueue(2, &[("dependencies", &waits)]);
     bench.enqueue(3, &[]);
-    bench.tell(crate::hero::worker::Worker::on_stop);
+    bench.tell(Worker::on_stop);
     assert_eq!(bench.stops.len(), 2);
     bench.end(1, failed(FailureKind::Cancelled, "the host stops"));
     bench.end(3, completed("3"));
@@ -385,6 +387,17 @@ fn what_is_popped_while_its_end_is_on_its_way_is_taken_anew() {
     assert!(bench.list("dead_letter").is_empty());
     bench.end(1, completed("2"));
     assert_eq!(bench.status(1), "finished");
+}
+
+#[test]
+fn what_another_host_ends_while_it_is_looked_at_is_no_dead_letter() {
+    let mut bench = Bench::unconnected(Worker::new(WorkerConfig::new("w1", "host-a")));
+    bench.redis.hset(&id(1), &[("status", "finished")]);
+    bench.redis.push("hero:processing:w1", &id(1));
+    bench.connect();
+    assert!(bench.list("processing").is_empty());
+    assert!(bench.list("dead_letter").is_empty() && bench.counted.is_empty());
+    assert!(bench.worker.is_idle());
 }
 
 #[test]
