@@ -1,4 +1,4 @@
-//! Where the programs of others are that `cargo xtask test` installs.
+//! Where the programs of others are that `cargo xtask` installs.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::guests::built;
 ///
 /// If it has not been installed, with the command that installs it.
 pub fn rrq(release: &str) -> PathBuf {
-    installed(&format!("rrq-{release}"))
+    installed(&format!("rrq-{release}"), "test peers")
 }
 
 /// Returns the runner that the crate `rrq-runner` has as its example: it has the handler `echo`.
@@ -19,15 +19,15 @@ pub fn rrq(release: &str) -> PathBuf {
 ///
 /// If it has not been installed, with the command that installs it.
 pub fn socket_runner() -> PathBuf {
-    installed("rrq-runner-0.11.1/bin/socket_runner")
+    installed("rrq-runner-0.11.1/bin/socket_runner", "bench rrq")
 }
 
-fn installed(path: &str) -> PathBuf {
+fn installed(path: &str, command: &str) -> PathBuf {
     let path = built("peers").join(path);
     let is_whole = path.is_file() || path.join("complete").exists();
     assert!(
         is_whole,
-        "{} is missing: run `cargo xtask test peers` first",
+        "{} is missing: run `cargo xtask {command}` first",
         path.display()
     );
     path

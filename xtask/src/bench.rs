@@ -22,6 +22,7 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
     guests::build()?;
     if args.arguments.iter().any(|argument| argument == "rrq") {
         peers::set_up()?;
+        peers::socket_runner()?;
     }
     run(&mut cargo(&[
         "build",

@@ -30,11 +30,12 @@ pub(crate) fn set_up() -> Result<()> {
             format!("tests need RRQ {release} from PyPI; PIP_INDEX_URL may name a mirror of it")
         })?;
     }
-    socket_runner(&folder).context("tests need the crate rrq-runner")
+    Ok(())
 }
 
-/// Installs the example of the crate `rrq-runner`: a runner in Rust.
-fn socket_runner(folder: &Path) -> Result<()> {
+/// Installs what the bench measures beside: the example of the crate `rrq-runner`, a runner in Rust.
+pub(crate) fn socket_runner() -> Result<()> {
+    let folder = target_dir().join("peers");
     let folder = folder.join(format!("rrq-runner-{RRQ_RUNNER_RELEASE}"));
     if folder.join("bin").join(SOCKET_RUNNER).exists() {
         return Ok(());
@@ -45,6 +46,7 @@ fn socket_runner(folder: &Path) -> Result<()> {
         .arg("rrq-runner")
         // It is built in a folder of its own, which is then removed.
         .env_remove("CARGO_TARGET_DIR"))
+    .context("the bench needs the crate rrq-runner")
 }
 
 /// Installs one release of RRQ into `folder`: its orchestrator, its producer and its runner.

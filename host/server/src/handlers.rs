@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use host_core::cell::ComponentKey;
+use host_core::failure::{Failure, FailureKind};
 use host_core::handler::{Digest, Grants, HandlerInfo, Limits, Revision};
 use host_core::name::Name;
 
@@ -94,6 +95,18 @@ impl Handlers {
     /// Returns the handler `name`.
     pub fn get(&self, name: &Name) -> Option<Arc<Handler>> {
         self.all().get(name).cloned()
+    }
+
+    /// Returns the handler `name` with its compiled component, or the failure of a run without.
+    pub fn executable(&self, name: &Name) -> Result<(Arc<Handler>, Arc<Program>), Failure> {
+        let found = self.get(name).and_then(|handler| {
+            let program = self.program(handler.revision.digest)?;
+            Some((handler, program))
+        });
+        found.ok_or_else(|| {
+            let message = format!("no deployed component has the handler {name}");
+            Failure::new(FailureKind::HandlerNotFound, message)
+        })
     }
 
     /// Returns all handlers, by name.

@@ -16,6 +16,8 @@ pub mod lock;
 pub mod logs;
 pub mod metrics;
 pub mod once;
+#[cfg(test)]
+mod published;
 pub mod runners;
 pub mod serve;
 pub mod tasks;

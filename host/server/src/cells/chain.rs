@@ -168,14 +168,7 @@ impl Chain {
             let message = "a script cannot be an action of a script";
             return Err(Failure::new(FailureKind::InvalidParams, message));
         }
-        let found = self.handlers.get(name).and_then(|handler| {
-            let program = self.handlers.program(handler.revision.digest)?;
-            Some((handler, program))
-        });
-        let (handler, program) = found.ok_or_else(|| {
-            let message = format!("no deployed component has the handler {name}");
-            Failure::new(FailureKind::HandlerNotFound, message)
-        })?;
+        let (handler, program) = self.handlers.executable(name)?;
         let params = JsonText(String::from(Box::<str>::from(listed.params)));
         if let Some(schema) = &handler.params {
             let invalid = |message: String| Failure::new(FailureKind::InvalidParams, message);

@@ -71,9 +71,8 @@ fn fits(job: &ForeignJob, handler: &Handler) -> Result<(), Failure> {
     let Some(schema) = &handler.params else {
         return Ok(());
     };
-    serde_json::from_str(job.params.as_str())
-        .map_err(|error| error.to_string())
-        .and_then(|params| schema.check(&params))
+    schema
+        .check_text(&job.params)
         .map_err(|message| Failure::new(FailureKind::InvalidParams, message))
 }
 

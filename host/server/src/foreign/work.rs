@@ -182,22 +182,14 @@ impl<P: CellPort> Work<P> {
             job: ids::job(now),
             lease: ids::lease(),
         };
-        let name = &job.handler;
-        let handlers = &self.wiring.handlers;
-        let found = handlers.get(name).and_then(|handler| {
-            let program = handlers.program(handler.revision.digest)?;
-            Some((handler, program))
-        });
-        let Some((handler, program)) = found else {
-            let message = format!("no deployed component has the handler {name}");
-            let failure = Failure::new(FailureKind::HandlerNotFound, message);
-            reply.ended(Outcome::Failed(failure));
-            return;
+        let (handler, program) = match self.wiring.handlers.executable(&job.handler) {
+            Ok(found) => found,
+            Err(failure) => return reply.ended(Outcome::Failed(failure)),
         };
         let order = match order(now, ids, &job, &handler, &self.wiring.environment) {
             Ok(mut order) => {
                 let environment = &self.wiring.environment;
-                order.chain = Chain::of(&order.start, handlers, environment);
+                order.chain = Chain::of(&order.start, &self.wiring.handlers, environment);
                 order
             }
             Err(failure) => return reply.ended(Outcome::Failed(failure)),

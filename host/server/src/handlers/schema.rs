@@ -54,6 +54,13 @@ impl Schema {
         })
     }
 
+    /// Checks params that are kept as text.
+    pub fn check_text(&self, params: &JsonText) -> Result<(), String> {
+        serde_json::from_str(params.as_str())
+            .map_err(|error| error.to_string())
+            .and_then(|params| self.check(&params))
+    }
+
     /// Checks params and names the first violations with their places, not the values found there.
     pub fn check(&self, params: &Value) -> Result<(), String> {
         if !work::fits(&self.document, params, STEPS_MAX) {

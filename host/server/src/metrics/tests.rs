@@ -7,8 +7,7 @@ use host_core::outcome::Outcome;
 use super::*;
 use crate::dispatch::logged::Logs;
 use crate::dispatch::numbers::Numbers;
-
-const DOC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+use crate::published;
 
 const INTRO: &str = "\
 # Metrics
@@ -45,10 +44,6 @@ fn labels(shown: &str, name: &str) -> String {
 }
 
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "goldens are written when a variable asks for it"
-)]
 fn the_published_numbers_are_those_of_the_code() {
     let shown = shown();
     let mut doc = INTRO.to_owned();
@@ -66,12 +61,5 @@ fn the_published_numbers_are_those_of_the_code() {
         let (labels, help) = (labels(&shown, name), help.trim_end_matches('.'));
         writeln!(doc, "| `{name}` | {kind} | {labels} | {help} |").unwrap();
     }
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(DOC, &doc).unwrap();
-    }
-    let published = std::fs::read_to_string(DOC).unwrap_or_default();
-    assert!(
-        published == doc,
-        "docs/metrics.md is out of date: UPDATE_DOCS=1 cargo test -p host-server"
-    );
+    published::check("metrics.md", &doc);
 }

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use host_core::failure::FAILURE_KINDS;
 
-use super::{CODES, Explanation, explain, failures};
+use crate::published;
 
-const DOC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors.md");
+use super::{CODES, Explanation, explain, failures};
 
 const INTRO: &str = "\
 # Errors
@@ -65,20 +65,8 @@ fn generate() -> String {
 }
 
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "whether to rewrite the document is asked of whoever runs the test"
-)]
 fn the_published_list_is_that_of_the_code() {
-    let generated = generate();
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(DOC, &generated).unwrap();
-    }
-    let published = std::fs::read_to_string(DOC).unwrap_or_default();
-    assert_eq!(
-        published, generated,
-        "docs/errors.md is out of date: UPDATE_DOCS=1 cargo test -p host-server"
-    );
+    published::check("errors.md", &generate());
 }
 
 #[test]

@@ -2,7 +2,6 @@
 //! stopped is stopped.
 
 use host_core::command::{Change, Claimed, Committed, Reply};
-use host_core::failure::{Failure, FailureKind};
 use host_core::job::{Lane, State};
 use host_core::outcome::{Meter, Outcome, Report};
 use host_core::rejection::Rejection;
@@ -123,17 +122,9 @@ impl<P: CellPort> Writer<P> {
             }
             None => return,
         };
-        let name = &claimed.lifecycle.handler;
-        let found = self.handlers.get(name).and_then(|handler| {
-            let program = self.handlers.program(handler.revision.digest)?;
-            Some((handler, program))
-        });
-        let ordered = match found {
-            None => {
-                let message = format!("no deployed component has the handler {name}");
-                Err((Failure::new(FailureKind::HandlerNotFound, message), None))
-            }
-            Some((handler, program)) => {
+        let ordered = match self.handlers.executable(&claimed.lifecycle.handler) {
+            Err(failure) => Err((failure, None)),
+            Ok((handler, program)) => {
                 let revision = &handler.revision;
                 let revision = (revision.component.to_string(), revision.revision);
                 start::order(now, claimed, lease, &worker, &handler, &self.environment)
