@@ -18,13 +18,13 @@ mod model;
 use crate::adapter::{Adapter, Role};
 
 pub use config::{DispatcherConfig, WorkerConfig};
-pub use dispatcher::{Assignment, Dispatcher, DispatcherAct, End, Task};
+pub use dispatcher::{Dispatcher, DispatcherAct, Execution, SCRIPT, Task};
 pub use job::{DEPENDENCIES_MAX, RETRIES_MAX, SCRIPT_BYTES_MAX, TIMEOUT_SECONDS_MAX};
 pub use refusal::Refusal;
-pub use serve::{News, WorkerPorts, serve};
+pub use serve::{Desk, DispatcherPorts, Employer, News, WorkerPorts, serve};
 pub use transport::{RedisUrl, UrlError, is_durable};
 pub use wire::{
-    Call, CallTag, Command, Lane, PopSide, Script, Value, claim_key, dead_letters, job_key,
+    Call, CallTag, Command, Lane, PopSide, Script, Value, claim_key, dead_letters, job_key, out,
     processing, reply_queue, stop_queue, work_queue,
 };
 pub use worker::{Worker, WorkerAct};

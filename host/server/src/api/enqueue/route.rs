@@ -8,6 +8,7 @@ use crate::api::json::meant;
 use crate::api::problem::{Code, Problem};
 use crate::api::{Api, handlers};
 use crate::handlers::Handler;
+use crate::runners::{Found, LANES_MAX};
 
 /// Where a job goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,11 +24,11 @@ pub(super) fn find(api: &Api, entry: &Entry<'_>) -> Result<Route, Problem> {
     let text = entry.handler.as_ref();
     if let Some((prefix, rest)) = text.split_once(RUNNER_SEPARATOR) {
         let runner = named(api, prefix)?;
-        return to_runner(entry, queue, runner, name(rest)?);
+        return to_runner(api, entry, queue, runner, name(rest)?);
     }
     let handler = name(text)?;
     if let Some(runner) = api.runners.of_queue(&queue) {
-        return to_runner(entry, queue, runner.clone(), handler);
+        return to_runner(api, entry, queue, runner.clone(), handler);
     }
     if let Some(deployed) = api.handlers.get(&handler) {
         check_schema(entry, &deployed)?;
@@ -39,7 +40,7 @@ pub(super) fn find(api: &Api, entry: &Entry<'_>) -> Result<Route, Problem> {
         });
     }
     match api.runners.default_pool() {
-        Some(runner) => to_runner(entry, queue, runner.clone(), handler),
+        Some(runner) => to_runner(api, entry, queue, runner.clone(), handler),
         None => Err(handlers::unknown(&api.handlers.all(), &handler)),
     }
 }
@@ -49,22 +50,26 @@ fn name(text: &str) -> Result<Name, Problem> {
         .map_err(|error| Problem::new(Code::InvalidRequest, format!("handler: {error}")))
 }
 
-/// Finds the configured runner of a prefix.
+/// Finds the runner of a prefix.
 fn named(api: &Api, prefix: &str) -> Result<Name, Problem> {
     let runners = &api.runners;
-    let found = prefix.parse().ok().filter(|name| runners.has(name));
-    found.ok_or_else(|| {
-        let shown: String = prefix.chars().take(64).collect();
-        let detail = match meant(prefix, runners.names().map(Name::as_str)) {
+    let shown: String = prefix.chars().take(64).collect();
+    let detail = match runners.find(prefix) {
+        Found::Runner(name) => return Ok(name),
+        Found::Full => {
+            format!("no lane is left for {shown:?}: {LANES_MAX} were named since the host started")
+        }
+        Found::Nobody => match meant(prefix, runners.names().map(Name::as_str)) {
             Some(near) => format!("no runner is named {shown:?}; did you mean {near}?"),
             None => format!("no runner is named {shown:?}"),
-        };
-        Problem::new(Code::HandlerNotFound, detail)
-    })
+        },
+    };
+    Err(Problem::new(Code::HandlerNotFound, detail))
 }
 
 /// A runner takes an object; absent params are an empty one.
 fn to_runner(
+    api: &Api,
     entry: &Entry<'_>,
     queue: Name,
     runner: Name,
@@ -75,6 +80,9 @@ fn to_runner(
         let detail = format!("params: a handler of the runner {runner} takes an object");
         return Err(Problem::new(Code::InvalidParams, detail));
     }
+    api.runners
+        .check(&runner, &handler, params)
+        .map_err(|detail| Problem::new(Code::InvalidParams, detail))?;
     let runner = Some(runner);
     Ok(Route {
         queue,
