@@ -1,6 +1,7 @@
 //! Hero over Redis: jobs as hashes, queues as lists; both roles as pure sessions.
 #![doc = include_str!("SPEC.md")]
 
+mod address;
 pub mod client;
 mod config;
 mod convert;
@@ -17,6 +18,7 @@ mod model;
 
 use crate::adapter::{Adapter, Role};
 
+pub use address::{Certificates, RedisUrl, UrlError};
 pub use config::{DispatcherConfig, WorkerConfig};
 pub use dispatcher::{Assignment, Dispatcher, DispatcherAct, End, Task};
 pub use job::{
@@ -24,7 +26,7 @@ pub use job::{
 };
 pub use refusal::Refusal;
 pub use serve::{News, WorkerPorts, serve};
-pub use transport::{RedisUrl, UrlError, is_durable};
+pub use transport::is_durable;
 pub use wire::{
     Call, CallTag, Command, Lane, PopSide, Script, Value, claim_key, dead_letters, job_key,
     processing, reply_queue, stop_queue, work_queue,

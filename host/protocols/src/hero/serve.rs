@@ -14,8 +14,9 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::WIRE;
+use super::address::RedisUrl;
 use super::config::WorkerConfig;
-use super::transport::{Link, RedisUrl, Replied};
+use super::transport::{Link, Replied};
 use super::wire::{Call, Lane};
 use super::worker::{Worker, WorkerAct};
 use crate::port::{Answer, Answers, Clock, Counters, Executor, Reply, Tag};
@@ -154,7 +155,7 @@ impl Serving {
             };
             tries += 1;
             let news = &self.ports.news;
-            news.away(&self.worker_id, tries, &error.to_string());
+            news.away(&self.worker_id, tries, &url.trouble(&error));
         }
     }
 

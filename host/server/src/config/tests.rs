@@ -88,6 +88,9 @@ worker_ids = [\"osis\", \"reports\"]
 concurrency = 5
 pop_side = \"left\"
 log_dir = \"/var/log/hero\"
+ca_file = \"/ca.pem\"
+cert_file = \"/me.pem\"
+key_file = \"/me.key\"
 
 [protocol.rrq.runners.python]
 cmd = [\"python3\", \"-m\", \"runner\"]
@@ -115,6 +118,10 @@ runner = \"python\"
             concurrency: 5,
             pop_side: PopSide::Left,
             log_dir: Some(PathBuf::from("/var/log/hero")),
+            certificates: CertificateFiles {
+                authorities: Some(PathBuf::from("/ca.pem")),
+                client: Some((PathBuf::from("/me.pem"), PathBuf::from("/me.key"))),
+            },
         }),
         cells: 3,
         slots: 4,
@@ -124,7 +131,7 @@ runner = \"python\"
         environment: Environment::new(),
     };
     assert_eq!(config, expected);
-    assert_eq!(SETTINGS.len(), 15, "all of them are above");
+    assert_eq!(SETTINGS.len(), 18, "all of them are above");
     assert_eq!(runners::SETTINGS.len(), 9, "and of these too");
 }
 
@@ -280,18 +287,44 @@ fn what_hero_does_not_take_is_refused_without_its_secrets() {
     #[rustfmt::skip]
     let table: &[(&[(&str, &str)], &str)] = &[
         (&[ids],                                                         "no Redis"),
-        (&[ids, ("HOST_HERO_URL", "rediss://:hush@x")],                  "TLS"),
+        (&[ids, ("HOST_HERO_URL", "rediss://:hush@x/#insecure")],         "always checked"),
         (&[ids, ("HOST_HERO_URL", "http://:hush@x")],                    "write redis://"),
         (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_WORKER_IDS", "a,,b")], "worker ids"),
         (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_WORKER_IDS", "a,a")],  "twice"),
         (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_WORKER_IDS", "a b")],  "worker ids"),
         (&[ids, ("HOST_HERO_URL", "redis://x"), ("HOST_HERO_POP_SIDE", "up")], "`left`"),
         (&[ids, ("HOST_HERO_URL", "redis://x"), ("HOST_HERO_CONCURRENCY", "0")], "1 to 1024"),
+        (&[("HOST_HERO_URL", "rediss://x"), ("HOST_HERO_KEY_FILE", "k")],        "cert_file goes with it"),
+        (&[("HOST_HERO_URL", "rediss://x"), ("HOST_HERO_CERT_FILE", "c")],       "key_file goes with it"),
     ];
     for (environment, wanted) in table {
         let said = resolve(&[], environment, "").unwrap_err().to_string();
         assert!(said.contains(wanted) && !said.contains("hush"), "{said}");
     }
+}
+
+#[test]
+fn certificates_are_read_when_the_configuration_is() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("ca.pem");
+    let load = |scheme: &str| {
+        let file = format!(
+            "[protocol.hero]\nurl = '{scheme}://:hush@cache'\nca_file = '{}'",
+            path.display()
+        );
+        let mut hero = resolve(&[], &[], &file).unwrap().hero.unwrap();
+        hero.read_certificates().unwrap_err().to_string()
+    };
+    let missing = load("rediss");
+    assert!(missing.contains("protocol.hero.ca_file: cannot read") && missing.contains("ca.pem"));
+    std::fs::write(&path, "no certificate").unwrap();
+    let none = load("rediss");
+    assert!(
+        none.contains("no certificates") && !none.contains("hush"),
+        "{none}"
+    );
+    let plain = load("redis");
+    assert!(plain.contains("write rediss://"), "{plain}");
 }
 
 const INTRO: &str = "\
