@@ -150,7 +150,7 @@ impl Host {
                 self.worker
                     .on_answer(at(), tag, Answer::Ended(outcome), todo);
             }
-            WorkerAct::Count(_) => {}
+            WorkerAct::Count(_) | WorkerAct::Refused { .. } => {}
         }
     }
 }

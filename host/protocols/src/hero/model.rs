@@ -141,7 +141,23 @@ impl Model {
         i64::try_from(removed).unwrap()
     }
 
+    /// Tells whether a command on lists names a key that holds none.
+    fn is_wrong_type(&self, words: &[&str]) -> bool {
+        let keys = match words {
+            ["LMOVE" | "BLMOVE", from, to, ..] => vec![from, to],
+            ["LRANGE" | "LREM" | "LPUSH" | "LTRIM", key, ..] => vec![key],
+            _ => return false,
+        };
+        keys.into_iter().any(|key| {
+            let entry = self.keys.get(*key);
+            entry.is_some_and(|entry| !matches!(entry, Entry::List(_)))
+        })
+    }
+
     fn plain(&mut self, words: &[&str]) -> Value {
+        if self.is_wrong_type(words) {
+            return wrong_type();
+        }
         match words {
             ["LMOVE", from, to, side, "LEFT"] | ["BLMOVE", from, to, side, "LEFT", _] => {
                 let items = self.list(from);

@@ -228,8 +228,9 @@ pub(super) fn list_stops(worker: &str) -> Command {
     plain(&["LRANGE", &stop_queue(worker), "0", &last])
 }
 
-pub(super) fn forget_stop(worker: &str, id: &str) -> Command {
-    plain(&["LREM", &stop_queue(worker), "0", id])
+/// Takes the newest `count` requests for a job off the list, all of them if it is 0.
+pub(super) fn forget_stop(worker: &str, id: &[u8], count: usize) -> Command {
+    remove(&stop_queue(worker), count, id)
 }
 
 pub(super) fn request_stop(worker: &str, id: &str) -> Command {
@@ -237,8 +238,19 @@ pub(super) fn request_stop(worker: &str, id: &str) -> Command {
 }
 
 /// Takes one entry of an id off the processing list.
-pub(super) fn forget_processing(worker: &str, id: &str) -> Command {
-    plain(&["LREM", &processing(worker), "1", id])
+pub(super) fn forget_processing(worker: &str, id: &[u8]) -> Command {
+    remove(&processing(worker), 1, id)
+}
+
+/// An entry may be no text: it is named by its bytes.
+fn remove(key: &str, count: usize, entry: &[u8]) -> Command {
+    let count = count.to_string().into_bytes();
+    Command::Plain(vec![
+        b"LREM".to_vec(),
+        key.as_bytes().to_vec(),
+        count,
+        entry.to_vec(),
+    ])
 }
 
 pub(super) fn status_of(id: &str) -> Command {

@@ -66,6 +66,13 @@ pub enum WorkerAct {
     },
     /// Count a refusal by its code.
     Count(&'static str),
+    /// Tell people that Redis has refused a command; it is sent again later.
+    Refused {
+        /// How often it has refused one since it was connected.
+        times: u32,
+        /// Its words, without secrets.
+        why: String,
+    },
 }
 
 /// All jobs of one worker id that this host has.
@@ -94,6 +101,10 @@ pub struct Worker {
     more: bool,
     /// How many pops are out that may bring an id each.
     pops_out: usize,
+    /// Whether Redis has refused a pop, so that the next one waits.
+    pops_pause: bool,
+    /// How often Redis has refused a command since it was connected.
+    refusals: u32,
     tags_made: u64,
     calls_made: u64,
 }
@@ -141,7 +152,8 @@ enum Purpose {
     Renew(Vec<String>),
     Statuses(Vec<String>),
     Stops,
-    StopStatuses(Vec<String>),
+    /// With how many requests were seen for each.
+    StopStatuses(Vec<(String, usize)>),
     Start(String),
     Finish(String),
     Release(String),
@@ -188,6 +200,8 @@ impl Worker {
             stopping: false,
             more: true,
             pops_out: 0,
+            pops_pause: false,
+            refusals: 0,
             tags_made: 0,
             calls_made: 0,
         }
@@ -198,6 +212,8 @@ impl Worker {
     pub fn on_connected(&mut self, at: Moment, todo: &mut Todo) {
         self.connected = true;
         self.more = true;
+        self.pops_pause = false;
+        self.refusals = 0;
         let mut claims = Vec::new();
         let mut endings = Vec::new();
         for (id, held) in &self.jobs {
@@ -307,7 +323,7 @@ impl Worker {
                 Due::Renew => self.renew(at, todo),
                 Due::Stops => self.look_for_stops(at.now, todo),
                 Due::Statuses => self.look_at_dependencies(at.now, todo),
-                Due::Fill => {}
+                Due::Fill => self.pops_pause = false,
                 Due::Claim(id) => self.claim(vec![id], todo),
                 Due::Retry(id) => self.retry(&id),
                 Due::Overrun(tag) => self.overrun(tag, todo),
@@ -333,7 +349,7 @@ impl Worker {
             return;
         }
         self.start_ready(at, todo);
-        if !self.connected {
+        if !self.connected || self.pops_pause {
             return;
         }
         let behind = self.contexts.values().map(|line| line.len() - 1);
@@ -386,11 +402,25 @@ impl Worker {
         }
     }
 
+    /// Takes note that Redis refuses what must be: it is out of memory, read-only, or a key is of
+    /// another type.
+    fn refused(&mut self, value: Option<&Value>, todo: &mut Todo) {
+        self.refusals = self.refusals.saturating_add(1);
+        todo.push(WorkerAct::Count(Code::Reply.as_str()));
+        let why = match value {
+            Some(Value::Error(text)) => text.chars().take(256).collect(),
+            _ => "an answer that makes no sense".to_owned(),
+        };
+        let times = self.refusals;
+        todo.push(WorkerAct::Refused { times, why });
+    }
+
     /// Puts an id that cannot be run where people find it.
-    fn bury(&mut self, id: &str, refusal: &Refusal, todo: &mut Todo) {
+    fn bury(&mut self, id: &[u8], refusal: &Refusal, todo: &mut Todo) {
         todo.push(WorkerAct::Count(refusal.code()));
         let worker = self.config.worker_id.clone();
-        let shown: String = id.chars().take(64).collect();
+        let text = String::from_utf8_lossy(&id[..id.len().min(256)]);
+        let shown: String = text.chars().take(64).collect();
         let letter = serde_json::json!({
             "id": shown.escape_debug().to_string(),
             "code": refusal.code(),
