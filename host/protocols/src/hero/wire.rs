@@ -158,6 +158,13 @@ impl PopSide {
             Self::Right => "RIGHT",
         }
     }
+
+    pub(super) const fn other(self) -> Self {
+        match self {
+            Self::Left => Self::Right,
+            Self::Right => Self::Left,
+        }
+    }
 }
 
 /// Returns the key of a job's hash.
@@ -216,6 +223,10 @@ pub(super) fn pop_waiting(worker: &str, side: PopSide, seconds: u32) -> Command 
 pub(super) fn pop(worker: &str, side: PopSide) -> Command {
     let (from, to) = (work_queue(worker), processing(worker));
     plain(&["LMOVE", &from, &to, side.as_str(), "LEFT"])
+}
+
+pub(super) fn count_queued(worker: &str) -> Command {
+    plain(&["LLEN", &work_queue(worker)])
 }
 
 pub(super) fn list_processing(worker: &str) -> Command {

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use host_core::time::Time;
 
 use super::{
-    CLAIM_MS, Code, Command, Due, Ending, Held, Phase, Purpose, REFUSED_PAUSE_MS, RENEW_EVERY_MS,
-    Refusal, Script, Todo, Value, Worker, WorkerAct, wire,
+    CLAIM_MS, Code, Command, Due, Ending, Held, Phase, Purpose, Queue, REFUSED_PAUSE_MS,
+    RENEW_EVERY_MS, Refusal, Script, Todo, Value, Worker, WorkerAct, wire,
 };
 use crate::hero::job::{self, FIELDS};
 use crate::session::Moment;
@@ -20,9 +20,10 @@ impl Worker {
             let id = match value {
                 Value::Data(bytes) => String::from_utf8_lossy(bytes).into_owned(),
                 Value::Error(_) => {
-                    if !std::mem::replace(&mut self.pops_pause, true) {
+                    if self.queue != Queue::Refused {
                         self.refused(Some(value), todo);
                     }
+                    self.queue = Queue::Refused;
                     self.arm_once(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Fill);
                     continue;
                 }
@@ -33,7 +34,7 @@ impl Worker {
                 if std::mem::take(&mut held.found) {
                     continue;
                 }
-                if matches!(held.phase, Phase::Finishing(_) | Phase::Releasing) {
+                if matches!(held.phase, Phase::Finishing(_) | Phase::Releasing(_)) {
                     self.again.insert(id);
                 } else {
                     let message = "the id was queued while this host has the job";
@@ -195,7 +196,7 @@ impl Worker {
         };
         held.stop |= stop;
         match read {
-            _ if self.stopping => self.release(at, &id, todo),
+            _ if self.stopping => self.give_back(at, &id, todo),
             Err(refusal) => {
                 todo.push(WorkerAct::Count(refusal.code()));
                 self.finish(at, &id, Ending::Error(refusal.text()), todo);

@@ -121,7 +121,8 @@ impl Worker {
             Phase::Waiting(_) | Phase::Parked | Phase::Ready | Phase::Backoff => {
                 self.finish(at, id, Ending::stopped(), todo);
             }
-            Phase::Running { .. } | Phase::Claiming | Phase::Finishing(_) | Phase::Releasing => {}
+            Phase::Running { .. } | Phase::Claiming | Phase::Finishing(_) | Phase::Releasing(_) => {
+            }
         }
     }
 }
