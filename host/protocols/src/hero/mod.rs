@@ -41,4 +41,5 @@ pub const ADAPTER: Adapter = Adapter {
     name: WIRE,
     roles: &[Role::Worker, Role::Orchestrator],
     port: 0,
+    codes: &refusal::CODES,
 };
