@@ -13,6 +13,7 @@ use host_protocols::hero::{
 use host_protocols::port::{Answer, Tag};
 use host_protocols::session::Moment;
 use host_tests::Redis;
+pub(super) use host_tests::hero::ask;
 use redis::Connection;
 
 /// Returns the time.
@@ -25,40 +26,6 @@ fn at() -> Moment {
     Moment {
         now: now(),
         wall: now(),
-    }
-}
-
-/// Sends one command and returns what Redis says.
-pub(super) fn ask(redis: &mut Connection, command: &Command) -> Value {
-    let cmd = match command {
-        Command::Plain(words) => words.iter().fold(redis::Cmd::new(), |mut cmd, word| {
-            cmd.arg(word.as_slice());
-            cmd
-        }),
-        Command::Script { script, keys, args } => {
-            let mut cmd = redis::cmd("EVAL");
-            cmd.arg(script.source()).arg(keys.len()).arg(keys);
-            for arg in args {
-                cmd.arg(arg.as_slice());
-            }
-            cmd
-        }
-    };
-    match cmd.query::<redis::Value>(redis) {
-        Ok(value) => read(value),
-        Err(error) => Value::Error(error.to_string()),
-    }
-}
-
-fn read(value: redis::Value) -> Value {
-    match value {
-        redis::Value::Nil => Value::Nil,
-        redis::Value::Int(number) => Value::Int(number),
-        redis::Value::BulkString(bytes) => Value::Data(bytes),
-        redis::Value::SimpleString(text) => Value::Data(text.into_bytes()),
-        redis::Value::Okay => Value::Data(b"OK".to_vec()),
-        redis::Value::Array(values) => Value::List(values.into_iter().map(read).collect()),
-        other => Value::Error(format!("{other:?}")),
     }
 }
 

@@ -317,9 +317,11 @@ impl Model {
         self.hold(keys[1], args[1], args[2]);
         let stop = self.items(keys[2]).iter().any(|id| id == args[0]);
         let mut found = vec![data("claimed"), Value::Int(i64::from(stop))];
-        for pair in args[5..].chunks(2) {
-            let bytes_max: usize = pair[1].parse().unwrap();
-            found.push(match fields.get(pair[0]) {
+        let count: usize = args[5].parse().unwrap();
+        let (wanted, longest) = args[6..].split_at(count);
+        for (field, bytes_max) in wanted.iter().zip(longest) {
+            let bytes_max: usize = bytes_max.parse().unwrap();
+            found.push(match fields.get(*field) {
                 None => Value::Nil,
                 Some(value) if value.len() > bytes_max => {
                     Value::Int(i64::try_from(value.len()).unwrap())
