@@ -8,6 +8,7 @@ pub(super) enum Code {
     FieldRange,
     FieldType,
     Id,
+    JobBusy,
     JobEnded,
     JobMissing,
     JobTampered,
@@ -24,6 +25,7 @@ impl Code {
             Self::FieldRange => "E_FIELD_RANGE",
             Self::FieldType => "E_FIELD_TYPE",
             Self::Id => "E_ID",
+            Self::JobBusy => "E_JOB_BUSY",
             Self::JobEnded => "E_JOB_ENDED",
             Self::JobMissing => "E_JOB_MISSING",
             Self::JobTampered => "E_JOB_TAMPERED",
@@ -61,7 +63,7 @@ impl Refusal {
     }
 
     /// Returns what a job's `error` says.
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         format!("{} {}", self.code(), self.message)
     }
 }
