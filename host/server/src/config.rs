@@ -91,6 +91,12 @@ pub const SETTINGS: &[Setting] = &[
         about: "Which jobs are taken first: the oldest (`right`) or the newest (`left`, as workers do that use BLPOP)",
     },
     Setting {
+        key: "protocol.hero.log_dir",
+        env: "HOST_HERO_LOG_DIR",
+        default: "none",
+        about: "The folder below which the `log_path` of a job may name a file that its log is appended to; without it such jobs are refused",
+    },
+    Setting {
         key: "cells.count",
         env: "HOST_CELLS",
         default: "one per core, at least 2",

@@ -20,7 +20,9 @@ use crate::adapter::{Adapter, Role};
 
 pub use config::{DispatcherConfig, WorkerConfig};
 pub use dispatcher::{Assignment, Dispatcher, DispatcherAct, End, Task};
-pub use job::{DEPENDENCIES_MAX, RETRIES_MAX, SCRIPT_BYTES_MAX, TIMEOUT_SECONDS_MAX};
+pub use job::{
+    DEPENDENCIES_MAX, RETRIES_MAX, SCRIPT_BYTES_MAX, TIMEOUT_SECONDS_MAX, log_path_below,
+};
 pub use refusal::Refusal;
 pub use serve::{News, WorkerPorts, serve};
 pub use transport::{RedisUrl, UrlError, is_durable};

@@ -1,6 +1,7 @@
 //! `[protocol.hero]`: which Redis, and whose jobs are taken from it.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use host_protocols::hero::{PopSide, RedisUrl};
 
@@ -9,6 +10,7 @@ use super::value::{Values, refused};
 
 const URL: &str = "protocol.hero.url";
 const WORKER_IDS: &str = "protocol.hero.worker_ids";
+const LOG_DIR: &str = "protocol.hero.log_dir";
 const POP_SIDE: &str = "protocol.hero.pop_side";
 
 /// The most worker ids: each has two connections of its own.
@@ -28,6 +30,8 @@ pub struct HeroConfig {
     pub concurrency: usize,
     /// Which jobs are taken first.
     pub pop_side: PopSide,
+    /// The folder below which jobs may name log files: an absolute path.
+    pub log_dir: Option<PathBuf>,
 }
 
 /// Reads what stands about Hero; `None` if no Redis is named.
@@ -47,6 +51,7 @@ pub(super) fn resolve(values: &Values<'_>) -> Result<Option<HeroConfig>, ConfigE
         worker_ids,
         concurrency: concurrency.map_or(64, |it| usize::try_from(it).unwrap_or(usize::MAX)),
         pop_side,
+        log_dir: log_dir(values)?,
     }))
 }
 
@@ -68,6 +73,16 @@ fn worker_ids(values: &Values<'_>) -> Result<Vec<String>, ConfigError> {
         return Ok(ids.into_iter().map(str::to_owned).collect());
     };
     Err(refused(origin, text, wanted))
+}
+
+fn log_dir(values: &Values<'_>) -> Result<Option<PathBuf>, ConfigError> {
+    let Some((origin, text)) = values.find(LOG_DIR).filter(|(_, text)| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let wanted = |error| format!("a folder is, and {error}");
+    let absolute = std::path::absolute(text);
+    let absolute = absolute.map_err(|error| refused(origin, text, wanted(error)))?;
+    Ok(Some(absolute))
 }
 
 fn pop_side(values: &Values<'_>) -> Result<PopSide, ConfigError> {

@@ -87,6 +87,7 @@ url = \"redis://127.0.0.1:6379/0\"
 worker_ids = [\"osis\", \"reports\"]
 concurrency = 5
 pop_side = \"left\"
+log_dir = \"/var/log/hero\"
 
 [protocol.rrq.runners.python]
 cmd = [\"python3\", \"-m\", \"runner\"]
@@ -113,6 +114,7 @@ runner = \"python\"
             worker_ids: vec!["osis".to_owned(), "reports".to_owned()],
             concurrency: 5,
             pop_side: PopSide::Left,
+            log_dir: Some(PathBuf::from("/var/log/hero")),
         }),
         cells: 3,
         slots: 4,
@@ -122,7 +124,7 @@ runner = \"python\"
         environment: Environment::new(),
     };
     assert_eq!(config, expected);
-    assert_eq!(SETTINGS.len(), 14, "all of them are above");
+    assert_eq!(SETTINGS.len(), 15, "all of them are above");
     assert_eq!(runners::SETTINGS.len(), 9, "and of these too");
 }
 
@@ -261,8 +263,11 @@ fn jobs_of_hero_are_taken_from_the_redis_that_is_named() {
         ("HOST_HERO_URL", "redis://127.0.0.1"),
         ("HOST_HERO_WORKER_IDS", "x, y"),
         ("HOST_HERO_POP_SIDE", "left"),
+        ("HOST_HERO_LOG_DIR", "logs"),
     ];
     let hero = resolve(&[], &env, file).unwrap().hero.unwrap();
+    let logs = std::env::current_dir().unwrap().join("logs");
+    assert_eq!(hero.log_dir, Some(logs), "jobs may name absolute paths");
     assert_eq!(
         (hero.worker_ids, hero.concurrency, hero.pop_side),
         (vec!["x".to_owned(), "y".to_owned()], 64, PopSide::Left)
