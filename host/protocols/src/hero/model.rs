@@ -285,6 +285,7 @@ impl Model {
                 self.push(keys[1], args[0]);
                 data("queued")
             }
+            other => panic!("the model does not know {other:?}"),
         }
     }
 

@@ -1,6 +1,8 @@
 //! Hero's worker role in a host: a session for each worker id, a name that Redis knows this host by,
 //! and what people read about the connection. Knows no job.
 
+pub(super) mod gate;
+
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +21,7 @@ use crate::ids;
 
 /// Starts to take work for every worker id. Whether Redis can be reached does not matter.
 pub(super) fn start(config: &HeroConfig, data: &Path, parts: &Parts) -> Result<(), ServeError> {
+    parts.watch_gate();
     if config.worker_ids.is_empty() {
         return Ok(());
     }

@@ -19,9 +19,6 @@ const BUSY_PAUSE_MS: u64 = 50;
 /// How many times a job may take its cell with it.
 const LOSSES_MAX: u32 = 3;
 
-/// How long a reply is kept at least, in seconds.
-const REPLY_SECONDS_MIN: u64 = 3_600;
-
 impl Worker {
     /// Starts what is ready, as far as there is room.
     pub(super) fn start_ready(&mut self, at: Moment, todo: &mut Todo) {
@@ -222,7 +219,7 @@ impl Worker {
         let (purpose, script, args) = match &held.phase {
             Phase::Finishing(ending) => {
                 let timeout_ms = held.job.as_ref().map_or(0, |job| job.timeout_ms);
-                let reply_seconds = timeout_ms.div_ceil(1_000).max(REPLY_SECONDS_MIN);
+                let reply_seconds = wire::reply_seconds(timeout_ms);
                 let (field, text) = ending.field();
                 let stop = held.stop || self.stops.contains(id);
                 keys.extend([wire::reply_queue(id), wire::stop_queue(worker)]);
