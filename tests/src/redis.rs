@@ -39,6 +39,15 @@ impl Redis {
         Self::with(&["--appendonly", "yes", "--appendfsync", "always"])
     }
 
+    /// Starts one that writes each change to a file, which it syncs once a second: what Redis advises.
+    ///
+    /// # Panics
+    ///
+    /// If there is no Redis on this machine, with the command that installs it.
+    pub fn logged() -> Self {
+        Self::with(&["--save", "", "--appendonly", "yes"])
+    }
+
     fn with(args: &[&str]) -> Self {
         let data = TempDir::new().expect("a folder can be made");
         let port = ports::free(1);
@@ -90,6 +99,11 @@ impl Redis {
     /// Returns its port.
     pub const fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Returns its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Returns a connection to it.

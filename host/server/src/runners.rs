@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use host_core::name::Name;
+use host_core::policy::Policy;
 use host_protocols::port::{Clock, Counters, Tag};
 use host_protocols::rrq::{self, PoolPorts, RunnerConfig, RunnerPool, SeatHealth};
 use host_protocols::runner::{Assignment, SeatState};
@@ -216,6 +217,14 @@ impl Runners {
             return Ok(());
         }
         lanes::check(handler, params)
+    }
+
+    /// Returns the rules of jobs for a runner where they say nothing else.
+    pub fn policy(&self, runner: &Name) -> Policy {
+        if self.pools.contains_key(runner) {
+            return rrq::policy();
+        }
+        Policy::default()
     }
 
     /// Returns the names of all pools.

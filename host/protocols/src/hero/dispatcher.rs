@@ -35,8 +35,13 @@ pub enum DispatcherAct {
     Call(Call),
     /// It may be given work from now on, until Redis cannot be reached.
     Ready,
-    /// Redis refuses what was asked of it, which is tried again: its words.
-    Refused(String),
+    /// Tell people that Redis has refused a command; it is sent again later.
+    Refused {
+        /// How often it has refused one since it was connected.
+        times: u32,
+        /// Its words, without secrets.
+        why: String,
+    },
     /// An execution is over; nothing follows about it.
     Ended {
         /// Which one.
@@ -57,6 +62,8 @@ pub struct Dispatcher {
     due: BTreeSet<(Time, Due)>,
     connected: bool,
     stopping: bool,
+    /// How often Redis has refused a command since it was connected.
+    refusals: u32,
     calls_made: u64,
 }
 
@@ -111,6 +118,7 @@ impl Dispatcher {
             due: BTreeSet::new(),
             connected: false,
             stopping: false,
+            refusals: 0,
             calls_made: 0,
         }
     }
@@ -158,6 +166,7 @@ impl Dispatcher {
     /// sent again, and what an earlier life left behind is taken back.
     pub fn on_connected(&mut self, at: Moment, todo: &mut Todo) {
         self.connected = true;
+        self.refusals = 0;
         self.reconcile(todo);
         let mut unsent = Vec::new();
         let mut stopping = Vec::new();
@@ -200,7 +209,7 @@ impl Dispatcher {
             }
             Some(Purpose::Absent(tags)) => self.absent(at, &tags, values.first(), todo),
             Some(Purpose::Told) => {
-                refused(values, todo);
+                self.refused(values, todo);
             }
             None => {}
         }
@@ -258,7 +267,7 @@ impl Dispatcher {
     }
 
     fn submitted(&mut self, at: Moment, tag: Tag, values: &[Value], todo: &mut Todo) {
-        let is_refused = refused(values, todo);
+        let is_refused = self.refused(values, todo);
         let Some(out) = self.out.get_mut(&tag) else {
             return;
         };
@@ -268,6 +277,20 @@ impl Dispatcher {
         out.queued = true;
         out.queued_at = at.now;
         self.look_soon(at.now, tag);
+    }
+
+    /// Tells whether Redis has refused anything, and says so.
+    fn refused(&mut self, values: &[Value], todo: &mut Todo) -> bool {
+        let refusal = values.iter().find_map(|value| match value {
+            Value::Error(text) => Some(text),
+            _ => None,
+        });
+        if let Some(text) = refusal {
+            self.refusals = self.refusals.saturating_add(1);
+            let (times, why) = (self.refusals, text.chars().take(256).collect());
+            todo.push(DispatcherAct::Refused { times, why });
+        }
+        refusal.is_some()
     }
 
     fn arm(&mut self, at: Time, due: Due) {
@@ -287,14 +310,4 @@ impl Dispatcher {
             commands,
         }));
     }
-}
-
-/// Tells whether Redis has refused anything, and says so.
-fn refused(values: &[Value], todo: &mut Todo) -> bool {
-    let refusal = values.iter().find_map(|value| match value {
-        Value::Error(text) => Some(text),
-        _ => None,
-    });
-    todo.extend(refusal.cloned().map(DispatcherAct::Refused));
-    refusal.is_some()
 }

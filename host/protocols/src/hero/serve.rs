@@ -16,7 +16,8 @@ use redis::RedisError;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::transport::{Link, RedisUrl, Replied};
+use super::address::RedisUrl;
+use super::transport::{Link, Replied};
 use super::wire::{Call, CallTag, Lane, Value};
 use crate::port::Clock;
 use crate::session::Moment;
@@ -40,6 +41,10 @@ pub trait News: Send + Sync {
 
     /// Redis cannot be reached, for the `tries`th time in a row. `why` has no secrets.
     fn away(&self, worker_id: &str, tries: u32, why: &str);
+
+    /// Redis has refused a command, for the `times`th time since it was connected; it is sent again
+    /// later. `why` has no secrets.
+    fn refused(&self, worker_id: &str, times: u32, why: &str);
 }
 
 /// A session and the host's side of it.
@@ -173,7 +178,7 @@ impl<S: Station> Serving<S> {
             };
             tries += 1;
             let news = self.session.news();
-            news.away(self.session.name(), tries, &error.to_string());
+            news.away(self.session.name(), tries, &url.trouble(&error));
         }
     }
 

@@ -78,7 +78,6 @@ struct Known {
     /// How often in a row it could not be reached, and why it does not take work.
     tries: u32,
     why: Option<String>,
-    refusals: u32,
 }
 
 impl Lanes {
@@ -216,6 +215,16 @@ impl News for Post {
             );
         }
     }
+
+    fn refused(&self, _session: &str, times: u32, why: &str) {
+        self.known().why = Some(format!("Redis refuses: {why}"));
+        if times.is_power_of_two() {
+            tracing::warn!(
+                redis = %self.redis, times, why,
+                "Redis refuses what is sent for Hero workers; it is sent again until it does not"
+            );
+        }
+    }
 }
 
 impl Employer for Post {
@@ -223,22 +232,7 @@ impl Employer for Post {
         self.turn(true, |known| {
             known.tries = 0;
             known.why = None;
-            known.refusals = 0;
         });
-    }
-
-    fn refused(&self, why: &str) {
-        let mut known = self.known();
-        known.refusals = known.refusals.saturating_add(1);
-        known.why = Some(format!("Redis refuses: {why}"));
-        let times = known.refusals;
-        drop(known);
-        if times.is_power_of_two() {
-            tracing::warn!(
-                redis = %self.redis, times, why,
-                "Redis refuses what is sent for Hero workers; it is tried again"
-            );
-        }
     }
 
     fn ended(&self, tag: Tag, end: End) {

@@ -1,6 +1,8 @@
 //! Hero in a host: a name that Redis knows this host by; for its worker role, a session for each
 //! worker id and what people read about the connection. Knows no job.
 
+pub(super) mod gate;
+
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +22,7 @@ use crate::runners::LanesConfig;
 
 /// Starts to take work for every worker id. Whether Redis can be reached does not matter.
 pub(super) fn start(config: &HeroConfig, instance: &str, parts: &Parts) {
+    parts.watch_gate();
     let news: Arc<dyn News> = Arc::new(Told {
         redis: config.url.to_string(),
     });
@@ -83,6 +86,16 @@ impl News for Told {
             tracing::warn!(
                 worker_id, redis = %self.redis, tries, why,
                 "Redis cannot be reached; jobs go on, and it is tried again"
+            );
+        }
+    }
+
+    fn refused(&self, worker_id: &str, times: u32, why: &str) {
+        if times.is_power_of_two() {
+            tracing::warn!(
+                worker_id, redis = %self.redis, times, why,
+                "Redis refuses a command; it is sent again until it does not: look at its memory, \
+                 its role, the user's rights and the types of the keys hero:*"
             );
         }
     }

@@ -7,7 +7,7 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::Outcome;
 use host_core::time::Time;
 
-use super::{Dispatcher, DispatcherAct, Due, Purpose, REFUSED_PAUSE_MS, Todo, refused};
+use super::{Dispatcher, DispatcherAct, Due, Purpose, REFUSED_PAUSE_MS, Todo};
 use crate::hero::wire::{self, Command, Value};
 use crate::port::Tag;
 use crate::runner::End;
@@ -30,7 +30,7 @@ impl Dispatcher {
     /// Takes back the jobs that are out there and not here. Then there may be others.
     pub(super) fn reconciled(&mut self, at: Moment, value: Option<&Value>, todo: &mut Todo) {
         let Some(found @ Value::List(_)) = value else {
-            refused(value.map_or(&[], std::slice::from_ref), todo);
+            self.refused(value.map_or(&[], std::slice::from_ref), todo);
             return self.arm(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Reconcile);
         };
         let ours: BTreeSet<&str> = self

@@ -6,7 +6,7 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::Outcome;
 use host_core::time::Time;
 
-use super::{Dispatcher, Due, Out, Purpose, STOP_LATE_MS, Todo, outcome, refused};
+use super::{Dispatcher, Due, Out, Purpose, STOP_LATE_MS, Todo, outcome};
 use crate::hero::wire::{self, Value};
 use crate::port::Tag;
 use crate::runner::End;
@@ -85,7 +85,7 @@ impl Dispatcher {
         let wait_ms = if young { LOOK_SOON_MS } else { LOOK_MS };
         out.look_at.get_or_insert(at.now.plus_ms(wait_ms));
         let Value::List(fields) = value else {
-            refused(std::slice::from_ref(value), todo);
+            self.refused(std::slice::from_ref(value), todo);
             return;
         };
         let field = |index: usize| fields.get(index).and_then(Value::text);
@@ -166,7 +166,7 @@ impl Dispatcher {
         todo: &mut Todo,
     ) {
         let Some(Value::List(places)) = value else {
-            refused(value.map_or(&[], std::slice::from_ref), todo);
+            self.refused(value.map_or(&[], std::slice::from_ref), todo);
             return;
         };
         for (place, tag) in (0..).zip(tags) {
@@ -207,7 +207,7 @@ impl Dispatcher {
         let (job, queue) = (wire::job_key(id), wire::work_queue(worker));
         let commands = vec![
             wire::plain(&["HSET", &job, "status", "dispatched", "updated_at", &now]),
-            wire::forget_stop(worker, id),
+            wire::forget_stop(worker, id.as_bytes(), 0),
             wire::plain(&["LPUSH", &queue, id]),
         ];
         self.call(Purpose::Told, commands, todo);

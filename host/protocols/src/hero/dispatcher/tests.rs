@@ -71,7 +71,7 @@ impl Bench {
             match act {
                 DispatcherAct::Call(call) => self.calls.push(call),
                 DispatcherAct::Ready => self.ready += 1,
-                DispatcherAct::Refused(why) => self.refused.push(why),
+                DispatcherAct::Refused { why, .. } => self.refused.push(why),
                 DispatcherAct::Ended { tag, end } => self.ended.push((tag.0, end)),
             }
         }

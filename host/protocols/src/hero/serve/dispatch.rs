@@ -7,9 +7,9 @@ use host_core::time::Time;
 use tokio_util::sync::CancellationToken;
 
 use super::{Mailbox, News, Serving, Station};
+use crate::hero::address::RedisUrl;
 use crate::hero::config::DispatcherConfig;
 use crate::hero::dispatcher::{Dispatcher, DispatcherAct, Execution};
-use crate::hero::transport::RedisUrl;
 use crate::hero::wire::{Call, CallTag, Value};
 use crate::port::{Clock, Tag};
 use crate::runner::End;
@@ -19,9 +19,6 @@ use crate::session::Moment;
 pub trait Employer: News {
     /// Work is taken from now on, until [`News::away`].
     fn ready(&self);
-
-    /// Redis refuses what it was asked for, which is tried again. `why` has no secrets.
-    fn refused(&self, why: &str);
 
     /// An execution is over.
     fn ended(&self, tag: Tag, end: End);
@@ -145,7 +142,9 @@ impl Station for Dispatching {
         match act {
             DispatcherAct::Call(call) => return Some(call),
             DispatcherAct::Ready => self.employer.ready(),
-            DispatcherAct::Refused(why) => self.employer.refused(&why),
+            DispatcherAct::Refused { times, why } => {
+                self.employer.refused(self.name(), times, &why);
+            }
             DispatcherAct::Ended { tag, end } => self.employer.ended(tag, end),
         }
         None

@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Mailbox, News, Serving, Station};
 use crate::hero::WIRE;
+use crate::hero::address::RedisUrl;
 use crate::hero::config::WorkerConfig;
-use crate::hero::transport::RedisUrl;
 use crate::hero::wire::{Call, CallTag, Value};
 use crate::hero::worker::{Worker, WorkerAct};
 use crate::port::{Answer, Answers, Clock, Counters, Executor, Reply, Tag};
@@ -101,6 +101,9 @@ impl Station for Work {
                 self.ports.executor.stop(tag, grace_ms, why);
             }
             WorkerAct::Count(code) => self.ports.counters.refused(WIRE, code),
+            WorkerAct::Refused { times, why } => {
+                self.ports.news.refused(&self.worker_id, times, &why);
+            }
         }
         None
     }

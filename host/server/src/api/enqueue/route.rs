@@ -2,6 +2,7 @@
 //! has its handler, the default runner, in this order. Params are checked for whoever it is.
 
 use host_core::name::{Name, RUNNER_SEPARATOR};
+use host_core::policy::Policy;
 
 use super::entry::Entry;
 use crate::api::json::meant;
@@ -16,6 +17,8 @@ pub(super) struct Route {
     pub(super) queue: Name,
     pub(super) runner: Option<Name>,
     pub(super) handler: Name,
+    /// The rules of jobs that are executed there.
+    pub(super) policy: Policy,
 }
 
 /// Finds who executes the job, and checks that its params are of the kind they take.
@@ -37,6 +40,7 @@ pub(super) fn find(api: &Api, entry: &Entry<'_>) -> Result<Route, Problem> {
             queue,
             runner,
             handler,
+            policy: Policy::default(),
         });
     }
     match api.runners.default_pool() {
@@ -83,11 +87,13 @@ fn to_runner(
     api.runners
         .check(&runner, &handler, params)
         .map_err(|detail| Problem::new(Code::InvalidParams, detail))?;
+    let policy = api.runners.policy(&runner);
     let runner = Some(runner);
     Ok(Route {
         queue,
         runner,
         handler,
+        policy,
     })
 }
 
