@@ -85,6 +85,17 @@ pub enum ServeError {
         /// What the system said.
         error: io::Error,
     },
+    /// The folder for the log files of Hero's jobs cannot be used.
+    #[error(
+        "cannot use the folder {} for log files: {error}; give another one with log_dir in [protocol.hero]",
+        .path.display()
+    )]
+    LogDir {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
     /// The system gives no thread, timer or signal.
     #[error("cannot {operation}: {error}")]
     System {

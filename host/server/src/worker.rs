@@ -165,6 +165,7 @@ impl Workers {
             pool: Pool::new(ProcessPort::new(cells, cell_says), shape),
             events,
             logs: None,
+            log_files: None,
             history: None,
             numbers: Numbers::default(),
             eager: true,

@@ -61,11 +61,6 @@ pub async fn serve(
     ports: WorkerPorts,
     stopping: CancellationToken,
 ) {
-    // Nobody writes to log files yet, so that jobs that name one are refused.
-    let config = WorkerConfig {
-        log_root: None,
-        ..config
-    };
     let serving = Serving {
         worker_id: config.worker_id.clone(),
         instance: config.instance.clone(),
@@ -141,21 +136,20 @@ impl Serving {
                 tokio::time::sleep(pause).await;
                 Link::connect(url).await
             };
-            let error = match self.meanwhile(connecting).await {
+            let why = match self.meanwhile(connecting).await {
                 None => return,
-                Some(Err(error)) => error,
+                Some(Err(error)) => url.trouble(&error),
                 Some(Ok(link)) => {
                     tries = 0;
                     self.ports.news.connected(&self.worker_id);
                     match self.exchange(&link).await {
                         Ok(()) => return,
-                        Err(error) => error,
+                        Err(error) => error.to_string(),
                     }
                 }
             };
             tries += 1;
-            let news = &self.ports.news;
-            news.away(&self.worker_id, tries, &url.trouble(&error));
+            self.ports.news.away(&self.worker_id, tries, &why);
         }
     }
 
@@ -267,7 +261,7 @@ impl Serving {
             match act {
                 WorkerAct::Call(call) if call.lane == Lane::Blocking => self.waiting = Some(call),
                 WorkerAct::Call(call) => self.queued.push(call),
-                WorkerAct::Start { tag, job, .. } => {
+                WorkerAct::Start { tag, job } => {
                     let answers: Arc<dyn Answers> = Arc::<Mailbox>::clone(&self.mailbox);
                     self.ports.executor.start(*job, Reply::new(tag, answers));
                 }

@@ -54,6 +54,7 @@ impl Bench {
             ),
             events: heard,
             logs: None,
+            log_files: None,
             history: None,
             numbers: Numbers::default(),
             eager: false,
@@ -103,6 +104,7 @@ fn job(handler: &str) -> ForeignJob {
         worker_id: None,
         attributes: Vec::new(),
         env: Vec::new(),
+        log_path: None,
         result_bytes_max: 1 << 20,
     }
 }

@@ -31,6 +31,7 @@ pub(super) fn start(config: &HeroConfig, data: &Path, parts: &Parts) -> Result<(
         let worker = WorkerConfig {
             concurrency: config.concurrency,
             pop_side: config.pop_side,
+            log_root: config.log_dir.as_ref().map(|dir| dir.display().to_string()),
             ..WorkerConfig::new(worker_id, &instance)
         };
         let needed = parts.hero_ports(Arc::clone(&news));
