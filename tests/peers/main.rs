@@ -15,5 +15,6 @@ mod orchestrator;
 mod outcomes;
 mod producer;
 mod runner;
+mod rust_runner;
 mod servers;
 mod timeouts;

@@ -39,6 +39,15 @@ impl Redis {
         Self::with(&["--appendonly", "yes", "--appendfsync", "always"])
     }
 
+    /// Starts one that writes each change to a file, which it syncs once a second: what Redis advises.
+    ///
+    /// # Panics
+    ///
+    /// If there is no Redis on this machine, with the command that installs it.
+    pub fn logged() -> Self {
+        Self::with(&["--save", "", "--appendonly", "yes"])
+    }
+
     /// Starts one that also speaks TLS, on the port after its own, with the PEM files
     /// `server.pem`, `server.key` and `ca.pem` in `folder`; `mutual` makes it ask clients for
     /// certificates.
@@ -121,6 +130,11 @@ impl Redis {
     /// Returns its port.
     pub const fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Returns its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Returns a connection to it.

@@ -6,6 +6,7 @@ pub mod client;
 mod config;
 mod convert;
 mod dispatcher;
+pub mod gate;
 mod job;
 mod refusal;
 mod serve;
@@ -28,8 +29,8 @@ pub use refusal::Refusal;
 pub use serve::{News, WorkerPorts, serve};
 pub use transport::is_durable;
 pub use wire::{
-    Call, CallTag, Command, Lane, PopSide, Script, Value, claim_key, dead_letters, job_key,
-    processing, reply_queue, stop_queue, work_queue,
+    Call, CallTag, Command, Lane, PopSide, Script, Value, WAITING, claim_key, dead_letters,
+    job_key, processing, reply_queue, stop_queue, work_queue,
 };
 pub use worker::{Worker, WorkerAct};
 
@@ -41,4 +42,5 @@ pub const ADAPTER: Adapter = Adapter {
     name: WIRE,
     roles: &[Role::Worker, Role::Orchestrator],
     port: 0,
+    codes: &refusal::CODES,
 };

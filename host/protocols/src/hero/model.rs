@@ -53,6 +53,11 @@ impl Model {
         self.list(key).push_front(value.to_owned());
     }
 
+    /// Turns a list round.
+    pub(super) fn reverse(&mut self, key: &str) {
+        self.list(key).make_contiguous().reverse();
+    }
+
     pub(super) fn field(&self, id: &str, field: &str) -> Option<String> {
         match self.keys.get(&format!("hero:job:{id}")) {
             Some(Entry::Hash(fields)) => fields
@@ -141,7 +146,23 @@ impl Model {
         i64::try_from(removed).unwrap()
     }
 
+    /// Tells whether a command on lists names a key that holds none.
+    fn is_wrong_type(&self, words: &[&str]) -> bool {
+        let keys = match words {
+            ["LMOVE" | "BLMOVE", from, to, ..] => vec![from, to],
+            ["LRANGE" | "LLEN" | "LREM" | "LPUSH" | "LTRIM", key, ..] => vec![key],
+            _ => return false,
+        };
+        keys.into_iter().any(|key| {
+            let entry = self.keys.get(*key);
+            entry.is_some_and(|entry| !matches!(entry, Entry::List(_)))
+        })
+    }
+
     fn plain(&mut self, words: &[&str]) -> Value {
+        if self.is_wrong_type(words) {
+            return wrong_type();
+        }
         match words {
             ["LMOVE", from, to, side, "LEFT"] | ["BLMOVE", from, to, side, "LEFT", _] => {
                 let items = self.list(from);
@@ -161,6 +182,7 @@ impl Model {
                 let items = self.items(key);
                 Value::List(items.iter().take(last + 1).map(|item| data(item)).collect())
             }
+            ["LLEN", key] => Value::Int(i64::try_from(self.items(key).len()).unwrap()),
             ["LREM", key, count, value] => {
                 Value::Int(self.remove(key, value, count.parse().unwrap()))
             }
@@ -263,6 +285,7 @@ impl Model {
                 self.push(keys[1], args[0]);
                 data("queued")
             }
+            other => panic!("the model does not know {other:?}"),
         }
     }
 
@@ -295,9 +318,11 @@ impl Model {
         self.hold(keys[1], args[1], args[2]);
         let stop = self.items(keys[2]).iter().any(|id| id == args[0]);
         let mut found = vec![data("claimed"), Value::Int(i64::from(stop))];
-        for pair in args[5..].chunks(2) {
-            let bytes_max: usize = pair[1].parse().unwrap();
-            found.push(match fields.get(pair[0]) {
+        let count: usize = args[5].parse().unwrap();
+        let (wanted, longest) = args[6..].split_at(count);
+        for (field, bytes_max) in wanted.iter().zip(longest) {
+            let bytes_max: usize = bytes_max.parse().unwrap();
+            found.push(match fields.get(*field) {
                 None => Value::Nil,
                 Some(value) if value.len() > bytes_max => {
                     Value::Int(i64::try_from(value.len()).unwrap())
@@ -332,6 +357,12 @@ impl Model {
                 args[5],
             ];
             self.plain(&written);
+            let other = if args[3] == "output" {
+                "error"
+            } else {
+                "output"
+            };
+            self.hash(keys[0]).remove(other);
             if args[8] != "0" {
                 self.plain(&["EXPIRE", keys[0], args[8]]);
             }

@@ -132,7 +132,7 @@ runner = \"python\"
     };
     assert_eq!(config, expected);
     assert_eq!(SETTINGS.len(), 18, "all of them are above");
-    assert_eq!(runners::SETTINGS.len(), 9, "and of these too");
+    assert_eq!(runners::SETTINGS.len(), 10, "and of these too");
 }
 
 fn runners() -> RunnersConfig {
@@ -163,6 +163,30 @@ fn runners() -> RunnersConfig {
 }
 
 #[test]
+fn runners_inherit_what_everybody_needs_and_what_is_named() {
+    let file = "[protocol.rrq.runners.p]\ncmd = [\"x\"]\n\
+        env = { TZ = \"UTC\" }\ninherit_env = [\"TOKEN\", \"ABSENT\"]";
+    let environment = [
+        ("PATH", "/bin"),
+        ("TZ", "CET"),
+        ("TOKEN", "t"),
+        ("HOST_HERO_URL", "redis://:hush@127.0.0.1"),
+        ("OTHER", "o"),
+    ];
+    let config = resolve(&[], &environment, file).unwrap();
+    let pool = config.runners.pools.values().next().unwrap();
+    let Source::Launched(launch) = &pool.source else {
+        panic!("{pool:?}")
+    };
+    let env: Vec<(&str, &str)> = launch
+        .env
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    assert_eq!(env, [("PATH", "/bin"), ("TOKEN", "t"), ("TZ", "UTC")]);
+}
+
+#[test]
 fn runners_that_make_no_sense_are_refused_with_their_place() {
     #[rustfmt::skip]
     let table = [
@@ -174,6 +198,7 @@ fn runners_that_make_no_sense_are_refused_with_their_place() {
         ("[protocol.rrq.runners.p]\ncmd = [\"x\"]\nmax_in_flight = 65", "p.max_in_flight: ", "from 1 to 64"),
         ("[protocol.rrq.runners.p]\ncmd = [\"x\"]\npool_size = 2\ntcp_port = 65535", "p.tcp_port: ", "to 65534"),
         ("[protocol.rrq.runners.p]\ncmd = [\"x\"]\nenv = { A = 1 }", "p.env: ",   "a table of strings"),
+        ("[protocol.rrq.runners.p]\ncmd = [\"x\"]\ninherit_env = \"A\"", "p.inherit_env: ", "an array of names"),
         ("[protocol.rrq.runners.p]\ncmd = [\"x\"]\ndialect = \"9\"", "p.dialect: ", "`documented`"),
         ("[protocol.rrq.runners.p]\ncmd = [\"x\"]\nexternal = \"127.0.0.1:1\"", "p.cmd: ", "exclude each other"),
         ("[protocol.rrq.runners.p]\nexternal = \"127.0.0.1:1\"\ncwd = \"/\"", "p.cwd: ", "goes with `cmd`"),

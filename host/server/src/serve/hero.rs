@@ -1,6 +1,8 @@
 //! Hero's worker role in a host: a session for each worker id, a name that Redis knows this host by,
 //! and what people read about the connection. Knows no job.
 
+pub(super) mod gate;
+
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +21,7 @@ use crate::ids;
 
 /// Starts to take work for every worker id. Whether Redis can be reached does not matter.
 pub(super) fn start(config: &HeroConfig, data: &Path, parts: &Parts) -> Result<(), ServeError> {
+    parts.watch_gate();
     if config.worker_ids.is_empty() {
         return Ok(());
     }
@@ -74,6 +77,16 @@ impl News for Told {
             tracing::warn!(
                 worker_id, redis = %self.redis, tries, why,
                 "Redis cannot be reached; jobs go on, and it is tried again"
+            );
+        }
+    }
+
+    fn refused(&self, worker_id: &str, times: u32, why: &str) {
+        if times.is_power_of_two() {
+            tracing::warn!(
+                worker_id, redis = %self.redis, times, why,
+                "Redis refuses a command; it is sent again until it does not: look at its memory, \
+                 its role, the user's rights and the types of the keys hero:*"
             );
         }
     }

@@ -15,8 +15,10 @@ use host_store::{Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::hero::gate;
 use super::{ServeError, system};
 use crate::api::Api;
+use crate::api::hero::Hero;
 use crate::cells::pool::{Pool, Shape};
 use crate::cells::process::{Cells, ProcessPort};
 use crate::cells::spawn::{CellProgram, Spawner};
@@ -51,6 +53,7 @@ pub(super) struct Parts {
     base: Base,
     dispatch: Dispatch,
     runners: Runners,
+    hero: Option<Hero>,
     job_logs: Arc<JobLogs>,
     phase: watch::Sender<Phase>,
     ended: oneshot::Receiver<Result<(), StoreError>>,
@@ -122,6 +125,10 @@ impl Parts {
             base,
             dispatch,
             runners,
+            hero: config.hero.as_ref().map(|hero| Hero {
+                client: hero::client::live::Client::new(&hero.url),
+                log_dir: hero.log_dir.clone(),
+            }),
             job_logs: Arc::new(job_logs),
             phase,
             ended,
@@ -140,11 +147,21 @@ impl Parts {
             clock: self.base.clock,
             deployer: Arc::new(self.deployments.clone()),
             runners: self.runners.clone(),
+            hero: self.hero.clone(),
             logs: Arc::clone(&self.job_logs) as _,
             metrics: self.base.metrics.clone(),
             listen,
             draining: self.wires.stopping().clone(),
             stopping: self.tasks.stopping().clone(),
+        }
+    }
+
+    /// Lets jobs in Redis go on that wait for others, until wires take no work any more.
+    pub(super) fn watch_gate(&self) {
+        if let Some(Hero { client, .. }) = &self.hero {
+            let stopping = self.wires.stopping().clone();
+            let watched = gate::watch(client.clone(), self.base.clock, stopping);
+            self.wires.spawn(watched);
         }
     }
 
@@ -300,6 +317,9 @@ fn log_files(config: &Config) -> Result<Option<LogFiles>, ServeError> {
 /// Says what foreign work takes; its cells start with the first of it.
 fn foreign(config: &Config, base: &Base, cells: &Cells, tasks: &Tasks) -> Wiring<ProcessPort> {
     let (cell_says, events) = mpsc::channel(EVENTS_MAX);
+    // Wires are served once all is deployed.
+    let loaded = CancellationToken::new();
+    loaded.cancel();
     Wiring {
         clock: base.clock,
         handlers: base.handlers.clone(),
@@ -314,6 +334,7 @@ fn foreign(config: &Config, base: &Base, cells: &Cells, tasks: &Tasks) -> Wiring
         history: None,
         numbers: base.numbers.clone(),
         eager: false,
+        loaded,
         stopping: tasks.stopping().clone(),
     }
 }

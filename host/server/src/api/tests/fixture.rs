@@ -242,6 +242,7 @@ pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: 
         handlers,
         clock,
         runners: runners(None, &metrics),
+        hero: None,
         logs: Arc::clone(logs) as Arc<dyn Logs>,
         metrics,
         listen: SocketAddr::from(([127, 0, 0, 9], 7700)),
