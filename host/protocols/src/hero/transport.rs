@@ -41,10 +41,11 @@ pub async fn is_durable(url: &RedisUrl) -> Result<bool, String> {
 /// What came back of one call.
 pub(super) type Replied = (CallTag, Vec<Value>);
 
-/// The two connections of one worker.
+/// The connections of one session.
 pub(super) struct Link {
     shared: MultiplexedConnection,
-    blocking: MultiplexedConnection,
+    /// The one that waits, where a session needs one.
+    blocking: Option<MultiplexedConnection>,
     /// How Redis calls the connection that waits, if it tells.
     blocking_id: Option<i64>,
     hashes: Arc<Hashes>,
@@ -55,7 +56,7 @@ type Hashes = Vec<Vec<u8>>;
 
 impl Link {
     /// Connects and makes our scripts known.
-    pub(super) async fn connect(url: &RedisUrl) -> Result<Self, RedisError> {
+    pub(super) async fn connect(url: &RedisUrl, waits: bool) -> Result<Self, RedisError> {
         let client = Client::open(url.info().clone())?;
         let config = |response_timeout| {
             AsyncConnectionConfig::new()
@@ -68,11 +69,14 @@ impl Link {
             opened.await
         };
         let mut shared = open(config(RESPONSE_TIMEOUT)).await?;
-        let mut blocking = open(config(POP_TIMEOUT)).await?;
-        let id = redis::cmd("CLIENT")
-            .arg("ID")
-            .query_async(&mut blocking)
-            .await;
+        let (mut blocking, mut blocking_id) = (None, None);
+        if waits {
+            let mut opened = open(config(POP_TIMEOUT)).await?;
+            // Redis may allow us less than this.
+            let mut ask = redis::cmd("CLIENT");
+            blocking_id = ask.arg("ID").query_async(&mut opened).await.ok();
+            blocking = Some(opened);
+        }
         let mut hashes = Hashes::new();
         for script in Script::ALL {
             let mut load = redis::cmd("SCRIPT");
@@ -82,8 +86,7 @@ impl Link {
         Ok(Self {
             shared,
             blocking,
-            // Redis may allow us less than this.
-            blocking_id: id.ok(),
+            blocking_id,
             hashes: Arc::new(hashes),
         })
     }
@@ -112,7 +115,8 @@ impl Link {
         &self,
         call: Call,
     ) -> impl Future<Output = Result<Vec<Replied>, RedisError>> + Send + 'static {
-        let (connection, hashes) = (self.blocking.clone(), Arc::clone(&self.hashes));
+        let blocking = self.blocking.as_ref().unwrap_or(&self.shared);
+        let (connection, hashes) = (blocking.clone(), Arc::clone(&self.hashes));
         exchange(connection, hashes, vec![call])
     }
 }
