@@ -7,6 +7,7 @@ mod external;
 mod hero;
 mod hero_crashes;
 mod hero_serve;
+mod hero_worker;
 mod life;
 mod neighbours;
 mod orchestrator;
