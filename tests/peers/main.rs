@@ -14,5 +14,6 @@ mod orchestrator;
 mod outcomes;
 mod producer;
 mod runner;
+mod rust_runner;
 mod servers;
 mod timeouts;

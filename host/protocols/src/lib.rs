@@ -15,3 +15,6 @@ use adapter::Adapter;
 
 /// Every wire: configuration, command line and metrics go by this list.
 pub const ADAPTERS: &[&Adapter] = &[&hero::ADAPTER, &rrq::ADAPTER];
+
+#[cfg(test)]
+mod tests;

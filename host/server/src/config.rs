@@ -19,7 +19,7 @@ use self::value::Values;
 use crate::dispatch::writer::Environment;
 use crate::runners::RunnersConfig;
 
-pub use self::hero::HeroConfig;
+pub use self::hero::{CertificateFiles, HeroConfig};
 
 /// One key: where its value may come from and what it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,25 @@ pub const SETTINGS: &[Setting] = &[
         key: "protocol.hero.url",
         env: "HOST_HERO_URL",
         default: "none",
-        about: "The Redis of Hero dispatchers: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`; `rediss://` is not supported yet",
+        about: "The Redis of Hero dispatchers: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`; `rediss://` for TLS 1.3, always with a certificate that is checked",
+    },
+    Setting {
+        key: "protocol.hero.ca_file",
+        env: "HOST_HERO_CA_FILE",
+        default: "whom the system trusts",
+        about: "Who may sign the certificate of a Redis behind `rediss://`: PEM",
+    },
+    Setting {
+        key: "protocol.hero.cert_file",
+        env: "HOST_HERO_CERT_FILE",
+        default: "none",
+        about: "The certificate that is shown to such a Redis: PEM, with those that signed it behind it",
+    },
+    Setting {
+        key: "protocol.hero.key_file",
+        env: "HOST_HERO_KEY_FILE",
+        default: "none",
+        about: "The private key of that certificate: PEM",
     },
     Setting {
         key: "protocol.hero.worker_ids",
@@ -89,6 +107,12 @@ pub const SETTINGS: &[Setting] = &[
         env: "HOST_HERO_POP_SIDE",
         default: "right",
         about: "Which jobs are taken first: the oldest (`right`) or the newest (`left`, as workers do that use BLPOP)",
+    },
+    Setting {
+        key: "protocol.hero.log_dir",
+        env: "HOST_HERO_LOG_DIR",
+        default: "none",
+        about: "The folder below which the `log_path` of a job may name a file that its log is appended to; without it such jobs are refused",
     },
     Setting {
         key: "cells.count",
@@ -224,6 +248,16 @@ pub enum ConfigError {
         /// Why.
         error: UrlError,
     },
+    /// A file of certificates that cannot be read.
+    #[error("{key}: cannot read {}: {message}", .path.display())]
+    Certificates {
+        /// Which key names it.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        message: String,
+    },
     /// Worker ids, and nowhere to take their jobs from.
     #[error(
         "{origin}: there are worker ids but no Redis; name it with protocol.hero.url or HOST_HERO_URL"
@@ -256,7 +290,11 @@ impl Config {
             None => File::default(),
             Some(path) => file::read(&path)?,
         };
-        Self::resolve(&flags.values, environment, &file, machine())
+        let mut config = Self::resolve(&flags.values, environment, &file, machine())?;
+        if let Some(hero) = &mut config.hero {
+            hero.read_certificates()?;
+        }
+        Ok(config)
     }
 
     /// Puts the sources over each other. Pure.

@@ -46,6 +46,8 @@ pub struct Wiring<P> {
     pub numbers: Numbers,
     /// Whether cells start at once, or with the first work.
     pub eager: bool,
+    /// Cancelled once the handlers are known: until then work waits, as it does for room.
+    pub loaded: CancellationToken,
     /// Ends all of it: guests are killed, and then the cells.
     pub stopping: CancellationToken,
 }

@@ -38,6 +38,7 @@ pub(super) struct Host {
     returning: Vec<Tag>,
     /// How often it ran each job.
     pub(super) ran: BTreeMap<String, usize>,
+    ahead_ms: u64,
 }
 
 impl Host {
@@ -51,11 +52,28 @@ impl Host {
             hanging: Vec::new(),
             returning: Vec::new(),
             ran: BTreeMap::new(),
+            ahead_ms: 0,
         };
         let mut todo = Vec::new();
         host.worker.on_connected(at(), &mut todo);
         host.work(todo);
         host
+    }
+
+    /// Lets the host believe that time has passed; Redis knows better.
+    pub(super) fn pass(&mut self, ms: u64) {
+        self.ahead_ms += ms;
+        self.turn();
+    }
+
+    /// Lets guests that hang return.
+    pub(super) fn let_go(&mut self) {
+        self.returning.append(&mut self.hanging);
+    }
+
+    fn at(&self) -> Moment {
+        let now = now().plus_ms(self.ahead_ms);
+        Moment { now, wall: now }
     }
 
     /// Does what is due, and looks whether the pop that waits has something.
@@ -64,10 +82,10 @@ impl Host {
         for tag in std::mem::take(&mut self.returning) {
             let result = Some(JsonText("42".to_owned()));
             let answer = Answer::Ended(Outcome::Completed { result });
-            self.worker.on_answer(at(), tag, answer, &mut todo);
+            self.worker.on_answer(self.at(), tag, answer, &mut todo);
         }
-        if self.worker.wakeup().is_some_and(|due| due <= now()) {
-            self.worker.on_wakeup(at(), &mut todo);
+        if self.worker.wakeup().is_some_and(|due| due <= self.at().now) {
+            self.worker.on_wakeup(self.at(), &mut todo);
         }
         if let Some(call) = &self.waiting {
             let Command::Plain(words) = &call.commands[0] else {
@@ -81,7 +99,7 @@ impl Host {
             if value != Value::Nil {
                 let tag = call.tag;
                 self.waiting = None;
-                self.worker.on_reply(at(), tag, &[value], &mut todo);
+                self.worker.on_reply(self.at(), tag, &[value], &mut todo);
             }
         }
         self.work(todo);
@@ -102,7 +120,7 @@ impl Host {
                 let redis = &mut self.redis;
                 let commands = call.commands.iter();
                 let values: Vec<Value> = commands.map(|command| ask(redis, command)).collect();
-                self.worker.on_reply(at(), call.tag, &values, todo);
+                self.worker.on_reply(self.at(), call.tag, &values, todo);
             }
             WorkerAct::Start { tag, job, .. } => {
                 *self.ran.entry(job.external_id.clone()).or_default() += 1;
@@ -115,9 +133,9 @@ impl Host {
                 self.hanging.retain(|other| *other != tag);
                 let outcome = Outcome::Cancelled { partial: None };
                 self.worker
-                    .on_answer(at(), tag, Answer::Ended(outcome), todo);
+                    .on_answer(self.at(), tag, Answer::Ended(outcome), todo);
             }
-            WorkerAct::Count(_) => {}
+            WorkerAct::Count(_) | WorkerAct::Refused { .. } => {}
         }
     }
 }

@@ -377,7 +377,7 @@ impl Dispatcher {
             wire::plain(&["DEL", &wire::reply_queue(id)]),
         ];
         if out.stop_by.is_some() {
-            commands.push(wire::forget_stop(worker_id, id));
+            commands.push(wire::forget_stop(worker_id, id.as_bytes(), 0));
         }
         if matches!(end, End::Outcome(Outcome::Failed(_)) | End::Lost(_)) {
             commands.push(wire::plain(&[

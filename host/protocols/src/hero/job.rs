@@ -27,6 +27,10 @@ pub const RETRIES_MAX: u32 = 1_000;
 /// The most jobs that one waits for.
 pub const DEPENDENCIES_MAX: usize = 1_000;
 
+/// Why a job with a log path is refused where there is no folder for one.
+const NO_LOG_FOLDER: &str = "no folder for logs is configured; set log_dir in [protocol.hero] or \
+                             HOST_HERO_LOG_DIR, or submit the job without it";
+
 /// The most environment variables.
 const VARIABLES_MAX: usize = 256;
 
@@ -284,27 +288,33 @@ fn concurrent(fields: &Fields<'_>) -> Result<bool, Refusal> {
     }
 }
 
-/// Returns the path below the root; what a link in it leads to is for whoever opens it to see.
 fn log_path(fields: &Fields<'_>, terms: &Terms) -> Result<Option<String>, Refusal> {
     let Some(path) = fields.filled("log_path") else {
         return Ok(None);
     };
     let refused = |why: &str| Refusal::new(Code::LogPath, format!("log_path: {why}"));
     let Some(root) = &terms.log_root else {
-        return Err(refused("no folder for logs is configured (log_root)"));
+        return Err(refused(NO_LOG_FOLDER));
     };
+    let below = log_path_below(root, path).map_err(refused)?;
+    Ok(Some(below.to_owned()))
+}
+
+/// Returns the part of a job's log path below the folder `root`, or says why there is none. What a
+/// link in it leads to is for whoever opens it to see.
+pub fn log_path_below<'a>(root: &str, path: &'a str) -> Result<&'a str, &'static str> {
     let below = match path.strip_prefix(root.trim_end_matches('/')) {
         Some(rest) if rest.starts_with('/') => rest.trim_start_matches('/'),
         _ => path,
     };
     let plain = |part: &str| !matches!(part, "" | "." | "..");
     if below.starts_with('/') || !below.split('/').all(plain) {
-        return Err(refused("it is not inside the configured folder (log_root)"));
+        return Err("it is not inside the configured folder (log_dir)");
     }
     if below.chars().any(char::is_control) {
-        return Err(refused("it has control characters"));
+        return Err("it has control characters");
     }
-    Ok(Some(below.to_owned()))
+    Ok(below)
 }
 
 fn env(fields: &Fields<'_>) -> Result<BTreeMap<String, String>, Refusal> {

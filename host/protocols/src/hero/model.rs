@@ -53,6 +53,11 @@ impl Model {
         self.list(key).push_front(value.to_owned());
     }
 
+    /// Turns a list round.
+    pub(super) fn reverse(&mut self, key: &str) {
+        self.list(key).make_contiguous().reverse();
+    }
+
     pub(super) fn field(&self, id: &str, field: &str) -> Option<String> {
         match self.keys.get(&format!("hero:job:{id}")) {
             Some(Entry::Hash(fields)) => fields
@@ -141,7 +146,23 @@ impl Model {
         i64::try_from(removed).unwrap()
     }
 
+    /// Tells whether a command on lists names a key that holds none.
+    fn is_wrong_type(&self, words: &[&str]) -> bool {
+        let keys = match words {
+            ["LMOVE" | "BLMOVE", from, to, ..] => vec![from, to],
+            ["LRANGE" | "LLEN" | "LREM" | "LPUSH" | "LTRIM", key, ..] => vec![key],
+            _ => return false,
+        };
+        keys.into_iter().any(|key| {
+            let entry = self.keys.get(*key);
+            entry.is_some_and(|entry| !matches!(entry, Entry::List(_)))
+        })
+    }
+
     fn plain(&mut self, words: &[&str]) -> Value {
+        if self.is_wrong_type(words) {
+            return wrong_type();
+        }
         match words {
             ["LMOVE", from, to, side, "LEFT"] | ["BLMOVE", from, to, side, "LEFT", _] => {
                 let items = self.list(from);
@@ -161,6 +182,7 @@ impl Model {
                 let items = self.items(key);
                 Value::List(items.iter().take(last + 1).map(|item| data(item)).collect())
             }
+            ["LLEN", key] => Value::Int(i64::try_from(self.items(key).len()).unwrap()),
             ["LREM", key, count, value] => {
                 Value::Int(self.remove(key, value, count.parse().unwrap()))
             }
@@ -334,6 +356,12 @@ impl Model {
                 args[5],
             ];
             self.plain(&written);
+            let other = if args[3] == "output" {
+                "error"
+            } else {
+                "output"
+            };
+            self.hash(keys[0]).remove(other);
             if args[8] != "0" {
                 self.plain(&["EXPIRE", keys[0], args[8]]);
             }

@@ -14,8 +14,9 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::WIRE;
+use super::address::RedisUrl;
 use super::config::WorkerConfig;
-use super::transport::{Link, RedisUrl, Replied};
+use super::transport::{Link, Replied};
 use super::wire::{Call, Lane};
 use super::worker::{Worker, WorkerAct};
 use crate::port::{Answer, Answers, Clock, Counters, Executor, Reply, Tag};
@@ -50,6 +51,10 @@ pub trait News: Send + Sync {
 
     /// Redis cannot be reached, for the `tries`th time in a row. `why` has no secrets.
     fn away(&self, worker_id: &str, tries: u32, why: &str);
+
+    /// Redis has refused a command, for the `times`th time since it was connected; it is sent again
+    /// later. `why` has no secrets.
+    fn refused(&self, worker_id: &str, times: u32, why: &str);
 }
 
 /// Takes work for one worker id until `stopping`; then guests are stopped and jobs given back, all
@@ -154,7 +159,7 @@ impl Serving {
             };
             tries += 1;
             let news = &self.ports.news;
-            news.away(&self.worker_id, tries, &error.to_string());
+            news.away(&self.worker_id, tries, &url.trouble(&error));
         }
     }
 
@@ -274,6 +279,9 @@ impl Serving {
                     self.ports.executor.stop(tag, grace_ms, why);
                 }
                 WorkerAct::Count(code) => self.ports.counters.refused(WIRE, code),
+                WorkerAct::Refused { times, why } => {
+                    self.ports.news.refused(&self.worker_id, times, &why);
+                }
             }
         }
     }

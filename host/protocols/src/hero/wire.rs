@@ -158,6 +158,13 @@ impl PopSide {
             Self::Right => "RIGHT",
         }
     }
+
+    pub(super) const fn other(self) -> Self {
+        match self {
+            Self::Left => Self::Right,
+            Self::Right => Self::Left,
+        }
+    }
 }
 
 /// Returns the key of a job's hash.
@@ -218,6 +225,10 @@ pub(super) fn pop(worker: &str, side: PopSide) -> Command {
     plain(&["LMOVE", &from, &to, side.as_str(), "LEFT"])
 }
 
+pub(super) fn count_queued(worker: &str) -> Command {
+    plain(&["LLEN", &work_queue(worker)])
+}
+
 pub(super) fn list_processing(worker: &str) -> Command {
     let last = (PROCESSING_SCANNED_MAX - 1).to_string();
     plain(&["LRANGE", &processing(worker), "0", &last])
@@ -228,8 +239,9 @@ pub(super) fn list_stops(worker: &str) -> Command {
     plain(&["LRANGE", &stop_queue(worker), "0", &last])
 }
 
-pub(super) fn forget_stop(worker: &str, id: &str) -> Command {
-    plain(&["LREM", &stop_queue(worker), "0", id])
+/// Takes the newest `count` requests for a job off the list, all of them if it is 0.
+pub(super) fn forget_stop(worker: &str, id: &[u8], count: usize) -> Command {
+    remove(&stop_queue(worker), count, id)
 }
 
 pub(super) fn request_stop(worker: &str, id: &str) -> Command {
@@ -237,8 +249,19 @@ pub(super) fn request_stop(worker: &str, id: &str) -> Command {
 }
 
 /// Takes one entry of an id off the processing list.
-pub(super) fn forget_processing(worker: &str, id: &str) -> Command {
-    plain(&["LREM", &processing(worker), "1", id])
+pub(super) fn forget_processing(worker: &str, id: &[u8]) -> Command {
+    remove(&processing(worker), 1, id)
+}
+
+/// An entry may be no text: it is named by its bytes.
+fn remove(key: &str, count: usize, entry: &[u8]) -> Command {
+    let count = count.to_string().into_bytes();
+    Command::Plain(vec![
+        b"LREM".to_vec(),
+        key.as_bytes().to_vec(),
+        count,
+        entry.to_vec(),
+    ])
 }
 
 pub(super) fn status_of(id: &str) -> Command {

@@ -28,7 +28,6 @@ pub use orchestrator::{
     Assignment, End, Orchestrator, Room, RunnerAsk, RunnerSaid, SeatState, SeatView,
 };
 pub use pool::{Employer, Output, PoolPorts, RunnerPool, SeatHealth};
-pub use refusal::CODES;
 pub use serve::{ListenError, WorkerPorts, bind, read_address, serve};
 pub use worker::{IN_FLIGHT_MAX, Worker, WorkerAsk, WorkerSaid};
 
@@ -40,4 +39,5 @@ pub const ADAPTER: Adapter = Adapter {
     name: WIRE,
     roles: &[Role::Worker, Role::Orchestrator],
     port: 7701,
+    codes: &refusal::CODES,
 };

@@ -99,6 +99,7 @@ impl<P: CellPort> Work<P> {
             }
         };
         let stopping = self.wiring.stopping.clone();
+        let (loaded, held) = (self.wiring.loaded.clone(), self.is_held());
         let (events, closed) = (&mut self.wiring.events, self.close_by.is_some());
         tokio::select! {
             biased;
@@ -106,7 +107,13 @@ impl<P: CellPort> Work<P> {
             () = self.inbox.news() => {}
             () = sleep => {}
             () = stopping.cancelled(), if !closed => {}
+            () = loaded.cancelled(), if held => {}
         }
+    }
+
+    /// Tells whether work waits for the handlers.
+    fn is_held(&self) -> bool {
+        !self.waiting.is_empty() && !self.wiring.loaded.is_cancelled()
     }
 
     fn due(&self) -> Option<Time> {
@@ -164,7 +171,7 @@ impl<P: CellPort> Work<P> {
 
     /// Starts what waits, as far as there is room.
     fn fill(&mut self, now: Time) {
-        if self.waiting.is_empty() {
+        if self.waiting.is_empty() || self.is_held() {
             return;
         }
         for cell in self.wiring.pool.offer(self.waiting.len()) {

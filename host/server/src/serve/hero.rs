@@ -87,4 +87,14 @@ impl News for Told {
             );
         }
     }
+
+    fn refused(&self, worker_id: &str, times: u32, why: &str) {
+        if times.is_power_of_two() {
+            tracing::warn!(
+                worker_id, redis = %self.redis, times, why,
+                "Redis refuses a command; it is sent again until it does not: look at its memory, \
+                 its role, the user's rights and the types of the keys hero:*"
+            );
+        }
+    }
 }

@@ -281,6 +281,9 @@ fn foreign(
     tasks: &Tasks,
 ) -> Result<(Foreign, oneshot::Receiver<()>), ServeError> {
     let (cell_says, events) = mpsc::channel(EVENTS_MAX);
+    // Wires are served once all is deployed.
+    let loaded = CancellationToken::new();
+    loaded.cancel();
     Foreign::start(foreign::Wiring {
         clock: base.clock,
         handlers: base.handlers.clone(),
@@ -294,6 +297,7 @@ fn foreign(
         history: Some(history),
         numbers: base.numbers.clone(),
         eager: false,
+        loaded,
         stopping: tasks.stopping().clone(),
     })
     .map_err(system("start the thread of foreign work"))

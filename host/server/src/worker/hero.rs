@@ -33,10 +33,12 @@ pub fn hero(
     runtime()?.block_on(async {
         let stopping = stop_on_signals()?;
         let named = Named::take(state, hero).await?;
-        let workers = tokio::select! {
-            workers = Workers::start(config, program, named.cells) => workers?,
+        let workers = Workers::start(config, program, named.cells)?;
+        // Jobs that wait in Redis may be taken by others meanwhile.
+        tokio::select! {
+            loaded = workers.load(&config.source) => loaded?,
             () = stopping.cancelled() => return Ok(()),
-        };
+        }
         let sessions_end = Tasks::default();
         let (news, counters) = (news(hero), Arc::new(Told::default()));
         for session in sessions(hero, &named.instance) {
@@ -129,13 +131,16 @@ mod tests {
     use tempfile::TempDir;
 
     use super::{HeroConfig, Named};
+    use crate::config::CertificateFiles;
 
     fn config(worker_id: &str) -> HeroConfig {
         HeroConfig {
             url: RedisUrl::parse("redis://:hush@127.0.0.1:6379").unwrap(),
+            certificates: CertificateFiles::default(),
             worker_ids: vec![worker_id.to_owned()],
             concurrency: 1,
             pop_side: PopSide::default(),
+            log_dir: None,
         }
     }
 

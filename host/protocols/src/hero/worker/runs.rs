@@ -1,8 +1,8 @@
 //! Attempts and how a job ends: started, answered, tried again, written down, given back.
 
 use super::{
-    Answer, Command, Due, Ending, Phase, Purpose, REFUSED_PAUSE_MS, Script, Stop, Tag, Todo, Value,
-    Worker, WorkerAct, wire,
+    Answer, Command, Due, Ending, Phase, PopSide, Purpose, REFUSED_PAUSE_MS, Script, Stop, Tag,
+    Todo, Value, Worker, WorkerAct, wire,
 };
 use crate::hero::convert::{self, Verdict};
 use crate::session::Moment;
@@ -130,7 +130,7 @@ impl Worker {
         if held.stop {
             self.finish(at, &id, Ending::stopped(), todo);
         } else if self.stopping && !ended {
-            self.release(at, &id, todo);
+            self.give_back(at, &id, todo);
         } else {
             self.follow(at, id, verdict, todo);
         }
@@ -192,11 +192,16 @@ impl Worker {
         }
     }
 
-    /// Gives a job back to its queue.
-    pub(super) fn release(&mut self, at: Moment, id: &str, todo: &mut Todo) {
+    /// Gives a job back to its queue, as the next one to be taken.
+    pub(super) fn give_back(&mut self, at: Moment, id: &str, todo: &mut Todo) {
+        self.release(at, id, self.config.pop_side, todo);
+    }
+
+    /// Puts a job to one end of its queue.
+    pub(super) fn release(&mut self, at: Moment, id: &str, side: PopSide, todo: &mut Todo) {
         self.leave_lines(id);
         if let Some(held) = self.jobs.get_mut(id) {
-            held.phase = Phase::Releasing;
+            held.phase = Phase::Releasing(side);
             self.write_end(at, id, todo);
         }
     }
@@ -235,9 +240,9 @@ impl Worker {
                 ];
                 (Purpose::Finish(id.to_owned()), Script::Finish, args)
             }
-            Phase::Releasing => {
+            Phase::Releasing(side) => {
                 keys.push(wire::work_queue(worker));
-                let side = config.pop_side.as_str().to_owned();
+                let side = side.as_str().to_owned();
                 let args = vec![id.to_owned(), config.instance.clone(), side, now];
                 (Purpose::Release(id.to_owned()), Script::Release, args)
             }
@@ -251,6 +256,7 @@ impl Worker {
     /// Takes in that Redis has written how a job ended.
     pub(super) fn ended(&mut self, at: Moment, id: &str, value: Option<&Value>, todo: &mut Todo) {
         if value.is_none_or(|value| value.text().is_none()) {
+            self.refused(value, todo);
             return self.arm(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Finish(id.to_owned()));
         }
         if let Some(Phase::Finishing(ending)) = self.forget(id) {

@@ -11,6 +11,7 @@ use host_core::name::Name;
 use host_core::policy::Policy;
 use host_core::seconds::Seconds;
 use host_core::time::Time;
+use host_protocols::rrq;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -135,6 +136,7 @@ impl<'a> Entry<'a> {
                 "priority: it is 0 to {PRIORITY_LAST}, this one is {priority}"
             )));
         }
+        let policy = self.policy(route.runner.is_some())?;
         Ok(NewJob {
             id,
             handler: route.handler,
@@ -143,7 +145,7 @@ impl<'a> Entry<'a> {
             priority,
             run_at: self.start(now)?,
             deadline: instant("deadline", self.deadline.as_deref())?,
-            policy: self.policy()?,
+            policy,
             depends_on: self.prerequisites(siblings)?,
             unique_key: unique_key(self.unique_key)?,
             payload: Payload {
@@ -164,8 +166,13 @@ impl<'a> Entry<'a> {
         }
     }
 
-    fn policy(&self) -> Result<Policy, Problem> {
-        let mut policy = Policy::default();
+    /// Makes the rules of the job: those of whoever executes it, and what the entry says.
+    fn policy(&self, for_runner: bool) -> Result<Policy, Problem> {
+        let mut policy = if for_runner {
+            rrq::policy()
+        } else {
+            Policy::default()
+        };
         if let Some(attempts) = self.max_attempts {
             if attempts == 0 {
                 return Err(invalid("max_attempts: it is at least 1"));

@@ -1,6 +1,8 @@
 //! Which jobs go to foreign runners, and looking at the runners.
 
 use axum::http::StatusCode;
+use host_core::policy::Policy;
+use host_protocols::rrq;
 use serde_json::json;
 
 use super::fixture::Host;
@@ -53,6 +55,41 @@ async fn a_default_runner_has_what_nobody_else_has() {
         let id = host.enqueue(format!(r#"{{"handler":"{handler}"}}"#)).await;
         let job = host.get(&format!("{JOBS}/{id}")).await;
         assert_eq!(job.body["handler"], shown);
+    }
+}
+
+#[tokio::test]
+async fn jobs_of_runners_have_the_rules_of_their_wire_and_their_own_come_first() {
+    let host = Host::start().await;
+    for (job, attempts, timeout_ms, is_rrq) in [
+        (r#"{"handler":"noop"}"#, 5, None, false),
+        (r#"{"handler":"python#noop"}"#, 5, None, true),
+        (r#"{"handler":"noop","queue":"pythons"}"#, 5, None, true),
+        (
+            r#"{"handler":"python#noop","max_attempts":2,"timeout_seconds":7}"#,
+            2,
+            Some(7_000),
+            true,
+        ),
+    ] {
+        let id = host.enqueue(job).await;
+        let id = id.parse().unwrap();
+        let read = host.dispatch.read(move |reader| reader.job(id)).await;
+        let policy = read.unwrap().unwrap().lifecycle.policy;
+        let rules = if is_rrq {
+            rrq::policy()
+        } else {
+            Policy::default()
+        };
+        let base_ms = if is_rrq { 5_000 } else { 1_000 };
+        assert_eq!(policy.backoff.base_ms, base_ms, "{job}");
+        assert_eq!(policy.backoff.max_ms, 3_600_000, "{job}");
+        let expected = Policy {
+            max_attempts: attempts,
+            timeout_ms,
+            ..rules
+        };
+        assert_eq!(policy, expected, "{job}");
     }
 }
 

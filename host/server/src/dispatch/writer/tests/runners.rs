@@ -6,6 +6,7 @@ use host_core::outcome::Outcome;
 use host_protocols::rrq;
 use host_store::memory::MemoryStore;
 
+use super::failing::Disk;
 use super::*;
 use crate::dispatch::runners::fake::Told as ToldRunner;
 
@@ -124,7 +125,36 @@ async fn what_a_runner_loses_or_has_no_room_for_runs_again_at_no_cost() {
     assert_eq!(detail.lifecycle.state, State::Completed);
     assert_eq!(detail.lifecycle.attempts_charged(), 1);
     assert!(!detail.lifecycle.suspect);
+    let attempts = bench.attempts(id).await;
+    let said: Vec<_> = attempts
+        .iter()
+        .map(|attempt| {
+            let why = attempt.failure.as_ref();
+            (attempt.number, why.map(|failure| failure.message.as_str()))
+        })
+        .collect();
+    let gone = Some("the worker's connection ended");
+    assert_eq!(said, [(1, gone), (3, None)], "the second did not begin");
     bench.stop().await;
+}
+
+#[tokio::test]
+async fn jobs_that_wait_for_runners_cost_our_cells_nothing() {
+    let disk = Disk::default();
+    let bench = Bench::start_on(disk.clone()).await;
+    let waiting: Vec<_> = (0..50).map(|_| job_for("python", "noop")).collect();
+    let enqueue = Command::Enqueue(waiting);
+    bench.dispatch.submit(enqueue).await.unwrap();
+    let before = disk.lone_claims();
+    for _ in 0..5 {
+        let ours = bench.enqueue(job("noop")).await;
+        assert_eq!(bench.ended(ours).await.lifecycle.state, State::Completed);
+    }
+    assert_eq!(disk.lone_claims(), before);
+    bench.runner.room(1);
+    let (tag, _) = bench.given(1).await;
+    bench.runner.over(tag, succeeded());
+    bench.given(2).await;
 }
 
 #[tokio::test]
