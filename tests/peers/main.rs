@@ -9,6 +9,7 @@ mod hero_crashes;
 mod hero_logs;
 mod hero_serve;
 mod hero_tls;
+mod hero_worker;
 mod life;
 mod neighbours;
 mod orchestrator;
