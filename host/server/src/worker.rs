@@ -1,6 +1,8 @@
 //! The worker role of a wire alone, for one foreign orchestrator: its cells and nothing else. No
 //! store, no API; what the orchestrator has not been answered is its own to keep.
 
+mod rests;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -19,6 +21,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use self::rests::{Counted, Rests};
 use crate::cells::pool::{Pool, Shape};
 use crate::cells::process::{Cells, ProcessPort};
 use crate::cells::spawn::{CellProgram, Spawner};
@@ -102,8 +105,14 @@ pub fn rrq(
 ) -> Result<(), WorkerError> {
     end_with_parent()?;
     // One thread does it all: small jobs cost mostly the ways between threads.
+    let clock = Clock::start();
+    let rests = Arc::new(Rests::new(clock));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .on_thread_park({
+            let rests = Arc::clone(&rests);
+            move || rests.take()
+        })
         .build()
         .map_err(system("start the runtime"))?;
     runtime.block_on(async {
@@ -111,10 +120,13 @@ pub fn rrq(
         let address = rrq::read_address(address).map_err(WorkerError::Listen)?;
         let listener = rrq::bind(address).await.map_err(WorkerError::Listen)?;
         let bound = listener.local_addr().map_err(system("look at a socket"))?;
-        let workers = Workers::start(config, program)?;
+        let workers = Workers::start(config, program, clock)?;
         let ports = WorkerPorts {
-            executor: workers.executor(),
-            clock: Arc::new(workers.clock),
+            executor: Arc::new(Counted {
+                executor: workers.executor(),
+                rests,
+            }),
+            clock: Arc::new(clock),
             counters: Arc::new(Told::default()),
         };
         let mut serving = pin!(rrq::serve(listener, ports, stopping));
@@ -135,7 +147,6 @@ pub fn rrq(
 
 /// The cells of a worker and what feeds them.
 struct Workers {
-    clock: Clock,
     examiner: Examiner,
     handlers: Handlers,
     foreign: Foreign,
@@ -145,7 +156,11 @@ struct Workers {
 
 impl Workers {
     /// Starts cells; what they are given waits until [`Workers::load`] is through.
-    fn start(config: &WorkerConfig, program: CellProgram) -> Result<Self, WorkerError> {
+    fn start(
+        config: &WorkerConfig,
+        program: CellProgram,
+        clock: Clock,
+    ) -> Result<Self, WorkerError> {
         // Cells are killed with this process, and nobody waits for them.
         let no_lock = File::open("/dev/null").map_err(system("open /dev/null"))?;
         let cache = match &config.source {
@@ -164,7 +179,6 @@ impl Workers {
         let handlers = Handlers::default();
         let (cell_says, events) = mpsc::channel(EVENTS_MAX);
         let (loaded, stopping) = (CancellationToken::new(), CancellationToken::new());
-        let clock = Clock::start();
         let shape = Shape {
             name: "cell",
             cells: config.cells,
@@ -186,7 +200,6 @@ impl Workers {
         });
         Tasks::default().spawn(work);
         Ok(Self {
-            clock,
             examiner,
             handlers,
             foreign,
