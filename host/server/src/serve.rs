@@ -1,7 +1,7 @@
 //! A whole host: opens the data directory, starts its parts in their order, says when it is ready
 //! and ends them in the opposite order. The only place where all parts meet.
 
-mod hero;
+pub(crate) mod hero;
 mod parts;
 
 use std::io;
@@ -81,6 +81,17 @@ pub enum ServeError {
     #[error("cannot keep the name of this host in {}: {error}", .path.display())]
     Instance {
         /// Where.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The folder for the log files of Hero's jobs cannot be used.
+    #[error(
+        "cannot use the folder {} for log files: {error}; give another one with log_dir in [protocol.hero]",
+        .path.display()
+    )]
+    LogDir {
+        /// Which.
         path: PathBuf,
         /// What the system said.
         error: io::Error,

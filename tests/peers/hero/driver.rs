@@ -123,7 +123,7 @@ impl Host {
                 let values: Vec<Value> = commands.map(|command| ask(redis, command)).collect();
                 self.worker.on_reply(self.at(), call.tag, &values, todo);
             }
-            WorkerAct::Start { tag, job, .. } => {
+            WorkerAct::Start { tag, job } => {
                 *self.ran.entry(job.external_id.clone()).or_default() += 1;
                 if job.params.as_str().contains("hang") {
                     return self.hanging.push(tag);

@@ -164,21 +164,21 @@ impl<S: Station> Serving<S> {
                 tokio::time::sleep(pause).await;
                 Link::connect(url, S::WAITS).await
             };
-            let error = match self.meanwhile(connecting).await {
+            let why = match self.meanwhile(connecting).await {
                 None => return,
-                Some(Err(error)) => error,
+                Some(Err(error)) => url.trouble(&error),
                 Some(Ok(link)) => {
                     tries = 0;
                     self.session.news().connected(self.session.name());
                     match self.exchange(&link).await {
                         Ok(()) => return,
-                        Err(error) => error,
+                        Err(error) => error.to_string(),
                     }
                 }
             };
             tries += 1;
             let news = self.session.news();
-            news.away(self.session.name(), tries, &url.trouble(&error));
+            news.away(self.session.name(), tries, &why);
         }
     }
 

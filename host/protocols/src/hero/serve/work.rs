@@ -35,11 +35,6 @@ pub async fn serve(
     ports: WorkerPorts,
     stopping: CancellationToken,
 ) {
-    // Nobody writes to log files yet, so that jobs that name one are refused.
-    let config = WorkerConfig {
-        log_root: None,
-        ..config
-    };
     let (instance, clock) = (config.instance.clone(), Arc::clone(&ports.clock));
     let session = Work {
         worker_id: config.worker_id.clone(),
@@ -93,7 +88,7 @@ impl Station for Work {
     fn carry_out(&mut self, act: WorkerAct) -> Option<Call> {
         match act {
             WorkerAct::Call(call) => return Some(call),
-            WorkerAct::Start { tag, job, .. } => {
+            WorkerAct::Start { tag, job } => {
                 let answers: Arc<dyn Answers> = Arc::<Answered>::clone(&self.mailbox);
                 self.ports.executor.start(*job, Reply::new(tag, answers));
             }

@@ -1,8 +1,8 @@
 //! Attempts and how a job ends: started, answered, tried again, written down, given back.
 
 use super::{
-    Answer, Command, Due, Ending, Phase, PopSide, Purpose, REFUSED_PAUSE_MS, Script, Stop, Tag,
-    Todo, Value, Worker, WorkerAct, wire,
+    Answer, Code, Command, Due, Ending, Phase, PopSide, Purpose, REFUSED_PAUSE_MS, Refusal, Script,
+    Stop, Tag, Todo, Value, Worker, WorkerAct, wire,
 };
 use crate::hero::convert::{self, Verdict};
 use crate::session::Moment;
@@ -44,7 +44,6 @@ impl Worker {
             Ok(work) => Box::new(work),
             Err(refusal) => return self.finish(at, id, Ending::Error(refusal.text()), todo),
         };
-        let log_path = job.log_path.clone();
         let tag = Tag(self.tags_made);
         self.tags_made += 1;
         let overrun_at = deadline.plus_ms(OVERRUN_MS);
@@ -63,11 +62,7 @@ impl Worker {
             ],
         };
         self.call(Purpose::Start(id.to_owned()), vec![started], todo);
-        todo.push(WorkerAct::Start {
-            tag,
-            job: work,
-            log_path,
-        });
+        todo.push(WorkerAct::Start { tag, job: work });
     }
 
     /// Takes in whether an attempt is known to run: if not, the job is not ours any more.
@@ -119,6 +114,11 @@ impl Worker {
             Answer::Busy => {
                 held.phase = Phase::Backoff;
                 return self.arm(at.now.plus_ms(BUSY_PAUSE_MS), Due::Retry(id));
+            }
+            Answer::NoLog(why) => {
+                let refusal = Refusal::new(Code::LogPath, format!("log_path: {why}"));
+                todo.push(WorkerAct::Count(refusal.code()));
+                Verdict::Ended(Ending::Error(refusal.text()))
             }
             Answer::Ended(_) if overrun_at.is_none() => Verdict::timed_out(),
             Answer::Ended(outcome) => convert::verdict(outcome),
