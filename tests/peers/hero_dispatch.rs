@@ -9,8 +9,8 @@ use redis::Commands as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::hero_serve::{PATIENCE, Scene};
 use crate::hero_foreign::{Worker, sender, started};
+use crate::hero_serve::{PATIENCE, Scene};
 
 fn enqueue(host: &Server, handler: &str, params: &Value) -> String {
     enqueue_with(host, handler, params, &json!({}))

@@ -6,6 +6,8 @@ mod dialect;
 mod external;
 mod hero;
 mod hero_crashes;
+mod hero_dispatch;
+mod hero_foreign;
 mod hero_logs;
 mod hero_serve;
 mod hero_tls;
