@@ -21,7 +21,7 @@ pub(crate) struct Scene {
 }
 
 /// A client that only knows the document, for one worker id.
-pub(crate) struct Client(Connection);
+pub(crate) struct Client(pub(crate) Connection);
 
 impl Scene {
     pub(crate) fn new(redis: Redis) -> Self {
@@ -65,7 +65,7 @@ pub(crate) fn id(n: u32) -> String {
 }
 
 impl Client {
-    fn ask<T: redis::FromRedisValue>(&mut self, words: &[&str]) -> T {
+    pub(crate) fn ask<T: redis::FromRedisValue>(&mut self, words: &[&str]) -> T {
         let (name, args) = words.split_first().unwrap();
         redis::cmd(name).arg(args).query(&mut self.0).unwrap()
     }
