@@ -3,6 +3,7 @@
 
 pub mod client;
 pub mod guests;
+pub mod hero;
 pub mod peers;
 pub mod pool;
 pub mod ports;

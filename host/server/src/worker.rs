@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use host_protocols::port::{Counters, Executor};
@@ -108,17 +109,25 @@ pub fn rrq(
     runtime.block_on(async {
         let stopping = stop_on_signals()?;
         let address = rrq::read_address(address).map_err(WorkerError::Listen)?;
-        // Connections wait until handlers are there.
         let listener = rrq::bind(address).await.map_err(WorkerError::Listen)?;
         let bound = listener.local_addr().map_err(system("look at a socket"))?;
-        let workers = Workers::start(config, program).await?;
-        ready(bound);
+        let workers = Workers::start(config, program)?;
         let ports = WorkerPorts {
             executor: workers.executor(),
             clock: Arc::new(workers.clock),
             counters: Arc::new(Told::default()),
         };
-        rrq::serve(listener, ports, stopping).await;
+        let mut serving = pin!(rrq::serve(listener, ports, stopping));
+        // Compiling may take longer than an orchestrator waits: requests are taken before it is over,
+        // and answered in time even if it is not.
+        tokio::select! {
+            () = &mut serving => {}
+            loaded = workers.load(&config.source) => {
+                loaded?;
+                ready(bound);
+                serving.await;
+            }
+        }
         workers.end();
         Ok(())
     })
@@ -127,12 +136,16 @@ pub fn rrq(
 /// The cells of a worker and what feeds them.
 struct Workers {
     clock: Clock,
+    examiner: Examiner,
+    handlers: Handlers,
     foreign: Foreign,
+    loaded: CancellationToken,
     stopping: CancellationToken,
 }
 
 impl Workers {
-    async fn start(config: &WorkerConfig, program: CellProgram) -> Result<Self, WorkerError> {
+    /// Starts cells; what they are given waits until [`Workers::load`] is through.
+    fn start(config: &WorkerConfig, program: CellProgram) -> Result<Self, WorkerError> {
         // Cells are killed with this process, and nobody waits for them.
         let no_lock = File::open("/dev/null").map_err(system("open /dev/null"))?;
         let cache = match &config.source {
@@ -150,7 +163,7 @@ impl Workers {
         };
         let handlers = Handlers::default();
         let (cell_says, events) = mpsc::channel(EVENTS_MAX);
-        let stopping = CancellationToken::new();
+        let (loaded, stopping) = (CancellationToken::new(), CancellationToken::new());
         let clock = Clock::start();
         let shape = Shape {
             name: "cell",
@@ -165,18 +178,29 @@ impl Workers {
             pool: Pool::new(ProcessPort::new(cells, cell_says), shape),
             events,
             logs: None,
+            log_files: None,
             history: None,
             numbers: Numbers::default(),
             eager: true,
+            loaded: loaded.clone(),
             stopping: stopping.clone(),
         });
         Tasks::default().spawn(work);
-        load(&config.source, &examiner, &handlers).await?;
         Ok(Self {
             clock,
+            examiner,
+            handlers,
             foreign,
+            loaded,
             stopping,
         })
+    }
+
+    /// Makes the handlers known, and lets work begin that came before.
+    async fn load(&self, source: &Source) -> Result<(), WorkerError> {
+        load(source, &self.examiner, &self.handlers).await?;
+        self.loaded.cancel();
+        Ok(())
     }
 
     fn executor(&self) -> Arc<dyn Executor> {

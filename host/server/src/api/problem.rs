@@ -2,6 +2,7 @@
 //! to do next, and the problem document (RFC 9457) that carries one. `docs/errors.md` is this list.
 
 pub mod failures;
+pub mod wires;
 
 #[cfg(test)]
 mod tests;

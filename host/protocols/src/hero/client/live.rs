@@ -14,10 +14,11 @@ use super::{
     keep_reply, lengths, links, look, looked, requeue, requeued, scan, scanned, stop, stopped,
     submit, submitted,
 };
+use crate::hero::address::RedisUrl;
 use crate::hero::gate;
 use crate::hero::job::is_id;
 use crate::hero::refusal::{Code, Refusal};
-use crate::hero::transport::{Door, Own, RedisUrl};
+use crate::hero::transport::{Door, Own};
 use crate::hero::wire::{self, Command, Value};
 
 /// How many requests may wait for jobs at once: each has a connection of its own.
@@ -78,7 +79,7 @@ pub struct Page {
 }
 
 /// What one look at the gate has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
     /// How many jobs were queued.
     pub queued: usize,
@@ -86,6 +87,8 @@ pub struct Turn {
     pub ended: usize,
     /// How many were looked at.
     pub looked_at: usize,
+    /// Why Redis has refused to queue or end one; it is tried again.
+    pub refused: Option<String>,
 }
 
 impl From<Refusal> for ClientError {
@@ -308,9 +311,12 @@ impl Client {
             ..Turn::default()
         };
         if !acts.is_empty() {
-            for value in self.ask(acts).await? {
+            for value in self.door.ask(acts).await.map_err(ClientError::Away)? {
                 turn.queued += usize::from(value.text() == Some("queued"));
                 turn.ended += usize::from(value.text() == Some("ended"));
+                if let Value::Error(error) = value {
+                    turn.refused.get_or_insert(error);
+                }
             }
         }
         Ok(turn)
