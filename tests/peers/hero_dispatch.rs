@@ -112,7 +112,8 @@ fn a_job_is_stopped_wherever_it_is() {
         client.post(&path, &json!({})).unwrap();
         let job = client.wait(id);
         assert_eq!(job["state"], "cancelled", "{job}");
-        assert_eq!(attempts(&host, id), one("hero-w1", "cancelled", ""));
+        let cancelled = one("hero-w1", "cancelled", "cancelled");
+        assert_eq!(attempts(&host, id), cancelled);
     }
     // One that does not listen is given up.
     let deaf = enqueue(&host, "hero-w1#deaf", &json!({"ms": 3_000}));

@@ -54,9 +54,11 @@ pub(crate) fn started(redis: &Redis, handler: &str) -> String {
     let mut redis = redis.connection();
     eventually(&format!("a start of {handler}"), PATIENCE, || {
         let keys: Vec<String> = redis.keys("hero:job:*").unwrap();
+        let mut field =
+            |key: &String, name: &str| -> Option<String> { redis.hget(key, name).unwrap() };
         keys.into_iter().find(|key| {
-            let fields: Vec<Option<String>> = redis.hget(key, &["handler", "status"]).unwrap();
-            fields == [Some(handler.to_owned()), Some("started".to_owned())]
+            let is = |found: Option<String>, wanted: &str| found.as_deref() == Some(wanted);
+            is(field(key, "handler"), handler) && is(field(key, "status"), "started")
         })
     })
 }
