@@ -136,6 +136,7 @@ impl Shared {
             cells: config.cells,
             slots: config.slots,
             memory_mib: config.memory_mib,
+            rrq_margin_ms: config.rrq_margin_ms,
             environment: config.environment,
         })
     }
