@@ -92,6 +92,7 @@ enum Purpose {
     Submit(Tag),
     Look(Vec<Tag>),
     Absent(Vec<Tag>),
+    Recall(Vec<Tag>),
     Told,
 }
 
@@ -203,11 +204,17 @@ impl Dispatcher {
             Some(Purpose::Submit(tag)) => self.submitted(at, tag, values, todo),
             Some(Purpose::Look(tags)) => self.looked(at, &tags, values, todo),
             Some(Purpose::Absent(tags)) => self.absent(at, &tags, values.first(), todo),
+            Some(Purpose::Recall(tags)) => self.recalled(at, &tags, values, todo),
             Some(Purpose::Told) => {
                 self.refused(values, todo);
             }
             None => {}
         }
+    }
+
+    /// Takes back what waits and nobody has taken: the host stops soon. What is at workers goes on.
+    pub fn on_drain(&mut self, at: Moment, todo: &mut Todo) {
+        self.recall(at, todo);
     }
 
     /// Stops: nothing more is sent, what is out is taken back and lost. Over when

@@ -342,6 +342,8 @@ impl Model {
                 let error = ["status", "error", "error", args[2], "updated_at", args[1]];
                 self.plain(&[&["HSET", keys[0]], &error[..]].concat());
                 said = "withdrawn";
+            } else if args[5] == "1" {
+                return data("taken");
             } else {
                 if !self.items(keys[2]).iter().any(|other| other == id) {
                     self.push(keys[2], id);

@@ -260,7 +260,10 @@ impl<P: CellPort> Writer<P> {
         self.phase = phase;
         match phase {
             Phase::Running => {}
-            Phase::Draining => self.drain_until = now.plus_ms(self.drain_ms),
+            Phase::Draining => {
+                self.drain_until = now.plus_ms(self.drain_ms);
+                self.runners.drain();
+            }
             Phase::Ending => self.close(now),
         }
     }

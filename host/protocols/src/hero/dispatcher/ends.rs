@@ -7,7 +7,7 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::Outcome;
 use host_core::time::Time;
 
-use super::{Dispatcher, DispatcherAct, Due, Purpose, REFUSED_PAUSE_MS, Todo};
+use super::{Dispatcher, DispatcherAct, Due, Out, Purpose, REFUSED_PAUSE_MS, Todo};
 use crate::hero::wire::{self, Command, Value};
 use crate::port::Tag;
 use crate::runner::End;
@@ -43,7 +43,7 @@ impl Dispatcher {
         let pairs = texts.chunks_exact(2);
         let foreign = pairs.filter(|pair| !ours.contains(pair[0].as_str()));
         let commands = foreign
-            .map(|pair| self.take_back(at, &pair[0], &pair[1], true))
+            .map(|pair| self.take_back(at, &pair[0], &pair[1], Mode::Forget))
             .collect();
         self.call(Purpose::Told, commands, todo);
         todo.push(DispatcherAct::Ready);
@@ -55,8 +55,39 @@ impl Dispatcher {
             return;
         };
         let (id, worker) = (&out.execution.id, &out.execution.worker_id);
-        let command = self.take_back(at, id, worker, false);
+        let command = self.take_back(at, id, worker, Mode::Watch);
         self.call(Purpose::Told, vec![command], todo);
+    }
+
+    /// Takes back all jobs that nobody has taken.
+    pub(super) fn recall(&mut self, at: Moment, todo: &mut Todo) {
+        let waits = |out: &Out| out.started_at.is_none() && out.stop_by.is_none();
+        let waiting = self.out.iter().filter(|(_, out)| waits(out));
+        let (tags, commands) = waiting
+            .map(|(tag, out)| {
+                let (id, worker) = (&out.execution.id, &out.execution.worker_id);
+                (*tag, self.take_back(at, id, worker, Mode::IfWaiting))
+            })
+            .unzip();
+        self.call(Purpose::Recall(tags), commands, todo);
+    }
+
+    /// Takes in which jobs are back: nobody has begun them.
+    pub(super) fn recalled(&mut self, at: Moment, tags: &[Tag], values: &[Value], todo: &mut Todo) {
+        self.refused(values, todo);
+        for (tag, value) in tags.iter().zip(values) {
+            let is_back = matches!(value, Value::Data(said) if said == wire::WITHDRAWN);
+            if !is_back {
+                continue;
+            }
+            if let Some(out) = self.out.remove(tag) {
+                self.tidy_later(at, out.execution.id, out.execution.worker_id);
+                todo.push(DispatcherAct::Ended {
+                    tag: *tag,
+                    end: End::NoRoom,
+                });
+            }
+        }
     }
 
     /// Ends an execution of which its worker has said how it ended.
@@ -70,11 +101,7 @@ impl Dispatcher {
             let forget = wire::plain(&["LREM", &queue, "0", &id]);
             self.call(Purpose::Told, vec![forget], todo);
         }
-        let tidy_at = at.now.plus_ms(TIDY_AFTER_MS);
-        if self.ended.is_empty() {
-            self.arm(tidy_at, Due::Tidy);
-        }
-        self.ended.push_back((tidy_at, id, worker));
+        self.tidy_later(at, id, worker);
         let end = End::Outcome(outcome);
         todo.push(DispatcherAct::Ended { tag, end });
     }
@@ -85,7 +112,7 @@ impl Dispatcher {
             return;
         };
         let (id, worker) = (out.execution.id, out.execution.worker_id);
-        let command = self.take_back(at, &id, &worker, true);
+        let command = self.take_back(at, &id, &worker, Mode::Forget);
         self.call(Purpose::Told, vec![command], todo);
         todo.push(DispatcherAct::Ended { tag, end });
     }
@@ -105,6 +132,14 @@ impl Dispatcher {
         }
     }
 
+    fn tidy_later(&mut self, at: Moment, id: String, worker: String) {
+        let tidy_at = at.now.plus_ms(TIDY_AFTER_MS);
+        if self.ended.is_empty() {
+            self.arm(tidy_at, Due::Tidy);
+        }
+        self.ended.push_back((tidy_at, id, worker));
+    }
+
     /// Removes what jobs have left that had ended long enough before `until`.
     pub(super) fn tidy(&mut self, until: Time, at: Moment, todo: &mut Todo) {
         let mut commands = Vec::new();
@@ -114,22 +149,33 @@ impl Dispatcher {
                 self.arm(due, Due::Tidy);
                 break;
             }
-            commands.push(self.take_back(at, &id, &worker, true));
+            commands.push(self.take_back(at, &id, &worker, Mode::Forget));
         }
         self.call(Purpose::Told, commands, todo);
     }
 
-    /// Makes the command that lets a job end if nobody has taken it, and else asks its worker to stop
-    /// it; with `forget`, its traces are removed too.
-    fn take_back(&self, at: Moment, id: &str, worker: &str, forget: bool) -> Command {
+    /// Makes the command that lets a job end if nobody has taken it.
+    fn take_back(&self, at: Moment, id: &str, worker: &str, mode: Mode) -> Command {
         wire::withdraw(&wire::Withdrawal {
             id,
             worker,
             out: &wire::out(&self.config.instance),
             at: &at.wall.to_rfc3339(),
             error: WITHDRAWN,
-            forget,
+            forget: mode == Mode::Forget,
             kept_seconds: self.config.job_ttl_seconds,
+            if_waiting: mode == Mode::IfWaiting,
         })
     }
+}
+
+/// What becomes of a job that is taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Its worker, if one has it, is asked to stop it.
+    Watch,
+    /// The same, and its traces are removed.
+    Forget,
+    /// It is left to its worker, if one has it.
+    IfWaiting,
 }

@@ -449,6 +449,28 @@ fn a_host_that_stops_takes_back_what_is_out() {
 }
 
 #[test]
+fn a_host_that_drains_takes_back_what_nobody_has_taken() {
+    let mut bench = Bench::new();
+    for n in 1..=3 {
+        bench.send(n);
+    }
+    bench.taken(1);
+    bench.worker_says(1, &[("status", "started")]);
+    bench.taken(2);
+    bench.tell(Dispatcher::on_drain);
+    assert_eq!(bench.ended, [(3, End::NoRoom)], "nobody has begun it");
+    for list in ["work_queue", "stop_queue"] {
+        let items = bench.redis.items(&format!("hero:{list}:w1"));
+        assert!(items.is_empty(), "{list}: {items:?}");
+    }
+    bench.worker_says(1, &[("status", "finished"), ("output", "1")]);
+    bench.worker_says(2, &[("status", "finished"), ("output", "2")]);
+    assert_eq!(bench.ended.len(), 3);
+    bench.pass(2_500);
+    assert!(bench.redis.texts("hero:out:host-a").is_empty());
+}
+
+#[test]
 fn what_redis_refuses_is_told_and_asked_for_again() {
     let mut bench = Bench::new();
     let refusal = || Value::Error("OOM command not allowed".to_owned());

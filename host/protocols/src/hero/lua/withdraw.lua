@@ -1,6 +1,7 @@
 -- KEYS: the job, its work queue, its stop queue, its reply list, the jobs that are out.
 -- ARGV: id, the time, the error, whether nobody watches the job any more ('1'), how long it is kept
--- then in s. Takes a job back: it ends here if nobody has taken it; else its worker is to stop it.
+-- then in s, whether a job that somebody has taken is left to him ('1').
+-- Takes a job back: it ends here if nobody has taken it; else its worker is to stop it.
 local status = redis.call('HGET', KEYS[1], 'status')
 local ended = status == 'finished' or status == 'error'
 local said = 'ended'
@@ -8,6 +9,8 @@ if status and not ended then
   if redis.call('LREM', KEYS[2], 0, ARGV[1]) > 0 then
     redis.call('HSET', KEYS[1], 'status', 'error', 'error', ARGV[3], 'updated_at', ARGV[2])
     ended, said = true, 'withdrawn'
+  elseif ARGV[6] == '1' then
+    return 'taken'
   else
     if not redis.call('LPOS', KEYS[3], ARGV[1]) then redis.call('LPUSH', KEYS[3], ARGV[1]) end
     said = 'asked'
