@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use host_core::time::Time;
-use redis::RedisError;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -104,9 +103,9 @@ impl Answers for Mailbox {
 }
 
 /// What is on its way to Redis and back.
-type Exchange = Pin<Box<dyn Future<Output = Result<Vec<Replied>, RedisError>> + Send>>;
+type Exchange = Pin<Box<dyn Future<Output = Result<Vec<Replied>, String>> + Send>>;
 
-async fn arrived(exchange: &mut Option<Exchange>) -> Result<Vec<Replied>, RedisError> {
+async fn arrived(exchange: &mut Option<Exchange>) -> Result<Vec<Replied>, String> {
     let replied = match exchange {
         Some(exchange) => exchange.await,
         None => pending().await,
@@ -134,23 +133,20 @@ struct Serving {
 impl Serving {
     async fn run(mut self, url: &RedisUrl) {
         let mut tries = 0;
+        let worker_id = self.worker_id.clone();
         while !self.is_over() {
             let pause = self.pause(tries);
             let connecting = async {
                 tokio::time::sleep(pause).await;
-                Link::connect(url).await
+                Link::connect(url, &worker_id).await
             };
             let why = match self.meanwhile(connecting).await {
                 None => return,
-                Some(Err(error)) => url.trouble(&error),
-                Some(Ok(link)) => {
-                    tries = 0;
-                    self.ports.news.connected(&self.worker_id);
-                    match self.exchange(&link).await {
-                        Ok(()) => return,
-                        Err(error) => error.to_string(),
-                    }
-                }
+                Some(Err(why)) => why,
+                Some(Ok(link)) => match self.exchange(&link, &mut tries).await {
+                    Ok(()) => return,
+                    Err(why) => why,
+                },
             };
             tries += 1;
             self.ports.news.away(&self.worker_id, tries, &why);
@@ -185,7 +181,9 @@ impl Serving {
     }
 
     /// Exchanges calls and answers with Redis until it cannot be reached, or the host has stopped.
-    async fn exchange(&mut self, link: &Link) -> Result<(), RedisError> {
+    /// A connection counts from the first answers on: a replica takes them and does no work.
+    async fn exchange(&mut self, link: &Link, tries: &mut u32) -> Result<(), String> {
+        let mut works = false;
         let (mut sent, mut popped): (Option<Exchange>, Option<Exchange>) = (None, None);
         self.session.on_connected(self.at(), &mut self.todo);
         self.carry_out();
@@ -212,7 +210,13 @@ impl Serving {
                 () = self.turn() => continue,
             };
             match replied {
-                Ok(replied) => self.hear(&replied),
+                Ok(replied) => {
+                    if !std::mem::replace(&mut works, true) {
+                        *tries = 0;
+                        self.ports.news.connected(&self.worker_id);
+                    }
+                    self.hear(&replied);
+                }
                 Err(error) => break Err(error),
             }
         };
