@@ -32,3 +32,9 @@ pub fn uuid() -> String {
 pub fn unique() -> String {
     Uuid::new_v4().simple().to_string()
 }
+
+/// Makes the id of one execution elsewhere, as a UUID is written.
+#[expect(clippy::disallowed_methods, reason = "the home of chance")]
+pub fn execution() -> String {
+    Uuid::new_v4().to_string()
+}

@@ -42,10 +42,11 @@ pub async fn is_durable(url: &RedisUrl) -> Result<bool, String> {
 /// What came back of one call.
 pub(super) type Replied = (CallTag, Vec<Value>);
 
-/// The two connections of one worker.
+/// The connections of one session.
 pub(super) struct Link {
     shared: MultiplexedConnection,
-    blocking: MultiplexedConnection,
+    /// The one that waits, where a session needs one.
+    blocking: Option<MultiplexedConnection>,
     /// How Redis calls the connection that waits, if it tells.
     blocking_id: Option<i64>,
     hashes: Arc<Hashes>,
@@ -55,9 +56,9 @@ pub(super) struct Link {
 type Hashes = Vec<Vec<u8>>;
 
 impl Link {
-    /// Connects, sees that a worker may do its work there and makes our scripts known. The error
-    /// is for people and has no secrets.
-    pub(super) async fn connect(url: &RedisUrl, worker_id: &str) -> Result<Self, String> {
+    /// Connects and makes our scripts known. For a worker, a connection that waits is made too, once
+    /// its user may do the worker's work there. The error is for people and has no secrets.
+    pub(super) async fn connect(url: &RedisUrl, worker_id: Option<&str>) -> Result<Self, String> {
         let opened = Self::open(url, worker_id).await;
         let (link, missing) = opened.map_err(|error| url.trouble(&error))?;
         match rights::told(&url.address(), &missing) {
@@ -66,7 +67,10 @@ impl Link {
         }
     }
 
-    async fn open(url: &RedisUrl, worker_id: &str) -> Result<(Self, Vec<String>), RedisError> {
+    async fn open(
+        url: &RedisUrl,
+        worker_id: Option<&str>,
+    ) -> Result<(Self, Vec<String>), RedisError> {
         let client = Client::open(url.info().clone())?;
         let config = |response_timeout| {
             AsyncConnectionConfig::new()
@@ -79,12 +83,16 @@ impl Link {
             opened.await
         };
         let mut shared = open(config(RESPONSE_TIMEOUT)).await?;
-        let mut blocking = open(config(POP_TIMEOUT)).await?;
-        let id = redis::cmd("CLIENT")
-            .arg("ID")
-            .query_async(&mut blocking)
-            .await;
-        let missing = rights::ask(worker_id).query_async(&mut shared).await?;
+        let (mut blocking, mut blocking_id) = (None, None);
+        let mut missing = Vec::new();
+        if let Some(worker_id) = worker_id {
+            let mut opened = open(config(POP_TIMEOUT)).await?;
+            // Redis may allow us less than this.
+            let mut ask = redis::cmd("CLIENT");
+            blocking_id = ask.arg("ID").query_async(&mut opened).await.ok();
+            blocking = Some(opened);
+            missing = rights::ask(worker_id).query_async(&mut shared).await?;
+        }
         let mut hashes = Hashes::new();
         for script in Script::ALL {
             let mut load = redis::cmd("SCRIPT");
@@ -94,8 +102,7 @@ impl Link {
         let link = Self {
             shared,
             blocking,
-            // Redis may allow us less than this.
-            blocking_id: id.ok(),
+            blocking_id,
             hashes: Arc::new(hashes),
         };
         Ok((link, missing))
@@ -125,7 +132,8 @@ impl Link {
         &self,
         call: Call,
     ) -> impl Future<Output = Result<Vec<Replied>, String>> + Send + 'static {
-        let (connection, hashes) = (self.blocking.clone(), Arc::clone(&self.hashes));
+        let blocking = self.blocking.as_ref().unwrap_or(&self.shared);
+        let (connection, hashes) = (blocking.clone(), Arc::clone(&self.hashes));
         exchange(connection, hashes, vec![call])
     }
 }

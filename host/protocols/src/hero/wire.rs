@@ -8,6 +8,9 @@ pub(super) const STOPS_SCANNED_MAX: u32 = 1_024;
 /// How many dead letters of a worker are kept.
 pub(super) const DEAD_LETTERS_MAX: u32 = 1_000;
 
+/// How many ids of a list are looked at when jobs are missed.
+const LISTED_MAX: u32 = 10_000;
+
 /// How long the reply to a job that ended is kept at least, in seconds.
 const REPLY_SECONDS_MIN: u64 = 3_600;
 
@@ -29,6 +32,10 @@ pub enum Script {
     Release,
     /// Stores a job and queues it.
     Submit,
+    /// Takes a job back, or asks its worker to stop it.
+    Withdraw,
+    /// Returns which jobs are in no list.
+    Absent,
     /// Returns fields of jobs.
     Look,
     /// Stores a job that depends on others, and queues it once they have finished.
@@ -43,13 +50,15 @@ pub enum Script {
 
 impl Script {
     /// All of them, for a driver that loads them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Claim,
         Self::Start,
         Self::Finish,
         Self::Renew,
         Self::Release,
         Self::Submit,
+        Self::Withdraw,
+        Self::Absent,
         Self::Look,
         Self::Enter,
         Self::Gate,
@@ -66,6 +75,8 @@ impl Script {
             Self::Renew => "renew",
             Self::Release => "release",
             Self::Submit => "submit",
+            Self::Withdraw => "withdraw",
+            Self::Absent => "absent",
             Self::Look => "look",
             Self::Enter => "enter",
             Self::Gate => "gate",
@@ -83,6 +94,8 @@ impl Script {
             Self::Renew => include_str!("lua/renew.lua"),
             Self::Release => include_str!("lua/release.lua"),
             Self::Submit => include_str!("lua/submit.lua"),
+            Self::Withdraw => include_str!("lua/withdraw.lua"),
+            Self::Absent => include_str!("lua/absent.lua"),
             Self::Look => include_str!("lua/look.lua"),
             Self::Enter => include_str!("lua/enter.lua"),
             Self::Gate => include_str!("lua/gate.lua"),
@@ -236,6 +249,11 @@ pub fn claim_key(id: &str) -> String {
     format!("hero:claim:{id}")
 }
 
+/// Returns the key of the jobs that a host has out at workers, each with its worker.
+pub fn out(instance: &str) -> String {
+    format!("hero:out:{instance}")
+}
+
 /// Returns how long the reply to a job with this time limit is kept, in seconds.
 pub(super) fn reply_seconds(timeout_ms: u64) -> u64 {
     timeout_ms.div_ceil(1_000).max(REPLY_SECONDS_MIN)
@@ -281,10 +299,6 @@ pub(super) fn list_stops(worker: &str) -> Command {
 /// Takes the newest `count` requests for a job off the list, all of them if it is 0.
 pub(super) fn forget_stop(worker: &str, id: &[u8], count: usize) -> Command {
     remove(&stop_queue(worker), count, id)
-}
-
-pub(super) fn request_stop(worker: &str, id: &str) -> Command {
-    plain(&["LPUSH", &stop_queue(worker), id])
 }
 
 /// Waits for a job's reply without taking it from whoever else does.
@@ -333,6 +347,53 @@ pub(super) fn store_and_queue(id: &str, worker: &str, fields: &[(&str, String)])
     Command::Script {
         script: Script::Submit,
         keys: vec![job_key(id), work_queue(worker)],
+        args,
+    }
+}
+
+/// A job that its dispatcher takes back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Withdrawal<'a> {
+    pub(super) id: &'a str,
+    pub(super) worker: &'a str,
+    /// The key of the jobs that are out.
+    pub(super) out: &'a str,
+    /// The time.
+    pub(super) at: &'a str,
+    /// What it ends with if nobody has taken it.
+    pub(super) error: &'a str,
+    /// Whether nobody watches it any more.
+    pub(super) forget: bool,
+    /// How long its hash is kept then, in seconds, or as long as its time limit.
+    pub(super) kept_seconds: u64,
+}
+
+/// Takes a job back, or asks its worker to stop it.
+pub(super) fn withdraw(job: &Withdrawal<'_>) -> Command {
+    let (id, worker) = (job.id, job.worker);
+    let forget = if job.forget { "1" } else { "0" };
+    let kept_seconds = job.kept_seconds.to_string();
+    let args = [id, job.at, job.error, forget, &kept_seconds];
+    Command::Script {
+        script: Script::Withdraw,
+        keys: vec![
+            job_key(id),
+            work_queue(worker),
+            stop_queue(worker),
+            reply_queue(id),
+            job.out.to_owned(),
+        ],
+        args: args.map(|arg| arg.as_bytes().to_vec()).to_vec(),
+    }
+}
+
+/// Asks which of these jobs wait for no worker and are at none that says so.
+pub(super) fn absent(worker: &str, ids: &[String]) -> Command {
+    let mut args = vec![LISTED_MAX.to_string().into_bytes()];
+    args.extend(ids.iter().map(|id| id.as_bytes().to_vec()));
+    Command::Script {
+        script: Script::Absent,
+        keys: vec![work_queue(worker), processing(worker)],
         args,
     }
 }

@@ -38,7 +38,7 @@ use crate::handlers::examine::Examiner;
 use crate::hero_logs::{LogFiles, LogRoot};
 use crate::logs::{self, JobLogs};
 use crate::metrics::Metrics;
-use crate::runners::{Ports, Runners};
+use crate::runners::{LanesConfig, Ports, Runners};
 use crate::tasks::Tasks;
 
 /// How long connections and cells may take to be gone once no job runs any more.
@@ -76,6 +76,7 @@ impl Parts {
     /// Opens the store and starts everything above and below it.
     pub(super) async fn start(
         config: &Config,
+        lanes: Option<LanesConfig>,
         program: CellProgram,
         cells_lock: File,
     ) -> Result<Self, ServeError> {
@@ -104,7 +105,7 @@ impl Parts {
             .map_err(ServeError::Cache)?;
 
         let (phase, entered) = watch::channel(Phase::Running);
-        let runners = runners(config, &base);
+        let runners = runners(config, lanes, &base);
         let crews = crews(&runners, &tasks);
         let (dispatch, ended) = dispatch(config, store, &base, &examiner.cells, crews, entered)?;
         let history = History::start(dispatch.clone(), &tasks);
@@ -245,14 +246,14 @@ fn examiner(
 /// The dispatch loop, and how it ended.
 type Dispatching = (Dispatch, oneshot::Receiver<Result<(), StoreError>>);
 
-/// Makes the pools of foreign runners.
-fn runners(config: &Config, base: &Base) -> Runners {
+/// Makes the pools of foreign runners and the lanes to workers.
+fn runners(config: &Config, lanes: Option<LanesConfig>, base: &Base) -> Runners {
     let ports = Ports {
         clock: Arc::new(base.clock),
         counters: Arc::new(base.metrics.clone()),
         logs: base.logs.clone(),
     };
-    let runners = Runners::new(config.runners.clone(), &ports);
+    let runners = Runners::new(config.runners.clone(), lanes, &ports);
     runners.register(&base.metrics);
     runners
 }
@@ -261,7 +262,8 @@ fn runners(config: &Config, base: &Base) -> Runners {
 fn crews(runners: &Runners, tasks: &Tasks) -> Crews {
     let stopping = CancellationToken::new();
     runners.run(tasks, &stopping);
-    Crews::new(runners.ports(), Arc::clone(runners.inbox()), stopping)
+    let inbox = Arc::clone(runners.inbox());
+    Crews::new(runners.ports(), inbox, stopping).with(runners.more())
 }
 
 /// Starts the dispatch loop over the store.
