@@ -10,6 +10,7 @@ mod hero_logs;
 mod hero_redis;
 mod hero_serve;
 mod hero_tls;
+mod hero_worker;
 mod life;
 mod neighbours;
 mod orchestrator;

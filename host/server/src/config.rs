@@ -351,6 +351,21 @@ pub fn cache(environment: &Environment) -> Option<PathBuf> {
     Some(base.join("host"))
 }
 
+/// Returns the folder of what is kept from one start to the next, without being anybody's work.
+pub fn state(environment: &Environment) -> Option<PathBuf> {
+    let set = |name| environment.get(name).filter(|text| !text.is_empty());
+    // The service manager's comes first; it may name several.
+    let given = set("STATE_DIRECTORY").and_then(|folders| folders.split(':').next());
+    given.map(PathBuf::from).or_else(|| {
+        let base = match (set("XDG_STATE_HOME"), set("HOME")) {
+            (Some(state), _) => PathBuf::from(state),
+            (None, Some(home)) => PathBuf::from(home).join(".local/state"),
+            (None, None) => return None,
+        };
+        Some(base.join("host"))
+    })
+}
+
 /// Reads the environment; what is not UTF-8 is left out.
 pub fn environment() -> Environment {
     std::env::vars_os()

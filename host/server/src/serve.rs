@@ -1,7 +1,7 @@
 //! A whole host: opens the data directory, starts its parts in their order, says when it is ready
 //! and ends them in the opposite order. The only place where all parts meet.
 
-mod hero;
+pub(crate) mod hero;
 mod parts;
 
 use std::io;

@@ -1,6 +1,8 @@
 //! The worker role of a wire alone, for one foreign orchestrator: its cells and nothing else. No
 //! store, no API; what the orchestrator has not been answered is its own to keep.
 
+mod hero;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -15,6 +17,7 @@ use host_store::StoreError;
 use host_store::sqlite::open_reader;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use thiserror::Error;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +35,8 @@ use crate::handlers::deploy;
 use crate::handlers::examine::Examiner;
 use crate::handlers::folder::{self, FolderError};
 use crate::tasks::Tasks;
+
+pub use self::hero::hero;
 
 /// Where a worker's handlers come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,17 +106,13 @@ pub fn rrq(
     ready: impl FnOnce(SocketAddr),
 ) -> Result<(), WorkerError> {
     end_with_parent()?;
-    // One thread does it all: small jobs cost mostly the ways between threads.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(system("start the runtime"))?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         let stopping = stop_on_signals()?;
         let address = rrq::read_address(address).map_err(WorkerError::Listen)?;
         let listener = rrq::bind(address).await.map_err(WorkerError::Listen)?;
         let bound = listener.local_addr().map_err(system("look at a socket"))?;
-        let workers = Workers::start(config, program)?;
+        // Cells are killed with this process, and nobody waits for them.
+        let workers = Workers::start(config, program, no_lock()?)?;
         let ports = WorkerPorts {
             executor: workers.executor(),
             clock: Arc::new(workers.clock),
@@ -133,6 +134,19 @@ pub fn rrq(
     })
 }
 
+/// Makes the one thread that does it all: small jobs cost mostly the ways between threads.
+fn runtime() -> Result<Runtime, WorkerError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(system("start the runtime"))
+}
+
+/// Returns a lock that says nothing.
+fn no_lock() -> Result<File, WorkerError> {
+    File::open("/dev/null").map_err(system("open /dev/null"))
+}
+
 /// The cells of a worker and what feeds them.
 struct Workers {
     clock: Clock,
@@ -144,17 +158,15 @@ struct Workers {
 }
 
 impl Workers {
-    /// Starts cells; what they are given waits until [`Workers::load`] is through.
-    fn start(config: &WorkerConfig, program: CellProgram) -> Result<Self, WorkerError> {
-        // Cells are killed with this process, and nobody waits for them.
-        let no_lock = File::open("/dev/null").map_err(system("open /dev/null"))?;
+    /// Starts cells, which inherit `lock`; what they are given waits until [`Workers::load`] is
+    /// through.
+    fn start(config: &WorkerConfig, program: CellProgram, lock: File) -> Result<Self, WorkerError> {
         let cache = match &config.source {
             Source::Folder { cache, .. } => cache.clone(),
             Source::Data(data) => data.join("cache"),
         };
         let cache = Cache::open(cache, program.clone()).map_err(WorkerError::Cache)?;
-        let spawner =
-            Spawner::start(program, no_lock).map_err(system("start the thread of cells"))?;
+        let spawner = Spawner::start(program, lock).map_err(system("start the thread of cells"))?;
         let cells = Cells::new(spawner, Tasks::default(), config.memory_mib);
         let examiner = Examiner {
             cache,

@@ -109,7 +109,10 @@ impl Recorder {
                     self.session.on_reply(at(), call.tag, &values, todo);
                 }
                 WorkerAct::Start { tag, .. } => self.ended.push(tag),
-                WorkerAct::Call(_) | WorkerAct::Stop { .. } | WorkerAct::Count(_) => {}
+                WorkerAct::Call(_)
+                | WorkerAct::Stop { .. }
+                | WorkerAct::Count(_)
+                | WorkerAct::Refused { .. } => {}
             }
         }
     }
