@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Told, WorkerConfig, WorkerError, Workers, no_lock, runtime, stop_on_signals};
 use crate::cells::spawn::CellProgram;
+use crate::clock::Clock;
 use crate::config::HeroConfig;
 use crate::hero_logs::LogFiles;
 use crate::ids;
@@ -35,11 +36,12 @@ pub fn hero(
     program: CellProgram,
     ready: impl FnOnce(),
 ) -> Result<(), WorkerError> {
-    runtime()?.block_on(async {
+    let clock = Clock::start();
+    runtime(|| {})?.block_on(async {
         let stopping = stop_on_signals()?;
         let named = Named::take(state, hero).await?;
         let log_files = log_files(hero)?;
-        let workers = Workers::start(config, program, named.cells, log_files.clone())?;
+        let workers = Workers::start(config, program, named.cells, clock, log_files.clone())?;
         // Jobs that wait in Redis may be taken by others meanwhile.
         tokio::select! {
             loaded = workers.load(&config.source) => loaded?,
@@ -50,7 +52,7 @@ pub fn hero(
         for session in sessions(hero, &named.instance) {
             let ports = WorkerPorts {
                 executor: workers.executor(),
-                clock: Arc::new(workers.clock),
+                clock: Arc::new(clock),
                 counters: Arc::<Told>::clone(&counters),
                 news: Arc::clone(&news),
             };
@@ -162,6 +164,7 @@ mod tests {
             concurrency: 1,
             pop_side: PopSide::default(),
             log_dir: None,
+            dispatch_in_flight: 1,
         }
     }
 
