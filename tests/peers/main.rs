@@ -10,6 +10,7 @@ mod hero_crashes;
 mod hero_dispatch;
 mod hero_foreign;
 mod hero_logs;
+mod hero_redis;
 mod hero_serve;
 mod hero_tls;
 mod hero_worker;

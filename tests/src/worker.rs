@@ -109,6 +109,22 @@ impl HeroWorker {
         url: &str,
         worker_ids: &[&str],
     ) -> Self {
+        Self::launch(folder, name, handlers, url, worker_ids, &[])
+    }
+
+    /// Starts one with these variables more in its environment.
+    ///
+    /// # Panics
+    ///
+    /// If it ends before it is ready.
+    pub fn launch(
+        folder: &Path,
+        name: &str,
+        handlers: &Path,
+        url: &str,
+        worker_ids: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
         let log_path = folder.join(format!("{name}.log"));
         let mut worker = Command::new(host());
         worker
@@ -116,6 +132,7 @@ impl HeroWorker {
             .arg(handlers)
             .args(worker_ids.iter().flat_map(|id| ["--worker-id", id]))
             .env("HOST_HERO_URL", url)
+            .envs(variables.iter().copied())
             .env("XDG_CACHE_HOME", cache())
             .env("XDG_STATE_HOME", folder);
         let (process, ready) = Process::start(&mut worker, &log_path);
