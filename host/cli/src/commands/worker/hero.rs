@@ -12,8 +12,8 @@ const DOING: &str = "work for Hero dispatchers";
 
 #[derive(Debug, Args)]
 pub(super) struct Hero {
-    /// The Redis: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`; others see what stands on a command
-    /// line, so that one with a password is better named by `HOST_HERO_URL`
+    /// The Redis: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `rediss://` for TLS; others see
+    /// what stands on a command line, so that one with a password is better named by `HOST_HERO_URL`
     #[arg(long, value_name = "URL")]
     url: Option<String>,
     /// Whose jobs are taken; may be given again. `HOST_HERO_WORKER_IDS` names them too
