@@ -64,7 +64,7 @@ pub const SETTINGS: &[Setting] = &[
         key: "protocol.rrq.default_runner",
         env: "HOST_RRQ_DEFAULT_RUNNER",
         default: "none",
-        about: "The pool of foreign runners that is given handlers which no component has",
+        about: "The pool of foreign runners, or the Hero worker (`hero-WORKER`), that is given handlers which no component has",
     },
     Setting {
         key: "protocol.hero.url",
@@ -101,6 +101,12 @@ pub const SETTINGS: &[Setting] = &[
         env: "HOST_HERO_CONCURRENCY",
         default: "64",
         about: "How many jobs of one worker id run at once, 1 to 1024",
+    },
+    Setting {
+        key: "protocol.hero.dispatch_in_flight",
+        env: "HOST_HERO_DISPATCH_IN_FLIGHT",
+        default: "64",
+        about: "How many of our jobs are out at one foreign worker id at once (`hero-WORKER#NAME`), 1 to 4096",
     },
     Setting {
         key: "protocol.hero.pop_side",
@@ -174,7 +180,7 @@ pub struct Config {
     pub rrq_listen: Option<SocketAddr>,
     /// Foreign runners, and which jobs are theirs.
     pub runners: RunnersConfig,
-    /// Whose jobs are taken from which Redis, `None` if nobody's.
+    /// Which Redis of Hero there is, if any, and whose jobs are taken from it.
     pub hero: Option<HeroConfig>,
     /// How many cells share the runs.
     pub cells: usize,
@@ -222,7 +228,7 @@ pub enum ConfigError {
     },
     /// A runner that is not configured.
     #[error(
-        "{origin}: no runner is named `{runner}`; runners are the tables protocol.rrq.runners.NAME"
+        "{origin}: no runner is named `{runner}`; runners are the tables protocol.rrq.runners.NAME and, with protocol.hero.url, hero-WORKER"
     )]
     UnknownRunner {
         /// Where it stands.
@@ -310,13 +316,14 @@ impl Config {
             .unwrap_or(machine.cores.max(2) as u64);
         // As many cells again may do foreign work.
         let share = machine.memory_mib / 2 / (2 * cells);
+        let hero = hero::resolve(&values)?;
         Ok(Self {
             data: values.path("data").unwrap_or_else(|| PathBuf::from("data")),
             handlers: values.path("handlers"),
             listen: values.listen("http.listen", 7_700)?,
             rrq_listen: values.listen("protocol.rrq.listen", 7_701)?,
-            runners: file.runners.resolve(&values)?,
-            hero: hero::resolve(&values)?,
+            runners: file.runners.resolve(&values, hero.is_some())?,
+            hero,
             cells: usize::try_from(cells).unwrap_or(usize::MAX),
             slots: values
                 .number("cells.slots", 1, 1_024)?

@@ -2,6 +2,7 @@
 //! store, no API; what the orchestrator has not been answered is its own to keep.
 
 mod hero;
+mod rests;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,6 +23,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use self::rests::{Counted, Rests};
 use crate::cells::pool::{Pool, Shape};
 use crate::cells::process::{Cells, ProcessPort};
 use crate::cells::spawn::{CellProgram, Spawner};
@@ -106,16 +108,22 @@ pub fn rrq(
     ready: impl FnOnce(SocketAddr),
 ) -> Result<(), WorkerError> {
     end_with_parent()?;
-    runtime()?.block_on(async {
+    let clock = Clock::start();
+    let rests = Arc::new(Rests::new(clock));
+    let parked = Arc::clone(&rests);
+    runtime(move || parked.take())?.block_on(async {
         let stopping = stop_on_signals()?;
         let address = rrq::read_address(address).map_err(WorkerError::Listen)?;
         let listener = rrq::bind(address).await.map_err(WorkerError::Listen)?;
         let bound = listener.local_addr().map_err(system("look at a socket"))?;
         // Cells are killed with this process, and nobody waits for them.
-        let workers = Workers::start(config, program, no_lock()?)?;
+        let workers = Workers::start(config, program, no_lock()?, clock)?;
         let ports = WorkerPorts {
-            executor: workers.executor(),
-            clock: Arc::new(workers.clock),
+            executor: Arc::new(Counted {
+                executor: workers.executor(),
+                rests,
+            }),
+            clock: Arc::new(clock),
             counters: Arc::new(Told::default()),
         };
         let mut serving = pin!(rrq::serve(listener, ports, stopping));
@@ -134,10 +142,12 @@ pub fn rrq(
     })
 }
 
-/// Makes the one thread that does it all: small jobs cost mostly the ways between threads.
-fn runtime() -> Result<Runtime, WorkerError> {
+/// Makes the one thread that does it all: small jobs cost mostly the ways between threads. Calls
+/// `idle` whenever it has nothing to do.
+fn runtime(idle: impl Fn() + Send + Sync + 'static) -> Result<Runtime, WorkerError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .on_thread_park(idle)
         .build()
         .map_err(system("start the runtime"))
 }
@@ -149,7 +159,6 @@ fn no_lock() -> Result<File, WorkerError> {
 
 /// The cells of a worker and what feeds them.
 struct Workers {
-    clock: Clock,
     examiner: Examiner,
     handlers: Handlers,
     foreign: Foreign,
@@ -160,7 +169,12 @@ struct Workers {
 impl Workers {
     /// Starts cells, which inherit `lock`; what they are given waits until [`Workers::load`] is
     /// through.
-    fn start(config: &WorkerConfig, program: CellProgram, lock: File) -> Result<Self, WorkerError> {
+    fn start(
+        config: &WorkerConfig,
+        program: CellProgram,
+        lock: File,
+        clock: Clock,
+    ) -> Result<Self, WorkerError> {
         let cache = match &config.source {
             Source::Folder { cache, .. } => cache.clone(),
             Source::Data(data) => data.join("cache"),
@@ -176,7 +190,6 @@ impl Workers {
         let handlers = Handlers::default();
         let (cell_says, events) = mpsc::channel(EVENTS_MAX);
         let (loaded, stopping) = (CancellationToken::new(), CancellationToken::new());
-        let clock = Clock::start();
         let shape = Shape {
             name: "cell",
             cells: config.cells,
@@ -190,6 +203,7 @@ impl Workers {
             pool: Pool::new(ProcessPort::new(cells, cell_says), shape),
             events,
             logs: None,
+            log_files: None,
             history: None,
             numbers: Numbers::default(),
             eager: true,
@@ -198,7 +212,6 @@ impl Workers {
         });
         Tasks::default().spawn(work);
         Ok(Self {
-            clock,
             examiner,
             handlers,
             foreign,

@@ -7,10 +7,11 @@ use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 use host_core::time::Time;
 use host_protocols::hero::{
-    Assignment, Call, Command, Dispatcher, DispatcherAct, DispatcherConfig, End, Lane, Value,
-    Worker, WorkerAct, WorkerConfig,
+    Call, Command, Dispatcher, DispatcherAct, DispatcherConfig, Execution, Lane, Value, Worker,
+    WorkerAct, WorkerConfig,
 };
 use host_protocols::port::{Answer, Tag};
+use host_protocols::runner::End;
 use host_protocols::session::Moment;
 use host_tests::Redis;
 pub(super) use host_tests::hero::ask;
@@ -122,7 +123,7 @@ impl Host {
                 let values: Vec<Value> = commands.map(|command| ask(redis, command)).collect();
                 self.worker.on_reply(self.at(), call.tag, &values, todo);
             }
-            WorkerAct::Start { tag, job, .. } => {
+            WorkerAct::Start { tag, job } => {
                 *self.ran.entry(job.external_id.clone()).or_default() += 1;
                 if job.params.as_str().contains("hang") {
                     return self.hanging.push(tag);
@@ -162,10 +163,10 @@ impl Dispatching {
         ours
     }
 
-    pub(super) fn start(&mut self, assignment: Assignment) {
+    pub(super) fn start(&mut self, execution: Execution) {
         self.started += 1;
         let (tag, mut todo) = (Tag(self.started), Vec::new());
-        self.dispatcher.on_start(at(), tag, assignment, &mut todo);
+        self.dispatcher.on_start(at(), tag, execution, &mut todo);
         self.work(todo);
     }
 
@@ -187,6 +188,8 @@ impl Dispatching {
                         let values: Vec<Value> = commands.map(|it| ask(redis, it)).collect();
                         self.dispatcher.on_reply(at(), call.tag, &values, &mut todo);
                     }
+                    DispatcherAct::Ready => {}
+                    DispatcherAct::Refused(why) => panic!("{why}"),
                     DispatcherAct::Ended { end, .. } => self.ended.push(end),
                 }
             }

@@ -125,13 +125,17 @@ impl RedisUrl {
         matches!(self.info.addr(), ConnectionAddr::TcpTls { .. })
     }
 
-    /// Says what an error of a connection to it means and what to do next, for people; it has no
-    /// secrets.
+    /// Says why there is no connection to it and what to do next, for people; it has no secrets.
     pub(super) fn trouble(&self, error: &RedisError) -> String {
         let said = error.to_string();
         let address = self.info.addr();
         let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
-        let next = if self.is_tls() && has(&["UnknownIssuer"]) {
+        let next = if self.is_tls() && error.is_timeout() {
+            format!(
+                "{address} does not answer in TLS; start it, or if it does not speak TLS there, \
+                 write redis:// or the port where it does"
+            )
+        } else if self.is_tls() && has(&["UnknownIssuer", "BadSignature"]) {
             format!(
                 "the certificate that {address} shows is signed by nobody whom we trust; name who \
                  signed it with ca_file in [protocol.hero] or HOST_HERO_CA_FILE"
@@ -154,15 +158,16 @@ impl RedisUrl {
                  to know who we are, set cert_file and key_file in [protocol.hero]"
             )
         } else {
-            return self.refusal(said);
+            return self.refusal(error, said);
         };
         format!("{next} ({said})")
     }
 
     /// Says what an answer of Redis to our first commands means, or that it is none.
-    fn refusal(&self, said: String) -> String {
+    fn refusal(&self, error: &RedisError, said: String) -> String {
         let address = self.info.addr();
         let has = |word: &str| said.contains(word);
+        let dropped = error.is_connection_dropped() && !error.is_connection_refusal();
         let next = if has("WRONGPASS") || has("AuthenticationFailed") {
             "the user or the password in the address is wrong; correct protocol.hero.url"
         } else if has("NOAUTH") {
@@ -170,8 +175,8 @@ impl RedisUrl {
         } else if has("NOPERM") {
             "its user may do too little there; the Redis user of a worker needs what SPEC.md of the \
              wire lists"
-        } else if !self.is_tls() && (has("Parse") || has("arse error")) {
-            "something else than Redis answers, or it speaks TLS there: then write rediss://"
+        } else if !self.is_tls() && (dropped || has("Parse")) {
+            "it does not answer as Redis does; if it speaks TLS there, write rediss://"
         } else {
             return said;
         };

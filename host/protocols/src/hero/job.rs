@@ -35,7 +35,7 @@ const NO_LOG_FOLDER: &str = "no folder for logs is configured; set log_dir in [p
 const VARIABLES_MAX: usize = 256;
 
 /// The fields that are read, and the longest value of each, in bytes.
-pub(super) const FIELDS: [(&str, usize); 15] = [
+pub(super) const FIELDS: [(&str, usize); 16] = [
     ("id", 64),
     ("worker_id", 256),
     ("caller_id", 1_024),
@@ -51,6 +51,7 @@ pub(super) const FIELDS: [(&str, usize); 15] = [
     ("env_vars", 64 << 10),
     ("prerequisites", 64 << 10),
     ("dependencies", 64 << 10),
+    ("waits_for", 64 << 10),
 ];
 
 /// What a job runs.
@@ -75,7 +76,8 @@ pub(super) struct HeroJob {
     pub(super) log_path: Option<String>,
     pub(super) created_at: Option<Time>,
     pub(super) env: BTreeMap<String, String>,
-    /// Prerequisites and dependencies together.
+    /// Prerequisites and dependencies together, or those of them that had not finished when we last
+    /// looked.
     pub(super) depends_on: BTreeSet<String>,
 }
 
@@ -347,7 +349,12 @@ fn env(fields: &Fields<'_>) -> Result<BTreeMap<String, String>, Refusal> {
 
 fn depends_on(fields: &Fields<'_>, id: &str) -> Result<BTreeSet<String>, Refusal> {
     let mut all = BTreeSet::new();
-    for name in ["prerequisites", "dependencies"] {
+    // Of a job that has waited elsewhere, the others may have been forgotten since they finished.
+    let names: &[&str] = match fields.filled("waits_for") {
+        Some(_) => &["waits_for"],
+        None => &["prerequisites", "dependencies"],
+    };
+    for &name in names {
         let Some(text) = fields.filled(name).filter(|text| *text != "null") else {
             continue;
         };

@@ -1,11 +1,12 @@
 //! Redis itself: connections to it, commands as its client takes them and answers as sessions take
 //! them. Decides nothing.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError};
+use tokio::sync::OnceCell;
 
 use super::address::RedisUrl;
 use super::wire::{self, Call, CallTag, Command, Lane, Script, Value};
@@ -40,10 +41,11 @@ pub async fn is_durable(url: &RedisUrl) -> Result<bool, String> {
 /// What came back of one call.
 pub(super) type Replied = (CallTag, Vec<Value>);
 
-/// The two connections of one worker.
+/// The connections of one session.
 pub(super) struct Link {
     shared: MultiplexedConnection,
-    blocking: MultiplexedConnection,
+    /// The one that waits, where a session needs one.
+    blocking: Option<MultiplexedConnection>,
     /// How Redis calls the connection that waits, if it tells.
     blocking_id: Option<i64>,
     hashes: Arc<Hashes>,
@@ -54,7 +56,7 @@ type Hashes = Vec<Vec<u8>>;
 
 impl Link {
     /// Connects and makes our scripts known.
-    pub(super) async fn connect(url: &RedisUrl) -> Result<Self, RedisError> {
+    pub(super) async fn connect(url: &RedisUrl, waits: bool) -> Result<Self, RedisError> {
         let client = Client::open(url.info().clone())?;
         let config = |response_timeout| {
             AsyncConnectionConfig::new()
@@ -67,11 +69,14 @@ impl Link {
             opened.await
         };
         let mut shared = open(config(RESPONSE_TIMEOUT)).await?;
-        let mut blocking = open(config(POP_TIMEOUT)).await?;
-        let id = redis::cmd("CLIENT")
-            .arg("ID")
-            .query_async(&mut blocking)
-            .await;
+        let (mut blocking, mut blocking_id) = (None, None);
+        if waits {
+            let mut opened = open(config(POP_TIMEOUT)).await?;
+            // Redis may allow us less than this.
+            let mut ask = redis::cmd("CLIENT");
+            blocking_id = ask.arg("ID").query_async(&mut opened).await.ok();
+            blocking = Some(opened);
+        }
         let mut hashes = Hashes::new();
         for script in Script::ALL {
             let mut load = redis::cmd("SCRIPT");
@@ -81,8 +86,7 @@ impl Link {
         Ok(Self {
             shared,
             blocking,
-            // Redis may allow us less than this.
-            blocking_id: id.ok(),
+            blocking_id,
             hashes: Arc::new(hashes),
         })
     }
@@ -111,9 +115,108 @@ impl Link {
         &self,
         call: Call,
     ) -> impl Future<Output = Result<Vec<Replied>, RedisError>> + Send + 'static {
-        let (connection, hashes) = (self.blocking.clone(), Arc::clone(&self.hashes));
+        let blocking = self.blocking.as_ref().unwrap_or(&self.shared);
+        let (connection, hashes) = (blocking.clone(), Arc::clone(&self.hashes));
         exchange(connection, hashes, vec![call])
     }
+}
+
+/// One connection for all that does not wait: made when it is first needed, and anew by whoever
+/// comes after it broke. Cloning shares it.
+#[derive(Clone)]
+pub(super) struct Door {
+    url: RedisUrl,
+    opened: Arc<Mutex<Arc<Opened>>>,
+}
+
+/// A connection, or why there is none; those who need it at once wait for one and the same try.
+type Opened = OnceCell<Result<MultiplexedConnection, String>>;
+
+impl Door {
+    /// Connects to nothing yet.
+    pub(super) fn new(url: &RedisUrl) -> Self {
+        Self {
+            url: url.clone(),
+            opened: Arc::default(),
+        }
+    }
+
+    /// Sends commands at once and in order, and a second time if the connection was lost meanwhile:
+    /// each must be one that may be sent twice. The error is for people and has no secrets.
+    pub(super) async fn ask(&self, commands: Vec<Command>) -> Result<Vec<Value>, String> {
+        let mut again = true;
+        loop {
+            let opened = Arc::clone(&lock(&self.opened));
+            let connect = || connect(&self.url, RESPONSE_TIMEOUT);
+            let error = match opened.get_or_init(connect).await {
+                Err(error) => error.clone(),
+                Ok(connection) => match send(connection.clone(), &commands).await {
+                    Ok(values) => return Ok(values),
+                    Err(error) => {
+                        self.forget(&opened);
+                        if error.is_connection_dropped() && std::mem::take(&mut again) {
+                            continue;
+                        }
+                        error.to_string()
+                    }
+                },
+            };
+            self.forget(&opened);
+            return Err(error);
+        }
+    }
+
+    /// Opens a connection for one that waits.
+    pub(super) async fn own(&self) -> Result<Own, String> {
+        connect(&self.url, POP_TIMEOUT).await.map(Own)
+    }
+
+    fn forget(&self, opened: &Arc<Opened>) {
+        let mut current = lock(&self.opened);
+        if Arc::ptr_eq(&current, opened) {
+            *current = Arc::default();
+        }
+    }
+}
+
+/// A connection for commands that wait.
+pub(super) struct Own(MultiplexedConnection);
+
+impl Own {
+    /// Sends commands, as [`Door::ask`] does, once.
+    pub(super) async fn ask(&self, commands: Vec<Command>) -> Result<Vec<Value>, String> {
+        let sent = send(self.0.clone(), &commands).await;
+        sent.map_err(|error| error.to_string())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn connect(
+    url: &RedisUrl,
+    response_timeout: Duration,
+) -> Result<MultiplexedConnection, String> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(CONNECT_TIMEOUT))
+        .set_response_timeout(Some(response_timeout));
+    let connecting = async {
+        let client = Client::open(url.info().clone())?;
+        client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await
+    };
+    let connected: Result<_, RedisError> = connecting.await;
+    connected.map_err(|error| error.to_string())
+}
+
+/// Sends commands with their scripts: they are few.
+async fn send(
+    mut connection: MultiplexedConnection,
+    commands: &[Command],
+) -> Result<Vec<Value>, RedisError> {
+    pipeline(&mut connection, commands.iter().map(whole)).await
 }
 
 async fn exchange(

@@ -1,4 +1,4 @@
-//! `[protocol.hero]`: which Redis, and whose jobs are taken from it.
+//! `[protocol.hero]`: which Redis, whose jobs are taken from it, and how many are sent to it.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -33,6 +33,8 @@ pub struct HeroConfig {
     pub worker_ids: Vec<String>,
     /// The most jobs of one worker id at once.
     pub concurrency: usize,
+    /// The most jobs that are out at one foreign worker id at once.
+    pub dispatch_in_flight: usize,
     /// Which jobs are taken first.
     pub pop_side: PopSide,
     /// The folder below which jobs may name log files: an absolute path.
@@ -82,6 +84,7 @@ impl HeroConfig {
 /// Reads what stands about Hero; `None` if no Redis is named.
 pub(super) fn resolve(values: &Values<'_>) -> Result<Option<HeroConfig>, ConfigError> {
     let concurrency = values.number("protocol.hero.concurrency", 1, 1_024)?;
+    let dispatch_in_flight = values.number("protocol.hero.dispatch_in_flight", 1, 4_096)?;
     let worker_ids = worker_ids(values)?;
     let pop_side = pop_side(values)?;
     let Some((origin, text)) = values.find(URL) else {
@@ -95,10 +98,15 @@ pub(super) fn resolve(values: &Values<'_>) -> Result<Option<HeroConfig>, ConfigE
         url,
         certificates: certificate_files(values)?,
         worker_ids,
-        concurrency: concurrency.map_or(64, |it| usize::try_from(it).unwrap_or(usize::MAX)),
+        concurrency: size(concurrency),
+        dispatch_in_flight: size(dispatch_in_flight),
         pop_side,
         log_dir: log_dir(values)?,
     }))
+}
+
+fn size(number: Option<u64>) -> usize {
+    number.map_or(64, |number| usize::try_from(number).unwrap_or(usize::MAX))
 }
 
 fn worker_ids(values: &Values<'_>) -> Result<Vec<String>, ConfigError> {

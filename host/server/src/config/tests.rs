@@ -86,6 +86,7 @@ default_runner = \"there\"
 url = \"redis://127.0.0.1:6379/0\"
 worker_ids = [\"osis\", \"reports\"]
 concurrency = 5
+dispatch_in_flight = 6
 pop_side = \"left\"
 log_dir = \"/var/log/hero\"
 ca_file = \"/ca.pem\"
@@ -116,6 +117,7 @@ runner = \"python\"
             url: RedisUrl::parse("redis://127.0.0.1:6379/0").unwrap(),
             worker_ids: vec!["osis".to_owned(), "reports".to_owned()],
             concurrency: 5,
+            dispatch_in_flight: 6,
             pop_side: PopSide::Left,
             log_dir: Some(PathBuf::from("/var/log/hero")),
             certificates: CertificateFiles {
@@ -131,7 +133,7 @@ runner = \"python\"
         environment: Environment::new(),
     };
     assert_eq!(config, expected);
-    assert_eq!(SETTINGS.len(), 18, "all of them are above");
+    assert_eq!(SETTINGS.len(), 19, "all of them are above");
     assert_eq!(runners::SETTINGS.len(), 10, "and of these too");
 }
 
@@ -206,6 +208,8 @@ fn runners_that_make_no_sense_are_refused_with_their_place() {
         ("[protocol.rrq.runners.p]\nexternal = \"x\"",          "p.external: ",       "an address with a port"),
         ("[protocol.rrq.runners.\"a b\"]\ncmd = [\"x\"]",      "a b",                "a name is"),
         ("[protocol.rrq.runners.\"a/b\"]\ncmd = [\"x\"]",      "a/b",                "without `/`"),
+        ("[protocol.rrq.runners.hero-a]\ncmd = [\"x\"]",         "runners.hero-a: ",   "those are Hero's"),
+        ("protocol.rrq.default_runner = \"hero-a\"",            "default_runner: ",   "with protocol.hero.url"),
         ("protocol.rrq.default_runner = \"p\"",                 "default_runner: ",   "no runner is named `p`"),
         ("[queues.q]\nrunner = \"p\"",                         "queues.q.runner: ",  "no runner is named `p`"),
     ];
@@ -307,6 +311,22 @@ fn jobs_of_hero_are_taken_from_the_redis_that_is_named() {
 }
 
 #[test]
+fn jobs_go_to_workers_of_hero_where_its_redis_is_named() {
+    let file = "[protocol.hero]\nurl = 'redis://cache'\n[protocol.rrq]\ndefault_runner = 'hero-a'\n\
+                [queues.night]\nrunner = 'hero-b.c'";
+    let config = resolve(&[], &[], file).unwrap();
+    let name = |name: &str| name.parse().unwrap();
+    assert_eq!(config.runners.default, Some(name("hero-a")));
+    assert_eq!(
+        config.runners.queues,
+        [(name("night"), name("hero-b.c"))].into()
+    );
+    assert_eq!(config.hero.unwrap().dispatch_in_flight, 64);
+    let nobody = file.replace("hero-a", "hero-");
+    assert!(resolve(&[], &[], &nobody).is_err(), "a worker has an id");
+}
+
+#[test]
 fn what_hero_does_not_take_is_refused_without_its_secrets() {
     let ids = ("HOST_HERO_WORKER_IDS", "a");
     #[rustfmt::skip]
@@ -319,6 +339,7 @@ fn what_hero_does_not_take_is_refused_without_its_secrets() {
         (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_WORKER_IDS", "a b")],  "worker ids"),
         (&[ids, ("HOST_HERO_URL", "redis://x"), ("HOST_HERO_POP_SIDE", "up")], "`left`"),
         (&[ids, ("HOST_HERO_URL", "redis://x"), ("HOST_HERO_CONCURRENCY", "0")], "1 to 1024"),
+        (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_DISPATCH_IN_FLIGHT", "5000")], "1 to 4096"),
         (&[("HOST_HERO_URL", "rediss://x"), ("HOST_HERO_KEY_FILE", "k")],        "cert_file goes with it"),
         (&[("HOST_HERO_URL", "rediss://x"), ("HOST_HERO_CERT_FILE", "c")],       "key_file goes with it"),
     ];
@@ -400,7 +421,7 @@ max_mib = 1024
 
 const NAMED: &str = "
 These stand in the file only; `NAME` is one of your own. A job goes to the runner that its handler
-names (`python#send_email`), else to that of its queue, else to the component that has its handler,
+names (`python#send_email`; `hero-osis#report` is a worker of Hero, which needs no table), else to that of its queue, else to the component that has its handler,
 else to the default runner.
 
 | key | default | what it is |

@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Told, WorkerConfig, WorkerError, Workers, no_lock, runtime, stop_on_signals};
 use crate::cells::spawn::CellProgram;
+use crate::clock::Clock;
 use crate::config::HeroConfig;
 use crate::ids;
 use crate::lock::{self, DataLock, LockError};
@@ -30,10 +31,11 @@ pub fn hero(
     program: CellProgram,
     ready: impl FnOnce(),
 ) -> Result<(), WorkerError> {
-    runtime()?.block_on(async {
+    let clock = Clock::start();
+    runtime(|| {})?.block_on(async {
         let stopping = stop_on_signals()?;
         let named = Named::take(state, hero).await?;
-        let workers = Workers::start(config, program, named.cells)?;
+        let workers = Workers::start(config, program, named.cells, clock)?;
         // Jobs that wait in Redis may be taken by others meanwhile.
         tokio::select! {
             loaded = workers.load(&config.source) => loaded?,
@@ -44,7 +46,7 @@ pub fn hero(
         for session in sessions(hero, &named.instance) {
             let ports = WorkerPorts {
                 executor: workers.executor(),
-                clock: Arc::new(workers.clock),
+                clock: Arc::new(clock),
                 counters: Arc::<Told>::clone(&counters),
                 news: Arc::clone(&news),
             };
