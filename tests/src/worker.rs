@@ -112,7 +112,7 @@ impl HeroWorker {
         let log_path = folder.join(format!("{name}.log"));
         let mut worker = Command::new(host());
         worker
-            .args(["worker", "hero", "--cells", "2", "--handlers"])
+            .args(["worker", "hero", "--handlers"])
             .arg(handlers)
             .args(worker_ids.iter().flat_map(|id| ["--worker-id", id]))
             .env("HOST_HERO_URL", url)
