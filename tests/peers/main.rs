@@ -5,6 +5,7 @@
 mod dialect;
 mod external;
 mod hero;
+mod hero_client;
 mod hero_crashes;
 mod hero_logs;
 mod hero_serve;
