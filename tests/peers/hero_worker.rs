@@ -114,6 +114,29 @@ fn a_worker_waits_for_its_redis_and_tells_no_password() {
     assert_eq!(worker.stop().0, Some(0));
 }
 
+#[test]
+fn what_jobs_print_stands_in_the_file_they_name() {
+    let scene = Scene::new(Redis::start());
+    let mut client = scene.client();
+    let (logs, handlers) = (scene.path("logs"), scene.path("handlers"));
+    let worker = HeroWorker::start_with(
+        &scene.path(""),
+        "worker",
+        &handlers,
+        &scene.redis.url(),
+        &["--worker-id", "w1", "--log-dir", logs.to_str().unwrap()],
+    );
+    let rhai = "print(\"hello\"); 1";
+    client.submit(1, &[("script", rhai), ("log_path", "one.log")]);
+    client.submit(2, &[("script", "1"), ("log_path", "../two.log")]);
+    assert_eq!(client.reply(1), "1");
+    client.until_status(2, "error");
+    assert_eq!(worker.stop().0, Some(0));
+    let line = std::fs::read_to_string(logs.join("one.log")).unwrap();
+    assert!(line.trim_end().ends_with("hello"), "{line}");
+    assert!(!scene.path("two.log").exists());
+}
+
 fn refused(folder: &Path, args: &[&str]) -> Output {
     let output = Command::new(host())
         .args(["worker", "hero"])

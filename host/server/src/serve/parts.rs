@@ -35,7 +35,7 @@ use crate::handlers::Handlers;
 use crate::handlers::compile::Cache;
 use crate::handlers::deploy::{self, Deployments};
 use crate::handlers::examine::Examiner;
-use crate::hero_logs::{LogFiles, LogRoot};
+use crate::hero_logs::LogFiles;
 use crate::logs::{self, JobLogs};
 use crate::metrics::Metrics;
 use crate::runners::{LanesConfig, Ports, Runners};
@@ -309,11 +309,9 @@ fn log_files(config: &Config) -> Result<Option<LogFiles>, ServeError> {
     let Some(path) = config.hero.as_ref().and_then(|hero| hero.log_dir.clone()) else {
         return Ok(None);
     };
-    let root = LogRoot::new(&path);
-    root.make()
-        .map_err(|error| ServeError::LogDir { path, error })?;
-    let files = LogFiles::start(root).map_err(system("start the thread of log files"))?;
-    Ok(Some(files))
+    LogFiles::below(&path)
+        .map(Some)
+        .map_err(|error| ServeError::LogDir { path, error })
 }
 
 /// Says what foreign work takes; its cells start with the first of it.
