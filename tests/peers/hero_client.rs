@@ -416,7 +416,7 @@ fn a_host_that_is_killed_at_the_gate_loses_no_job() {
     let mut client = scene.client();
     let server = start(&scene, "data");
     // No other host: what the killed one leaves must be found by the next.
-    let crowd = a_crowd(&server, &mut client, 100..400);
+    let crowd = a_crowd(&server, &mut client, 100..1_300);
     eventually("the first to be queued", PATIENCE, || {
         (!queued(&mut client).is_empty()).then_some(())
     });
