@@ -7,6 +7,7 @@ mod external;
 mod hero;
 mod hero_client;
 mod hero_crashes;
+mod hero_gate;
 mod hero_logs;
 mod hero_serve;
 mod hero_tls;
