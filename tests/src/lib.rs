@@ -19,4 +19,4 @@ pub use client::Client;
 pub use redis::Redis;
 pub use server::{Options, Server};
 pub use wait::eventually;
-pub use worker::Worker;
+pub use worker::{HeroWorker, Worker};

@@ -35,7 +35,7 @@ use crate::handlers::Handlers;
 use crate::handlers::compile::Cache;
 use crate::handlers::deploy::{self, Deployments};
 use crate::handlers::examine::Examiner;
-use crate::hero_logs::{LogFiles, LogRoot};
+use crate::hero_logs::LogFiles;
 use crate::logs::{self, JobLogs};
 use crate::metrics::Metrics;
 use crate::runners::{LanesConfig, Ports, Runners};
@@ -167,11 +167,12 @@ impl Parts {
     }
 
     /// Returns what a wire's worker role needs.
-    pub(super) fn worker_ports(&self) -> WorkerPorts {
+    pub(super) fn worker_ports(&self, deadline_margin_ms: u64) -> WorkerPorts {
         WorkerPorts {
             executor: self.foreign.door(),
             clock: Arc::new(self.base.clock),
             counters: Arc::new(self.base.metrics.clone()),
+            deadline_margin_ms,
         }
     }
 
@@ -309,10 +310,8 @@ fn log_files(config: &Config) -> Result<Option<LogFiles>, ServeError> {
     let Some(path) = config.hero.as_ref().and_then(|hero| hero.log_dir.clone()) else {
         return Ok(None);
     };
-    let root = LogRoot::new(&path);
-    root.make()
-        .map_err(|error| ServeError::LogDir { path, error })?;
-    let files = LogFiles::start(root).map_err(system("start the thread of log files"))?;
+    let files = LogFiles::below(&path);
+    let files = files.map_err(|error| ServeError::LogDir { path, error })?;
     Ok(Some(files))
 }
 
