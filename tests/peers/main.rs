@@ -9,6 +9,7 @@ mod hero_client;
 mod hero_crashes;
 mod hero_dispatch;
 mod hero_foreign;
+mod hero_gate;
 mod hero_logs;
 mod hero_redis;
 mod hero_serve;
