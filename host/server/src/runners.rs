@@ -66,6 +66,8 @@ struct Pool {
 pub struct PoolHealth {
     /// Its name: what stands before `#`.
     pub name: Name,
+    /// Whether somebody else starts its runner.
+    pub is_external: bool,
     /// The queues whose jobs go to it.
     pub queues: Vec<Name>,
     /// Whether it has the handlers that nobody else has.
@@ -155,6 +157,7 @@ impl Runners {
         };
         let health = |(name, Pool { pool, .. }): (&Name, &Pool)| PoolHealth {
             name: name.clone(),
+            is_external: pool.is_external(),
             queues: of(name),
             is_default: self.default.as_ref() == Some(name),
             seats: pool.health(),

@@ -22,6 +22,8 @@ pub(super) struct PoolView {
     name: String,
     /// The protocol it speaks.
     wire: &'static str,
+    /// Whether somebody else starts its runner; a restart is then another connection.
+    external: bool,
     /// The queues whose jobs all go to it.
     queues: Vec<String>,
     /// Whether it is given the handlers that nobody else has.
@@ -52,6 +54,9 @@ pub(super) struct RunnerView {
     in_flight: usize,
     /// How often in a row it ended without having answered anything.
     failures: u32,
+    /// Why it is not up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trouble: Option<String>,
 }
 
 /// Which runners to restart.
@@ -70,6 +75,7 @@ impl From<PoolHealth> for PoolView {
             in_flight: pool.seats.iter().map(|seat| seat.in_flight).sum(),
             name: pool.name.into(),
             wire: host_protocols::rrq::ADAPTER.name,
+            external: pool.is_external,
             queues: pool.queues.into_iter().map(String::from).collect(),
             default: pool.is_default,
             runners: pool.seats.into_iter().map(RunnerView::from).collect(),
@@ -86,6 +92,7 @@ impl From<SeatHealth> for RunnerView {
             pid: seat.pid,
             in_flight: seat.in_flight,
             failures: seat.failures,
+            trouble: seat.trouble,
         }
     }
 }

@@ -275,9 +275,25 @@ async fn an_external_runner_is_used_while_it_is_there() {
     assert!(is_completed(&bench.office.end_of(0).await.1));
     bench.give(1, "deaf", 20_000);
     host.handlers.until_running(1).await;
+    assert_eq!(bench.pool.health()[0].trouble, None);
     host.stop().await;
     assert!(!is_completed(&bench.office.end_of(1).await.1));
     bench.office.until(|heard| heard.room == 0).await;
+    let trouble = async {
+        loop {
+            let seat = &bench.pool.health()[0];
+            assert_eq!(seat.address, Some(address));
+            if let Some(trouble) = seat.trouble.clone() {
+                return trouble;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let trouble = timeout(BOUND, trouble).await.unwrap();
+    assert!(
+        trouble.starts_with(&format!("cannot connect to {address}: ")),
+        "{trouble}"
+    );
     let host = Host::start(bind(address).await.unwrap());
     bench.office.until(|heard| heard.room == 3).await;
     bench.give(2, "echo", 20_000);
@@ -304,15 +320,31 @@ async fn what_cannot_be_started_is_said() {
         }
     };
     bench.office.until(said("cannot start the runner")).await;
+    let seat = &bench.pool.health()[0];
+    let trouble = seat.trouble.as_ref().unwrap();
+    assert!(
+        trouble.starts_with("cannot start the runner: No such file"),
+        "{trouble}"
+    );
     bench.give(0, "echo", 1_000);
     assert_eq!(
         bench.office.end_of(0).await,
         ("own".to_owned(), End::NoRoom)
     );
     bench.stop().await;
-    launch.command = vec!["/bin/sh".to_owned(), "-c".to_owned(), "exit 3".to_owned()];
+    launch.command = vec![
+        "/bin/sh".to_owned(),
+        "-c".to_owned(),
+        "echo no handlers >&2; exit 3".to_owned(),
+    ];
     let bench = Bench::start(Source::Launched(launch), 1, Dialect::Current);
     bench.office.until(said("exit status: 3")).await;
+    let seat = &bench.pool.health()[0];
+    let trouble = seat.trouble.as_ref().unwrap();
+    assert_eq!(
+        trouble,
+        "the runner has ended: exit status: 3; before: it wrote \"no handlers\""
+    );
     bench.stop().await;
 }
 
