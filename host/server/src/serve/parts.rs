@@ -86,7 +86,8 @@ impl Parts {
             .map_err(ServeError::Store)?;
         let examiner = examiner(config, program, cells_lock, &tasks)?;
         let (logs, logged) = Logs::channel();
-        let (job_logs, log_writer) = logs::spawn(log_store, logged).map_err(ServeError::Store)?;
+        let (job_logs, log_writer) =
+            logs::spawn(log_store, logged, logs.gaps()).map_err(ServeError::Store)?;
         let base = Base {
             clock: Clock::start(),
             handlers: Handlers::default(),
