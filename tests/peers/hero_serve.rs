@@ -14,7 +14,10 @@ use tempfile::TempDir;
 /// How long anything may take on a machine that does much else.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
-/// A Redis, a folder for a host, and components.
+/// What scripts and the handlers of these tests need.
+const COMPONENTS: &[&str] = &["basics", "hero-rhai", "hero-heroscript", "actions"];
+
+/// A Redis, and a folder for hosts.
 pub(crate) struct Scene {
     pub(crate) redis: Redis,
     folder: TempDir,
@@ -26,12 +29,6 @@ pub(crate) struct Client(Connection);
 impl Scene {
     pub(crate) fn new(redis: Redis) -> Self {
         let folder = TempDir::new().unwrap();
-        let handlers = folder.path().join("handlers");
-        fs::create_dir(&handlers).unwrap();
-        for name in ["basics", "hero-rhai", "hero-heroscript", "actions"] {
-            let file = format!("{name}.wasm");
-            fs::copy(guests::component(name), handlers.join(file)).unwrap();
-        }
         Self { redis, folder }
     }
 
@@ -45,10 +42,21 @@ impl Scene {
     }
 
     pub(crate) fn host_at(&self, name: &str, url: &str) -> Server {
+        let text = format!("[protocol.hero]\nurl = {url:?}\nworker_ids = [\"w1\", \"w2\"]\n");
+        self.host_with(name, &text, COMPONENTS)
+    }
+
+    /// Starts one with these components, which take the longer to start with the more there are.
+    pub(crate) fn host_with(&self, name: &str, text: &str, components: &[&str]) -> Server {
         let config = self.path(&format!("{name}.toml"));
-        let text = format!("[protocol.hero]\nurl = \"{url}\"\nworker_ids = [\"w1\", \"w2\"]\n");
         fs::write(&config, text).unwrap();
-        let mut options = Options::new(&self.path(name)).handlers(&self.path("handlers"));
+        let handlers = self.path(&format!("{name}-handlers"));
+        fs::create_dir_all(&handlers).unwrap();
+        for component in components {
+            let file = format!("{component}.wasm");
+            fs::copy(guests::component(component), handlers.join(file)).unwrap();
+        }
+        let mut options = Options::new(&self.path(name)).handlers(&handlers);
         options.args = ["--cells", "2", "--config"].map(str::to_owned).to_vec();
         options.args.push(config.display().to_string());
         Server::start(&options)

@@ -5,6 +5,7 @@
 mod dialect;
 mod external;
 mod hero;
+mod hero_conformance;
 mod hero_crashes;
 mod hero_serve;
 mod life;
