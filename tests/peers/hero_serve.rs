@@ -2,6 +2,7 @@
 //! document.
 
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -72,8 +73,24 @@ pub(crate) fn id(n: u32) -> String {
     format!("5d2b8a1c-0000-4000-8000-{n:012}")
 }
 
+/// Makes the command that stores a job.
+fn stored(n: u32, fields: &[(&str, &str)]) -> redis::Cmd {
+    let mut words = redis::cmd("HSET");
+    words.arg(format!("hero:job:{}", id(n)));
+    #[rustfmt::skip]
+    words.arg(&[
+        "id", &id(n), "caller_id", "alice", "worker_id", "w1", "context_id", "office",
+        "timeout", "60", "retries", "0", "concurrent", "true", "status", "dispatched",
+        "created_at", "2026-01-01T00:00:00Z", "updated_at", "2026-01-01T00:00:00Z",
+    ]);
+    for (name, value) in fields {
+        words.arg(*name).arg(*value);
+    }
+    words
+}
+
 impl Client {
-    fn ask<T: redis::FromRedisValue>(&mut self, words: &[&str]) -> T {
+    pub(crate) fn ask<T: redis::FromRedisValue>(&mut self, words: &[&str]) -> T {
         let (name, args) = words.split_first().unwrap();
         redis::cmd(name).arg(args).query(&mut self.0).unwrap()
     }
@@ -85,17 +102,44 @@ impl Client {
     }
 
     pub(crate) fn store(&mut self, n: u32, fields: &[(&str, &str)]) {
-        let (id, key) = (id(n), format!("hero:job:{}", id(n)));
-        #[rustfmt::skip]
-        let mut words = vec![
-            "HSET", &key, "id", &id, "caller_id", "alice", "worker_id", "w1", "context_id", "office",
-            "timeout", "60", "retries", "0", "concurrent", "true", "status", "dispatched",
-            "created_at", "2026-01-01T00:00:00Z", "updated_at", "2026-01-01T00:00:00Z",
-        ];
-        for (name, value) in fields {
-            words.extend([*name, *value]);
+        let _: i64 = stored(n, fields).query(&mut self.0).unwrap();
+    }
+
+    /// Stores many jobs and pushes their ids, at once.
+    pub(crate) fn submit_many(
+        &mut self,
+        numbers: RangeInclusive<u32>,
+        fields: impl Fn(u32) -> Vec<(&'static str, String)>,
+    ) {
+        let mut all = redis::pipe();
+        for n in numbers {
+            let fields = fields(n);
+            let fields: Vec<_> = fields
+                .iter()
+                .map(|(name, it)| (*name, it.as_str()))
+                .collect();
+            all.add_command(stored(n, &fields)).ignore();
+            all.lpush("hero:work_queue:w1", id(n)).ignore();
         }
-        let _: i64 = self.ask(&words);
+        let () = all.query(&mut self.0).unwrap();
+    }
+
+    /// Returns the statuses of jobs.
+    pub(crate) fn statuses(&mut self, numbers: &[u32]) -> Vec<String> {
+        let mut all = redis::pipe();
+        for n in numbers {
+            all.hget(format!("hero:job:{}", id(*n)), "status");
+        }
+        all.query(&mut self.0).unwrap()
+    }
+
+    /// Returns how often the first jobs were answered.
+    pub(crate) fn reply_counts(&mut self, count: u32) -> Vec<usize> {
+        let mut all = redis::pipe();
+        for n in 1..=count {
+            all.llen(format!("hero:reply:{}", id(n)));
+        }
+        all.query(&mut self.0).unwrap()
     }
 
     /// Waits for the reply, as the document's clients do.
@@ -119,10 +163,6 @@ impl Client {
         self.ask(&["LLEN", &format!("hero:{list}:w1")])
     }
 
-    pub(crate) fn replies(&mut self, n: u32) -> usize {
-        self.ask(&["LLEN", &format!("hero:reply:{}", id(n))])
-    }
-
     pub(crate) fn until_status(&mut self, n: u32, status: &str) {
         eventually(&format!("job {n} to be {status}"), PATIENCE, || {
             (self.field(n, "status") == status).then_some(())
@@ -130,7 +170,7 @@ impl Client {
     }
 
     /// Checks that a job has ended in error, as `error` says.
-    fn failed(&mut self, n: u32, error: &str) {
+    pub(crate) fn failed(&mut self, n: u32, error: &str) {
         let reply = self.reply(n);
         let found = self.field(n, "error");
         assert!(found.contains(error), "{n}: {found}");

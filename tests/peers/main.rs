@@ -5,6 +5,7 @@
 mod dialect;
 mod external;
 mod hero;
+mod hero_bad_input;
 mod hero_conformance;
 mod hero_crashes;
 mod hero_serve;
@@ -16,3 +17,4 @@ mod producer;
 mod runner;
 mod servers;
 mod timeouts;
+mod witness;

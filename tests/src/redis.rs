@@ -39,6 +39,15 @@ impl Redis {
         Self::with(&["--appendonly", "yes", "--appendfsync", "always"])
     }
 
+    /// Starts one that writes changes at once, and has them on disk within a second or two.
+    ///
+    /// # Panics
+    ///
+    /// If there is no Redis on this machine, with the command that installs it.
+    pub fn durable_each_second() -> Self {
+        Self::with(&["--appendonly", "yes", "--appendfsync", "everysec"])
+    }
+
     fn with(args: &[&str]) -> Self {
         let data = TempDir::new().expect("a folder can be made");
         let port = ports::free(1);
