@@ -1,9 +1,9 @@
 //! `host worker rrq` as a process of its own: how it starts, what it bears, what it refuses.
 
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use host_tests::rrq::{Connection, frame, request, within_ms};
+use host_tests::rrq::{Connection, cancel, frame, request, within_ms};
 use host_tests::server::host;
 use host_tests::worker::{cache, command};
 use host_tests::{Options, Server, Worker, eventually, guests, ports, processes};
@@ -31,30 +31,92 @@ fn a_worker_with_compiled_handlers_starts_within_a_second() {
     assert_eq!(worker.stop().0, Some(0));
 }
 
+/// A worker that has compiled nothing yet, and listens.
+struct Cold {
+    child: Child,
+    address: String,
+    cache: TempDir,
+}
+
+impl Cold {
+    fn start() -> Self {
+        let cache = TempDir::new().unwrap();
+        let address = format!("127.0.0.1:{}", ports::free(1));
+        let command = command();
+        let child = Command::new(&command[0])
+            .args(&command[1..])
+            .env("RRQ_RUNNER_TCP_SOCKET", &address)
+            .env("XDG_CACHE_HOME", cache.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        eventually("the worker to listen", Duration::from_secs(20), || {
+            std::net::TcpStream::connect(&address).ok()
+        });
+        Self {
+            child,
+            address,
+            cache,
+        }
+    }
+
+    /// Returns how many components are compiled.
+    fn compiled(&self) -> usize {
+        std::fs::read_dir(self.cache.path().join("host")).map_or(0, Iterator::count)
+    }
+}
+
+impl Drop for Cold {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 #[test]
 fn who_connects_before_handlers_are_compiled_is_answered_later() {
-    let data = TempDir::new().unwrap();
-    let address = format!("127.0.0.1:{}", ports::free(1));
-    let command = command();
-    let mut child = Command::new(&command[0])
-        .args(&command[1..])
-        .env("RRQ_RUNNER_TCP_SOCKET", &address)
-        .env("XDG_CACHE_HOME", data.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    eventually("the worker to listen", Duration::from_secs(20), || {
-        std::net::TcpStream::connect(&address).ok()
-    });
-    let compiled = std::fs::read_dir(data.path().join("host")).map_or(0, Iterator::count);
-    let mut connection = Connection::open(&address);
+    let worker = Cold::start();
+    let compiled = worker.compiled();
+    let mut connection = Connection::open(&worker.address);
     let answer = connection.ask(&request("early", "echo", &json!({"a": 1})));
-    child.kill().unwrap();
-    child.wait().unwrap();
     assert_eq!(answer["result"], json!({"a": 1}), "{answer}");
     assert_eq!(compiled, 0, "it listens first");
+    assert!(worker.compiled() > 0);
+}
+
+#[test]
+fn while_handlers_are_compiled_deadlines_and_cancels_are_answered() {
+    let worker = Cold::start();
+    let mut connection = Connection::open(&worker.address);
+    // The orchestrator would kill the worker at the deadline, and compiling would begin anew.
+    let sleep = request("timed", "sleep", &json!({"ms": 60_000}));
+    let start = Instant::now();
+    let answer = connection.ask(&within_ms(sleep, 1_000));
+    let took = start.elapsed();
+    assert_eq!(answer["status"], "timeout", "{answer}");
+    connection.send(&request("cancelled", "sleep", &json!({"ms": 60_000})));
+    let answer = connection.ask(&cancel("cancelled", Some("cancelled"), true));
+    assert_eq!(answer["error"]["type"], "cancelled", "{answer}");
+    assert!(took < Duration::from_millis(1_200), "{took:?}");
+    let answer = connection.ask(&request("early", "echo", &json!({"a": 1})));
+    assert_eq!(answer["status"], "success", "{answer}");
+}
+
+#[test]
+fn a_worker_that_compiles_can_be_stopped() {
+    let mut worker = Cold::start();
+    let mut connection = Connection::open(&worker.address);
+    connection.send(&request("early", "echo", &json!({})));
+    kill_process(Pid::from_child(&worker.child), Signal::TERM).unwrap();
+    let start = Instant::now();
+    assert_eq!(worker.child.wait().unwrap().code(), Some(0));
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    if let Some(answer) = connection.answer_or_end() {
+        assert_eq!(answer["error"]["type"], "runner_stopping", "{answer}");
+    }
 }
 
 #[test]

@@ -271,3 +271,56 @@ fn what_a_runner_writes_stands_in_the_log_of_its_job() {
     assert!(served.contains("before runner=\"own/1\""), "{served}");
     assert!(!served.contains("a run has ended"), "{served}");
 }
+
+#[test]
+fn a_runner_is_given_no_variables_of_the_host_but_those_it_needs() {
+    let folder = TempDir::new().unwrap();
+    let written = folder.path().join("env");
+    let script = format!(
+        "env > {0}.new && mv {0}.new {0}; exec sleep 600",
+        written.display()
+    );
+    let command = ["/bin/sh".to_owned(), "-c".to_owned(), script];
+    let given = [("GIVEN".to_owned(), "a secret".to_owned())];
+    // Cargo gives its variables to this test, and this test to the host.
+    let keys = launched(&command, &given) + "inherit_env = [\"CARGO_MANIFEST_DIR\", \"NO_SUCH\"]\n";
+    let _host = Pool::start(&keys, "");
+    let text = eventually("the runner to say what it has", SOON, || {
+        std::fs::read_to_string(&written).ok()
+    });
+    let names: Vec<&str> = text
+        .lines()
+        .filter_map(|line| Some(line.split_once('=')?.0))
+        .collect();
+    for name in [
+        "PATH",
+        "GIVEN",
+        "CARGO_MANIFEST_DIR",
+        "RRQ_RUNNER_TCP_SOCKET",
+    ] {
+        assert!(names.contains(&name), "{name} is missing: {names:?}");
+    }
+    let known = [
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "LANG",
+        "LC_ALL",
+        "LC_CTYPE",
+        "TZ",
+        "TMPDIR",
+        "XDG_CACHE_HOME",
+        "RRQ_RUNNER_TCP_SOCKET",
+        "GIVEN",
+        "CARGO_MANIFEST_DIR",
+        // The shell's own.
+        "PWD",
+        "OLDPWD",
+        "SHLVL",
+        "_",
+    ];
+    for name in names {
+        assert!(known.contains(&name), "{name} is none of its business");
+    }
+}

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use host_protocols::hero::client::{self, JobView};
-use host_protocols::hero::{Assignment, DispatcherConfig, End, Task, Value};
+use host_protocols::hero::{DispatcherConfig, Execution, Task, Value};
+use host_protocols::runner::End;
 use host_tests::{Redis, eventually};
 use redis::{Commands as _, Connection};
 
@@ -314,15 +315,16 @@ fn the_documents_operations_work() {
 fn a_worker_of_the_document_does_our_work() {
     let server = Redis::start();
     let mut redis = server.connection();
-    let mut ours = Dispatching::new(&server, DispatcherConfig::default());
+    let mut ours = Dispatching::new(&server, DispatcherConfig::new("host-a"));
     for n in 1..=3 {
-        ours.start(Assignment {
+        ours.start(Execution {
             id: id(n),
             worker_id: "w1".to_owned(),
             task: Task::Script(format!("{n}")),
             caller_id: None,
             context_id: String::new(),
             timeout_ms: 5_000,
+            deadline: None,
             env: BTreeMap::new(),
         });
     }

@@ -27,7 +27,7 @@ fn each_case_of_the_document_holds() {
             "[protocol.hero]\nurl = {url:?}\nworker_ids = [{worker:?}]\nconcurrency = 1\n\
              pop_side = {side:?}\n"
         );
-        scene.host_with(worker, &text, &["basics"])
+        scene.host_of(worker, &text, &["basics"])
     };
     let _hosts = [
         scene.host("data"),

@@ -30,6 +30,7 @@ pub(crate) struct Client(Connection);
 impl Scene {
     pub(crate) fn new(redis: Redis) -> Self {
         let folder = TempDir::new().unwrap();
+        deploy(&folder.path().join("handlers"), COMPONENTS);
         Self { redis, folder }
     }
 
@@ -43,21 +44,27 @@ impl Scene {
     }
 
     pub(crate) fn host_at(&self, name: &str, url: &str) -> Server {
-        let text = format!("[protocol.hero]\nurl = {url:?}\nworker_ids = [\"w1\", \"w2\"]\n");
-        self.host_with(name, &text, COMPONENTS)
+        self.host_with(name, url, "")
     }
 
-    /// Starts one with these components, which take the longer to start with the more there are.
-    pub(crate) fn host_with(&self, name: &str, text: &str, components: &[&str]) -> Server {
+    /// Starts one with these lines more in `[protocol.hero]`.
+    pub(crate) fn host_with(&self, name: &str, url: &str, lines: &str) -> Server {
+        let text =
+            format!("[protocol.hero]\nurl = {url:?}\nworker_ids = [\"w1\", \"w2\"]\n{lines}\n");
+        self.configured(name, &text, &self.path("handlers"))
+    }
+
+    /// Starts one with these components alone: it starts the sooner, the fewer there are.
+    pub(crate) fn host_of(&self, name: &str, text: &str, components: &[&str]) -> Server {
+        let handlers = self.path(&format!("{name}-handlers"));
+        deploy(&handlers, components);
+        self.configured(name, text, &handlers)
+    }
+
+    fn configured(&self, name: &str, text: &str, handlers: &Path) -> Server {
         let config = self.path(&format!("{name}.toml"));
         fs::write(&config, text).unwrap();
-        let handlers = self.path(&format!("{name}-handlers"));
-        fs::create_dir_all(&handlers).unwrap();
-        for component in components {
-            let file = format!("{component}.wasm");
-            fs::copy(guests::component(component), handlers.join(file)).unwrap();
-        }
-        let mut options = Options::new(&self.path(name)).handlers(&handlers);
+        let mut options = Options::new(&self.path(name)).handlers(handlers);
         options.args = ["--cells", "2", "--config"].map(str::to_owned).to_vec();
         options.args.push(config.display().to_string());
         Server::start(&options)
@@ -65,6 +72,14 @@ impl Scene {
 
     pub(crate) fn client(&self) -> Client {
         Client(self.redis.connection())
+    }
+}
+
+fn deploy(folder: &Path, components: &[&str]) {
+    fs::create_dir_all(folder).unwrap();
+    for component in components {
+        let file = format!("{component}.wasm");
+        fs::copy(guests::component(component), folder.join(file)).unwrap();
     }
 }
 
@@ -367,22 +382,31 @@ fn the_doctor_warns_of_a_redis_that_forgets() {
         (gone, "warn", "cannot be asked"),
     ];
     for (url, status, words) in table {
-        let output = Command::new(host())
-            .args(["doctor", "-o", "jsonl"])
-            .env("HOST_HERO_URL", url)
-            .output()
-            .unwrap();
-        let lines = String::from_utf8(output.stdout).unwrap();
-        let line = lines
-            .lines()
-            .find(|line| line.contains(r#""name":"redis""#));
-        let check: serde_json::Value = serde_json::from_str(line.unwrap()).unwrap();
-        assert_eq!(check["status"], status, "{check}");
-        assert!(check["found"].as_str().unwrap().contains(words), "{check}");
-        assert!(!lines.contains("hush"), "{lines}");
+        let (found, said) = doctor(&[("HOST_HERO_URL", &url)]);
+        assert_eq!(found, status, "{said}");
+        assert!(said.contains(words) && !said.contains("hush"), "{said}");
     }
 }
 
-fn log(data: &Path) -> String {
+/// Returns what `host doctor` says about the Redis that these variables name.
+pub(crate) fn doctor(variables: &[(&str, &str)]) -> (String, String) {
+    let output = Command::new(host())
+        .args(["doctor", "-o", "jsonl"])
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let line = lines
+        .lines()
+        .find(|line| line.contains(r#""name":"redis""#));
+    let check: serde_json::Value = serde_json::from_str(line.unwrap()).unwrap();
+    let text = |key: &str| check[key].as_str().unwrap_or_default().to_owned();
+    (
+        text("status"),
+        format!("{} {}", text("found"), text("next")),
+    )
+}
+
+pub(crate) fn log(data: &Path) -> String {
     fs::read_to_string(data.join("serve.log")).unwrap()
 }

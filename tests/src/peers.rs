@@ -31,6 +31,24 @@ pub fn socket_runner() -> PathBuf {
     installed("rrq-runner-0.11.1/bin/socket_runner", "bench rrq")
 }
 
+/// Returns the same example as the suite of real peers uses it: built without optimization.
+///
+/// # Panics
+///
+/// If it has not been built, with the command that builds it.
+pub fn example_runner() -> PathBuf {
+    installed("rust-runner/debug/examples/socket_runner", "test peers")
+}
+
+/// Returns the runner in `tests/rust-runner`.
+///
+/// # Panics
+///
+/// If it has not been built, with the command that builds it.
+pub fn rust_runner() -> PathBuf {
+    installed("rust-runner/debug/rust-runner", "test peers")
+}
+
 fn installed(path: &str, command: &str) -> PathBuf {
     let path = built("peers").join(path);
     let is_whole = path.is_file() || path.join("complete").exists();

@@ -111,10 +111,17 @@ impl Pool {
     pub fn running(&self, job: &Value) -> String {
         let client = self.client();
         let id = client.enqueue(job);
-        eventually("the job to run", SOON, || {
-            (client.job(&id)["state"] == "running").then_some(())
-        });
+        self.until_running(std::slice::from_ref(&id));
         id
+    }
+
+    /// Waits until all these jobs run.
+    pub fn until_running(&self, ids: &[String]) {
+        let client = self.client();
+        eventually("the jobs to run", SOON, || {
+            let runs = |id: &String| client.job(id)["state"] == "running";
+            ids.iter().all(runs).then_some(())
+        });
     }
 
     /// Returns the attempts of a job.

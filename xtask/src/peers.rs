@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use crate::cargo::{cargo, run, target_dir};
+use crate::cargo::{cargo, root, run, target_dir};
 use crate::setup;
 
 /// The releases of RRQ on `PyPI`: the last one of the documented dialect, and the newest.
@@ -19,19 +19,44 @@ const REDIS_RELEASE: &str = "7.1.1";
 const RRQ_RUNNER_RELEASE: &str = "0.11.1";
 const SOCKET_RUNNER: &str = "socket_runner";
 
+/// A runner on that crate with more handlers, and the folder it is built in.
+const RUST_RUNNER: &str = "tests/rust-runner";
+const RUST_RUNNER_BUILD: &str = "rust-runner";
+
 /// Written once a folder is complete.
 const COMPLETE: &str = "complete";
 
 /// Installs what is missing; does nothing if all is there.
 pub(crate) fn set_up() -> Result<()> {
-    if !setup::is_there("redis-server") {
-        setup::install(&["redis-server"]).context("tests need a Redis server of their own")?;
-    }
+    redis()?;
     let folder = target_dir().join("peers");
     for release in RRQ_RELEASES {
         python(&folder, "rrq", release)?;
     }
-    python(&folder, "redis", REDIS_RELEASE)
+    python(&folder, "redis", REDIS_RELEASE)?;
+    rust_runner(&folder.join(RUST_RUNNER_BUILD))
+}
+
+/// Builds the runner of `tests/rust-runner` and the example of the crate it is made with, both
+/// without optimization: the suite does not measure them. Does nothing if both are there.
+fn rust_runner(folder: &Path) -> Result<()> {
+    let build = || {
+        let mut command = cargo(&["build", "--quiet", "--locked", "--target-dir"]);
+        command.arg(folder).arg("--manifest-path");
+        command.arg(root().join(RUST_RUNNER).join("Cargo.toml"));
+        command
+    };
+    run(&mut build())
+        .and_then(|()| run(build().args(["--package", "rrq-runner", "--example", SOCKET_RUNNER])))
+        .context("tests need the crate rrq-runner from crates.io")
+}
+
+/// Installs Debian's Redis if there is none.
+pub(crate) fn redis() -> Result<()> {
+    if setup::is_there("redis-server") {
+        return Ok(());
+    }
+    setup::install(&["redis-server"]).context("a Redis server of our own is needed")
 }
 
 /// Installs what the bench measures beside: the example of the crate `rrq-runner`, a runner in Rust.

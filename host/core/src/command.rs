@@ -250,6 +250,7 @@ pub struct Committed {
     pub effects: Vec<(JobId, Effect)>,
     /// When the next job is due, after this batch.
     pub next_wakeup: Option<Time>,
-    /// How many jobs may be claimed, paused queues included.
+    /// How many jobs may be claimed for our cells: those of runners and of paused queues are not
+    /// counted.
     pub available: u64,
 }

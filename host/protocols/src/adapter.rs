@@ -24,6 +24,8 @@ pub struct Adapter {
     pub roles: &'static [Role],
     /// Where it listens on loopback unless configured otherwise.
     pub port: u16,
+    /// Every code of a refusal on it, with what the code means and what to do.
+    pub codes: &'static [(&'static str, &'static str)],
 }
 
 /// Where the connections of a stream wire come from.

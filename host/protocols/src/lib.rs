@@ -9,9 +9,13 @@ pub mod hero;
 mod json;
 pub mod port;
 pub mod rrq;
+pub mod runner;
 pub mod session;
 
 use adapter::Adapter;
 
 /// Every wire: configuration, command line and metrics go by this list.
 pub const ADAPTERS: &[&Adapter] = &[&hero::ADAPTER, &rrq::ADAPTER];
+
+#[cfg(test)]
+mod tests;

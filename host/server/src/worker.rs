@@ -1,11 +1,15 @@
 //! The worker role of a wire alone, for one foreign orchestrator: its cells and nothing else. No
 //! store, no API; what the orchestrator has not been answered is its own to keep.
 
+mod hero;
+mod rests;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use host_protocols::port::{Counters, Executor};
@@ -14,10 +18,12 @@ use host_store::StoreError;
 use host_store::sqlite::open_reader;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use thiserror::Error;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use self::rests::{Counted, Rests};
 use crate::cells::pool::{Pool, Shape};
 use crate::cells::process::{Cells, ProcessPort};
 use crate::cells::spawn::{CellProgram, Spawner};
@@ -31,6 +37,8 @@ use crate::handlers::deploy;
 use crate::handlers::examine::Examiner;
 use crate::handlers::folder::{self, FolderError};
 use crate::tasks::Tasks;
+
+pub use self::hero::hero;
 
 /// Where a worker's handlers come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,48 +108,79 @@ pub fn rrq(
     ready: impl FnOnce(SocketAddr),
 ) -> Result<(), WorkerError> {
     end_with_parent()?;
-    // One thread does it all: small jobs cost mostly the ways between threads.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(system("start the runtime"))?;
-    runtime.block_on(async {
+    let clock = Clock::start();
+    let rests = Arc::new(Rests::new(clock));
+    let parked = Arc::clone(&rests);
+    runtime(move || parked.take())?.block_on(async {
         let stopping = stop_on_signals()?;
         let address = rrq::read_address(address).map_err(WorkerError::Listen)?;
-        // Connections wait until handlers are there.
         let listener = rrq::bind(address).await.map_err(WorkerError::Listen)?;
         let bound = listener.local_addr().map_err(system("look at a socket"))?;
-        let workers = Workers::start(config, program).await?;
-        ready(bound);
+        // Cells are killed with this process, and nobody waits for them.
+        let workers = Workers::start(config, program, no_lock()?, clock)?;
         let ports = WorkerPorts {
-            executor: workers.executor(),
-            clock: Arc::new(workers.clock),
+            executor: Arc::new(Counted {
+                executor: workers.executor(),
+                rests,
+            }),
+            clock: Arc::new(clock),
             counters: Arc::new(Told::default()),
         };
-        rrq::serve(listener, ports, stopping).await;
+        let mut serving = pin!(rrq::serve(listener, ports, stopping));
+        // Compiling may take longer than an orchestrator waits: requests are taken before it is over,
+        // and answered in time even if it is not.
+        tokio::select! {
+            () = &mut serving => {}
+            loaded = workers.load(&config.source) => {
+                loaded?;
+                ready(bound);
+                serving.await;
+            }
+        }
         workers.end();
         Ok(())
     })
 }
 
+/// Makes the one thread that does it all: small jobs cost mostly the ways between threads. Calls
+/// `idle` whenever it has nothing to do.
+fn runtime(idle: impl Fn() + Send + Sync + 'static) -> Result<Runtime, WorkerError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .on_thread_park(idle)
+        .build()
+        .map_err(system("start the runtime"))
+}
+
+/// Returns a lock that says nothing.
+fn no_lock() -> Result<File, WorkerError> {
+    File::open("/dev/null").map_err(system("open /dev/null"))
+}
+
 /// The cells of a worker and what feeds them.
 struct Workers {
-    clock: Clock,
+    examiner: Examiner,
+    handlers: Handlers,
     foreign: Foreign,
+    loaded: CancellationToken,
     stopping: CancellationToken,
 }
 
 impl Workers {
-    async fn start(config: &WorkerConfig, program: CellProgram) -> Result<Self, WorkerError> {
-        // Cells are killed with this process, and nobody waits for them.
-        let no_lock = File::open("/dev/null").map_err(system("open /dev/null"))?;
+    /// Starts cells, which inherit `lock`; what they are given waits until [`Workers::load`] is
+    /// through.
+    fn start(
+        config: &WorkerConfig,
+        program: CellProgram,
+        lock: File,
+        clock: Clock,
+    ) -> Result<Self, WorkerError> {
         let cache = match &config.source {
             Source::Folder { cache, .. } => cache.clone(),
             Source::Data(data) => data.join("cache"),
         };
         let cache = Cache::open(cache, program.clone()).map_err(WorkerError::Cache)?;
-        let spawner =
-            Spawner::start(program, no_lock).map_err(system("start the thread of cells"))?;
+        let spawner = Spawner::start(program, lock).map_err(system("start the thread of cells"))?;
         let cells = Cells::new(spawner, Tasks::default(), config.memory_mib);
         let examiner = Examiner {
             cache,
@@ -150,8 +189,7 @@ impl Workers {
         };
         let handlers = Handlers::default();
         let (cell_says, events) = mpsc::channel(EVENTS_MAX);
-        let stopping = CancellationToken::new();
-        let clock = Clock::start();
+        let (loaded, stopping) = (CancellationToken::new(), CancellationToken::new());
         let shape = Shape {
             name: "cell",
             cells: config.cells,
@@ -165,18 +203,28 @@ impl Workers {
             pool: Pool::new(ProcessPort::new(cells, cell_says), shape),
             events,
             logs: None,
+            log_files: None,
             history: None,
             numbers: Numbers::default(),
             eager: true,
+            loaded: loaded.clone(),
             stopping: stopping.clone(),
         });
         Tasks::default().spawn(work);
-        load(&config.source, &examiner, &handlers).await?;
         Ok(Self {
-            clock,
+            examiner,
+            handlers,
             foreign,
+            loaded,
             stopping,
         })
+    }
+
+    /// Makes the handlers known, and lets work begin that came before.
+    async fn load(&self, source: &Source) -> Result<(), WorkerError> {
+        load(source, &self.examiner, &self.handlers).await?;
+        self.loaded.cancel();
+        Ok(())
     }
 
     fn executor(&self) -> Arc<dyn Executor> {

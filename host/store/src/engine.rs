@@ -78,6 +78,7 @@ pub(crate) trait Rows {
     fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError>;
     fn running(&mut self) -> Result<Vec<JobId>, StoreError>;
     fn next_wakeup(&mut self) -> Result<Option<Time>, StoreError>;
+    /// Counts the available jobs of our cells in unpaused queues.
     fn available(&mut self) -> Result<u64, StoreError>;
     fn set_paused(&mut self, queue: &Name, paused: bool) -> Result<(), StoreError>;
 

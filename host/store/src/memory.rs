@@ -211,9 +211,10 @@ impl Rows for Model {
     }
 
     fn available(&mut self) -> Result<u64, StoreError> {
-        let available = self
-            .entries()
-            .filter(|entry| entry.lifecycle.state == State::Available);
+        let available = self.entries().filter(|entry| {
+            let job = &entry.lifecycle;
+            job.state == State::Available && job.runner.is_none() && !self.is_paused(&job.queue)
+        });
         Ok(available.count() as u64)
     }
 

@@ -7,12 +7,14 @@ use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 use host_core::time::Time;
 use host_protocols::hero::{
-    Assignment, Call, Command, Dispatcher, DispatcherAct, DispatcherConfig, End, Lane, Value,
-    Worker, WorkerAct, WorkerConfig,
+    Call, Command, Dispatcher, DispatcherAct, DispatcherConfig, Execution, Lane, Value, Worker,
+    WorkerAct, WorkerConfig,
 };
 use host_protocols::port::{Answer, Tag};
+use host_protocols::runner::End;
 use host_protocols::session::Moment;
 use host_tests::Redis;
+pub(super) use host_tests::hero::ask;
 use redis::Connection;
 
 /// Returns the time.
@@ -25,40 +27,6 @@ fn at() -> Moment {
     Moment {
         now: now(),
         wall: now(),
-    }
-}
-
-/// Sends one command and returns what Redis says.
-pub(super) fn ask(redis: &mut Connection, command: &Command) -> Value {
-    let cmd = match command {
-        Command::Plain(words) => words.iter().fold(redis::Cmd::new(), |mut cmd, word| {
-            cmd.arg(word.as_slice());
-            cmd
-        }),
-        Command::Script { script, keys, args } => {
-            let mut cmd = redis::cmd("EVAL");
-            cmd.arg(script.source()).arg(keys.len()).arg(keys);
-            for arg in args {
-                cmd.arg(arg.as_slice());
-            }
-            cmd
-        }
-    };
-    match cmd.query::<redis::Value>(redis) {
-        Ok(value) => read(value),
-        Err(error) => Value::Error(error.to_string()),
-    }
-}
-
-fn read(value: redis::Value) -> Value {
-    match value {
-        redis::Value::Nil => Value::Nil,
-        redis::Value::Int(number) => Value::Int(number),
-        redis::Value::BulkString(bytes) => Value::Data(bytes),
-        redis::Value::SimpleString(text) => Value::Data(text.into_bytes()),
-        redis::Value::Okay => Value::Data(b"OK".to_vec()),
-        redis::Value::Array(values) => Value::List(values.into_iter().map(read).collect()),
-        other => Value::Error(format!("{other:?}")),
     }
 }
 
@@ -155,7 +123,7 @@ impl Host {
                 let values: Vec<Value> = commands.map(|command| ask(redis, command)).collect();
                 self.worker.on_reply(self.at(), call.tag, &values, todo);
             }
-            WorkerAct::Start { tag, job, .. } => {
+            WorkerAct::Start { tag, job } => {
                 *self.ran.entry(job.external_id.clone()).or_default() += 1;
                 if job.params.as_str().contains("hang") {
                     return self.hanging.push(tag);
@@ -195,10 +163,10 @@ impl Dispatching {
         ours
     }
 
-    pub(super) fn start(&mut self, assignment: Assignment) {
+    pub(super) fn start(&mut self, execution: Execution) {
         self.started += 1;
         let (tag, mut todo) = (Tag(self.started), Vec::new());
-        self.dispatcher.on_start(at(), tag, assignment, &mut todo);
+        self.dispatcher.on_start(at(), tag, execution, &mut todo);
         self.work(todo);
     }
 
@@ -220,6 +188,8 @@ impl Dispatching {
                         let values: Vec<Value> = commands.map(|it| ask(redis, it)).collect();
                         self.dispatcher.on_reply(at(), call.tag, &values, &mut todo);
                     }
+                    DispatcherAct::Ready => {}
+                    DispatcherAct::Refused(why) => panic!("{why}"),
                     DispatcherAct::Ended { end, .. } => self.ended.push(end),
                 }
             }

@@ -1,7 +1,7 @@
 //! `host explain`: says what a code of a refusal or a failure means and what to do about it.
 
 use clap::Args;
-use host_server::api::problem::{self, Explanation};
+use host_server::api::problem::{self, Explanation, wires, wires::WireCode};
 use serde::Serialize;
 
 use crate::args::Shown;
@@ -14,9 +14,11 @@ use crate::plain;
 #[command(after_help = "\
 Examples:
   host explain handler_not_found
+  host explain E_FIELD_RANGE
   host explain fuel_exhausted -o json")]
 pub(crate) struct Explain {
-    /// The code, as it stands in a refusal or in the failure of an attempt; all of them without it
+    /// The code, as it stands in a refusal, in the failure of an attempt or in the label of a metric;
+    /// all of them without it
     code: Option<String>,
     #[command(flatten)]
     shown: Shown,
@@ -25,9 +27,11 @@ pub(crate) struct Explain {
 #[derive(Serialize)]
 struct View {
     code: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    wires: Vec<&'static str>,
     status: Option<u16>,
     title: &'static str,
-    explanation: &'static str,
+    explanation: String,
     next: &'static str,
 }
 
@@ -40,21 +44,29 @@ impl Explain {
             for known in problem::all() {
                 rows.pair(known.code, known.title);
             }
+            for known in wires::all() {
+                let wires: Vec<&str> = known.on.iter().map(|(wire, _)| *wire).collect();
+                rows.pair(
+                    known.code,
+                    &format!("{}: {}", wires::TITLE, wires.join(", ")),
+                );
+            }
             return output.rows(rows);
         };
-        let known = problem::explain(code).ok_or_else(|| {
+        let view = problem::explain(code).map(View::from);
+        let view = view.or_else(|| wires::explain(code).map(View::from));
+        let view = view.ok_or_else(|| {
             let doing = format!("explain {}", plain::line(code));
             let error = CliError::new(Exit::NotFound, doing, "there is no such code");
             error.next("`host explain` lists all codes")
         })?;
-        let view = View::from(known);
         let document = serde_json::to_string(&view)
             .map_err(|error| CliError::new(Exit::Failed, "write JSON", error))?;
-        output.one(&document, known.code, || {
-            let status = known.status.map(|status| format!(" (HTTP {status})"));
-            put_line(&format!("{}{}", known.title, status.unwrap_or_default()))?;
-            put_line(&format!("  {}", known.explanation))?;
-            put_line(&format!("  What to do: {}", known.next))
+        output.one(&document, view.code, || {
+            let status = view.status.map(|status| format!(" (HTTP {status})"));
+            put_line(&format!("{}{}", view.title, status.unwrap_or_default()))?;
+            put_line(&format!("  {}", view.explanation))?;
+            put_line(&format!("  What to do: {}", view.next))
         })
     }
 }
@@ -63,10 +75,26 @@ impl From<&Explanation> for View {
     fn from(known: &Explanation) -> Self {
         Self {
             code: known.code,
+            wires: Vec::new(),
             status: known.status,
             title: known.title,
-            explanation: known.explanation,
+            explanation: known.explanation.to_owned(),
             next: known.next,
+        }
+    }
+}
+
+impl From<WireCode> for View {
+    fn from(known: WireCode) -> Self {
+        let meanings = known.on.iter();
+        let meanings = meanings.map(|(wire, meaning)| format!("{wire}: {meaning}"));
+        Self {
+            code: known.code,
+            wires: known.on.iter().map(|(wire, _)| *wire).collect(),
+            status: None,
+            title: wires::TITLE,
+            explanation: meanings.collect::<Vec<_>>().join(" "),
+            next: wires::NEXT,
         }
     }
 }

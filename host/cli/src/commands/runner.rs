@@ -74,6 +74,7 @@ struct One {
     in_flight: u64,
     #[serde(default)]
     failures: u64,
+    reason: Option<String>,
 }
 
 impl Runner {
@@ -97,7 +98,8 @@ fn ls(remote: &Remote) -> Result<(), CliError> {
     };
     output.list(&list.items, name, || table(pools))?;
     output.hint(if pools.is_empty() {
-        "no runners; each pool is a table [protocol.rrq.runners.NAME] of the configuration"
+        "no runners; each pool is a table [protocol.rrq.runners.NAME] of the configuration, and a \
+         worker of Hero (hero-WORKER) is there once a job names it"
     } else {
         "`host runner show NAME` shows each runner of a pool"
     });
@@ -145,10 +147,18 @@ fn show(named: &Named) -> Result<(), CliError> {
     let pool: Pool = answer.read(&doing)?;
     output.one(&answer.body, &plain::line(&pool.name), || {
         output.rows(seats(&pool))?;
+        for runner in &pool.runners {
+            if let Some(reason) = &runner.reason {
+                let (runner, reason) = (plain::line(&runner.executor), plain::line(reason));
+                output.note(&format!("{runner} takes no work: {reason}"));
+            }
+        }
         output.note(&format!("it is given {}", plain::line(&jobs(&pool))));
         Ok(())
     })?;
-    output.hint(&format!("`host runner restart {name}` restarts them"));
+    if pool.wire != "hero" {
+        output.hint(&format!("`host runner restart {name}` restarts them"));
+    }
     Ok(())
 }
 

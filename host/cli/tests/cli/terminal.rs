@@ -97,3 +97,18 @@ fn a_reader_that_goes_away_ends_the_command_quietly() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     assert_eq!(output.status.code(), Some(0));
 }
+
+#[test]
+fn codes_are_explained() {
+    let mut seen = Transcript::new("terminal_codes_are_explained");
+    for code in [
+        "runner_not_found",
+        "E_JOB_TAMPERED",
+        "E_FIELD_RANGE",
+        "E_NO",
+    ] {
+        seen.add(&run_alone(&["explain", code]));
+    }
+    seen.add(&run_alone(&["explain", "E_FIELD_RANGE", "-o", "json"]));
+    seen.check();
+}

@@ -22,9 +22,10 @@ pub enum Loss {
     Expired,
     /// The worker's connection ended.
     WorkerGone,
-    /// The cell died for another job's sake or the host gave the run up before it began:
-    /// the job is not suspected.
+    /// The cell died for another job's sake: the job is not suspected.
     Innocent,
+    /// Nobody has begun it: there was no room after all. No attempt counts and none is recorded.
+    NotBegun,
     /// The cell died, and this job was in it.
     CellDied {
         /// Whether no other job was.
@@ -42,7 +43,7 @@ impl Loss {
 
     const fn failure_kind(self) -> FailureKind {
         match self {
-            Self::Expired | Self::WorkerGone => FailureKind::LeaseLost,
+            Self::Expired | Self::WorkerGone | Self::NotBegun => FailureKind::LeaseLost,
             Self::Innocent | Self::CellDied { .. } | Self::HostRestarted => FailureKind::CellLost,
         }
     }
@@ -52,6 +53,7 @@ impl Loss {
             Self::Expired => "the lease ran out without a word from its worker",
             Self::WorkerGone => "the worker's connection ended",
             Self::Innocent => "the cell was ended because of another job",
+            Self::NotBegun => "nobody had room for it and it did not begin",
             Self::CellDied { alone: true } => "the cell died while this job was alone in it",
             Self::CellDied { alone: false } => "the cell died with this job and others in it",
             Self::HostRestarted => "the host stopped while the job was running",
@@ -75,15 +77,19 @@ pub(super) fn apply(
 /// Takes the lease away: the job is available again, or ends if a cancel waits for it, if it
 /// killed its cells, or if the loss counts and was the last attempt.
 pub(super) fn lose(job: &mut Lifecycle, now: Time, loss: Loss) -> Vec<Effect> {
-    let failure = loss.failure();
-    job.failure = Some(failure.kind);
-    let mut effects = vec![Effect::AttemptLost { failure }];
+    let mut effects = Vec::new();
+    let begun = loss != Loss::NotBegun;
+    if begun {
+        let failure = loss.failure();
+        job.failure = Some(failure.kind);
+        effects.push(Effect::AttemptLost { failure });
+    }
     if let Loss::CellDied { alone } = loss {
         job.suspect = true;
         job.lone_deaths += u8::from(alone);
     }
     let free = !job.policy.lost_lease_costs_attempt && job.attempts_uncharged < FREE_LOSSES_MAX;
-    job.attempts_uncharged += u32::from(free);
+    job.attempts_uncharged += u32::from(free || !begun);
     if job.cancel.is_some() {
         job.failure = Some(FailureKind::Cancelled);
         job.finish(now, State::Cancelled);

@@ -67,6 +67,17 @@ impl Model {
         }
     }
 
+    /// Returns a hash's fields.
+    pub(super) fn texts(&self, key: &str) -> Vec<(String, String)> {
+        match self.keys.get(key) {
+            Some(Entry::Hash(fields)) => fields
+                .iter()
+                .map(|(field, value)| (field.clone(), String::from_utf8_lossy(value).into_owned()))
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Returns a list, newest first.
     pub(super) fn items(&self, key: &str) -> Vec<String> {
         match self.keys.get(key) {
@@ -159,7 +170,7 @@ impl Model {
         })
     }
 
-    fn plain(&mut self, words: &[&str]) -> Value {
+    pub(super) fn plain(&mut self, words: &[&str]) -> Value {
         if self.is_wrong_type(words) {
             return wrong_type();
         }
@@ -203,6 +214,11 @@ impl Model {
                 Value::Int(0)
             }
             ["HGET", key, field] => self.get_field(key, field),
+            ["HGETALL", key] => {
+                let fields = self.hash(key).clone().into_iter();
+                let pairs = fields.flat_map(|(field, value)| [data(&field), Value::Data(value)]);
+                Value::List(pairs.collect())
+            }
             ["HMGET", key, fields @ ..] => Value::List(
                 fields
                     .iter()
@@ -285,6 +301,14 @@ impl Model {
                 self.push(keys[1], args[0]);
                 data("queued")
             }
+            Script::Withdraw => self.withdraw(keys, args),
+            Script::Absent => {
+                let listed: Vec<String> = keys.iter().flat_map(|key| self.items(key)).collect();
+                let absent = (0..).zip(&args[1..]);
+                let absent = absent.filter(|(_, id)| !listed.iter().any(|other| other == *id));
+                Value::List(absent.map(|(place, _)| Value::Int(place)).collect())
+            }
+            other => panic!("the model does not know {other:?}"),
         }
     }
 
@@ -292,6 +316,34 @@ impl Model {
         let until = self.now.plus_ms(ms.parse().unwrap());
         self.keys
             .insert(key.to_owned(), Entry::Text(instance.to_owned(), until));
+    }
+
+    fn withdraw(&mut self, keys: &[&str], args: &[&str]) -> Value {
+        let (id, there) = (args[0], self.keys.contains_key(keys[0]));
+        let mut said = "ended";
+        if there && !self.has_ended(keys[0]) {
+            if self.remove(keys[1], id, 0) > 0 {
+                let error = ["status", "error", "error", args[2], "updated_at", args[1]];
+                self.plain(&[&["HSET", keys[0]], &error[..]].concat());
+                said = "withdrawn";
+            } else {
+                if !self.items(keys[2]).iter().any(|other| other == id) {
+                    self.push(keys[2], id);
+                }
+                said = "asked";
+            }
+        }
+        if self.has_ended(keys[0]) {
+            self.remove(keys[2], id, 0);
+        }
+        if args[3] == "1" {
+            if there {
+                self.plain(&["EXPIRE", keys[0], args[4]]);
+            }
+            self.keys.remove(keys[3]);
+            self.hash(keys[4]).remove(id);
+        }
+        data(said)
     }
 
     fn has_ended(&self, key: &str) -> bool {
@@ -317,9 +369,11 @@ impl Model {
         self.hold(keys[1], args[1], args[2]);
         let stop = self.items(keys[2]).iter().any(|id| id == args[0]);
         let mut found = vec![data("claimed"), Value::Int(i64::from(stop))];
-        for pair in args[5..].chunks(2) {
-            let bytes_max: usize = pair[1].parse().unwrap();
-            found.push(match fields.get(pair[0]) {
+        let count: usize = args[5].parse().unwrap();
+        let (wanted, longest) = args[6..].split_at(count);
+        for (field, bytes_max) in wanted.iter().zip(longest) {
+            let bytes_max: usize = bytes_max.parse().unwrap();
+            found.push(match fields.get(*field) {
                 None => Value::Nil,
                 Some(value) if value.len() > bytes_max => {
                     Value::Int(i64::try_from(value.len()).unwrap())

@@ -8,6 +8,7 @@ pub(super) enum Code {
     FieldRange,
     FieldType,
     Id,
+    JobBusy,
     JobEnded,
     JobMissing,
     JobTampered,
@@ -17,13 +18,83 @@ pub(super) enum Code {
     Reply,
 }
 
+/// In the order of their declaration.
+const ALL: [Code; 12] = [
+    Code::DepCycle,
+    Code::FieldRange,
+    Code::FieldType,
+    Code::Id,
+    Code::JobBusy,
+    Code::JobEnded,
+    Code::JobMissing,
+    Code::JobTampered,
+    Code::JobTwice,
+    Code::JobType,
+    Code::LogPath,
+    Code::Reply,
+];
+
+/// Every code of this wire with what it means and what to do, for `host explain` and the docs.
+pub(super) const CODES: [(&str, &str); ALL.len()] = {
+    let mut codes = [("", ""); ALL.len()];
+    let mut at = 0;
+    while at < ALL.len() {
+        codes[at] = (ALL[at].as_str(), ALL[at].meaning());
+        at += 1;
+    }
+    codes
+};
+
 impl Code {
+    const fn meaning(self) -> &'static str {
+        match self {
+            Self::DepCycle => {
+                "Jobs wait for each other in a circle; take one of the dependencies along the path \
+                 in the job's error away."
+            }
+            Self::FieldRange => {
+                "A field of the job's hash is outside its range; the job's error names the field \
+                 and the range."
+            }
+            Self::FieldType => {
+                "A field of the job's hash is of another type than the protocol says; the job's \
+                 error names it."
+            }
+            Self::Id => "What stands in the queue is no id of a job; look at who pushes there.",
+            Self::JobBusy => {
+                "A worker has the job; wait until it has ended, or stop it, before it is queued \
+                 again."
+            }
+            Self::JobEnded => {
+                "The queue names a job that has ended; give it the status dispatched before it is \
+                 queued again."
+            }
+            Self::JobMissing => {
+                "The queue names a job whose hash is not there; write the hash before the id is \
+                 queued."
+            }
+            Self::JobTampered => "The id in the job's hash is not the one of its key.",
+            Self::JobTwice => {
+                "The queue names a job that is already being executed; queue an id once."
+            }
+            Self::JobType => "The key of the job holds something else than a hash.",
+            Self::LogPath => {
+                "The job's log_path is not below a folder that the host may write logs to."
+            }
+            Self::Reply => {
+                "Redis answered in a way that the protocol does not know; look at its version and \
+                 at who else writes the job's keys."
+            }
+        }
+    }
+
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::DepCycle => "E_DEP_CYCLE",
             Self::FieldRange => "E_FIELD_RANGE",
             Self::FieldType => "E_FIELD_TYPE",
             Self::Id => "E_ID",
+            Self::JobBusy => "E_JOB_BUSY",
             Self::JobEnded => "E_JOB_ENDED",
             Self::JobMissing => "E_JOB_MISSING",
             Self::JobTampered => "E_JOB_TAMPERED",
@@ -61,7 +132,7 @@ impl Refusal {
     }
 
     /// Returns what a job's `error` says.
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         format!("{} {}", self.code(), self.message)
     }
 }

@@ -55,9 +55,6 @@ pub enum WorkerAct {
         tag: Tag,
         /// What.
         job: Box<ForeignJob>,
-        /// Where its log is written to as well: a path below the configured folder, to be opened
-        /// without following links.
-        log_path: Option<String>,
     },
     /// Stop one.
     Stop {

@@ -68,7 +68,7 @@ pub struct Launch {
     pub tcp_port: Option<u16>,
     /// Where they run.
     pub cwd: Option<PathBuf>,
-    /// Set for them, beside what they inherit.
+    /// Their whole environment beside the address they are told: nothing else is inherited.
     pub env: BTreeMap<String, String>,
 }
 

@@ -24,11 +24,8 @@ use crate::adapter::{Adapter, Role};
 
 pub use config::{Dialect, Launch, RunnerConfig, Source, policy};
 pub use frame::{Frames, PAYLOAD_BYTES_MAX};
-pub use orchestrator::{
-    Assignment, End, Orchestrator, Room, RunnerAsk, RunnerSaid, SeatState, SeatView,
-};
+pub use orchestrator::{Orchestrator, RunnerAsk, RunnerSaid, SeatView};
 pub use pool::{Employer, Output, PoolPorts, RunnerPool, SeatHealth};
-pub use refusal::CODES;
 pub use serve::{ListenError, WorkerPorts, bind, read_address, serve};
 pub use worker::{IN_FLIGHT_MAX, Worker, WorkerAsk, WorkerSaid};
 
@@ -40,4 +37,5 @@ pub const ADAPTER: Adapter = Adapter {
     name: WIRE,
     roles: &[Role::Worker, Role::Orchestrator],
     port: 7701,
+    codes: &refusal::CODES,
 };

@@ -20,9 +20,10 @@ use tokio_util::sync::CancellationToken;
 
 use self::launcher::Launcher;
 use super::config::{RunnerConfig, Source};
-use super::orchestrator::{Assignment, End, Orchestrator, Room, RunnerAsk, RunnerSaid, SeatState};
+use super::orchestrator::{Orchestrator, RunnerAsk, RunnerSaid};
 use crate::driver::{Edge, Hub, serve_link};
 use crate::port::{Clock, Counters, Tag};
+use crate::runner::{Assignment, End, Room, SeatState};
 use crate::session::{Link, Session as _};
 
 /// How long a connection to a local port may take.

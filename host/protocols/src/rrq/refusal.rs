@@ -32,8 +32,8 @@ pub(super) enum Code {
 }
 
 /// Every code of this wire with what it means and what to do, for `host explain` and the docs.
-pub const CODES: [(&str, &str); 16] = {
-    let mut codes = [("", ""); 16];
+pub(super) const CODES: [(&str, &str); ALL.len()] = {
+    let mut codes = [("", ""); ALL.len()];
     let mut at = 0;
     while at < ALL.len() {
         codes[at] = (ALL[at].as_str(), ALL[at].meaning());

@@ -11,7 +11,6 @@ use host_core::cell::{ComponentKey, RunId, Start, ToCell};
 use host_core::handler::Limits;
 use host_core::id::{JobId, LeaseId};
 use host_core::time::Time;
-use host_core::transition::Loss;
 
 use self::cell::{Cell, Kind};
 use self::seat::Seat;
@@ -401,9 +400,6 @@ impl Run {
         now.since_ms(self.started_at)
     }
 }
-
-/// A loss that says the host gave the run up before it began.
-pub const NEVER_BEGAN: Loss = Loss::Innocent;
 
 fn death(cell: &Cell, closing: bool) -> Death<'_> {
     if !cell.culprits.is_empty() {

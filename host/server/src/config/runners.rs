@@ -11,7 +11,7 @@ use toml::{Table, Value};
 use super::ConfigError;
 use super::file::{origin, unknown};
 use super::value::{Values, refused};
-use crate::runners::RunnersConfig;
+use crate::runners::{LANE_PREFIX, RunnersConfig, is_lane};
 
 /// One key of such a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,12 +30,27 @@ const RUNNERS: &str = "protocol.rrq.runners";
 /// The most processes of a pool.
 const POOL_SIZE_MAX: i64 = 64;
 
+/// The host's own variables that every runner is given: where programs, folders and words are found.
+/// Others may be secrets, as the host's password for Redis is.
+const INHERITED: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "TMPDIR",
+    "XDG_CACHE_HOME",
+];
+
 /// All keys of such tables.
 pub(super) const SETTINGS: &[NamedSetting] = &[
     NamedSetting {
         key: "queues.NAME.runner",
         default: "none",
-        about: "The pool of foreign runners that is given all jobs of this queue, whatever their handler",
+        about: "The pool of foreign runners, or the Hero worker (`hero-WORKER`), that is given all jobs of this queue, whatever their handler",
     },
     NamedSetting {
         key: "protocol.rrq.runners.NAME.cmd",
@@ -70,7 +85,12 @@ pub(super) const SETTINGS: &[NamedSetting] = &[
     NamedSetting {
         key: "protocol.rrq.runners.NAME.env",
         default: "none",
-        about: "Variables that are set for `cmd` beside the host's own: a table of strings",
+        about: "Variables that are set for `cmd`: a table of strings. Of the host's own it is given no others than PATH, HOME, USER, LOGNAME, LANG, LC_ALL, LC_CTYPE, TZ, TMPDIR and XDG_CACHE_HOME",
+    },
+    NamedSetting {
+        key: "protocol.rrq.runners.NAME.inherit_env",
+        default: "none",
+        about: "The names of more variables of the host that `cmd` is given: an array. What carries a secret need not stand in the file so",
     },
     NamedSetting {
         key: "protocol.rrq.runners.NAME.dialect",
@@ -83,6 +103,8 @@ pub(super) const SETTINGS: &[NamedSetting] = &[
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     pools: BTreeMap<Name, RunnerConfig>,
+    /// The variables of the host that each pool is given beside [`INHERITED`].
+    inherited: BTreeMap<Name, Vec<String>>,
     /// The runner of a queue, and where that stands.
     queues: BTreeMap<Name, (String, String)>,
 }
@@ -122,18 +144,28 @@ impl Tables {
                     let wanted = "a name without `/` is: that stands before a runner's number";
                     return Err(refused(origin(path, &key), name, wanted.to_owned()));
                 }
+                if name.starts_with(LANE_PREFIX) {
+                    let wanted = "a name without `hero-` in front is: those are Hero's workers";
+                    return Err(refused(origin(path, &key), name, wanted.to_owned()));
+                }
                 let config = entry.runner(name)?;
+                let inherited = entry.inherited()?;
+                self.inherited.insert(parsed.clone(), inherited);
                 self.pools.insert(parsed, config);
             }
         }
         Ok(true)
     }
 
-    /// Checks that all runners that are named are there.
-    pub(super) fn resolve(&self, values: &Values<'_>) -> Result<RunnersConfig, ConfigError> {
+    /// Checks that all runners that are named are there; Hero's workers are where its Redis is.
+    pub(super) fn resolve(
+        &self,
+        values: &Values<'_>,
+        with_hero: bool,
+    ) -> Result<RunnersConfig, ConfigError> {
         let known = |(origin, runner): (String, &str)| {
             let name = runner.parse().ok();
-            name.filter(|name| self.pools.contains_key(name))
+            name.filter(|name| self.pools.contains_key(name) || with_hero && is_lane(runner))
                 .ok_or_else(|| ConfigError::UnknownRunner {
                     origin,
                     runner: runner.to_owned(),
@@ -149,8 +181,27 @@ impl Tables {
                 .find("protocol.rrq.default_runner")
                 .map(known)
                 .transpose()?,
-            pools: self.pools.clone(),
+            pools: self.with_inherited(values),
         })
+    }
+
+    /// Gives each pool that we start what it may have of the host's environment.
+    fn with_inherited(&self, values: &Values<'_>) -> BTreeMap<Name, RunnerConfig> {
+        let mut pools = self.pools.clone();
+        for (name, config) in &mut pools {
+            let Source::Launched(launch) = &mut config.source else {
+                continue;
+            };
+            let more = self.inherited.get(name).into_iter().flatten();
+            let names = INHERITED.iter().copied().chain(more.map(String::as_str));
+            for variable in names {
+                if let Some(value) = values.variable(variable) {
+                    let set = launch.env.entry(variable.to_owned());
+                    set.or_insert_with(|| value.to_owned());
+                }
+            }
+        }
+        pools
     }
 }
 
@@ -221,7 +272,7 @@ impl<'a> Entry<'a> {
     fn source(&self) -> Result<Source, ConfigError> {
         match (self.table.get("cmd"), self.text("external")?) {
             (None, Some(address)) => {
-                for name in ["pool_size", "tcp_port", "cwd", "env"] {
+                for name in ["pool_size", "tcp_port", "cwd", "env", "inherit_env"] {
                     if let Some(value) = self.table.get(name) {
                         let wanted = "it goes with `cmd`, not with `external`";
                         return Err(self.refused(name, value, wanted));
@@ -265,6 +316,14 @@ impl<'a> Entry<'a> {
             cwd: self.text("cwd")?.map(PathBuf::from),
             env: self.env()?,
         }))
+    }
+
+    fn inherited(&self) -> Result<Vec<String>, ConfigError> {
+        let Some(value) = self.table.get("inherit_env") else {
+            return Ok(Vec::new());
+        };
+        let wanted = "an array of names of variables is";
+        strings(value).ok_or_else(|| self.refused("inherit_env", value, wanted))
     }
 
     fn env(&self) -> Result<BTreeMap<String, String>, ConfigError> {

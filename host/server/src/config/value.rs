@@ -43,6 +43,11 @@ impl<'a> Values<'a> {
         Some((stated.origin.clone(), &stated.text))
     }
 
+    /// Returns a variable of the host's environment.
+    pub(super) fn variable(&self, name: &str) -> Option<&'a str> {
+        self.environment.get(name).map(String::as_str)
+    }
+
     pub(super) fn path(&self, key: &str) -> Option<PathBuf> {
         self.find(key).map(|(_, text)| PathBuf::from(text))
     }

@@ -31,15 +31,22 @@ struct Bench {
     foreign: Foreign,
     notes: Arc<Notes>,
     answers: Receiver<(Tag, Answer)>,
+    loaded: CancellationToken,
     stopping: CancellationToken,
     ended: oneshot::Receiver<()>,
 }
 
 impl Bench {
     fn start() -> Self {
+        let bench = Self::start_without_handlers();
+        bench.loaded.cancel();
+        bench
+    }
+
+    fn start_without_handlers() -> Self {
         let (events, heard) = mpsc::channel(EVENTS_MAX);
         let (port, _) = FakePort::new(events, true);
-        let stopping = CancellationToken::new();
+        let (loaded, stopping) = (CancellationToken::new(), CancellationToken::new());
         let (foreign, ended) = Foreign::start(Wiring {
             clock: Clock::start(),
             handlers: handlers(),
@@ -54,9 +61,11 @@ impl Bench {
             ),
             events: heard,
             logs: None,
+            log_files: None,
             history: None,
             numbers: Numbers::default(),
             eager: false,
+            loaded: loaded.clone(),
             stopping: stopping.clone(),
         })
         .unwrap();
@@ -65,6 +74,7 @@ impl Bench {
             foreign,
             notes: Arc::new(Notes(notes)),
             answers,
+            loaded,
             stopping,
             ended,
         }
@@ -103,6 +113,7 @@ fn job(handler: &str) -> ForeignJob {
         worker_id: None,
         attributes: Vec::new(),
         env: Vec::new(),
+        log_path: None,
         result_bytes_max: 1 << 20,
     }
 }
@@ -140,6 +151,19 @@ fn what_waits_and_what_runs_can_be_stopped() {
     let mut answered = [bench.answer().0, bench.answer().0];
     answered.sort_unstable();
     assert_eq!(answered, [2, 5], "the room of one is taken by the next");
+}
+
+#[test]
+fn what_comes_before_the_handlers_waits_for_them_and_can_be_stopped() {
+    let bench = Bench::start_without_handlers();
+    let door = bench.foreign.door();
+    bench.begin(&door, 0, "echo");
+    bench.begin(&door, 1, "noop");
+    door.stop(Tag(1), 0, Stop::Deadline);
+    assert_eq!(bench.kind(1), FailureKind::Cancelled);
+    assert!(bench.answers.try_recv().is_err());
+    bench.loaded.cancel();
+    assert_eq!(bench.answer().0, 0);
 }
 
 #[test]

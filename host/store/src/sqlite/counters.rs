@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use host_core::job::{STATES, State};
+use host_core::job::{Lane, Lifecycle, STATES, State};
 use host_core::name::Name;
 use rusqlite::{Connection, params};
 
@@ -37,9 +37,12 @@ pub(super) struct Counters {
     /// Those whose counts have changed since they were written.
     dirty: Vec<Name>,
     paused: BTreeSet<i64>,
-    /// Those that have available jobs, paused or not.
-    available: BTreeSet<i64>,
-    available_jobs: i64,
+    /// How many available jobs of our cells each queue has that has any, paused or not.
+    for_cells: BTreeMap<i64, i64>,
+    /// The same of foreign runners.
+    for_runners: BTreeMap<i64, i64>,
+    /// The sum of `for_cells` over the queues that are not paused.
+    claimable_jobs: i64,
     next_id: i64,
     next_seq: i64,
     has_purged: bool,
@@ -54,8 +57,9 @@ impl Counters {
             queues: BTreeMap::new(),
             dirty: Vec::new(),
             paused: BTreeSet::new(),
-            available: BTreeSet::new(),
-            available_jobs: 0,
+            for_cells: BTreeMap::new(),
+            for_runners: available_for_runners(connection).map_err(&load)?,
+            claimable_jobs: 0,
             next_id: 1,
             next_seq: connection
                 .query_row(
@@ -109,9 +113,12 @@ impl Counters {
                 .and_then(|name| counters.queues.get_mut(name));
             if let Some(count) = queue.and_then(|queue| queue.counts.get_mut(state)) {
                 *count = jobs;
-                if state == State::Available as usize && jobs > 0 {
-                    counters.available.insert(id);
-                    counters.available_jobs += jobs;
+                let others = counters.for_runners.get(&id).copied().unwrap_or(0);
+                if state == State::Available as usize && jobs > others {
+                    counters.for_cells.insert(id, jobs - others);
+                    if !counters.paused.contains(&id) {
+                        counters.claimable_jobs += jobs - others;
+                    }
                 }
             }
         }
@@ -204,43 +211,53 @@ impl Counters {
                 params![id, paused],
             )
             .map_err(doing("pause or resume a queue"))?;
-        if paused {
-            self.paused.insert(id);
-        } else {
-            self.paused.remove(&id);
+        let jobs = self.for_cells.get(&id).copied().unwrap_or(0);
+        if paused && self.paused.insert(id) {
+            self.claimable_jobs -= jobs;
+        } else if !paused && self.paused.remove(&id) {
+            self.claimable_jobs += jobs;
         }
         Ok(())
     }
 
     /// Counts one job out of a state and into another.
-    pub(super) fn count(&mut self, name: &Name, from: Option<State>, to: Option<State>) {
+    pub(super) fn count(&mut self, job: &Lifecycle, from: Option<State>, to: Option<State>) {
         if from == to {
             return;
         }
-        let Some(queue) = self.queues.get_mut(name) else {
+        let Some(queue) = self.queues.get_mut(&job.queue) else {
             return;
         };
         if !queue.dirty.contains(&true) {
-            self.dirty.push(name.clone());
+            self.dirty.push(job.queue.clone());
         }
+        let id = queue.id;
         for (state, step) in [(from, -1), (to, 1)] {
             let Some(state) = state else { continue };
             queue.counts[state as usize] += step;
             queue.dirty[state as usize] = true;
-            if state == State::Available {
-                self.available_jobs += step;
-                if queue.counts[state as usize] > 0 {
-                    self.available.insert(queue.id);
-                } else {
-                    self.available.remove(&queue.id);
+            if state != State::Available {
+                continue;
+            }
+            if job.runner.is_some() {
+                step_by(&mut self.for_runners, id, step);
+            } else {
+                step_by(&mut self.for_cells, id, step);
+                if !self.paused.contains(&id) {
+                    self.claimable_jobs += step;
                 }
             }
         }
     }
 
-    /// Returns the queues that claims may take from and that have available jobs.
-    pub(super) fn claimable(&self) -> impl Iterator<Item = i64> {
-        self.available.difference(&self.paused).copied()
+    /// Returns the queues that claims of a lane may take from and that may have jobs for it.
+    pub(super) fn claimable(&self, lane: &Lane) -> impl Iterator<Item = i64> {
+        let jobs = match lane {
+            Lane::Shared | Lane::Alone => &self.for_cells,
+            Lane::Runner(_) => &self.for_runners,
+        };
+        let queues = jobs.keys().copied();
+        queues.filter(|queue| !self.paused.contains(queue))
     }
 
     pub(super) fn is_paused(&self, name: &Name) -> bool {
@@ -253,7 +270,26 @@ impl Counters {
         self.paused.contains(&id)
     }
 
+    /// Returns how many jobs our cells may claim.
     pub(super) fn available(&self) -> u64 {
-        u64::try_from(self.available_jobs).unwrap_or(0)
+        u64::try_from(self.claimable_jobs).unwrap_or(0)
     }
+}
+
+/// Counts a queue's jobs up or down; one without any is not kept.
+fn step_by(jobs: &mut BTreeMap<i64, i64>, queue: i64, step: i64) {
+    let count = jobs.entry(queue).or_default();
+    *count += step;
+    if *count <= 0 {
+        jobs.remove(&queue);
+    }
+}
+
+/// Counts the available jobs of foreign runners by queue; counters do not tell them apart.
+fn available_for_runners(connection: &Connection) -> rusqlite::Result<BTreeMap<i64, i64>> {
+    let mut statement = connection.prepare(
+        "SELECT queue, COUNT(*) FROM jobs WHERE state = 2 AND runner IS NOT NULL GROUP BY queue",
+    )?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    rows.collect()
 }

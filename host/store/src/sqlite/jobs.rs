@@ -241,13 +241,13 @@ impl Rows for Transaction<'_> {
             )?;
             self.counters.note_dependency();
         }
-        self.counters.count(&job.queue, None, Some(job.state));
+        self.counters.count(job, None, Some(job.state));
         Ok(())
     }
 
     fn update(&mut self, before: &Lifecycle, after: &Lifecycle) -> Result<(), StoreError> {
         self.counters
-            .count(&after.queue, Some(before.state), Some(after.state));
+            .count(after, Some(before.state), Some(after.state));
         if self.hot.change(after).is_none() {
             self.hot.load(self.seq(after.id)?, after.clone());
             self.hot.change(after);
@@ -260,7 +260,7 @@ impl Rows for Transaction<'_> {
         let seq = self.seq(job.id)?;
         self.hot.remove(job.id);
         self.counters.note_purge();
-        self.counters.count(&job.queue, Some(job.state), None);
+        self.counters.count(job, Some(job.state), None);
         for sql in [
             "DELETE FROM jobs WHERE seq = ?1",
             "DELETE FROM payloads WHERE seq = ?1",
@@ -348,7 +348,7 @@ impl Rows for Transaction<'_> {
             let stored = self.stored_suspects(limit);
             found.extend(stored.map_err(doing("look for suspects to claim"))?);
         } else {
-            for queue in self.counters.claimable() {
+            for queue in self.counters.claimable(lane) {
                 let stored = self.stored_available(lane, queue, limit);
                 found.extend(stored.map_err(doing("look for jobs to claim"))?);
             }

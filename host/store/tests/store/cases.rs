@@ -214,6 +214,53 @@ fn stale_messages_change_nothing() {
 }
 
 #[test]
+fn what_did_not_begin_leaves_no_attempt() {
+    check(|store| {
+        enqueue(store, vec![job(1)]);
+        claimed(store, NOW, claim([1], false));
+        let lose = Command::Lose {
+            job: id(1),
+            fence: Fence::Lease(lease(1)),
+            loss: Loss::NotBegun,
+            executor: "python".to_owned(),
+        };
+        ask(store, NOW, lose).unwrap();
+        assert_eq!(state(store, 1), State::Available);
+        claimed(store, NOW, claim([2], false));
+        ask(store, NOW, complete(1, 2, returned())).unwrap();
+        let attempts = store.reader().unwrap().attempts(id(1)).unwrap();
+        let numbers: Vec<u32> = attempts.iter().map(|attempt| attempt.number).collect();
+        assert_eq!(numbers, [2]);
+    });
+}
+
+#[test]
+fn what_our_cells_may_claim_is_counted_without_the_jobs_of_runners_and_paused_queues() {
+    check(|store| {
+        let pause = |paused| Command::SetPaused {
+            queue: "other".parse().unwrap(),
+            paused,
+        };
+        let mut elsewhere = job(3);
+        elsewhere.queue = "other".parse().unwrap();
+        let jobs = vec![job(1), job_for(2, "python"), elsewhere, job_for(4, "ruby")];
+        let enqueue = Command::Enqueue(jobs);
+        let committed = store.commit(NOW, vec![enqueue]).unwrap();
+        assert_eq!(committed.available, 2);
+        for (paused, available) in [(true, 1), (true, 1), (false, 2), (true, 1)] {
+            let committed = store.commit(NOW, vec![pause(paused)]).unwrap();
+            assert_eq!(committed.available, available, "{paused}");
+        }
+        let committed = store.commit(NOW, vec![claim([1, 2], false)]).unwrap();
+        assert_eq!(committed.available, 0);
+        let python = claimed(store, NOW, claim_in(&runner("python"), [3, 4]));
+        assert_eq!(python.len(), 1);
+        let committed = store.commit(NOW, vec![pause(false)]).unwrap();
+        assert_eq!(committed.available, 1);
+    });
+}
+
+#[test]
 fn suspects_go_into_lone_slots_only() {
     check(|store| {
         enqueue(store, vec![job(1), job(2)]);

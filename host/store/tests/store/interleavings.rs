@@ -58,7 +58,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(jobs, keyed, depends, priority, delay_ms, deadline_ms, theirs)| Step::Enqueue { jobs, keyed, depends, priority, delay_ms, deadline_ms, theirs }),
         4 => (1_u8..4, 0_u8..6).prop_map(|(slots, lane)| Step::Claim { slots, lane }),
         4 => (any::<u8>(), 0_u8..3).prop_map(|(lease, result)| Step::Complete { lease, result }),
-        2 => (any::<u8>(), 0_u8..4).prop_map(|(lease, loss)| Step::Lose { lease, loss }),
+        2 => (any::<u8>(), 0_u8..5).prop_map(|(lease, loss)| Step::Lose { lease, loss }),
         1 => any::<u8>().prop_map(|job| Step::Cancel { job }),
         1 => any::<u8>().prop_map(|job| Step::Retry { job }),
         1 => any::<bool>().prop_map(|paused| Step::Pause { paused }),
@@ -136,6 +136,7 @@ impl History {
                     fence: Fence::Lease(lease(lease_id)),
                     loss: [
                         Loss::Innocent,
+                        Loss::NotBegun,
                         Loss::WorkerGone,
                         Loss::CellDied { alone: false },
                         Loss::CellDied { alone: true },

@@ -49,6 +49,7 @@ fn loss() -> impl Strategy<Value = Loss> {
     prop_oneof![
         Just(Loss::WorkerGone),
         Just(Loss::Innocent),
+        Just(Loss::NotBegun),
         any::<bool>().prop_map(|alone| Loss::CellDied { alone }),
         Just(Loss::HostRestarted),
     ]

@@ -59,6 +59,31 @@ fn the_first_losses_are_free_and_later_ones_count() {
 }
 
 #[test]
+fn what_did_not_begin_is_no_attempt() {
+    let mut job = available(Policy {
+        max_attempts: 1,
+        lost_lease_costs_attempt: true,
+        ..Policy::default()
+    });
+    for _ in 0..=FREE_LOSSES_MAX {
+        claim(&mut job, NOW, Hold::Connection);
+        let effects = job.apply(NOW, &Input::Lose(&FENCE, Loss::NotBegun));
+        assert_eq!(effects, Ok(Vec::new()));
+        assert_eq!(job.state, State::Available);
+        assert_eq!((job.attempts_charged(), job.failure), (0, None));
+    }
+    claim(&mut job, NOW, Hold::Connection);
+    let cancel = Input::Cancel {
+        reason: None,
+        grace_ms: None,
+    };
+    job.apply(NOW, &cancel).unwrap();
+    job.apply(NOW, &Input::Lose(&FENCE, Loss::NotBegun))
+        .unwrap();
+    assert_eq!(job.state, State::Cancelled);
+}
+
+#[test]
 fn a_job_alone_in_dead_cells_is_poison() {
     let mut job = available(Policy::default());
     claim(&mut job, NOW, Hold::Connection);

@@ -26,17 +26,43 @@ pub(super) fn finished(output: &str) -> Outcome {
     }
 }
 
+/// Who asked for a job to be stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// Nobody of us.
+    Unasked,
+    /// Whoever cancelled it.
+    Cancelled,
+    /// We did, for its time was up.
+    Late,
+}
+
+/// The kinds that our own workers name at the start of an error.
+const NAMED: [FailureKind; 7] = [
+    FailureKind::Trapped,
+    FailureKind::FuelExhausted,
+    FailureKind::MemoryLimit,
+    FailureKind::ResultTooLarge,
+    FailureKind::InvalidParams,
+    FailureKind::HandlerNotFound,
+    FailureKind::GrantMissing,
+];
+
 /// Reads an error; the document names three.
-pub(super) fn failed(error: &str, stopping: bool) -> Outcome {
+pub(super) fn failed(error: &str, stop: Stop) -> Outcome {
     let message = error[..error.floor_char_boundary(ERROR_BYTES_MAX)].to_owned();
-    let kind = match error {
-        "stopped" | "stopped_by_request" if stopping => {
+    let named = |kind: &FailureKind| error.starts_with(kind.as_str());
+    let kind = match (error, stop) {
+        ("stopped" | "stopped_by_request", Stop::Cancelled) => {
             return Outcome::Cancelled { partial: None };
         }
-        "stopped" | "stopped_by_request" => FailureKind::Cancelled,
-        "timeout" => FailureKind::TimedOut,
-        _ if error.starts_with("handler_not_found") => FailureKind::HandlerNotFound,
-        _ => FailureKind::UserError,
+        ("stopped" | "stopped_by_request", Stop::Late) | ("timeout", _) => FailureKind::TimedOut,
+        ("stopped" | "stopped_by_request", Stop::Unasked) => FailureKind::Cancelled,
+        _ if error.starts_with("E_FIELD_") => FailureKind::InvalidParams,
+        _ => NAMED
+            .into_iter()
+            .find(named)
+            .unwrap_or(FailureKind::UserError),
     };
     let message = if message.is_empty() {
         "the worker gives no reason".to_owned()

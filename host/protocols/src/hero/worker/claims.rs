@@ -124,10 +124,10 @@ impl Worker {
             CLAIM_MS.to_string(),
             wire::STOPS_SCANNED_MAX.to_string(),
             u8::from(!only_own).to_string(),
+            FIELDS.len().to_string(),
         ];
-        for (field, bytes_max) in FIELDS {
-            args.extend([field.to_owned(), bytes_max.to_string()]);
-        }
+        args.extend(FIELDS.map(|(field, _)| field.to_owned()));
+        args.extend(FIELDS.map(|(_, bytes_max)| bytes_max.to_string()));
         Command::Script {
             script: Script::Claim,
             keys: vec![

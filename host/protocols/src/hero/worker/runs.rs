@@ -1,8 +1,8 @@
 //! Attempts and how a job ends: started, answered, tried again, written down, given back.
 
 use super::{
-    Answer, Command, Due, Ending, Phase, PopSide, Purpose, REFUSED_PAUSE_MS, Script, Stop, Tag,
-    Todo, Value, Worker, WorkerAct, wire,
+    Answer, Code, Command, Due, Ending, Phase, PopSide, Purpose, REFUSED_PAUSE_MS, Refusal, Script,
+    Stop, Tag, Todo, Value, Worker, WorkerAct, wire,
 };
 use crate::hero::convert::{self, Verdict};
 use crate::session::Moment;
@@ -18,9 +18,6 @@ const BUSY_PAUSE_MS: u64 = 50;
 
 /// How many times a job may take its cell with it.
 const LOSSES_MAX: u32 = 3;
-
-/// How long a reply is kept at least, in seconds.
-const REPLY_SECONDS_MIN: u64 = 3_600;
 
 impl Worker {
     /// Starts what is ready, as far as there is room.
@@ -47,7 +44,6 @@ impl Worker {
             Ok(work) => Box::new(work),
             Err(refusal) => return self.finish(at, id, Ending::Error(refusal.text()), todo),
         };
-        let log_path = job.log_path.clone();
         let tag = Tag(self.tags_made);
         self.tags_made += 1;
         let overrun_at = deadline.plus_ms(OVERRUN_MS);
@@ -66,11 +62,7 @@ impl Worker {
             ],
         };
         self.call(Purpose::Start(id.to_owned()), vec![started], todo);
-        todo.push(WorkerAct::Start {
-            tag,
-            job: work,
-            log_path,
-        });
+        todo.push(WorkerAct::Start { tag, job: work });
     }
 
     /// Takes in whether an attempt is known to run: if not, the job is not ours any more.
@@ -122,6 +114,11 @@ impl Worker {
             Answer::Busy => {
                 held.phase = Phase::Backoff;
                 return self.arm(at.now.plus_ms(BUSY_PAUSE_MS), Due::Retry(id));
+            }
+            Answer::NoLog(why) => {
+                let refusal = Refusal::new(Code::LogPath, format!("log_path: {why}"));
+                todo.push(WorkerAct::Count(refusal.code()));
+                Verdict::Ended(Ending::Error(refusal.text()))
             }
             Answer::Ended(_) if overrun_at.is_none() => Verdict::timed_out(),
             Answer::Ended(outcome) => convert::verdict(outcome),
@@ -222,7 +219,7 @@ impl Worker {
         let (purpose, script, args) = match &held.phase {
             Phase::Finishing(ending) => {
                 let timeout_ms = held.job.as_ref().map_or(0, |job| job.timeout_ms);
-                let reply_seconds = timeout_ms.div_ceil(1_000).max(REPLY_SECONDS_MIN);
+                let reply_seconds = wire::reply_seconds(timeout_ms);
                 let (field, text) = ending.field();
                 let stop = held.stop || self.stops.contains(id);
                 keys.extend([wire::reply_queue(id), wire::stop_queue(worker)]);

@@ -62,6 +62,7 @@ fn command(launch: &Launch, dialect: Dialect, address: &str) -> std::io::Result<
     let mut command = Command::new(program);
     command
         .args(arguments)
+        .env_clear()
         .envs(&launch.env)
         .env(SOCKET_VARIABLE, address)
         .stdin(Stdio::null())

@@ -17,9 +17,9 @@ use super::process::SOCKET_VARIABLE;
 use super::{Employer, Output, PoolPorts, RunnerPool, SeatState};
 use crate::port::Tag;
 use crate::rrq::config::{Dialect, Launch, RunnerConfig, Source};
-use crate::rrq::orchestrator::{Assignment, End, Room};
 use crate::rrq::serve::tests::fixture::{BOUND, Counts, Host, TestClock};
 use crate::rrq::serve::{bind, read_address};
+use crate::runner::{Assignment, End, Room};
 
 /// What the pool told its employer.
 #[derive(Debug, Default)]
@@ -108,6 +108,8 @@ impl Bench {
             attempt: 1,
             enqueued_at: Time(1_763_000_000_000),
             timeout_ms,
+            deadline: None,
+            attributes: Vec::new(),
             trace: Vec::new(),
             worker_id: "host".to_owned(),
         };

@@ -135,6 +135,7 @@ impl<'a> Entry<'a> {
                 "priority: it is 0 to {PRIORITY_LAST}, this one is {priority}"
             )));
         }
+        let policy = self.policy(route.policy)?;
         Ok(NewJob {
             id,
             handler: route.handler,
@@ -143,7 +144,7 @@ impl<'a> Entry<'a> {
             priority,
             run_at: self.start(now)?,
             deadline: instant("deadline", self.deadline.as_deref())?,
-            policy: self.policy()?,
+            policy,
             depends_on: self.prerequisites(siblings)?,
             unique_key: unique_key(self.unique_key)?,
             payload: Payload {
@@ -164,8 +165,8 @@ impl<'a> Entry<'a> {
         }
     }
 
-    fn policy(&self) -> Result<Policy, Problem> {
-        let mut policy = Policy::default();
+    /// Makes the rules of the job: those of whoever executes it, and what the entry says.
+    fn policy(&self, mut policy: Policy) -> Result<Policy, Problem> {
         if let Some(attempts) = self.max_attempts {
             if attempts == 0 {
                 return Err(invalid("max_attempts: it is at least 1"));

@@ -7,7 +7,7 @@ use host_core::failure::FAILURE_KINDS;
 
 use crate::published;
 
-use super::{CODES, Explanation, explain, failures};
+use super::{CODES, Explanation, explain, failures, wires};
 
 const INTRO: &str = "\
 # Errors
@@ -28,6 +28,16 @@ handler's own error (`user_error`) may name another category and whether it is t
 
 | kind | category | tried again | meaning | what to do |
 |---|---|---|---|---|
+";
+
+const WIRES: &str = "
+## Refusals on other wires
+
+Codes of what a wire other than HTTP does not take: in the answer, the job's error or the dead letter
+where the wire has one, and as a label of `host_wire_refusals` in any case.
+
+| code | wire | meaning |
+|---|---|---|
 ";
 
 fn generate() -> String {
@@ -61,6 +71,12 @@ fn generate() -> String {
         )
         .unwrap();
     }
+    doc.push_str(WIRES);
+    for known in wires::all() {
+        for (wire, meaning) in known.on {
+            writeln!(doc, "| `{}` | {wire} | {meaning} |", known.code).unwrap();
+        }
+    }
     doc
 }
 
@@ -90,6 +106,10 @@ fn codes_are_unique_and_explained() {
         assert_fits(it);
     }
     assert_eq!(explain("nothing"), None);
+    assert_eq!(wires::explain("nothing"), None);
+    let shared = wires::explain("E_FIELD_TYPE").unwrap();
+    let on: Vec<&str> = shared.on.iter().map(|(wire, _)| *wire).collect();
+    assert_eq!(on, ["hero", "rrq"]);
 }
 
 /// Checks that it can stand in a table.

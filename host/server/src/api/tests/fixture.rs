@@ -18,6 +18,7 @@ use host_core::lease::{Fence, Hold};
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome, Report};
 use host_core::time::Time;
+use host_protocols::hero::RedisUrl;
 use host_protocols::rrq::{Dialect, Launch, RunnerConfig, Source};
 use host_store::memory::MemoryStore;
 use host_store::{Store as _, StoreError};
@@ -38,7 +39,7 @@ use crate::dispatch::{Dispatch, Request, Shared};
 use crate::handlers::Handlers;
 use crate::ids;
 use crate::metrics::Metrics;
-use crate::runners::{Ports, Runners, RunnersConfig};
+use crate::runners::{LanesConfig, Ports, Runners, RunnersConfig};
 use crate::tasks::Tasks;
 use host_store::logs::{LogEntry, LogPage};
 
@@ -200,6 +201,10 @@ async fn run(
 
 /// Makes two pools of runners that nobody runs: `python`, which has the queue `pythons`, and `ruby`.
 fn runners(default: Option<&str>, metrics: &Metrics) -> Runners {
+    runners_and(default, None, metrics)
+}
+
+fn runners_and(default: Option<&str>, hero: Option<LanesConfig>, metrics: &Metrics) -> Runners {
     let pool = |name: &str, pool_size| {
         let config = RunnerConfig {
             name: name.to_owned(),
@@ -225,7 +230,7 @@ fn runners(default: Option<&str>, metrics: &Metrics) -> Runners {
         counters: Arc::new(metrics.clone()),
         logs: LoggedTo::channel().0,
     };
-    let runners = Runners::new(config, &ports);
+    let runners = Runners::new(config, hero, &ports);
     runners.register(metrics);
     runners
 }
@@ -242,6 +247,7 @@ pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: 
         handlers,
         clock,
         runners: runners(None, &metrics),
+        hero: None,
         logs: Arc::clone(logs) as Arc<dyn Logs>,
         metrics,
         listen: SocketAddr::from(([127, 0, 0, 9], 7700)),
@@ -254,6 +260,16 @@ impl Host {
     /// Starts a host with its handlers.
     pub(super) async fn start() -> Self {
         Self::start_as(|_| {}).await
+    }
+
+    /// Starts a host that knows of a Redis of Hero.
+    pub(super) async fn start_with_hero() -> Self {
+        let hero = LanesConfig {
+            url: RedisUrl::parse("redis://me:hush@127.0.0.1:1").unwrap(),
+            instance: "host-a".to_owned(),
+            in_flight_max: 4,
+        };
+        Self::start_as(|api| api.runners = runners_and(None, Some(hero), &api.metrics)).await
     }
 
     /// Starts a host with its handlers and a default runner.

@@ -6,7 +6,7 @@ use host_core::transition::Loss;
 
 use super::batch::{End, Finished};
 use super::{Phase, Writer};
-use crate::cells::pool::{Heard, NEVER_BEGAN};
+use crate::cells::pool::Heard;
 use crate::cells::port::CellPort;
 use crate::dispatch::events::Happened;
 use crate::dispatch::logged::Logged;
@@ -38,7 +38,7 @@ impl<P: CellPort> Writer<P> {
                 End::Lost { loss, executor }
             }
             runners::End::NoRoom => End::Lost {
-                loss: NEVER_BEGAN,
+                loss: Loss::NotBegun,
                 executor,
             },
         };

@@ -6,13 +6,12 @@ use host_core::job::{Lane, State};
 use host_core::outcome::{Meter, Outcome, Report};
 use host_core::rejection::Rejection;
 use host_core::time::Time;
-use host_core::transition::Effect;
+use host_core::transition::{Effect, Loss};
 
 use super::Writer;
 use super::batch::{End, Finished, Offer, Origin, Target};
 use super::start;
 use crate::cells::chain::Chain;
-use crate::cells::pool::NEVER_BEGAN;
 use crate::cells::port::CellPort;
 use crate::dispatch::SubmitError;
 use crate::dispatch::events::Happened;
@@ -139,7 +138,7 @@ impl<P: CellPort> Writer<P> {
             Ok((order, program)) => match self.pool.start(now, &place, &program, order) {
                 Ok(()) => return,
                 Err(_order) => End::Lost {
-                    loss: NEVER_BEGAN,
+                    loss: Loss::NotBegun,
                     executor: worker,
                 },
             },

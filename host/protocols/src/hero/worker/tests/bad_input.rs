@@ -4,6 +4,7 @@ use host_core::time::Time;
 
 use super::fixture::{Bench, completed, id};
 use crate::hero::model::Entry;
+use crate::port::Answer;
 
 fn letters(bench: &Bench) -> Vec<(String, String)> {
     let letters = bench.list("dead_letter");
@@ -168,6 +169,20 @@ fn answers_that_make_no_sense_are_asked_for_again() {
     assert!(bench.running().is_empty());
     bench.pass(1_000);
     assert_eq!(bench.running(), [1], "it is claimed a second later");
+}
+
+#[test]
+fn a_log_file_that_cannot_be_opened_ends_its_job_before_it_starts() {
+    let mut bench = Bench::with(|config| config.log_root = Some("/logs".to_owned()));
+    bench.enqueue(1, &[("retries", "5"), ("log_path", "a.log")]);
+    bench.settle();
+    assert_eq!(bench.running(), [1]);
+    bench.end_with(1, Answer::NoLog("a link is on the way to it".to_owned()));
+    let error = bench.redis.field(&id(1), "error").unwrap();
+    assert_eq!(error, "E_LOG_PATH log_path: a link is on the way to it");
+    assert_eq!(bench.reply(1).len(), 1);
+    assert_eq!(bench.counted, ["E_LOG_PATH"]);
+    assert!(bench.worker.is_idle());
 }
 
 #[test]

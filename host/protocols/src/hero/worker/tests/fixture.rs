@@ -97,7 +97,7 @@ impl Bench {
                     self.said.extend(call.commands.iter().map(words));
                     self.calls.push(call);
                 }
-                WorkerAct::Start { tag, job, .. } => {
+                WorkerAct::Start { tag, job } => {
                     self.said
                         .push(format!("RUN {} attempt {}", job.handler, job.attempt));
                     self.guests.insert(tag, *job);
@@ -194,11 +194,15 @@ impl Bench {
 
     /// Ends the guest of job `n`.
     pub(super) fn end(&mut self, n: u32, outcome: Outcome) {
+        self.end_with(n, Answer::Ended(outcome));
+    }
+
+    pub(super) fn end_with(&mut self, n: u32, answer: Answer) {
         let tag = self
             .guest(n)
             .unwrap_or_else(|| panic!("job {n} does not run"));
         self.guests.remove(&tag);
-        self.tell(|worker, at, todo| worker.on_answer(at, tag, Answer::Ended(outcome), todo));
+        self.tell(|worker, at, todo| worker.on_answer(at, tag, answer, todo));
     }
 
     pub(super) fn running(&self) -> Vec<u32> {

@@ -218,18 +218,3 @@ fn function_names_reach_no_file() {
         bench.check_empty();
     }
 }
-
-#[test]
-fn every_code_is_explained_once() {
-    let codes: std::collections::BTreeSet<&str> =
-        crate::rrq::CODES.iter().map(|(code, _)| *code).collect();
-    assert_eq!(codes.len(), crate::rrq::CODES.len());
-    for (code, meaning) in crate::rrq::CODES {
-        assert!(code.starts_with("E_") && meaning.ends_with('.'), "{code}");
-        let spec = include_str!("../../SPEC.md");
-        assert!(
-            spec.contains(&format!("`{code}`")),
-            "{code} is not in SPEC.md"
-        );
-    }
-}

@@ -1,7 +1,7 @@
-//! A store whose disk can be filled, freed and broken.
+//! A store whose disk can be filled, freed and broken, and which counts claims.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use host_core::command::{Command, Committed};
 use host_core::time::Time;
@@ -18,6 +18,7 @@ const BROKEN: u8 = 2;
 pub(crate) struct Disk {
     condition: Arc<AtomicU8>,
     refusals: Arc<Semaphore>,
+    lone_claims: Arc<AtomicUsize>,
 }
 
 impl Default for Disk {
@@ -25,6 +26,7 @@ impl Default for Disk {
         Self {
             condition: Arc::default(),
             refusals: Arc::new(Semaphore::new(0)),
+            lone_claims: Arc::default(),
         }
     }
 }
@@ -40,6 +42,11 @@ impl Disk {
 
     pub(crate) fn break_down(&self) {
         self.condition.store(BROKEN, Ordering::SeqCst);
+    }
+
+    /// Returns how many batches were a claim and nothing else.
+    pub(crate) fn lone_claims(&self) -> usize {
+        self.lone_claims.load(Ordering::SeqCst)
     }
 
     /// Waits until two more batches were refused.
@@ -59,6 +66,9 @@ pub(crate) struct FailingStore {
 
 impl Store for FailingStore {
     fn commit(&mut self, now: Time, batch: Vec<Command>) -> Result<Committed, StoreError> {
+        if let [Command::Claim { .. }] = batch[..] {
+            self.disk.lone_claims.fetch_add(1, Ordering::SeqCst);
+        }
         match self.disk.condition.load(Ordering::SeqCst) {
             FULL => {
                 self.disk.refusals.add_permits(1);

@@ -1,0 +1,42 @@
+//! What the codes mean by which other wires than HTTP refuse: each wire has its own list, and wires
+//! may share a code.
+
+use std::collections::BTreeMap;
+
+use host_protocols::ADAPTERS;
+
+/// What to do about any of them.
+pub const NEXT: &str = "Correct what the peer sends. `host_wire_refusals` of /metrics counts \
+    refusals by wire and code.";
+
+/// A few words for any of them.
+pub const TITLE: &str = "Refused on a wire";
+
+/// One code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WireCode {
+    /// The stable code.
+    pub code: &'static str,
+    /// Each wire that has it, and what it means there.
+    pub on: Vec<(&'static str, &'static str)>,
+}
+
+/// Returns all codes by their names.
+pub fn all() -> impl Iterator<Item = WireCode> {
+    let mut codes: BTreeMap<&str, WireCode> = BTreeMap::new();
+    for adapter in ADAPTERS {
+        for (code, meaning) in adapter.codes {
+            let known = codes.entry(code).or_insert_with(|| WireCode {
+                code,
+                on: Vec::new(),
+            });
+            known.on.push((adapter.name, meaning));
+        }
+    }
+    codes.into_values()
+}
+
+/// Returns what a code means on the wires that have it, `None` for a text that is no such code.
+pub fn explain(code: &str) -> Option<WireCode> {
+    all().find(|known| known.code == code)
+}

@@ -1,0 +1,158 @@
+//! Runners on RRQ's own crate for Rust execute our jobs: its example as it is, and one with a handler
+//! for each way in which a job can end.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use host_tests::peers;
+use host_tests::pool::{Pool, launched};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+/// How long a runner that does nothing may be waited for, the machine being busy.
+const SOON: Duration = Duration::from_secs(20);
+
+/// Starts a host whose pool are runners of this program.
+fn pool(program: &Path, keys: &str) -> Pool {
+    let command = [program.display().to_string()];
+    let pool = Pool::start(&(launched(&command, &[]) + keys), "");
+    pool.up();
+    pool
+}
+
+fn of_handlers(keys: &str) -> Pool {
+    let pool = pool(&peers::rust_runner(), keys);
+    pool.loaded();
+    pool
+}
+
+/// Enqueues `count` jobs at once and returns their results, in order.
+fn results(pool: &Pool, count: u32, job: impl Fn(u32) -> Value) -> Vec<Value> {
+    let client = pool.client();
+    let jobs: Vec<Value> = (0..count).map(job).collect();
+    let answer = client.post("/api/v1/jobs", &json!(jobs)).unwrap();
+    assert_eq!(answer.status, 201, "{}", answer.body);
+    let entries = answer.body.as_array().unwrap().iter();
+    entries
+        .map(|entry| {
+            let job = client.wait(entry["id"].as_str().unwrap());
+            assert_eq!(job["state"], "completed", "{job}");
+            assert_eq!(job["attempt"], 1, "{job}");
+            job["result"].clone()
+        })
+        .collect()
+}
+
+#[test]
+fn jobs_run_on_the_example_of_the_crate() {
+    let pool = pool(&peers::example_runner(), "pool_size = 2\n");
+    let echo = |n| json!({"handler": "own#echo", "params": {"n": n, "text": "ü"}});
+    for (n, result) in results(&pool, 100, echo).iter().enumerate() {
+        assert_eq!(result["params"], json!({"n": n, "text": "ü"}), "{result}");
+    }
+    let unknown = pool.client().run(&json!({"handler": "own#nobody"}));
+    assert_eq!(unknown["state"], "discarded", "{unknown}");
+    assert_eq!(unknown["failure"]["kind"], "handler_not_found", "{unknown}");
+    assert_eq!(unknown["attempt"], 1);
+}
+
+#[test]
+fn a_rust_runner_is_told_about_its_job_and_says_how_it_ended() {
+    let pool = of_handlers("max_in_flight = 8\n");
+    let client = pool.client();
+    let trace = json!({"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"});
+    let params = json!({"a": [1, "ü", null], "b": {"c": 1.5}});
+    let told = client.run(&json!({
+        "handler": "own#context", "queue": "mail", "trace_context": trace, "params": params,
+    }));
+    let result = &told["result"];
+    assert_eq!(result["job_id"], told["id"], "{told}");
+    assert_eq!(result["attempt"], 1);
+    assert_eq!(result["queue_name"], "mail");
+    assert_eq!(result["worker_id"], "host");
+    assert_eq!(result["trace"], trace);
+    assert_eq!(result["params"], params);
+
+    let failed = client.run(&json!({"handler": "own#fail", "max_attempts": 1}));
+    assert_eq!(failed["state"], "discarded", "{failed}");
+    let failure = &failed["failure"];
+    assert_eq!(failure["kind"], "user_error", "{failure}");
+    assert_eq!(failure["user_kind"], "customer_unknown", "{failure}");
+    assert_eq!(failure["message"], "no such customer", "{failure}");
+    assert_eq!(failure["details"], json!({"customer": 7}), "{failure}");
+
+    let flaky = client.run(&json!({"handler": "own#flaky"}));
+    assert_eq!(
+        (&flaky["state"], &flaky["result"]),
+        (&json!("completed"), &json!(3)),
+        "{flaky}"
+    );
+}
+
+#[test]
+fn a_cancel_and_a_timeout_stop_a_rust_job_and_leave_its_runner_alone() {
+    let pool = of_handlers("");
+    let client = pool.client();
+    let first = pool.up();
+    let long = json!({"ms": 60_000});
+    let sleep = json!({"handler": "own#sleep", "params": long, "timeout_seconds": 90});
+    let id = pool.running(&sleep);
+    let start = Instant::now();
+    let cancel = format!("/api/v1/jobs/{id}/cancel");
+    client.post(&cancel, &json!({})).unwrap();
+    let job = client.wait(&id);
+    assert_eq!(job["state"], "cancelled", "{job}");
+    assert!(start.elapsed() < SOON);
+    timed_out(&pool, "own#sleep");
+    assert_eq!(pool.up(), first);
+}
+
+#[test]
+fn a_rust_job_that_blocks_times_out_and_the_next_one_runs() {
+    let pool = of_handlers("max_in_flight = 1\n");
+    timed_out(&pool, "own#block");
+    // Whether the runner could still answer or had to be replaced is its own matter.
+    let next = json!({"handler": "own#noop", "timeout_seconds": 60});
+    let next = pool.client().run(&next);
+    assert_eq!(next["state"], "completed", "{next}");
+}
+
+/// Runs a job that takes longer than it may.
+fn timed_out(pool: &Pool, handler: &str) {
+    let params = json!({"ms": 60_000});
+    let job = json!({"handler": handler, "params": params, "timeout_seconds": 1});
+    let job = pool.client().run(&job);
+    assert_eq!(job["state"], "discarded", "{job}");
+    assert_eq!(job["failure"]["kind"], "timed_out", "{job}");
+    assert_eq!(job["attempt"], 1, "{job}");
+}
+
+#[test]
+fn two_rust_runners_share_the_work_and_the_death_of_one_loses_nothing() {
+    let pool = of_handlers("pool_size = 2\nmax_in_flight = 4\n");
+    let sleep = |_| json!({"handler": "own#sleep", "params": {"ms": 200}});
+    let processes: BTreeSet<u64> = results(&pool, 16, sleep)
+        .iter()
+        .filter_map(Value::as_u64)
+        .collect();
+    let up: BTreeSet<u64> = pool.up().into_iter().map(u64::from).collect();
+    assert_eq!(processes, up);
+    let client = pool.client();
+    let jobs = vec![json!({"handler": "own#sleep", "params": {"ms": 2_000}}); 8];
+    let answer = client.post("/api/v1/jobs", &json!(jobs)).unwrap();
+    let ids: Vec<String> = answer.body.as_array().unwrap().iter().map(id_of).collect();
+    pool.until_running(&ids);
+    let dying = i32::try_from(*up.first().unwrap()).unwrap();
+    kill_process(Pid::from_raw(dying).unwrap(), Signal::KILL).unwrap();
+    for id in &ids {
+        let job = client.wait(id);
+        assert_eq!(job["state"], "completed", "{job}");
+    }
+    let lost = ids.iter().filter(|id| pool.attempts(id).len() > 1);
+    assert_eq!(lost.count(), 4, "those of the runner that died");
+}
+
+fn id_of(entry: &Value) -> String {
+    entry["id"].as_str().unwrap().to_owned()
+}
