@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use host_protocols::hero::client::{self, JobView};
-use host_protocols::hero::{DispatcherConfig, Execution, Task, Value};
+use host_protocols::hero::{DispatcherConfig, Execution, Task};
 use host_protocols::runner::End;
 use host_tests::{Redis, eventually};
 use redis::{Commands as _, Connection};
@@ -281,28 +281,27 @@ fn the_documents_operations_work() {
         store(&mut redis, n, &[]);
     }
     let _: i64 = redis.lpush("hero:job:actor_queue:osis", "x").unwrap();
-    let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
+    let (mut cursor, mut found) = (0, Vec::new());
     loop {
-        let (next, ids) = client::scanned(&ask(&mut redis, &client::scan(&cursor))).unwrap();
+        let (next, ids) = client::scanned(&ask(&mut redis, &client::scan(cursor, 10))).unwrap();
         found.extend(ids);
         cursor = next;
-        if cursor == "0" {
+        if cursor == 0 {
             break;
         }
     }
     found.sort();
     assert_eq!(found, [id(1), id(2), id(3)], "the list is no job");
     let view = |redis: &mut Connection| -> JobView {
-        let value = ask(redis, &client::look(&id(1)));
-        client::looked(&id(1), &value).unwrap().unwrap()
+        let one = id(1);
+        let value = ask(redis, &client::look([one.as_str()], client::FULL));
+        let mut views = client::looked([one.as_str()], client::FULL, &value).unwrap();
+        views.remove(0).unwrap()
     };
     store(&mut redis, 1, &[("status", "error"), ("error", "x")]);
-    for command in client::requeue(&view(&mut redis), now()).unwrap() {
-        assert!(
-            !matches!(ask(&mut redis, &command), Value::Error(_)),
-            "{command:?}"
-        );
-    }
+    let again = client::requeue(&view(&mut redis), false, now()).unwrap();
+    let answer = ask(&mut redis, &again);
+    assert_eq!(client::requeued(&answer), Ok(Some(())), "{answer:?}");
     let again = view(&mut redis);
     assert_eq!((again.status(), again.get("error")), ("dispatched", None));
     let mut host = [Host::new(&server, "host-a")];

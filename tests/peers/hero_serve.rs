@@ -25,7 +25,7 @@ pub(crate) struct Scene {
 }
 
 /// A client that only knows the document, for one worker id.
-pub(crate) struct Client(Connection);
+pub(crate) struct Client(pub(crate) Connection);
 
 impl Scene {
     pub(crate) fn new(redis: Redis) -> Self {

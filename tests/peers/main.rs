@@ -6,6 +6,7 @@ mod dialect;
 mod external;
 mod hero;
 mod hero_bad_input;
+mod hero_client;
 mod hero_conformance;
 mod hero_crashes;
 mod hero_logs;

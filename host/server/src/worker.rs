@@ -16,7 +16,7 @@ use host_protocols::port::{Counters, Executor};
 use host_protocols::rrq::{self, ListenError, WorkerPorts};
 use host_store::StoreError;
 use host_store::sqlite::open_reader;
-use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal, setpriority_process};
 use thiserror::Error;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -39,6 +39,9 @@ use crate::handlers::folder::{self, FolderError};
 use crate::tasks::Tasks;
 
 pub use self::hero::hero;
+
+/// How nice the thread is that answers: less than others.
+const ANSWERING_NICE: i32 = -10;
 
 /// Where a worker's handlers come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +68,8 @@ pub struct WorkerConfig {
     pub slots: u32,
     /// Memory of the guests of one cell, in MiB.
     pub memory_mib: u64,
+    /// How long before a deadline an RRQ orchestrator is answered at least, in milliseconds.
+    pub rrq_margin_ms: u64,
     /// What guests may be granted of it.
     pub environment: Environment,
 }
@@ -125,6 +130,7 @@ pub fn rrq(
             }),
             clock: Arc::new(clock),
             counters: Arc::new(Told::default()),
+            deadline_margin_ms: config.rrq_margin_ms,
         };
         let mut serving = pin!(rrq::serve(listener, ports, stopping));
         // Compiling may take longer than an orchestrator waits: requests are taken before it is over,
@@ -133,6 +139,7 @@ pub fn rrq(
             () = &mut serving => {}
             loaded = workers.load(&config.source) => {
                 loaded?;
+                go_first();
                 ready(bound);
                 serving.await;
             }
@@ -272,6 +279,15 @@ fn end_with_parent() -> Result<(), WorkerError> {
     }
     let gone = io::Error::other("it has gone");
     Err(system("end with the parent process")(gone))
+}
+
+/// Lets this thread go before others where the system allows it, as it does for root: an answer at a
+/// deadline must not wait for a core, or the orchestrator kills this process. Cells and compilers are
+/// not meant: cells have been started by a thread of their own.
+fn go_first() {
+    if let Err(error) = setpriority_process(None, ANSWERING_NICE) {
+        tracing::debug!(%error, "this thread has no precedence over others");
+    }
 }
 
 /// Returns what is cancelled by the first signal to stop.

@@ -189,7 +189,7 @@ impl Dispatching {
                         self.dispatcher.on_reply(at(), call.tag, &values, &mut todo);
                     }
                     DispatcherAct::Ready => {}
-                    DispatcherAct::Refused(why) => panic!("{why}"),
+                    DispatcherAct::Refused { why, .. } => panic!("{why}"),
                     DispatcherAct::Ended { end, .. } => self.ended.push(end),
                 }
             }

@@ -135,16 +135,17 @@ fn circle(waiting: &[Option<JobView>], verdicts: &[Verdict]) -> Option<Vec<usize
 /// Makes the command that carries a verdict out, unless the job has changed since it was looked at;
 /// `None` if nothing is to be done.
 pub fn act(id: &str, view: Option<&JobView>, verdict: &Verdict, wall: Time) -> Option<Command> {
+    let before = view
+        .and_then(|view| view.get("waits_for"))
+        .unwrap_or_default();
+    let open = |open: &BTreeSet<String>| json!(open).to_string();
     let (word, open, error) = match verdict {
         Verdict::Wait => return None,
-        Verdict::Queue => ("queue", BTreeSet::new(), ""),
-        Verdict::End(error) => (
-            "end",
-            view.and_then(JobView::waits_for).unwrap_or_default(),
-            error.as_str(),
-        ),
-        Verdict::Narrow(open) => ("wait", open.clone(), ""),
-        Verdict::Leave => ("wait", BTreeSet::new(), ""),
+        Verdict::Queue => ("queue", open(&BTreeSet::new()), ""),
+        Verdict::End(error) => ("end", before.to_owned(), error.as_str()),
+        Verdict::Narrow(others) => ("wait", open(others), ""),
+        // The script sees for itself that it is not to wait.
+        Verdict::Leave => ("wait", before.to_owned(), ""),
     };
     if !job::is_id(id) {
         return Some(wire::plain(&["ZREM", WAITING, id]));
@@ -155,8 +156,8 @@ pub fn act(id: &str, view: Option<&JobView>, verdict: &Verdict, wall: Time) -> O
     let args = [
         id,
         word,
-        field("waits_for"),
-        &json!(open).to_string(),
+        before,
+        &open,
         &wall.to_rfc3339(),
         error,
         &reply,

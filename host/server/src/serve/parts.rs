@@ -167,11 +167,12 @@ impl Parts {
     }
 
     /// Returns what a wire's worker role needs.
-    pub(super) fn worker_ports(&self) -> WorkerPorts {
+    pub(super) fn worker_ports(&self, deadline_margin_ms: u64) -> WorkerPorts {
         WorkerPorts {
             executor: self.foreign.door(),
             clock: Arc::new(self.base.clock),
             counters: Arc::new(self.base.metrics.clone()),
+            deadline_margin_ms,
         }
     }
 

@@ -143,6 +143,7 @@ mod tests {
             concurrency: 1,
             pop_side: PopSide::default(),
             log_dir: None,
+            dispatch_in_flight: 1,
         }
     }
 
