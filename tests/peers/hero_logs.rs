@@ -166,9 +166,9 @@ fn a_worker_alone_writes_them_too_and_finishes_them_at_its_end() {
     let scene = Scene::new(Redis::start());
     let (folder, handlers) = (scene.path(""), scene.path("handlers"));
     let logs = scene.path("logs").display().to_string();
-    let variables = [("HOST_HERO_LOG_DIR", logs.as_str())];
+    let args = ["--worker-id", "w1", "--log-dir", &logs];
     let url = scene.redis.url();
-    let worker = HeroWorker::launch(&folder, "worker", &handlers, &url, &["w1"], &variables);
+    let worker = HeroWorker::start_with(&folder, "worker", &handlers, &url, &args);
     let mut client = scene.client();
     let script = "for i in 0..200 { print(i); }";
     client.submit(1, &[("script", script), ("log_path", "a.log")]);

@@ -29,8 +29,12 @@ impl Scene {
         let handlers = folder.path().join("handlers");
         fs::create_dir(&handlers).unwrap();
         for name in ["basics", "hero-rhai", "hero-heroscript", "actions"] {
-            let file = format!("{name}.wasm");
-            fs::copy(guests::component(name), handlers.join(file)).unwrap();
+            let component = guests::component(name);
+            let manifest = component.with_extension("toml");
+            fs::copy(component, handlers.join(format!("{name}.wasm"))).unwrap();
+            if manifest.exists() {
+                fs::copy(manifest, handlers.join(format!("{name}.toml"))).unwrap();
+            }
         }
         Self { redis, folder }
     }

@@ -310,9 +310,9 @@ fn log_files(config: &Config) -> Result<Option<LogFiles>, ServeError> {
     let Some(path) = config.hero.as_ref().and_then(|hero| hero.log_dir.clone()) else {
         return Ok(None);
     };
-    let files = LogFiles::below(&path);
-    let files = files.map_err(|error| ServeError::LogDir { path, error })?;
-    Ok(Some(files))
+    LogFiles::below(&path)
+        .map(Some)
+        .map_err(|error| ServeError::LogDir { path, error })
 }
 
 /// Says what foreign work takes; its cells start with the first of it.
