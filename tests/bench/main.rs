@@ -4,6 +4,7 @@
 mod cancel;
 mod disk;
 mod events;
+mod hero;
 mod http;
 mod load;
 mod numbers;
@@ -59,6 +60,8 @@ enum Suite {
     Machine,
     /// RRQ's own runner and orchestrator
     Rrq,
+    /// What plain clients of a Redis do in the same run
+    Hero,
 }
 
 /// What can be measured by itself.
@@ -78,6 +81,10 @@ enum Part {
     Jobs,
     /// Beside RRQ: what idle connections cost
     Idle,
+    /// Beside Redis: jobs and scripts drained, and round trips of the same commands
+    Drain,
+    /// Beside Redis: how soon a job starts, is answered and stops
+    Times,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -91,6 +98,7 @@ impl Part {
         match self {
             Self::Throughput | Self::Waiting | Self::Latency | Self::Rest => Suite::Machine,
             Self::Frames | Self::Jobs | Self::Idle => Suite::Rrq,
+            Self::Drain | Self::Times => Suite::Hero,
         }
     }
 }
@@ -110,9 +118,16 @@ struct Stage {
 impl Stage {
     /// Starts a host with its data in the build folder: temporary folders may be in memory.
     fn start() -> Result<Self> {
+        Self::with(&["basics", "hostile"], Vec::new())
+    }
+
+    /// Starts one with other components and more arguments.
+    fn with(components: &[&str], args: Vec<String>) -> Result<Self> {
         let folder = TempDir::new_in(build_folder()?).context("cannot make a data directory")?;
-        let server = Server::start(&Options::new(&folder.path().join("data")));
-        for name in ["basics", "hostile"] {
+        let mut options = Options::new(&folder.path().join("data"));
+        options.args = args;
+        let server = Server::start(&options);
+        for name in components {
             let path = guests::component(name);
             let component =
                 std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -169,24 +184,28 @@ fn main() -> Result<()> {
 
 async fn measure(args: &Args) -> Result<Report> {
     let mut report = Report::default();
-    if args.suite == Suite::Rrq {
-        rrq::measure(args, &mut report).await?;
-        return Ok(report);
+    match args.suite {
+        Suite::Machine => machine(args, &mut report).await?,
+        Suite::Rrq => rrq::measure(args, &mut report).await?,
+        Suite::Hero => tokio::task::block_in_place(|| hero::measure(args, &mut report))?,
     }
+    Ok(report)
+}
+
+async fn machine(args: &Args, report: &mut Report) -> Result<()> {
     let stage = Stage::start()?;
     if args.wants(Part::Rest) {
-        rest::measure(&stage.server, &mut report).await?;
+        rest::measure(&stage.server, report).await?;
     }
     if args.wants(Part::Throughput) {
-        rounds::measure(args, &stage, &mut report).await?;
+        rounds::measure(args, &stage, report).await?;
     }
     if args.wants(Part::Latency) {
-        cancel::pickup(args, stage.server.address(), &mut report).await?;
-        cancel::measure(args, stage.server.address(), &mut report).await?;
+        cancel::pickup(args, stage.server.address(), report).await?;
+        cancel::measure(args, stage.server.address(), report).await?;
     }
     if args.wants(Part::Waiting) {
-        waiting::measure(args, &stage, &mut report).await?;
+        waiting::measure(args, &stage, report).await?;
     }
-    stage.stop()?;
-    Ok(report)
+    stage.stop()
 }

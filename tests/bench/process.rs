@@ -37,6 +37,12 @@ pub(crate) fn cpu_us(pid: u32) -> Result<f64> {
     Ok(ns / 1e3)
 }
 
+/// Returns how busy the machine has been of late: as many processes have wanted a core.
+pub(crate) fn load() -> Result<String> {
+    let text = std::fs::read_to_string("/proc/loadavg").context("cannot read /proc/loadavg")?;
+    Ok(text.split(' ').next().unwrap_or_default().to_owned())
+}
+
 /// Returns the cells of a host: its children.
 pub(crate) fn cells(host: u32) -> Result<Vec<u32>> {
     let mut found = Vec::new();

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use host_protocols::hero::client::{self, JobView};
-use host_protocols::hero::{Assignment, DispatcherConfig, End, Task, Value};
+use host_protocols::hero::{DispatcherConfig, Execution, Task};
+use host_protocols::runner::End;
 use host_tests::{Redis, eventually};
 use redis::{Commands as _, Connection};
 
@@ -204,6 +205,75 @@ fn bad_input_is_told_and_hurts_nobody() {
 }
 
 #[test]
+fn bytes_that_are_no_text_are_taken_off_their_lists() {
+    let server = Redis::start();
+    let mut redis = server.connection();
+    for list in ["work_queue", "stop_queue"] {
+        let _: i64 = redis.lpush(format!("hero:{list}:w1"), b"\xff\xfe").unwrap();
+    }
+    enqueue(&mut redis, 1, &[("script", "hang")]);
+    let mut host = [Host::new(&server, "host-a")];
+    until("only the job to be left", &mut host, || {
+        (
+            length(&mut redis, "stop_queue"),
+            length(&mut redis, "processing"),
+        ) == (0, 1)
+    });
+    for _ in 0..4 {
+        host[0].pass(6_000);
+    }
+    assert_eq!(length(&mut redis, "dead_letter"), 1, "it is told once");
+}
+
+#[test]
+fn keys_of_another_type_hurt_their_own_job_alone() {
+    let server = Redis::start();
+    let mut redis = server.connection();
+    let set = |redis: &mut Connection, key: &str| redis.set::<_, _, ()>(key, "no list").unwrap();
+    set(&mut redis, "hero:stop_queue:w1");
+    for n in 1..=4 {
+        enqueue(&mut redis, n, &[("script", "hang")]);
+    }
+    let mut host = [Host::new(&server, "host-a")];
+    until("all to start", &mut host, || {
+        (1..=4).all(|n| field(&mut redis, n, "status") == "started")
+    });
+    // Of each job another key is overwritten.
+    let (job, claim) = (
+        format!("hero:job:{}", id(1)),
+        format!("hero:claim:{}", id(2)),
+    );
+    for key in [&job, &claim, "hero:stop_queue:w1"] {
+        let _: i64 = redis.del(key).unwrap();
+        let _: i64 = redis.lpush(key, "x").unwrap();
+    }
+    set(&mut redis, &format!("hero:reply:{}", id(3)));
+    let fourth = format!("hero:claim:{}", id(4));
+    let _: bool = redis.pexpire(&fourth, 9_000).unwrap();
+    host[0].pass(6_000);
+    until("the claims of others to be renewed", &mut host, || {
+        let ms: i64 = redis.pttl(&fourth).unwrap();
+        ms > 9_000
+    });
+    host[0].let_go();
+    until("all but the second to be over", &mut host, || {
+        length(&mut redis, "processing") == 1
+    });
+    assert_eq!(replies(&mut redis, 1), ["42"], "whoever waits is told");
+    assert_eq!(field(&mut redis, 3, "status"), "finished");
+    assert_eq!(replies(&mut redis, 4), ["42"]);
+    // The second is taken anew once it can be claimed and nobody was seen to have it.
+    let _: i64 = redis.del(&claim).unwrap();
+    let _: i64 = redis
+        .hset(format!("hero:job:{}", id(2)), "script", "1")
+        .unwrap();
+    for _ in 0..2 {
+        host[0].pass(6_000);
+    }
+    until("the second", &mut host, || replies(&mut redis, 2) == ["42"]);
+}
+
+#[test]
 fn the_documents_operations_work() {
     let server = Redis::start();
     let mut redis = server.connection();
@@ -211,28 +281,27 @@ fn the_documents_operations_work() {
         store(&mut redis, n, &[]);
     }
     let _: i64 = redis.lpush("hero:job:actor_queue:osis", "x").unwrap();
-    let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
+    let (mut cursor, mut found) = (0, Vec::new());
     loop {
-        let (next, ids) = client::scanned(&ask(&mut redis, &client::scan(&cursor))).unwrap();
+        let (next, ids) = client::scanned(&ask(&mut redis, &client::scan(cursor, 10))).unwrap();
         found.extend(ids);
         cursor = next;
-        if cursor == "0" {
+        if cursor == 0 {
             break;
         }
     }
     found.sort();
     assert_eq!(found, [id(1), id(2), id(3)], "the list is no job");
     let view = |redis: &mut Connection| -> JobView {
-        let value = ask(redis, &client::look(&id(1)));
-        client::looked(&id(1), &value).unwrap().unwrap()
+        let one = id(1);
+        let value = ask(redis, &client::look([one.as_str()], client::FULL));
+        let mut views = client::looked([one.as_str()], client::FULL, &value).unwrap();
+        views.remove(0).unwrap()
     };
     store(&mut redis, 1, &[("status", "error"), ("error", "x")]);
-    for command in client::requeue(&view(&mut redis), now()).unwrap() {
-        assert!(
-            !matches!(ask(&mut redis, &command), Value::Error(_)),
-            "{command:?}"
-        );
-    }
+    let again = client::requeue(&view(&mut redis), false, now()).unwrap();
+    let answer = ask(&mut redis, &again);
+    assert_eq!(client::requeued(&answer), Ok(Some(())), "{answer:?}");
     let again = view(&mut redis);
     assert_eq!((again.status(), again.get("error")), ("dispatched", None));
     let mut host = [Host::new(&server, "host-a")];
@@ -245,15 +314,16 @@ fn the_documents_operations_work() {
 fn a_worker_of_the_document_does_our_work() {
     let server = Redis::start();
     let mut redis = server.connection();
-    let mut ours = Dispatching::new(&server, DispatcherConfig::default());
+    let mut ours = Dispatching::new(&server, DispatcherConfig::new("host-a"));
     for n in 1..=3 {
-        ours.start(Assignment {
+        ours.start(Execution {
             id: id(n),
             worker_id: "w1".to_owned(),
             task: Task::Script(format!("{n}")),
             caller_id: None,
             context_id: String::new(),
             timeout_ms: 5_000,
+            deadline: None,
             env: BTreeMap::new(),
         });
     }

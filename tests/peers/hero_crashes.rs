@@ -6,10 +6,10 @@ use host_tests::{Redis, Server, eventually};
 
 use crate::hero_serve::{Client, PATIENCE, Scene};
 
-const JOBS: u32 = 300;
+pub(crate) const JOBS: u32 = 300;
 
 /// Submits jobs that take a moment each.
-fn submit(client: &mut Client) {
+pub(crate) fn submit(client: &mut Client) {
     for n in 1..=JOBS {
         let script = format!(r#"{{"ms":{}}}"#, n % 40);
         client.submit(n, &[("handler", "sleep"), ("script", &script)]);
@@ -17,7 +17,7 @@ fn submit(client: &mut Client) {
 }
 
 /// Waits until `count` jobs have ended.
-fn until_ended(client: &mut Client, count: usize) {
+pub(crate) fn until_ended(client: &mut Client, count: usize) {
     let mut open: BTreeSet<u32> = (1..=JOBS).collect();
     eventually(&format!("{count} jobs to end"), PATIENCE, || {
         open.retain(|n| client.field(*n, "status") != "finished");
@@ -26,7 +26,7 @@ fn until_ended(client: &mut Client, count: usize) {
 }
 
 /// Checks that every job has ended well, once, and that nothing is left of them.
-fn check(client: &mut Client) {
+pub(crate) fn check(client: &mut Client) {
     for n in 1..=JOBS {
         assert_eq!(client.field(n, "status"), "finished", "{n}");
         assert_eq!(client.replies(n), 1, "{n} has ended once");

@@ -21,7 +21,7 @@ pub(crate) struct Scene {
 }
 
 /// A client that only knows the document, for one worker id.
-pub(crate) struct Client(Connection);
+pub(crate) struct Client(pub(crate) Connection);
 
 impl Scene {
     pub(crate) fn new(redis: Redis) -> Self {
@@ -29,8 +29,12 @@ impl Scene {
         let handlers = folder.path().join("handlers");
         fs::create_dir(&handlers).unwrap();
         for name in ["basics", "hero-rhai", "hero-heroscript", "actions"] {
-            let file = format!("{name}.wasm");
-            fs::copy(guests::component(name), handlers.join(file)).unwrap();
+            let component = guests::component(name);
+            let manifest = component.with_extension("toml");
+            fs::copy(component, handlers.join(format!("{name}.wasm"))).unwrap();
+            if manifest.exists() {
+                fs::copy(manifest, handlers.join(format!("{name}.toml"))).unwrap();
+            }
         }
         Self { redis, folder }
     }
@@ -45,8 +49,14 @@ impl Scene {
     }
 
     pub(crate) fn host_at(&self, name: &str, url: &str) -> Server {
+        self.host_with(name, url, "")
+    }
+
+    /// Starts one with these lines more in `[protocol.hero]`.
+    pub(crate) fn host_with(&self, name: &str, url: &str, lines: &str) -> Server {
         let config = self.path(&format!("{name}.toml"));
-        let text = format!("[protocol.hero]\nurl = \"{url}\"\nworker_ids = [\"w1\", \"w2\"]\n");
+        let text =
+            format!("[protocol.hero]\nurl = \"{url}\"\nworker_ids = [\"w1\", \"w2\"]\n{lines}\n");
         fs::write(&config, text).unwrap();
         let mut options = Options::new(&self.path(name)).handlers(&self.path("handlers"));
         options.args = ["--cells", "2", "--config"].map(str::to_owned).to_vec();
@@ -65,7 +75,7 @@ pub(crate) fn id(n: u32) -> String {
 }
 
 impl Client {
-    fn ask<T: redis::FromRedisValue>(&mut self, words: &[&str]) -> T {
+    pub(crate) fn ask<T: redis::FromRedisValue>(&mut self, words: &[&str]) -> T {
         let (name, args) = words.split_first().unwrap();
         redis::cmd(name).arg(args).query(&mut self.0).unwrap()
     }
@@ -122,7 +132,7 @@ impl Client {
     }
 
     /// Checks that a job has ended in error, as `error` says.
-    fn failed(&mut self, n: u32, error: &str) {
+    pub(crate) fn failed(&mut self, n: u32, error: &str) {
         let reply = self.reply(n);
         let found = self.field(n, "error");
         assert!(found.contains(error), "{n}: {found}");
@@ -319,22 +329,31 @@ fn the_doctor_warns_of_a_redis_that_forgets() {
         (gone, "warn", "cannot be asked"),
     ];
     for (url, status, words) in table {
-        let output = Command::new(host())
-            .args(["doctor", "-o", "jsonl"])
-            .env("HOST_HERO_URL", url)
-            .output()
-            .unwrap();
-        let lines = String::from_utf8(output.stdout).unwrap();
-        let line = lines
-            .lines()
-            .find(|line| line.contains(r#""name":"redis""#));
-        let check: serde_json::Value = serde_json::from_str(line.unwrap()).unwrap();
-        assert_eq!(check["status"], status, "{check}");
-        assert!(check["found"].as_str().unwrap().contains(words), "{check}");
-        assert!(!lines.contains("hush"), "{lines}");
+        let (found, said) = doctor(&[("HOST_HERO_URL", &url)]);
+        assert_eq!(found, status, "{said}");
+        assert!(said.contains(words) && !said.contains("hush"), "{said}");
     }
 }
 
-fn log(data: &Path) -> String {
+/// Returns what `host doctor` says about the Redis that these variables name.
+pub(crate) fn doctor(variables: &[(&str, &str)]) -> (String, String) {
+    let output = Command::new(host())
+        .args(["doctor", "-o", "jsonl"])
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let line = lines
+        .lines()
+        .find(|line| line.contains(r#""name":"redis""#));
+    let check: serde_json::Value = serde_json::from_str(line.unwrap()).unwrap();
+    let text = |key: &str| check[key].as_str().unwrap_or_default().to_owned();
+    (
+        text("status"),
+        format!("{} {}", text("found"), text("next")),
+    )
+}
+
+pub(crate) fn log(data: &Path) -> String {
     fs::read_to_string(data.join("serve.log")).unwrap()
 }

@@ -5,8 +5,16 @@
 mod dialect;
 mod external;
 mod hero;
+mod hero_client;
 mod hero_crashes;
+mod hero_dispatch;
+mod hero_foreign;
+mod hero_gate;
+mod hero_logs;
+mod hero_redis;
 mod hero_serve;
+mod hero_tls;
+mod hero_worker;
 mod life;
 mod neighbours;
 mod orchestrator;

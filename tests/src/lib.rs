@@ -3,6 +3,7 @@
 
 pub mod client;
 pub mod guests;
+pub mod hero;
 pub mod peers;
 pub mod pool;
 pub mod ports;
@@ -18,4 +19,4 @@ pub use client::Client;
 pub use redis::Redis;
 pub use server::{Options, Server};
 pub use wait::eventually;
-pub use worker::Worker;
+pub use worker::{HeroWorker, Worker};

@@ -39,9 +39,49 @@ impl Redis {
         Self::with(&["--appendonly", "yes", "--appendfsync", "always"])
     }
 
-    fn with(args: &[&str]) -> Self {
+    /// Starts one that writes each change to a file, which it syncs once a second: what Redis advises.
+    ///
+    /// # Panics
+    ///
+    /// If there is no Redis on this machine, with the command that installs it.
+    pub fn logged() -> Self {
+        Self::with(&["--save", "", "--appendonly", "yes"])
+    }
+
+    /// Starts one that also speaks TLS, on the port after its own, with the PEM files
+    /// `server.pem`, `server.key` and `ca.pem` in `folder`; `mutual` makes it ask clients for
+    /// certificates.
+    ///
+    /// # Panics
+    ///
+    /// If there is no Redis on this machine, with the command that installs it.
+    pub fn with_tls(folder: &Path, mutual: bool) -> Self {
+        let port = ports::free(2);
+        let (tls_port, path) = ((port + 1).to_string(), |name| folder.join(name));
+        let (certificate, key, ca) = (path("server.pem"), path("server.key"), path("ca.pem"));
+        let mut args = vec!["--save", "", "--appendonly", "no", "--tls-port", &tls_port];
+        args.extend(["--tls-auth-clients", if mutual { "yes" } else { "no" }]);
+        for (name, path) in [
+            ("--tls-cert-file", &certificate),
+            ("--tls-key-file", &key),
+            ("--tls-ca-cert-file", &ca),
+        ] {
+            args.extend([name, path.to_str().expect("the path is UTF-8")]);
+        }
+        Self::at(port, &args)
+    }
+
+    /// Starts a server with these options.
+    ///
+    /// # Panics
+    ///
+    /// If there is no Redis on this machine, with the command that installs it.
+    pub fn with(args: &[&str]) -> Self {
+        Self::at(ports::free(1), args)
+    }
+
+    fn at(port: u16, args: &[&str]) -> Self {
         let data = TempDir::new().expect("a folder can be made");
-        let port = ports::free(1);
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
         let child = launch(port, data.path(), &args);
         let redis = Self {
@@ -90,6 +130,11 @@ impl Redis {
     /// Returns its port.
     pub const fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Returns its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Returns a connection to it.

@@ -183,6 +183,7 @@ pub fn host() -> PathBuf {
 pub(crate) struct Ready {
     pub(crate) http: Option<String>,
     pub(crate) rrq: Option<String>,
+    pub(crate) hero: Option<String>,
 }
 
 /// Reads `ready http=ADDR rrq=ADDR`; `None` if the stream ends before it.
@@ -197,6 +198,7 @@ pub(crate) fn read_ready(stdout: &mut impl BufRead) -> Option<Ready> {
             return Some(Ready {
                 http: address("http="),
                 rrq: address("rrq="),
+                hero: address("hero="),
             });
         }
         line.clear();

@@ -1,4 +1,4 @@
-//! The real `host worker rrq` as a child process.
+//! The real `host worker rrq` and `host worker hero` as child processes.
 
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -8,13 +8,24 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::guests::{built, folder};
-use crate::server::{host, read_ready};
+use crate::server::{Ready, host, read_ready};
 
-/// A running worker; it is killed when this is dropped.
+/// A running `host worker rrq`; it is killed when this is dropped.
 pub struct Worker {
+    process: Process,
+    address: String,
+}
+
+/// A running `host worker hero`; it is killed when this is dropped.
+pub struct HeroWorker {
+    process: Process,
+    log_path: PathBuf,
+}
+
+/// A running program of ours that has said that it is ready.
+struct Process {
     child: Child,
     stdout: BufReader<ChildStdout>,
-    address: String,
 }
 
 /// Returns the command of a worker with the handlers of the repository, without its address.
@@ -52,31 +63,16 @@ impl Worker {
     ///
     /// If it ends before it is ready.
     pub fn launch(data: &Path, cache: &Path, command: &[String]) -> Self {
-        let log_path = data.join("worker.log");
-        let log = std::fs::File::create(&log_path).expect("the log can be opened");
-        let mut child = Command::new(&command[0])
+        let mut worker = Command::new(&command[0]);
+        worker
             .args(&command[1..])
             .args(["--tcp-socket", "127.0.0.1:0"])
             // The argument wins.
             .env("RRQ_RUNNER_TCP_SOCKET", "192.0.2.1:1")
-            .env("XDG_CACHE_HOME", cache)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .expect("host starts");
-        let mut stdout = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
-        let address = read_ready(&mut stdout)
-            .and_then(|ready| ready.rrq)
-            .unwrap_or_else(|| {
-                let log = std::fs::read_to_string(&log_path).unwrap_or_default();
-                panic!("the worker ended before it was ready:\n{log}")
-            });
-        Self {
-            child,
-            stdout,
-            address,
-        }
+            .env("XDG_CACHE_HOME", cache);
+        let (process, ready) = Process::start(&mut worker, &data.join("worker.log"));
+        let address = ready.rrq.expect("it says where it listens");
+        Self { process, address }
     }
 
     /// Returns where it listens.
@@ -86,7 +82,7 @@ impl Worker {
 
     /// Returns its process id.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.process.child.id()
     }
 
     /// Asks it to stop; returns its exit code and how long it took to end.
@@ -94,7 +90,109 @@ impl Worker {
     /// # Panics
     ///
     /// If it cannot be asked.
-    pub fn stop(mut self) -> (Option<i32>, Duration) {
+    pub fn stop(self) -> (Option<i32>, Duration) {
+        self.process.stop()
+    }
+}
+
+impl HeroWorker {
+    /// Starts a worker of the Redis at `url` for `worker_ids` with the components in `handlers`, and
+    /// waits until it is ready. `folder` takes its log, called `name`, and what it keeps of itself.
+    ///
+    /// # Panics
+    ///
+    /// If it ends before it is ready.
+    pub fn start(
+        folder: &Path,
+        name: &str,
+        handlers: &Path,
+        url: &str,
+        worker_ids: &[&str],
+    ) -> Self {
+        let worker_ids = worker_ids.iter().flat_map(|id| ["--worker-id", *id]);
+        let args: Vec<&str> = worker_ids.collect();
+        Self::start_with(folder, name, handlers, url, &args)
+    }
+
+    /// Starts one with other arguments.
+    ///
+    /// # Panics
+    ///
+    /// If it ends before it is ready.
+    pub fn start_with(
+        folder: &Path,
+        name: &str,
+        handlers: &Path,
+        url: &str,
+        args: &[&str],
+    ) -> Self {
+        let log_path = folder.join(format!("{name}.log"));
+        let mut worker = Command::new(host());
+        worker
+            .args(["worker", "hero", "--handlers"])
+            .arg(handlers)
+            .args(args)
+            .env("HOST_HERO_URL", url)
+            .env("XDG_CACHE_HOME", cache())
+            .env("XDG_STATE_HOME", folder);
+        let (process, ready) = Process::start(&mut worker, &log_path);
+        let redis = ready.hero.expect("it says whose jobs it takes");
+        assert!(!redis.contains('@'), "no user or password is told: {redis}");
+        Self { process, log_path }
+    }
+
+    /// Returns its process id.
+    pub fn pid(&self) -> u32 {
+        self.process.child.id()
+    }
+
+    /// Returns what it has written about itself.
+    ///
+    /// # Panics
+    ///
+    /// If its log cannot be read.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log_path).expect("the log can be read")
+    }
+
+    /// Kills it without giving it a moment.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be killed.
+    pub fn kill(mut self) {
+        self.process.child.kill().expect("a worker can be killed");
+        self.process.child.wait().expect("a worker ends");
+    }
+
+    /// Asks it to stop; returns its exit code and how long it took to end.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be asked.
+    pub fn stop(self) -> (Option<i32>, Duration) {
+        self.process.stop()
+    }
+}
+
+impl Process {
+    fn start(command: &mut Command, log_path: &Path) -> (Self, Ready) {
+        let log = std::fs::File::create(log_path).expect("the log can be opened");
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .expect("host starts");
+        let mut stdout = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
+        let ready = read_ready(&mut stdout).unwrap_or_else(|| {
+            let log = std::fs::read_to_string(log_path).unwrap_or_default();
+            panic!("the worker ended before it was ready:\n{log}")
+        });
+        (Self { child, stdout }, ready)
+    }
+
+    fn stop(mut self) -> (Option<i32>, Duration) {
         let start = Instant::now();
         kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it can be asked");
         let code = self.child.wait().expect("it ends").code();
@@ -106,7 +204,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

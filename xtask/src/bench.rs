@@ -9,7 +9,10 @@ use crate::{guests, peers, setup};
 
 /// What to measure.
 #[derive(clap::Args)]
-#[command(after_help = "Examples: cargo xtask bench --only latency -o json, cargo xtask bench rrq")]
+#[command(
+    after_help = "Examples: cargo xtask bench --only latency -o json, cargo xtask bench rrq, \
+                  cargo xtask bench hero"
+)]
 pub(crate) struct Args {
     /// Passed on: see `cargo xtask bench -- --help`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -20,9 +23,13 @@ pub(crate) struct Args {
 pub(crate) fn run_all(args: &Args) -> Result<()> {
     setup::toolchain()?;
     guests::build()?;
-    if args.arguments.iter().any(|argument| argument == "rrq") {
+    let beside = |name: &str| args.arguments.iter().any(|argument| argument == name);
+    if beside("rrq") {
         peers::set_up()?;
         peers::socket_runner()?;
+    }
+    if beside("hero") {
+        peers::redis()?;
     }
     run(&mut cargo(&[
         "build",

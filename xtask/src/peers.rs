@@ -25,9 +25,7 @@ const COMPLETE: &str = "complete";
 
 /// Installs what is missing; does nothing if all is there.
 pub(crate) fn set_up() -> Result<()> {
-    if !setup::is_there("redis-server") {
-        setup::install(&["redis-server"]).context("tests need a Redis server of their own")?;
-    }
+    redis()?;
     let folder = target_dir().join("peers");
     for release in RRQ_RELEASES {
         rrq(&folder.join(format!("rrq-{release}")), release).with_context(|| {
@@ -49,6 +47,14 @@ fn rust_runner(folder: &Path) -> Result<()> {
     run(&mut build())
         .and_then(|()| run(build().args(["--package", "rrq-runner", "--example", SOCKET_RUNNER])))
         .context("tests need the crate rrq-runner from crates.io")
+}
+
+/// Installs Debian's Redis if there is none.
+pub(crate) fn redis() -> Result<()> {
+    if setup::is_there("redis-server") {
+        return Ok(());
+    }
+    setup::install(&["redis-server"]).context("a Redis server of our own is needed")
 }
 
 /// Installs what the bench measures beside: the example of the crate `rrq-runner`, a runner in Rust.

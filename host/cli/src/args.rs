@@ -4,8 +4,8 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::client::{Client, SERVER_DEFAULT};
 use crate::commands::{
-    cell, completion, component, deploy, doctor, explain, handler, job, queue, run, runner, serve,
-    store, worker,
+    cell, completion, component, deploy, doctor, explain, handler, hero, job, queue, run, runner,
+    serve, store, worker,
 };
 use crate::error::CliError;
 use crate::output::{Format, Output};
@@ -54,6 +54,8 @@ pub(crate) enum Noun {
     Queue(queue::Queue),
     /// Look at foreign runners and restart them
     Runner(runner::Runner),
+    /// Submit, watch and steer jobs of Hero workers, in the Redis a host is configured for
+    Hero(Box<hero::Hero>),
     /// Check that this machine runs jobs well
     Doctor(doctor::Doctor),
     /// Execute the jobs of a foreign orchestrator, without a host

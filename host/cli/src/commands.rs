@@ -8,6 +8,7 @@ pub(crate) mod docs;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod handler;
+pub(crate) mod hero;
 pub(crate) mod job;
 pub(crate) mod queue;
 pub(crate) mod run;
@@ -28,6 +29,7 @@ pub(crate) fn run(noun: Noun) -> Result<(), CliError> {
         Noun::Component(component) => component.run(),
         Noun::Handler(handler) => handler.run(),
         Noun::Job(job) => job.run(),
+        Noun::Hero(hero) => hero.run(),
         Noun::Queue(queue) => queue.run(),
         Noun::Runner(runner) => runner.run(),
         Noun::Doctor(doctor) => doctor.run(),

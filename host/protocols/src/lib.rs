@@ -9,6 +9,7 @@ pub mod hero;
 mod json;
 pub mod port;
 pub mod rrq;
+pub mod runner;
 pub mod session;
 
 use adapter::Adapter;

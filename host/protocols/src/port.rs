@@ -45,6 +45,9 @@ pub struct ForeignJob {
     /// Environment variables the orchestrator sends along; the guest sees those of them that its
     /// handler is granted, in place of the host's own.
     pub env: Vec<(String, String)>,
+    /// Where its log is written to as well: a path below the folder for such files, to be opened
+    /// without following links.
+    pub log_path: Option<String>,
     /// The largest result the wire can carry, in bytes; a handler's own limit may be lower.
     pub result_bytes_max: u64,
 }
@@ -92,6 +95,8 @@ pub enum Answer {
     Ended(Outcome),
     /// There is no room for it; it did not start.
     Busy,
+    /// Its log file cannot be opened, and why; it did not start.
+    NoLog(String),
 }
 
 /// Takes answers to the session that asked.
@@ -126,6 +131,11 @@ impl Reply {
     /// Says that there is no room.
     pub fn busy(self) {
         self.send(Answer::Busy);
+    }
+
+    /// Says why its log file cannot be opened, in words that do not quote its path.
+    pub fn no_log(self, why: String) {
+        self.send(Answer::NoLog(why));
     }
 
     fn send(mut self, answer: Answer) {

@@ -10,6 +10,7 @@ mod extract;
 mod guard;
 mod handlers;
 mod health;
+pub mod hero;
 mod jobs;
 mod json;
 mod logs;
@@ -37,6 +38,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::body::Room;
 use self::guard::Gate;
+use self::hero::Hero;
 use self::ports::{Deployer, Logs};
 use self::problem::{Code, Problem};
 use crate::clock::Clock;
@@ -63,6 +65,8 @@ pub struct Api {
     pub deployer: Arc<dyn Deployer>,
     /// Foreign runners, and which jobs are theirs.
     pub runners: Runners,
+    /// Jobs of Hero dispatchers, `None` if no Redis is configured.
+    pub hero: Option<Hero>,
     /// Reads what jobs have logged.
     pub logs: Arc<dyn Logs>,
     /// Counts requests, and shows the numbers of all parts.

@@ -20,7 +20,7 @@ use self::value::Values;
 use crate::dispatch::writer::Environment;
 use crate::runners::RunnersConfig;
 
-pub use self::hero::HeroConfig;
+pub use self::hero::{CertificateFiles, HeroConfig};
 
 /// One key: where its value may come from and what it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,13 +71,31 @@ pub const SETTINGS: &[Setting] = &[
         key: "protocol.rrq.default_runner",
         env: "HOST_RRQ_DEFAULT_RUNNER",
         default: "none",
-        about: "The pool of foreign runners that is given handlers which no component has",
+        about: "The pool of foreign runners, or the Hero worker (`hero-WORKER`), that is given handlers which no component has",
     },
     Setting {
         key: "protocol.hero.url",
         env: "HOST_HERO_URL",
         default: "none",
-        about: "The Redis of Hero dispatchers: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`; `rediss://` is not supported yet",
+        about: "The Redis of Hero dispatchers: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`; `rediss://` for TLS 1.3, always with a certificate that is checked",
+    },
+    Setting {
+        key: "protocol.hero.ca_file",
+        env: "HOST_HERO_CA_FILE",
+        default: "whom the system trusts",
+        about: "Who may sign the certificate of a Redis behind `rediss://`: PEM",
+    },
+    Setting {
+        key: "protocol.hero.cert_file",
+        env: "HOST_HERO_CERT_FILE",
+        default: "none",
+        about: "The certificate that is shown to such a Redis: PEM, with those that signed it behind it",
+    },
+    Setting {
+        key: "protocol.hero.key_file",
+        env: "HOST_HERO_KEY_FILE",
+        default: "none",
+        about: "The private key of that certificate: PEM",
     },
     Setting {
         key: "protocol.hero.worker_ids",
@@ -92,10 +110,22 @@ pub const SETTINGS: &[Setting] = &[
         about: "How many jobs of one worker id run at once, 1 to 1024",
     },
     Setting {
+        key: "protocol.hero.dispatch_in_flight",
+        env: "HOST_HERO_DISPATCH_IN_FLIGHT",
+        default: "64",
+        about: "How many of our jobs are out at one foreign worker id at once (`hero-WORKER#NAME`), 1 to 4096",
+    },
+    Setting {
         key: "protocol.hero.pop_side",
         env: "HOST_HERO_POP_SIDE",
         default: "right",
         about: "Which jobs are taken first: the oldest (`right`) or the newest (`left`, as workers do that use BLPOP)",
+    },
+    Setting {
+        key: "protocol.hero.log_dir",
+        env: "HOST_HERO_LOG_DIR",
+        default: "none",
+        about: "The folder below which the `log_path` of a job may name a file that its log is appended to; without it such jobs are refused",
     },
     Setting {
         key: "cells.count",
@@ -159,7 +189,7 @@ pub struct Config {
     pub rrq_margin_ms: u64,
     /// Foreign runners, and which jobs are theirs.
     pub runners: RunnersConfig,
-    /// Whose jobs are taken from which Redis, `None` if nobody's.
+    /// Which Redis of Hero there is, if any, and whose jobs are taken from it.
     pub hero: Option<HeroConfig>,
     /// How many cells share the runs.
     pub cells: usize,
@@ -207,7 +237,7 @@ pub enum ConfigError {
     },
     /// A runner that is not configured.
     #[error(
-        "{origin}: no runner is named `{runner}`; runners are the tables protocol.rrq.runners.NAME"
+        "{origin}: no runner is named `{runner}`; runners are the tables protocol.rrq.runners.NAME and, with protocol.hero.url, hero-WORKER"
     )]
     UnknownRunner {
         /// Where it stands.
@@ -232,6 +262,16 @@ pub enum ConfigError {
         origin: String,
         /// Why.
         error: UrlError,
+    },
+    /// A file of certificates that cannot be read.
+    #[error("{key}: cannot read {}: {message}", .path.display())]
+    Certificates {
+        /// Which key names it.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        message: String,
     },
     /// Worker ids, and nowhere to take their jobs from.
     #[error(
@@ -265,7 +305,11 @@ impl Config {
             None => File::default(),
             Some(path) => file::read(&path)?,
         };
-        Self::resolve(&flags.values, environment, &file, machine())
+        let mut config = Self::resolve(&flags.values, environment, &file, machine())?;
+        if let Some(hero) = &mut config.hero {
+            hero.read_certificates()?;
+        }
+        Ok(config)
     }
 
     /// Puts the sources over each other. Pure.
@@ -281,6 +325,7 @@ impl Config {
             .unwrap_or(machine.cores.max(2) as u64);
         // As many cells again may do foreign work.
         let share = machine.memory_mib / 2 / (2 * cells);
+        let hero = hero::resolve(&values)?;
         Ok(Self {
             data: values.path("data").unwrap_or_else(|| PathBuf::from("data")),
             handlers: values.path("handlers"),
@@ -293,8 +338,8 @@ impl Config {
                     MARGIN_MS_MAX,
                 )?
                 .unwrap_or(MARGIN_MS_MIN),
-            runners: file.runners.resolve(&values)?,
-            hero: hero::resolve(&values)?,
+            runners: file.runners.resolve(&values, hero.is_some())?,
+            hero,
             cells: usize::try_from(cells).unwrap_or(usize::MAX),
             slots: values
                 .number("cells.slots", 1, 1_024)?
@@ -320,6 +365,21 @@ pub fn cache(environment: &Environment) -> Option<PathBuf> {
         (None, None) => return None,
     };
     Some(base.join("host"))
+}
+
+/// Returns the folder of what is kept from one start to the next, without being anybody's work.
+pub fn state(environment: &Environment) -> Option<PathBuf> {
+    let set = |name| environment.get(name).filter(|text| !text.is_empty());
+    // The service manager's comes first; it may name several.
+    let given = set("STATE_DIRECTORY").and_then(|folders| folders.split(':').next());
+    given.map(PathBuf::from).or_else(|| {
+        let base = match (set("XDG_STATE_HOME"), set("HOME")) {
+            (Some(state), _) => PathBuf::from(state),
+            (None, Some(home)) => PathBuf::from(home).join(".local/state"),
+            (None, None) => return None,
+        };
+        Some(base.join("host"))
+    })
 }
 
 /// Reads the environment; what is not UTF-8 is left out.

@@ -3,6 +3,7 @@
 
 mod history;
 mod inbox;
+mod opening;
 mod order;
 mod span;
 mod work;
@@ -16,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use self::inbox::{Ask, Door, Inbox};
+use self::opening::Opening;
 use crate::cells::pool::Pool;
 use crate::cells::port::{CellEvent, CellPort};
 use crate::clock::Clock;
@@ -23,6 +25,7 @@ use crate::dispatch::logged::Logs;
 use crate::dispatch::numbers::Numbers;
 use crate::dispatch::writer::Environment;
 use crate::handlers::Handlers;
+use crate::hero_logs::LogFiles;
 
 pub use self::history::History;
 
@@ -40,6 +43,8 @@ pub struct Wiring<P> {
     pub events: mpsc::Receiver<CellEvent>,
     /// Where guests' logs go, if they are kept.
     pub logs: Option<Logs>,
+    /// Opens the log files that jobs name, if they may.
+    pub log_files: Option<LogFiles>,
     /// Where what has ended goes, if it is kept.
     pub history: Option<History>,
     /// What is counted.
@@ -56,6 +61,8 @@ pub struct Wiring<P> {
 #[derive(Clone)]
 pub struct Foreign {
     inbox: Arc<Inbox>,
+    opening: Arc<Opening>,
+    log_files: Option<LogFiles>,
     doors: Arc<AtomicU64>,
 }
 
@@ -86,39 +93,61 @@ impl Foreign {
         wiring: Wiring<P>,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let inbox = Arc::new(Inbox::default());
-        let work = work::run(wiring, Arc::clone(&inbox));
-        let doors = Arc::default();
-        (Self { inbox, doors }, work)
+        let foreign = Self {
+            inbox: Arc::clone(&inbox),
+            opening: Arc::default(),
+            log_files: wiring.log_files.clone(),
+            doors: Arc::default(),
+        };
+        let opening = Arc::clone(&foreign.opening);
+        (foreign, work::run(wiring, inbox, opening))
     }
 
     /// Returns a way in for one session, whose tags are its own.
     pub fn door(&self) -> Arc<dyn Executor> {
         let door = Door(self.doors.fetch_add(1, Ordering::Relaxed));
-        let inbox = Arc::clone(&self.inbox);
-        Arc::new(Way { door, inbox })
+        let to = self.clone();
+        Arc::new(Way { door, to })
     }
 }
 
 struct Way {
     door: Door,
-    inbox: Arc<Inbox>,
+    to: Foreign,
 }
 
 impl Executor for Way {
     fn start(&self, job: ForeignJob, reply: Reply) {
         let key = (self.door, reply.tag());
         let job = Box::new(job);
-        if let Err(reply) = self.inbox.start(Ask::Start { key, job, reply }) {
+        let Foreign {
+            inbox,
+            opening,
+            log_files,
+            ..
+        } = &self.to;
+        if let Some(log_path) = job.log_path.clone() {
+            return match log_files {
+                Some(files) => opening.begin(files, inbox, &log_path, (key, job, reply)),
+                None => reply.no_log("no folder for logs is configured".to_owned()),
+            };
+        }
+        let start = Ask::Start {
+            key,
+            job,
+            reply,
+            log: None,
+        };
+        if let Err(reply) = inbox.start(start) {
             reply.busy();
         }
     }
 
     fn stop(&self, tag: Tag, grace_ms: u64, why: Stop) {
-        self.inbox.stop(Ask::Stop {
-            key: (self.door, tag),
-            grace_ms,
-            why,
-        });
+        let key = (self.door, tag);
+        if !self.to.opening.stop(key, why) {
+            self.to.inbox.stop(Ask::Stop { key, grace_ms, why });
+        }
     }
 }
 

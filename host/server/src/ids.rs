@@ -21,8 +21,20 @@ pub fn lease() -> LeaseId {
     LeaseId(Uuid::new_v4())
 }
 
+/// Makes an id of 122 random bits, in full.
+#[expect(clippy::disallowed_methods, reason = "the home of chance")]
+pub fn uuid() -> String {
+    Uuid::new_v4().to_string()
+}
+
 /// Makes a word that nobody else makes, for the names of files.
 #[expect(clippy::disallowed_methods, reason = "the home of chance")]
 pub fn unique() -> String {
     Uuid::new_v4().simple().to_string()
+}
+
+/// Makes the id of one execution elsewhere, as a UUID is written.
+#[expect(clippy::disallowed_methods, reason = "the home of chance")]
+pub fn execution() -> String {
+    Uuid::new_v4().to_string()
 }

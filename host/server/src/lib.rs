@@ -11,6 +11,7 @@ pub mod dispatch;
 pub mod doctor;
 pub mod foreign;
 pub mod handlers;
+pub mod hero_logs;
 pub mod ids;
 pub mod lock;
 pub mod logs;

@@ -1,7 +1,8 @@
-//! The pools of foreign runners that execute our jobs: which there are, which jobs are theirs, how
-//! they are. What they are given is the dispatch loop's matter (`dispatch/runners.rs`).
+//! The pools of foreign runners that execute our jobs, and the lanes to workers of other wires:
+//! which there are, which jobs are theirs, how they are. What they are given is the dispatch loop's matter (`dispatch/runners.rs`).
 
 mod inbox;
+mod lanes;
 mod lines;
 mod numbers;
 mod office;
@@ -10,10 +11,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use host_core::name::Name;
+use host_core::policy::Policy;
 use host_protocols::port::{Clock, Counters, Tag};
-use host_protocols::rrq::{Assignment, PoolPorts, RunnerConfig, RunnerPool, SeatHealth};
+use host_protocols::rrq::{self, PoolPorts, RunnerConfig, RunnerPool, SeatHealth};
+use host_protocols::runner::{Assignment, SeatState};
 use tokio_util::sync::CancellationToken;
 
+use self::lanes::Lanes;
 use self::lines::Lines;
 use self::numbers::Numbers;
 use self::office::Office;
@@ -23,6 +27,7 @@ use crate::metrics::Metrics;
 use crate::tasks::Tasks;
 
 pub use self::inbox::{Inbox, News, Over};
+pub use self::lanes::{LANE_PREFIX, LANES_MAX, LanesConfig, is_lane};
 
 /// Which runners there are, and which jobs are theirs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,10 +50,11 @@ pub struct Ports {
     pub logs: Logs,
 }
 
-/// All pools. Cloning shares them.
+/// All pools and lanes. Cloning shares them.
 #[derive(Clone)]
 pub struct Runners {
     pools: Arc<BTreeMap<Name, Pool>>,
+    lanes: Option<Lanes>,
     queues: Arc<BTreeMap<Name, Name>>,
     default: Option<Name>,
     inbox: Arc<Inbox>,
@@ -66,6 +72,8 @@ struct Pool {
 pub struct PoolHealth {
     /// Its name: what stands before `#`.
     pub name: Name,
+    /// The wire it speaks.
+    pub wire: &'static str,
     /// Whether somebody else starts its runner.
     pub is_external: bool,
     /// The queues whose jobs go to it.
@@ -73,13 +81,63 @@ pub struct PoolHealth {
     /// Whether it has the handlers that nobody else has.
     pub is_default: bool,
     /// Its runners.
-    pub seats: Vec<SeatHealth>,
+    pub runners: Vec<RunnerHealth>,
+}
+
+/// One runner, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunnerHealth {
+    /// Its name in attempts: `python/1`.
+    pub executor: String,
+    /// Where it is in its life.
+    pub state: SeatState,
+    /// Where it listens, or takes its jobs.
+    pub address: Option<String>,
+    /// Its process, if we started it.
+    pub pid: Option<u32>,
+    /// Attempts in flight.
+    pub in_flight: usize,
+    /// How often in a row it failed.
+    pub failures: u32,
+    /// Why it takes no work, if that is known.
+    pub reason: Option<String>,
+}
+
+impl From<SeatHealth> for RunnerHealth {
+    fn from(seat: SeatHealth) -> Self {
+        Self {
+            executor: seat.executor,
+            state: seat.state,
+            address: seat.address.map(|address| address.to_string()),
+            pid: seat.pid,
+            in_flight: seat.in_flight,
+            failures: seat.failures,
+            reason: seat.reason,
+        }
+    }
+}
+
+/// What became of the search for a runner by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// There it is.
+    Runner(Name),
+    /// Nobody has this name.
+    Nobody,
+    /// It would be one lane too many.
+    Full,
 }
 
 impl Runners {
-    /// Makes the pools; nothing starts before [`Runners::run`].
-    pub fn new(config: RunnersConfig, ports: &Ports) -> Self {
+    /// Makes the pools and the lanes; nothing starts before [`Runners::run`].
+    pub fn new(config: RunnersConfig, hero: Option<LanesConfig>, ports: &Ports) -> Self {
         let inbox = Arc::new(Inbox::default());
+        let hero =
+            hero.map(|config| Lanes::new(config, Arc::clone(&ports.clock), Arc::clone(&inbox)));
+        let routed = config.queues.values().chain(&config.default);
+        for name in routed.filter(|name| !config.pools.contains_key(name)) {
+            let _way = hero.as_ref().and_then(|lanes| lanes.open(name));
+        }
         let pool = |(name, config): (Name, RunnerConfig)| {
             let clock = Arc::clone(&ports.clock);
             let alone = config.in_flight_max == 1;
@@ -95,6 +153,7 @@ impl Runners {
         };
         Self {
             pools: Arc::new(config.pools.into_iter().map(pool).collect()),
+            lanes: hero,
             queues: Arc::new(config.queues),
             default: config.default,
             inbox,
@@ -104,6 +163,9 @@ impl Runners {
 
     /// Starts the runners. They end with `stopping`.
     pub fn run(&self, tasks: &Tasks, stopping: &CancellationToken) {
+        self.lanes
+            .iter()
+            .for_each(|lanes| lanes.run(tasks, stopping));
         for (name, Pool { pool, .. }) in self.pools.iter() {
             let running = pool.clone().run(stopping.clone());
             let name = name.clone();
@@ -129,9 +191,42 @@ impl Runners {
         })
     }
 
-    /// Tells whether there is a pool of this name.
-    pub fn has(&self, name: &Name) -> bool {
-        self.pools.contains_key(name)
+    /// Returns the dispatch loop's way to runners that are there as soon as a job names them.
+    pub fn more(&self) -> impl Fn(&Name) -> Option<Box<dyn RunnerPort>> + Send + use<> {
+        let lanes = self.lanes.clone();
+        move |name| lanes.as_ref()?.open(name)
+    }
+
+    /// Finds the runner of this name for jobs that are about to come.
+    pub fn find(&self, name: &str) -> Found {
+        let Ok(name) = name.parse::<Name>() else {
+            return Found::Nobody;
+        };
+        if self.pools.contains_key(&name) {
+            return Found::Runner(name);
+        }
+        match self.lanes.as_ref().filter(|_| is_lane(name.as_str())) {
+            None => Found::Nobody,
+            Some(lanes) if lanes.admit(&name) => Found::Runner(name),
+            Some(_) => Found::Full,
+        }
+    }
+
+    /// Checks that a runner can make something of a handler's params, an object. The error is for
+    /// people.
+    pub fn check(&self, runner: &Name, handler: &Name, params: &str) -> Result<(), String> {
+        if self.pools.contains_key(runner) {
+            return Ok(());
+        }
+        lanes::check(handler, params)
+    }
+
+    /// Returns the rules of jobs for a runner where they say nothing else.
+    pub fn policy(&self, runner: &Name) -> Policy {
+        if self.pools.contains_key(runner) {
+            return rrq::policy();
+        }
+        Policy::default()
     }
 
     /// Returns the names of all pools.
@@ -153,19 +248,30 @@ impl Runners {
     pub fn health(&self) -> Vec<PoolHealth> {
         let of = |name: &Name| {
             let queues = self.queues.iter().filter(|(_, runner)| *runner == name);
-            queues.map(|(queue, _)| queue.clone()).collect()
+            queues.map(|(queue, _)| queue.clone()).collect::<Vec<_>>()
         };
-        let health = |(name, Pool { pool, .. }): (&Name, &Pool)| PoolHealth {
-            name: name.clone(),
-            is_external: pool.is_external(),
-            queues: of(name),
-            is_default: self.default.as_ref() == Some(name),
-            seats: pool.health(),
-        };
-        self.pools.iter().map(health).collect()
+        let seats = |pool: &RunnerPool| pool.health().into_iter().map(RunnerHealth::from);
+        let pools = self
+            .pools
+            .iter()
+            .map(|(name, Pool { pool, .. })| PoolHealth {
+                name: name.clone(),
+                wire: rrq::ADAPTER.name,
+                is_external: pool.is_external(),
+                queues: Vec::new(),
+                is_default: false,
+                runners: seats(pool).collect(),
+            });
+        let lanes = self.lanes.iter().flat_map(Lanes::health);
+        let routed = pools.chain(lanes).map(|pool| PoolHealth {
+            queues: of(&pool.name),
+            is_default: self.default.as_ref() == Some(&pool.name),
+            ..pool
+        });
+        routed.collect()
     }
 
-    /// Restarts the runners of a pool, or one of them counted from 1, each once its requests have
+    /// Restarts the runners of a pool that are ours, or one of them counted from 1, each once its requests have
     /// ended. Tells whether there are any.
     pub fn restart(&self, name: &Name, only: Option<usize>) -> bool {
         let Some(Pool { pool, .. }) = self.pools.get(name) else {

@@ -1,7 +1,7 @@
 //! A whole host: opens the data directory, starts its parts in their order, says when it is ready
 //! and ends them in the opposite order. The only place where all parts meet.
 
-mod hero;
+pub(crate) mod hero;
 mod parts;
 
 use std::io;
@@ -85,6 +85,17 @@ pub enum ServeError {
         /// What the system said.
         error: io::Error,
     },
+    /// The folder for the log files of Hero's jobs cannot be used.
+    #[error(
+        "cannot use the folder {} for log files: {error}; give another one with log_dir in [protocol.hero]",
+        .path.display()
+    )]
+    LogDir {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
     /// The system gives no thread, timer or signal.
     #[error("cannot {operation}: {error}")]
     System {
@@ -139,14 +150,19 @@ async fn serve(
         Some(address) => Some(rrq::bind(address).await.map_err(ServeError::ListenRrq)?),
     };
     let cells_lock = lock::cells(data).await.map_err(locked)?;
-    let mut parts = Parts::start(&config, program, cells_lock).await?;
+    let hero = match &config.hero {
+        None => None,
+        Some(hero) => Some((hero, hero::name(data)?)),
+    };
+    let lanes = hero.as_ref().map(|(hero, name)| hero::lanes(hero, name));
+    let mut parts = Parts::start(&config, lanes, program, cells_lock).await?;
     let set_up = async {
         if let Some(folder) = &config.handlers {
             let deployed = folder::deploy(folder, &parts.deployments).await;
             deployed.map_err(ServeError::Folder)?;
         }
-        if let Some(hero) = &config.hero {
-            hero::start(hero, &config.data, &parts)?;
+        if let Some((hero, name)) = &hero {
+            hero::start(hero, name, &parts);
         }
         Ok(Ready {
             http: listener.map(|it| serve_http(&parts, it)).transpose()?,

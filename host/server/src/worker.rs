@@ -1,6 +1,9 @@
 //! The worker role of a wire alone, for one foreign orchestrator: its cells and nothing else. No
 //! store, no API; what the orchestrator has not been answered is its own to keep.
 
+mod hero;
+mod rests;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -15,10 +18,12 @@ use host_store::StoreError;
 use host_store::sqlite::open_reader;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal, setpriority_process};
 use thiserror::Error;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use self::rests::{Counted, Rests};
 use crate::cells::pool::{Pool, Shape};
 use crate::cells::process::{Cells, ProcessPort};
 use crate::cells::spawn::{CellProgram, Spawner};
@@ -31,7 +36,10 @@ use crate::handlers::compile::{Cache, CompileError};
 use crate::handlers::deploy;
 use crate::handlers::examine::Examiner;
 use crate::handlers::folder::{self, FolderError};
+use crate::hero_logs::LogFiles;
 use crate::tasks::Tasks;
+
+pub use self::hero::hero;
 
 /// How nice the thread is that answers: less than others.
 const ANSWERING_NICE: i32 = -10;
@@ -87,6 +95,17 @@ pub enum WorkerError {
         /// Why.
         error: StoreError,
     },
+    /// The folder for log files cannot be used.
+    #[error(
+        "cannot use the folder {} for log files: {error}; give another one with HOST_HERO_LOG_DIR",
+        .path.display()
+    )]
+    LogDir {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
     /// The system gives no thread, timer or signal.
     #[error("cannot {operation}: {error}")]
     System {
@@ -106,20 +125,22 @@ pub fn rrq(
     ready: impl FnOnce(SocketAddr),
 ) -> Result<(), WorkerError> {
     end_with_parent()?;
-    // One thread does it all: small jobs cost mostly the ways between threads.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(system("start the runtime"))?;
-    runtime.block_on(async {
+    let clock = Clock::start();
+    let rests = Arc::new(Rests::new(clock));
+    let parked = Arc::clone(&rests);
+    runtime(move || parked.take())?.block_on(async {
         let stopping = stop_on_signals()?;
         let address = rrq::read_address(address).map_err(WorkerError::Listen)?;
         let listener = rrq::bind(address).await.map_err(WorkerError::Listen)?;
         let bound = listener.local_addr().map_err(system("look at a socket"))?;
-        let workers = Workers::start(config, program)?;
+        // Cells are killed with this process, and nobody waits for them.
+        let workers = Workers::start(config, program, no_lock()?, clock, None)?;
         let ports = WorkerPorts {
-            executor: workers.executor(),
-            clock: Arc::new(workers.clock),
+            executor: Arc::new(Counted {
+                executor: workers.executor(),
+                rests,
+            }),
+            clock: Arc::new(clock),
             counters: Arc::new(Told::default()),
             deadline_margin_ms: config.rrq_margin_ms,
         };
@@ -140,9 +161,23 @@ pub fn rrq(
     })
 }
 
+/// Makes the one thread that does it all: small jobs cost mostly the ways between threads. Calls
+/// `idle` whenever it has nothing to do.
+fn runtime(idle: impl Fn() + Send + Sync + 'static) -> Result<Runtime, WorkerError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .on_thread_park(idle)
+        .build()
+        .map_err(system("start the runtime"))
+}
+
+/// Returns a lock that says nothing.
+fn no_lock() -> Result<File, WorkerError> {
+    File::open("/dev/null").map_err(system("open /dev/null"))
+}
+
 /// The cells of a worker and what feeds them.
 struct Workers {
-    clock: Clock,
     examiner: Examiner,
     handlers: Handlers,
     foreign: Foreign,
@@ -151,17 +186,21 @@ struct Workers {
 }
 
 impl Workers {
-    /// Starts cells; what they are given waits until [`Workers::load`] is through.
-    fn start(config: &WorkerConfig, program: CellProgram) -> Result<Self, WorkerError> {
-        // Cells are killed with this process, and nobody waits for them.
-        let no_lock = File::open("/dev/null").map_err(system("open /dev/null"))?;
+    /// Starts cells, which inherit `lock`; what they are given waits until [`Workers::load`] is
+    /// through.
+    fn start(
+        config: &WorkerConfig,
+        program: CellProgram,
+        lock: File,
+        clock: Clock,
+        log_files: Option<LogFiles>,
+    ) -> Result<Self, WorkerError> {
         let cache = match &config.source {
             Source::Folder { cache, .. } => cache.clone(),
             Source::Data(data) => data.join("cache"),
         };
         let cache = Cache::open(cache, program.clone()).map_err(WorkerError::Cache)?;
-        let spawner =
-            Spawner::start(program, no_lock).map_err(system("start the thread of cells"))?;
+        let spawner = Spawner::start(program, lock).map_err(system("start the thread of cells"))?;
         let cells = Cells::new(spawner, Tasks::default(), config.memory_mib);
         let examiner = Examiner {
             cache,
@@ -171,7 +210,6 @@ impl Workers {
         let handlers = Handlers::default();
         let (cell_says, events) = mpsc::channel(EVENTS_MAX);
         let (loaded, stopping) = (CancellationToken::new(), CancellationToken::new());
-        let clock = Clock::start();
         let shape = Shape {
             name: "cell",
             cells: config.cells,
@@ -185,6 +223,7 @@ impl Workers {
             pool: Pool::new(ProcessPort::new(cells, cell_says), shape),
             events,
             logs: None,
+            log_files,
             history: None,
             numbers: Numbers::default(),
             eager: true,
@@ -193,7 +232,6 @@ impl Workers {
         });
         Tasks::default().spawn(work);
         Ok(Self {
-            clock,
             examiner,
             handlers,
             foreign,

@@ -7,12 +7,14 @@ use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 use host_core::time::Time;
 use host_protocols::hero::{
-    Assignment, Call, Command, Dispatcher, DispatcherAct, DispatcherConfig, End, Lane, Value,
-    Worker, WorkerAct, WorkerConfig,
+    Call, Command, Dispatcher, DispatcherAct, DispatcherConfig, Execution, Lane, Value, Worker,
+    WorkerAct, WorkerConfig,
 };
 use host_protocols::port::{Answer, Tag};
+use host_protocols::runner::End;
 use host_protocols::session::Moment;
 use host_tests::Redis;
+pub(super) use host_tests::hero::ask;
 use redis::Connection;
 
 /// Returns the time.
@@ -28,40 +30,6 @@ fn at() -> Moment {
     }
 }
 
-/// Sends one command and returns what Redis says.
-pub(super) fn ask(redis: &mut Connection, command: &Command) -> Value {
-    let cmd = match command {
-        Command::Plain(words) => words.iter().fold(redis::Cmd::new(), |mut cmd, word| {
-            cmd.arg(word.as_slice());
-            cmd
-        }),
-        Command::Script { script, keys, args } => {
-            let mut cmd = redis::cmd("EVAL");
-            cmd.arg(script.source()).arg(keys.len()).arg(keys);
-            for arg in args {
-                cmd.arg(arg.as_slice());
-            }
-            cmd
-        }
-    };
-    match cmd.query::<redis::Value>(redis) {
-        Ok(value) => read(value),
-        Err(error) => Value::Error(error.to_string()),
-    }
-}
-
-fn read(value: redis::Value) -> Value {
-    match value {
-        redis::Value::Nil => Value::Nil,
-        redis::Value::Int(number) => Value::Int(number),
-        redis::Value::BulkString(bytes) => Value::Data(bytes),
-        redis::Value::SimpleString(text) => Value::Data(text.into_bytes()),
-        redis::Value::Okay => Value::Data(b"OK".to_vec()),
-        redis::Value::Array(values) => Value::List(values.into_iter().map(read).collect()),
-        other => Value::Error(format!("{other:?}")),
-    }
-}
-
 /// A worker whose guests return 42 with the next turn, or `hang` until they are stopped.
 pub(super) struct Host {
     redis: Connection,
@@ -71,6 +39,7 @@ pub(super) struct Host {
     returning: Vec<Tag>,
     /// How often it ran each job.
     pub(super) ran: BTreeMap<String, usize>,
+    ahead_ms: u64,
 }
 
 impl Host {
@@ -84,11 +53,28 @@ impl Host {
             hanging: Vec::new(),
             returning: Vec::new(),
             ran: BTreeMap::new(),
+            ahead_ms: 0,
         };
         let mut todo = Vec::new();
         host.worker.on_connected(at(), &mut todo);
         host.work(todo);
         host
+    }
+
+    /// Lets the host believe that time has passed; Redis knows better.
+    pub(super) fn pass(&mut self, ms: u64) {
+        self.ahead_ms += ms;
+        self.turn();
+    }
+
+    /// Lets guests that hang return.
+    pub(super) fn let_go(&mut self) {
+        self.returning.append(&mut self.hanging);
+    }
+
+    fn at(&self) -> Moment {
+        let now = now().plus_ms(self.ahead_ms);
+        Moment { now, wall: now }
     }
 
     /// Does what is due, and looks whether the pop that waits has something.
@@ -97,10 +83,10 @@ impl Host {
         for tag in std::mem::take(&mut self.returning) {
             let result = Some(JsonText("42".to_owned()));
             let answer = Answer::Ended(Outcome::Completed { result });
-            self.worker.on_answer(at(), tag, answer, &mut todo);
+            self.worker.on_answer(self.at(), tag, answer, &mut todo);
         }
-        if self.worker.wakeup().is_some_and(|due| due <= now()) {
-            self.worker.on_wakeup(at(), &mut todo);
+        if self.worker.wakeup().is_some_and(|due| due <= self.at().now) {
+            self.worker.on_wakeup(self.at(), &mut todo);
         }
         if let Some(call) = &self.waiting {
             let Command::Plain(words) = &call.commands[0] else {
@@ -114,7 +100,7 @@ impl Host {
             if value != Value::Nil {
                 let tag = call.tag;
                 self.waiting = None;
-                self.worker.on_reply(at(), tag, &[value], &mut todo);
+                self.worker.on_reply(self.at(), tag, &[value], &mut todo);
             }
         }
         self.work(todo);
@@ -135,9 +121,9 @@ impl Host {
                 let redis = &mut self.redis;
                 let commands = call.commands.iter();
                 let values: Vec<Value> = commands.map(|command| ask(redis, command)).collect();
-                self.worker.on_reply(at(), call.tag, &values, todo);
+                self.worker.on_reply(self.at(), call.tag, &values, todo);
             }
-            WorkerAct::Start { tag, job, .. } => {
+            WorkerAct::Start { tag, job } => {
                 *self.ran.entry(job.external_id.clone()).or_default() += 1;
                 if job.params.as_str().contains("hang") {
                     return self.hanging.push(tag);
@@ -148,9 +134,9 @@ impl Host {
                 self.hanging.retain(|other| *other != tag);
                 let outcome = Outcome::Cancelled { partial: None };
                 self.worker
-                    .on_answer(at(), tag, Answer::Ended(outcome), todo);
+                    .on_answer(self.at(), tag, Answer::Ended(outcome), todo);
             }
-            WorkerAct::Count(_) => {}
+            WorkerAct::Count(_) | WorkerAct::Refused { .. } => {}
         }
     }
 }
@@ -177,10 +163,10 @@ impl Dispatching {
         ours
     }
 
-    pub(super) fn start(&mut self, assignment: Assignment) {
+    pub(super) fn start(&mut self, execution: Execution) {
         self.started += 1;
         let (tag, mut todo) = (Tag(self.started), Vec::new());
-        self.dispatcher.on_start(at(), tag, assignment, &mut todo);
+        self.dispatcher.on_start(at(), tag, execution, &mut todo);
         self.work(todo);
     }
 
@@ -202,6 +188,8 @@ impl Dispatching {
                         let values: Vec<Value> = commands.map(|it| ask(redis, it)).collect();
                         self.dispatcher.on_reply(at(), call.tag, &values, &mut todo);
                     }
+                    DispatcherAct::Ready => {}
+                    DispatcherAct::Refused { why, .. } => panic!("{why}"),
                     DispatcherAct::Ended { end, .. } => self.ended.push(end),
                 }
             }

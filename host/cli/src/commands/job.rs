@@ -224,7 +224,10 @@ fn fetch(client: &Client, doing: &str, id: &str) -> Result<Answer, CliError> {
 }
 
 /// Does one thing for each id, says what failed and goes on; the first failure gives the exit code.
-fn each(ids: &[String], one: impl Fn(&str) -> Result<(), CliError>) -> Result<(), CliError> {
+pub(super) fn each(
+    ids: &[String],
+    one: impl Fn(&str) -> Result<(), CliError>,
+) -> Result<(), CliError> {
     let mut first = None;
     for id in ids {
         match one(id) {

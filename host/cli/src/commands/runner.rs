@@ -76,7 +76,7 @@ struct One {
     in_flight: u64,
     #[serde(default)]
     failures: u64,
-    trouble: Option<String>,
+    reason: Option<String>,
 }
 
 impl Named {
@@ -111,7 +111,8 @@ fn ls(remote: &Remote) -> Result<(), CliError> {
     let is_short = |pool: &&Pool| pool.up < pool.runners.len() as u64;
     output.hint(&match pools.iter().find(is_short) {
         None if pools.is_empty() => {
-            "no runners; each pool is a table [protocol.rrq.runners.NAME] of the configuration"
+            "no runners; each pool is a table [protocol.rrq.runners.NAME] of the configuration, \
+                 and a worker of Hero (hero-WORKER) is there once a job names it"
                 .to_owned()
         }
         None => "`host runner show NAME` shows each runner of a pool".to_owned(),
@@ -173,22 +174,24 @@ fn show(named: &Named) -> Result<(), CliError> {
     output.one(&answer.body, &plain::line(&pool.name), || {
         output.rows(seats(&pool))?;
         for runner in &pool.runners {
-            if let Some(trouble) = &runner.trouble {
+            if let Some(reason) = &runner.reason {
                 let name = plain::line(&runner.executor);
-                output.note(&format!("{name}: {}", plain::line(trouble)));
+                output.note(&format!("{name}: {}", plain::line(reason)));
             }
         }
         output.note(&format!("it is given {}", plain::line(&jobs(&pool))));
         Ok(())
     })?;
-    output.hint(&format!(
-        "`host runner restart {name}` {}",
-        if pool.external {
-            "connects to it anew"
-        } else {
-            "restarts what is shown"
-        }
-    ));
+    if pool.wire != "hero" {
+        output.hint(&format!(
+            "`host runner restart {name}` {}",
+            if pool.external {
+                "connects to it anew"
+            } else {
+                "restarts what is shown"
+            }
+        ));
+    }
     Ok(())
 }
 

@@ -1,9 +1,12 @@
-//! `host worker`: one wire's worker role alone, as a foreign orchestrator launches it.
+//! `host worker`: one wire's worker role alone, as a foreign orchestrator launches it or as a service
+//! of its own.
+
+mod hero;
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use host_server::config::{self, Config, Flags};
+use host_server::config::{self, Config, Flags, HeroConfig};
 use host_server::worker::{self, Source, WorkerConfig, WorkerError};
 
 use super::serve;
@@ -29,6 +32,20 @@ Prints `ready rrq=ADDR` once requests are executed. SIGTERM stops guests, writes
 within 200 ms; so does the end of the process that started this one. Any number may run beside each
 other and beside a `host serve`.")]
     Rrq(Rrq),
+    /// Take jobs of Hero dispatchers from their Redis
+    #[command(after_help = "\
+Examples:
+  host worker hero --url redis://127.0.0.1:6379 --worker-id w1 --worker-id w2 --handlers ./handlers
+  HOST_HERO_URL=redis://:PASSWORD@127.0.0.1/1 host worker hero --worker-id w1 --data ./data
+
+Prints `ready hero=URL worker_ids=IDS` once handlers are known, and waits for a Redis that is not there
+yet. SIGTERM or SIGINT stops guests, gives back to Redis what has not ended, and ends within 2 s with 0:
+fit for a service manager. Any number may run on one queue, here or on other machines; each job is run
+by one of them. A worker that dies leaves its jobs to the others after 15 s, and to itself as soon as it
+starts again: for that it keeps a name under $STATE_DIRECTORY, $XDG_STATE_HOME/host or
+~/.local/state/host, another one for each that runs. The variables and keys of [protocol.hero] in
+docs/config.md hold here too.")]
+    Hero(hero::Hero),
 }
 
 #[derive(Debug, Args)]
@@ -79,6 +96,7 @@ impl Worker {
     pub(crate) fn run(self) -> Result<(), CliError> {
         match self.verb {
             Verb::Rrq(rrq) => rrq.run(),
+            Verb::Hero(hero) => hero.run(),
         }
     }
 }
@@ -87,7 +105,7 @@ impl Rrq {
     fn run(self) -> Result<(), CliError> {
         const DOING: &str = "work for RRQ orchestrators";
         serve::log(self.shared.log_format);
-        let config = self.shared.config(DOING)?;
+        let (config, _) = self.shared.config(DOING, [])?;
         let program = serve::program(DOING)?;
         worker::rrq(&config, program, &self.tcp_socket, |address| {
             // An orchestrator may not read it; the worker works all the same.
@@ -104,13 +122,18 @@ impl Rrq {
 }
 
 impl Shared {
-    fn config(self, doing: &str) -> Result<WorkerConfig, CliError> {
+    /// Reads the configuration, with what the flags of a wire say over it.
+    fn config<const N: usize>(
+        self,
+        doing: &str,
+        of_wire: [(&'static str, Option<String>); N],
+    ) -> Result<(WorkerConfig, Option<HeroConfig>), CliError> {
         let given = [
             ("cells.count", self.cells),
             ("cells.slots", self.cell_slots),
             ("cells.memory_mib", self.cell_memory_mib),
         ];
-        let given = given.into_iter();
+        let given = given.into_iter().chain(of_wire);
         let flags = Flags {
             config: None,
             values: given.filter_map(|(key, text)| Some((key, text?))).collect(),
@@ -131,13 +154,14 @@ impl Shared {
                 return Err(CliError::new(Exit::Usage, doing, cause));
             }
         };
-        Ok(WorkerConfig {
+        let worker = WorkerConfig {
             source,
             cells: config.cells,
             slots: config.slots,
             memory_mib: config.memory_mib,
             rrq_margin_ms: config.rrq_margin_ms,
             environment: config.environment,
-        })
+        };
+        Ok((worker, config.hero))
     }
 }

@@ -46,21 +46,27 @@ impl WorkerConfig {
 /// What we send to foreign workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DispatcherConfig {
+    /// Names this host among those that share the Redis: another one for each host, the same one
+    /// after a restart.
+    pub instance: String,
     /// Who we are: the `caller_id` of jobs that name nobody.
     pub caller_id: String,
     /// The most jobs out at once; more is answered that there is no room.
     pub in_flight_max: usize,
     /// How often a job that its worker lost is queued again.
     pub requeues_max: u32,
-    /// How long after its time limit a started job is taken for lost, in milliseconds.
+    /// How long after its time limit a started job is taken for lost, and how long one that a worker
+    /// took without starting it, in milliseconds.
     pub stale_after_ms: u64,
     /// How long hashes and replies of ended jobs are kept, in seconds.
     pub job_ttl_seconds: u64,
 }
 
-impl Default for DispatcherConfig {
-    fn default() -> Self {
+impl DispatcherConfig {
+    /// Makes the settings of a host with everything else as it is by default.
+    pub fn new(instance: impl Into<String>) -> Self {
         Self {
+            instance: instance.into(),
             caller_id: "host".to_owned(),
             in_flight_max: 1_000,
             requeues_max: 1,

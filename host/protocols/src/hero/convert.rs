@@ -180,6 +180,7 @@ pub(super) fn work(
             .map(|(name, value)| (name.to_owned(), value.clone()))
             .collect(),
         env: env.clone().into_iter().collect(),
+        log_path: job.log_path.clone(),
         result_bytes_max: OUTPUT_BYTES_MAX,
     })
 }

@@ -1,100 +1,47 @@
 //! The dispatcher role: foreign workers do our work. Stores jobs, queues them, watches their hashes
 //! until they end, stops them, queues those again that a worker lost. Pure, as the worker is.
 
+mod ends;
+mod execution;
+mod looks;
 mod outcome;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use host_core::failure::{Failure, FailureKind};
-use host_core::json::JsonText;
-use host_core::outcome::Outcome;
 use host_core::time::Time;
-use serde_json::json;
 
 use super::config::DispatcherConfig;
 use super::job::is_id;
 use super::wire::{self, Call, CallTag, Command, Lane, Value};
 use crate::port::Tag;
+use crate::runner::End;
 use crate::session::Moment;
 
-/// How often hashes are looked at: soon after a job was queued, and later on, in milliseconds.
-const LOOK_SOON_MS: u64 = 10;
-const LOOK_MS: u64 = 100;
+pub use self::execution::{Execution, SCRIPT, Task};
 
-/// How long a job is looked at often, in milliseconds.
-const SOON_MS: u64 = 1_000;
+/// The wait before Redis is asked again for what it refused, in milliseconds.
+const REFUSED_PAUSE_MS: u64 = 1_000;
 
-/// The most hashes looked at in one call.
-const LOOKS_MAX: usize = 500;
-
-/// The fields of a hash that say how a job is.
-const WATCHED: [&str; 3] = ["status", "output", "error"];
-
-/// What a foreign worker is to run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Task {
-    /// A script in a language of its own choice.
-    Script(String),
-    /// A handler that is deployed there, with its params.
-    Handler {
-        /// Its name.
-        name: String,
-        /// An object.
-        params: JsonText,
-    },
-}
-
-impl Task {
-    /// Returns the fields of a hash that say it.
-    pub(super) fn fields(&self) -> Vec<(&'static str, String)> {
-        match self {
-            Self::Script(script) => vec![("script", script.clone())],
-            Self::Handler { name, params } => vec![
-                ("handler", name.clone()),
-                ("script", params.as_str().to_owned()),
-            ],
-        }
-    }
-}
-
-/// Work for a foreign worker.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Assignment {
-    /// The job's id there: a UUID that no other execution has.
-    pub id: String,
-    /// Which worker.
-    pub worker_id: String,
-    /// What.
-    pub task: Task,
-    /// For whom; the dispatcher's own name if absent.
-    pub caller_id: Option<String>,
-    /// In which context.
-    pub context_id: String,
-    /// How long it may run, in milliseconds; sent in whole seconds, rounded up.
-    pub timeout_ms: u64,
-    /// Environment variables.
-    pub env: BTreeMap<String, String>,
-}
-
-/// How an execution by a foreign worker ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// Its outcome is known.
-    Outcome(Outcome),
-    /// The worker is gone and nobody knows how far it came.
-    Lost(String),
-    /// It was not sent: there is no room, or the host stops.
-    NoRoom,
-}
+/// How long a worker may take to say that it has stopped a job beyond the grace, in milliseconds.
+const STOP_LATE_MS: u64 = 1_000;
 
 /// What the session decided, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DispatcherAct {
     /// Send this to Redis.
     Call(Call),
+    /// It may be given work from now on, until Redis cannot be reached.
+    Ready,
+    /// Tell people that Redis has refused a command; it is sent again later.
+    Refused {
+        /// How often it has refused one since it was connected.
+        times: u32,
+        /// Its words, without secrets.
+        why: String,
+    },
     /// An execution is over; nothing follows about it.
     Ended {
         /// Which one.
@@ -109,45 +56,56 @@ pub enum DispatcherAct {
 pub struct Dispatcher {
     config: DispatcherConfig,
     out: BTreeMap<Tag, Out>,
+    /// Ended jobs whose traces are to be removed: when, their ids and their workers.
+    ended: VecDeque<(Time, String, String)>,
     calls: BTreeMap<CallTag, Purpose>,
     due: BTreeSet<(Time, Due)>,
     connected: bool,
+    stopping: bool,
+    /// How often Redis has refused a command since it was connected.
+    refusals: u32,
     calls_made: u64,
 }
 
 /// One job that is out.
 #[derive(Debug)]
 struct Out {
-    assignment: Assignment,
+    execution: Execution,
     /// Whether Redis has confirmed that it is queued.
     queued: bool,
     queued_at: Time,
     started_at: Option<Time>,
+    /// Since when no list has it although nobody has started it.
+    absent_since: Option<Time>,
+    /// When its hash is looked at next; `None` while it is.
+    look_at: Option<Time>,
     requeues: u32,
-    /// By when it must have stopped, once it was asked to.
+    /// By when it must have stopped, once it was cancelled.
     stop_by: Option<Time>,
+    /// When it was told to stop because its time was up.
+    late_since: Option<Time>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Purpose {
+    Reconcile,
     Submit(Tag),
     Look(Vec<Tag>),
+    Absent(Vec<Tag>),
     Told,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
+    Reconcile,
     Look,
+    Absent,
+    Tidy,
     Submit(Tag),
+    GiveUp(Tag),
 }
 
 type Todo = Vec<DispatcherAct>;
-
-/// The wait before Redis is asked again for what it refused, in milliseconds.
-const REFUSED_PAUSE_MS: u64 = 1_000;
-
-/// How long a worker may take to say that it has stopped a job beyond the grace, in milliseconds.
-const STOP_LATE_MS: u64 = 1_000;
 
 impl Dispatcher {
     /// Makes a session with nothing out.
@@ -155,96 +113,113 @@ impl Dispatcher {
         Self {
             config,
             out: BTreeMap::new(),
+            ended: VecDeque::new(),
             calls: BTreeMap::new(),
             due: BTreeSet::new(),
             connected: false,
+            stopping: false,
+            refusals: 0,
             calls_made: 0,
         }
     }
 
-    /// Sends work out, or says at once that there is no room for it.
-    pub fn on_start(&mut self, at: Moment, tag: Tag, assignment: Assignment, todo: &mut Todo) {
-        if self.out.len() >= self.config.in_flight_max || !is_id(&assignment.id) {
+    /// Sends work out, or says at once that there is no room for it: also while Redis is away.
+    pub fn on_start(&mut self, at: Moment, tag: Tag, execution: Execution, todo: &mut Todo) {
+        let full = self.out.len() >= self.config.in_flight_max;
+        if full || self.stopping || !self.connected || !is_id(&execution.id) {
             let end = End::NoRoom;
             return todo.push(DispatcherAct::Ended { tag, end });
         }
         let out = Out {
-            assignment,
+            execution,
             queued: false,
             queued_at: at.now,
             started_at: None,
+            absent_since: None,
+            look_at: None,
             requeues: 0,
             stop_by: None,
+            late_since: None,
         };
         self.out.insert(tag, out);
         self.submit(at, tag, todo);
     }
 
-    /// Asks a worker to stop a job. What does not say that it has within the grace is given up.
+    /// Takes a job back that nobody has taken, or asks its worker to stop it. What does not say that
+    /// it has within the grace is given up, also while Redis is away.
     pub fn on_cancel(&mut self, at: Moment, tag: Tag, grace_ms: u64, todo: &mut Todo) {
         let Some(out) = self.out.get_mut(&tag) else {
             return;
         };
         let stop_by = at.now.plus_ms(grace_ms).plus_ms(STOP_LATE_MS);
-        let first = out.stop_by.is_none();
-        out.stop_by = Some(out.stop_by.map_or(stop_by, |earlier| earlier.min(stop_by)));
-        if first {
-            let stop = wire::request_stop(&out.assignment.worker_id, &out.assignment.id);
-            self.call(Purpose::Told, vec![stop], todo);
+        let earlier = out.stop_by.replace(stop_by);
+        if let Some(earlier) = earlier {
+            out.stop_by = Some(earlier.min(stop_by));
+        } else {
+            self.withdraw(at, tag, todo);
         }
-        self.look_soon(at.now);
+        self.arm(stop_by, Due::GiveUp(tag));
+        self.look_soon(at.now, tag);
     }
 
-    /// Takes note that Redis can be reached, for the first time or again.
+    /// Takes note that Redis can be reached, for the first time or again: what was not confirmed is
+    /// sent again, and what an earlier life left behind is taken back.
     pub fn on_connected(&mut self, at: Moment, todo: &mut Todo) {
         self.connected = true;
-        let (mut unsent, mut stops) = (Vec::new(), Vec::new());
-        for (tag, out) in &self.out {
-            if !out.queued {
+        self.refusals = 0;
+        self.reconcile(todo);
+        let mut unsent = Vec::new();
+        let mut stopping = Vec::new();
+        for (tag, out) in &mut self.out {
+            out.look_at = Some(at.now);
+            if out.stop_by.is_some() || out.late_since.is_some() {
+                stopping.push(*tag);
+            } else if !out.queued {
                 unsent.push(*tag);
-            }
-            if out.stop_by.is_some() {
-                let Assignment { worker_id, id, .. } = &out.assignment;
-                stops.push(wire::request_stop(worker_id, id));
             }
         }
         for tag in unsent {
             self.submit(at, tag, todo);
         }
-        self.call(Purpose::Told, stops, todo);
+        for tag in stopping {
+            self.withdraw(at, tag, todo);
+        }
         self.look(at, todo);
+        self.arm(at.now.plus_ms(looks::ABSENT_EVERY_MS), Due::Absent);
     }
 
     /// Takes note that Redis cannot be reached: no answer to any call will follow.
     pub fn on_disconnected(&mut self) {
         self.connected = false;
         self.calls.clear();
-        self.due.clear();
+        self.ended.clear();
+        self.due.retain(|(_, due)| matches!(due, Due::GiveUp(_)));
     }
 
     /// Takes in what Redis answers to a call: one value for each of its commands.
     pub fn on_reply(&mut self, at: Moment, call: CallTag, values: &[Value], todo: &mut Todo) {
         match self.calls.remove(&call) {
-            Some(Purpose::Submit(tag)) => {
-                let Some(out) = self.out.get_mut(&tag) else {
-                    return;
-                };
-                if matches!(values.first(), Some(Value::Data(_))) {
-                    out.queued = true;
-                    out.queued_at = at.now;
-                    self.look_soon(at.now);
-                } else {
-                    self.arm(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Submit(tag));
-                }
+            Some(Purpose::Reconcile) => self.reconciled(at, values.first(), todo),
+            Some(Purpose::Submit(tag)) => self.submitted(at, tag, values, todo),
+            Some(Purpose::Look(tags)) => self.looked(at, &tags, values, todo),
+            Some(Purpose::Absent(tags)) => self.absent(at, &tags, values.first(), todo),
+            Some(Purpose::Told) => {
+                self.refused(values, todo);
             }
-            Some(Purpose::Look(tags)) => {
-                for (tag, value) in tags.into_iter().zip(values) {
-                    self.looked(at, tag, value, todo);
-                }
-                self.look_again(at.now);
-            }
-            Some(Purpose::Told) | None => {}
+            None => {}
         }
+    }
+
+    /// Stops: nothing more is sent, what is out is taken back and lost. Over when
+    /// [`Dispatcher::is_idle`]; what Redis does not hear of now is taken back at the next start.
+    pub fn on_stop(&mut self, at: Moment, todo: &mut Todo) {
+        self.stopping = true;
+        let tags: Vec<Tag> = self.out.keys().copied().collect();
+        for tag in tags {
+            let end = End::Lost("the host stops".to_owned());
+            self.give_up(at, tag, end, todo);
+        }
+        self.tidy(Time(i64::MAX), at, todo);
     }
 
     /// Returns the next instant at which time alone changes something.
@@ -256,160 +231,61 @@ impl Dispatcher {
     pub fn on_wakeup(&mut self, at: Moment, todo: &mut Todo) {
         while self.due.first().is_some_and(|(due, _)| *due <= at.now) {
             match self.due.pop_first() {
+                Some((_, Due::Reconcile)) => self.reconcile(todo),
                 Some((_, Due::Look)) => self.look(at, todo),
+                Some((_, Due::Absent)) => self.look_for_absent(at, todo),
+                Some((_, Due::Tidy)) => self.tidy(at.now, at, todo),
                 Some((_, Due::Submit(tag))) => self.submit(at, tag, todo),
+                Some((_, Due::GiveUp(tag))) => self.cancel_timed_out(at, tag, todo),
                 None => return,
             }
         }
     }
 
-    /// Tells whether nothing is out.
+    /// Tells whether nothing is out or on its way.
     pub fn is_idle(&self) -> bool {
-        self.out.is_empty()
+        self.out.is_empty() && self.calls.is_empty()
     }
 
+    /// Stores and queues a job, unless it is to stop already.
     fn submit(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
-        let Some(out) = self.out.get(&tag) else {
+        let Some(out) = self.out.get(&tag).filter(|out| out.stop_by.is_none()) else {
             return;
         };
-        let assignment = &out.assignment;
-        let fields = fields(assignment, &self.config, at.wall);
-        let command = wire::store_and_queue(&assignment.id, &assignment.worker_id, &fields);
-        self.call(Purpose::Submit(tag), vec![command], todo);
-    }
-
-    fn look(&mut self, at: Moment, todo: &mut Todo) {
-        let tags: Vec<Tag> = self
-            .out
-            .iter()
-            .filter(|(_, out)| out.queued)
-            .map(|(tag, _)| *tag)
-            .collect();
-        for tags in tags.chunks(LOOKS_MAX) {
-            let looks = tags
-                .iter()
-                .filter_map(|tag| self.out.get(tag))
-                .map(|out| {
-                    let key = wire::job_key(&out.assignment.id);
-                    wire::plain(&["HMGET", &key, WATCHED[0], WATCHED[1], WATCHED[2]])
-                })
-                .collect();
-            self.call(Purpose::Look(tags.to_vec()), looks, todo);
-        }
-        if tags.is_empty() {
-            self.look_again(at.now);
-        }
-    }
-
-    /// Takes in how a job is.
-    fn looked(&mut self, at: Moment, tag: Tag, value: &Value, todo: &mut Todo) {
-        let Some(out) = self.out.get_mut(&tag) else {
-            return;
-        };
-        let Value::List(fields) = value else {
-            return;
-        };
-        let field = |index: usize| fields.get(index).and_then(Value::text);
-        let stopping = out.stop_by.is_some();
-        match field(0) {
-            Some("finished") => {
-                let outcome = outcome::finished(field(1).unwrap_or_default());
-                return self.end(tag, End::Outcome(outcome), todo);
-            }
-            Some("error") => {
-                let outcome = outcome::failed(field(2).unwrap_or_default(), stopping);
-                return self.end(tag, End::Outcome(outcome), todo);
-            }
-            Some("started") => {
-                out.started_at.get_or_insert(at.now);
-            }
-            Some(_) => {}
-            None => {
-                let lost = "its hash is gone from Redis".to_owned();
-                return self.end(tag, End::Lost(lost), todo);
-            }
-        }
-        if out.stop_by.is_some_and(|by| at.now >= by) {
-            let message = "the worker did not say that it has stopped the job";
-            let failure = Failure::new(FailureKind::CancelTimeout, message);
-            return self.end(tag, End::Outcome(Outcome::Failed(failure)), todo);
-        }
-        let patience_ms = out.assignment.timeout_ms + self.config.stale_after_ms;
-        if out
-            .started_at
-            .is_some_and(|since| at.now.since_ms(since) >= patience_ms)
-        {
-            self.stale(at, tag, todo);
-        }
-    }
-
-    /// Queues a job again whose worker is silent, or gives it up.
-    fn stale(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
-        let Some(out) = self.out.get_mut(&tag) else {
-            return;
-        };
-        if out.requeues >= self.config.requeues_max || out.stop_by.is_some() {
-            let times = out.requeues;
-            let lost = format!("its worker started it and fell silent; queued again {times} times");
-            return self.end(tag, End::Lost(lost), todo);
-        }
-        out.requeues += 1;
-        out.started_at = None;
-        let Assignment { id, worker_id, .. } = &out.assignment;
-        let now = at.wall.to_rfc3339();
-        let (job, queue) = (wire::job_key(id), wire::work_queue(worker_id));
+        let Execution { id, worker_id, .. } = &out.execution;
+        let fields = out.execution.fields(&self.config, at.wall);
         let commands = vec![
-            wire::plain(&["HSET", &job, "status", "dispatched", "updated_at", &now]),
-            wire::plain(&["LPUSH", &queue, id]),
+            wire::plain(&["HSET", &wire::out(&self.config.instance), id, worker_id]),
+            wire::store_and_queue(id, worker_id, &fields),
         ];
-        self.call(Purpose::Told, commands, todo);
+        self.call(Purpose::Submit(tag), commands, todo);
     }
 
-    /// Ends an execution and lets Redis forget it in time.
-    fn end(&mut self, tag: Tag, end: End, todo: &mut Todo) {
-        let Some(out) = self.out.remove(&tag) else {
+    fn submitted(&mut self, at: Moment, tag: Tag, values: &[Value], todo: &mut Todo) {
+        let is_refused = self.refused(values, todo);
+        let Some(out) = self.out.get_mut(&tag) else {
             return;
         };
-        let Assignment { id, worker_id, .. } = &out.assignment;
-        let seconds = self.config.job_ttl_seconds.to_string();
-        let mut commands = vec![
-            wire::plain(&["EXPIRE", &wire::job_key(id), &seconds]),
-            wire::plain(&["DEL", &wire::reply_queue(id)]),
-        ];
-        if out.stop_by.is_some() {
-            commands.push(wire::forget_stop(worker_id, id));
+        if is_refused {
+            return self.arm(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Submit(tag));
         }
-        if matches!(end, End::Outcome(Outcome::Failed(_)) | End::Lost(_)) {
-            commands.push(wire::plain(&[
-                "LREM",
-                &wire::work_queue(worker_id),
-                "0",
-                id,
-            ]));
-        }
-        self.call(Purpose::Told, commands, todo);
-        todo.push(DispatcherAct::Ended { tag, end });
+        out.queued = true;
+        out.queued_at = at.now;
+        self.look_soon(at.now, tag);
     }
 
-    fn look_soon(&mut self, now: Time) {
-        self.due.retain(|(_, due)| *due != Due::Look);
-        self.arm(now.plus_ms(LOOK_SOON_MS), Due::Look);
-    }
-
-    /// Arms the next look, unless one is out or armed or there is nothing to look at.
-    fn look_again(&mut self, now: Time) {
-        let looking = self
-            .calls
-            .values()
-            .any(|purpose| matches!(purpose, Purpose::Look(_)));
-        let armed = self.due.iter().any(|(_, due)| *due == Due::Look);
-        if looking || armed || self.out.is_empty() {
-            return;
+    /// Tells whether Redis has refused anything, and says so.
+    fn refused(&mut self, values: &[Value], todo: &mut Todo) -> bool {
+        let refusal = values.iter().find_map(|value| match value {
+            Value::Error(text) => Some(text),
+            _ => None,
+        });
+        if let Some(text) = refusal {
+            self.refusals = self.refusals.saturating_add(1);
+            let (times, why) = (self.refusals, text.chars().take(256).collect());
+            todo.push(DispatcherAct::Refused { times, why });
         }
-        let young = |out: &Out| now.since_ms(out.queued_at) < SOON_MS;
-        let soon = self.out.values().any(young);
-        let wait_ms = if soon { LOOK_SOON_MS } else { LOOK_MS };
-        self.arm(now.plus_ms(wait_ms), Due::Look);
+        refusal.is_some()
     }
 
     fn arm(&mut self, at: Time, due: Due) {
@@ -429,39 +305,4 @@ impl Dispatcher {
             commands,
         }));
     }
-}
-
-/// Makes the fields of a job's hash, as documented.
-fn fields(
-    assignment: &Assignment,
-    config: &DispatcherConfig,
-    wall: Time,
-) -> Vec<(&'static str, String)> {
-    let now = wall.to_rfc3339();
-    let caller = assignment.caller_id.clone();
-    let mut fields = vec![
-        ("id", assignment.id.clone()),
-        (
-            "caller_id",
-            caller.unwrap_or_else(|| config.caller_id.clone()),
-        ),
-        ("worker_id", assignment.worker_id.clone()),
-        ("context_id", assignment.context_id.clone()),
-        (
-            "timeout",
-            assignment.timeout_ms.div_ceil(1_000).max(1).to_string(),
-        ),
-        // The one who asked us decides about another attempt.
-        ("retries", "0".to_owned()),
-        ("concurrent", "true".to_owned()),
-        ("created_at", now.clone()),
-        ("updated_at", now),
-        ("status", "dispatched".to_owned()),
-        ("env_vars", json!(assignment.env).to_string()),
-        ("prerequisites", "[]".to_owned()),
-        ("dependents", "[]".to_owned()),
-        ("dependencies", "[]".to_owned()),
-    ];
-    fields.extend(assignment.task.fields());
-    fields
 }

@@ -27,11 +27,15 @@ pub const RETRIES_MAX: u32 = 1_000;
 /// The most jobs that one waits for.
 pub const DEPENDENCIES_MAX: usize = 1_000;
 
+/// Why a job with a log path is refused where there is no folder for one.
+const NO_LOG_FOLDER: &str = "no folder for logs is configured; set log_dir in [protocol.hero] or \
+                             HOST_HERO_LOG_DIR, or submit the job without it";
+
 /// The most environment variables.
 const VARIABLES_MAX: usize = 256;
 
 /// The fields that are read, and the longest value of each, in bytes.
-pub(super) const FIELDS: [(&str, usize); 15] = [
+pub(super) const FIELDS: [(&str, usize); 16] = [
     ("id", 64),
     ("worker_id", 256),
     ("caller_id", 1_024),
@@ -47,6 +51,7 @@ pub(super) const FIELDS: [(&str, usize); 15] = [
     ("env_vars", 64 << 10),
     ("prerequisites", 64 << 10),
     ("dependencies", 64 << 10),
+    ("waits_for", 64 << 10),
 ];
 
 /// What a job runs.
@@ -71,7 +76,8 @@ pub(super) struct HeroJob {
     pub(super) log_path: Option<String>,
     pub(super) created_at: Option<Time>,
     pub(super) env: BTreeMap<String, String>,
-    /// Prerequisites and dependencies together.
+    /// Prerequisites and dependencies together, or those of them that had not finished when we last
+    /// looked.
     pub(super) depends_on: BTreeSet<String>,
 }
 
@@ -284,27 +290,33 @@ fn concurrent(fields: &Fields<'_>) -> Result<bool, Refusal> {
     }
 }
 
-/// Returns the path below the root; what a link in it leads to is for whoever opens it to see.
 fn log_path(fields: &Fields<'_>, terms: &Terms) -> Result<Option<String>, Refusal> {
     let Some(path) = fields.filled("log_path") else {
         return Ok(None);
     };
     let refused = |why: &str| Refusal::new(Code::LogPath, format!("log_path: {why}"));
     let Some(root) = &terms.log_root else {
-        return Err(refused("no folder for logs is configured (log_root)"));
+        return Err(refused(NO_LOG_FOLDER));
     };
+    let below = log_path_below(root, path).map_err(refused)?;
+    Ok(Some(below.to_owned()))
+}
+
+/// Returns the part of a job's log path below the folder `root`, or says why there is none. What a
+/// link in it leads to is for whoever opens it to see.
+pub fn log_path_below<'a>(root: &str, path: &'a str) -> Result<&'a str, &'static str> {
     let below = match path.strip_prefix(root.trim_end_matches('/')) {
         Some(rest) if rest.starts_with('/') => rest.trim_start_matches('/'),
         _ => path,
     };
     let plain = |part: &str| !matches!(part, "" | "." | "..");
     if below.starts_with('/') || !below.split('/').all(plain) {
-        return Err(refused("it is not inside the configured folder (log_root)"));
+        return Err("it is not inside the configured folder (log_dir)");
     }
     if below.chars().any(char::is_control) {
-        return Err(refused("it has control characters"));
+        return Err("it has control characters");
     }
-    Ok(Some(below.to_owned()))
+    Ok(below)
 }
 
 fn env(fields: &Fields<'_>) -> Result<BTreeMap<String, String>, Refusal> {
@@ -337,7 +349,12 @@ fn env(fields: &Fields<'_>) -> Result<BTreeMap<String, String>, Refusal> {
 
 fn depends_on(fields: &Fields<'_>, id: &str) -> Result<BTreeSet<String>, Refusal> {
     let mut all = BTreeSet::new();
-    for name in ["prerequisites", "dependencies"] {
+    // Of a job that has waited elsewhere, the others may have been forgotten since they finished.
+    let names: &[&str] = match fields.filled("waits_for") {
+        Some(_) => &["waits_for"],
+        None => &["prerequisites", "dependencies"],
+    };
+    for &name in names {
         let Some(text) = fields.filled(name).filter(|text| *text != "null") else {
             continue;
         };

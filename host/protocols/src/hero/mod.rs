@@ -1,12 +1,15 @@
 //! Hero over Redis: jobs as hashes, queues as lists; both roles as pure sessions.
 #![doc = include_str!("SPEC.md")]
 
+mod address;
 pub mod client;
 mod config;
 mod convert;
 mod dispatcher;
+pub mod gate;
 mod job;
 mod refusal;
+mod rights;
 mod serve;
 mod transport;
 mod wire;
@@ -17,15 +20,18 @@ mod model;
 
 use crate::adapter::{Adapter, Role};
 
+pub use address::{Certificates, RedisUrl, UrlError};
 pub use config::{DispatcherConfig, WorkerConfig};
-pub use dispatcher::{Assignment, Dispatcher, DispatcherAct, End, Task};
-pub use job::{DEPENDENCIES_MAX, RETRIES_MAX, SCRIPT_BYTES_MAX, TIMEOUT_SECONDS_MAX};
+pub use dispatcher::{Dispatcher, DispatcherAct, Execution, SCRIPT, Task};
+pub use job::{
+    DEPENDENCIES_MAX, RETRIES_MAX, SCRIPT_BYTES_MAX, TIMEOUT_SECONDS_MAX, log_path_below,
+};
 pub use refusal::Refusal;
-pub use serve::{News, WorkerPorts, serve};
-pub use transport::{RedisUrl, UrlError, is_durable};
+pub use serve::{Desk, DispatcherPorts, Employer, News, WorkerPorts, serve};
+pub use transport::is_durable;
 pub use wire::{
-    Call, CallTag, Command, Lane, PopSide, Script, Value, claim_key, dead_letters, job_key,
-    processing, reply_queue, stop_queue, work_queue,
+    Call, CallTag, Command, Lane, PopSide, Script, Value, WAITING, claim_key, dead_letters,
+    job_key, out, processing, reply_queue, stop_queue, work_queue,
 };
 pub use worker::{Worker, WorkerAct};
 

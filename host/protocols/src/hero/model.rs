@@ -53,12 +53,28 @@ impl Model {
         self.list(key).push_front(value.to_owned());
     }
 
+    /// Turns a list round.
+    pub(super) fn reverse(&mut self, key: &str) {
+        self.list(key).make_contiguous().reverse();
+    }
+
     pub(super) fn field(&self, id: &str, field: &str) -> Option<String> {
         match self.keys.get(&format!("hero:job:{id}")) {
             Some(Entry::Hash(fields)) => fields
                 .get(field)
                 .map(|value| String::from_utf8_lossy(value).into_owned()),
             _ => None,
+        }
+    }
+
+    /// Returns a hash's fields.
+    pub(super) fn texts(&self, key: &str) -> Vec<(String, String)> {
+        match self.keys.get(key) {
+            Some(Entry::Hash(fields)) => fields
+                .iter()
+                .map(|(field, value)| (field.clone(), String::from_utf8_lossy(value).into_owned()))
+                .collect(),
+            _ => Vec::new(),
         }
     }
 
@@ -141,7 +157,23 @@ impl Model {
         i64::try_from(removed).unwrap()
     }
 
-    fn plain(&mut self, words: &[&str]) -> Value {
+    /// Tells whether a command on lists names a key that holds none.
+    fn is_wrong_type(&self, words: &[&str]) -> bool {
+        let keys = match words {
+            ["LMOVE" | "BLMOVE", from, to, ..] => vec![from, to],
+            ["LRANGE" | "LLEN" | "LREM" | "LPUSH" | "LTRIM", key, ..] => vec![key],
+            _ => return false,
+        };
+        keys.into_iter().any(|key| {
+            let entry = self.keys.get(*key);
+            entry.is_some_and(|entry| !matches!(entry, Entry::List(_)))
+        })
+    }
+
+    pub(super) fn plain(&mut self, words: &[&str]) -> Value {
+        if self.is_wrong_type(words) {
+            return wrong_type();
+        }
         match words {
             ["LMOVE", from, to, side, "LEFT"] | ["BLMOVE", from, to, side, "LEFT", _] => {
                 let items = self.list(from);
@@ -161,6 +193,7 @@ impl Model {
                 let items = self.items(key);
                 Value::List(items.iter().take(last + 1).map(|item| data(item)).collect())
             }
+            ["LLEN", key] => Value::Int(i64::try_from(self.items(key).len()).unwrap()),
             ["LREM", key, count, value] => {
                 Value::Int(self.remove(key, value, count.parse().unwrap()))
             }
@@ -181,6 +214,11 @@ impl Model {
                 Value::Int(0)
             }
             ["HGET", key, field] => self.get_field(key, field),
+            ["HGETALL", key] => {
+                let fields = self.hash(key).clone().into_iter();
+                let pairs = fields.flat_map(|(field, value)| [data(&field), Value::Data(value)]);
+                Value::List(pairs.collect())
+            }
             ["HMGET", key, fields @ ..] => Value::List(
                 fields
                     .iter()
@@ -263,6 +301,30 @@ impl Model {
                 self.push(keys[1], args[0]);
                 data("queued")
             }
+            Script::Look => {
+                let look = |key: &&str| {
+                    let Some(Entry::Hash(fields)) = self.keys.get(*key) else {
+                        return Value::Nil;
+                    };
+                    let values = args.chunks(2).map(|pair| match fields.get(pair[0]) {
+                        None => Value::Nil,
+                        Some(value) if value.len() > pair[1].parse().unwrap() => {
+                            Value::Int(i64::try_from(value.len()).unwrap())
+                        }
+                        Some(value) => Value::Data(value.clone()),
+                    });
+                    Value::List(values.collect())
+                };
+                Value::List(keys.iter().map(look).collect())
+            }
+            Script::Withdraw => self.withdraw(keys, args),
+            Script::Absent => {
+                let listed: Vec<String> = keys.iter().flat_map(|key| self.items(key)).collect();
+                let absent = (0..).zip(&args[1..]);
+                let absent = absent.filter(|(_, id)| !listed.iter().any(|other| other == *id));
+                Value::List(absent.map(|(place, _)| Value::Int(place)).collect())
+            }
+            other => panic!("the model does not know {other:?}"),
         }
     }
 
@@ -270,6 +332,34 @@ impl Model {
         let until = self.now.plus_ms(ms.parse().unwrap());
         self.keys
             .insert(key.to_owned(), Entry::Text(instance.to_owned(), until));
+    }
+
+    fn withdraw(&mut self, keys: &[&str], args: &[&str]) -> Value {
+        let (id, there) = (args[0], self.keys.contains_key(keys[0]));
+        let mut said = "ended";
+        if there && !self.has_ended(keys[0]) {
+            if self.remove(keys[1], id, 0) > 0 {
+                let error = ["status", "error", "error", args[2], "updated_at", args[1]];
+                self.plain(&[&["HSET", keys[0]], &error[..]].concat());
+                said = "withdrawn";
+            } else {
+                if !self.items(keys[2]).iter().any(|other| other == id) {
+                    self.push(keys[2], id);
+                }
+                said = "asked";
+            }
+        }
+        if self.has_ended(keys[0]) {
+            self.remove(keys[2], id, 0);
+        }
+        if args[3] == "1" {
+            if there {
+                self.plain(&["EXPIRE", keys[0], args[4]]);
+            }
+            self.keys.remove(keys[3]);
+            self.hash(keys[4]).remove(id);
+        }
+        data(said)
     }
 
     fn has_ended(&self, key: &str) -> bool {
@@ -295,9 +385,11 @@ impl Model {
         self.hold(keys[1], args[1], args[2]);
         let stop = self.items(keys[2]).iter().any(|id| id == args[0]);
         let mut found = vec![data("claimed"), Value::Int(i64::from(stop))];
-        for pair in args[5..].chunks(2) {
-            let bytes_max: usize = pair[1].parse().unwrap();
-            found.push(match fields.get(pair[0]) {
+        let count: usize = args[5].parse().unwrap();
+        let (wanted, longest) = args[6..].split_at(count);
+        for (field, bytes_max) in wanted.iter().zip(longest) {
+            let bytes_max: usize = bytes_max.parse().unwrap();
+            found.push(match fields.get(*field) {
                 None => Value::Nil,
                 Some(value) if value.len() > bytes_max => {
                     Value::Int(i64::try_from(value.len()).unwrap())
@@ -332,6 +424,12 @@ impl Model {
                 args[5],
             ];
             self.plain(&written);
+            let other = if args[3] == "output" {
+                "error"
+            } else {
+                "output"
+            };
+            self.hash(keys[0]).remove(other);
             if args[8] != "0" {
                 self.plain(&["EXPIRE", keys[0], args[8]]);
             }

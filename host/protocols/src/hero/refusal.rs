@@ -8,6 +8,7 @@ pub(super) enum Code {
     FieldRange,
     FieldType,
     Id,
+    JobBusy,
     JobEnded,
     JobMissing,
     JobTampered,
@@ -18,11 +19,12 @@ pub(super) enum Code {
 }
 
 /// In the order of their declaration.
-const ALL: [Code; 11] = [
+const ALL: [Code; 12] = [
     Code::DepCycle,
     Code::FieldRange,
     Code::FieldType,
     Code::Id,
+    Code::JobBusy,
     Code::JobEnded,
     Code::JobMissing,
     Code::JobTampered,
@@ -59,6 +61,10 @@ impl Code {
                  error names it."
             }
             Self::Id => "What stands in the queue is no id of a job; look at who pushes there.",
+            Self::JobBusy => {
+                "A worker has the job; wait until it has ended, or stop it, before it is queued \
+                 again."
+            }
             Self::JobEnded => {
                 "The queue names a job that has ended; give it the status dispatched before it is \
                  queued again."
@@ -88,6 +94,7 @@ impl Code {
             Self::FieldRange => "E_FIELD_RANGE",
             Self::FieldType => "E_FIELD_TYPE",
             Self::Id => "E_ID",
+            Self::JobBusy => "E_JOB_BUSY",
             Self::JobEnded => "E_JOB_ENDED",
             Self::JobMissing => "E_JOB_MISSING",
             Self::JobTampered => "E_JOB_TAMPERED",
@@ -125,7 +132,7 @@ impl Refusal {
     }
 
     /// Returns what a job's `error` says.
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         format!("{} {}", self.code(), self.message)
     }
 }

@@ -1,25 +1,28 @@
-//! The worker role at work for one worker id: its session between Redis and the cells. Connects
+//! A session at work over Redis: its calls go out, answers and the host's words come in. Connects
 //! again for as long as it runs; what is executed meanwhile goes on. Decides nothing about jobs.
+
+mod dispatch;
+mod work;
 
 use std::collections::hash_map::DefaultHasher;
 use std::future::pending;
 use std::hash::{Hash as _, Hasher as _};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use host_core::time::Time;
-use redis::RedisError;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::WIRE;
-use super::config::WorkerConfig;
-use super::transport::{Link, RedisUrl, Replied};
-use super::wire::{Call, Lane};
-use super::worker::{Worker, WorkerAct};
-use crate::port::{Answer, Answers, Clock, Counters, Executor, Reply, Tag};
+use super::address::RedisUrl;
+use super::transport::{Link, Replied};
+use super::wire::{Call, CallTag, Lane, Value};
+use crate::port::Clock;
 use crate::session::Moment;
+
+pub use self::dispatch::{Desk, DispatcherPorts, Employer};
+pub use self::work::{WorkerPorts, serve};
 
 /// The wait before the second try to connect, in milliseconds; doubles with each further one.
 const RECONNECT_MS: u64 = 50;
@@ -30,19 +33,6 @@ const RECONNECT_MS_MAX: u64 = 2_000;
 /// How long a host that stops tries to give its jobs back, in milliseconds.
 const STOP_MS: u64 = 2_000;
 
-/// What the worker role needs of its host.
-#[derive(Clone)]
-pub struct WorkerPorts {
-    /// Executes the jobs; of one worker id alone.
-    pub executor: Arc<dyn Executor>,
-    /// Tells the time.
-    pub clock: Arc<dyn Clock>,
-    /// Counts what is refused.
-    pub counters: Arc<dyn Counters>,
-    /// Hears how the connection is.
-    pub news: Arc<dyn News>,
-}
-
 /// Hears whether Redis can be reached.
 pub trait News: Send + Sync {
     /// Redis can be reached, for the first time or again.
@@ -50,63 +40,78 @@ pub trait News: Send + Sync {
 
     /// Redis cannot be reached, for the `tries`th time in a row. `why` has no secrets.
     fn away(&self, worker_id: &str, tries: u32, why: &str);
+
+    /// Redis has refused a command, for the `times`th time since it was connected; it is sent again
+    /// later. `why` has no secrets.
+    fn refused(&self, worker_id: &str, times: u32, why: &str);
 }
 
-/// Takes work for one worker id until `stopping`; then guests are stopped and jobs given back, all
-/// within two seconds.
-pub async fn serve(
-    config: WorkerConfig,
-    url: RedisUrl,
-    ports: WorkerPorts,
-    stopping: CancellationToken,
-) {
-    // Nobody writes to log files yet, so that jobs that name one are refused.
-    let config = WorkerConfig {
-        log_root: None,
-        ..config
-    };
-    let serving = Serving {
-        worker_id: config.worker_id.clone(),
-        instance: config.instance.clone(),
-        session: Worker::new(config),
-        ports,
-        mailbox: Arc::default(),
-        queued: Vec::new(),
-        waiting: None,
-        todo: Vec::new(),
-        stopping,
-        stop_by: None,
-    };
-    serving.run(&url).await;
+/// A session and the host's side of it.
+trait Station: Send {
+    /// What the session decides.
+    type Act: Send;
+
+    /// Whether one of its commands waits, which needs a connection of its own.
+    const WAITS: bool;
+
+    /// Returns whose session it is, for people.
+    fn name(&self) -> &str;
+
+    /// Returns who hears how the connection is.
+    fn news(&self) -> &dyn News;
+
+    /// Waits until the host has something to say. Cancel safe.
+    fn mail(&self) -> impl Future<Output = ()> + Send;
+
+    /// Takes in what the host says.
+    fn hear(&mut self, at: Moment, todo: &mut Vec<Self::Act>);
+
+    /// Does what was decided; returns what is to be sent.
+    fn carry_out(&mut self, act: Self::Act) -> Option<Call>;
+
+    fn on_connected(&mut self, at: Moment, todo: &mut Vec<Self::Act>);
+    fn on_disconnected(&mut self);
+    fn on_reply(&mut self, at: Moment, tag: CallTag, values: &[Value], todo: &mut Vec<Self::Act>);
+    fn on_stop(&mut self, at: Moment, todo: &mut Vec<Self::Act>);
+    fn on_wakeup(&mut self, at: Moment, todo: &mut Vec<Self::Act>);
+    fn wakeup(&self) -> Option<Time>;
+    fn is_idle(&self) -> bool;
 }
 
-/// Where answers of the executor wait: at most one for each execution.
-#[derive(Default)]
-struct Mailbox {
-    answers: Mutex<Vec<(Tag, Answer)>>,
+/// Where the host's words wait for a session.
+struct Mailbox<T> {
+    letters: Mutex<Vec<T>>,
     news: Notify,
 }
 
-impl Mailbox {
-    fn take(&self) -> Vec<(Tag, Answer)> {
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut answers)
+impl<T> Default for Mailbox<T> {
+    fn default() -> Self {
+        Self {
+            letters: Mutex::default(),
+            news: Notify::new(),
+        }
     }
 }
 
-impl Answers for Mailbox {
-    fn answer(self: Arc<Self>, tag: Tag, answer: Answer) {
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.push((tag, answer));
-        drop(answers);
+impl<T> Mailbox<T> {
+    fn put(&self, letter: T) {
+        self.lock().push(letter);
         self.news.notify_one();
+    }
+
+    fn take(&self) -> Vec<T> {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<T>> {
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What is on its way to Redis and back.
-type Exchange = Pin<Box<dyn Future<Output = Result<Vec<Replied>, RedisError>> + Send>>;
+type Exchange = Pin<Box<dyn Future<Output = Result<Vec<Replied>, String>> + Send>>;
 
-async fn arrived(exchange: &mut Option<Exchange>) -> Result<Vec<Replied>, RedisError> {
+async fn arrived(exchange: &mut Option<Exchange>) -> Result<Vec<Replied>, String> {
     let replied = match exchange {
         Some(exchange) => exchange.await,
         None => pending().await,
@@ -115,46 +120,61 @@ async fn arrived(exchange: &mut Option<Exchange>) -> Result<Vec<Replied>, RedisE
     replied
 }
 
-struct Serving {
-    worker_id: String,
+struct Serving<S: Station> {
+    session: S,
+    /// Names this host among those of the same Redis.
     instance: String,
-    session: Worker,
-    ports: WorkerPorts,
-    mailbox: Arc<Mailbox>,
+    clock: Arc<dyn Clock>,
     /// What is to be sent on the shared connection.
     queued: Vec<Call>,
     /// What is to be sent on the one that waits.
     waiting: Option<Call>,
-    todo: Vec<WorkerAct>,
+    todo: Vec<S::Act>,
     stopping: CancellationToken,
     /// When a host that stops gives up.
     stop_by: Option<Time>,
 }
 
-impl Serving {
-    async fn run(mut self, url: &RedisUrl) {
+impl<S: Station> Serving<S> {
+    fn new(
+        session: S,
+        instance: String,
+        clock: Arc<dyn Clock>,
+        stopping: CancellationToken,
+    ) -> Self {
+        Self {
+            session,
+            instance,
+            clock,
+            queued: Vec::new(),
+            waiting: None,
+            todo: Vec::new(),
+            stopping,
+            stop_by: None,
+        }
+    }
+
+    /// Runs the session until the host has stopped and it is over.
+    async fn run(&mut self, url: &RedisUrl) {
         let mut tries = 0;
+        let worker_id = S::WAITS.then(|| self.session.name().to_owned());
         while !self.is_over() {
             let pause = self.pause(tries);
             let connecting = async {
                 tokio::time::sleep(pause).await;
-                Link::connect(url).await
+                Link::connect(url, worker_id.as_deref()).await
             };
-            let error = match self.meanwhile(connecting).await {
+            let why = match self.meanwhile(connecting).await {
                 None => return,
-                Some(Err(error)) => error,
-                Some(Ok(link)) => {
-                    tries = 0;
-                    self.ports.news.connected(&self.worker_id);
-                    match self.exchange(&link).await {
-                        Ok(()) => return,
-                        Err(error) => error,
-                    }
-                }
+                Some(Err(why)) => why,
+                Some(Ok(link)) => match self.exchange(&link, &mut tries).await {
+                    Ok(()) => return,
+                    Err(why) => why,
+                },
             };
             tries += 1;
-            let news = &self.ports.news;
-            news.away(&self.worker_id, tries, &error.to_string());
+            let news = self.session.news();
+            news.away(self.session.name(), tries, &why);
         }
     }
 
@@ -168,7 +188,7 @@ impl Serving {
             .saturating_mul(1 << doublings.min(16))
             .min(RECONNECT_MS_MAX);
         let mut chance = DefaultHasher::new();
-        (&self.instance, &self.worker_id, tries).hash(&mut chance);
+        (&self.instance, self.session.name(), tries).hash(&mut chance);
         let half_ms = longest_ms / 2;
         Duration::from_millis(half_ms + chance.finish() % (half_ms + 1))
     }
@@ -186,10 +206,15 @@ impl Serving {
     }
 
     /// Exchanges calls and answers with Redis until it cannot be reached, or the host has stopped.
-    async fn exchange(&mut self, link: &Link) -> Result<(), RedisError> {
+    /// A connection counts from the first answers on: a replica takes them and does no work.
+    async fn exchange(&mut self, link: &Link, tries: &mut u32) -> Result<(), String> {
+        let mut works = false;
         let (mut sent, mut popped): (Option<Exchange>, Option<Exchange>) = (None, None);
         self.session.on_connected(self.at(), &mut self.todo);
         self.carry_out();
+        if self.queued.is_empty() && self.waiting.is_none() {
+            self.works(&mut works, tries);
+        }
         let mut unblocked = false;
         let ended = loop {
             // What is given back must not be popped by us again, and what was popped must be heard.
@@ -213,7 +238,10 @@ impl Serving {
                 () = self.turn() => continue,
             };
             match replied {
-                Ok(replied) => self.hear(&replied),
+                Ok(replied) => {
+                    self.works(&mut works, tries);
+                    self.hear(&replied);
+                }
                 Err(error) => break Err(error),
             }
         };
@@ -221,6 +249,14 @@ impl Serving {
         self.queued.clear();
         self.waiting = None;
         ended
+    }
+
+    /// Takes note that the connection works, once.
+    fn works(&self, works: &mut bool, tries: &mut u32) {
+        if !std::mem::replace(works, true) {
+            *tries = 0;
+            self.session.news().connected(self.session.name());
+        }
     }
 
     fn hear(&mut self, replied: &[Replied]) {
@@ -231,11 +267,11 @@ impl Serving {
         self.carry_out();
     }
 
-    /// Waits until the executor has answered, time has passed or the host stops, and takes it in.
+    /// Waits until the host has said something, time has passed or the host stops, and takes it in.
     /// Cancel safe.
     async fn turn(&mut self) {
         let due = self.session.wakeup().into_iter().chain(self.stop_by).min();
-        let now = self.ports.clock.now();
+        let now = self.clock.now();
         let passed = async {
             match due {
                 Some(due) => tokio::time::sleep(Duration::from_millis(due.since_ms(now))).await,
@@ -243,7 +279,7 @@ impl Serving {
             }
         };
         tokio::select! {
-            () = self.mailbox.news.notified() => {}
+            () = self.session.mail() => {}
             () = passed => {}
             () = self.stopping.cancelled(), if self.stop_by.is_none() => {
                 let at = self.at();
@@ -252,9 +288,7 @@ impl Serving {
             }
         }
         let at = self.at();
-        for (tag, answer) in self.mailbox.take() {
-            self.session.on_answer(at, tag, answer, &mut self.todo);
-        }
+        self.session.hear(at, &mut self.todo);
         if self.session.wakeup().is_some_and(|due| due <= at.now) {
             self.session.on_wakeup(at, &mut self.todo);
         }
@@ -263,25 +297,18 @@ impl Serving {
 
     fn carry_out(&mut self) {
         for act in self.todo.drain(..) {
-            match act {
-                WorkerAct::Call(call) if call.lane == Lane::Blocking => self.waiting = Some(call),
-                WorkerAct::Call(call) => self.queued.push(call),
-                WorkerAct::Start { tag, job, .. } => {
-                    let answers: Arc<dyn Answers> = Arc::<Mailbox>::clone(&self.mailbox);
-                    self.ports.executor.start(*job, Reply::new(tag, answers));
-                }
-                WorkerAct::Stop { tag, grace_ms, why } => {
-                    self.ports.executor.stop(tag, grace_ms, why);
-                }
-                WorkerAct::Count(code) => self.ports.counters.refused(WIRE, code),
+            match self.session.carry_out(act) {
+                Some(call) if call.lane == Lane::Blocking => self.waiting = Some(call),
+                Some(call) => self.queued.push(call),
+                None => {}
             }
         }
     }
 
     fn at(&self) -> Moment {
         Moment {
-            now: self.ports.clock.now(),
-            wall: self.ports.clock.wall(),
+            now: self.clock.now(),
+            wall: self.clock.wall(),
         }
     }
 
@@ -291,7 +318,7 @@ impl Serving {
     }
 
     fn is_late(&self) -> bool {
-        let now = self.ports.clock.now();
+        let now = self.clock.now();
         self.stop_by.is_some_and(|by| by <= now)
     }
 }

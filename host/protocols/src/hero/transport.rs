@@ -1,20 +1,15 @@
-//! Redis itself: its address, connections to it, commands as its client takes them and answers as
-//! sessions take them. Decides nothing.
+//! Redis itself: connections to it, commands as its client takes them and answers as sessions take
+//! them. Decides nothing.
 
-#[cfg(test)]
-mod tests;
-
-use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, IntoConnectionInfo as _, Pipeline,
-    ProtocolVersion, RedisError,
-};
-use thiserror::Error;
+use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError};
+use tokio::sync::OnceCell;
 
+use super::address::RedisUrl;
+use super::rights;
 use super::wire::{self, Call, CallTag, Command, Lane, Script, Value};
 
 /// How long a connection may take to be there.
@@ -26,74 +21,11 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The same for a pop that waits, which is longer than any of them does.
 const POP_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Where a Redis is, and who we are there. Shown without user and password.
-#[derive(Clone)]
-pub struct RedisUrl {
-    text: String,
-    info: ConnectionInfo,
-}
-
-/// Why a text is not taken as the address of a Redis; never quotes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum UrlError {
-    /// It asks for TLS.
-    #[error(
-        "this version has no TLS for Redis (rediss://); write redis:// and put a tunnel such as \
-         stunnel in front of it"
-    )]
-    Tls,
-    /// It is written in another way.
-    #[error("write redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]")]
-    Unreadable,
-}
-
-impl RedisUrl {
-    /// Reads `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`.
-    pub fn parse(text: &str) -> Result<Self, UrlError> {
-        if text.starts_with("rediss:") || text.starts_with("valkeys:") {
-            return Err(UrlError::Tls);
-        }
-        if !text.starts_with("redis://") {
-            return Err(UrlError::Unreadable);
-        }
-        let info = text
-            .into_connection_info()
-            .map_err(|_| UrlError::Unreadable)?;
-        let settings = info.redis_settings().clone();
-        let settings = settings.set_protocol(ProtocolVersion::RESP2);
-        Ok(Self {
-            text: text.to_owned(),
-            info: info.set_redis_settings(settings),
-        })
-    }
-}
-
-impl PartialEq for RedisUrl {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
-}
-
-impl Eq for RedisUrl {}
-
-impl fmt::Display for RedisUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let database = self.info.redis_settings().db();
-        write!(f, "redis://{}/{database}", self.info.addr())
-    }
-}
-
-impl fmt::Debug for RedisUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 /// Asks a Redis whether it writes each change to disk, in its append-only file. The error is for
 /// people and has no secrets.
 pub async fn is_durable(url: &RedisUrl) -> Result<bool, String> {
     let ask = async {
-        let client = Client::open(url.info.clone())?;
+        let client = Client::open(url.info().clone())?;
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
             .set_response_timeout(Some(RESPONSE_TIMEOUT));
@@ -103,17 +35,18 @@ pub async fn is_durable(url: &RedisUrl) -> Result<bool, String> {
         info.query_async::<String>(&mut opened.await?).await
     };
     let told: Result<String, RedisError> = ask.await;
-    let told = told.map_err(|error| error.to_string())?;
+    let told = told.map_err(|error| url.trouble(&error))?;
     Ok(told.lines().any(|line| line.trim() == "aof_enabled:1"))
 }
 
 /// What came back of one call.
 pub(super) type Replied = (CallTag, Vec<Value>);
 
-/// The two connections of one worker.
+/// The connections of one session.
 pub(super) struct Link {
     shared: MultiplexedConnection,
-    blocking: MultiplexedConnection,
+    /// The one that waits, where a session needs one.
+    blocking: Option<MultiplexedConnection>,
     /// How Redis calls the connection that waits, if it tells.
     blocking_id: Option<i64>,
     hashes: Arc<Hashes>,
@@ -123,9 +56,22 @@ pub(super) struct Link {
 type Hashes = Vec<Vec<u8>>;
 
 impl Link {
-    /// Connects and makes our scripts known.
-    pub(super) async fn connect(url: &RedisUrl) -> Result<Self, RedisError> {
-        let client = Client::open(url.info.clone())?;
+    /// Connects and makes our scripts known. For a worker, a connection that waits is made too, once
+    /// its user may do the worker's work there. The error is for people and has no secrets.
+    pub(super) async fn connect(url: &RedisUrl, worker_id: Option<&str>) -> Result<Self, String> {
+        let opened = Self::open(url, worker_id).await;
+        let (link, missing) = opened.map_err(|error| url.trouble(&error))?;
+        match rights::told(&url.address(), &missing) {
+            None => Ok(link),
+            Some(why) => Err(why),
+        }
+    }
+
+    async fn open(
+        url: &RedisUrl,
+        worker_id: Option<&str>,
+    ) -> Result<(Self, Vec<String>), RedisError> {
+        let client = Client::open(url.info().clone())?;
         let config = |response_timeout| {
             AsyncConnectionConfig::new()
                 .set_connection_timeout(Some(CONNECT_TIMEOUT))
@@ -137,31 +83,36 @@ impl Link {
             opened.await
         };
         let mut shared = open(config(RESPONSE_TIMEOUT)).await?;
-        let mut blocking = open(config(POP_TIMEOUT)).await?;
-        let id = redis::cmd("CLIENT")
-            .arg("ID")
-            .query_async(&mut blocking)
-            .await;
+        let (mut blocking, mut blocking_id) = (None, None);
+        let mut missing = Vec::new();
+        if let Some(worker_id) = worker_id {
+            let mut opened = open(config(POP_TIMEOUT)).await?;
+            // Redis may allow us less than this.
+            let mut ask = redis::cmd("CLIENT");
+            blocking_id = ask.arg("ID").query_async(&mut opened).await.ok();
+            blocking = Some(opened);
+            missing = rights::ask(worker_id).query_async(&mut shared).await?;
+        }
         let mut hashes = Hashes::new();
         for script in Script::ALL {
             let mut load = redis::cmd("SCRIPT");
             load.arg("LOAD").arg(script.source());
             hashes.push(load.query_async(&mut shared).await?);
         }
-        Ok(Self {
+        let link = Self {
             shared,
             blocking,
-            // Redis may allow us less than this.
-            blocking_id: id.ok(),
+            blocking_id,
             hashes: Arc::new(hashes),
-        })
+        };
+        Ok((link, missing))
     }
 
     /// Sends calls that do not wait, all of them at once and in order.
     pub(super) fn send(
         &self,
         calls: Vec<Call>,
-    ) -> impl Future<Output = Result<Vec<Replied>, RedisError>> + Send + 'static {
+    ) -> impl Future<Output = Result<Vec<Replied>, String>> + Send + 'static {
         let (connection, hashes) = (self.shared.clone(), Arc::clone(&self.hashes));
         exchange(connection, hashes, calls)
     }
@@ -180,20 +131,120 @@ impl Link {
     pub(super) fn wait(
         &self,
         call: Call,
-    ) -> impl Future<Output = Result<Vec<Replied>, RedisError>> + Send + 'static {
-        let (connection, hashes) = (self.blocking.clone(), Arc::clone(&self.hashes));
+    ) -> impl Future<Output = Result<Vec<Replied>, String>> + Send + 'static {
+        let blocking = self.blocking.as_ref().unwrap_or(&self.shared);
+        let (connection, hashes) = (blocking.clone(), Arc::clone(&self.hashes));
         exchange(connection, hashes, vec![call])
     }
+}
+
+/// One connection for all that does not wait: made when it is first needed, and anew by whoever
+/// comes after it broke. Cloning shares it.
+#[derive(Clone)]
+pub(super) struct Door {
+    url: RedisUrl,
+    opened: Arc<Mutex<Arc<Opened>>>,
+}
+
+/// A connection, or why there is none; those who need it at once wait for one and the same try.
+type Opened = OnceCell<Result<MultiplexedConnection, String>>;
+
+impl Door {
+    /// Connects to nothing yet.
+    pub(super) fn new(url: &RedisUrl) -> Self {
+        Self {
+            url: url.clone(),
+            opened: Arc::default(),
+        }
+    }
+
+    /// Sends commands at once and in order, and a second time if the connection was lost meanwhile:
+    /// each must be one that may be sent twice. The error is for people and has no secrets.
+    pub(super) async fn ask(&self, commands: Vec<Command>) -> Result<Vec<Value>, String> {
+        let mut again = true;
+        loop {
+            let opened = Arc::clone(&lock(&self.opened));
+            let connect = || connect(&self.url, RESPONSE_TIMEOUT);
+            let error = match opened.get_or_init(connect).await {
+                Err(error) => error.clone(),
+                Ok(connection) => match send(connection.clone(), &commands).await {
+                    Ok(values) => return Ok(values),
+                    Err(error) => {
+                        self.forget(&opened);
+                        if error.is_connection_dropped() && std::mem::take(&mut again) {
+                            continue;
+                        }
+                        error.to_string()
+                    }
+                },
+            };
+            self.forget(&opened);
+            return Err(error);
+        }
+    }
+
+    /// Opens a connection for one that waits.
+    pub(super) async fn own(&self) -> Result<Own, String> {
+        connect(&self.url, POP_TIMEOUT).await.map(Own)
+    }
+
+    fn forget(&self, opened: &Arc<Opened>) {
+        let mut current = lock(&self.opened);
+        if Arc::ptr_eq(&current, opened) {
+            *current = Arc::default();
+        }
+    }
+}
+
+/// A connection for commands that wait.
+pub(super) struct Own(MultiplexedConnection);
+
+impl Own {
+    /// Sends commands, as [`Door::ask`] does, once.
+    pub(super) async fn ask(&self, commands: Vec<Command>) -> Result<Vec<Value>, String> {
+        let sent = send(self.0.clone(), &commands).await;
+        sent.map_err(|error| error.to_string())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn connect(
+    url: &RedisUrl,
+    response_timeout: Duration,
+) -> Result<MultiplexedConnection, String> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(CONNECT_TIMEOUT))
+        .set_response_timeout(Some(response_timeout));
+    let connecting = async {
+        let client = Client::open(url.info().clone())?;
+        client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await
+    };
+    let connected: Result<_, RedisError> = connecting.await;
+    connected.map_err(|error| url.trouble(&error))
+}
+
+/// Sends commands with their scripts: they are few.
+async fn send(
+    mut connection: MultiplexedConnection,
+    commands: &[Command],
+) -> Result<Vec<Value>, RedisError> {
+    pipeline(&mut connection, commands.iter().map(whole)).await
 }
 
 async fn exchange(
     mut connection: MultiplexedConnection,
     hashes: Arc<Hashes>,
     calls: Vec<Call>,
-) -> Result<Vec<Replied>, RedisError> {
+) -> Result<Vec<Replied>, String> {
     let commands = calls.iter().flat_map(|call| &call.commands);
     let all = commands.clone().map(|command| known(command, &hashes));
-    let mut values = pipeline(&mut connection, all).await?;
+    let lost = |error: RedisError| error.to_string();
+    let mut values = pipeline(&mut connection, all).await.map_err(lost)?;
     // Redis forgets scripts when somebody tells it to; each of ours may be sent twice.
     let forgotten: Vec<usize> = (0..values.len())
         .filter(|at| matches!(&values[*at], Value::Error(text) if text.starts_with("NOSCRIPT")))
@@ -201,10 +252,13 @@ async fn exchange(
     if !forgotten.is_empty() {
         let commands: Vec<&Command> = commands.collect();
         let again = forgotten.iter().map(|at| whole(commands[*at]));
-        let again = pipeline(&mut connection, again).await?;
+        let again = pipeline(&mut connection, again).await.map_err(lost)?;
         for (at, value) in forgotten.into_iter().zip(again) {
             values[at] = value;
         }
+    }
+    if let Some(why) = values.iter().find_map(elsewhere) {
+        return Err(why);
     }
     let mut values = values.into_iter();
     let replied = |call: &Call| {
@@ -212,6 +266,22 @@ async fn exchange(
         (call.tag, values.by_ref().take(count).collect())
     };
     Ok(calls.iter().map(replied).collect())
+}
+
+/// Says why an answer means that work is done elsewhere now, or not yet: another connection may find
+/// the Redis that does it, while this one stays where it is.
+fn elsewhere(value: &Value) -> Option<String> {
+    let Value::Error(text) = value else {
+        return None;
+    };
+    let means = match text.split(' ').next()? {
+        "READONLY" => "it is a replica that takes no writes; name the one that does",
+        "MASTERDOWN" => "it is a replica that has lost its master",
+        "UNBLOCKED" => "it has become a replica",
+        "LOADING" => "it is loading its data",
+        _ => return None,
+    };
+    Some(format!("{means} ({text})"))
 }
 
 async fn pipeline(

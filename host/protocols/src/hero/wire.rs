@@ -1,10 +1,18 @@
 //! What goes to Redis and what comes back: keys, commands, scripts, values. Knows no job's state.
 
+use std::time::Duration;
+
 /// How many of the newest stop requests are looked at.
 pub(super) const STOPS_SCANNED_MAX: u32 = 1_024;
 
 /// How many dead letters of a worker are kept.
 pub(super) const DEAD_LETTERS_MAX: u32 = 1_000;
+
+/// How many ids of a list are looked at when jobs are missed.
+const LISTED_MAX: u32 = 10_000;
+
+/// How long the reply to a job that ended is kept at least, in seconds.
+const REPLY_SECONDS_MIN: u64 = 3_600;
 
 /// How many ids of a processing list are looked at when jobs are recovered.
 const PROCESSING_SCANNED_MAX: u32 = 10_000;
@@ -24,17 +32,38 @@ pub enum Script {
     Release,
     /// Stores a job and queues it.
     Submit,
+    /// Takes a job back, or asks its worker to stop it.
+    Withdraw,
+    /// Returns which jobs are in no list.
+    Absent,
+    /// Returns fields of jobs.
+    Look,
+    /// Stores a job that depends on others, and queues it once they have finished.
+    Enter,
+    /// Queues or ends a job that waited for others, unless another host has done so.
+    Gate,
+    /// Asks for a job to be stopped, or ends it where it waits for others.
+    Stop,
+    /// Queues a job again.
+    Requeue,
 }
 
 impl Script {
     /// All of them, for a driver that loads them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 13] = [
         Self::Claim,
         Self::Start,
         Self::Finish,
         Self::Renew,
         Self::Release,
         Self::Submit,
+        Self::Withdraw,
+        Self::Absent,
+        Self::Look,
+        Self::Enter,
+        Self::Gate,
+        Self::Stop,
+        Self::Requeue,
     ];
 
     /// Returns its name, for people.
@@ -46,6 +75,13 @@ impl Script {
             Self::Renew => "renew",
             Self::Release => "release",
             Self::Submit => "submit",
+            Self::Withdraw => "withdraw",
+            Self::Absent => "absent",
+            Self::Look => "look",
+            Self::Enter => "enter",
+            Self::Gate => "gate",
+            Self::Stop => "stop",
+            Self::Requeue => "requeue",
         }
     }
 
@@ -58,6 +94,13 @@ impl Script {
             Self::Renew => include_str!("lua/renew.lua"),
             Self::Release => include_str!("lua/release.lua"),
             Self::Submit => include_str!("lua/submit.lua"),
+            Self::Withdraw => include_str!("lua/withdraw.lua"),
+            Self::Absent => include_str!("lua/absent.lua"),
+            Self::Look => include_str!("lua/look.lua"),
+            Self::Enter => include_str!("lua/enter.lua"),
+            Self::Gate => include_str!("lua/gate.lua"),
+            Self::Stop => include_str!("lua/stop.lua"),
+            Self::Requeue => include_str!("lua/requeue.lua"),
         }
     }
 }
@@ -158,6 +201,13 @@ impl PopSide {
             Self::Right => "RIGHT",
         }
     }
+
+    pub(super) const fn other(self) -> Self {
+        match self {
+            Self::Left => Self::Right,
+            Self::Right => Self::Left,
+        }
+    }
 }
 
 /// Returns the key of a job's hash.
@@ -190,9 +240,23 @@ pub fn dead_letters(worker: &str) -> String {
     format!("hero:dead_letter:{worker}")
 }
 
+/// The key of the jobs that are not queued yet, for they wait for others; ours, with the time of the
+/// last look at each.
+pub const WAITING: &str = "hero:waiting";
+
 /// Returns the key that says which host has a job.
 pub fn claim_key(id: &str) -> String {
     format!("hero:claim:{id}")
+}
+
+/// Returns the key of the jobs that a host has out at workers, each with its worker.
+pub fn out(instance: &str) -> String {
+    format!("hero:out:{instance}")
+}
+
+/// Returns how long the reply to a job with this time limit is kept, in seconds.
+pub(super) fn reply_seconds(timeout_ms: u64) -> u64 {
+    timeout_ms.div_ceil(1_000).max(REPLY_SECONDS_MIN)
 }
 
 /// Makes a command of words.
@@ -218,6 +282,10 @@ pub(super) fn pop(worker: &str, side: PopSide) -> Command {
     plain(&["LMOVE", &from, &to, side.as_str(), "LEFT"])
 }
 
+pub(super) fn count_queued(worker: &str) -> Command {
+    plain(&["LLEN", &work_queue(worker)])
+}
+
 pub(super) fn list_processing(worker: &str) -> Command {
     let last = (PROCESSING_SCANNED_MAX - 1).to_string();
     plain(&["LRANGE", &processing(worker), "0", &last])
@@ -228,17 +296,32 @@ pub(super) fn list_stops(worker: &str) -> Command {
     plain(&["LRANGE", &stop_queue(worker), "0", &last])
 }
 
-pub(super) fn forget_stop(worker: &str, id: &str) -> Command {
-    plain(&["LREM", &stop_queue(worker), "0", id])
+/// Takes the newest `count` requests for a job off the list, all of them if it is 0.
+pub(super) fn forget_stop(worker: &str, id: &[u8], count: usize) -> Command {
+    remove(&stop_queue(worker), count, id)
 }
 
-pub(super) fn request_stop(worker: &str, id: &str) -> Command {
-    plain(&["LPUSH", &stop_queue(worker), id])
+/// Waits for a job's reply without taking it from whoever else does.
+pub(super) fn await_reply(id: &str, at_most: Duration) -> Command {
+    let key = reply_queue(id);
+    let seconds = at_most.as_secs_f64().to_string();
+    plain(&["BLMOVE", &key, &key, "LEFT", "LEFT", &seconds])
 }
 
 /// Takes one entry of an id off the processing list.
-pub(super) fn forget_processing(worker: &str, id: &str) -> Command {
-    plain(&["LREM", &processing(worker), "1", id])
+pub(super) fn forget_processing(worker: &str, id: &[u8]) -> Command {
+    remove(&processing(worker), 1, id)
+}
+
+/// An entry may be no text: it is named by its bytes.
+fn remove(key: &str, count: usize, entry: &[u8]) -> Command {
+    let count = count.to_string().into_bytes();
+    Command::Plain(vec![
+        b"LREM".to_vec(),
+        key.as_bytes().to_vec(),
+        count,
+        entry.to_vec(),
+    ])
 }
 
 pub(super) fn status_of(id: &str) -> Command {
@@ -264,6 +347,53 @@ pub(super) fn store_and_queue(id: &str, worker: &str, fields: &[(&str, String)])
     Command::Script {
         script: Script::Submit,
         keys: vec![job_key(id), work_queue(worker)],
+        args,
+    }
+}
+
+/// A job that its dispatcher takes back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Withdrawal<'a> {
+    pub(super) id: &'a str,
+    pub(super) worker: &'a str,
+    /// The key of the jobs that are out.
+    pub(super) out: &'a str,
+    /// The time.
+    pub(super) at: &'a str,
+    /// What it ends with if nobody has taken it.
+    pub(super) error: &'a str,
+    /// Whether nobody watches it any more.
+    pub(super) forget: bool,
+    /// How long its hash is kept then, in seconds, or as long as its time limit.
+    pub(super) kept_seconds: u64,
+}
+
+/// Takes a job back, or asks its worker to stop it.
+pub(super) fn withdraw(job: &Withdrawal<'_>) -> Command {
+    let (id, worker) = (job.id, job.worker);
+    let forget = if job.forget { "1" } else { "0" };
+    let kept_seconds = job.kept_seconds.to_string();
+    let args = [id, job.at, job.error, forget, &kept_seconds];
+    Command::Script {
+        script: Script::Withdraw,
+        keys: vec![
+            job_key(id),
+            work_queue(worker),
+            stop_queue(worker),
+            reply_queue(id),
+            job.out.to_owned(),
+        ],
+        args: args.map(|arg| arg.as_bytes().to_vec()).to_vec(),
+    }
+}
+
+/// Asks which of these jobs wait for no worker and are at none that says so.
+pub(super) fn absent(worker: &str, ids: &[String]) -> Command {
+    let mut args = vec![LISTED_MAX.to_string().into_bytes()];
+    args.extend(ids.iter().map(|id| id.as_bytes().to_vec()));
+    Command::Script {
+        script: Script::Absent,
+        keys: vec![work_queue(worker), processing(worker)],
         args,
     }
 }

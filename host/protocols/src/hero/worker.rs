@@ -18,7 +18,7 @@ use super::config::WorkerConfig;
 use super::convert::Ending;
 use super::job::{HeroJob, Terms};
 use super::refusal::{Code, Refusal};
-use super::wire::{self, Call, CallTag, Command, Lane, Script, Value};
+use super::wire::{self, Call, CallTag, Command, Lane, PopSide, Script, Value};
 use crate::port::{Answer, ForeignJob, Stop, Tag};
 use crate::session::Moment;
 
@@ -34,7 +34,8 @@ const POP_SECONDS: u32 = 5;
 /// The most ids taken in one call.
 const POPS_MAX: usize = 128;
 
-/// The most jobs that wait for others or for their context; beyond it nothing more is taken.
+/// The most jobs that wait for others or for their context; beyond it nothing more is taken, and
+/// those that wait for others make room for what is behind them.
 const PARKED_MAX: usize = 1_024;
 
 /// The wait before Redis is asked again for what it refused, in milliseconds.
@@ -51,9 +52,6 @@ pub enum WorkerAct {
         tag: Tag,
         /// What.
         job: Box<ForeignJob>,
-        /// Where its log is written to as well: a path below the configured folder, to be opened
-        /// without following links.
-        log_path: Option<String>,
     },
     /// Stop one.
     Stop {
@@ -66,6 +64,13 @@ pub enum WorkerAct {
     },
     /// Count a refusal by its code.
     Count(&'static str),
+    /// Tell people that Redis has refused a command; it is sent again later.
+    Refused {
+        /// How often it has refused one since it was connected.
+        times: u32,
+        /// Its words, without secrets.
+        why: String,
+    },
 }
 
 /// All jobs of one worker id that this host has.
@@ -90,12 +95,22 @@ pub struct Worker {
     orphans: BTreeMap<String, Time>,
     connected: bool,
     stopping: bool,
-    /// Whether the queue may have more.
-    more: bool,
+    queue: Queue,
     /// How many pops are out that may bring an id each.
     pops_out: usize,
+    /// How often Redis has refused a command since it was connected.
+    refusals: u32,
     tags_made: u64,
     calls_made: u64,
+}
+
+/// What is known of the work queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Queue {
+    MayHaveMore,
+    WasEmpty,
+    /// Redis refuses pops; the next one waits until [`Due::Fill`].
+    Refused,
 }
 
 /// One job that this host has taken.
@@ -128,7 +143,8 @@ enum Phase {
     },
     Backoff,
     Finishing(Ending),
-    Releasing,
+    /// To this end of its queue.
+    Releasing(PopSide),
 }
 
 /// What an answer of Redis is about.
@@ -141,7 +157,9 @@ enum Purpose {
     Renew(Vec<String>),
     Statuses(Vec<String>),
     Stops,
-    StopStatuses(Vec<String>),
+    /// With how many requests were seen for each.
+    StopStatuses(Vec<(String, usize)>),
+    Behind,
     Start(String),
     Finish(String),
     Release(String),
@@ -186,8 +204,9 @@ impl Worker {
             orphans: BTreeMap::new(),
             connected: false,
             stopping: false,
-            more: true,
+            queue: Queue::MayHaveMore,
             pops_out: 0,
+            refusals: 0,
             tags_made: 0,
             calls_made: 0,
         }
@@ -197,13 +216,14 @@ impl Worker {
     /// sent again, and what an earlier life left behind is taken back.
     pub fn on_connected(&mut self, at: Moment, todo: &mut Todo) {
         self.connected = true;
-        self.more = true;
+        self.queue = Queue::MayHaveMore;
+        self.refusals = 0;
         let mut claims = Vec::new();
         let mut endings = Vec::new();
         for (id, held) in &self.jobs {
             match held.phase {
                 Phase::Claiming => claims.push(id.clone()),
-                Phase::Finishing(_) | Phase::Releasing => endings.push(id.clone()),
+                Phase::Finishing(_) | Phase::Releasing(_) => endings.push(id.clone()),
                 _ => {}
             }
         }
@@ -239,11 +259,18 @@ impl Worker {
         match purpose {
             Purpose::PopWaiting => {
                 self.popped(at, values, todo);
-                self.more |= matches!(values.first(), Some(Value::Data(_)));
+                if matches!(values.first(), Some(Value::Data(_))) {
+                    self.queue = Queue::MayHaveMore;
+                }
             }
             Purpose::Pop(count) => {
                 self.pops_out -= count;
-                self.more = values.iter().all(|value| matches!(value, Value::Data(_)));
+                let all = values.iter().all(|value| matches!(value, Value::Data(_)));
+                self.queue = if all {
+                    Queue::MayHaveMore
+                } else {
+                    Queue::WasEmpty
+                };
                 self.popped(at, values, todo);
             }
             Purpose::Recover => self.found(at.now, values.first(), todo),
@@ -256,6 +283,7 @@ impl Worker {
             Purpose::Statuses(ids) => self.statuses(at, &ids, values, todo),
             Purpose::Stops => self.stops_listed(at, values.first(), todo),
             Purpose::StopStatuses(ids) => self.stop_statuses(&ids, values, todo),
+            Purpose::Behind => self.make_room(at, values.first(), todo),
             Purpose::Start(id) => self.started(&id, values.first(), todo),
             Purpose::Finish(id) => self.ended(at, &id, values.first(), todo),
             Purpose::Release(id) => self.released(&id, todo),
@@ -286,8 +314,8 @@ impl Worker {
                     grace_ms: self.config.grace_ms,
                     why: Stop::ShuttingDown,
                 }),
-                Some(Phase::Claiming | Phase::Finishing(_) | Phase::Releasing) | None => {}
-                Some(_) => self.release(at, &id, todo),
+                Some(Phase::Claiming | Phase::Finishing(_) | Phase::Releasing(_)) | None => {}
+                Some(_) => self.give_back(at, &id, todo),
             }
         }
     }
@@ -306,8 +334,11 @@ impl Worker {
             match due {
                 Due::Renew => self.renew(at, todo),
                 Due::Stops => self.look_for_stops(at.now, todo),
-                Due::Statuses => self.look_at_dependencies(at.now, todo),
-                Due::Fill => {}
+                Due::Statuses => {
+                    self.look_at_dependencies(at.now, todo);
+                    self.look_behind(todo);
+                }
+                Due::Fill => self.queue = Queue::WasEmpty,
                 Due::Claim(id) => self.claim(vec![id], todo),
                 Due::Retry(id) => self.retry(&id),
                 Due::Overrun(tag) => self.overrun(tag, todo),
@@ -333,11 +364,10 @@ impl Worker {
             return;
         }
         self.start_ready(at, todo);
-        if !self.connected {
+        if !self.connected || self.queue == Queue::Refused {
             return;
         }
-        let behind = self.contexts.values().map(|line| line.len() - 1);
-        let parked = self.waiting.len() + behind.sum::<usize>();
+        let parked = self.parked();
         let active = self.jobs.len() - parked;
         let pop_waits = self.calls.values().any(|it| *it == Purpose::PopWaiting);
         let out = self.pops_out + usize::from(pop_waits);
@@ -346,15 +376,21 @@ impl Worker {
             return;
         }
         let (worker, side) = (&self.config.worker_id, self.config.pop_side);
-        if self.more && self.pops_out == 0 {
+        if self.queue == Queue::MayHaveMore && self.pops_out == 0 {
             let count = room.min(POPS_MAX);
             let pops = vec![wire::pop(worker, side); count];
             self.pops_out = count;
             self.call(Purpose::Pop(count), pops, todo);
-        } else if !self.more && !pop_waits {
+        } else if self.queue == Queue::WasEmpty && !pop_waits {
             let pop = wire::pop_waiting(worker, side, POP_SECONDS);
             self.send(Purpose::PopWaiting, Lane::Blocking, vec![pop], todo);
         }
+    }
+
+    /// Returns how many jobs wait for others or for their context.
+    fn parked(&self) -> usize {
+        let behind = self.contexts.values().map(|line| line.len() - 1);
+        self.waiting.len() + behind.sum::<usize>()
     }
 
     fn call(&mut self, purpose: Purpose, commands: Vec<Command>, todo: &mut Todo) {
@@ -386,11 +422,25 @@ impl Worker {
         }
     }
 
+    /// Takes note that Redis refuses what must be: it is out of memory, read-only, or a key is of
+    /// another type.
+    fn refused(&mut self, value: Option<&Value>, todo: &mut Todo) {
+        self.refusals = self.refusals.saturating_add(1);
+        todo.push(WorkerAct::Count(Code::Reply.as_str()));
+        let why = match value {
+            Some(Value::Error(text)) => text.chars().take(256).collect(),
+            _ => "an answer that makes no sense".to_owned(),
+        };
+        let times = self.refusals;
+        todo.push(WorkerAct::Refused { times, why });
+    }
+
     /// Puts an id that cannot be run where people find it.
-    fn bury(&mut self, id: &str, refusal: &Refusal, todo: &mut Todo) {
+    fn bury(&mut self, id: &[u8], refusal: &Refusal, todo: &mut Todo) {
         todo.push(WorkerAct::Count(refusal.code()));
         let worker = self.config.worker_id.clone();
-        let shown: String = id.chars().take(64).collect();
+        let text = String::from_utf8_lossy(&id[..id.len().min(256)]);
+        let shown: String = text.chars().take(64).collect();
         let letter = serde_json::json!({
             "id": shown.escape_debug().to_string(),
             "code": refusal.code(),

@@ -24,9 +24,7 @@ use crate::adapter::{Adapter, Role};
 
 pub use config::{Dialect, Launch, RunnerConfig, Source, policy};
 pub use frame::{Frames, PAYLOAD_BYTES_MAX};
-pub use orchestrator::{
-    Assignment, End, Orchestrator, Room, RunnerAsk, RunnerSaid, SeatState, SeatView,
-};
+pub use orchestrator::{Orchestrator, RunnerAsk, RunnerSaid, SeatView};
 pub use pool::{Employer, Output, PoolPorts, RunnerPool, SeatHealth};
 pub use serve::{ListenError, WorkerPorts, bind, read_address, serve};
 pub use worker::{IN_FLIGHT_MAX, MARGIN_MS_MAX, MARGIN_MS_MIN, Worker, WorkerAsk, WorkerSaid};

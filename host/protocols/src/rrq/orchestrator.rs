@@ -12,7 +12,6 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::{Bytes, BytesMut};
-use host_core::outcome::Outcome;
 use host_core::time::Time;
 
 use self::runs::Run;
@@ -25,9 +24,8 @@ use super::refusal::{About, Code, Refusal};
 use super::wire::{self, Out};
 use super::worker::IN_FLIGHT_MAX;
 use crate::port::Tag;
+use crate::runner::{Assignment, End, Room, SeatState};
 use crate::session::{Actions, Link, Moment, Session};
-
-pub use self::assign::Assignment;
 
 /// How a runner's process is given to end by itself, in milliseconds.
 const TERM_GRACE_MS: u64 = 5_000;
@@ -70,26 +68,6 @@ pub enum RunnerAsk {
     },
 }
 
-/// How much a pool can do: told whenever it changes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Room {
-    /// So many more starts are taken.
-    pub free: usize,
-    /// So many of those that were taken have not ended.
-    pub in_flight: usize,
-}
-
-/// How an execution by a foreign runner ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// Its outcome is known.
-    Outcome(Outcome),
-    /// The runner is gone and nobody knows how far it came.
-    Lost(String),
-    /// It was not sent: no runner has room.
-    NoRoom,
-}
-
 /// What the host says to the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunnerSaid {
@@ -124,34 +102,6 @@ pub enum RunnerSaid {
     },
     /// The host stops: everything in flight is lost and all runners end.
     Stop,
-}
-
-/// Where a runner is in its life, for people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SeatState {
-    /// There is none; it is started again after a wait.
-    Down,
-    /// It is being started or connected to.
-    Starting,
-    /// It takes requests.
-    Up,
-    /// It takes none and is restarted when those in flight have ended.
-    Draining,
-    /// It was told to end.
-    Ending,
-}
-
-impl SeatState {
-    /// Returns the stable name, as it stands in the API.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Down => "down",
-            Self::Starting => "starting",
-            Self::Up => "up",
-            Self::Draining => "draining",
-            Self::Ending => "ending",
-        }
-    }
 }
 
 /// How one seat is.

@@ -10,9 +10,10 @@ use host_core::time::Time;
 use proptest::prelude::*;
 
 use super::config::{Dialect, Launch, RunnerConfig, Source};
-use super::orchestrator::{Assignment, End, Orchestrator, RunnerAsk, RunnerSaid};
+use super::orchestrator::{Orchestrator, RunnerAsk, RunnerSaid};
 use super::worker::{Worker, WorkerAsk, WorkerSaid};
 use crate::port::{Answer, Tag};
+use crate::runner::{Assignment, End};
 use crate::session::{Action, Actions, ActionsOf, Link, Moment, Session};
 
 const SEATS: usize = 2;
@@ -408,6 +409,8 @@ fn assignment(tag: u64, timeout_ms: u64) -> Assignment {
         attempt: 1,
         enqueued_at: START,
         timeout_ms,
+        deadline: None,
+        attributes: Vec::new(),
         trace: Vec::new(),
         worker_id: "host".to_owned(),
     }

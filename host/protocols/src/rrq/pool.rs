@@ -21,9 +21,10 @@ use tokio_util::sync::CancellationToken;
 
 use self::launcher::Launcher;
 use super::config::{RunnerConfig, Source};
-use super::orchestrator::{Assignment, End, Orchestrator, Room, RunnerAsk, RunnerSaid, SeatState};
+use super::orchestrator::{Orchestrator, RunnerAsk, RunnerSaid};
 use crate::driver::{Edge, Hub, serve_link};
 use crate::port::{Clock, Counters, Tag};
+use crate::runner::{Assignment, End, Room, SeatState};
 use crate::session::{Link, Session as _};
 
 /// How long a connection to a local port may take.
@@ -32,8 +33,8 @@ const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// How long runners may take to end when the host stops, their grace included.
 const STOP_TIME: Duration = Duration::from_secs(2);
 
-/// How much is kept of a line about a runner's trouble, in characters.
-const TROUBLE_CHARS_MAX: usize = 300;
+/// How much is kept of why a runner is not up, in characters.
+const REASON_CHARS_MAX: usize = 300;
 
 /// How many orders may wait beside those of each request.
 const ORDERS_SPARE: usize = 64;
@@ -90,7 +91,7 @@ pub struct SeatHealth {
     pub failures: u32,
     /// Why it is not up, in words for a person: how it ended and what it wrote last, or why it
     /// cannot be connected to.
-    pub trouble: Option<String>,
+    pub reason: Option<String>,
 }
 
 /// One named pool of runners. Cloning shares it.
@@ -111,12 +112,12 @@ struct Place {
     kill: Option<mpsc::Sender<Duration>>,
     /// What the process wrote to its standard error last.
     last_words: Option<String>,
-    trouble: Option<String>,
+    reason: Option<String>,
 }
 
 impl Place {
     fn note(&mut self, output: Output, line: &str) {
-        let line: String = line.chars().take(TROUBLE_CHARS_MAX).collect();
+        let line: String = line.chars().take(REASON_CHARS_MAX).collect();
         match output {
             Output::Stdout => {}
             Output::Stderr if line.trim().is_empty() => {}
@@ -126,8 +127,8 @@ impl Place {
                     .last_words
                     .take()
                     .map(|words| format!("it wrote {words:?}"));
-                let before = before.or_else(|| self.trouble.take());
-                self.trouble = Some(match before {
+                let before = before.or_else(|| self.reason.take());
+                self.reason = Some(match before {
                     Some(before) if before != line => format!("{line}; before: {before}"),
                     _ => line,
                 });
@@ -242,8 +243,8 @@ impl RunnerPool {
             pid: place.pid,
             in_flight: known.in_flight,
             failures: known.failures,
-            trouble: place
-                .trouble
+            reason: place
+                .reason
                 .clone()
                 .filter(|_| known.state != SeatState::Up),
         })
@@ -330,12 +331,12 @@ impl RunnerPool {
         });
         match ready {
             Ok(stream) => {
-                lock(&self.places)[seat].trouble = None;
+                lock(&self.places)[seat].reason = None;
                 serve_link(self.hub, link, stream).await;
             }
             Err(error) => {
                 let line = format!("cannot connect to {address}: {error}");
-                lock(&self.places)[seat].trouble = Some(line);
+                lock(&self.places)[seat].reason = Some(line);
                 self.hub.say(RunnerSaid::ConnectFailed { link });
             }
         }

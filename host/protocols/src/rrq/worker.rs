@@ -388,6 +388,8 @@ impl Worker {
                 todo.count(Code::Busy.as_str());
                 convert::busy(ids)
             }
+            // No request of this wire names a log file.
+            (_, Some(Answer::NoLog(why))) => convert::error(ids, None, why),
             (_, None) => convert::timed_out(ids, "Job execution timed out."),
         };
         for link in &run.waiting {
@@ -476,6 +478,7 @@ fn foreign_job(request: Request, handler: Name, deadline: Option<Time>) -> Forei
         worker_id: request.worker_id,
         attributes: request.correlation.into_iter().map(correlated).collect(),
         env: Vec::new(),
+        log_path: None,
         result_bytes_max: PAYLOAD_BYTES_MAX as u64 - OVERHEAD_BYTES,
     }
 }

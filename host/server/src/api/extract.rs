@@ -17,6 +17,9 @@ const ID_CHARS: usize = 36;
 /// A name in the path.
 pub(super) struct InPath(pub(super) Name);
 
+/// Any text in the path.
+pub(super) struct TextInPath(pub(super) String);
+
 /// The id of a job in the path, or the start of one.
 pub(super) struct IdInPath(String);
 
@@ -43,7 +46,16 @@ impl FromRequestParts<Shared> for IdInPath {
     }
 }
 
-async fn segment(parts: &mut Parts, shared: &Shared) -> Result<String, Problem> {
+impl FromRequestParts<Shared> for TextInPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Problem> {
+        segment(parts, shared).await.map(Self)
+    }
+}
+
+/// Returns the one parameter of the path.
+pub(super) async fn segment(parts: &mut Parts, shared: &Shared) -> Result<String, Problem> {
     let Ok(Path(text)) = Path::<String>::from_request_parts(parts, shared).await else {
         return Err(Problem::new(Code::InvalidName, "the path is not UTF-8"));
     };

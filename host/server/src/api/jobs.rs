@@ -60,6 +60,18 @@ pub(super) struct WaitQuery {
     timeout_seconds: Option<Seconds>,
 }
 
+impl WaitQuery {
+    /// Returns how long, in milliseconds.
+    pub(super) fn ms(&self) -> Result<u64, Problem> {
+        let ms = self.timeout_seconds.map_or(WAIT_MS, |timeout| timeout.ms);
+        if ms > WAIT_MS_MAX {
+            let detail = format!("timeout_seconds: it is at most {}", WAIT_MS_MAX / 1000);
+            return Err(Problem::new(Code::InvalidQuery, detail));
+        }
+        Ok(ms)
+    }
+}
+
 /// How to stop a job.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -234,11 +246,7 @@ pub(super) async fn wait(
     id: IdInPath,
     InQuery(query): InQuery<WaitQuery>,
 ) -> Result<Json<JobView>, Problem> {
-    let ms = query.timeout_seconds.map_or(WAIT_MS, |timeout| timeout.ms);
-    if ms > WAIT_MS_MAX {
-        let detail = format!("timeout_seconds: it is at most {}", WAIT_MS_MAX / 1000);
-        return Err(Problem::new(Code::InvalidQuery, detail));
-    }
+    let ms = query.ms()?;
     let id = id.find(&shared).await?;
     let (dispatch, stopping) = (&shared.api.dispatch, &shared.api.stopping);
     let timeout = tokio::time::sleep(Duration::from_millis(ms));

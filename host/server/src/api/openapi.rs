@@ -11,7 +11,7 @@ use utoipa::openapi::{ContentBuilder, Ref, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
 use super::problem::ProblemView;
-use super::{components, enqueue, events, handlers, health, jobs, logs, queues, runners};
+use super::{components, enqueue, events, handlers, health, hero, jobs, logs, queues, runners};
 
 /// The description of all routes.
 #[derive(OpenApi)]
@@ -33,6 +33,15 @@ use super::{components, enqueue, events, handlers, health, jobs, logs, queues, r
         queues::show,
         queues::pause,
         queues::resume,
+        hero::submit::submit,
+        hero::list::list,
+        hero::list::show,
+        hero::list::wait,
+        hero::logs::logs,
+        hero::steer::stop,
+        hero::steer::requeue,
+        hero::list::worker,
+        hero::steer::requeue_stale,
         handlers::list,
         handlers::show,
         components::list,

@@ -89,8 +89,8 @@ codes! {
         "No pool of foreign runners has this name.",
         "`host runner ls` lists them; each is a table protocol.rrq.runners.NAME of the configuration.";
     DependencyCycle 422 "dependency_cycle", "Jobs wait for each other",
-        "The entries of the array depend on each other in a circle, so none of them could ever start.",
-        "Take one of the references along the path in the detail out of its depends_on.";
+        "The jobs depend on each other in a circle, so none of them could ever start.",
+        "Take one of the references along the path in the detail out of its depends_on or dependencies.";
     UnknownPrerequisite 422 "unknown_prerequisite", "Unknown prerequisite",
         "A job to wait for is one that this host does not know, or no longer does.",
         "Name a job that exists; ended jobs are kept 7 days.";
@@ -184,6 +184,24 @@ codes! {
     GrantMissing 422 "grant_missing", "Grant not possible",
         "The manifest grants something that this machine does not have.",
         "Create it, or take the grant out of the manifest.";
+    HeroOff 409 "hero_off", "Hero is not configured",
+        "The host is configured for no Redis of Hero dispatchers, or for no folder of their log files.",
+        "Set protocol.hero.url (HOST_HERO_URL) or protocol.hero.log_dir (HOST_HERO_LOG_DIR) and restart the host.";
+    HeroRedisAway 503 "hero_redis_away", "Redis away",
+        "The Redis of Hero dispatchers cannot be reached or refuses what it is told. Whether the request was carried out is not known.",
+        "Start Redis or correct protocol.hero.url, and repeat the request; with an id a repeated submission is safe.";
+    HeroJobNotFound 404 "hero_job_not_found", "No such Hero job",
+        "The Redis of Hero dispatchers has no job of this id.",
+        "`host hero ls` lists the jobs; write their ids in full.";
+    HeroJobEnded 409 "hero_job_ended", "The Hero job has ended",
+        "The job has ended already in a way that does not allow this.",
+        "Look at it with `host hero status ID`; a new job does it again.";
+    HeroJobBusy 409 "hero_job_busy", "The Hero job is being run",
+        "A worker may be at the job, or it has just changed; queued again it could run twice.",
+        "Wait for its end or stop it; `force` queues it again all the same if its worker is gone.";
+    HeroLogMissing 404 "hero_log_missing", "No log file",
+        "The job names no log file, has written none on this host, or the file is not where log files may be.",
+        "Submit the job with a log_path below protocol.hero.log_dir, and ask the host that runs it.";
     Busy 503 "busy", "Busy",
         "As many requests wait as the host takes at once; nothing of this one was done.",
         "Repeat it after the time in the Retry-After header.";
@@ -357,7 +375,7 @@ impl IntoResponse for Problem {
             CONTENT_TYPE,
             HeaderValue::from_static("application/problem+json"),
         );
-        if matches!(self.code, Code::Busy | Code::Stopping) {
+        if matches!(self.code, Code::Busy | Code::Stopping | Code::HeroRedisAway) {
             headers.insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into());
         }
         response

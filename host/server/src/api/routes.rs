@@ -3,7 +3,8 @@
 use axum::routing::{MethodRouter, delete, get, post, put};
 
 use super::{
-    Shared, components, enqueue, events, handlers, health, jobs, logs, openapi, queues, runners,
+    Shared, components, enqueue, events, handlers, health, hero, jobs, logs, openapi, queues,
+    runners,
 };
 
 /// One method of one path.
@@ -37,6 +38,7 @@ impl Route {
 /// Returns all routes.
 pub(super) fn all() -> Vec<Route> {
     let mut all = jobs();
+    all.extend(heroes());
     all.extend(deployed());
     all.extend(host());
     all
@@ -57,6 +59,29 @@ fn jobs() -> Vec<Route> {
         new("GET", "/api/v1/queues/{name}", get(queues::show)),
         new("POST", "/api/v1/queues/{name}/pause", post(queues::pause)),
         new("POST", "/api/v1/queues/{name}/resume", post(queues::resume)),
+    ]
+}
+
+fn heroes() -> Vec<Route> {
+    const JOBS: &str = "/api/v1/hero/jobs";
+    const JOB: &str = "/api/v1/hero/jobs/{id}";
+    const WAIT: &str = "/api/v1/hero/jobs/{id}/wait";
+    const LOGS: &str = "/api/v1/hero/jobs/{id}/logs";
+    const STOP: &str = "/api/v1/hero/jobs/{id}/stop";
+    const REQUEUE: &str = "/api/v1/hero/jobs/{id}/requeue";
+    const WORKER: &str = "/api/v1/hero/workers/{worker_id}";
+    const STALE: &str = "/api/v1/hero/workers/{worker_id}/requeue";
+    let new = Route::new;
+    vec![
+        new("POST", JOBS, post(hero::submit::submit)),
+        new("GET", JOBS, get(hero::list::list)),
+        new("GET", JOB, get(hero::list::show)),
+        new("GET", WAIT, get(hero::list::wait)).takes_its_time(),
+        new("GET", LOGS, get(hero::logs::logs)),
+        new("POST", STOP, post(hero::steer::stop)),
+        new("POST", REQUEUE, post(hero::steer::requeue)),
+        new("GET", WORKER, get(hero::list::worker)),
+        new("POST", STALE, post(hero::steer::requeue_stale)),
     ]
 }
 

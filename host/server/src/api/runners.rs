@@ -3,7 +3,8 @@
 use axum::Json;
 use axum::extract::{Request, State};
 use host_core::name::Name;
-use host_protocols::rrq::SeatHealth;
+use host_protocols::hero;
+use host_protocols::runner::SeatState;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -12,7 +13,7 @@ use super::extract::InPath;
 use super::jobs::small;
 use super::problem::{Code, Problem};
 use super::view::PageView;
-use crate::runners::PoolHealth;
+use crate::runners::{PoolHealth, RunnerHealth};
 
 /// A pool of foreign runners.
 #[derive(Debug, Serialize, ToSchema)]
@@ -44,7 +45,7 @@ pub(super) struct RunnerView {
     executor: String,
     /// down, starting, up, draining or ending.
     state: &'static str,
-    /// Where it listens.
+    /// Where it listens, or the Redis from which it takes its jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     address: Option<String>,
     /// Its process, if we started it.
@@ -52,11 +53,11 @@ pub(super) struct RunnerView {
     pid: Option<u32>,
     /// Attempts in flight.
     in_flight: usize,
-    /// How often in a row it ended without having answered anything.
+    /// How often in a row it ended without having answered anything, or could not be reached.
     failures: u32,
-    /// Why it is not up.
+    /// Why it takes no work, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    trouble: Option<String>,
+    reason: Option<String>,
 }
 
 /// Which runners to restart.
@@ -69,30 +70,30 @@ pub(super) struct RestartBody {
 
 impl From<PoolHealth> for PoolView {
     fn from(pool: PoolHealth) -> Self {
-        let up = pool.seats.iter().filter(|seat| seat.state.as_str() == "up");
+        let up = |runner: &&RunnerHealth| runner.state == SeatState::Up;
         Self {
-            up: up.count(),
-            in_flight: pool.seats.iter().map(|seat| seat.in_flight).sum(),
+            up: pool.runners.iter().filter(up).count(),
+            in_flight: pool.runners.iter().map(|runner| runner.in_flight).sum(),
             name: pool.name.into(),
-            wire: host_protocols::rrq::ADAPTER.name,
+            wire: pool.wire,
             external: pool.is_external,
             queues: pool.queues.into_iter().map(String::from).collect(),
             default: pool.is_default,
-            runners: pool.seats.into_iter().map(RunnerView::from).collect(),
+            runners: pool.runners.into_iter().map(RunnerView::from).collect(),
         }
     }
 }
 
-impl From<SeatHealth> for RunnerView {
-    fn from(seat: SeatHealth) -> Self {
+impl From<RunnerHealth> for RunnerView {
+    fn from(runner: RunnerHealth) -> Self {
         Self {
-            executor: seat.executor,
-            state: seat.state.as_str(),
-            address: seat.address.map(|address| address.to_string()),
-            pid: seat.pid,
-            in_flight: seat.in_flight,
-            failures: seat.failures,
-            trouble: seat.trouble,
+            executor: runner.executor,
+            state: runner.state.as_str(),
+            address: runner.address,
+            pid: runner.pid,
+            in_flight: runner.in_flight,
+            failures: runner.failures,
+            reason: runner.reason,
         }
     }
 }
@@ -137,6 +138,10 @@ pub(super) async fn restart(
 ) -> Result<Json<PoolView>, Problem> {
     let RestartBody { runner } = small(&shared, request).await?;
     let Json(pool) = look(&shared, &name)?;
+    if pool.wire == hero::ADAPTER.name {
+        let detail = format!("{name} is not started by this host; restart it where it runs");
+        return Err(Problem::new(Code::InvalidRequest, detail));
+    }
     if !shared.api.runners.restart(&name, runner) {
         let detail = format!("runner: it is 1 to {}", pool.runners.len());
         return Err(Problem::new(Code::InvalidRequest, detail));

@@ -11,7 +11,7 @@ use toml::{Table, Value};
 use super::ConfigError;
 use super::file::{origin, unknown};
 use super::value::{Values, refused};
-use crate::runners::RunnersConfig;
+use crate::runners::{LANE_PREFIX, RunnersConfig, is_lane};
 
 /// One key of such a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(super) const SETTINGS: &[NamedSetting] = &[
     NamedSetting {
         key: "queues.NAME.runner",
         default: "none",
-        about: "The pool of foreign runners that is given all jobs of this queue, whatever their handler",
+        about: "The pool of foreign runners, or the Hero worker (`hero-WORKER`), that is given all jobs of this queue, whatever their handler",
     },
     NamedSetting {
         key: "protocol.rrq.runners.NAME.cmd",
@@ -144,6 +144,10 @@ impl Tables {
                     let wanted = "a name without `/` is: that stands before a runner's number";
                     return Err(refused(origin(path, &key), name, wanted.to_owned()));
                 }
+                if name.starts_with(LANE_PREFIX) {
+                    let wanted = "a name without `hero-` in front is: those are Hero's workers";
+                    return Err(refused(origin(path, &key), name, wanted.to_owned()));
+                }
                 let config = entry.runner(name)?;
                 let inherited = entry.inherited()?;
                 self.inherited.insert(parsed.clone(), inherited);
@@ -153,11 +157,15 @@ impl Tables {
         Ok(true)
     }
 
-    /// Checks that all runners that are named are there.
-    pub(super) fn resolve(&self, values: &Values<'_>) -> Result<RunnersConfig, ConfigError> {
+    /// Checks that all runners that are named are there; Hero's workers are where its Redis is.
+    pub(super) fn resolve(
+        &self,
+        values: &Values<'_>,
+        with_hero: bool,
+    ) -> Result<RunnersConfig, ConfigError> {
         let known = |(origin, runner): (String, &str)| {
             let name = runner.parse().ok();
-            name.filter(|name| self.pools.contains_key(name))
+            name.filter(|name| self.pools.contains_key(name) || with_hero && is_lane(runner))
                 .ok_or_else(|| ConfigError::UnknownRunner {
                     origin,
                     runner: runner.to_owned(),

@@ -87,7 +87,12 @@ default_runner = \"there\"
 url = \"redis://127.0.0.1:6379/0\"
 worker_ids = [\"osis\", \"reports\"]
 concurrency = 5
+dispatch_in_flight = 6
 pop_side = \"left\"
+log_dir = \"/var/log/hero\"
+ca_file = \"/ca.pem\"
+cert_file = \"/me.pem\"
+key_file = \"/me.key\"
 
 [protocol.rrq.runners.python]
 cmd = [\"python3\", \"-m\", \"runner\"]
@@ -114,7 +119,13 @@ runner = \"python\"
             url: RedisUrl::parse("redis://127.0.0.1:6379/0").unwrap(),
             worker_ids: vec!["osis".to_owned(), "reports".to_owned()],
             concurrency: 5,
+            dispatch_in_flight: 6,
             pop_side: PopSide::Left,
+            log_dir: Some(PathBuf::from("/var/log/hero")),
+            certificates: CertificateFiles {
+                authorities: Some(PathBuf::from("/ca.pem")),
+                client: Some((PathBuf::from("/me.pem"), PathBuf::from("/me.key"))),
+            },
         }),
         cells: 3,
         slots: 4,
@@ -124,7 +135,7 @@ runner = \"python\"
         environment: Environment::new(),
     };
     assert_eq!(config, expected);
-    assert_eq!(SETTINGS.len(), 15, "all of them are above");
+    assert_eq!(SETTINGS.len(), 20, "all of them are above");
     assert_eq!(runners::SETTINGS.len(), 10, "and of these too");
 }
 
@@ -199,6 +210,8 @@ fn runners_that_make_no_sense_are_refused_with_their_place() {
         ("[protocol.rrq.runners.p]\nexternal = \"x\"",          "p.external: ",       "an address with a port"),
         ("[protocol.rrq.runners.\"a b\"]\ncmd = [\"x\"]",      "a b",                "a name is"),
         ("[protocol.rrq.runners.\"a/b\"]\ncmd = [\"x\"]",      "a/b",                "without `/`"),
+        ("[protocol.rrq.runners.hero-a]\ncmd = [\"x\"]",         "runners.hero-a: ",   "those are Hero's"),
+        ("protocol.rrq.default_runner = \"hero-a\"",            "default_runner: ",   "with protocol.hero.url"),
         ("protocol.rrq.default_runner = \"p\"",                 "default_runner: ",   "no runner is named `p`"),
         ("[queues.q]\nrunner = \"p\"",                         "queues.q.runner: ",  "no runner is named `p`"),
     ];
@@ -288,12 +301,31 @@ fn jobs_of_hero_are_taken_from_the_redis_that_is_named() {
         ("HOST_HERO_URL", "redis://127.0.0.1"),
         ("HOST_HERO_WORKER_IDS", "x, y"),
         ("HOST_HERO_POP_SIDE", "left"),
+        ("HOST_HERO_LOG_DIR", "logs"),
     ];
     let hero = resolve(&[], &env, file).unwrap().hero.unwrap();
+    let logs = std::env::current_dir().unwrap().join("logs");
+    assert_eq!(hero.log_dir, Some(logs), "jobs may name absolute paths");
     assert_eq!(
         (hero.worker_ids, hero.concurrency, hero.pop_side),
         (vec!["x".to_owned(), "y".to_owned()], 64, PopSide::Left)
     );
+}
+
+#[test]
+fn jobs_go_to_workers_of_hero_where_its_redis_is_named() {
+    let file = "[protocol.hero]\nurl = 'redis://cache'\n[protocol.rrq]\ndefault_runner = 'hero-a'\n\
+                [queues.night]\nrunner = 'hero-b.c'";
+    let config = resolve(&[], &[], file).unwrap();
+    let name = |name: &str| name.parse().unwrap();
+    assert_eq!(config.runners.default, Some(name("hero-a")));
+    assert_eq!(
+        config.runners.queues,
+        [(name("night"), name("hero-b.c"))].into()
+    );
+    assert_eq!(config.hero.unwrap().dispatch_in_flight, 64);
+    let nobody = file.replace("hero-a", "hero-");
+    assert!(resolve(&[], &[], &nobody).is_err(), "a worker has an id");
 }
 
 #[test]
@@ -302,18 +334,45 @@ fn what_hero_does_not_take_is_refused_without_its_secrets() {
     #[rustfmt::skip]
     let table: &[(&[(&str, &str)], &str)] = &[
         (&[ids],                                                         "no Redis"),
-        (&[ids, ("HOST_HERO_URL", "rediss://:hush@x")],                  "TLS"),
+        (&[ids, ("HOST_HERO_URL", "rediss://:hush@x/#insecure")],         "always checked"),
         (&[ids, ("HOST_HERO_URL", "http://:hush@x")],                    "write redis://"),
         (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_WORKER_IDS", "a,,b")], "worker ids"),
         (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_WORKER_IDS", "a,a")],  "twice"),
         (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_WORKER_IDS", "a b")],  "worker ids"),
         (&[ids, ("HOST_HERO_URL", "redis://x"), ("HOST_HERO_POP_SIDE", "up")], "`left`"),
         (&[ids, ("HOST_HERO_URL", "redis://x"), ("HOST_HERO_CONCURRENCY", "0")], "1 to 1024"),
+        (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_DISPATCH_IN_FLIGHT", "5000")], "1 to 4096"),
+        (&[("HOST_HERO_URL", "rediss://x"), ("HOST_HERO_KEY_FILE", "k")],        "cert_file goes with it"),
+        (&[("HOST_HERO_URL", "rediss://x"), ("HOST_HERO_CERT_FILE", "c")],       "key_file goes with it"),
     ];
     for (environment, wanted) in table {
         let said = resolve(&[], environment, "").unwrap_err().to_string();
         assert!(said.contains(wanted) && !said.contains("hush"), "{said}");
     }
+}
+
+#[test]
+fn certificates_are_read_when_the_configuration_is() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("ca.pem");
+    let load = |scheme: &str| {
+        let file = format!(
+            "[protocol.hero]\nurl = '{scheme}://:hush@cache'\nca_file = '{}'",
+            path.display()
+        );
+        let mut hero = resolve(&[], &[], &file).unwrap().hero.unwrap();
+        hero.read_certificates().unwrap_err().to_string()
+    };
+    let missing = load("rediss");
+    assert!(missing.contains("protocol.hero.ca_file: cannot read") && missing.contains("ca.pem"));
+    std::fs::write(&path, "no certificate").unwrap();
+    let none = load("rediss");
+    assert!(
+        none.contains("no certificates") && !none.contains("hush"),
+        "{none}"
+    );
+    let plain = load("redis");
+    assert!(plain.contains("write rediss://"), "{plain}");
 }
 
 const INTRO: &str = "\
@@ -364,7 +423,7 @@ max_mib = 1024
 
 const NAMED: &str = "
 These stand in the file only; `NAME` is one of your own. A job goes to the runner that its handler
-names (`python#send_email`), else to that of its queue, else to the component that has its handler,
+names (`python#send_email`; `hero-osis#report` is a worker of Hero, which needs no table), else to that of its queue, else to the component that has its handler,
 else to the default runner.
 
 | key | default | what it is |

@@ -16,12 +16,12 @@ use host_core::job::State;
 use host_core::name::Name;
 use host_core::time::Time;
 use host_protocols::port::Tag;
-use host_protocols::rrq::Assignment;
+use host_protocols::runner::Assignment;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::runners::Inbox;
 
-pub(super) use host_protocols::rrq::End;
+pub(super) use host_protocols::runner::End;
 
 /// The grace of a cancel that names none, in milliseconds.
 const GRACE_MS: u64 = 500;
@@ -33,7 +33,15 @@ pub trait RunnerPort: Send {
 
     /// Stops an execution.
     fn cancel(&self, tag: Tag, grace_ms: u64);
+
+    /// Returns the grace of a cancel that names none, in milliseconds.
+    fn grace_ms(&self) -> u64 {
+        GRACE_MS
+    }
 }
+
+/// Opens the way to a pool that is there as soon as a job names it.
+type More = Box<dyn Fn(&Name) -> Option<Box<dyn RunnerPort>> + Send>;
 
 /// One execution at a runner.
 #[derive(Clone, Debug)]
@@ -83,6 +91,7 @@ pub struct Crews {
     runs: HashMap<Tag, Run>,
     by_lease: HashMap<LeaseId, Tag>,
     inbox: Arc<Inbox>,
+    more: More,
     tags: u64,
     stopping: CancellationToken,
     _stops_with_us: DropGuard,
@@ -103,16 +112,35 @@ impl Crews {
             runs: HashMap::new(),
             by_lease: HashMap::new(),
             inbox,
+            more: Box::new(|_| None),
             tags: 0,
             _stops_with_us: stopping.clone().drop_guard(),
             stopping,
         }
     }
 
+    /// Lets pools be there that only `more` knows.
+    #[must_use]
+    pub fn with(
+        mut self,
+        more: impl Fn(&Name) -> Option<Box<dyn RunnerPort>> + Send + 'static,
+    ) -> Self {
+        self.more = Box::new(more);
+        self
+    }
+
     /// Takes note of a pool for which there are jobs. If it is not there, they fail: nobody knows
     /// whether it will ever be.
     pub(super) fn know(&mut self, runner: &Name) {
         if self.by_name.contains_key(runner) {
+            return;
+        }
+        if let Some(port) = (self.more)(runner) {
+            let crew = Crew {
+                capacity: self.inbox.capacity(runner),
+                ..Crew::new(port)
+            };
+            self.by_name.insert(runner.clone(), crew);
             return;
         }
         tracing::warn!(%runner, "there are jobs for a runner that is not configured; they are discarded");
@@ -242,7 +270,8 @@ impl Crews {
             Some((crew, *tag))
         });
         if let Some((crew, tag)) = found {
-            crew.port.cancel(tag, grace_ms.unwrap_or(GRACE_MS));
+            let grace_ms = grace_ms.unwrap_or_else(|| crew.port.grace_ms());
+            crew.port.cancel(tag, grace_ms);
         }
         found.is_some()
     }

@@ -6,6 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use host_protocols::port::{ForeignJob, Reply, Stop, Tag};
 use tokio::sync::Notify;
 
+use crate::hero_logs::LogFile;
+
 /// The most starts that lie here.
 const STARTS_MAX: usize = 4_096;
 
@@ -23,6 +25,8 @@ pub(super) enum Ask {
         key: Key,
         job: Box<ForeignJob>,
         reply: Reply,
+        /// Where its log is written to as well.
+        log: Option<LogFile>,
     },
     Stop {
         key: Key,

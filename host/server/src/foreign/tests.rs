@@ -61,6 +61,7 @@ impl Bench {
             ),
             events: heard,
             logs: None,
+            log_files: None,
             history: None,
             numbers: Numbers::default(),
             eager: false,
@@ -112,6 +113,7 @@ fn job(handler: &str) -> ForeignJob {
         worker_id: None,
         attributes: Vec::new(),
         env: Vec::new(),
+        log_path: None,
         result_bytes_max: 1 << 20,
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use host_core::failure::{Failure, FailureKind};
-use host_core::id::LeaseId;
+use host_core::id::{JobId, LeaseId};
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome, Report};
 use host_core::time::Time;
@@ -15,6 +15,7 @@ use tracing::Span;
 
 use super::Wiring;
 use super::inbox::{Ask, Inbox, Key};
+use super::opening::Opening;
 use super::order::{Ids, order};
 use super::span;
 use crate::cells::chain::Chain;
@@ -22,6 +23,7 @@ use crate::cells::pool::{Heard, Place, Run};
 use crate::cells::port::{CellEvent, CellPort};
 use crate::dispatch::logged::Logged;
 use crate::handlers::Handler;
+use crate::hero_logs::LogFile;
 use crate::ids;
 
 /// The most that may wait for room; more is refused at once.
@@ -34,13 +36,15 @@ const EVENTS_BATCH_MAX: usize = 256;
 const CLOSE_TIMEOUT_MS: u64 = 5_000;
 
 /// Works until it is told to stop and the last cell is gone.
-pub(super) async fn run<P: CellPort>(wiring: Wiring<P>, inbox: Arc<Inbox>) {
+pub(super) async fn run<P: CellPort>(wiring: Wiring<P>, inbox: Arc<Inbox>, opening: Arc<Opening>) {
     let awake = wiring.eager;
     let mut work = Work {
         wiring,
         inbox,
+        opening,
         waiting: VecDeque::new(),
         running: HashMap::new(),
+        log_files: HashMap::new(),
         by_key: HashMap::new(),
         matched: Arc::default(),
         awake,
@@ -62,6 +66,7 @@ struct Waiting {
     key: Key,
     job: Box<ForeignJob>,
     reply: Reply,
+    log: Option<LogFile>,
 }
 
 /// Work in a cell.
@@ -78,8 +83,11 @@ struct Running {
 struct Work<P> {
     wiring: Wiring<P>,
     inbox: Arc<Inbox>,
+    opening: Arc<Opening>,
     waiting: VecDeque<Waiting>,
     running: HashMap<LeaseId, Running>,
+    /// Those of running work that has one.
+    log_files: HashMap<JobId, LogFile>,
     by_key: HashMap<Key, LeaseId>,
     /// The handlers that cells were last matched with.
     matched: Arc<BTreeMap<Name, Arc<Handler>>>,
@@ -151,9 +159,19 @@ impl<P: CellPort> Work<P> {
     fn ask(&mut self, now: Time, ask: Ask) {
         match ask {
             Ask::Start { reply, .. } if self.waiting.len() >= WAITING_MAX => reply.busy(),
-            Ask::Start { key, job, reply } => {
+            Ask::Start {
+                key,
+                job,
+                reply,
+                log,
+            } => {
                 self.awake = true;
-                self.waiting.push_back(Waiting { key, job, reply });
+                self.waiting.push_back(Waiting {
+                    key,
+                    job,
+                    reply,
+                    log,
+                });
             }
             Ask::Stop { key, grace_ms, why } => {
                 if let Some(lease) = self.by_key.get(&key) {
@@ -184,7 +202,12 @@ impl<P: CellPort> Work<P> {
 
     /// Starts one, or answers why it cannot be done.
     fn start(&mut self, now: Time, place: &Place, waiting: Waiting) {
-        let Waiting { key, job, reply } = waiting;
+        let Waiting {
+            key,
+            job,
+            reply,
+            log,
+        } = waiting;
         let ids = Ids {
             job: ids::job(now),
             lease: ids::lease(),
@@ -203,9 +226,15 @@ impl<P: CellPort> Work<P> {
         };
         if self.wiring.pool.start(now, place, &program, order).is_err() {
             // Its cell has died since it was offered.
-            self.waiting.push_front(Waiting { key, job, reply });
+            self.waiting.push_front(Waiting {
+                key,
+                job,
+                reply,
+                log,
+            });
             return;
         }
+        self.log_files.extend(log.map(|log| (ids.job, log)));
         self.by_key.insert(key, ids.lease);
         let running = Running {
             span: span::open(ids, &job),
@@ -241,6 +270,9 @@ impl<P: CellPort> Work<P> {
                 started_at,
                 lines,
             } => {
+                if let Some(file) = self.log_files.get(&job) {
+                    file.write(started_at, &lines);
+                }
                 if let Some(logs) = &self.wiring.logs {
                     logs.tell(Logged::Lines {
                         job,
@@ -258,6 +290,7 @@ impl<P: CellPort> Work<P> {
             return;
         };
         self.by_key.remove(&running.key);
+        self.log_files.remove(&running.ids.job);
         span::close(&running.span, &outcome, now.since_ms(running.started_at));
         let Some((history, job)) = self.wiring.history.as_ref().zip(running.job) else {
             return running.reply.ended(outcome);
@@ -289,6 +322,7 @@ impl<P: CellPort> Work<P> {
     fn close(&mut self, now: Time) {
         self.close_by = Some(now.plus_ms(CLOSE_TIMEOUT_MS));
         // Rights to answer that are dropped say that the work is lost.
+        self.opening.close();
         drop(self.inbox.close());
         self.waiting.clear();
         self.wiring.pool.close();

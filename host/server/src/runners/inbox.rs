@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use host_core::name::Name;
 use host_protocols::port::Tag;
-use host_protocols::rrq::{End, Room};
+use host_protocols::runner::{End, Room};
 use tokio::sync::Notify;
 
 /// An execution that is over.
@@ -54,6 +54,11 @@ impl Inbox {
         told.news.capacity.insert(runner.clone(), capacity);
         drop(told);
         self.news.notify_one();
+    }
+
+    /// Returns how much a pool was last said to do.
+    pub fn capacity(&self, runner: &Name) -> usize {
+        self.lock().capacity.get(runner).copied().unwrap_or(0)
     }
 
     /// Notes that an execution is over.

@@ -11,7 +11,8 @@ use host_core::cell::{Level, LogLine, LogSource};
 use host_core::id::JobId;
 use host_core::time::Time;
 use host_protocols::port::{Clock, Tag};
-use host_protocols::rrq::{Assignment, Output};
+use host_protocols::rrq::Output;
+use host_protocols::runner::Assignment;
 
 use crate::dispatch::logged::{Logged, Logs};
 

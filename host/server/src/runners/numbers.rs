@@ -1,6 +1,6 @@
 //! What `/metrics` shows of foreign runners, counted when it is asked for.
 
-use host_protocols::rrq::SeatState;
+use host_protocols::runner::SeatState;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -46,14 +46,14 @@ impl Numbers {
     pub(super) fn set(&self, pool: &PoolHealth) {
         let runner = pool.name.as_str();
         for state in STATES {
-            let seats = pool.seats.iter().filter(|seat| seat.state == state);
+            let seats = pool.runners.iter().filter(|seat| seat.state == state);
             let labels = In {
                 runner: runner.to_owned(),
                 state: state.as_str(),
             };
             self.seats.get_or_create(&labels).set(gauge(seats.count()));
         }
-        let in_flight = pool.seats.iter().map(|seat| seat.in_flight).sum();
+        let in_flight = pool.runners.iter().map(|seat| seat.in_flight).sum();
         let labels = Of {
             runner: runner.to_owned(),
         };

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use host_core::name::Name;
 use host_protocols::port::Tag;
-use host_protocols::rrq::{Assignment, Employer, End, Output, Room};
+use host_protocols::rrq::{Employer, Output};
+use host_protocols::runner::{Assignment, End, Room};
 
 use super::inbox::{Inbox, Over};
 use super::lines::Lines;

@@ -17,8 +17,10 @@ use host_store::{Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::hero::gate;
 use super::{ServeError, system};
 use crate::api::Api;
+use crate::api::hero::Hero;
 use crate::cells::pool::{Pool, Shape};
 use crate::cells::process::{Cells, ProcessPort};
 use crate::cells::spawn::{CellProgram, Spawner};
@@ -30,14 +32,15 @@ use crate::dispatch::readers::{READERS, Readers};
 use crate::dispatch::runners::Crews;
 use crate::dispatch::writer::{self, EVENTS_MAX, Phase};
 use crate::dispatch::{Dispatch, REQUESTS_MAX, Shared};
-use crate::foreign::{self, Foreign, History};
+use crate::foreign::{Foreign, History, Wiring};
 use crate::handlers::Handlers;
 use crate::handlers::compile::Cache;
 use crate::handlers::deploy::{self, Deployments};
 use crate::handlers::examine::Examiner;
+use crate::hero_logs::LogFiles;
 use crate::logs::{self, JobLogs};
 use crate::metrics::Metrics;
-use crate::runners::{Ports, Runners};
+use crate::runners::{LanesConfig, Ports, Runners};
 use crate::tasks::Tasks;
 
 /// How long connections and cells may take to be gone once no job runs any more.
@@ -52,11 +55,13 @@ pub(super) struct Parts {
     base: Base,
     dispatch: Dispatch,
     runners: Runners,
+    hero: Option<Hero>,
     job_logs: Arc<JobLogs>,
     phase: watch::Sender<Phase>,
     ended: oneshot::Receiver<Result<(), StoreError>>,
     foreign: Foreign,
     foreign_ended: oneshot::Receiver<()>,
+    log_files: Option<LogFiles>,
     log_writer: JoinHandle<()>,
 }
 
@@ -73,6 +78,7 @@ impl Parts {
     /// Opens the store and starts everything above and below it.
     pub(super) async fn start(
         config: &Config,
+        lanes: Option<LanesConfig>,
         program: CellProgram,
         cells_lock: File,
     ) -> Result<Self, ServeError> {
@@ -106,12 +112,19 @@ impl Parts {
             .map_err(ServeError::Cache)?;
 
         let (phase, entered) = watch::channel(Phase::Running);
-        let runners = runners(config, &base);
+        let runners = runners(config, lanes, &base);
         let crews = crews(&runners, &tasks);
         let (dispatch, ended) = dispatch(config, store, &base, &examiner.cells, crews, entered)?;
         let history = History::start(dispatch.clone(), &tasks);
         base.metrics.register(|registry| history.register(registry));
-        let (foreign, foreign_ended) = foreign(config, &base, &examiner.cells, history, &tasks)?;
+        let log_files = log_files(config)?;
+        let foreign = Wiring {
+            history: Some(history),
+            log_files: log_files.clone(),
+            ..foreign(config, &base, &examiner.cells, &tasks)
+        };
+        let (foreign, foreign_ended) =
+            Foreign::start(foreign).map_err(system("start the thread of foreign work"))?;
         let handlers = base.handlers.clone();
         Ok(Self {
             deployments: Deployments::new(dispatch.clone(), handlers, examiner, tasks.clone()),
@@ -120,11 +133,16 @@ impl Parts {
             base,
             dispatch,
             runners,
+            hero: config.hero.as_ref().map(|hero| Hero {
+                client: hero::client::live::Client::new(&hero.url),
+                log_dir: hero.log_dir.clone(),
+            }),
             job_logs: Arc::new(job_logs),
             phase,
             ended,
             foreign,
             foreign_ended,
+            log_files,
             log_writer,
         })
     }
@@ -137,11 +155,21 @@ impl Parts {
             clock: self.base.clock,
             deployer: Arc::new(self.deployments.clone()),
             runners: self.runners.clone(),
+            hero: self.hero.clone(),
             logs: Arc::clone(&self.job_logs) as _,
             metrics: self.base.metrics.clone(),
             listen,
             draining: self.wires.stopping().clone(),
             stopping: self.tasks.stopping().clone(),
+        }
+    }
+
+    /// Lets jobs in Redis go on that wait for others, until wires take no work any more.
+    pub(super) fn watch_gate(&self) {
+        if let Some(Hero { client, .. }) = &self.hero {
+            let stopping = self.wires.stopping().clone();
+            let watched = gate::watch(client.clone(), self.base.clock, stopping);
+            self.wires.spawn(watched);
         }
     }
 
@@ -194,6 +222,9 @@ impl Parts {
         if tokio::time::timeout(JOIN_TIMEOUT, rest).await.is_err() {
             tracing::warn!("some connections do not end; they are cut");
         }
+        if let Some(files) = &self.log_files {
+            files.flush(JOIN_TIMEOUT).await;
+        }
         self.runners.close_logs();
         drop(self.base.logs);
         let written = tokio::task::spawn_blocking(move || self.log_writer.join());
@@ -232,14 +263,14 @@ fn sweep(examiner: &Examiner, kept: &BTreeSet<Digest>) {
 /// The dispatch loop, and how it ended.
 type Dispatching = (Dispatch, oneshot::Receiver<Result<(), StoreError>>);
 
-/// Makes the pools of foreign runners.
-fn runners(config: &Config, base: &Base) -> Runners {
+/// Makes the pools of foreign runners and the lanes to workers.
+fn runners(config: &Config, lanes: Option<LanesConfig>, base: &Base) -> Runners {
     let ports = Ports {
         clock: Arc::new(base.clock),
         counters: Arc::new(base.metrics.clone()),
         logs: base.logs.clone(),
     };
-    let runners = Runners::new(config.runners.clone(), &ports);
+    let runners = Runners::new(config.runners.clone(), lanes, &ports);
     runners.register(&base.metrics);
     runners
 }
@@ -248,7 +279,8 @@ fn runners(config: &Config, base: &Base) -> Runners {
 fn crews(runners: &Runners, tasks: &Tasks) -> Crews {
     let stopping = CancellationToken::new();
     runners.run(tasks, &stopping);
-    Crews::new(runners.ports(), Arc::clone(runners.inbox()), stopping)
+    let inbox = Arc::clone(runners.inbox());
+    Crews::new(runners.ports(), inbox, stopping).with(runners.more())
 }
 
 /// Starts the dispatch loop over the store.
@@ -289,19 +321,23 @@ fn dispatch(
     Ok((dispatch, ended))
 }
 
-/// Starts the thread of foreign work; its cells start with the first of it.
-fn foreign(
-    config: &Config,
-    base: &Base,
-    cells: &Cells,
-    history: History,
-    tasks: &Tasks,
-) -> Result<(Foreign, oneshot::Receiver<()>), ServeError> {
+/// Starts the thread that writes the log files of Hero's jobs, if there is a folder for them.
+fn log_files(config: &Config) -> Result<Option<LogFiles>, ServeError> {
+    let Some(path) = config.hero.as_ref().and_then(|hero| hero.log_dir.clone()) else {
+        return Ok(None);
+    };
+    LogFiles::below(&path)
+        .map(Some)
+        .map_err(|error| ServeError::LogDir { path, error })
+}
+
+/// Says what foreign work takes; its cells start with the first of it.
+fn foreign(config: &Config, base: &Base, cells: &Cells, tasks: &Tasks) -> Wiring<ProcessPort> {
     let (cell_says, events) = mpsc::channel(EVENTS_MAX);
     // Wires are served once all is deployed.
     let loaded = CancellationToken::new();
     loaded.cancel();
-    Foreign::start(foreign::Wiring {
+    Wiring {
         clock: base.clock,
         handlers: base.handlers.clone(),
         environment: config.environment.clone(),
@@ -311,13 +347,13 @@ fn foreign(
         ),
         events,
         logs: Some(base.logs.clone()),
-        history: Some(history),
+        log_files: None,
+        history: None,
         numbers: base.numbers.clone(),
         eager: false,
         loaded,
         stopping: tasks.stopping().clone(),
-    })
-    .map_err(system("start the thread of foreign work"))
+    }
 }
 
 fn shape(config: &Config, name: &'static str) -> Shape {

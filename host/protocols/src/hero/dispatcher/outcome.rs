@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use crate::json;
 
+/// The largest output that is taken, in bytes.
+pub(super) const OUTPUT_BYTES_MAX: usize = 16 << 20;
+
 /// How much of an error is kept, in bytes.
 const ERROR_BYTES_MAX: usize = 8 << 10;
 
@@ -26,17 +29,49 @@ pub(super) fn finished(output: &str) -> Outcome {
     }
 }
 
+/// Says that an output is not taken.
+pub(super) fn too_large(bytes: u64) -> Outcome {
+    let message = format!("the output has {bytes} bytes, at most {OUTPUT_BYTES_MAX} are taken");
+    Outcome::Failed(Failure::new(FailureKind::ResultTooLarge, message))
+}
+
+/// Who asked for a job to be stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// Nobody of us.
+    Unasked,
+    /// Whoever cancelled it.
+    Cancelled,
+    /// We did, for its time was up.
+    Late,
+}
+
+/// The kinds that our own workers name at the start of an error.
+const NAMED: [FailureKind; 7] = [
+    FailureKind::Trapped,
+    FailureKind::FuelExhausted,
+    FailureKind::MemoryLimit,
+    FailureKind::ResultTooLarge,
+    FailureKind::InvalidParams,
+    FailureKind::HandlerNotFound,
+    FailureKind::GrantMissing,
+];
+
 /// Reads an error; the document names three.
-pub(super) fn failed(error: &str, stopping: bool) -> Outcome {
+pub(super) fn failed(error: &str, stop: Stop) -> Outcome {
     let message = error[..error.floor_char_boundary(ERROR_BYTES_MAX)].to_owned();
-    let kind = match error {
-        "stopped" | "stopped_by_request" if stopping => {
+    let named = |kind: &FailureKind| error.starts_with(kind.as_str());
+    let kind = match (error, stop) {
+        ("stopped" | "stopped_by_request", Stop::Cancelled) => {
             return Outcome::Cancelled { partial: None };
         }
-        "stopped" | "stopped_by_request" => FailureKind::Cancelled,
-        "timeout" => FailureKind::TimedOut,
-        _ if error.starts_with("handler_not_found") => FailureKind::HandlerNotFound,
-        _ => FailureKind::UserError,
+        ("stopped" | "stopped_by_request", Stop::Late) | ("timeout", _) => FailureKind::TimedOut,
+        ("stopped" | "stopped_by_request", Stop::Unasked) => FailureKind::Cancelled,
+        _ if error.starts_with("E_FIELD_") => FailureKind::InvalidParams,
+        _ => NAMED
+            .into_iter()
+            .find(named)
+            .unwrap_or(FailureKind::UserError),
     };
     let message = if message.is_empty() {
         "the worker gives no reason".to_owned()

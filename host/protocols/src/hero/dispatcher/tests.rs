@@ -1,7 +1,10 @@
 //! The dispatcher against a Redis in memory and workers played by hand, and against our own worker.
 
 use host_core::failure::FailureKind;
+use host_core::json::JsonText;
+use host_core::outcome::Outcome;
 
+use super::looks::LOOK_MS;
 use super::*;
 use crate::hero::config::WorkerConfig;
 use crate::hero::model::Model;
@@ -12,14 +15,15 @@ fn id(n: u32) -> String {
     format!("3f2b8a1c-0000-4000-8000-{n:012}")
 }
 
-fn assignment(n: u32) -> Assignment {
-    Assignment {
+fn execution(n: u32) -> Execution {
+    Execution {
         id: id(n),
         worker_id: "w1".to_owned(),
         task: Task::Script("40 + 2".to_owned()),
         caller_id: None,
         context_id: "c".to_owned(),
         timeout_ms: 1_500,
+        deadline: None,
         env: [("REGION".to_owned(), "eu".to_owned())].into(),
     }
 }
@@ -30,11 +34,13 @@ struct Bench {
     now: Time,
     calls: Vec<Call>,
     ended: Vec<(u64, End)>,
+    ready: usize,
+    refused: Vec<String>,
 }
 
 impl Bench {
     fn new() -> Self {
-        Self::with(DispatcherConfig::default())
+        Self::with(DispatcherConfig::new("host-a"))
     }
 
     fn with(config: DispatcherConfig) -> Self {
@@ -44,6 +50,8 @@ impl Bench {
             now: Time(1_000),
             calls: Vec::new(),
             ended: Vec::new(),
+            ready: 0,
+            refused: Vec::new(),
         };
         bench.tell(Dispatcher::on_connected);
         bench
@@ -62,6 +70,8 @@ impl Bench {
         for act in todo {
             match act {
                 DispatcherAct::Call(call) => self.calls.push(call),
+                DispatcherAct::Ready => self.ready += 1,
+                DispatcherAct::Refused { why, .. } => self.refused.push(why),
                 DispatcherAct::Ended { tag, end } => self.ended.push((tag.0, end)),
             }
         }
@@ -78,7 +88,7 @@ impl Bench {
     }
 
     fn send(&mut self, n: u32) {
-        self.tell(|it, at, todo| it.on_start(at, Tag(n.into()), assignment(n), todo));
+        self.tell(|it, at, todo| it.on_start(at, Tag(n.into()), execution(n), todo));
     }
 
     fn pass(&mut self, ms: u64) {
@@ -88,6 +98,14 @@ impl Bench {
             self.tell(Dispatcher::on_wakeup);
         }
         self.now = end;
+    }
+
+    /// Takes a job as a worker does that uses `BLPOP`.
+    fn taken(&mut self, n: u32) {
+        let removed = self
+            .redis
+            .plain(&["LREM", "hero:work_queue:w1", "0", &id(n)]);
+        assert_eq!(removed, Value::Int(1), "{n} was queued");
     }
 
     /// Does what a worker does, in the document's words.
@@ -131,13 +149,25 @@ fn a_job_is_stored_queued_and_awaited() {
     let result = Some(JsonText("42".to_owned()));
     assert_eq!(bench.outcome(), Outcome::Completed { result });
     assert!(bench.dispatcher.is_idle());
+    let out = "hero:out:host-a";
+    assert_eq!(bench.redis.texts(out), [(id(1), "w1".to_owned())]);
+    // A worker replies a moment after it has written the hash.
+    bench.redis.push(&format!("hero:reply:{}", id(1)), "42");
+    bench.pass(2_500);
+    assert!(bench.redis.texts(out).is_empty());
+    assert!(
+        bench
+            .redis
+            .items(&format!("hero:reply:{}", id(1)))
+            .is_empty()
+    );
     assert_eq!(bench.redis.expiries[&format!("hero:job:{}", id(1))], 3_600);
 }
 
 #[test]
 fn a_deployed_handler_is_named_in_its_field() {
     let mut bench = Bench::new();
-    let mut named = assignment(1);
+    let mut named = execution(1);
     named.task = Task::Handler {
         name: "resize".to_owned(),
         params: JsonText("{\"w\":1}".to_owned()),
@@ -155,7 +185,9 @@ fn a_deployed_handler_is_named_in_its_field() {
 
 #[test]
 fn what_workers_write_is_read() {
-    use FailureKind::{Cancelled, HandlerNotFound, TimedOut, UserError};
+    use FailureKind::{
+        Cancelled, FuelExhausted, HandlerNotFound, InvalidParams, TimedOut, UserError,
+    };
     let deep = "[".repeat(200) + &"]".repeat(200);
     for (output, expected) in [
         ("42", "42"),
@@ -181,6 +213,9 @@ fn what_workers_write_is_read() {
         ("stopped", Cancelled),
         ("stopped_by_request", Cancelled),
         ("handler_not_found: no", HandlerNotFound),
+        ("fuel_exhausted: all of it", FuelExhausted),
+        ("invalid_params: no", InvalidParams),
+        ("E_FIELD_RANGE script: no", InvalidParams),
         ("anything", UserError),
         ("", UserError),
         (&"ü".repeat(100_000), UserError),
@@ -197,10 +232,26 @@ fn what_workers_write_is_read() {
 }
 
 #[test]
-fn a_stop_is_asked_for_once_and_given_up_in_the_end() {
+fn an_output_that_is_too_large_is_not_read() {
     let mut bench = Bench::new();
     bench.send(1);
-    bench.send(2);
+    let output = "x".repeat((16 << 20) + 1);
+    bench.worker_says(1, &[("status", "finished"), ("output", &output)]);
+    let Outcome::Failed(failure) = bench.outcome() else {
+        panic!("it is refused")
+    };
+    assert_eq!(failure.kind, FailureKind::ResultTooLarge);
+    assert!(failure.message.contains("16777217"), "{}", failure.message);
+}
+
+#[test]
+fn a_stop_is_asked_for_once_and_given_up_in_the_end() {
+    let mut bench = Bench::new();
+    for n in [1, 2] {
+        bench.send(n);
+        bench.taken(n);
+        bench.worker_says(n, &[("status", "started")]);
+    }
     for n in [1, 2] {
         bench.tell(|it, at, todo| it.on_cancel(at, Tag(n), 500, todo));
         bench.tell(|it, at, todo| it.on_cancel(at, Tag(n), 500, todo));
@@ -213,26 +264,93 @@ fn a_stop_is_asked_for_once_and_given_up_in_the_end() {
         panic!("it is given up")
     };
     assert_eq!(failure.kind, FailureKind::CancelTimeout);
-    assert!(bench.redis.items("hero:stop_queue:w1").is_empty());
+    bench.pass(2_500);
     assert_eq!(
-        bench.redis.items("hero:work_queue:w1"),
-        [id(1)],
-        "2 will not start any more"
+        bench.redis.items("hero:stop_queue:w1"),
+        [id(2)],
+        "it may hear of it yet"
     );
+}
+
+#[test]
+fn a_job_that_nobody_has_taken_is_cancelled_at_once() {
+    let mut bench = Bench::new();
+    bench.send(1);
+    bench.tell(|it, at, todo| it.on_cancel(at, Tag(1), 500, todo));
+    bench.pass(LOOK_MS);
+    assert_eq!(bench.outcome(), Outcome::Cancelled { partial: None });
+    for list in ["work_queue", "stop_queue"] {
+        let items = bench.redis.items(&format!("hero:{list}:w1"));
+        assert!(items.is_empty(), "{list}: {items:?}");
+    }
+    assert_eq!(bench.redis.field(&id(1), "status").unwrap(), "error");
+}
+
+#[test]
+fn a_cancel_is_given_up_while_redis_is_away() {
+    let mut bench = Bench::new();
+    bench.send(1);
+    bench.taken(1);
+    bench.dispatcher.on_disconnected();
+    bench.tell(|it, at, todo| it.on_cancel(at, Tag(1), 500, todo));
+    bench.pass(1_600);
+    let Outcome::Failed(failure) = bench.outcome() else {
+        panic!("it is given up")
+    };
+    assert_eq!(failure.kind, FailureKind::CancelTimeout);
+    bench.tell(Dispatcher::on_connected);
+    assert_eq!(bench.redis.items("hero:stop_queue:w1"), [id(1)]);
+    assert!(bench.redis.texts("hero:out:host-a").is_empty());
+}
+
+#[test]
+fn a_worker_that_forgets_the_time_is_told() {
+    let mut bench = Bench::new();
+    bench.send(1);
+    bench.taken(1);
+    bench.worker_says(1, &[("status", "started")]);
+    bench.pass(2_600);
+    assert_eq!(bench.redis.items("hero:stop_queue:w1"), [id(1)]);
+    bench.worker_says(1, &[("status", "error"), ("error", "stopped_by_request")]);
+    let Outcome::Failed(failure) = bench.outcome() else {
+        panic!("it has failed")
+    };
+    assert_eq!(failure.kind, FailureKind::TimedOut);
+}
+
+#[test]
+fn no_job_starts_after_its_deadline() {
+    for taken in [false, true] {
+        let mut bench = Bench::new();
+        let mut late = execution(1);
+        late.deadline = Some(bench.now.plus_ms(3_000));
+        bench.tell(|it, at, todo| it.on_start(at, Tag(1), late, todo));
+        if taken {
+            bench.taken(1);
+        }
+        bench.pass(if taken { 13_500 } else { 3_500 });
+        let Outcome::Failed(failure) = bench.outcome() else {
+            panic!("it has failed")
+        };
+        assert_eq!(failure.kind, FailureKind::TimedOut);
+        assert!(bench.redis.items("hero:work_queue:w1").is_empty());
+    }
 }
 
 #[test]
 fn a_job_that_its_worker_lost_is_queued_again_once() {
     let mut bench = Bench::new();
     bench.send(1);
-    bench.redis.keys.remove("hero:work_queue:w1");
+    bench.taken(1);
     bench.worker_says(1, &[("status", "started")]);
     bench.pass(11_500);
     assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(1)]);
+    assert!(bench.redis.items("hero:stop_queue:w1").is_empty());
     assert_eq!(
         bench.redis.field(&id(1), "status").as_deref(),
         Some("dispatched")
     );
+    bench.taken(1);
     bench.worker_says(1, &[("status", "started")]);
     bench.pass(11_600);
     assert!(
@@ -240,6 +358,139 @@ fn a_job_that_its_worker_lost_is_queued_again_once() {
         "{:?}",
         bench.ended
     );
+}
+
+#[test]
+fn a_job_that_was_taken_and_never_started_is_queued_again_once() {
+    let mut bench = Bench::new();
+    bench.send(1);
+    bench.pass(60_000);
+    assert!(bench.ended.is_empty(), "it waits for its worker");
+    bench.redis.enqueue("w1", &id(50), &[]);
+    for _ in 0..2 {
+        bench.taken(1);
+        let before = bench.redis.items("hero:work_queue:w1");
+        assert_eq!(before, [id(50)]);
+        bench.pass(25_000);
+    }
+    assert!(
+        matches!(&bench.ended[..], [(1, End::Lost(_))]),
+        "{:?}",
+        bench.ended
+    );
+    assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(50)]);
+}
+
+#[test]
+fn a_job_in_a_processing_list_is_not_lost() {
+    let mut bench = Bench::new();
+    bench.send(1);
+    bench.taken(1);
+    bench.redis.push("hero:processing:w1", &id(1));
+    bench.pass(60_000);
+    assert!(bench.ended.is_empty());
+    assert!(bench.redis.items("hero:work_queue:w1").is_empty());
+}
+
+#[test]
+fn what_an_earlier_life_had_out_is_taken_back() {
+    let mut bench = Bench::new();
+    for n in 1..=3 {
+        bench.send(n);
+    }
+    bench.taken(2);
+    bench.worker_says(2, &[("status", "started")]);
+    bench.taken(3);
+    bench
+        .redis
+        .hset(&id(3), &[("status", "finished"), ("output", "3")]);
+    // Killed, and started again.
+    bench.dispatcher = Dispatcher::new(DispatcherConfig::new("host-a"));
+    bench.ready = 0;
+    bench.send(4);
+    assert_eq!(bench.ended, [(4, End::NoRoom)], "it is not ready yet");
+    bench.tell(Dispatcher::on_connected);
+    assert_eq!(bench.ready, 1);
+    bench.send(5);
+    assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(5)]);
+    assert_eq!(bench.redis.items("hero:stop_queue:w1"), [id(2)]);
+    assert_eq!(
+        bench.redis.field(&id(1), "error").unwrap(),
+        "stopped_by_request"
+    );
+    assert_eq!(bench.redis.field(&id(3), "status").unwrap(), "finished");
+    let out: Vec<_> = bench.redis.texts("hero:out:host-a");
+    assert_eq!(out, [(id(5), "w1".to_owned())]);
+    for n in 1..=3 {
+        assert_eq!(bench.redis.expiries[&format!("hero:job:{}", id(n))], 3_600);
+    }
+}
+
+#[test]
+fn a_host_that_stops_takes_back_what_is_out() {
+    let mut bench = Bench::new();
+    for n in 1..=2 {
+        bench.send(n);
+    }
+    bench.taken(1);
+    bench.worker_says(1, &[("status", "started")]);
+    bench.tell(Dispatcher::on_stop);
+    assert!(bench.dispatcher.is_idle());
+    assert_eq!(bench.ended.len(), 2);
+    assert!(
+        bench
+            .ended
+            .iter()
+            .all(|(_, end)| matches!(end, End::Lost(_)))
+    );
+    assert!(bench.redis.items("hero:work_queue:w1").is_empty());
+    assert_eq!(bench.redis.items("hero:stop_queue:w1"), [id(1)]);
+    assert!(bench.redis.texts("hero:out:host-a").is_empty());
+}
+
+#[test]
+fn what_redis_refuses_is_told_and_asked_for_again() {
+    let mut bench = Bench::new();
+    let refusal = || Value::Error("OOM command not allowed".to_owned());
+    bench.hand_in(|it, at, todo| it.on_start(at, Tag(1), execution(1), todo));
+    let call = bench.calls.remove(0);
+    bench.hand_in(|it, at, todo| {
+        it.on_reply(at, call.tag, &[Value::Int(1), refusal()], todo);
+    });
+    assert_eq!(bench.refused, ["OOM command not allowed"]);
+    bench.pass(REFUSED_PAUSE_MS);
+    assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(1)]);
+}
+
+#[test]
+fn an_assignment_becomes_a_hash() {
+    let assignment = |handler: &str, params: &str| crate::runner::Assignment {
+        request_id: "r".to_owned(),
+        job_id: "j".to_owned(),
+        handler: handler.to_owned(),
+        params: JsonText(params.to_owned()),
+        queue: "night".to_owned(),
+        attempt: 1,
+        enqueued_at: Time(0),
+        timeout_ms: 10,
+        deadline: None,
+        trace: Vec::new(),
+        attributes: vec![("caller_id".to_owned(), "alice".to_owned())],
+        worker_id: "host".to_owned(),
+    };
+    let of = |handler, params| Execution::of(assignment(handler, params), "w1", id(1));
+    let named = of("resize", "{\"w\":1}").unwrap();
+    assert_eq!(
+        (named.caller_id.as_deref(), named.context_id.as_str()),
+        (Some("alice"), "night")
+    );
+    let script = of("script", "{\"script\":\"40 + 2\",\"more\":1}").unwrap();
+    assert_eq!(script.task, Task::Script("40 + 2".to_owned()));
+    for params in ["{}", "[]", "{\"script\":7}", "{\"script\":\"\"}"] {
+        let failure = of("script", params).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::InvalidParams, "{params}");
+        assert!(!failure.is_retryable() && failure.message.contains("params.script"));
+    }
 }
 
 #[test]
@@ -259,7 +510,7 @@ fn a_hash_that_is_gone_is_a_loss() {
 fn there_is_room_for_so_many() {
     let mut bench = Bench::with(DispatcherConfig {
         in_flight_max: 2,
-        ..DispatcherConfig::default()
+        ..DispatcherConfig::new("host-a")
     });
     for n in 1..=3 {
         bench.send(n);
@@ -270,16 +521,16 @@ fn there_is_room_for_so_many() {
 #[test]
 fn what_was_not_confirmed_is_sent_again_and_queued_once() {
     let mut bench = Bench::new();
-    bench.hand_in(|it, at, todo| it.on_start(at, Tag(1), assignment(1), todo));
+    bench.hand_in(|it, at, todo| it.on_start(at, Tag(1), execution(1), todo));
     let lost = bench.calls.remove(0);
     bench.redis.answer(&lost);
     bench.dispatcher.on_disconnected();
-    bench.hand_in(|it, at, todo| it.on_start(at, Tag(2), assignment(2), todo));
+    bench.hand_in(|it, at, todo| it.on_start(at, Tag(2), execution(2), todo));
+    assert_eq!(bench.ended.pop(), Some((2, End::NoRoom)), "Redis is away");
     bench.tell(Dispatcher::on_connected);
-    assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(2), id(1)]);
+    assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(1)]);
     bench.worker_says(1, &[("status", "finished"), ("output", "1")]);
-    bench.worker_says(2, &[("status", "finished"), ("output", "2")]);
-    assert_eq!(bench.ended.len(), 2);
+    assert_eq!(bench.ended.len(), 1);
 }
 
 #[test]

@@ -1,17 +1,19 @@
 -- KEYS: the job, its claim, the processing list, the reply list, the stop queue.
 -- ARGV: id, host, status, 'output' or 'error', its text, the time, the reply, how long the reply is
 -- kept in s, how long the job is kept in s or 0, whether a stop is there for it.
-local holder = redis.call('GET', KEYS[2])
+-- Keys that hold something else by now are left as they are.
+local holder = redis.pcall('GET', KEYS[2])
 if holder and holder ~= ARGV[2] then return 'held' end
 redis.call('LREM', KEYS[3], 0, ARGV[1])
-if ARGV[10] == '1' then redis.call('LREM', KEYS[5], 0, ARGV[1]) end
+if ARGV[10] == '1' then redis.pcall('LREM', KEYS[5], 0, ARGV[1]) end
 redis.call('DEL', KEYS[2])
-local status = redis.call('HGET', KEYS[1], 'status')
-if status == 'finished' or status == 'error' then return 'ended' end
-if redis.call('EXISTS', KEYS[1]) == 1 then
+if redis.call('TYPE', KEYS[1]).ok == 'hash' then
+  local status = redis.call('HGET', KEYS[1], 'status')
+  if status == 'finished' or status == 'error' then return 'ended' end
   redis.call('HSET', KEYS[1], 'status', ARGV[3], ARGV[4], ARGV[5], 'updated_at', ARGV[6])
+  redis.call('HDEL', KEYS[1], ARGV[4] == 'output' and 'error' or 'output')
   if ARGV[9] ~= '0' then redis.call('EXPIRE', KEYS[1], ARGV[9]) end
 end
-redis.call('LPUSH', KEYS[4], ARGV[7])
-redis.call('EXPIRE', KEYS[4], ARGV[8])
+local replies = redis.pcall('LPUSH', KEYS[4], ARGV[7])
+if type(replies) == 'number' then redis.call('EXPIRE', KEYS[4], ARGV[8]) end
 return 'written'

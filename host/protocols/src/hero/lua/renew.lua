@@ -2,7 +2,7 @@
 -- that another host has taken.
 local lost = {}
 for i, key in ipairs(KEYS) do
-  local holder = redis.call('GET', key)
+  local holder = redis.pcall('GET', key)
   if holder and holder ~= ARGV[1] then
     lost[#lost + 1] = i
   else

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use host_core::time::Time;
 
 use super::{
-    CLAIM_MS, Code, Command, Due, Ending, Held, Phase, Purpose, REFUSED_PAUSE_MS, RENEW_EVERY_MS,
-    Refusal, Script, Todo, Value, Worker, WorkerAct, wire,
+    CLAIM_MS, Code, Command, Due, Ending, Held, Phase, Purpose, Queue, REFUSED_PAUSE_MS,
+    RENEW_EVERY_MS, Refusal, Script, Todo, Value, Worker, WorkerAct, wire,
 };
 use crate::hero::job::{self, FIELDS};
 use crate::session::Moment;
@@ -20,7 +20,10 @@ impl Worker {
             let id = match value {
                 Value::Data(bytes) => String::from_utf8_lossy(bytes).into_owned(),
                 Value::Error(_) => {
-                    self.more = false;
+                    if self.queue != Queue::Refused {
+                        self.refused(Some(value), todo);
+                    }
+                    self.queue = Queue::Refused;
                     self.arm_once(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Fill);
                     continue;
                 }
@@ -31,11 +34,11 @@ impl Worker {
                 if std::mem::take(&mut held.found) {
                     continue;
                 }
-                if matches!(held.phase, Phase::Finishing(_) | Phase::Releasing) {
+                if matches!(held.phase, Phase::Finishing(_) | Phase::Releasing(_)) {
                     self.again.insert(id);
                 } else {
                     let message = "the id was queued while this host has the job";
-                    self.bury(&id, &Refusal::new(Code::JobTwice, message), todo);
+                    self.bury(id.as_bytes(), &Refusal::new(Code::JobTwice, message), todo);
                 }
             } else if let Some(id) = self.take(value, id, false, todo) {
                 claims.push(id);
@@ -75,14 +78,13 @@ impl Worker {
     /// Notes an id as ours to claim, unless it is none.
     fn take(&mut self, value: &Value, id: String, found: bool, todo: &mut Todo) -> Option<String> {
         if !job::is_id(&id) {
-            let bytes = if let Value::Data(bytes) = value {
-                bytes.len()
-            } else {
-                0
+            let bytes = match value {
+                Value::Data(bytes) => bytes.as_slice(),
+                _ => &[],
             };
-            let expected = "a UUID";
-            let refusal = Refusal::field(Code::Id, "id", expected, &format!("{bytes} bytes"));
-            self.bury(&id, &refusal, todo);
+            let found = format!("{} bytes", bytes.len());
+            let refusal = Refusal::field(Code::Id, "id", "a UUID", &found);
+            self.bury(bytes, &refusal, todo);
             return None;
         }
         self.hold(id.clone(), found);
@@ -122,10 +124,10 @@ impl Worker {
             CLAIM_MS.to_string(),
             wire::STOPS_SCANNED_MAX.to_string(),
             u8::from(!only_own).to_string(),
+            FIELDS.len().to_string(),
         ];
-        for (field, bytes_max) in FIELDS {
-            args.extend([field.to_owned(), bytes_max.to_string()]);
-        }
+        args.extend(FIELDS.map(|(field, _)| field.to_owned()));
+        args.extend(FIELDS.map(|(_, bytes_max)| bytes_max.to_string()));
         Command::Script {
             script: Script::Claim,
             keys: vec![
@@ -160,17 +162,17 @@ impl Worker {
             Some("ended") if self.jobs.get(&id).is_some_and(|held| held.found) => {
                 self.jobs.remove(&id);
                 self.orphans.remove(&id);
-                let forget = wire::forget_processing(&self.config.worker_id, &id);
+                let forget = wire::forget_processing(&self.config.worker_id, id.as_bytes());
                 return self.call(Purpose::Told, vec![forget], todo);
             }
             Some("ended") => Refusal::new(Code::JobEnded, "the job has ended before"),
             _ => {
-                todo.push(WorkerAct::Count(Code::Reply.as_str()));
+                self.refused(Some(value), todo);
                 return self.arm(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Claim(id));
             }
         };
         self.jobs.remove(&id);
-        self.bury(&id, &refused, todo);
+        self.bury(id.as_bytes(), &refused, todo);
     }
 
     /// Leaves a job that nobody has for now, unless it was ours to take all along.
@@ -194,7 +196,7 @@ impl Worker {
         };
         held.stop |= stop;
         match read {
-            _ if self.stopping => self.release(at, &id, todo),
+            _ if self.stopping => self.give_back(at, &id, todo),
             Err(refusal) => {
                 todo.push(WorkerAct::Count(refusal.code()));
                 self.finish(at, &id, Ending::Error(refusal.text()), todo);

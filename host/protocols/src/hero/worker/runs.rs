@@ -1,8 +1,8 @@
 //! Attempts and how a job ends: started, answered, tried again, written down, given back.
 
 use super::{
-    Answer, Command, Due, Ending, Phase, Purpose, REFUSED_PAUSE_MS, Script, Stop, Tag, Todo, Value,
-    Worker, WorkerAct, wire,
+    Answer, Code, Command, Due, Ending, Phase, PopSide, Purpose, REFUSED_PAUSE_MS, Refusal, Script,
+    Stop, Tag, Todo, Value, Worker, WorkerAct, wire,
 };
 use crate::hero::convert::{self, Verdict};
 use crate::session::Moment;
@@ -18,9 +18,6 @@ const BUSY_PAUSE_MS: u64 = 50;
 
 /// How many times a job may take its cell with it.
 const LOSSES_MAX: u32 = 3;
-
-/// How long a reply is kept at least, in seconds.
-const REPLY_SECONDS_MIN: u64 = 3_600;
 
 impl Worker {
     /// Starts what is ready, as far as there is room.
@@ -47,7 +44,6 @@ impl Worker {
             Ok(work) => Box::new(work),
             Err(refusal) => return self.finish(at, id, Ending::Error(refusal.text()), todo),
         };
-        let log_path = job.log_path.clone();
         let tag = Tag(self.tags_made);
         self.tags_made += 1;
         let overrun_at = deadline.plus_ms(OVERRUN_MS);
@@ -66,11 +62,7 @@ impl Worker {
             ],
         };
         self.call(Purpose::Start(id.to_owned()), vec![started], todo);
-        todo.push(WorkerAct::Start {
-            tag,
-            job: work,
-            log_path,
-        });
+        todo.push(WorkerAct::Start { tag, job: work });
     }
 
     /// Takes in whether an attempt is known to run: if not, the job is not ours any more.
@@ -123,6 +115,11 @@ impl Worker {
                 held.phase = Phase::Backoff;
                 return self.arm(at.now.plus_ms(BUSY_PAUSE_MS), Due::Retry(id));
             }
+            Answer::NoLog(why) => {
+                let refusal = Refusal::new(Code::LogPath, format!("log_path: {why}"));
+                todo.push(WorkerAct::Count(refusal.code()));
+                Verdict::Ended(Ending::Error(refusal.text()))
+            }
             Answer::Ended(_) if overrun_at.is_none() => Verdict::timed_out(),
             Answer::Ended(outcome) => convert::verdict(outcome),
         };
@@ -130,7 +127,7 @@ impl Worker {
         if held.stop {
             self.finish(at, &id, Ending::stopped(), todo);
         } else if self.stopping && !ended {
-            self.release(at, &id, todo);
+            self.give_back(at, &id, todo);
         } else {
             self.follow(at, id, verdict, todo);
         }
@@ -192,11 +189,16 @@ impl Worker {
         }
     }
 
-    /// Gives a job back to its queue.
-    pub(super) fn release(&mut self, at: Moment, id: &str, todo: &mut Todo) {
+    /// Gives a job back to its queue, as the next one to be taken.
+    pub(super) fn give_back(&mut self, at: Moment, id: &str, todo: &mut Todo) {
+        self.release(at, id, self.config.pop_side, todo);
+    }
+
+    /// Puts a job to one end of its queue.
+    pub(super) fn release(&mut self, at: Moment, id: &str, side: PopSide, todo: &mut Todo) {
         self.leave_lines(id);
         if let Some(held) = self.jobs.get_mut(id) {
-            held.phase = Phase::Releasing;
+            held.phase = Phase::Releasing(side);
             self.write_end(at, id, todo);
         }
     }
@@ -217,7 +219,7 @@ impl Worker {
         let (purpose, script, args) = match &held.phase {
             Phase::Finishing(ending) => {
                 let timeout_ms = held.job.as_ref().map_or(0, |job| job.timeout_ms);
-                let reply_seconds = timeout_ms.div_ceil(1_000).max(REPLY_SECONDS_MIN);
+                let reply_seconds = wire::reply_seconds(timeout_ms);
                 let (field, text) = ending.field();
                 let stop = held.stop || self.stops.contains(id);
                 keys.extend([wire::reply_queue(id), wire::stop_queue(worker)]);
@@ -235,9 +237,9 @@ impl Worker {
                 ];
                 (Purpose::Finish(id.to_owned()), Script::Finish, args)
             }
-            Phase::Releasing => {
+            Phase::Releasing(side) => {
                 keys.push(wire::work_queue(worker));
-                let side = config.pop_side.as_str().to_owned();
+                let side = side.as_str().to_owned();
                 let args = vec![id.to_owned(), config.instance.clone(), side, now];
                 (Purpose::Release(id.to_owned()), Script::Release, args)
             }
@@ -251,6 +253,7 @@ impl Worker {
     /// Takes in that Redis has written how a job ended.
     pub(super) fn ended(&mut self, at: Moment, id: &str, value: Option<&Value>, todo: &mut Todo) {
         if value.is_none_or(|value| value.text().is_none()) {
+            self.refused(value, todo);
             return self.arm(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Finish(id.to_owned()));
         }
         if let Some(Phase::Finishing(ending)) = self.forget(id) {

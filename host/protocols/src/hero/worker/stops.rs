@@ -52,38 +52,57 @@ impl Worker {
 
     /// Takes in which jobs are to stop.
     pub(super) fn stops_listed(&mut self, at: Moment, list: Option<&Value>, todo: &mut Todo) {
-        let ids = list.map(Value::texts).unwrap_or_default();
-        self.stops.0.retain(|id, _| ids.contains(id));
+        let mut counts: BTreeMap<&[u8], usize> = BTreeMap::new();
+        if let Some(Value::List(entries)) = list {
+            for entry in entries {
+                if let Value::Data(id) = entry {
+                    *counts.entry(id).or_default() += 1;
+                }
+            }
+        }
+        let stops = &mut self.stops.0;
+        stops.retain(|id, _| counts.contains_key(id.as_bytes()));
         let worker = self.config.worker_id.clone();
         let (mut forget, mut ask) = (Vec::new(), Vec::new());
-        for id in ids {
-            if self.jobs.contains_key(&id) {
-                self.stop_job(at, &id, todo);
-            } else if !job::is_id(&id) {
-                forget.push(wire::forget_stop(&worker, &id));
-            } else if let Some(since) = self.stops.0.get(&id) {
+        for (entry, count) in counts {
+            let id = std::str::from_utf8(entry).ok();
+            let Some(id) = id.filter(|id| job::is_id(id)) else {
+                forget.push(wire::forget_stop(&worker, entry, count));
+                continue;
+            };
+            if self.jobs.contains_key(id) {
+                self.stop_job(at, id, todo);
+            } else if let Some(since) = self.stops.0.get(id) {
                 if at.now.since_ms(*since) >= UNKNOWN_KEPT_MS {
-                    forget.push(wire::forget_stop(&worker, &id));
+                    forget.push(wire::forget_stop(&worker, entry, count));
                 }
             } else {
-                self.stops.0.insert(id.clone(), at.now);
-                ask.push(id);
+                self.stops.0.insert(id.to_owned(), at.now);
+                ask.push((id.to_owned(), count));
             }
         }
         self.call(Purpose::Told, forget, todo);
-        let statuses = ask.iter().map(|id| wire::status_of(id)).collect();
+        let statuses = ask.iter().map(|(id, _)| wire::status_of(id)).collect();
         self.call(Purpose::StopStatuses(ask), statuses, todo);
     }
 
-    /// Removes requests for jobs that have ended.
-    pub(super) fn stop_statuses(&mut self, ids: &[String], values: &[Value], todo: &mut Todo) {
-        let worker = self.config.worker_id.clone();
-        let ended = ids.iter().zip(values).filter(|(id, value)| {
-            matches!(value.text(), Some("finished" | "error")) && !self.jobs.contains_key(*id)
-        });
-        let forget = ended
-            .map(|(id, _)| wire::forget_stop(&worker, id))
-            .collect();
+    /// Removes requests for jobs that have ended: as many as were seen, for what is behind them may
+    /// be long.
+    pub(super) fn stop_statuses(
+        &mut self,
+        asked: &[(String, usize)],
+        values: &[Value],
+        todo: &mut Todo,
+    ) {
+        let mut forget = Vec::new();
+        for ((id, count), value) in asked.iter().zip(values) {
+            let ended = matches!(value.text(), Some("finished" | "error"));
+            if ended && !self.jobs.contains_key(id) {
+                self.stops.0.remove(id);
+                let worker = &self.config.worker_id;
+                forget.push(wire::forget_stop(worker, id.as_bytes(), *count));
+            }
+        }
         self.call(Purpose::Told, forget, todo);
     }
 
@@ -102,7 +121,8 @@ impl Worker {
             Phase::Waiting(_) | Phase::Parked | Phase::Ready | Phase::Backoff => {
                 self.finish(at, id, Ending::stopped(), todo);
             }
-            Phase::Running { .. } | Phase::Claiming | Phase::Finishing(_) | Phase::Releasing => {}
+            Phase::Running { .. } | Phase::Claiming | Phase::Finishing(_) | Phase::Releasing(_) => {
+            }
         }
     }
 }

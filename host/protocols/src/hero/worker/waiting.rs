@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Due, Ending, Phase, Purpose, Todo, Value, Worker, WorkerAct, wire};
+use super::{Due, Ending, PARKED_MAX, Phase, Purpose, Todo, Value, Worker, WorkerAct, wire};
 use crate::hero::job;
 use crate::session::Moment;
 
@@ -13,6 +13,9 @@ const LOOK_EVERY_MS: u64 = 250;
 
 /// The most jobs looked at in one call.
 const LOOKS_MAX: usize = 1_000;
+
+/// The most jobs that make room for others at one look.
+const MOVES_MAX: usize = 128;
 
 impl Worker {
     /// Lets a job that was checked wait for others, or go on.
@@ -25,6 +28,7 @@ impl Worker {
         if open.is_empty() {
             return self.enter_context(id);
         }
+        let ids: Vec<String> = open.iter().cloned().collect();
         held.phase = Phase::Waiting(open);
         self.waiting.insert(id.clone());
         if let Some(path) = self.cycle(&id) {
@@ -33,8 +37,13 @@ impl Worker {
             todo.push(WorkerAct::Count(refusal.code()));
             return self.finish(at, &id, Ending::Error(refusal.text()), todo);
         }
-        self.due.retain(|(_, due)| *due != Due::Statuses);
-        self.look_at_dependencies(at.now, todo);
+        self.ask_statuses(ids, todo);
+        self.arm_once(at.now.plus_ms(LOOK_EVERY_MS), Due::Statuses);
+    }
+
+    fn ask_statuses(&mut self, ids: Vec<String>, todo: &mut Todo) {
+        let looks = ids.iter().map(|id| wire::status_of(id)).collect();
+        self.call(Purpose::Statuses(ids), looks, todo);
     }
 
     /// Finds a circle of waiting jobs through `id`, the first repeated at the end.
@@ -85,9 +94,35 @@ impl Worker {
             .skip(start)
             .take(ids.len().min(LOOKS_MAX));
         let ids: Vec<String> = turn.map(|id| (*id).clone()).collect();
-        let looks = ids.iter().map(|id| wire::status_of(id)).collect();
-        self.call(Purpose::Statuses(ids), looks, todo);
+        self.ask_statuses(ids, todo);
         self.arm_once(now.plus_ms(LOOK_EVERY_MS), Due::Statuses);
+    }
+
+    /// Asks what is queued behind so many waiting jobs that nothing more is taken.
+    pub(super) fn look_behind(&mut self, todo: &mut Todo) {
+        if self.parked() >= PARKED_MAX && !self.stopping {
+            let look = wire::count_queued(&self.config.worker_id);
+            self.call(Purpose::Behind, vec![look], todo);
+        }
+    }
+
+    /// Puts some of those that wait for others behind the others of their queue: what they wait for
+    /// may be there.
+    pub(super) fn make_room(&mut self, at: Moment, queued: Option<&Value>, todo: &mut Todo) {
+        let Some(Value::Int(queued)) = queued else {
+            return;
+        };
+        let count = usize::try_from(*queued).unwrap_or_default();
+        let far = self.config.pop_side.other();
+        let ids: Vec<String> = self
+            .waiting
+            .iter()
+            .take(count.min(MOVES_MAX))
+            .cloned()
+            .collect();
+        for id in ids {
+            self.release(at, &id, far, todo);
+        }
     }
 
     /// Takes in how the jobs are that others wait for.

@@ -1,44 +1,18 @@
-//! What the host wants executed elsewhere, and the request it becomes.
+//! The request that an assignment becomes.
 
 use host_core::failure::{Failure, FailureKind};
-use host_core::json::JsonText;
 use host_core::outcome::Outcome;
-use host_core::time::Time;
 use serde_json::value::RawValue;
 
 use super::super::config::Dialect;
 use super::super::field::{ID_BYTES_MAX, PAIR_BYTES_MAX, PAIRS_MAX};
 use super::super::frame::PAYLOAD_BYTES_MAX;
 use super::super::wire::{ContextOut, Pairs, RequestOut, VERSION};
+use crate::runner::Assignment;
 use crate::session::Moment;
 
 /// What a request needs beside its params, all names at their longest and escaped, in bytes.
 const OVERHEAD_BYTES: usize = 256 << 10;
-
-/// One attempt to be executed by a foreign runner.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Assignment {
-    /// Names this attempt; new for each.
-    pub request_id: String,
-    /// Names the job.
-    pub job_id: String,
-    /// The handler's name at the runner, without a runner's prefix.
-    pub handler: String,
-    /// An object.
-    pub params: JsonText,
-    /// The queue it waited in.
-    pub queue: String,
-    /// 1 for the first.
-    pub attempt: u32,
-    /// When the job was accepted.
-    pub enqueued_at: Time,
-    /// How long it may take, in milliseconds.
-    pub timeout_ms: u64,
-    /// W3C trace context.
-    pub trace: Vec<(String, String)>,
-    /// Who gives the work, for the runner's logs.
-    pub worker_id: String,
-}
 
 impl Assignment {
     /// Makes the request, or says why no runner can be given this.

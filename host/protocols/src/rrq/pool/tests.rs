@@ -17,9 +17,9 @@ use super::process::SOCKET_VARIABLE;
 use super::{Employer, Output, PoolPorts, RunnerPool, SeatState};
 use crate::port::Tag;
 use crate::rrq::config::{Dialect, Launch, RunnerConfig, Source};
-use crate::rrq::orchestrator::{Assignment, End, Room};
 use crate::rrq::serve::tests::fixture::{BOUND, Counts, Host, TestClock};
 use crate::rrq::serve::{bind, read_address};
+use crate::runner::{Assignment, End, Room};
 
 /// What the pool told its employer.
 #[derive(Debug, Default)]
@@ -108,6 +108,8 @@ impl Bench {
             attempt: 1,
             enqueued_at: Time(1_763_000_000_000),
             timeout_ms,
+            deadline: None,
+            attributes: Vec::new(),
             trace: Vec::new(),
             worker_id: "host".to_owned(),
         };
@@ -275,24 +277,24 @@ async fn an_external_runner_is_used_while_it_is_there() {
     assert!(is_completed(&bench.office.end_of(0).await.1));
     bench.give(1, "deaf", 20_000);
     host.handlers.until_running(1).await;
-    assert_eq!(bench.pool.health()[0].trouble, None);
+    assert_eq!(bench.pool.health()[0].reason, None);
     host.stop().await;
     assert!(!is_completed(&bench.office.end_of(1).await.1));
     bench.office.until(|heard| heard.room == 0).await;
-    let trouble = async {
+    let reason = async {
         loop {
             let seat = &bench.pool.health()[0];
             assert_eq!(seat.address, Some(address));
-            if let Some(trouble) = seat.trouble.clone() {
-                return trouble;
+            if let Some(reason) = seat.reason.clone() {
+                return reason;
             }
             tokio::task::yield_now().await;
         }
     };
-    let trouble = timeout(BOUND, trouble).await.unwrap();
+    let reason = timeout(BOUND, reason).await.unwrap();
     assert!(
-        trouble.starts_with(&format!("cannot connect to {address}: ")),
-        "{trouble}"
+        reason.starts_with(&format!("cannot connect to {address}: ")),
+        "{reason}"
     );
     let host = Host::start(bind(address).await.unwrap());
     bench.office.until(|heard| heard.room == 3).await;
@@ -321,10 +323,10 @@ async fn what_cannot_be_started_is_said() {
     };
     bench.office.until(said("cannot start the runner")).await;
     let seat = &bench.pool.health()[0];
-    let trouble = seat.trouble.as_ref().unwrap();
+    let reason = seat.reason.as_ref().unwrap();
     assert!(
-        trouble.starts_with("cannot start the runner: No such file"),
-        "{trouble}"
+        reason.starts_with("cannot start the runner: No such file"),
+        "{reason}"
     );
     bench.give(0, "echo", 1_000);
     assert_eq!(
@@ -340,9 +342,9 @@ async fn what_cannot_be_started_is_said() {
     let bench = Bench::start(Source::Launched(launch), 1, Dialect::Current);
     bench.office.until(said("exit status: 3")).await;
     let seat = &bench.pool.health()[0];
-    let trouble = seat.trouble.as_ref().unwrap();
+    let reason = seat.reason.as_ref().unwrap();
     assert_eq!(
-        trouble,
+        reason,
         "the runner has ended: exit status: 3; before: it wrote \"no handlers\""
     );
     bench.stop().await;

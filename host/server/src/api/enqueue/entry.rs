@@ -11,7 +11,6 @@ use host_core::name::Name;
 use host_core::policy::Policy;
 use host_core::seconds::Seconds;
 use host_core::time::Time;
-use host_protocols::rrq;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -136,7 +135,7 @@ impl<'a> Entry<'a> {
                 "priority: it is 0 to {PRIORITY_LAST}, this one is {priority}"
             )));
         }
-        let policy = self.policy(route.runner.is_some())?;
+        let policy = self.policy(route.policy)?;
         Ok(NewJob {
             id,
             handler: route.handler,
@@ -167,12 +166,7 @@ impl<'a> Entry<'a> {
     }
 
     /// Makes the rules of the job: those of whoever executes it, and what the entry says.
-    fn policy(&self, for_runner: bool) -> Result<Policy, Problem> {
-        let mut policy = if for_runner {
-            rrq::policy()
-        } else {
-            Policy::default()
-        };
+    fn policy(&self, mut policy: Policy) -> Result<Policy, Problem> {
         if let Some(attempts) = self.max_attempts {
             if attempts == 0 {
                 return Err(invalid("max_attempts: it is at least 1"));

@@ -2,12 +2,14 @@
 //! has its handler, the default runner, in this order. Params are checked for whoever it is.
 
 use host_core::name::{Name, RUNNER_SEPARATOR};
+use host_core::policy::Policy;
 
 use super::entry::Entry;
 use crate::api::json::meant;
 use crate::api::problem::{Code, Problem};
 use crate::api::{Api, handlers};
 use crate::handlers::Handler;
+use crate::runners::{Found, LANES_MAX};
 
 /// Where a job goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +17,8 @@ pub(super) struct Route {
     pub(super) queue: Name,
     pub(super) runner: Option<Name>,
     pub(super) handler: Name,
+    /// The rules of jobs that are executed there.
+    pub(super) policy: Policy,
 }
 
 /// Finds who executes the job, and checks that its params are of the kind they take.
@@ -23,11 +27,11 @@ pub(super) fn find(api: &Api, entry: &Entry<'_>) -> Result<Route, Problem> {
     let text = entry.handler.as_ref();
     if let Some((prefix, rest)) = text.split_once(RUNNER_SEPARATOR) {
         let runner = named(api, prefix)?;
-        return to_runner(entry, queue, runner, name(rest)?);
+        return to_runner(api, entry, queue, runner, name(rest)?);
     }
     let handler = name(text)?;
     if let Some(runner) = api.runners.of_queue(&queue) {
-        return to_runner(entry, queue, runner.clone(), handler);
+        return to_runner(api, entry, queue, runner.clone(), handler);
     }
     if let Some(deployed) = api.handlers.get(&handler) {
         check_schema(entry, &deployed)?;
@@ -36,10 +40,11 @@ pub(super) fn find(api: &Api, entry: &Entry<'_>) -> Result<Route, Problem> {
             queue,
             runner,
             handler,
+            policy: Policy::default(),
         });
     }
     match api.runners.default_pool() {
-        Some(runner) => to_runner(entry, queue, runner.clone(), handler),
+        Some(runner) => to_runner(api, entry, queue, runner.clone(), handler),
         None => Err(handlers::unknown(&api.handlers.all(), &handler)),
     }
 }
@@ -49,22 +54,26 @@ fn name(text: &str) -> Result<Name, Problem> {
         .map_err(|error| Problem::new(Code::InvalidRequest, format!("handler: {error}")))
 }
 
-/// Finds the configured runner of a prefix.
+/// Finds the runner of a prefix.
 fn named(api: &Api, prefix: &str) -> Result<Name, Problem> {
     let runners = &api.runners;
-    let found = prefix.parse().ok().filter(|name| runners.has(name));
-    found.ok_or_else(|| {
-        let shown: String = prefix.chars().take(64).collect();
-        let detail = match meant(prefix, runners.names().map(Name::as_str)) {
+    let shown: String = prefix.chars().take(64).collect();
+    let detail = match runners.find(prefix) {
+        Found::Runner(name) => return Ok(name),
+        Found::Full => {
+            format!("no lane is left for {shown:?}: {LANES_MAX} were named since the host started")
+        }
+        Found::Nobody => match meant(prefix, runners.names().map(Name::as_str)) {
             Some(near) => format!("no runner is named {shown:?}; did you mean {near}?"),
             None => format!("no runner is named {shown:?}"),
-        };
-        Problem::new(Code::HandlerNotFound, detail)
-    })
+        },
+    };
+    Err(Problem::new(Code::HandlerNotFound, detail))
 }
 
 /// A runner takes an object; absent params are an empty one.
 fn to_runner(
+    api: &Api,
     entry: &Entry<'_>,
     queue: Name,
     runner: Name,
@@ -75,11 +84,16 @@ fn to_runner(
         let detail = format!("params: a handler of the runner {runner} takes an object");
         return Err(Problem::new(Code::InvalidParams, detail));
     }
+    api.runners
+        .check(&runner, &handler, params)
+        .map_err(|detail| Problem::new(Code::InvalidParams, detail))?;
+    let policy = api.runners.policy(&runner);
     let runner = Some(runner);
     Ok(Route {
         queue,
         runner,
         handler,
+        policy,
     })
 }
 

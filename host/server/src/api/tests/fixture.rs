@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -18,6 +19,8 @@ use host_core::lease::{Fence, Hold};
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome, Report};
 use host_core::time::Time;
+use host_protocols::hero::RedisUrl;
+use host_protocols::hero::client::live::Client;
 use host_protocols::rrq::{Dialect, Launch, RunnerConfig, Source};
 use host_store::memory::MemoryStore;
 use host_store::{Store as _, StoreError};
@@ -27,6 +30,7 @@ use hyper_util::service::TowerToHyperService;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use crate::api::hero::Hero;
 use crate::api::ports::{DeployError, Deployed, Deployer, Logs};
 use crate::api::problem::Code;
 use crate::api::{Api, router};
@@ -38,7 +42,7 @@ use crate::dispatch::{Dispatch, Request, Shared};
 use crate::handlers::Handlers;
 use crate::ids;
 use crate::metrics::Metrics;
-use crate::runners::{Ports, Runners, RunnersConfig};
+use crate::runners::{LanesConfig, Ports, Runners, RunnersConfig};
 use crate::tasks::Tasks;
 use host_store::logs::{LogEntry, LogPage};
 
@@ -200,6 +204,10 @@ async fn run(
 
 /// Makes two pools of runners that nobody runs: `python`, which has the queue `pythons`, and `ruby`.
 fn runners(default: Option<&str>, metrics: &Metrics) -> Runners {
+    runners_and(default, None, metrics)
+}
+
+fn runners_and(default: Option<&str>, hero: Option<LanesConfig>, metrics: &Metrics) -> Runners {
     let pool = |name: &str, pool_size| {
         let config = RunnerConfig {
             name: name.to_owned(),
@@ -225,7 +233,7 @@ fn runners(default: Option<&str>, metrics: &Metrics) -> Runners {
         counters: Arc::new(metrics.clone()),
         logs: LoggedTo::channel().0,
     };
-    let runners = Runners::new(config, &ports);
+    let runners = Runners::new(config, hero, &ports);
     runners.register(metrics);
     runners
 }
@@ -242,6 +250,7 @@ pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: 
         handlers,
         clock,
         runners: runners(None, &metrics),
+        hero: None,
         logs: Arc::clone(logs) as Arc<dyn Logs>,
         metrics,
         listen: SocketAddr::from(([127, 0, 0, 9], 7700)),
@@ -256,9 +265,28 @@ impl Host {
         Self::start_as(|_| {}).await
     }
 
+    /// Starts a host that knows of a Redis of Hero.
+    pub(super) async fn start_with_hero() -> Self {
+        let hero = LanesConfig {
+            url: RedisUrl::parse("redis://me:hush@127.0.0.1:1").unwrap(),
+            instance: "host-a".to_owned(),
+            in_flight_max: 4,
+        };
+        Self::start_as(|api| api.runners = runners_and(None, Some(hero), &api.metrics)).await
+    }
+
     /// Starts a host with its handlers and a default runner.
     pub(super) async fn start_with_default(runner: &str) -> Self {
         Self::start_as(|api| api.runners = runners(Some(runner), &api.metrics)).await
+    }
+
+    /// Starts a host with its handlers that is configured for a Redis.
+    pub(super) async fn start_with_redis(url: &str, log_dir: Option<&Path>) -> Self {
+        let hero = Hero {
+            client: Client::new(&RedisUrl::parse(url).unwrap()),
+            log_dir: log_dir.map(Path::to_owned),
+        };
+        Self::start_as(|api| api.hero = Some(hero)).await
     }
 
     async fn start_as(change: impl FnOnce(&mut Api)) -> Self {

@@ -143,3 +143,71 @@ async fn the_numbers_of_runners_are_shown() {
         assert!(metrics.contains(line), "{line}: {metrics}");
     }
 }
+
+#[tokio::test]
+async fn jobs_go_to_workers_of_hero_by_their_names() {
+    let host = Host::start_with_hero().await;
+    let list = host.get("/api/v1/runners").await.is(StatusCode::OK);
+    assert_eq!(list.body["items"].as_array().unwrap().len(), 2);
+    for body in [
+        r#"{"handler":"hero-w1#resize","params":{"w":1}}"#,
+        r#"{"handler":"hero-w1#script","params":{"script":"40 + 2"}}"#,
+    ] {
+        host.post("/api/v1/jobs", body)
+            .await
+            .is(StatusCode::CREATED);
+    }
+    for (body, said) in [
+        (r#"{"handler":"hero-w1#script"}"#, "params.script"),
+        (
+            r#"{"handler":"hero-w1#script","params":{"script":7}}"#,
+            "params.script",
+        ),
+        (
+            r#"{"handler":"hero-w1#resize","params":[]}"#,
+            "takes an object",
+        ),
+    ] {
+        let refused = host.post("/api/v1/jobs", body).await;
+        let detail = refused.refused(422, "invalid_params");
+        assert!(detail.contains(said), "{detail}");
+    }
+    for name in ["hero-", "hero-a b", "hera-x"] {
+        let body = format!(r#"{{"handler":"{name}#x"}}"#);
+        let refused = host.post("/api/v1/jobs", &body).await;
+        refused.refused(422, "handler_not_found");
+    }
+    let lane = json!({
+        "name": "hero-w1",
+        "wire": "hero",
+        "queues": [],
+        "default": false,
+        "up": 0,
+        "in_flight": 0,
+        "runners": [{
+            "executor": "hero-w1",
+            "state": "starting",
+            "address": "redis://127.0.0.1:1/0",
+            "in_flight": 0,
+            "failures": 0,
+        }],
+    });
+    let shown = host.get("/api/v1/runners/hero-w1").await;
+    assert_eq!(shown.is(StatusCode::OK).body, lane);
+    let metrics = host.get("/metrics").await.text;
+    let starting = "host_runner_seats{runner=\"hero-w1\",state=\"starting\"} 1";
+    assert!(metrics.contains(starting), "{metrics}");
+    let restart = host.post("/api/v1/runners/hero-w1/restart", "{}").await;
+    let said = restart.refused(422, "invalid_request");
+    assert!(said.contains("not started by this host"), "{said}");
+}
+
+#[tokio::test]
+async fn without_a_redis_there_are_no_workers_of_hero() {
+    let host = Host::start().await;
+    let refused = host
+        .post("/api/v1/jobs", r#"{"handler":"hero-w1#x"}"#)
+        .await;
+    let said = refused.refused(422, "handler_not_found");
+    assert!(said.contains("no runner is named"), "{said}");
+}

@@ -4,7 +4,7 @@ use host_core::command::Claimed;
 use host_core::id::LeaseId;
 use host_core::json::JsonText;
 use host_core::time::Time;
-use host_protocols::rrq::Assignment;
+use host_protocols::runner::Assignment;
 
 /// How long an attempt may take whose job does not say, in milliseconds.
 const TIMEOUT_MS: u64 = 30_000;
@@ -33,7 +33,9 @@ pub(super) fn make(now: Time, lease: LeaseId, claimed: Claimed) -> Assignment {
         attempt: lifecycle.attempt,
         enqueued_at: lifecycle.enqueued_at,
         timeout_ms: left_ms.map_or(timeout_ms, |left_ms| timeout_ms.min(left_ms)),
+        deadline: lifecycle.deadline,
         trace: payload.trace_context,
+        attributes: payload.attributes,
         worker_id: WORKER_ID.to_owned(),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use host_core::name::Name;
 use host_protocols::port::Tag;
-use host_protocols::rrq::{Assignment, End, Room};
+use host_protocols::runner::{Assignment, End, Room};
 use tokio_util::sync::CancellationToken;
 
 use super::{Crews, RunnerPort};
@@ -14,7 +14,7 @@ use crate::runners::{Inbox, Over};
 /// What a pool was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
-    Start(Tag, Assignment),
+    Start(Tag, Box<Assignment>),
     Cancel(Tag, u64),
 }
 
@@ -72,7 +72,7 @@ impl FakeRunner {
     pub(crate) fn started(&self) -> VecDeque<(Tag, Assignment)> {
         let told = self.all().into_iter();
         told.filter_map(|told| match told {
-            Told::Start(tag, assignment) => Some((tag, assignment)),
+            Told::Start(tag, assignment) => Some((tag, *assignment)),
             Told::Cancel(..) => None,
         })
         .collect()
@@ -81,7 +81,7 @@ impl FakeRunner {
 
 impl RunnerPort for FakeRunner {
     fn start(&self, tag: Tag, assignment: Assignment) {
-        self.told().push(Told::Start(tag, assignment));
+        self.told().push(Told::Start(tag, Box::new(assignment)));
     }
 
     fn cancel(&self, tag: Tag, grace_ms: u64) {

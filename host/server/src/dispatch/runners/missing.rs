@@ -7,10 +7,10 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::name::Name;
 use host_core::outcome::Outcome;
 use host_protocols::port::Tag;
-use host_protocols::rrq::{Assignment, End};
+use host_protocols::runner::{Assignment, End};
 
 use super::RunnerPort;
-use crate::runners::{Inbox, Over};
+use crate::runners::{Inbox, Over, is_lane};
 
 /// How many jobs fail at once.
 pub(super) const AT_ONCE_MAX: usize = 256;
@@ -28,10 +28,12 @@ impl Missing {
 
 impl RunnerPort for Missing {
     fn start(&self, tag: Tag, _assignment: Assignment) {
-        let message = format!(
-            "no runner is named {}; each is a table protocol.rrq.runners.NAME of the configuration",
-            self.runner
-        );
+        let next = if is_lane(self.runner.as_str()) {
+            "a worker of Hero needs the setting protocol.hero.url"
+        } else {
+            "each is a table protocol.rrq.runners.NAME of the configuration"
+        };
+        let message = format!("no runner is named {}; {next}", self.runner);
         let failure = Failure::new(FailureKind::HandlerNotFound, message);
         self.inbox.over(Over {
             tag,

@@ -45,6 +45,8 @@ fn bench(alone: bool) -> Bench {
             attempt: 3,
             enqueued_at: Time(0),
             timeout_ms: 1_000,
+            deadline: None,
+            attributes: Vec::new(),
             trace: Vec::new(),
             worker_id: "host".to_owned(),
         };

@@ -1,7 +1,10 @@
 //! What a worker does with ids and hashes that are not as they should be.
 
+use host_core::time::Time;
+
 use super::fixture::{Bench, completed, id};
 use crate::hero::model::Entry;
+use crate::port::Answer;
 
 fn letters(bench: &Bench) -> Vec<(String, String)> {
     let letters = bench.list("dead_letter");
@@ -166,4 +169,71 @@ fn answers_that_make_no_sense_are_asked_for_again() {
     assert!(bench.running().is_empty());
     bench.pass(1_000);
     assert_eq!(bench.running(), [1], "it is claimed a second later");
+}
+
+#[test]
+fn a_log_file_that_cannot_be_opened_ends_its_job_before_it_starts() {
+    let mut bench = Bench::with(|config| config.log_root = Some("/logs".to_owned()));
+    bench.enqueue(1, &[("retries", "5"), ("log_path", "a.log")]);
+    bench.settle();
+    assert_eq!(bench.running(), [1]);
+    bench.end_with(1, Answer::NoLog("a link is on the way to it".to_owned()));
+    let error = bench.redis.field(&id(1), "error").unwrap();
+    assert_eq!(error, "E_LOG_PATH log_path: a link is on the way to it");
+    assert_eq!(bench.reply(1).len(), 1);
+    assert_eq!(bench.counted, ["E_LOG_PATH"]);
+    assert!(bench.worker.is_idle());
+}
+
+#[test]
+fn a_queue_of_another_type_is_asked_again_once_a_second() {
+    let mut bench = Bench::new();
+    let queue = "hero:work_queue:w1".to_owned();
+    let text = Entry::Text("no list".to_owned(), Time(i64::MAX));
+    bench.redis.keys.insert(queue.clone(), text);
+    let before = bench.pops();
+    for _ in 0..50 {
+        bench.answer_all();
+        bench.pass(100);
+    }
+    let pops = bench.pops() - before;
+    assert!((4..=8).contains(&pops), "{pops} pops in 5 s");
+    assert!(bench.counted.contains(&"E_REPLY"), "{:?}", bench.counted);
+    let told: Vec<_> = bench.refused.iter().map(|(times, _)| *times).collect();
+    assert_eq!(told[..3], [1, 2, 3]);
+    assert!(bench.refused[0].1.contains("WRONGTYPE"));
+    bench.redis.keys.remove(&queue);
+    bench.enqueue(1, &[]);
+    bench.pass(1_000);
+    bench.answer_all();
+    assert_eq!(bench.running(), [1], "it goes on by itself");
+}
+
+#[test]
+fn a_flood_of_stops_for_ended_jobs_is_removed_by_what_was_seen() {
+    let mut bench = Bench::new();
+    bench.enqueue(1, &[]);
+    bench.enqueue(2, &[]);
+    bench.end(1, completed("1"));
+    for n in 0..5_000 {
+        bench.redis.push("hero:stop_queue:w1", &id(1));
+        if n % 1_000 == 0 {
+            bench.redis.push("hero:stop_queue:w1", &id(10_000 + n));
+        }
+    }
+    bench.said.clear();
+    bench.pass(3_000);
+    let kept = bench.list("stop_queue");
+    assert_eq!(kept.len(), 5, "those of nobody stay for a while");
+    let removals = bench
+        .said
+        .iter()
+        .filter(|said| said.starts_with("LREM hero:stop"));
+    for removal in removals {
+        let count: usize = removal.split(' ').nth(2).unwrap().parse().unwrap();
+        assert!(
+            (1..=1_024).contains(&count),
+            "it searches the whole list: {removal}"
+        );
+    }
 }

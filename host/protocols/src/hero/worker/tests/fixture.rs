@@ -36,6 +36,8 @@ pub(super) struct Bench {
     pub(super) guests: BTreeMap<Tag, ForeignJob>,
     pub(super) stops: Vec<(Tag, u64, Stop)>,
     pub(super) counted: Vec<&'static str>,
+    /// What Redis refused, and how often until then.
+    pub(super) refused: Vec<(u32, String)>,
     /// Calls that Redis has not answered.
     pub(super) calls: Vec<Call>,
     /// Everything that went out, in words.
@@ -63,6 +65,7 @@ impl Bench {
             guests: BTreeMap::new(),
             stops: Vec::new(),
             counted: Vec::new(),
+            refused: Vec::new(),
             calls: Vec::new(),
             said: Vec::new(),
         }
@@ -94,7 +97,7 @@ impl Bench {
                     self.said.extend(call.commands.iter().map(words));
                     self.calls.push(call);
                 }
-                WorkerAct::Start { tag, job, .. } => {
+                WorkerAct::Start { tag, job } => {
                     self.said
                         .push(format!("RUN {} attempt {}", job.handler, job.attempt));
                     self.guests.insert(tag, *job);
@@ -104,6 +107,7 @@ impl Bench {
                     self.stops.push((tag, grace_ms, why));
                 }
                 WorkerAct::Count(code) => self.counted.push(code),
+                WorkerAct::Refused { times, why } => self.refused.push((times, why)),
             }
         }
     }
@@ -122,6 +126,19 @@ impl Bench {
             let call = self.calls.remove(next);
             self.answer(&call);
         }
+    }
+
+    /// Lets Redis answer what it was asked until now, pops that wait too.
+    pub(super) fn answer_all(&mut self) {
+        for call in std::mem::take(&mut self.calls) {
+            self.answer(&call);
+        }
+    }
+
+    /// Returns how many pops went out.
+    pub(super) fn pops(&self) -> usize {
+        let pops = self.said.iter();
+        pops.filter(|said| said.contains("LMOVE ")).count()
     }
 
     /// Lets Redis answer what it was asked on the connection that all share.
@@ -177,11 +194,15 @@ impl Bench {
 
     /// Ends the guest of job `n`.
     pub(super) fn end(&mut self, n: u32, outcome: Outcome) {
+        self.end_with(n, Answer::Ended(outcome));
+    }
+
+    pub(super) fn end_with(&mut self, n: u32, answer: Answer) {
         let tag = self
             .guest(n)
             .unwrap_or_else(|| panic!("job {n} does not run"));
         self.guests.remove(&tag);
-        self.tell(|worker, at, todo| worker.on_answer(at, tag, Answer::Ended(outcome), todo));
+        self.tell(|worker, at, todo| worker.on_answer(at, tag, answer, todo));
     }
 
     pub(super) fn running(&self) -> Vec<u32> {

@@ -80,6 +80,18 @@ fn outputs_are_raw_and_errors_are_told() {
 }
 
 #[test]
+fn what_an_earlier_run_left_behind_is_gone() {
+    let mut bench = Bench::new();
+    bench.enqueue(1, &[("error", "timeout")]);
+    bench.end(1, completed("1"));
+    assert_eq!(bench.redis.field(&id(1), "error"), None);
+    bench.enqueue(2, &[("output", "forged")]);
+    bench.end(2, failed(FailureKind::UserError, "no"));
+    assert_eq!(bench.redis.field(&id(2), "output"), None);
+    assert_eq!(bench.status(2), "error");
+}
+
+#[test]
 fn the_oldest_is_first_unless_told_otherwise() {
     for (side, order) in [
         (PopSide::Right, vec![1, 2, 3]),
@@ -140,6 +152,39 @@ fn a_job_waits_for_those_it_depends_on() {
     bench.enqueue(5, &[]);
     bench.end(5, failed(FailureKind::InvalidParams, "bad"));
     assert_eq!(bench.error(4), format!("prerequisite_failed: {}", id(5)));
+}
+
+#[test]
+fn a_crowd_that_waits_lets_through_what_it_waits_for() {
+    for side in [PopSide::Right, PopSide::Left] {
+        let mut bench = Bench::with(|config| config.pop_side = side);
+        let missing = format!("[\"{}\"]", id(9_000));
+        let on_last = format!("[\"{}\"]", id(9_001));
+        // The far end of the queue is where what comes last is taken last.
+        let crowd = [("script", "1"), ("prerequisites", &missing)];
+        for n in 1..=1_200 {
+            bench.redis.enqueue("w1", &id(n), &crowd);
+        }
+        bench.redis.enqueue(
+            "w1",
+            &id(2_001),
+            &[("script", "1"), ("prerequisites", &on_last)],
+        );
+        bench.redis.enqueue("w1", &id(9_001), &[("script", "1")]);
+        if side == PopSide::Left {
+            bench.redis.reverse("hero:work_queue:w1");
+        }
+        bench.settle();
+        assert!(bench.running().is_empty(), "it is behind too many others");
+        bench.pass(5_000);
+        assert_eq!(bench.running(), [9_001]);
+        bench.end(9_001, completed("1"));
+        bench.pass(30_000);
+        assert_eq!(bench.running(), [2_001]);
+        assert!(bench.said.len() < 200_000, "{} commands", bench.said.len());
+        let waiting = bench.list("work_queue").len() + bench.list("processing").len();
+        assert_eq!(waiting, 1_201, "none is lost");
+    }
 }
 
 #[test]

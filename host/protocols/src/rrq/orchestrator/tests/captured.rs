@@ -65,6 +65,8 @@ fn the_real_orchestrators_requests_are_ours() {
             attempt: request.attempt,
             enqueued_at: request.enqueued_at.unwrap(),
             timeout_ms: deadline.since_ms(bench.now),
+            deadline: None,
+            attributes: Vec::new(),
             trace: request.trace.clone(),
             worker_id: request.worker_id.clone().unwrap(),
         };

@@ -213,6 +213,8 @@ pub(super) fn assignment(tag: u64, timeout_ms: u64) -> Assignment {
         attempt: 1,
         enqueued_at: START,
         timeout_ms,
+        deadline: None,
+        attributes: Vec::new(),
         trace: Vec::new(),
         worker_id: "host".to_owned(),
     }

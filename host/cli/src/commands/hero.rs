@@ -1,0 +1,165 @@
+//! `host hero`: what its verbs share — a job in the Redis of Hero dispatchers as the API shows it.
+
+mod logs;
+mod ls;
+mod requeue;
+mod status;
+mod stop;
+mod submit;
+mod wait;
+mod worker;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use serde::Deserialize;
+
+use crate::client::{Answer, Client, segment};
+use crate::error::{CliError, Exit};
+use crate::plain;
+
+/// Submit, watch and steer jobs of Hero workers, over the Redis that a host is configured for.
+#[derive(Debug, Args)]
+pub(crate) struct Hero {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// List jobs, the newest first
+    Ls(ls::Ls),
+    /// Store a job and queue it for its worker
+    Submit(submit::Submit),
+    /// Submit a job, wait until it ends and print its output
+    Run(submit::Run),
+    /// Show everything about a job
+    Status(status::Status),
+    /// Wait until a job ends and print its output
+    Wait(wait::Wait),
+    /// Print the end of a job's log file
+    Logs(logs::Logs),
+    /// Stop jobs
+    Stop(stop::Stop),
+    /// Queue jobs again that have failed or that their worker has lost
+    Requeue(requeue::Requeue),
+    /// Show how long the queues of a worker are
+    Worker(worker::Worker),
+}
+
+impl Hero {
+    /// Runs the verb.
+    pub(crate) fn run(self) -> Result<(), CliError> {
+        match self.verb {
+            Verb::Ls(ls) => ls.run(),
+            Verb::Submit(submit) => submit.run(),
+            Verb::Run(run) => run.run(),
+            Verb::Status(status) => status.run(),
+            Verb::Wait(wait) => wait.run(),
+            Verb::Logs(logs) => logs.run(),
+            Verb::Stop(stop) => stop.run(),
+            Verb::Requeue(requeue) => requeue.run(),
+            Verb::Worker(worker) => worker.run(),
+        }
+    }
+}
+
+/// A job as the API shows it, as far as people are shown it.
+#[derive(Debug, Deserialize)]
+struct View {
+    id: String,
+    #[serde(default)]
+    worker_id: String,
+    #[serde(default)]
+    status: String,
+    #[serde(default)]
+    stale: bool,
+    #[serde(default)]
+    waits_for: Vec<WaitsFor>,
+    handler: Option<String>,
+    script_type: Option<String>,
+    #[serde(default)]
+    caller_id: String,
+    #[serde(default)]
+    context_id: String,
+    timeout_seconds: Option<f64>,
+    retries: Option<u32>,
+    concurrent: Option<bool>,
+    created_at: Option<String>,
+    updated_at: Option<String>,
+    script: Option<String>,
+    log_path: Option<String>,
+    #[serde(default)]
+    env_vars: BTreeMap<String, String>,
+    #[serde(default)]
+    dependencies: Vec<String>,
+    #[serde(default)]
+    dependents: Vec<String>,
+    output: Option<String>,
+    error: Option<String>,
+    #[serde(default)]
+    left_out: BTreeMap<String, u64>,
+}
+
+/// A job that another one waits for.
+#[derive(Debug, Deserialize)]
+struct WaitsFor {
+    id: String,
+    status: Option<String>,
+}
+
+impl View {
+    fn has_ended(&self) -> bool {
+        matches!(self.status.as_str(), "finished" | "error")
+    }
+
+    /// Returns what the process exits with when this job was waited for.
+    fn exit(&self) -> Exit {
+        match (self.status.as_str(), self.error.as_deref()) {
+            ("finished", _) => Exit::Ok,
+            ("error", Some("stopped" | "stopped_by_request")) => Exit::Cancelled,
+            ("error", _) => Exit::JobFailed,
+            _ => Exit::WaitRanOut,
+        }
+    }
+
+    /// Returns how it is, in a few words.
+    fn state(&self) -> String {
+        let status = plain::line(&self.status);
+        if self.stale {
+            format!("{status} (stale)")
+        } else if self.waits_for.is_empty() {
+            status.into_owned()
+        } else {
+            "waiting".to_owned()
+        }
+    }
+
+    /// Returns what it runs, in a few words.
+    fn runs(&self) -> String {
+        let script = || self.script_type.as_deref().unwrap_or("script");
+        let runs = self.handler.as_deref().unwrap_or_else(script);
+        plain::line(runs).into_owned()
+    }
+
+    /// Returns which jobs it waits for and how they are, at most so many.
+    fn waits_for(&self, at_most: usize) -> String {
+        let one = |other: &WaitsFor| match &other.status {
+            Some(status) => format!("{} ({})", plain::line(&other.id), plain::line(status)),
+            None => plain::line(&other.id).into_owned(),
+        };
+        let mut shown: Vec<String> = self.waits_for.iter().take(at_most).map(one).collect();
+        let more = self.waits_for.len().saturating_sub(at_most);
+        if more > 0 {
+            shown.push(format!("+{more}"));
+        }
+        shown.join(" ")
+    }
+}
+
+/// Asks for one job.
+fn fetch(client: &Client, doing: &str, id: &str) -> Result<Answer, CliError> {
+    let path = format!("/api/v1/hero/jobs/{}", segment(id));
+    client.get(doing, &path, Duration::ZERO)
+}

@@ -1,0 +1,221 @@
+//! Where a Redis is, who we are there, and whom we take for it. Knows what its troubles mean for
+//! people; connects to nothing.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use redis::{
+    Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _,
+    ProtocolVersion, RedisError, TlsCertificates,
+};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+use thiserror::Error;
+
+/// Where a Redis is, and who we are there. Shown without user and password.
+#[derive(Clone)]
+pub struct RedisUrl {
+    text: String,
+    info: ConnectionInfo,
+}
+
+/// What TLS takes beside the address, as PEM.
+#[derive(Clone, Default)]
+pub struct Certificates {
+    /// Who signs the server's certificate; without it those whom the system trusts.
+    pub authorities: Option<Vec<u8>>,
+    /// Who we are: a certificate and the ones that signed it, and its key.
+    pub client: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Why a text is not taken as the address of a Redis, or what comes with it; never quotes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum UrlError {
+    /// It is written in another way.
+    #[error("write redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], or rediss:// for TLS")]
+    Unreadable,
+    /// It asks for TLS with whoever answers.
+    #[error(
+        "a certificate is always checked, so that #insecure is not taken; name who signed it with \
+         ca_file (HOST_HERO_CA_FILE)"
+    )]
+    Insecure,
+    /// There are certificates, and no TLS.
+    #[error("ca_file, cert_file and key_file need TLS; write rediss:// in place of redis://")]
+    NoTls,
+    /// The authorities are none.
+    #[error("ca_file has no certificates that can be read; it is to be PEM, as CAs give it")]
+    Authorities,
+    /// The certificate of ours cannot be used.
+    #[error("cert_file and key_file are to be PEM: a certificate, and the private key of the same")]
+    Client,
+}
+
+impl RedisUrl {
+    /// Reads `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`; `rediss://` means TLS.
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
+        if !text.starts_with("redis://") && !text.starts_with("rediss://") {
+            return Err(UrlError::Unreadable);
+        }
+        if text.contains('#') {
+            let insecure = text.ends_with("#insecure");
+            return Err(if insecure {
+                UrlError::Insecure
+            } else {
+                UrlError::Unreadable
+            });
+        }
+        let info = text
+            .into_connection_info()
+            .map_err(|_| UrlError::Unreadable)?;
+        let settings = info.redis_settings().clone();
+        let settings = settings.set_protocol(ProtocolVersion::RESP2);
+        Ok(Self {
+            text: text.to_owned(),
+            info: info.set_redis_settings(settings),
+        })
+    }
+
+    /// Takes these certificates for its connections.
+    pub fn with_certificates(mut self, certificates: Certificates) -> Result<Self, UrlError> {
+        let Certificates {
+            authorities,
+            client,
+        } = certificates;
+        if authorities.is_none() && client.is_none() {
+            return Ok(self);
+        }
+        if !self.is_tls() {
+            return Err(UrlError::NoTls);
+        }
+        if let Some(pem) = &authorities {
+            let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+            let mut roots = RootCertStore::empty();
+            let read = read.map_err(|_| UrlError::Authorities)?;
+            let (added, refused) = roots.add_parsable_certificates(read);
+            if added == 0 || refused > 0 {
+                return Err(UrlError::Authorities);
+            }
+        }
+        if let Some((certificate, key)) = &client {
+            check_client(certificate, key).ok_or(UrlError::Client)?;
+        }
+        let certificates = TlsCertificates {
+            client_tls: client.map(|(client_cert, client_key)| ClientTlsConfig {
+                client_cert,
+                client_key,
+            }),
+            root_cert: authorities,
+        };
+        let client = Client::build_with_tls(self.info, certificates);
+        let client = client.map_err(|_| UrlError::Authorities)?;
+        self.info = client.get_connection_info().clone();
+        Ok(self)
+    }
+
+    /// Returns what the client of Redis takes.
+    pub(super) const fn info(&self) -> &ConnectionInfo {
+        &self.info
+    }
+
+    /// Returns where it is, for people.
+    pub(super) fn address(&self) -> String {
+        self.info.addr().to_string()
+    }
+
+    fn is_tls(&self) -> bool {
+        matches!(self.info.addr(), ConnectionAddr::TcpTls { .. })
+    }
+
+    /// Says why there is no connection to it and what to do next, for people; it has no secrets.
+    pub(super) fn trouble(&self, error: &RedisError) -> String {
+        let said = error.to_string();
+        let address = self.info.addr();
+        let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
+        let next = if self.is_tls() && error.is_timeout() {
+            format!(
+                "{address} does not answer in TLS; start it, or if it does not speak TLS there, \
+                 write redis:// or the port where it does"
+            )
+        } else if self.is_tls() && has(&["UnknownIssuer", "BadSignature"]) {
+            format!(
+                "the certificate that {address} shows is signed by nobody whom we trust; name who \
+                 signed it with ca_file in [protocol.hero] or HOST_HERO_CA_FILE"
+            )
+        } else if self.is_tls() && has(&["not valid for name", "NotValidForName"]) {
+            format!(
+                "the certificate that {address} shows is for another name; write a name in the \
+                 address that it is for"
+            )
+        } else if self.is_tls() && has(&["invalid peer certificate"]) {
+            format!("the certificate that {address} shows is not taken; renew it")
+        } else if self.is_tls() && has(&["corrupt message", "InvalidContentType"]) {
+            format!(
+                "{address} does not speak TLS; write redis://, or the port where it does (tls-port \
+                 in its configuration)"
+            )
+        } else if self.is_tls() && has(&["fatal alert", "handshake"]) {
+            format!(
+                "{address} does not agree to TLS with us; it must speak TLS 1.3, and if it wants \
+                 to know who we are, set cert_file and key_file in [protocol.hero]"
+            )
+        } else {
+            return self.refusal(error, said);
+        };
+        format!("{next} ({said})")
+    }
+
+    /// Says what an answer of Redis to our first commands means, or that it is none.
+    fn refusal(&self, error: &RedisError, said: String) -> String {
+        let address = self.info.addr();
+        let has = |word: &str| said.contains(word);
+        let dropped = error.is_connection_dropped() && !error.is_connection_refusal();
+        let next = if has("WRONGPASS") || has("AuthenticationFailed") {
+            "the user or the password in the address is wrong; correct protocol.hero.url"
+        } else if has("NOAUTH") {
+            "it wants a password; write redis://USER:PASSWORD@… in protocol.hero.url"
+        } else if has("NOPERM") {
+            "its user may do too little there; `ACL SETUSER` gives it what is missing"
+        } else if !self.is_tls() && (dropped || has("Parse")) {
+            "it does not answer as Redis does; if it speaks TLS there, write rediss://"
+        } else {
+            return said;
+        };
+        format!("{address}: {next} ({said})")
+    }
+}
+
+/// Checks that a key is of the certificate; `None` if anything is wrong with them.
+fn check_client(certificate: &[u8], key: &[u8]) -> Option<()> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
+    let chain = chain.ok().filter(|chain| !chain.is_empty())?;
+    let key = PrivateKeyDer::from_pem_slice(key).ok()?;
+    let config = ClientConfig::builder().with_root_certificates(RootCertStore::empty());
+    config.with_client_auth_cert(chain, key).ok()?;
+    Some(())
+}
+
+impl PartialEq for RedisUrl {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for RedisUrl {}
+
+impl fmt::Display for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.is_tls() { "rediss" } else { "redis" };
+        let database = self.info.redis_settings().db();
+        write!(f, "{scheme}://{}/{database}", self.info.addr())
+    }
+}
+
+impl fmt::Debug for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

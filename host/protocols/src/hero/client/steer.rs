@@ -1,0 +1,158 @@
+//! Stopping jobs, queueing them again and the lengths of a worker's queues: commands and answers.
+
+use host_core::time::Time;
+use serde_json::json;
+
+use super::odd;
+use super::submit::check_worker;
+use super::view::JobView;
+use crate::hero::refusal::{Code, Refusal};
+use crate::hero::wire::{self, Command, STOPS_SCANNED_MAX, Script, Value, WAITING};
+
+/// How long after its time limit a started job counts as lost by its worker, in milliseconds.
+pub const STALE_AFTER_MS: u64 = 10_000;
+
+/// What [`lengths`] tells, in order.
+pub const LENGTHS: [&str; 4] = ["queued", "processing", "stops", "dead_letters"];
+
+/// The error of a job that was stopped.
+const STOPPED: &str = "stopped_by_request";
+
+/// What became of a stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// Its worker is asked.
+    Asked,
+    /// It has ended: it waited for others and no worker knew of it.
+    Ended,
+}
+
+/// Asks for a job to be stopped.
+pub fn stop(job: &JobView, wall: Time) -> Result<Command, Refusal> {
+    let worker = worker(job)?;
+    let reply = json!({ "error": STOPPED }).to_string();
+    let reply_seconds = wire::reply_seconds(job.timeout_ms()).to_string();
+    let keys = vec![
+        wire::job_key(&job.id),
+        WAITING.to_owned(),
+        wire::stop_queue(worker),
+        wire::reply_queue(&job.id),
+    ];
+    let scanned = STOPS_SCANNED_MAX.to_string();
+    let now = wall.to_rfc3339();
+    let args = [&job.id, &now, STOPPED, &reply, &reply_seconds, &scanned];
+    Ok(script(Script::Stop, keys, &args))
+}
+
+/// Reads what became of a stop; `None` if the job is gone.
+pub fn stopped(value: &Value) -> Result<Option<Stopped>, Refusal> {
+    match value.text() {
+        Some("asked") => Ok(Some(Stopped::Asked)),
+        Some("stopped") => Ok(Some(Stopped::Ended)),
+        Some("missing") => Ok(None),
+        Some("ended") => {
+            let message = "status: the job has ended already";
+            Err(Refusal::new(Code::JobEnded, message))
+        }
+        _ => Err(odd("a stop")),
+    }
+}
+
+/// Tells whether a job's worker has lost it: it was started, and its time limit is over for long.
+pub fn is_stale(job: &JobView, wall: Time) -> bool {
+    let patience_ms = job.timeout_ms().saturating_add(STALE_AFTER_MS);
+    let started = job.get("status") == Some("started");
+    let since = job.updated_at().filter(|_| started);
+    since.is_some_and(|since| wall.since_ms(since) >= patience_ms)
+}
+
+/// Queues a job again that has failed or that its worker lost, without what it left behind; with
+/// `force` one, too, that may be running. What waited for others does so again.
+pub fn requeue(job: &JobView, force: bool, wall: Time) -> Result<Command, Refusal> {
+    if job.status() == "finished" {
+        let message = "status: the job has finished; submit it as a new one";
+        return Err(Refusal::new(Code::JobEnded, message));
+    }
+    let worker = worker(job)?;
+    if job.status() == "started" && !force && !is_stale(job, wall) {
+        let message = format!(
+            "status: the job is started, and its worker may be at it until {} s after its time \
+             limit; stop it, or insist (force) if the worker is gone",
+            STALE_AFTER_MS / 1_000
+        );
+        return Err(Refusal::new(Code::JobBusy, message));
+    }
+    // A worker of ours that refuses a job for one it depends on has not looked for us.
+    let refused = job
+        .get("error")
+        .is_some_and(|error| error.starts_with("prerequisite_failed"));
+    let open = match job.waits_for() {
+        Some(open) => open,
+        None if refused => job.depends_on(),
+        None => [].into(),
+    };
+    let keys = vec![
+        wire::job_key(&job.id),
+        wire::claim_key(&job.id),
+        wire::work_queue(worker),
+        wire::processing(worker),
+        wire::stop_queue(worker),
+        wire::reply_queue(&job.id),
+        WAITING.to_owned(),
+    ];
+    let seen = |field| job.get(field).unwrap_or_default();
+    let args = [
+        &job.id,
+        &wall.to_rfc3339(),
+        &wall.0.to_string(),
+        &json!(open).to_string(),
+        seen("status"),
+        seen("updated_at"),
+    ];
+    Ok(script(Script::Requeue, keys, &args))
+}
+
+/// Reads what became of it; `None` if the job is gone.
+pub fn requeued(value: &Value) -> Result<Option<()>, Refusal> {
+    let refused = |message| Err(Refusal::new(Code::JobBusy, message));
+    match value.text() {
+        Some("queued" | "waits") => Ok(Some(())),
+        Some("missing") => Ok(None),
+        Some("held") => refused("status: a host is running the job; stop it first"),
+        Some("changed") => refused("status: the job has just changed; look at it again"),
+        _ => Err(odd("a requeue")),
+    }
+}
+
+/// Lets Redis forget the reply to a job in time, unless it does already.
+pub fn keep_reply(job: &JobView) -> Command {
+    let seconds = wire::reply_seconds(job.timeout_ms()).to_string();
+    wire::plain(&["EXPIRE", &wire::reply_queue(&job.id), &seconds, "NX"])
+}
+
+/// Asks how many jobs wait for a worker, run there, are to stop, and could not be run.
+pub fn lengths(worker_id: &str) -> Result<[Command; 4], Refusal> {
+    check_worker(worker_id)?;
+    let keys = [
+        wire::work_queue(worker_id),
+        wire::processing(worker_id),
+        wire::stop_queue(worker_id),
+        wire::dead_letters(worker_id),
+    ];
+    Ok(keys.map(|key| wire::plain(&["LLEN", &key])))
+}
+
+fn worker(job: &JobView) -> Result<&str, Refusal> {
+    let worker = job.get("worker_id").unwrap_or_default();
+    if worker.is_empty() {
+        let expected = "the worker it is for";
+        let code = Code::FieldType;
+        return Err(Refusal::field(code, "worker_id", expected, "nothing"));
+    }
+    Ok(worker)
+}
+
+fn script(script: Script, keys: Vec<String>, args: &[&str]) -> Command {
+    let args = args.iter().map(|arg| arg.as_bytes().to_vec()).collect();
+    Command::Script { script, keys, args }
+}

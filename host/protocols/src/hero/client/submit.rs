@@ -1,0 +1,218 @@
+//! A job that a client submits: checked as a worker of ours would check it, and stored. Knows the
+//! jobs it waits for only as they are brought.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use host_core::graph::find_cycle;
+use host_core::time::Time;
+use serde_json::json;
+
+use super::odd;
+use super::view::JobView;
+use crate::hero::dispatcher::Task;
+use crate::hero::job::{self, Terms};
+use crate::hero::refusal::{Code, Refusal};
+use crate::hero::wire::{self, Command, Script, Value, WAITING};
+
+/// How many dependents a job is told of.
+const DEPENDENTS_MAX: usize = 1_000;
+
+/// The longest worker id, in bytes.
+const WORKER_ID_BYTES_MAX: usize = 128;
+
+/// A job that a client submits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Submission {
+    /// A UUID that no other job has.
+    pub id: String,
+    /// Which worker.
+    pub worker_id: String,
+    /// What.
+    pub task: Task,
+    /// The language of a script; the worker sees for itself if absent.
+    pub script_type: Option<String>,
+    /// For whom.
+    pub caller_id: String,
+    /// In which context.
+    pub context_id: String,
+    /// The time limit, in seconds.
+    pub timeout_seconds: u64,
+    /// Further attempts after a failure.
+    pub retries: u32,
+    /// Whether it may run beside others of its context.
+    pub concurrent: bool,
+    /// Where its log is written to as well.
+    pub log_path: Option<String>,
+    /// Environment variables.
+    pub env: BTreeMap<String, String>,
+    /// The jobs that must have finished before.
+    pub dependencies: BTreeSet<String>,
+}
+
+/// What became of a submission.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Submitted {
+    /// The worker can take it.
+    Queued,
+    /// It is queued once these have finished.
+    Waits(Vec<String>),
+    /// A job of this id was there already and is as it was.
+    Known,
+}
+
+/// Makes the command that stores a job and queues it, or lets it wait for others. `known` holds what
+/// was read of the jobs it depends on, and of those that they depend on: a circle is refused and
+/// names its path. `log_root` is the folder of log files.
+pub fn submit(
+    submission: &Submission,
+    known: &[JobView],
+    log_root: Option<&str>,
+    wall: Time,
+) -> Result<Command, Refusal> {
+    let Submission { id, worker_id, .. } = submission;
+    let fields = fields(submission, wall);
+    check(submission, &fields, log_root)?;
+    check_circles(submission, known)?;
+    if submission.dependencies.is_empty() {
+        return Ok(wire::store_and_queue(id, worker_id, &fields));
+    }
+    let mut keys = vec![
+        wire::job_key(id),
+        wire::work_queue(worker_id),
+        WAITING.to_owned(),
+    ];
+    keys.extend(submission.dependencies.iter().map(|id| wire::job_key(id)));
+    let mut args = vec![id.clone(), wall.0.to_string(), DEPENDENTS_MAX.to_string()];
+    for (field, value) in fields {
+        args.extend([field.to_owned(), value]);
+    }
+    Ok(Command::Script {
+        script: Script::Enter,
+        keys,
+        args: args.into_iter().map(String::into_bytes).collect(),
+    })
+}
+
+/// Reads what became of a submission.
+pub fn submitted(value: &Value) -> Result<Submitted, Refusal> {
+    let texts = match value {
+        Value::Data(_) => value.text().into_iter().map(str::to_owned).collect(),
+        list => list.texts(),
+    };
+    match texts.split_first() {
+        Some((word, _)) if word == "queued" => Ok(Submitted::Queued),
+        Some((word, _)) if word == "known" => Ok(Submitted::Known),
+        Some((word, open)) if word == "waits" => Ok(Submitted::Waits(open.to_vec())),
+        _ => Err(odd("a submission")),
+    }
+}
+
+/// Returns the jobs that must be known as well before a circle can be excluded: those that `known`
+/// wait for and does not have.
+pub fn links(submission: &Submission, known: &BTreeMap<String, JobView>) -> BTreeSet<String> {
+    let waiting = known.values().filter(|job| !job.has_ended());
+    let mut ids = submission.dependencies.clone();
+    ids.extend(waiting.flat_map(JobView::depends_on));
+    ids.retain(|id| job::is_id(id) && !known.contains_key(id));
+    ids
+}
+
+fn fields(submission: &Submission, wall: Time) -> Vec<(&'static str, String)> {
+    let now = wall.to_rfc3339();
+    let mut fields = vec![
+        ("id", submission.id.clone()),
+        ("caller_id", submission.caller_id.clone()),
+        ("worker_id", submission.worker_id.clone()),
+        ("context_id", submission.context_id.clone()),
+        ("timeout", submission.timeout_seconds.to_string()),
+        ("retries", submission.retries.to_string()),
+        ("concurrent", submission.concurrent.to_string()),
+        ("created_at", now.clone()),
+        ("updated_at", now),
+        ("status", "dispatched".to_owned()),
+        ("env_vars", json!(submission.env).to_string()),
+        ("prerequisites", "[]".to_owned()),
+        ("dependents", "[]".to_owned()),
+        ("dependencies", json!(submission.dependencies).to_string()),
+    ];
+    let optional = [
+        ("log_path", &submission.log_path),
+        ("script_type", &submission.script_type),
+    ];
+    for (field, value) in optional {
+        fields.extend(value.clone().map(|value| (field, value)));
+    }
+    fields.extend(submission.task.fields());
+    fields
+}
+
+/// Checks what is stored as a worker of ours would.
+fn check(
+    submission: &Submission,
+    fields: &[(&'static str, String)],
+    log_root: Option<&str>,
+) -> Result<(), Refusal> {
+    let Submission { id, worker_id, .. } = submission;
+    if !job::is_id(id) {
+        let found = format!("a text of {} bytes", id.len());
+        return Err(Refusal::field(Code::Id, "id", "a UUID", &found));
+    }
+    check_worker(worker_id)?;
+    let value = |(name, bytes_max): &(&str, usize)| {
+        let field = fields.iter().find(|(field, _)| field == name);
+        match field {
+            None => Value::Nil,
+            Some((_, text)) if text.len() > *bytes_max => {
+                Value::Int(i64::try_from(text.len()).unwrap_or(i64::MAX))
+            }
+            Some((_, text)) => Value::Data(text.clone().into_bytes()),
+        }
+    };
+    let values: Vec<Value> = job::FIELDS.iter().map(value).collect();
+    let terms = Terms {
+        worker: worker_id.clone(),
+        timeout_ms: 0,
+        log_root: log_root.map(str::to_owned),
+    };
+    job::read(id, &values, &terms).map(|_| ())
+}
+
+/// Checks the name of a worker, which becomes part of keys.
+pub(super) fn check_worker(worker_id: &str) -> Result<(), Refusal> {
+    let fits = (1..=WORKER_ID_BYTES_MAX).contains(&worker_id.len());
+    if fits && worker_id.bytes().all(|b| b.is_ascii_graphic()) {
+        return Ok(());
+    }
+    let expected = format!("1 to {WORKER_ID_BYTES_MAX} printable characters without blanks");
+    let found = format!("a text of {} bytes", worker_id.len());
+    Err(Refusal::field(
+        Code::FieldRange,
+        "worker_id",
+        &expected,
+        &found,
+    ))
+}
+
+fn check_circles(submission: &Submission, known: &[JobView]) -> Result<(), Refusal> {
+    let id = &submission.id;
+    let others: Vec<&JobView> = known.iter().filter(|job| job.id != *id).collect();
+    let ids: Vec<&String> = [id]
+        .into_iter()
+        .chain(others.iter().map(|job| &job.id))
+        .collect();
+    let places: BTreeMap<&String, usize> = ids.iter().zip(0..).map(|(id, at)| (*id, at)).collect();
+    let edges = |ids: &BTreeSet<String>| {
+        ids.iter()
+            .filter_map(|id| places.get(id).copied())
+            .collect()
+    };
+    let mut graph: Vec<Vec<usize>> = vec![edges(&submission.dependencies)];
+    graph.extend(others.iter().map(|job| edges(&job.depends_on())));
+    match find_cycle(&graph) {
+        None => Ok(()),
+        Some(path) => {
+            let path: Vec<&str> = path.iter().map(|place| ids[*place].as_str()).collect();
+            Err(job::cycle(&path))
+        }
+    }
+}

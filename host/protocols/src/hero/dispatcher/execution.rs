@@ -1,0 +1,143 @@
+//! What a foreign worker is to run, and the hash it becomes. Knows no state.
+
+use std::collections::BTreeMap;
+
+use host_core::failure::{Failure, FailureKind};
+use host_core::json::JsonText;
+use host_core::time::Time;
+use serde_json::{Value, json};
+
+use crate::hero::config::DispatcherConfig;
+use crate::runner::Assignment;
+
+/// The handler that stands for the script in its params.
+pub const SCRIPT: &str = "script";
+
+/// The attributes of a job that its hash has fields for.
+const CALLER_ID: &str = "caller_id";
+const CONTEXT_ID: &str = "context_id";
+
+/// What a foreign worker is to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// A script in a language of its own choice.
+    Script(String),
+    /// A handler that is deployed there, with its params.
+    Handler {
+        /// Its name.
+        name: String,
+        /// An object.
+        params: JsonText,
+    },
+}
+
+impl Task {
+    /// Returns the fields of a hash that say it.
+    pub(in crate::hero) fn fields(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Self::Script(script) => vec![("script", script.clone())],
+            Self::Handler { name, params } => vec![
+                ("handler", name.clone()),
+                ("script", params.as_str().to_owned()),
+            ],
+        }
+    }
+
+    /// Makes the task of a handler's name and its params; [`SCRIPT`] takes the text `script` out of
+    /// them. The error says what the params should have been.
+    pub fn of(handler: String, params: JsonText) -> Result<Self, String> {
+        if handler != SCRIPT {
+            let name = handler;
+            return Ok(Self::Handler { name, params });
+        }
+        let found = match serde_json::from_str(params.as_str()) {
+            Ok(Value::Object(mut params)) => params.remove(SCRIPT).unwrap_or_default(),
+            _ => Value::Null,
+        };
+        match found {
+            Value::String(script) if !script.is_empty() => Ok(Self::Script(script)),
+            Value::String(_) => Err("params.script: expected a script, found no text".to_owned()),
+            Value::Null => Err("params.script: expected a text, found nothing".to_owned()),
+            _ => Err("params.script: expected a text, found something else".to_owned()),
+        }
+    }
+}
+
+/// One execution by a foreign worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Execution {
+    /// The job's id there: a UUID that no other execution has.
+    pub id: String,
+    /// Which worker.
+    pub worker_id: String,
+    /// What.
+    pub task: Task,
+    /// For whom; the dispatcher's own name if absent.
+    pub caller_id: Option<String>,
+    /// In which context.
+    pub context_id: String,
+    /// How long it may run, in milliseconds; sent in whole seconds, rounded up.
+    pub timeout_ms: u64,
+    /// The instant of host time after which it may not run.
+    pub deadline: Option<Time>,
+    /// Environment variables.
+    pub env: BTreeMap<String, String>,
+}
+
+impl Execution {
+    /// Makes the execution of an assignment by `worker_id`, under the new UUID `id`. The attributes
+    /// `caller_id` and `context_id` have fields of their own; without a context it is the queue.
+    pub fn of(assignment: Assignment, worker_id: &str, id: String) -> Result<Self, Failure> {
+        let attribute = |name: &str| {
+            let mut attributes = assignment.attributes.iter();
+            let found = attributes.find(|(other, _)| other == name);
+            found.map(|(_, value)| value.clone())
+        };
+        let (caller_id, context_id) = (attribute(CALLER_ID), attribute(CONTEXT_ID));
+        let task = Task::of(assignment.handler, assignment.params)
+            .map_err(|message| Failure::new(FailureKind::InvalidParams, message))?;
+        Ok(Self {
+            id,
+            worker_id: worker_id.to_owned(),
+            task,
+            caller_id,
+            context_id: context_id.unwrap_or(assignment.queue),
+            timeout_ms: assignment.timeout_ms,
+            deadline: assignment.deadline,
+            env: BTreeMap::new(),
+        })
+    }
+
+    /// Makes the fields of a job's hash, as documented.
+    pub(super) fn fields(
+        &self,
+        config: &DispatcherConfig,
+        wall: Time,
+    ) -> Vec<(&'static str, String)> {
+        let now = wall.to_rfc3339();
+        let caller = self.caller_id.clone();
+        let timeout_seconds = self.timeout_ms.div_ceil(1_000).max(1);
+        let mut fields = vec![
+            ("id", self.id.clone()),
+            (
+                CALLER_ID,
+                caller.unwrap_or_else(|| config.caller_id.clone()),
+            ),
+            ("worker_id", self.worker_id.clone()),
+            (CONTEXT_ID, self.context_id.clone()),
+            ("timeout", timeout_seconds.to_string()),
+            // The one who asked us decides about another attempt.
+            ("retries", "0".to_owned()),
+            ("concurrent", "true".to_owned()),
+            ("created_at", now.clone()),
+            ("updated_at", now),
+            ("status", "dispatched".to_owned()),
+            ("env_vars", json!(self.env).to_string()),
+            ("prerequisites", "[]".to_owned()),
+            ("dependents", "[]".to_owned()),
+            ("dependencies", "[]".to_owned()),
+        ];
+        fields.extend(self.task.fields());
+        fields
+    }
+}

@@ -1,0 +1,253 @@
+//! Watching the jobs that are out: their hashes, and the lists that have those nobody has started.
+
+use std::collections::BTreeMap;
+
+use host_core::failure::{Failure, FailureKind};
+use host_core::outcome::Outcome;
+use host_core::time::Time;
+
+use super::outcome::{self, OUTPUT_BYTES_MAX};
+use super::{Dispatcher, Due, Out, Purpose, STOP_LATE_MS, Todo};
+use crate::hero::client::{self, Fields, JobView, LOOK_JOBS_MAX};
+use crate::hero::wire::{self, Value};
+use crate::port::Tag;
+use crate::runner::End;
+use crate::session::Moment;
+
+/// How often hashes are looked at: soon after a job was queued, and later on, in milliseconds.
+pub(super) const LOOK_SOON_MS: u64 = 10;
+pub(super) const LOOK_MS: u64 = 100;
+
+/// How long a job is looked at often, in milliseconds.
+const SOON_MS: u64 = 1_000;
+
+/// Jobs that are due within this time are looked at together, in milliseconds.
+const TOGETHER_MS: u64 = 5;
+
+/// How often the lists are looked at, and how old a job must be for that, in milliseconds.
+pub(super) const ABSENT_EVERY_MS: u64 = 5_000;
+
+/// The fields of a hash that say how a job is; of a longer value the length is read.
+const WATCHED: Fields = &[
+    ("status", 64),
+    ("output", OUTPUT_BYTES_MAX),
+    ("error", 64 << 10),
+];
+
+impl Dispatcher {
+    /// Looks at all jobs whose time it is.
+    pub(super) fn look(&mut self, at: Moment, todo: &mut Todo) {
+        let until = at.now.plus_ms(TOGETHER_MS);
+        let due = |out: &Out| out.queued && out.look_at.is_some_and(|look_at| look_at <= until);
+        let tags: Vec<Tag> = self
+            .out
+            .iter_mut()
+            .filter(|(_, out)| due(out))
+            .map(|(tag, out)| {
+                out.look_at = None;
+                *tag
+            })
+            .collect();
+        for tags in tags.chunks(LOOK_JOBS_MAX) {
+            let look = client::look(self.ids(tags), WATCHED);
+            self.call(Purpose::Look(tags.to_vec()), vec![look], todo);
+        }
+        self.arm_look();
+    }
+
+    /// Lets a job be looked at soon.
+    pub(super) fn look_soon(&mut self, now: Time, tag: Tag) {
+        if let Some(out) = self.out.get_mut(&tag) {
+            out.look_at = Some(now.plus_ms(LOOK_SOON_MS));
+            self.arm_look();
+        }
+    }
+
+    /// Arms the next look.
+    pub(super) fn arm_look(&mut self) {
+        self.due.retain(|(_, due)| *due != Due::Look);
+        let queued = self.out.values().filter(|out| out.queued);
+        if let Some(next) = queued.filter_map(|out| out.look_at).min()
+            && self.connected
+        {
+            self.arm(next, Due::Look);
+        }
+    }
+
+    fn ids(&self, tags: &[Tag]) -> impl Iterator<Item = &str> {
+        let outs = tags.iter().filter_map(|tag| self.out.get(tag));
+        outs.map(|out| out.execution.id.as_str())
+    }
+
+    /// Takes in how jobs are.
+    pub(super) fn looked(&mut self, at: Moment, tags: &[Tag], values: &[Value], todo: &mut Todo) {
+        for tag in tags {
+            if let Some(out) = self.out.get_mut(tag) {
+                let young = at.now.since_ms(out.queued_at) < SOON_MS;
+                let wait_ms = if young { LOOK_SOON_MS } else { LOOK_MS };
+                out.look_at.get_or_insert(at.now.plus_ms(wait_ms));
+            }
+        }
+        // What has ended meanwhile, by its time, is left out of both.
+        let tags = tags.iter().filter(|tag| self.out.contains_key(tag));
+        let tags: Vec<Tag> = tags.copied().collect();
+        self.refused(values, todo);
+        let views = values
+            .first()
+            .map(|value| client::looked(self.ids(&tags), WATCHED, value));
+        for (tag, view) in tags
+            .into_iter()
+            .zip(views.and_then(Result::ok).unwrap_or_default())
+        {
+            self.seen(at, tag, view, todo);
+        }
+        self.arm_look();
+    }
+
+    /// Takes in how a job is; `None` if it is no more.
+    fn seen(&mut self, at: Moment, tag: Tag, view: Option<JobView>, todo: &mut Todo) {
+        let Some(out) = self.out.get_mut(&tag) else {
+            return;
+        };
+        let Some(view) = view else {
+            let lost = "its hash is gone from Redis".to_owned();
+            return self.give_up(at, tag, End::Lost(lost), todo);
+        };
+        match view.status() {
+            "finished" => {
+                let outcome = match view.left_out.get("output") {
+                    None => outcome::finished(view.get("output").unwrap_or_default()),
+                    Some(bytes) => outcome::too_large(*bytes),
+                };
+                return self.said(at, tag, outcome, todo);
+            }
+            "error" => {
+                let stop = match (out.stop_by, out.late_since) {
+                    (Some(_), _) => outcome::Stop::Cancelled,
+                    (None, Some(_)) => outcome::Stop::Late,
+                    (None, None) => outcome::Stop::Unasked,
+                };
+                let outcome = outcome::failed(view.get("error").unwrap_or_default(), stop);
+                return self.said(at, tag, outcome, todo);
+            }
+            "started" => {
+                out.started_at.get_or_insert(at.now);
+                out.absent_since = None;
+            }
+            _ => {}
+        }
+        self.watch_time(at, tag, todo);
+    }
+
+    /// Stops a job whose time is up, and gives up one that does not say that it has stopped.
+    fn watch_time(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
+        let Some(out) = self.out.get_mut(&tag) else {
+            return;
+        };
+        let timeout_ms = out.execution.timeout_ms;
+        let ran_ms = out.started_at.map(|since| at.now.since_ms(since));
+        let overran = ran_ms.is_some_and(|ms| ms >= timeout_ms.saturating_add(STOP_LATE_MS));
+        let overdue = out.is_overdue(at.now);
+        if (overran || overdue) && out.stop_by.is_none() && out.late_since.is_none() {
+            out.late_since = Some(at.now);
+            return self.withdraw(at, tag, todo);
+        }
+        let patience_ms = self.config.stale_after_ms;
+        let silent = |since: Time| at.now.since_ms(since) >= patience_ms;
+        if ran_ms.is_some_and(|ms| ms >= timeout_ms.saturating_add(patience_ms)) {
+            self.stale(at, tag, todo);
+        } else if out.started_at.is_none() && out.late_since.is_some_and(silent) {
+            self.give_up(at, tag, timed_out(), todo);
+        }
+    }
+
+    /// Looks whether the jobs that nobody has started are still in a list.
+    pub(super) fn look_for_absent(&mut self, at: Moment, todo: &mut Todo) {
+        self.arm(at.now.plus_ms(ABSENT_EVERY_MS), Due::Absent);
+        let mut by_worker: BTreeMap<String, (Vec<Tag>, Vec<String>)> = BTreeMap::new();
+        for (tag, out) in &self.out {
+            let waits_ms = at.now.since_ms(out.queued_at);
+            if out.queued && out.started_at.is_none() && waits_ms >= ABSENT_EVERY_MS {
+                let worker = out.execution.worker_id.clone();
+                let (tags, ids) = by_worker.entry(worker).or_default();
+                tags.push(*tag);
+                ids.push(out.execution.id.clone());
+            }
+        }
+        for (worker, (tags, ids)) in by_worker {
+            let look = wire::absent(&worker, &ids);
+            self.call(Purpose::Absent(tags), vec![look], todo);
+        }
+    }
+
+    /// Takes in which jobs no list has: their worker took them and was not heard of since.
+    pub(super) fn absent(
+        &mut self,
+        at: Moment,
+        tags: &[Tag],
+        value: Option<&Value>,
+        todo: &mut Todo,
+    ) {
+        let Some(Value::List(places)) = value else {
+            self.refused(value.map_or(&[], std::slice::from_ref), todo);
+            return;
+        };
+        for (place, tag) in (0..).zip(tags) {
+            let Some(out) = self.out.get_mut(tag) else {
+                continue;
+            };
+            if !places.contains(&Value::Int(place)) || out.started_at.is_some() {
+                out.absent_since = None;
+                continue;
+            }
+            let since = *out.absent_since.get_or_insert(at.now);
+            if at.now.since_ms(since) >= self.config.stale_after_ms {
+                self.stale(at, *tag, todo);
+            }
+        }
+    }
+
+    /// Queues a job again whose worker is silent, or gives it up.
+    fn stale(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
+        let Some(out) = self.out.get_mut(&tag) else {
+            return;
+        };
+        if out.is_overdue(at.now) {
+            return self.give_up(at, tag, timed_out(), todo);
+        }
+        if out.requeues >= self.config.requeues_max || out.stop_by.is_some() {
+            let times = out.requeues;
+            let lost = format!("its worker took it and fell silent; queued again {times} times");
+            return self.give_up(at, tag, End::Lost(lost), todo);
+        }
+        out.requeues += 1;
+        out.queued_at = at.now;
+        out.started_at = None;
+        out.absent_since = None;
+        out.late_since = None;
+        let (id, worker) = (&out.execution.id, &out.execution.worker_id);
+        let now = at.wall.to_rfc3339();
+        let (job, queue) = (wire::job_key(id), wire::work_queue(worker));
+        let commands = vec![
+            wire::plain(&["HSET", &job, "status", "dispatched", "updated_at", &now]),
+            wire::forget_stop(worker, id.as_bytes(), 0),
+            wire::plain(&["LPUSH", &queue, id]),
+        ];
+        self.call(Purpose::Told, commands, todo);
+    }
+}
+
+impl Out {
+    fn is_overdue(&self, now: Time) -> bool {
+        let deadline = self.execution.deadline;
+        deadline.is_some_and(|deadline| now >= deadline)
+    }
+}
+
+fn timed_out() -> End {
+    let message = "its time was up before its worker said anything";
+    End::Outcome(Outcome::Failed(Failure::new(
+        FailureKind::TimedOut,
+        message,
+    )))
+}

@@ -1,0 +1,186 @@
+//! The gate that jobs stand at which depend on others: which are queued, which end, which go on
+//! waiting. Pure; whoever calls brings what is in Redis, and a script there lets one host act.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use host_core::graph::find_cycle;
+use host_core::time::Time;
+use serde_json::json;
+
+use super::client::{Fields, JobView};
+use super::job::{self, DEPENDENCIES_MAX};
+use super::refusal::{Code, Refusal};
+use super::wire::{self, Command, Script, WAITING};
+
+/// The most jobs at the gate of one turn.
+pub const TURN_JOBS_MAX: usize = 500;
+
+/// The most jobs that they depend on of one turn: as many as one of them may have, and more.
+const TURN_OTHERS_MAX: usize = 5 * DEPENDENCIES_MAX;
+
+/// What is read of a job at the gate.
+pub const FIELDS: Fields = &[
+    ("status", 64),
+    ("worker_id", 256),
+    ("timeout", 32),
+    ("waits_for", 64 << 10),
+];
+
+/// What is to happen to a job at the gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is queued: all that it waited for has finished.
+    Queue,
+    /// It ends in error.
+    End(String),
+    /// It waits for fewer than before.
+    Narrow(BTreeSet<String>),
+    /// It waits as before.
+    Wait,
+    /// It is at the gate no more: it is gone, has been ended or was queued by somebody else.
+    Leave,
+}
+
+/// Asks for the jobs at the gate whose last look is longest ago.
+pub fn line() -> Command {
+    let last = (TURN_JOBS_MAX - 1).to_string();
+    wire::plain(&["ZRANGE", WAITING, "0", &last])
+}
+
+/// Returns which jobs are to be looked at before [`judge`]: what the jobs of this turn wait for, and
+/// how many of those jobs, from the first, have their turn.
+pub fn turn(waiting: &[Option<JobView>]) -> (usize, BTreeSet<String>) {
+    let mut others = BTreeSet::new();
+    for (place, view) in waiting.iter().enumerate() {
+        let open = view
+            .as_ref()
+            .and_then(JobView::waits_for)
+            .unwrap_or_default();
+        if place > 0 && others.len() + open.len() > TURN_OTHERS_MAX {
+            return (place, others);
+        }
+        others.extend(open);
+    }
+    (waiting.len(), others)
+}
+
+/// Decides about the jobs at the gate. `status` tells of other jobs how they are; what is not in it
+/// is not there.
+pub fn judge(waiting: &[Option<JobView>], status: &BTreeMap<String, String>) -> Vec<Verdict> {
+    let mut verdicts: Vec<Verdict> = waiting
+        .iter()
+        .map(|view| one(view.as_ref(), status))
+        .collect();
+    if let Some(path) = circle(waiting, &verdicts) {
+        let ids: Vec<&str> = path
+            .iter()
+            .filter_map(|place| waiting[*place].as_ref())
+            .map(|view| view.id.as_str())
+            .collect();
+        verdicts[path[0]] = Verdict::End(job::cycle(&ids).text());
+    }
+    verdicts
+}
+
+fn one(view: Option<&JobView>, status: &BTreeMap<String, String>) -> Verdict {
+    let Some(view) = view.filter(|view| view.status() == "dispatched") else {
+        return Verdict::Leave;
+    };
+    let Some(before) = view.waits_for().filter(|_| view.get("worker_id").is_some()) else {
+        let message = "worker_id, waits_for: expected them as they were stored, found others";
+        return Verdict::End(Refusal::new(Code::JobTampered, message).text());
+    };
+    let is = |id: &str, word: &str| status.get(id).is_some_and(|status| status == word);
+    if let Some(failed) = before.iter().find(|id| is(id, "error")) {
+        return Verdict::End(format!("prerequisite_failed: {failed}"));
+    }
+    let open: BTreeSet<String> = before
+        .iter()
+        .filter(|id| !is(id, "finished"))
+        .cloned()
+        .collect();
+    if open.is_empty() {
+        Verdict::Queue
+    } else if open.len() < before.len() {
+        Verdict::Narrow(open)
+    } else {
+        Verdict::Wait
+    }
+}
+
+/// Finds jobs that go on waiting for each other: their places, the first repeated at the end.
+fn circle(waiting: &[Option<JobView>], verdicts: &[Verdict]) -> Option<Vec<usize>> {
+    let goes_on = |place: usize| matches!(verdicts[place], Verdict::Wait | Verdict::Narrow(_));
+    let waits = waiting
+        .iter()
+        .enumerate()
+        .filter(|(place, _)| goes_on(*place));
+    let ids = waits.filter_map(|(place, view)| Some((view.as_ref()?.id.as_str(), place)));
+    let places: BTreeMap<&str, usize> = ids.collect();
+    let edges = |(place, view): (usize, &Option<JobView>)| {
+        let open = view.as_ref().and_then(JobView::waits_for);
+        let open = open.filter(|_| goes_on(place)).unwrap_or_default();
+        let places = open
+            .iter()
+            .filter_map(|id| places.get(id.as_str()).copied());
+        places.collect()
+    };
+    let graph: Vec<Vec<usize>> = waiting.iter().enumerate().map(edges).collect();
+    find_cycle(&graph)
+}
+
+/// Makes the command that carries a verdict out, unless the job has changed since it was looked at;
+/// `None` if nothing is to be done.
+pub fn act(id: &str, view: Option<&JobView>, verdict: &Verdict, wall: Time) -> Option<Command> {
+    let before = view
+        .and_then(|view| view.get("waits_for"))
+        .unwrap_or_default();
+    let open = |open: &BTreeSet<String>| json!(open).to_string();
+    let (word, open, error) = match verdict {
+        Verdict::Wait => return None,
+        Verdict::Queue => ("queue", open(&BTreeSet::new()), ""),
+        Verdict::End(error) => ("end", before.to_owned(), error.as_str()),
+        Verdict::Narrow(others) => ("wait", open(others), ""),
+        // The script sees for itself that it is not to wait.
+        Verdict::Leave => ("wait", before.to_owned(), ""),
+    };
+    if !job::is_id(id) {
+        return Some(wire::plain(&["ZREM", WAITING, id]));
+    }
+    let field = |name| view.and_then(|view| view.get(name)).unwrap_or_default();
+    let timeout_ms = view.map_or(0, JobView::timeout_ms);
+    let reply = json!({ "error": error }).to_string();
+    let args = [
+        id,
+        word,
+        before,
+        &open,
+        &wall.to_rfc3339(),
+        error,
+        &reply,
+        &wire::reply_seconds(timeout_ms).to_string(),
+    ];
+    Some(Command::Script {
+        script: Script::Gate,
+        keys: vec![
+            WAITING.to_owned(),
+            wire::job_key(id),
+            wire::work_queue(field("worker_id")),
+            wire::reply_queue(id),
+        ],
+        args: args.iter().map(|arg| arg.as_bytes().to_vec()).collect(),
+    })
+}
+
+/// Takes note that these jobs were looked at, so that others have their turn.
+pub fn seen<'a>(ids: impl IntoIterator<Item = &'a str>, wall: Time) -> Command {
+    let now = wall.0.to_string();
+    let mut words = vec!["ZADD", WAITING, "XX"];
+    for id in ids {
+        words.extend([now.as_str(), id]);
+    }
+    wire::plain(&words)
+}

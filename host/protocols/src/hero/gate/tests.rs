@@ -1,0 +1,156 @@
+//! Verdicts about jobs that wait for others, as tables.
+
+use super::*;
+
+fn id(n: u32) -> String {
+    format!("3f2b8a1c-0000-4000-8000-{n:012}")
+}
+
+/// A job at the gate that waits for others.
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "the gate looks at jobs that may be gone"
+)]
+fn waits(n: u32, others: &[u32]) -> Option<JobView> {
+    let open: Vec<String> = others.iter().map(|n| id(*n)).collect();
+    Some(job(n, "dispatched", &json!(open).to_string()))
+}
+
+fn job(n: u32, status: &str, waits_for: &str) -> JobView {
+    let fields = [
+        ("status", status),
+        ("worker_id", "w1"),
+        ("timeout", "5"),
+        ("waits_for", waits_for),
+    ];
+    JobView {
+        id: id(n),
+        fields: fields.map(|(name, value)| (name, value.to_owned())).into(),
+        ..JobView::default()
+    }
+}
+
+fn status(known: &[(u32, &str)]) -> BTreeMap<String, String> {
+    let known = known.iter();
+    known
+        .map(|(n, status)| (id(*n), (*status).to_owned()))
+        .collect()
+}
+
+#[test]
+fn a_job_is_queued_once_all_have_finished() {
+    let others = |ns: &[u32]| ns.iter().map(|n| id(*n)).collect();
+    let failed = |n| Verdict::End(format!("prerequisite_failed: {}", id(n)));
+    for (known, verdict) in [
+        (vec![], Verdict::Wait),
+        (vec![(2, "dispatched"), (3, "started")], Verdict::Wait),
+        (vec![(2, "finished")], Verdict::Narrow(others(&[3]))),
+        (
+            vec![(3, "finished"), (2, "started")],
+            Verdict::Narrow(others(&[2])),
+        ),
+        (vec![(2, "finished"), (3, "finished")], Verdict::Queue),
+        (vec![(2, "finished"), (3, "error")], failed(3)),
+        (vec![(2, "error")], failed(2)),
+        (vec![(2, "Finished"), (3, "")], Verdict::Wait),
+    ] {
+        let verdicts = judge(&[waits(1, &[2, 3])], &status(&known));
+        assert_eq!(verdicts, [verdict], "{known:?}");
+    }
+}
+
+#[test]
+fn what_is_not_as_it_was_stored_is_not_queued() {
+    for (view, expected) in [
+        (None, "leave"),
+        (Some(job(1, "started", "[]")), "leave"),
+        (Some(job(1, "finished", "[]")), "leave"),
+        (Some(job(1, "error", "[]")), "leave"),
+        (Some(job(1, "dispatched", "[]")), "queue"),
+        (Some(job(1, "dispatched", "{}")), "tampered"),
+        (Some(job(1, "dispatched", "")), "tampered"),
+    ] {
+        let verdicts = judge(std::slice::from_ref(&view), &BTreeMap::new());
+        let found = match &verdicts[0] {
+            Verdict::Leave => "leave",
+            Verdict::Queue => "queue",
+            Verdict::End(error) if error.starts_with("E_JOB_TAMPERED") => "tampered",
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(found, expected, "{view:?}");
+    }
+    let mut nobodys = waits(1, &[]).unwrap();
+    nobodys.fields.remove("worker_id");
+    let verdicts = judge(&[Some(nobodys)], &BTreeMap::new());
+    assert!(matches!(&verdicts[0], Verdict::End(_)), "{verdicts:?}");
+}
+
+#[test]
+fn jobs_that_wait_for_each_other_end_with_their_path() {
+    let waiting = [waits(9, &[1]), waits(1, &[2]), waits(2, &[1, 3])];
+    let verdicts = judge(&waiting, &BTreeMap::new());
+    let path = format!("{} -> {} -> {}", id(1), id(2), id(1));
+    let Verdict::End(error) = &verdicts[1] else {
+        panic!("{verdicts:?}")
+    };
+    assert!(
+        error.starts_with("E_DEP_CYCLE") && error.ends_with(&path),
+        "{error}"
+    );
+    assert_eq!(
+        (&verdicts[0], &verdicts[2]),
+        (&Verdict::Wait, &Verdict::Wait)
+    );
+    // Then the others follow, each by the rule for what has failed.
+    let then = judge(&waiting, &status(&[(1, "error")]));
+    let failed = Verdict::End(format!("prerequisite_failed: {}", id(1)));
+    assert_eq!(then, [failed.clone(), Verdict::Wait, failed]);
+}
+
+#[test]
+fn one_turn_looks_at_so_many() {
+    let many: Vec<u32> = (100..1_100).collect();
+    let wide: Vec<Option<JobView>> = (0..8)
+        .map(|n| {
+            waits(
+                n,
+                &many
+                    .iter()
+                    .map(|other| other + n * 2_000)
+                    .collect::<Vec<_>>(),
+            )
+        })
+        .collect();
+    let (count, others) = turn(&wide);
+    assert_eq!((count, others.len()), (5, 5_000));
+    let (count, others) = turn(&[None, waits(1, &[2]), waits(3, &[2])]);
+    assert_eq!((count, others), (3, [id(2)].into()));
+}
+
+#[test]
+fn a_verdict_is_one_script() {
+    let view = waits(1, &[2]);
+    let command = |verdict| act(&id(1), view.as_ref(), &verdict, Time(0));
+    assert_eq!(command(Verdict::Wait), None);
+    let before = json!([id(2)]).to_string();
+    for (verdict, word, after, error) in [
+        (Verdict::Queue, "queue", "[]", ""),
+        (Verdict::End("e".to_owned()), "end", before.as_str(), "e"),
+        (Verdict::Leave, "wait", before.as_str(), ""),
+    ] {
+        let Some(Command::Script { script, keys, args }) = command(verdict) else {
+            panic!("{word}")
+        };
+        assert_eq!((script, keys.len()), (Script::Gate, 4));
+        assert_eq!(keys[2], "hero:work_queue:w1");
+        let args: Vec<&str> = args
+            .iter()
+            .map(|arg| std::str::from_utf8(arg).unwrap())
+            .collect();
+        assert_eq!((args[1], args[2]), (word, before.as_str()));
+        assert_eq!((args[3], args[5], args[7]), (after, error, "3600"));
+    }
+    // What no job can be called is forgotten, and is part of no key.
+    let odd = act("*\n", None, &Verdict::Leave, Time(0));
+    assert_eq!(odd, Some(wire::plain(&["ZREM", WAITING, "*\n"])));
+}

@@ -1,0 +1,146 @@
+//! Looking at Hero jobs, waiting for them, and the lengths of a worker's queues.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use host_protocols::hero::client::JobView;
+use host_protocols::hero::client::live::Filter;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::view::HeroJobView;
+use super::{HeroId, find, hero, unknown, wall};
+use crate::api::Shared;
+use crate::api::extract::{InQuery, TextInPath};
+use crate::api::jobs::{WaitQuery, limit};
+use crate::api::problem::Problem;
+use crate::api::view::PageView;
+
+/// Which jobs to list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(in crate::api) struct HeroListQuery {
+    /// Only jobs for this worker.
+    worker_id: Option<String>,
+    /// Only jobs in this status.
+    status: Option<String>,
+    /// About this many, 1 to 1,000; 100 if absent. A page may have fewer although more follow, and
+    /// a few more.
+    limit: Option<u32>,
+    /// The `next_cursor` of the page before.
+    cursor: Option<u64>,
+}
+
+/// The queues of one worker.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = HeroWorker)]
+pub(in crate::api) struct WorkerView {
+    /// Its id.
+    worker_id: String,
+    /// Jobs in its work queue.
+    queued: u64,
+    /// Jobs that hosts have taken from it and that have not ended.
+    processing: u64,
+    /// Requests to stop a job.
+    stops: u64,
+    /// Ids that could not be run.
+    dead_letters: u64,
+}
+
+/// Lists the Hero jobs of the configured Redis, in no order. One that changes meanwhile may come
+/// twice.
+#[utoipa::path(
+    get, path = "/api/v1/hero/jobs", tag = "hero", params(HeroListQuery),
+    responses((status = 200, body = PageView<HeroJobView>))
+)]
+pub(in crate::api) async fn list(
+    State(shared): State<Shared>,
+    InQuery(query): InQuery<HeroListQuery>,
+) -> Result<Json<PageView<HeroJobView>>, Problem> {
+    let limit = limit(query.limit)? as usize;
+    let filter = Filter {
+        worker_id: query.worker_id,
+        status: query.status,
+    };
+    let client = &hero(&shared)?.client;
+    let page = client.jobs(&filter, query.cursor, limit).await?;
+    let now = wall(&shared);
+    Ok(Json(PageView {
+        items: page
+            .jobs
+            .iter()
+            .map(|job| HeroJobView::summary(job, now))
+            .collect(),
+        next_cursor: page.next.map(|next| next.to_string()),
+    }))
+}
+
+/// Shows all of a Hero job.
+#[utoipa::path(
+    get, path = "/api/v1/hero/jobs/{id}", tag = "hero",
+    params(("id" = String, Path, description = "The job's id, in full")),
+    responses((status = 200, body = HeroJobView))
+)]
+pub(in crate::api) async fn show(
+    State(shared): State<Shared>,
+    HeroId(id): HeroId,
+) -> Result<Json<HeroJobView>, Problem> {
+    let job = find(&shared, &id).await?;
+    detail(&shared, &job).await
+}
+
+/// Shows all of a job, with the status of those that it waits for.
+pub(super) async fn detail(shared: &Shared, job: &JobView) -> Result<Json<HeroJobView>, Problem> {
+    let open: BTreeSet<String> = job
+        .waits_for()
+        .filter(|_| job.status() == "dispatched")
+        .unwrap_or_default();
+    let status = hero(shared)?.client.statuses(&open).await?;
+    Ok(Json(HeroJobView::detail(job, &status, wall(shared))))
+}
+
+/// Waits until a Hero job ends, at most as long as asked for, and shows it. Its reply is left to
+/// whoever else waits for it.
+#[utoipa::path(
+    get, path = "/api/v1/hero/jobs/{id}/wait", tag = "hero",
+    params(("id" = String, Path, description = "The job's id, in full"), WaitQuery),
+    responses((status = 200, body = HeroJobView, description = "The job as it is then, ended or not"))
+)]
+pub(in crate::api) async fn wait(
+    State(shared): State<Shared>,
+    HeroId(id): HeroId,
+    InQuery(query): InQuery<WaitQuery>,
+) -> Result<Json<HeroJobView>, Problem> {
+    let within = Duration::from_millis(query.ms()?);
+    let client = &hero(&shared)?.client;
+    let waited = tokio::select! {
+        waited = client.wait(&id, within) => waited?,
+        () = shared.api.stopping.cancelled() => client.job(&id).await?,
+    };
+    let job = waited.ok_or_else(|| unknown(&id))?;
+    detail(&shared, &job).await
+}
+
+/// Shows how long the queues of a worker are.
+#[utoipa::path(
+    get, path = "/api/v1/hero/workers/{worker_id}", tag = "hero",
+    params(("worker_id" = String, Path, description = "The worker's id")),
+    responses((status = 200, body = WorkerView))
+)]
+pub(in crate::api) async fn worker(
+    State(shared): State<Shared>,
+    TextInPath(worker_id): TextInPath,
+) -> Result<Json<WorkerView>, Problem> {
+    let lengths = hero(&shared)?.client.lengths(&worker_id).await?;
+    let [queued, processing, stops, dead_letters] = lengths;
+    Ok(Json(WorkerView {
+        worker_id,
+        queued,
+        processing,
+        stops,
+        dead_letters,
+    }))
+}

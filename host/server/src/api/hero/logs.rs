@@ -1,0 +1,103 @@
+//! The log file that a Hero job names: the end of it, from below the configured folder alone.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::{HeroId, find, hero};
+use crate::api::Shared;
+use crate::api::extract::InQuery;
+use crate::api::problem::{Code, Problem};
+use crate::hero_logs::{LogFileError, LogRoot};
+
+/// How much of the end is shown where a request says nothing, and the most it may ask for, in bytes.
+const TAIL_BYTES: u64 = 1 << 20;
+const TAIL_BYTES_MAX: u64 = 16 << 20;
+
+/// How much of the log.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(in crate::api) struct TailQuery {
+    /// At most so many bytes from the end, 1 to 16 MiB; 1 MiB if absent.
+    tail_bytes: Option<u64>,
+}
+
+/// The end of a log file.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = HeroLog)]
+pub(in crate::api) struct LogView {
+    /// The job.
+    id: String,
+    /// The file, as the job names it.
+    log_path: String,
+    /// How long the file is.
+    file_bytes: u64,
+    /// How many bytes before the text are left out.
+    skipped_bytes: u64,
+    /// The text; what is no UTF-8 is shown as it can be.
+    text: String,
+}
+
+/// Shows the end of the log file that a Hero job names, read on this host.
+#[utoipa::path(
+    get, path = "/api/v1/hero/jobs/{id}/logs", tag = "hero",
+    params(("id" = String, Path, description = "The job's id, in full"), TailQuery),
+    responses((status = 200, body = LogView))
+)]
+pub(in crate::api) async fn logs(
+    State(shared): State<Shared>,
+    HeroId(id): HeroId,
+    InQuery(query): InQuery<TailQuery>,
+) -> Result<Json<LogView>, Problem> {
+    let bytes_max = query.tail_bytes.unwrap_or(TAIL_BYTES);
+    if !(1..=TAIL_BYTES_MAX).contains(&bytes_max) {
+        let detail = format!("tail_bytes: it is 1 to {TAIL_BYTES_MAX}, this one is {bytes_max}");
+        return Err(Problem::new(Code::InvalidQuery, detail));
+    }
+    let Some(root) = hero(&shared)?.log_dir.as_deref().map(LogRoot::new) else {
+        let detail = "no folder for logs is configured: protocol.hero.log_dir names none";
+        return Err(Problem::new(Code::HeroOff, detail));
+    };
+    let job = find(&shared, &id).await?;
+    let missing = |detail: String| Problem::new(Code::HeroLogMissing, detail);
+    let path = job.get("log_path").filter(|path| !path.is_empty());
+    let Some(path) = path.map(str::to_owned) else {
+        return Err(missing(format!("job {id} names no log_path")));
+    };
+    let log_path = path.clone();
+    let read = tokio::task::spawn_blocking(move || match root.read(&path) {
+        Ok(file) => tail(file, bytes_max).map_err(LogFileError::System),
+        Err(error) => Err(error),
+    });
+    let read = read.await.map_err(|error| {
+        Problem::new(Code::Internal, format!("reading a log file ended: {error}"))
+    })?;
+    let (file_bytes, tail) = read.map_err(|error| match error {
+        LogFileError::System(error) if error.kind() == io::ErrorKind::NotFound => {
+            missing(format!("job {id} has written no log on this host yet"))
+        }
+        error => missing(format!("E_LOG_PATH log_path of job {id}: {error}")),
+    })?;
+    Ok(Json(LogView {
+        id,
+        log_path,
+        file_bytes,
+        skipped_bytes: file_bytes.saturating_sub(tail.len() as u64),
+        text: String::from_utf8_lossy(&tail).into_owned(),
+    }))
+}
+
+/// Reads the end of a file, and tells how long the file is. Grows meanwhile do no harm.
+fn tail(mut file: File, bytes_max: u64) -> io::Result<(u64, Vec<u8>)> {
+    let file_bytes = file.metadata()?.len();
+    file.seek(SeekFrom::Start(file_bytes.saturating_sub(bytes_max)))?;
+    let mut tail = Vec::new();
+    file.take(bytes_max.min(file_bytes))
+        .read_to_end(&mut tail)?;
+    Ok((file_bytes, tail))
+}

@@ -1,0 +1,131 @@
+//! Stopping Hero jobs and queueing them again.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use host_protocols::hero::client::Stopped;
+use host_protocols::hero::client::is_stale;
+use host_protocols::hero::client::live::{ClientError, Filter};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::list::detail;
+use super::view::HeroJobView;
+use super::{HeroId, find, hero, unknown, wall};
+use crate::api::Shared;
+use crate::api::extract::TextInPath;
+use crate::api::jobs::{EmptyBody, small};
+use crate::api::problem::Problem;
+
+/// How many jobs one request for all stale ones aims to find.
+const STALE_JOBS: usize = 500;
+
+/// What became of a stop.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = HeroStop)]
+pub(in crate::api) struct StopView {
+    /// The job.
+    id: String,
+    /// Whether it has stopped: it waited for others. Else its worker is asked.
+    stopped: bool,
+}
+
+/// How to queue a job again.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(as = HeroRequeue)]
+#[serde(deny_unknown_fields, default)]
+pub(in crate::api) struct RequeueBody {
+    /// Also if its worker may be at it: then it may run twice.
+    force: bool,
+}
+
+/// Where to begin.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(as = HeroRequeueStale)]
+#[serde(deny_unknown_fields, default)]
+pub(in crate::api) struct StaleBody {
+    /// The `next_cursor` of the answer before.
+    cursor: Option<u64>,
+}
+
+/// Which jobs were queued again.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = HeroRequeued)]
+pub(in crate::api) struct RequeuedView {
+    /// Their ids.
+    requeued: Vec<String>,
+    /// What to give as `cursor` to go on, `null` at the end.
+    next_cursor: Option<String>,
+}
+
+/// Asks the worker of a Hero job to stop it.
+#[utoipa::path(
+    post, path = "/api/v1/hero/jobs/{id}/stop", tag = "hero",
+    params(("id" = String, Path, description = "The job's id, in full")),
+    request_body = EmptyBody,
+    responses((status = 200, body = StopView))
+)]
+pub(in crate::api) async fn stop(
+    State(shared): State<Shared>,
+    HeroId(id): HeroId,
+    request: Request,
+) -> Result<Json<StopView>, Problem> {
+    let EmptyBody {} = small(&shared, request).await?;
+    let client = &hero(&shared)?.client;
+    let stopped = client.stop(&id, wall(&shared)).await?;
+    let stopped = stopped.ok_or_else(|| unknown(&id))? == Stopped::Ended;
+    Ok(Json(StopView { id, stopped }))
+}
+
+/// Queues a Hero job again that has failed or that its worker has lost.
+#[utoipa::path(
+    post, path = "/api/v1/hero/jobs/{id}/requeue", tag = "hero",
+    params(("id" = String, Path, description = "The job's id, in full")),
+    request_body = RequeueBody,
+    responses((status = 200, body = HeroJobView))
+)]
+pub(in crate::api) async fn requeue(
+    State(shared): State<Shared>,
+    HeroId(id): HeroId,
+    request: Request,
+) -> Result<Json<HeroJobView>, Problem> {
+    let RequeueBody { force } = small(&shared, request).await?;
+    let client = &hero(&shared)?.client;
+    let requeued = client.requeue(&id, force, wall(&shared)).await?;
+    requeued.ok_or_else(|| unknown(&id))?;
+    detail(&shared, &find(&shared, &id).await?).await
+}
+
+/// Queues those jobs of a worker again that it has lost: they were started, and their time limit is
+/// over for 10 seconds. Goes on with the cursor, for one request looks at some jobs only.
+#[utoipa::path(
+    post, path = "/api/v1/hero/workers/{worker_id}/requeue", tag = "hero",
+    params(("worker_id" = String, Path, description = "The worker's id")),
+    request_body = StaleBody,
+    responses((status = 200, body = RequeuedView))
+)]
+pub(in crate::api) async fn requeue_stale(
+    State(shared): State<Shared>,
+    TextInPath(worker_id): TextInPath,
+    request: Request,
+) -> Result<Json<RequeuedView>, Problem> {
+    let StaleBody { cursor } = small(&shared, request).await?;
+    let (client, now) = (&hero(&shared)?.client, wall(&shared));
+    let filter = Filter {
+        worker_id: Some(worker_id),
+        status: Some("started".to_owned()),
+    };
+    let page = client.jobs(&filter, cursor, STALE_JOBS).await?;
+    let mut requeued = Vec::new();
+    for job in page.jobs.into_iter().filter(|job| is_stale(job, now)) {
+        match client.requeue(&job.id, false, now).await {
+            Ok(Some(())) => requeued.push(job.id),
+            // It has ended meanwhile, or a host is at it.
+            Ok(None) | Err(ClientError::Refused(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(Json(RequeuedView {
+        requeued,
+        next_cursor: page.next.map(|next| next.to_string()),
+    }))
+}

@@ -1,0 +1,180 @@
+//! Submitting Hero jobs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use host_core::json::JsonText;
+use host_core::seconds::Seconds;
+use host_protocols::hero::Task;
+use host_protocols::hero::client::live::ClientError;
+use host_protocols::hero::client::{Submission, Submitted};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::{hero, wall};
+use crate::api::body::JOBS_BYTES_MAX;
+use crate::api::problem::{Code, Problem};
+use crate::api::{Shared, guard, json};
+use crate::ids;
+
+/// The time limit of a job that names none.
+const TIMEOUT: Seconds = Seconds { ms: 30_000 };
+
+/// Whose jobs those are that name nobody.
+const CALLER: &str = "host";
+
+/// The context of jobs that name none.
+const CONTEXT: &str = "default";
+
+/// A job for a worker of a Hero dispatcher: a script, or a handler that is deployed there.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = NewHeroJob)]
+#[serde(deny_unknown_fields)]
+pub(in crate::api) struct NewHeroJob {
+    /// A UUID that no other job has; a new one if absent. Sent again with the same id, a request
+    /// changes nothing.
+    id: Option<String>,
+    /// The worker it is for.
+    worker_id: String,
+    /// What is run: Rhai or HeroScript.
+    script: Option<String>,
+    /// The language of the script: rhai or heroscript; the worker sees for itself if absent.
+    script_type: Option<String>,
+    /// A deployed handler, in place of a script.
+    handler: Option<String>,
+    /// What the handler is called with; `{}` if absent.
+    #[schema(value_type = Option<serde_json::Value>)]
+    params: Option<Box<RawValue>>,
+    /// For whom; `host` if absent.
+    caller_id: Option<String>,
+    /// In which context; `default` if absent.
+    context_id: Option<String>,
+    /// The time limit of an attempt, up to a week; workers get whole seconds, rounded up. 30 if
+    /// absent.
+    #[schema(value_type = Option<f64>)]
+    timeout_seconds: Option<Seconds>,
+    /// Further attempts after a failure; 0 if absent.
+    #[serde(default)]
+    retries: u32,
+    /// Whether it may run beside others of its context; true if absent.
+    concurrent: Option<bool>,
+    /// A log file below the configured folder.
+    log_path: Option<String>,
+    /// Environment variables.
+    #[serde(default)]
+    env_vars: BTreeMap<String, String>,
+    /// Ids of jobs that must finish before it is queued.
+    #[serde(default)]
+    dependencies: BTreeSet<String>,
+}
+
+/// What became of a submission.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SubmittedHeroJob)]
+pub(in crate::api) struct SubmittedView {
+    /// The job's id.
+    id: String,
+    /// The worker it is for.
+    worker_id: String,
+    /// Whether it was there before.
+    existing: bool,
+    /// The jobs that it is not queued before.
+    waits_for: Vec<String>,
+}
+
+/// Stores a Hero job and queues it for its worker, once the jobs it depends on have finished. It is
+/// answered when Redis has confirmed it.
+#[utoipa::path(
+    post, path = "/api/v1/hero/jobs", tag = "hero", request_body = NewHeroJob,
+    responses(
+        (status = 201, body = SubmittedView, description = "Stored"),
+        (status = 200, body = SubmittedView, description = "A job of this id was there already, and is as it was"),
+    )
+)]
+pub(in crate::api) async fn submit(
+    State(shared): State<Shared>,
+    request: Request,
+) -> Result<(StatusCode, Json<SubmittedView>), Problem> {
+    let hero = hero(&shared)?;
+    let (parts, body) = request.into_parts();
+    guard::check_json(&parts.headers)?;
+    let held = shared
+        .room
+        .read(&parts.headers, body, JOBS_BYTES_MAX)
+        .await?;
+    let mut job: NewHeroJob = json::read_object(&held.bytes)?;
+    let given = job.id.take();
+    let is_given = given.is_some();
+    let id = given.unwrap_or_else(ids::uuid);
+    let submission = job.into_submission(id)?;
+    let log_root = hero.log_dir.as_deref().and_then(Path::to_str);
+    let submitted = hero
+        .client
+        .submit(&submission, is_given, log_root, wall(&shared));
+    let id = submission.id.clone();
+    let submitted = submitted.await.map_err(|error| match error {
+        ClientError::Away(why) => {
+            let detail =
+                format!("{why}; if job {id} is stored is not known: repeat it with this id");
+            Problem::new(Code::HeroRedisAway, detail)
+        }
+        error => error.into(),
+    })?;
+    // Nobody else has an id that we have made: it is ours that came through at the second try.
+    let existing = submitted == Submitted::Known && is_given;
+    let status = if existing {
+        StatusCode::OK
+    } else {
+        StatusCode::CREATED
+    };
+    let waits_for = match submitted {
+        Submitted::Waits(others) => others,
+        Submitted::Queued | Submitted::Known => Vec::new(),
+    };
+    let view = SubmittedView {
+        id,
+        worker_id: submission.worker_id,
+        existing,
+        waits_for,
+    };
+    Ok((status, Json(view)))
+}
+
+impl NewHeroJob {
+    fn into_submission(self, id: String) -> Result<Submission, Problem> {
+        let refused = |detail| Err(Problem::new(Code::InvalidRequest, detail));
+        let task = match (self.script, self.handler) {
+            (Some(script), None) if self.params.is_none() => Task::Script(script),
+            (None, Some(name)) if self.script_type.is_none() => {
+                let params = self
+                    .params
+                    .map(|params| String::from(Box::<str>::from(params)));
+                let params = JsonText(params.unwrap_or_else(|| "{}".to_owned()));
+                Task::Handler { name, params }
+            }
+            (Some(_), Some(_)) => return refused("script, handler: a job has one of them"),
+            (None, None) => return refused("script, handler: one of them is missing"),
+            (Some(_), None) => return refused("params: a script has none; name a handler"),
+            (None, Some(_)) => return refused("script_type: a handler has none"),
+        };
+        let timeout = self.timeout_seconds.unwrap_or(TIMEOUT);
+        Ok(Submission {
+            id,
+            worker_id: self.worker_id,
+            task,
+            script_type: self.script_type,
+            caller_id: self.caller_id.unwrap_or_else(|| CALLER.to_owned()),
+            context_id: self.context_id.unwrap_or_else(|| CONTEXT.to_owned()),
+            timeout_seconds: timeout.ms.div_ceil(1_000),
+            retries: self.retries,
+            concurrent: self.concurrent.unwrap_or(true),
+            log_path: self.log_path,
+            env: self.env_vars,
+            dependencies: self.dependencies,
+        })
+    }
+}

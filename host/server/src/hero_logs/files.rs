@@ -1,0 +1,312 @@
+//! The thread that opens and writes log files, so that nobody else waits for their disk. What finds
+//! no room is left out, and the file says so.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use host_core::cell::LogLine;
+use host_core::time::Time;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+
+use super::root::{LogFileError, LogRoot};
+use super::text;
+
+/// The most log files that are open at once; work that needs another one waits.
+const OPEN_MAX: usize = 256;
+
+/// The most bytes of one job, over all its attempts.
+const JOB_BYTES_MAX: u64 = 16 << 20;
+
+/// How many wishes may wait for the thread.
+const WAITING_MAX: usize = 4_096;
+
+/// How much the lines that wait may take up, in bytes.
+const WAITING_BYTES_MAX: usize = 16 << 20;
+
+/// How many jobs are remembered that may be tried again, with how much they have written.
+const REMEMBERED_MAX: usize = 1_024;
+
+/// What a line takes up beyond its text, in bytes.
+const LINE_BYTES: usize = 128;
+
+/// Says how opening went, on the thread that opens.
+type Then = Box<dyn FnOnce(Result<LogFile, LogFileError>) + Send>;
+
+enum Wish {
+    Open {
+        log_path: String,
+        job: String,
+        attempt: u32,
+        room: OwnedSemaphorePermit,
+        then: Then,
+    },
+    Write {
+        file: Arc<Open>,
+        started_at: Time,
+        lines: Vec<LogLine>,
+        _room: Option<OwnedSemaphorePermit>,
+    },
+    Flush(oneshot::Sender<()>),
+}
+
+/// Opens log files below one folder and writes them. Cloning shares the thread.
+#[derive(Clone)]
+pub struct LogFiles {
+    wishes: mpsc::Sender<Wish>,
+    open: Arc<Semaphore>,
+    room: Arc<Semaphore>,
+}
+
+/// The log file of one execution; closed when this is dropped.
+pub struct LogFile {
+    open: Arc<Open>,
+    files: LogFiles,
+}
+
+struct Open {
+    file: File,
+    job: String,
+    written: Mutex<Written>,
+    /// Lines that found no room on their way.
+    missed: AtomicU64,
+    _room: OwnedSemaphorePermit,
+}
+
+/// How much of a job is written.
+#[derive(Clone, Copy, Debug, Default)]
+struct Written {
+    bytes: u64,
+    /// Nothing more is written: the job has had its share, or the disk refuses.
+    over: bool,
+}
+
+impl LogFiles {
+    /// Makes the folder `dir` if it is missing, and starts the thread that writes below it.
+    pub fn below(dir: &Path) -> io::Result<Self> {
+        let root = LogRoot::new(dir);
+        root.make()?;
+        Self::start(root)
+    }
+
+    /// Starts the thread; it ends when nobody is left who could wish for anything.
+    fn start(folder: LogRoot) -> io::Result<Self> {
+        let (wishes, waiting) = mpsc::channel(WAITING_MAX);
+        let files = Self {
+            wishes,
+            open: Arc::new(Semaphore::new(OPEN_MAX)),
+            room: Arc::new(Semaphore::new(WAITING_BYTES_MAX)),
+        };
+        let (open, room) = (Arc::clone(&files.open), Arc::clone(&files.room));
+        let wishes = files.wishes.downgrade();
+        let handle = move || {
+            let wishes = wishes.upgrade()?;
+            let (open, room) = (Arc::clone(&open), Arc::clone(&room));
+            Some(Self { wishes, open, room })
+        };
+        std::thread::Builder::new()
+            .name("log-files".to_owned())
+            .spawn(move || work(&folder, waiting, handle))?;
+        Ok(files)
+    }
+
+    /// Opens the log file of an attempt of a job, counted from 1, and says how that went. Returns
+    /// `false` if there is no room for it now: nothing will be said then.
+    pub fn open(
+        &self,
+        log_path: &str,
+        job: &str,
+        attempt: u32,
+        then: impl FnOnce(Result<LogFile, LogFileError>) + Send + 'static,
+    ) -> bool {
+        let Ok(room) = Arc::clone(&self.open).try_acquire_owned() else {
+            return false;
+        };
+        let wish = Wish::Open {
+            log_path: log_path.to_owned(),
+            job: job.to_owned(),
+            attempt,
+            room,
+            then: Box::new(then),
+        };
+        self.wishes.try_send(wish).is_ok()
+    }
+
+    /// Waits until all that was wished for before is done, or the time is up.
+    pub async fn flush(&self, timeout: Duration) {
+        let (done, told) = oneshot::channel();
+        let flush = async {
+            if self.wishes.send(Wish::Flush(done)).await.is_ok() {
+                // A thread that is gone has nothing left to write.
+                let _told = told.await;
+            }
+        };
+        if tokio::time::timeout(timeout, flush).await.is_err() {
+            tracing::warn!("log files are not written in time; lines of jobs are lost");
+        }
+    }
+}
+
+impl LogFile {
+    /// Passes lines on to be written, or counts them as missed. Never waits.
+    pub fn write(&self, started_at: Time, lines: &[LogLine]) {
+        let bytes = lines.iter().map(|line| {
+            let fields = line.fields.iter();
+            let fields: usize = fields.map(|(name, value)| name.len() + value.len()).sum();
+            LINE_BYTES + line.message.len() + fields
+        });
+        let bytes = u32::try_from(bytes.sum::<usize>()).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.files.room).try_acquire_many_owned(bytes);
+        let passed_on = room.is_ok_and(|room| {
+            let wish = Wish::Write {
+                file: Arc::clone(&self.open),
+                started_at,
+                lines: lines.to_vec(),
+                _room: Some(room),
+            };
+            self.files.wishes.try_send(wish).is_ok()
+        });
+        if !passed_on {
+            let lines = lines.len() as u64;
+            self.open.missed.fetch_add(lines, Ordering::Relaxed);
+        }
+    }
+}
+
+impl fmt::Debug for LogFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LogFile({})", self.open.job)
+    }
+}
+
+impl Drop for LogFile {
+    /// Lets the thread say what was missed, and close the file. If it has no time for that, the
+    /// file is closed here.
+    fn drop(&mut self) {
+        let file = Arc::clone(&self.open);
+        let _closed = self.files.wishes.try_send(Wish::Write {
+            file,
+            started_at: Time(0),
+            lines: Vec::new(),
+            _room: None,
+        });
+    }
+}
+
+/// Does what is wished until nobody is left.
+fn work(root: &LogRoot, mut waiting: mpsc::Receiver<Wish>, handle: impl Fn() -> Option<LogFiles>) {
+    let mut before = Before::default();
+    let mut last_at = Time(0);
+    while let Some(wish) = waiting.blocking_recv() {
+        match wish {
+            Wish::Open {
+                log_path,
+                job,
+                attempt,
+                room,
+                then,
+            } => {
+                let Some(files) = handle() else { return };
+                let opened = root.append(&log_path).map(|file| LogFile {
+                    open: Arc::new(Open {
+                        file,
+                        written: Mutex::new(before.take(&job, attempt)),
+                        job,
+                        missed: AtomicU64::new(0),
+                        _room: room,
+                    }),
+                    files,
+                });
+                then(opened);
+            }
+            Wish::Write {
+                file,
+                started_at,
+                lines,
+                ..
+            } => {
+                let end = lines.last();
+                last_at = end.map_or(last_at, |line| started_at.plus_ms(line.at_ms));
+                let written = file.write(started_at, &lines, last_at);
+                if lines.is_empty() {
+                    before.keep(&file.job, written);
+                }
+            }
+            Wish::Flush(done) => {
+                // Whoever asked may have gone.
+                let _told = done.send(());
+            }
+        }
+    }
+}
+
+impl Open {
+    /// Writes whole lines in one call, so that those of others stand between them and not in them.
+    fn write(&self, started_at: Time, lines: &[LogLine], now: Time) -> Written {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if written.over {
+            return *written;
+        }
+        let missed = self.missed.swap(0, Ordering::Relaxed);
+        let mut said = String::new();
+        if missed > 0 {
+            let words = format!("{missed} lines are missing here: the disk was behind");
+            text::note(&mut said, &self.job, now, &words);
+        }
+        for line in lines {
+            let whole = said.len();
+            text::add(&mut said, &self.job, started_at, line);
+            if written.bytes + said.len() as u64 > JOB_BYTES_MAX {
+                said.truncate(whole);
+                let words = format!(
+                    "what follows is left out: one job may write {JOB_BYTES_MAX} bytes here"
+                );
+                text::note(&mut said, &self.job, now, &words);
+                written.over = true;
+                break;
+            }
+        }
+        written.bytes += said.len() as u64;
+        if let Err(error) = (&self.file).write_all(said.as_bytes()) {
+            written.over = true;
+            tracing::warn!(job = self.job, %error, "the log file of a job cannot be written");
+        }
+        *written
+    }
+}
+
+/// What earlier attempts have written, for as many jobs as are remembered.
+#[derive(Default)]
+struct Before {
+    jobs: BTreeMap<String, Written>,
+    order: VecDeque<String>,
+}
+
+impl Before {
+    fn take(&mut self, job: &str, attempt: u32) -> Written {
+        if attempt == 1 {
+            return Written::default();
+        }
+        self.jobs.get(job).copied().unwrap_or_default()
+    }
+
+    fn keep(&mut self, job: &str, written: Written) {
+        if self.jobs.insert(job.to_owned(), written).is_some() {
+            return;
+        }
+        self.order.push_back(job.to_owned());
+        if self.order.len() > REMEMBERED_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.jobs.remove(&oldest);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Looks at the gate again and again, and tells in the log what it does. Decides nothing.
+
+use std::time::Duration;
+
+use host_protocols::hero::client::live::Client;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+
+/// How often the jobs that wait for others are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// The longest pause after a look that failed; they double.
+const PAUSE_MAX: Duration = Duration::from_secs(8);
+
+/// Queues jobs once those have finished that they wait for, until `stopping`.
+pub(in crate::serve) async fn watch(client: Client, clock: Clock, stopping: CancellationToken) {
+    let mut pause = LOOK_EVERY;
+    let (mut is_away, mut is_refused) = (false, false);
+    loop {
+        tokio::select! {
+            () = stopping.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+        let looked = tokio::select! {
+            () = stopping.cancelled() => return,
+            looked = client.gate(clock.wall()) => looked,
+        };
+        match looked {
+            Ok(turn) => {
+                pause = LOOK_EVERY;
+                is_away = false;
+                if let Some(why) = &turn.refused
+                    && !is_refused
+                {
+                    tracing::warn!(
+                        why,
+                        "Redis refuses to queue or end a Hero job that has waited"
+                    );
+                }
+                is_refused = turn.refused.is_some();
+                if turn.queued + turn.ended > 0 {
+                    let (queued, ended) = (turn.queued, turn.ended);
+                    tracing::info!(queued, ended, "Hero jobs that waited for others");
+                }
+            }
+            Err(error) => {
+                pause = (pause * 2).min(PAUSE_MAX);
+                if !std::mem::replace(&mut is_away, true) {
+                    let why = error.to_string();
+                    tracing::warn!(why, "Hero jobs that wait for others are not looked at");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! When a worker's thread rests between two looks at its sockets. To be woken for each request of a
+//! stream costs more than the request; what has come in a short rest is worked off at once. Knows
+//! no socket: it counts requests, and rests only where that does not make them fewer.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use host_protocols::port::{Executor, ForeignJob, Reply, Stop, Tag};
+
+use crate::clock::Clock;
+
+/// Which streams are rested in, in requests per second: in slower ones a rest finds one request, in
+/// faster ones each look finds several anyway.
+const RATE_MIN: f64 = 800.0;
+const RATE_MAX: f64 = 10_000.0;
+
+/// How many requests a rest is long enough for.
+const REST_REQUESTS: f64 = 8.0;
+
+/// The longest rest: nothing that is promised in time is promised closer.
+const REST_MAX: Duration = Duration::from_millis(2);
+
+/// For how long requests are counted to know their rate.
+const WINDOW: Duration = Duration::from_millis(25);
+
+/// After how many expected requests a trial shows whether rests cost throughput, after how many it
+/// may have shown it already, and which part of them must have come.
+const TRIAL_REQUESTS: f64 = 64.0;
+const EARLY_REQUESTS: f64 = 16.0;
+const TRIAL_PART_MIN: f64 = 0.8;
+const EARLY_PART_MIN: f64 = 0.5;
+
+/// For how long is rested before the rate without rests is measured again.
+const RESTING_MAX: Duration = Duration::from_secs(1);
+
+/// For how long is not rested after a trial has failed, and after several in a row.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// The rests of one thread.
+pub(super) struct Rests {
+    clock: Clock,
+    requests: AtomicU64,
+    pace: Mutex<Pace>,
+}
+
+impl Rests {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            requests: AtomicU64::new(0),
+            pace: Mutex::default(),
+        }
+    }
+
+    /// Rests if it is time for that. Called whenever the thread has nothing to do.
+    pub(super) fn take(&self) {
+        let requests = self.requests.load(Ordering::Relaxed);
+        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(rest) = pace.next(self.clock.uptime(), requests) {
+            #[expect(clippy::disallowed_methods, reason = "a bounded rest is the purpose")]
+            std::thread::sleep(rest);
+        }
+    }
+}
+
+/// Counts what it starts.
+pub(super) struct Counted {
+    pub(super) executor: Arc<dyn Executor>,
+    pub(super) rests: Arc<Rests>,
+}
+
+impl Executor for Counted {
+    fn start(&self, job: ForeignJob, reply: Reply) {
+        self.rests.requests.fetch_add(1, Ordering::Relaxed);
+        self.executor.start(job, reply);
+    }
+
+    fn stop(&self, tag: Tag, grace_ms: u64, why: Stop) {
+        self.executor.stop(tag, grace_ms, why);
+    }
+}
+
+/// Decides, from how many requests there have been by when.
+#[derive(Debug, Default)]
+struct Pace {
+    phase: Phase,
+    /// When counting began, and how many requests there had been by then.
+    since: Duration,
+    requests_before: u64,
+    /// When rests may be tried again, and how long that takes after the next failure.
+    try_at: Duration,
+    pause: Duration,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Phase {
+    /// There are no rests: this is what the stream is like without.
+    #[default]
+    Awake,
+    /// There are, to compare with the rate before.
+    Trial { rate: f64 },
+    /// They cost nothing.
+    Resting { rate: f64, until: Duration },
+}
+
+impl Pace {
+    /// Returns how long to rest at `now`, after `requests` requests in all.
+    fn next(&mut self, now: Duration, requests: u64) -> Option<Duration> {
+        let span = now.saturating_sub(self.since);
+        let came = count(requests - self.requests_before);
+        match self.phase {
+            Phase::Awake if span < WINDOW => {}
+            Phase::Awake => {
+                let rate = came / span.as_secs_f64();
+                self.count_from(now, requests);
+                if rate < RATE_MIN {
+                    self.pause = PAUSE_MIN;
+                } else if rate <= RATE_MAX && now >= self.try_at {
+                    self.phase = Phase::Trial { rate };
+                }
+            }
+            Phase::Trial { rate } => {
+                let expected = rate * span.as_secs_f64();
+                let fails = expected >= EARLY_REQUESTS && came < expected * EARLY_PART_MIN;
+                if fails || expected >= TRIAL_REQUESTS {
+                    self.count_from(now, requests);
+                    self.phase = if !fails && came >= expected * TRIAL_PART_MIN {
+                        self.pause = PAUSE_MIN;
+                        let until = now + RESTING_MAX;
+                        Phase::Resting { rate, until }
+                    } else {
+                        self.try_at = now + self.pause;
+                        self.pause = (self.pause * 2).min(PAUSE_MAX);
+                        Phase::Awake
+                    };
+                }
+            }
+            Phase::Resting { .. } if span < WINDOW => {}
+            Phase::Resting { until, .. } => {
+                let rate = came / span.as_secs_f64();
+                self.count_from(now, requests);
+                self.phase = if now < until && (RATE_MIN..=RATE_MAX).contains(&rate) {
+                    Phase::Resting { rate, until }
+                } else {
+                    Phase::Awake
+                };
+            }
+        }
+        match self.phase {
+            Phase::Awake => None,
+            Phase::Trial { rate } | Phase::Resting { rate, .. } => {
+                Some(Duration::from_secs_f64(REST_REQUESTS / rate).min(REST_MAX))
+            }
+        }
+    }
+
+    fn count_from(&mut self, now: Duration, requests: u64) {
+        (self.since, self.requests_before) = (now, requests);
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
+fn count(requests: u64) -> f64 {
+    requests as f64
+}
+
+#[cfg(test)]
+mod tests;

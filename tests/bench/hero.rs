@@ -1,0 +1,57 @@
+//! A host as a worker of Hero dispatchers beside what plain clients of the same Redis do in the same
+//! run, one request per round trip: jobs drained, scripts, and how soon a job starts and stops.
+
+mod drain;
+mod raw;
+mod record;
+mod resp;
+mod times;
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use host_tests::Redis;
+
+use crate::report::Report;
+use crate::{Args, Part, Stage};
+
+/// Whose jobs the host takes.
+const WORKER: &str = "bench";
+
+pub(crate) fn measure(args: &Args, report: &mut Report) -> Result<()> {
+    let redis = Redis::start();
+    let stage = host(&redis)?;
+    if args.wants(Part::Drain) {
+        drain::measure(args, &redis, &stage, report)?;
+    }
+    if args.wants(Part::Times) {
+        times::measure(args, &redis, report)?;
+    }
+    stage.stop()?;
+    if args.wants(Part::Drain) {
+        drain::with_file(args, report)?;
+    }
+    Ok(())
+}
+
+/// Starts a host that takes the jobs of [`WORKER`].
+fn host(redis: &Redis) -> Result<Stage> {
+    let folder = crate::build_folder()?;
+    let config = tempfile::NamedTempFile::new_in(&folder).context("cannot make a file")?;
+    std::fs::write(&config, settings(redis)).context("cannot write the configuration")?;
+    Stage::with(
+        &["basics", "hero-rhai"],
+        vec!["--config".to_owned(), shown(config.path())],
+    )
+}
+
+fn settings(redis: &Redis) -> String {
+    format!(
+        "[protocol.hero]\nurl = \"{}\"\nworker_ids = [\"{WORKER}\"]\n",
+        redis.url()
+    )
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

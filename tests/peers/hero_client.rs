@@ -1,0 +1,427 @@
+//! `host hero` and its requests on a real Redis: every command, bad input, long lists, and a Redis that
+//! is away.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
+use host_tests::server::host;
+use host_tests::{Options, Redis, Server, eventually};
+use serde_json::{Value, json};
+
+use crate::hero_serve::{Client, PATIENCE, Scene, id};
+
+pub(crate) const JOBS: &str = "/api/v1/hero/jobs";
+
+/// Starts a host that takes the jobs of w1 and keeps log files; `fo` is nobody's of ours.
+pub(crate) fn start(scene: &Scene, name: &str) -> Server {
+    let (config, logs) = (scene.path(&format!("{name}.toml")), scene.path("logs"));
+    let text = format!(
+        "[protocol.hero]\nurl = \"{}\"\nworker_ids = [\"w1\"]\nlog_dir = \"{}\"\n",
+        scene.redis.url(),
+        logs.display()
+    );
+    fs::write(&config, text).unwrap();
+    let mut options = Options::new(&scene.path(name)).handlers(&scene.path("handlers"));
+    options.args = ["--cells", "2", "--config"].map(str::to_owned).to_vec();
+    options.args.push(config.display().to_string());
+    Server::start(&options)
+}
+
+/// What a command has printed, and its exit code.
+pub(crate) struct Ran {
+    exit: i32,
+    out: String,
+    err: String,
+}
+
+pub(crate) fn hero(server: &Server, args: &[&str]) -> Ran {
+    let output = Command::new(host())
+        .arg("hero")
+        .args(args)
+        .env("HOST_SERVER", format!("http://{}", server.address()))
+        .output()
+        .unwrap();
+    Ran {
+        exit: output.status.code().unwrap(),
+        out: String::from_utf8(output.stdout).unwrap().trim().to_owned(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+impl Ran {
+    /// Checks the exit code and what was said, and returns what was printed.
+    pub(crate) fn exits(self, exit: i32, said: &str) -> String {
+        let Self { out, err, .. } = &self;
+        assert_eq!(self.exit, exit, "{out}\n{err}");
+        assert!(err.contains(said), "{said}: {out}\n{err}");
+        self.out
+    }
+}
+
+/// Submits a job for the worker `fo` that waits for others.
+pub(crate) fn submit(server: &Server, n: u32, others: &[u32]) -> Value {
+    let others: Vec<String> = others.iter().map(|n| id(*n)).collect();
+    let job = json!({"id": id(n), "worker_id": "fo", "script": "1", "dependencies": others});
+    let answer = server.client().post(JOBS, &job).unwrap();
+    assert_eq!(answer.status, 201, "{}", answer.body);
+    answer.body
+}
+
+pub(crate) fn queued(client: &mut Client) -> Vec<String> {
+    client.ask(&["LRANGE", "hero:work_queue:fo", "0", "-1"])
+}
+
+/// Ends a job as the document's worker does.
+pub(crate) fn finish(client: &mut Client, n: u32, status: &str) {
+    let key = format!("hero:job:{}", id(n));
+    let _: i64 = client.ask(&["HSET", &key, "status", status, "output", "out"]);
+}
+
+#[test]
+fn every_command_does_what_the_document_says() {
+    let scene = Scene::new(Redis::start());
+    let server = start(&scene, "data");
+    let mut client = scene.client();
+    let hero = |args: &[&str]| hero(&server, args);
+    assert_eq!(hero(&["ls"]).exits(0, "no jobs"), "");
+    let w1 = |verb, more: &[&'static str]| hero(&[&[verb, "--worker", "w1"], more].concat());
+    assert_eq!(
+        w1("run", &["--script", "40 + 2"]).exits(0, "finished"),
+        "42"
+    );
+    let echo = ["--handler", "echo", "--params", r#"{"a": 1}"#, "-o", "json"];
+    let ran: Value = serde_json::from_str(&w1("run", &echo).exits(0, "")).unwrap();
+    assert_eq!(ran["output"], r#"{"a":1}"#);
+    let seen = [
+        "--script",
+        "[REGION, CALLER_ID, CONTEXT_ID]",
+        "--env",
+        "REGION=eu",
+    ];
+    let seen = [
+        &seen[..],
+        &["--caller", "al", "--context", "office", "--alone"],
+    ]
+    .concat();
+    let ran = w1("run", &seen).exits(0, "");
+    assert_eq!(ran, r#"["eu","al","office"]"#);
+    w1("run", &["--script", "throw \"no\""]).exits(3, "no");
+    w1("run", &["--script", "loop {}", "--timeout", "1s"]).exits(3, "error: timeout");
+    hero(&[
+        "run", "--worker", "fo", "--script", "1", "--within", "100ms",
+    ])
+    .exits(7, "dispatched");
+
+    // One that runs until it is stopped, and runs again then.
+    let long = id(1);
+    let spin: [&str; 8] = [
+        "submit",
+        "--worker",
+        "w1",
+        "--handler",
+        "spin",
+        "--timeout",
+        "1h",
+        "--id",
+    ];
+    let again = [&spin[..], &[&long]].concat();
+    assert_eq!(hero(&again).exits(0, "queued for w1"), long);
+    assert_eq!(hero(&again).exits(0, "as it was"), long);
+    client.until_status(1, "started");
+    let status = hero(&["status", &long]).exits(0, "host hero stop");
+    assert!(
+        status.contains("spin") && status.contains("started"),
+        "{status}"
+    );
+    hero(&["requeue", &long]).exits(1, "E_JOB_BUSY");
+    hero(&["requeue", &long, "--force"]).exits(1, "a host is running the job");
+    assert_eq!(
+        hero(&["stop", &long]).exits(0, ""),
+        format!("{long} is asked to stop")
+    );
+    hero(&["wait", &long]).exits(4, "stopped_by_request");
+    hero(&["stop", &long]).exits(1, "E_JOB_ENDED");
+    let list = hero(&["ls", "--worker", "w1", "--status", "error"]).exits(0, "");
+    assert_eq!(list.lines().count(), 4, "{list}");
+    hero(&["requeue", &long]).exits(0, "");
+    client.until_status(1, "started");
+    assert_eq!(client.field(1, "error"), "");
+    hero(&["stop", &long, &id(99)]).exits(5, "has no job");
+    hero(&["wait", &long]).exits(4, "");
+
+    let worker: Value =
+        serde_json::from_str(&hero(&["worker", "fo", "-o", "json"]).exits(0, "")).unwrap();
+    assert_eq!(
+        (&worker["queued"], &worker["processing"]),
+        (&json!(1), &json!(0))
+    );
+    for list in ["work_queue", "processing", "dead_letter"] {
+        assert_eq!(client.length(list), 0, "{list}");
+    }
+}
+
+#[test]
+fn what_a_worker_has_lost_is_queued_again() {
+    let scene = Scene::new(Redis::start());
+    let server = start(&scene, "data");
+    let mut client = scene.client();
+    for n in 1..=3 {
+        submit(&server, n, &[]);
+    }
+    let taken: Vec<String> = client.ask(&["LPOP", "hero:work_queue:fo", "3"]);
+    assert_eq!(taken.len(), 3);
+    let stale = ("updated_at", "2026-01-01T00:00:00Z");
+    for n in [1, 2] {
+        client.store(n, &[("worker_id", "fo"), ("status", "started"), stale]);
+    }
+    client.store(
+        3,
+        &[
+            ("worker_id", "fo"),
+            ("status", "started"),
+            ("timeout", "604800"),
+        ],
+    );
+    let now = [
+        "HSET",
+        &format!("hero:job:{}", id(3)),
+        "updated_at",
+        "2999-01-01T00:00:00Z",
+    ];
+    let _: i64 = client.ask(&now);
+    let list = hero(&server, &["ls", "--worker", "fo"]).exits(0, "");
+    assert_eq!(list.matches("(stale)").count(), 2, "{list}");
+    let requeued = hero(&server, &["requeue", "--stale", "--worker", "fo"]).exits(0, "");
+    assert!(
+        requeued.starts_with("2 stale jobs are queued again for fo"),
+        "{requeued}"
+    );
+    let found: BTreeSet<String> = queued(&mut client).into_iter().collect();
+    assert_eq!(found, [id(1), id(2)].into());
+    let requeued = hero(&server, &["requeue", "--stale", "--worker", "fo"]).exits(0, "");
+    assert_eq!(requeued, "0 stale jobs are queued again for fo");
+    // Queued twice it would run twice there.
+    hero(&server, &["requeue", &id(1)]).exits(0, "");
+    assert_eq!(queued(&mut client).len(), 2);
+}
+
+#[test]
+fn log_files_are_read_below_their_folder_alone() {
+    let scene = Scene::new(Redis::start());
+    let server = start(&scene, "data");
+    let mut client = scene.client();
+    let logs = scene.path("logs");
+    fs::create_dir_all(logs.join("deep")).unwrap();
+    fs::write(logs.join("deep/a.log"), "first\nsecond\n").unwrap();
+    fs::write(scene.path("secret"), "hush").unwrap();
+    std::os::unix::fs::symlink(scene.path("secret"), logs.join("link")).unwrap();
+    let inside = logs.join("deep/a.log").display().to_string();
+    for (n, path) in [(1, "deep/a.log"), (2, &inside)] {
+        client.store(n, &[("log_path", path)]);
+        assert_eq!(
+            hero(&server, &["logs", &id(n)]).exits(0, ""),
+            "first\nsecond"
+        );
+    }
+    let tail = hero(&server, &["logs", &id(1), "--tail-bytes", "7"]).exits(0, "6 B before");
+    assert_eq!(tail, "second");
+    let secret = scene.path("secret").display().to_string();
+    let paths = [
+        "link",
+        "../secret",
+        &secret,
+        "deep",
+        "/dev/zero",
+        "deep/../../secret",
+    ];
+    for (n, path) in (10..).zip(paths) {
+        client.store(n, &[("log_path", path)]);
+        let said = hero(&server, &["logs", &id(n)]).exits(5, "E_LOG_PATH");
+        assert_eq!(said, "", "{path}");
+    }
+    client.store(20, &[("log_path", "none.log")]);
+    hero(&server, &["logs", &id(20)]).exits(5, "written no log");
+    client.store(21, &[]);
+    hero(&server, &["logs", &id(21)]).exits(5, "names no log_path");
+    let job = ["submit", "--worker", "w1", "--script", "1", "--log-path"];
+    for path in ["../secret", &secret] {
+        hero(&server, &[&job[..], &[path]].concat()).exits(1, "E_LOG_PATH");
+    }
+}
+
+#[test]
+fn requests_say_that_redis_is_away_and_work_when_it_is_back() {
+    let mut scene = Scene::new(Redis::durable());
+    let server = start(&scene, "data");
+    submit(&server, 1, &[]);
+    submit(&server, 2, &[1]);
+    scene.redis.kill();
+    let job = json!({"worker_id": "fo", "script": "1"});
+    let answer = server.client().post(JOBS, &job).unwrap();
+    assert_eq!(
+        (answer.status, &answer.body["code"]),
+        (503, &json!("hero_redis_away"))
+    );
+    let detail = answer.body["detail"].as_str().unwrap();
+    assert!(detail.contains("repeat it with this id"), "{detail}");
+    hero(&server, &["ls"]).exits(1, "hero_redis_away");
+    scene.redis.start_again();
+    let listed = hero(&server, &["ls", "-o", "name"]).exits(0, "");
+    assert_eq!(listed.lines().count(), 2, "{listed}");
+    submit(&server, 3, &[]);
+    let mut client = scene.client();
+    finish(&mut client, 1, "finished");
+    eventually("job 2 to be queued", PATIENCE, || {
+        queued(&mut client).contains(&id(2)).then_some(())
+    });
+}
+
+#[test]
+fn bad_input_is_refused_and_is_never_a_pattern() {
+    let scene = Scene::new(Redis::start());
+    let server = start(&scene, "data");
+    let mut client = scene.client();
+    client.store(1, &[("status", "finished")]);
+    let _: i64 = client.ask(&["LPUSH", &format!("hero:job:{}", id(2)), "no hash"]);
+    let _: String = client.ask(&["SET", "hero:job:*", "no hash"]);
+    let _: i64 = client.ask(&["HSET", "hero:job:x\ny", "status", "started"]);
+    let api = server.client();
+    for bad in [
+        "*",
+        "x%0Ay",
+        "..",
+        "5d2b8a1c",
+        &format!("{}%0A", id(1)),
+        &id(2),
+        &id(3),
+    ] {
+        for (method, verb) in [
+            ("GET", ""),
+            ("GET", "/wait"),
+            ("GET", "/logs"),
+            ("POST", "/stop"),
+            ("POST", "/requeue"),
+        ] {
+            let body = (method == "POST").then(|| json!({}));
+            let answer = api
+                .call(method, &format!("{JOBS}/{bad}{verb}"), body.as_ref())
+                .unwrap();
+            assert_eq!(answer.status, 404, "{method} {bad}{verb}: {}", answer.body);
+        }
+    }
+    for (bad, said) in [
+        (json!({"id": "*"}), "E_ID"),
+        (json!({"id": format!("{}\n", id(4))}), "E_ID"),
+        (json!({"worker_id": "w\n1"}), "worker_id"),
+        (json!({"worker_id": ""}), "worker_id"),
+        (json!({"timeout_seconds": 0}), "E_FIELD_RANGE timeout"),
+        (json!({"timeout_seconds": 1e7}), "E_FIELD_RANGE timeout"),
+        (json!({"retries": -1}), "retries"),
+        (json!({"retries": 1_001}), "E_FIELD_RANGE retries"),
+        (json!({"concurrent": "yes"}), "concurrent"),
+        (json!({"dependencies": ["*"]}), "dependencies"),
+        (json!({"log_path": "../x"}), "E_LOG_PATH"),
+        (json!({"env_vars": {"a b": "c"}}), "env_vars"),
+        (json!({"handler": "x"}), "one of them"),
+        (json!({"what": 1}), "what"),
+    ] {
+        let mut job = json!({"worker_id": "fo", "script": "1"});
+        job.as_object_mut()
+            .unwrap()
+            .extend(bad.as_object().unwrap().clone());
+        let answer = api.post(JOBS, &job).unwrap();
+        let detail = answer.body["detail"].as_str().unwrap();
+        assert_eq!(answer.status, 422, "{job}: {detail}");
+        assert!(detail.contains(said), "{job}: {detail}");
+    }
+    let list = api.get(&format!("{JOBS}?limit=1000")).unwrap().body;
+    let ids: BTreeSet<&str> = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|job| job["id"].as_str().unwrap())
+        .collect();
+    assert_eq!(ids, [id(1).as_str(), "x\ny"].into());
+    assert_eq!(queued(&mut client), [""; 0]);
+}
+
+#[test]
+fn long_lists_come_in_pages() {
+    let scene = Scene::new(Redis::start());
+    let server = start(&scene, "data");
+    let mut client = scene.client();
+    for n in 0..2_500 {
+        let (worker, status) = if n % 5 == 0 {
+            ("fo", "finished")
+        } else {
+            ("w9", "error")
+        };
+        client.store(n, &[("worker_id", worker), ("status", status)]);
+    }
+    for (query, count) in [
+        ("", 2_500),
+        ("&worker_id=fo", 500),
+        ("&status=error", 2_000),
+        ("&worker_id=fo&status=error", 0),
+    ] {
+        let mut ids = BTreeSet::new();
+        let mut cursor = String::new();
+        loop {
+            let page = server
+                .client()
+                .get(&format!("{JOBS}?limit=50{query}{cursor}"))
+                .unwrap()
+                .body;
+            let items = page["items"].as_array().unwrap();
+            assert!(items.len() <= 120, "{}", items.len());
+            ids.extend(
+                items
+                    .iter()
+                    .map(|job| job["id"].as_str().unwrap().to_owned()),
+            );
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => break,
+            }
+        }
+        assert_eq!(ids.len(), count, "{query}");
+    }
+    let newest = hero(&server, &["ls", "--limit", "3"]).exits(0, "there are 2,500");
+    assert_eq!(newest.lines().count(), 4);
+}
+
+#[test]
+fn a_wait_leaves_the_reply_to_others_and_keeps_no_request_waiting() {
+    let scene = Scene::new(Redis::start());
+    let server = start(&scene, "data");
+    let mut client = scene.client();
+    submit(&server, 1, &[]);
+    let waiters: Vec<_> = (0..20)
+        .map(|_| {
+            let api = server.client();
+            std::thread::spawn(move || {
+                let path = format!("{JOBS}/{}/wait?timeout_seconds=50", id(1));
+                api.get(&path).unwrap().body
+            })
+        })
+        .collect();
+    submit(&server, 2, &[]);
+    finish(&mut client, 1, "finished");
+    // Its worker replies, or does not: here it does, and its client gets it.
+    let _: i64 = client.ask(&["LPUSH", &format!("hero:reply:{}", id(1)), "out"]);
+    for waiter in waiters {
+        let job = waiter.join().unwrap();
+        assert_eq!(
+            (&job["status"], &job["output"]),
+            (&json!("finished"), &json!("out"))
+        );
+    }
+    assert_eq!(client.reply(1), "out");
+    finish(&mut client, 2, "finished");
+    let silent = format!("{JOBS}/{}/wait?timeout_seconds=50", id(2));
+    assert_eq!(
+        server.client().get(&silent).unwrap().body["status"],
+        "finished"
+    );
+}

@@ -1,0 +1,186 @@
+//! `log_path` of Hero jobs with the real program: what stands in the files, and which files are not
+//! written to.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use host_tests::{HeroWorker, Redis, Server, eventually};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use crate::hero_serve::{Client, PATIENCE, Scene, id};
+
+fn host(scene: &Scene) -> Server {
+    let logs = scene.path("logs");
+    let lines = format!("log_dir = \"{}\"", logs.display());
+    scene.host_with("data", &scene.redis.url(), &lines)
+}
+
+/// Waits until a file has `count` lines; they are written behind the end of a job.
+fn lines(path: &Path, count: usize) -> Vec<String> {
+    eventually("lines in a log file", PATIENCE, || {
+        let text = fs::read_to_string(path).ok()?;
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        (lines.len() >= count).then_some(lines)
+    })
+}
+
+#[test]
+fn what_guests_print_stands_in_the_file_they_name() {
+    let scene = Scene::new(Redis::start());
+    let host = host(&scene);
+    let mut client = scene.client();
+    let rhai = "print(\"hello\"); debug(\"deep\"); 1";
+    client.submit(1, &[("script", rhai), ("log_path", "rhai/one.log")]);
+    assert_eq!(client.reply(1), "1");
+    let found = lines(&scene.path("logs/rhai/one.log"), 2);
+    assert!(
+        found[0].contains(" info  ") && found[0].ends_with("hello"),
+        "{found:?}"
+    );
+    assert!(
+        found[1].contains(" debug ") && found[1].contains("deep"),
+        "{found:?}"
+    );
+    for line in &found {
+        assert!(line.starts_with("20") && line.contains(&id(1)), "{line}");
+    }
+    let absolute = scene.path("logs/actions.log").display().to_string();
+    let heroscript = "!!vm.define name:'box' cpu:2";
+    client.submit(2, &[("script", heroscript), ("log_path", &absolute)]);
+    client.until_status(2, "finished");
+    let found = lines(&scene.path("logs/actions.log"), 1);
+    assert!(found[0].ends_with("defined"), "{found:?}");
+    // A script that fails at first appends to what it has written.
+    let flaky = r#"{"fail_times":1}"#;
+    let fields = [
+        ("handler", "flaky"),
+        ("script", flaky),
+        ("retries", "1"),
+        ("log_path", "f.log"),
+    ];
+    client.submit(3, &fields);
+    client.until_status(3, "finished");
+    // Each line is in the job's own log too.
+    let ours = eventually("the history", PATIENCE, || {
+        let list = host.client().get("/api/v1/jobs?limit=100").unwrap().body;
+        let mut items = list["items"].as_array().unwrap().iter();
+        let ours = items.find(|job| job["handler"] == "hero.rhai")?;
+        ours["id"].as_str().map(str::to_owned)
+    });
+    let path = format!("/api/v1/jobs/{ours}/logs");
+    let kept = host.client().get(&path).unwrap().body;
+    assert_eq!(kept["items"][0]["message"], "hello", "{kept}");
+    assert_eq!(host.stop(), Some(0));
+}
+
+#[test]
+fn jobs_that_share_a_file_keep_their_lines_whole() {
+    let scene = Scene::new(Redis::start());
+    let _host = host(&scene);
+    let mut client = scene.client();
+    let script = "for i in 0..50 { print(`line ${i} of ${CALLER_ID}`); }";
+    for n in 1..=8 {
+        let who = format!("caller-{n}");
+        client.submit(
+            n,
+            &[
+                ("script", script),
+                ("caller_id", &who),
+                ("log_path", "all.log"),
+            ],
+        );
+    }
+    for n in 1..=8 {
+        client.until_status(n, "finished");
+    }
+    let found = lines(&scene.path("logs/all.log"), 400);
+    assert_eq!(found.len(), 400);
+    for n in 1..=8 {
+        let own: Vec<&String> = found.iter().filter(|line| line.contains(&id(n))).collect();
+        for (i, line) in own.iter().enumerate() {
+            let words = format!("line {i} of caller-{n}");
+            assert!(line.ends_with(&words), "{line} is not {words}");
+        }
+        assert_eq!(own.len(), 50);
+    }
+}
+
+/// Checks that a job with this path has not started.
+fn refused(client: &mut Client, n: u32, log_path: &str) {
+    client.submit(
+        n,
+        &[
+            ("script", "print(\"x\")"),
+            ("log_path", log_path),
+            ("retries", "3"),
+        ],
+    );
+    client.failed(n, "E_LOG_PATH log_path: ");
+    let error = client.field(n, "error");
+    assert!(!error.contains(log_path), "no value is quoted: {error}");
+}
+
+#[test]
+fn what_is_no_file_below_the_folder_is_refused() {
+    let scene = Scene::new(Redis::start());
+    let logs = scene.path("logs");
+    let outside = scene.path("outside");
+    fs::create_dir_all(logs.join("kept")).unwrap();
+    fs::create_dir(&outside).unwrap();
+    symlink(&outside, logs.join("link")).unwrap();
+    symlink(outside.join("x"), logs.join("dangling")).unwrap();
+    mknodat(CWD, logs.join("fifo"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let _host = host(&scene);
+    let mut client = scene.client();
+    let elsewhere = outside.join("x").display().to_string();
+    let paths = [
+        "../../etc/x",
+        "../outside/x",
+        &elsewhere,
+        "/etc/host-was-here",
+        "/dev/null",
+        "/dev/stdout",
+        "link/x",
+        "dangling",
+        "fifo",
+        "kept",
+        "kept/",
+        "a\u{7}b",
+    ];
+    for (n, path) in (1..).zip(paths) {
+        refused(&mut client, n, path);
+    }
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+    assert!(!Path::new("/etc/host-was-here").exists());
+    client.submit(90, &[("script", "print(\"x\"); 1"), ("log_path", "kept/x")]);
+    assert_eq!(client.reply(90), "1");
+    assert_eq!(lines(&logs.join("kept/x"), 1).len(), 1);
+}
+
+#[test]
+fn a_worker_alone_writes_them_too_and_finishes_them_at_its_end() {
+    let scene = Scene::new(Redis::start());
+    let (folder, handlers) = (scene.path(""), scene.path("handlers"));
+    let logs = scene.path("logs").display().to_string();
+    let args = ["--worker-id", "w1", "--log-dir", &logs];
+    let url = scene.redis.url();
+    let worker = HeroWorker::start_with(&folder, "worker", &handlers, &url, &args);
+    let mut client = scene.client();
+    let script = "for i in 0..200 { print(i); }";
+    client.submit(1, &[("script", script), ("log_path", "a.log")]);
+    client.until_status(1, "finished");
+    refused(&mut client, 2, "../x");
+    assert_eq!(worker.stop().0, Some(0));
+    let text = fs::read_to_string(scene.path("logs/a.log")).unwrap();
+    assert_eq!(text.lines().count(), 200);
+}
+
+#[test]
+fn without_a_folder_the_error_says_what_to_set() {
+    let scene = Scene::new(Redis::start());
+    let _host = scene.host("data");
+    let mut client = scene.client();
+    refused(&mut client, 1, "a.log");
+    assert!(client.field(1, "error").contains("HOST_HERO_LOG_DIR"));
+}

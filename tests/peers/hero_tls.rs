@@ -1,0 +1,128 @@
+//! `host serve` and a Redis behind TLS: who is believed to be it, and what is said of who is not.
+
+use std::fs;
+
+use host_tests::{Redis, eventually};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use tempfile::TempDir;
+
+use crate::hero_serve::{PATIENCE, Scene, doctor, log};
+
+/// Files of an authority, of a server it has signed for, and of a client.
+struct Certificates(TempDir);
+
+impl Certificates {
+    /// Makes them for a server of these names.
+    fn new(names: &[&str]) -> Self {
+        let made = Self(TempDir::new().unwrap());
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "an authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let ca = params.self_signed(&key).unwrap();
+        made.write("ca.pem", &ca.pem());
+        let issuer = Issuer::new(params, key);
+        for (who, names) in [("server", names), ("client", &["host"])] {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            let mut params = CertificateParams::new(names).unwrap();
+            params.distinguished_name.push(DnType::CommonName, who);
+            let key = KeyPair::generate().unwrap();
+            let certificate = params.signed_by(&key, &issuer).unwrap();
+            made.write(&format!("{who}.pem"), &certificate.pem());
+            made.write(&format!("{who}.key"), &key.serialize_pem());
+        }
+        made
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.0.path().join(name), text).unwrap();
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+
+    fn redis(&self, mutual: bool) -> Redis {
+        Redis::with_tls(self.0.path(), mutual)
+    }
+}
+
+fn tls(redis: &Redis) -> String {
+    format!("rediss://127.0.0.1:{}/0", redis.port() + 1)
+}
+
+#[test]
+fn jobs_run_over_tls() {
+    let files = Certificates::new(&["127.0.0.1"]);
+    let scene = Scene::new(files.redis(false));
+    let url = tls(&scene.redis);
+    let ca = files.path("ca.pem");
+    let host = scene.host_with("data", &url, &format!("ca_file = \"{ca}\""));
+    let mut client = scene.client();
+    client.submit(1, &[("script", "40 + 2")]);
+    assert_eq!(client.reply(1), "42");
+    let (status, said) = doctor(&[("HOST_HERO_URL", &url), ("HOST_HERO_CA_FILE", &ca)]);
+    assert_eq!(status, "warn", "{said}");
+    assert!(
+        said.contains("rediss://") && said.contains("append-only"),
+        "{said}"
+    );
+    assert_eq!(host.stop(), Some(0));
+}
+
+#[test]
+fn only_the_right_server_is_talked_to() {
+    let files = Certificates::new(&["localhost"]);
+    let other = Certificates::new(&["localhost"]);
+    let scene = Scene::new(files.redis(false));
+    let port = scene.redis.port();
+    let (ca, others) = (files.path("ca.pem"), other.path("ca.pem"));
+    let good = format!("rediss://:hush@localhost:{}", port + 1);
+    let named = format!("rediss://:hush@127.0.0.1:{}", port + 1);
+    let plain_port = format!("rediss://:hush@localhost:{port}");
+    let tls_port = format!("redis://:hush@localhost:{}", port + 1);
+    let table = [
+        (&good, "", "nobody whom we trust"),
+        (&good, others.as_str(), "nobody whom we trust"),
+        (&named, &ca, "for another name"),
+        (&plain_port, &ca, "does not answer in TLS"),
+        (&tls_port, "", "write rediss://"),
+    ];
+    for (url, ca, words) in table {
+        let (status, said) = doctor(&[("HOST_HERO_URL", url), ("HOST_HERO_CA_FILE", ca)]);
+        assert_eq!(status, "warn", "{said}");
+        assert!(said.contains(words), "{url} {words}: {said}");
+        assert!(
+            said.contains("localhost:") || said.contains("127.0.0.1:"),
+            "{said}"
+        );
+        assert!(!said.contains("hush"), "{said}");
+    }
+    // A host says it too, and works on.
+    let host = scene.host_with("data", &good, &format!("ca_file = \"{others}\""));
+    eventually("the refusal", PATIENCE, || {
+        let log = log(&scene.path("data"));
+        log.contains("nobody whom we trust").then_some(())
+    });
+    assert_eq!(host.client().get("/readyz").unwrap().status, 200);
+    assert_eq!(host.stop(), Some(0));
+    assert!(!log(&scene.path("data")).contains("hush"));
+}
+
+#[test]
+fn a_server_may_ask_who_we_are() {
+    let files = Certificates::new(&["127.0.0.1"]);
+    let scene = Scene::new(files.redis(true));
+    let (url, ca) = (tls(&scene.redis), files.path("ca.pem"));
+    let base = [("HOST_HERO_URL", url.as_str()), ("HOST_HERO_CA_FILE", &ca)];
+    let (_, said) = doctor(&base);
+    assert!(said.contains("cert_file and key_file"), "{said}");
+    let (certificate, key) = (files.path("client.pem"), files.path("client.key"));
+    let lines = format!("ca_file = \"{ca}\"\ncert_file = \"{certificate}\"\nkey_file = \"{key}\"");
+    let _host = scene.host_with("data", &url, &lines);
+    let mut client = scene.client();
+    client.submit(1, &[("script", "1")]);
+    assert_eq!(client.reply(1), "1");
+}
