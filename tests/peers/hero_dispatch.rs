@@ -324,7 +324,7 @@ fn a_host_does_not_wait_for_workers_that_are_not_there() {
 fn a_host_that_stops_takes_back_what_is_out() {
     let (redis, data) = (Redis::start(), TempDir::new().unwrap());
     let host = sender(data.path(), &redis, "[shutdown]\ngrace_seconds = 0.2\n");
-    let worker = Worker::start(&redis, "w1");
+    let _worker = Worker::start(&redis, "w1");
     let running = enqueue(&host, "hero-w1#sleep", &json!({"ms": 60_000}));
     let key = started(&redis, "sleep");
     let waiting = enqueue(&host, "hero-w1#echo", &json!({}));
@@ -339,12 +339,11 @@ fn a_host_that_stops_takes_back_what_is_out() {
         (error.as_deref() == Some("stopped_by_request")).then_some(())
     });
     let host = sender(data.path(), &redis, "");
-    assert_eq!(host.client().wait(&waiting)["state"], "completed");
-    let begun = one("hero-w1", "completed", "");
-    assert_eq!(attempts(&host, &waiting), begun, "nobody had begun it");
-    drop(worker);
     let path = format!("/api/v1/jobs/{running}/cancel");
     host.client().post(&path, &json!({})).unwrap();
     assert_eq!(host.client().wait(&running)["state"], "cancelled");
+    assert_eq!(host.client().wait(&waiting)["state"], "completed");
+    let begun = one("hero-w1", "completed", "");
+    assert_eq!(attempts(&host, &waiting), begun, "nobody had begun it");
     assert!(Path::new(data.path()).join("hero-instance").exists());
 }

@@ -363,15 +363,17 @@ impl Model {
                 said = "asked";
             }
         }
-        if self.has_ended(keys[0]) {
+        if said != "asked" {
             self.remove(keys[2], id, 0);
         }
         if args[3] == "1" {
             if there {
                 self.plain(&["EXPIRE", keys[0], args[4]]);
             }
-            self.keys.remove(keys[3]);
-            self.hash(keys[4]).remove(id);
+            if said != "asked" {
+                self.keys.remove(keys[3]);
+                self.hash(keys[4]).remove(id);
+            }
         }
         data(said)
     }

@@ -373,6 +373,9 @@ pub(super) struct Withdrawal<'a> {
 /// What [`withdraw`] answers of a job that nobody had taken, and now nobody will.
 pub(super) const WITHDRAWN: &[u8] = b"withdrawn";
 
+/// The same of one that a worker has, which was asked to stop it.
+pub(super) const ASKED: &[u8] = b"asked";
+
 /// Takes a job back, or asks its worker to stop it.
 pub(super) fn withdraw(job: &Withdrawal<'_>) -> Command {
     let (id, worker) = (job.id, job.worker);
