@@ -120,6 +120,20 @@ fn a_worker_that_compiles_can_be_stopped() {
 }
 
 #[test]
+fn the_thread_that_answers_goes_first_and_cells_do_not() {
+    let (worker, ..) = warm();
+    let nice = |pid| processes::nice(pid);
+    let own = processes::nice(std::process::id());
+    let cells = processes::children(worker.pid());
+    assert!(!cells.is_empty());
+    for cell in cells {
+        assert_eq!(nice(cell), own, "{cell}");
+    }
+    let may = rustix::process::geteuid().is_root();
+    assert!(nice(worker.pid()) == -10 || !may, "{}", nice(worker.pid()));
+}
+
+#[test]
 fn a_worker_executes_what_a_running_host_has_deployed() {
     let data = TempDir::new().unwrap();
     let options = Options::new(data.path()).handlers(&guests::folder());

@@ -7,8 +7,9 @@ use std::time::Duration;
 use host_tests::server::host;
 use host_tests::{HeroWorker, Redis, eventually};
 
-use crate::hero_crashes::{JOBS, check, submit, until_ended};
+use crate::hero_crashes::{SOME, check, submit, until_ended};
 use crate::hero_serve::{Client, PATIENCE, Scene, id};
+use crate::witness::Witness;
 
 /// How long a worker that is asked to stop may take, on a machine that does much else.
 const STOP_TIME: Duration = Duration::from_secs(5);
@@ -35,11 +36,11 @@ fn of_two_workers_on_one_queue_one_may_die() {
     let scene = Scene::new(Redis::start());
     let mut client = scene.client();
     let (first, second) = (worker(&scene, "first"), worker(&scene, "second"));
-    submit(&mut client);
-    until_ended(&mut client, 60);
+    let witness = Witness::start(&scene.redis);
+    submit(&mut client, SOME);
+    until_ended(&witness, 60);
     first.kill();
-    until_ended(&mut client, JOBS as usize);
-    check(&mut client);
+    check(&mut client, SOME);
     assert_eq!(second.stop().0, Some(0));
 }
 
@@ -112,29 +113,6 @@ fn a_worker_waits_for_its_redis_and_tells_no_password() {
     assert_eq!(client.reply(2), "2");
     assert!(!worker.log().contains("hush"), "{}", worker.log());
     assert_eq!(worker.stop().0, Some(0));
-}
-
-#[test]
-fn what_jobs_print_stands_in_the_file_they_name() {
-    let scene = Scene::new(Redis::start());
-    let mut client = scene.client();
-    let (logs, handlers) = (scene.path("logs"), scene.path("handlers"));
-    let worker = HeroWorker::start_with(
-        &scene.path(""),
-        "worker",
-        &handlers,
-        &scene.redis.url(),
-        &["--worker-id", "w1", "--log-dir", logs.to_str().unwrap()],
-    );
-    let rhai = "print(\"hello\"); 1";
-    client.submit(1, &[("script", rhai), ("log_path", "one.log")]);
-    client.submit(2, &[("script", "1"), ("log_path", "../two.log")]);
-    assert_eq!(client.reply(1), "1");
-    client.until_status(2, "error");
-    assert_eq!(worker.stop().0, Some(0));
-    let line = std::fs::read_to_string(logs.join("one.log")).unwrap();
-    assert!(line.trim_end().ends_with("hello"), "{line}");
-    assert!(!scene.path("two.log").exists());
 }
 
 fn refused(folder: &Path, args: &[&str]) -> Output {

@@ -6,6 +6,9 @@ mod accept;
 mod link;
 mod outbox;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -226,7 +229,13 @@ impl<S: Session, E: Edge<S>> Hub<S, E> {
                 core.links.insert(link, outbox);
                 session.on_open(at.now, link, todo);
             }
-            Event::Message(link, message) => session.on_message(at, link, message, todo),
+            Event::Message(link, message) => {
+                // What is due must not wait behind what a peer sends.
+                if session.wakeup().is_some_and(|due| due <= at.now) {
+                    session.on_wakeup(at.now, todo);
+                }
+                session.on_message(at, link, message, todo);
+            }
             Event::Said(said) => session.on_said(at, said, todo),
             Event::Closed(link) => {
                 core.links.remove(&link);

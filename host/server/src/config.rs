@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::thread::available_parallelism;
 
 use host_protocols::hero::UrlError;
+use host_protocols::rrq::{MARGIN_MS_MAX, MARGIN_MS_MIN};
 use thiserror::Error;
 
 use self::file::File;
@@ -59,6 +60,12 @@ pub const SETTINGS: &[Setting] = &[
         env: "HOST_RRQ_LISTEN",
         default: "127.0.0.1:7701",
         about: "Where RRQ orchestrators connect: a loopback address and a port (0 takes a free one), or `off`",
+    },
+    Setting {
+        key: "protocol.rrq.deadline_margin_ms",
+        env: "HOST_RRQ_DEADLINE_MARGIN_MS",
+        default: "20",
+        about: "How long before the deadline of a request an RRQ orchestrator is answered `timeout`, in milliseconds, 20 to 250: more on machines where processes wait for a core. Never less than 1 % of the time, at most 250",
     },
     Setting {
         key: "protocol.rrq.default_runner",
@@ -178,6 +185,8 @@ pub struct Config {
     pub listen: Option<SocketAddr>,
     /// Where RRQ orchestrators connect, `None` if they cannot.
     pub rrq_listen: Option<SocketAddr>,
+    /// How long before a deadline an RRQ orchestrator is answered at least, in milliseconds.
+    pub rrq_margin_ms: u64,
     /// Foreign runners, and which jobs are theirs.
     pub runners: RunnersConfig,
     /// Which Redis of Hero there is, if any, and whose jobs are taken from it.
@@ -322,6 +331,13 @@ impl Config {
             handlers: values.path("handlers"),
             listen: values.listen("http.listen", 7_700)?,
             rrq_listen: values.listen("protocol.rrq.listen", 7_701)?,
+            rrq_margin_ms: values
+                .number(
+                    "protocol.rrq.deadline_margin_ms",
+                    MARGIN_MS_MIN,
+                    MARGIN_MS_MAX,
+                )?
+                .unwrap_or(MARGIN_MS_MIN),
             runners: file.runners.resolve(&values, hero.is_some())?,
             hero,
             cells: usize::try_from(cells).unwrap_or(usize::MAX),

@@ -166,7 +166,9 @@ async fn serve(
         }
         Ok(Ready {
             http: listener.map(|it| serve_http(&parts, it)).transpose()?,
-            rrq: rrq.map(|it| serve_rrq(&parts, it)).transpose()?,
+            rrq: rrq
+                .map(|it| serve_rrq(&parts, it, config.rrq_margin_ms))
+                .transpose()?,
         })
     };
     let started = tokio::select! {
@@ -212,10 +214,14 @@ fn serve_http(parts: &Parts, listener: TcpListener) -> Result<SocketAddr, ServeE
 }
 
 /// Takes work of RRQ orchestrators.
-fn serve_rrq(parts: &Parts, listener: TcpListener) -> Result<SocketAddr, ServeError> {
+fn serve_rrq(
+    parts: &Parts,
+    listener: TcpListener,
+    deadline_margin_ms: u64,
+) -> Result<SocketAddr, ServeError> {
     let address = listener.local_addr().map_err(system("look at a socket"))?;
     let stopping = parts.wires.stopping().clone();
-    let served = rrq::serve(listener, parts.worker_ports(), stopping);
+    let served = rrq::serve(listener, parts.worker_ports(deadline_margin_ms), stopping);
     parts.wires.spawn(served);
     Ok(address)
 }

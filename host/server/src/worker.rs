@@ -16,7 +16,7 @@ use host_protocols::port::{Counters, Executor};
 use host_protocols::rrq::{self, ListenError, WorkerPorts};
 use host_store::StoreError;
 use host_store::sqlite::open_reader;
-use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal, setpriority_process};
 use thiserror::Error;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -40,6 +40,9 @@ use crate::hero_logs::LogFiles;
 use crate::tasks::Tasks;
 
 pub use self::hero::hero;
+
+/// How nice the thread is that answers: less than others.
+const ANSWERING_NICE: i32 = -10;
 
 /// Where a worker's handlers come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +69,8 @@ pub struct WorkerConfig {
     pub slots: u32,
     /// Memory of the guests of one cell, in MiB.
     pub memory_mib: u64,
+    /// How long before a deadline an RRQ orchestrator is answered at least, in milliseconds.
+    pub rrq_margin_ms: u64,
     /// What guests may be granted of it.
     pub environment: Environment,
 }
@@ -82,14 +87,6 @@ pub enum WorkerError {
     /// The compiled components cannot be used.
     #[error(transparent)]
     Cache(CompileError),
-    /// The folder for the log files of jobs cannot be used.
-    #[error("cannot use the folder {} for log files: {error}", .path.display())]
-    LogDir {
-        /// Which.
-        path: PathBuf,
-        /// What the system said.
-        error: io::Error,
-    },
     /// The data directory cannot be read.
     #[error("cannot read the handlers in {}: {error}", .path.display())]
     Data {
@@ -97,6 +94,17 @@ pub enum WorkerError {
         path: PathBuf,
         /// Why.
         error: StoreError,
+    },
+    /// The folder for log files cannot be used.
+    #[error(
+        "cannot use the folder {} for log files: {error}; give another one with HOST_HERO_LOG_DIR",
+        .path.display()
+    )]
+    LogDir {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
     },
     /// The system gives no thread, timer or signal.
     #[error("cannot {operation}: {error}")]
@@ -134,6 +142,7 @@ pub fn rrq(
             }),
             clock: Arc::new(clock),
             counters: Arc::new(Told::default()),
+            deadline_margin_ms: config.rrq_margin_ms,
         };
         let mut serving = pin!(rrq::serve(listener, ports, stopping));
         // Compiling may take longer than an orchestrator waits: requests are taken before it is over,
@@ -142,6 +151,7 @@ pub fn rrq(
             () = &mut serving => {}
             loaded = workers.load(&config.source) => {
                 loaded?;
+                go_first();
                 ready(bound);
                 serving.await;
             }
@@ -282,6 +292,15 @@ fn end_with_parent() -> Result<(), WorkerError> {
     }
     let gone = io::Error::other("it has gone");
     Err(system("end with the parent process")(gone))
+}
+
+/// Lets this thread go before others where the system allows it, as it does for root: an answer at a
+/// deadline must not wait for a core, or the orchestrator kills this process. Cells and compilers are
+/// not meant: cells have been started by a thread of their own.
+fn go_first() {
+    if let Err(error) = setpriority_process(None, ANSWERING_NICE) {
+        tracing::debug!(%error, "this thread has no precedence over others");
+    }
 }
 
 /// Returns what is cancelled by the first signal to stop.

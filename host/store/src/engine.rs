@@ -84,6 +84,8 @@ pub(crate) trait Rows {
 
     fn revisions(&mut self, component: &Name) -> Result<Vec<Revision>, StoreError>;
     fn current(&mut self, component: &Name) -> Result<Option<u32>, StoreError>;
+    /// Returns the latest revision of a component that was removed, 0 if there is none.
+    fn removed_at(&mut self, component: &Name) -> Result<u32, StoreError>;
     fn current_revisions(&mut self) -> Result<Vec<Revision>, StoreError>;
     fn add_revision(&mut self, revision: &Revision, bytes: &[u8]) -> Result<(), StoreError>;
     fn set_current(&mut self, component: &Name, revision: u32) -> Result<(), StoreError>;

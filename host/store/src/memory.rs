@@ -35,6 +35,8 @@ struct Model {
     paused: BTreeMap<Name, bool>,
     revisions: BTreeMap<Name, Vec<Revision>>,
     current: BTreeMap<Name, u32>,
+    /// The latest revision of each component that was removed.
+    removed: BTreeMap<Name, u32>,
     blobs: BTreeMap<Digest, Vec<u8>>,
 }
 
@@ -231,6 +233,10 @@ impl Rows for Model {
         Ok(self.current.get(component).copied())
     }
 
+    fn removed_at(&mut self, component: &Name) -> Result<u32, StoreError> {
+        Ok(self.removed.get(component).copied().unwrap_or_default())
+    }
+
     fn current_revisions(&mut self) -> Result<Vec<Revision>, StoreError> {
         Ok(current_revisions(self))
     }
@@ -253,7 +259,10 @@ impl Rows for Model {
 
     fn remove_component(&mut self, component: &Name) -> Result<(), StoreError> {
         self.current.remove(component);
-        self.revisions.remove(component);
+        let revisions = self.revisions.remove(component).unwrap_or_default();
+        if let Some(latest) = revisions.last() {
+            self.removed.insert(component.clone(), latest.revision);
+        }
         let used: Vec<Digest> = self
             .revisions
             .values()

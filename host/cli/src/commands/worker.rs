@@ -159,6 +159,7 @@ impl Shared {
             cells: config.cells,
             slots: config.slots,
             memory_mib: config.memory_mib,
+            rrq_margin_ms: config.rrq_margin_ms,
             environment: config.environment,
         };
         Ok((worker, config.hero))

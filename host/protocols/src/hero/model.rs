@@ -301,6 +301,22 @@ impl Model {
                 self.push(keys[1], args[0]);
                 data("queued")
             }
+            Script::Look => {
+                let look = |key: &&str| {
+                    let Some(Entry::Hash(fields)) = self.keys.get(*key) else {
+                        return Value::Nil;
+                    };
+                    let values = args.chunks(2).map(|pair| match fields.get(pair[0]) {
+                        None => Value::Nil,
+                        Some(value) if value.len() > pair[1].parse().unwrap() => {
+                            Value::Int(i64::try_from(value.len()).unwrap())
+                        }
+                        Some(value) => Value::Data(value.clone()),
+                    });
+                    Value::List(values.collect())
+                };
+                Value::List(keys.iter().map(look).collect())
+            }
             Script::Withdraw => self.withdraw(keys, args),
             Script::Absent => {
                 let listed: Vec<String> = keys.iter().flat_map(|key| self.items(key)).collect();

@@ -27,7 +27,7 @@ pub use frame::{Frames, PAYLOAD_BYTES_MAX};
 pub use orchestrator::{Orchestrator, RunnerAsk, RunnerSaid, SeatView};
 pub use pool::{Employer, Output, PoolPorts, RunnerPool, SeatHealth};
 pub use serve::{ListenError, WorkerPorts, bind, read_address, serve};
-pub use worker::{IN_FLIGHT_MAX, Worker, WorkerAsk, WorkerSaid};
+pub use worker::{IN_FLIGHT_MAX, MARGIN_MS_MAX, MARGIN_MS_MIN, Worker, WorkerAsk, WorkerSaid};
 
 /// The wire's name.
 const WIRE: &str = "rrq";

@@ -33,6 +33,8 @@ pub struct WorkerPorts {
     pub clock: Arc<dyn Clock>,
     /// Counts what is refused.
     pub counters: Arc<dyn Counters>,
+    /// How long before a deadline a request is answered at least, in milliseconds: 20 to 250.
+    pub deadline_margin_ms: u64,
 }
 
 /// Why an address is not listened on.
@@ -102,7 +104,8 @@ pub async fn serve<L: Listener>(listener: L, ports: WorkerPorts, stopping: Cance
     let executes = Executes {
         executor: ports.executor,
     };
-    let hub = Hub::new(Worker::default(), executes, ports.clock, ports.counters);
+    let session = Worker::new(ports.deadline_margin_ms);
+    let hub = Hub::new(session, executes, ports.clock, ports.counters);
     let serving = async {
         let mut open = accept(&hub, listener, &stopping).await;
         hub.say(WorkerSaid::Stop);

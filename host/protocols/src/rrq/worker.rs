@@ -29,9 +29,11 @@ const STOP_LATE_MS: u64 = 250;
 /// How long guests may take to stop when the host does, in milliseconds.
 const SHUTDOWN_MS: u64 = 100;
 
-/// How long before its deadline a request is answered: 1 % of its time within these bounds.
-const MARGIN_MS_MIN: u64 = 20;
-const MARGIN_MS_MAX: u64 = 250;
+/// How long before its deadline a request is answered, in milliseconds: 1 % of its time within these
+/// bounds, of which the lower one may be raised.
+pub const MARGIN_MS_MIN: u64 = 20;
+/// The upper bound of it.
+pub const MARGIN_MS_MAX: u64 = 250;
 
 /// What an outcome needs beside its result, ids at their longest and escaped, in bytes.
 const OVERHEAD_BYTES: u64 = 64 << 10;
@@ -64,8 +66,9 @@ pub enum WorkerSaid {
 }
 
 /// All connections of one listener and what is in flight on them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Worker {
+    margin_ms_min: u64,
     links: BTreeMap<Link, usize>,
     runs: BTreeMap<Tag, Run>,
     by_request: BTreeMap<String, BTreeSet<Tag>>,
@@ -196,7 +199,27 @@ impl Session for Worker {
     }
 }
 
+impl Default for Worker {
+    fn default() -> Self {
+        Self::new(MARGIN_MS_MIN)
+    }
+}
+
 impl Worker {
+    /// Makes a session that answers at least so long before a deadline, in milliseconds.
+    pub fn new(margin_ms_min: u64) -> Self {
+        Self {
+            margin_ms_min: margin_ms_min.clamp(MARGIN_MS_MIN, MARGIN_MS_MAX),
+            links: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            by_request: BTreeMap::new(),
+            by_job: BTreeMap::new(),
+            due: BTreeSet::new(),
+            tags_made: 0,
+            stopping: false,
+        }
+    }
+
     /// Returns how many executions have guests that have not stopped.
     pub fn runs(&self) -> usize {
         self.runs.len()
@@ -240,7 +263,7 @@ impl Worker {
             self.links.insert(link, in_flight + 1);
             return;
         }
-        let Some(deadline) = Deadline::of(at, request.deadline) else {
+        let Some(deadline) = Deadline::of(at, request.deadline, self.margin_ms_min) else {
             todo.send(link, convert::timed_out(&ids, "Job deadline exceeded"));
             return;
         };
@@ -422,7 +445,7 @@ struct Deadline {
 
 impl Deadline {
     /// Turns the orchestrator's instant into ours; `None` if no time is left.
-    fn of(at: Moment, deadline: Option<Time>) -> Option<Self> {
+    fn of(at: Moment, deadline: Option<Time>, margin_ms_min: u64) -> Option<Self> {
         let Some(deadline) = deadline else {
             return Some(Self {
                 answer_at: None,
@@ -430,7 +453,7 @@ impl Deadline {
             });
         };
         let left_ms = deadline.since_ms(at.wall);
-        let margin_ms = (left_ms / 100).clamp(MARGIN_MS_MIN, MARGIN_MS_MAX);
+        let margin_ms = (left_ms / 100).clamp(margin_ms_min, MARGIN_MS_MAX);
         let usable_ms = left_ms.checked_sub(margin_ms).filter(|ms| *ms > 0)?;
         Some(Self {
             answer_at: Some(at.now.plus_ms(usable_ms)),

@@ -81,6 +81,7 @@ slots = 4
 memory_mib = 512
 [protocol.rrq]
 listen = \"off\"
+deadline_margin_ms = 40
 default_runner = \"there\"
 [protocol.hero]
 url = \"redis://127.0.0.1:6379/0\"
@@ -112,6 +113,7 @@ runner = \"python\"
         handlers: Some(PathBuf::from("/h")),
         listen: Some("[::1]:0".parse().unwrap()),
         rrq_listen: None,
+        rrq_margin_ms: 40,
         runners: runners(),
         hero: Some(HeroConfig {
             url: RedisUrl::parse("redis://127.0.0.1:6379/0").unwrap(),
@@ -133,7 +135,7 @@ runner = \"python\"
         environment: Environment::new(),
     };
     assert_eq!(config, expected);
-    assert_eq!(SETTINGS.len(), 19, "all of them are above");
+    assert_eq!(SETTINGS.len(), 20, "all of them are above");
     assert_eq!(runners::SETTINGS.len(), 10, "and of these too");
 }
 

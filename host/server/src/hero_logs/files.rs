@@ -98,7 +98,7 @@ impl LogFiles {
     }
 
     /// Starts the thread; it ends when nobody is left who could wish for anything.
-    pub fn start(folder: LogRoot) -> io::Result<Self> {
+    fn start(folder: LogRoot) -> io::Result<Self> {
         let (wishes, waiting) = mpsc::channel(WAITING_MAX);
         let files = Self {
             wishes,

@@ -142,6 +142,7 @@ impl Lanes {
         let health = |(name, in_flight): (&Name, &usize)| PoolHealth {
             name: name.clone(),
             wire: hero::ADAPTER.name,
+            is_external: true,
             queues: Vec::new(),
             is_default: false,
             runners: vec![RunnerHealth {

@@ -86,7 +86,8 @@ impl Parts {
             .map_err(ServeError::Store)?;
         let examiner = examiner(config, program, cells_lock, &tasks)?;
         let (logs, logged) = Logs::channel();
-        let (job_logs, log_writer) = logs::spawn(log_store, logged).map_err(ServeError::Store)?;
+        let (job_logs, log_writer) =
+            logs::spawn(log_store, logged, logs.gaps()).map_err(ServeError::Store)?;
         let base = Base {
             clock: Clock::start(),
             handlers: Handlers::default(),
@@ -167,11 +168,12 @@ impl Parts {
     }
 
     /// Returns what a wire's worker role needs.
-    pub(super) fn worker_ports(&self) -> WorkerPorts {
+    pub(super) fn worker_ports(&self, deadline_margin_ms: u64) -> WorkerPorts {
         WorkerPorts {
             executor: self.foreign.door(),
             clock: Arc::new(self.base.clock),
             counters: Arc::new(self.base.metrics.clone()),
+            deadline_margin_ms,
         }
     }
 

@@ -23,7 +23,12 @@ impl<R: Rows> Batch<'_, R> {
                 unchanged: true,
             });
         }
-        revision.revision = 1 + revisions.iter().map(|old| old.revision).max().unwrap_or(0);
+        let latest = revisions.iter().map(|old| old.revision).max();
+        let latest = match latest {
+            Some(latest) => latest,
+            None => self.rows.removed_at(&revision.component)?,
+        };
+        revision.revision = 1 + latest;
         revision.deployed_at = self.now;
         self.rows.add_revision(&revision, bytes)?;
         self.rows

@@ -402,6 +402,10 @@ impl Rows for Transaction<'_> {
         registry::current(self.connection, component)
     }
 
+    fn removed_at(&mut self, component: &Name) -> Result<u32, StoreError> {
+        registry::removed_at(self.connection, component)
+    }
+
     fn current_revisions(&mut self) -> Result<Vec<Revision>, StoreError> {
         registry::current_revisions(self.connection)
     }
@@ -435,7 +439,9 @@ impl Rows for Transaction<'_> {
     fn remove_component(&mut self, component: &Name) -> Result<(), StoreError> {
         let name = component.as_str();
         for sql in [
-            "DELETE FROM components WHERE name = ?1",
+            // Its numbers go on if it comes back: attempts and people name revisions by them.
+            "UPDATE components SET current = \
+             -(SELECT MAX(revision) FROM revisions WHERE component = ?1) WHERE name = ?1",
             "DELETE FROM revisions WHERE component = ?1",
         ] {
             self.execute("remove a component", sql, [name])?;

@@ -508,6 +508,11 @@ fn components_have_revisions_and_owners() {
             reader.component_bytes(Digest([3; 32])).unwrap(),
             Some(vec![3; 10])
         );
+        let again = deployed(ask(store, NOW, revision("a", &["noop"], 1)));
+        assert_eq!(again, (3, false), "its numbers go on");
+        ask(store, NOW, remove()).unwrap();
+        let again = deployed(ask(store, NOW, revision("a", &["noop"], 1)));
+        assert_eq!(again, (4, false));
     });
 }
 

@@ -207,6 +207,13 @@ fn a_queue_of_another_type_is_asked_again_once_a_second() {
     bench.pass(1_000);
     bench.answer_all();
     assert_eq!(bench.running(), [1], "it goes on by itself");
+    bench.redis.keys.remove("hero:processing:w1");
+    let text = Entry::Text("no list".to_owned(), Time(i64::MAX));
+    bench.redis.keys.insert(queue, text);
+    bench.pass(20_000);
+    bench.answer_all();
+    let last = bench.refused.last().unwrap();
+    assert_eq!(last.0, 1, "a trouble that is over counts no more");
 }
 
 #[test]

@@ -139,6 +139,7 @@ impl Host {
             executor: Arc::<Handlers>::clone(&handlers),
             clock: Arc::<TestClock>::clone(&clock),
             counters: Arc::<Counts>::clone(&counts),
+            deadline_margin_ms: 20,
         };
         let serving = tokio::spawn(serve(listener, ports, stopping.clone()));
         Self {

@@ -195,6 +195,25 @@ fn a_deadline_is_answered_shortly_before_it() {
 }
 
 #[test]
+fn the_margin_before_a_deadline_can_be_raised() {
+    for (margin_ms, budget_ms, answered_at_ms) in [
+        (100, 1_000, 900),
+        (100, 20_000, 19_800),
+        (999, 1_000, 750),
+        (0, 1_000, 980),
+    ] {
+        let mut bench = Bench::connected();
+        bench.worker = crate::rrq::Worker::new(margin_ms);
+        bench.open(1);
+        bench.send(1, &bench.request_within("r", "j", budget_ms));
+        bench.pass_ms(answered_at_ms - 1);
+        assert_eq!(bench.answers(1).len(), 0, "{margin_ms} of {budget_ms}");
+        bench.pass_ms(1);
+        assert_eq!(bench.answer_of(1)["status"], "timeout");
+    }
+}
+
+#[test]
 fn a_deadline_that_leaves_no_time_starts_nothing() {
     for budget_ms in [-5_000, 0, 20] {
         let mut bench = Bench::connected();
