@@ -252,6 +252,14 @@ impl Rows for Model {
         Ok(())
     }
 
+    fn forget_revisions(&mut self, component: &Name, number: u32) -> Result<(), StoreError> {
+        if let Some(revisions) = self.revisions.get_mut(component) {
+            revisions.retain(|revision| revision.revision >= number);
+        }
+        self.forget_blobs();
+        Ok(())
+    }
+
     fn set_current(&mut self, component: &Name, revision: u32) -> Result<(), StoreError> {
         self.current.insert(component.clone(), revision);
         Ok(())
@@ -263,13 +271,7 @@ impl Rows for Model {
         if let Some(latest) = revisions.last() {
             self.removed.insert(component.clone(), latest.revision);
         }
-        let used: Vec<Digest> = self
-            .revisions
-            .values()
-            .flatten()
-            .map(|r| r.digest)
-            .collect();
-        self.blobs.retain(|digest, _| used.contains(digest));
+        self.forget_blobs();
         Ok(())
     }
 
@@ -279,6 +281,15 @@ impl Rows for Model {
             job.handler == *handler && job.runner.is_none() && !job.state.is_terminal()
         });
         Ok(live.count() as u64)
+    }
+}
+
+impl Model {
+    /// Forgets bytes that no revision has.
+    fn forget_blobs(&mut self) {
+        let revisions = self.revisions.values().flatten();
+        let used: Vec<Digest> = revisions.map(|revision| revision.digest).collect();
+        self.blobs.retain(|digest, _| used.contains(digest));
     }
 }
 

@@ -1,12 +1,14 @@
 //! The parts of a host and how they hang together: the dispatch loop over the store, the cells
 //! below it, those of foreign work beside them, and what requests are answered from.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use host_core::handler::Digest;
 use host_protocols::hero;
 use host_protocols::rrq::WorkerPorts;
 use host_store::logs::LogStore;
@@ -99,8 +101,12 @@ impl Parts {
             base.logs.register(registry);
             base.numbers.register(registry);
         });
-        let current = deploy::current(&*store.reader().map_err(ServeError::Store)?);
-        let current = current.map_err(ServeError::Store)?;
+        let reader = store.reader().map_err(ServeError::Store)?;
+        let current = deploy::current(&*reader).map_err(ServeError::Store)?;
+        sweep(
+            &examiner,
+            &deploy::kept(&*reader).map_err(ServeError::Store)?,
+        );
         deploy::restore(&base.handlers, &examiner, current)
             .await
             .map_err(ServeError::Cache)?;
@@ -243,6 +249,15 @@ fn examiner(
         cells: Cells::new(spawner, tasks.clone(), config.memory_mib),
         environment: config.environment.clone(),
     })
+}
+
+/// Removes compiled components that nobody needs; what cannot be removed stays.
+fn sweep(examiner: &Examiner, kept: &BTreeSet<Digest>) {
+    match examiner.cache.sweep(kept) {
+        Ok(0) => {}
+        Ok(files) => tracing::info!(files, "compiled components that nobody needs are removed"),
+        Err(error) => tracing::warn!(%error, "the folder of compiled components is not swept"),
+    }
 }
 
 /// The dispatch loop, and how it ended.

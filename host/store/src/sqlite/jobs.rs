@@ -428,6 +428,15 @@ impl Rows for Transaction<'_> {
         )
     }
 
+    fn forget_revisions(&mut self, component: &Name, number: u32) -> Result<(), StoreError> {
+        self.execute(
+            "forget old revisions",
+            "DELETE FROM revisions WHERE component = ?1 AND revision < ?2",
+            params![component.as_str(), number],
+        )?;
+        self.forget_blobs()
+    }
+
     fn set_current(&mut self, component: &Name, revision: u32) -> Result<(), StoreError> {
         self.execute(
             "make a revision current",
@@ -446,11 +455,7 @@ impl Rows for Transaction<'_> {
         ] {
             self.execute("remove a component", sql, [name])?;
         }
-        self.execute(
-            "remove a component's bytes",
-            "DELETE FROM blobs WHERE digest NOT IN (SELECT digest FROM revisions)",
-            [],
-        )
+        self.forget_blobs()
     }
 
     fn live_jobs(&mut self, handler: &Name) -> Result<u64, StoreError> {
@@ -465,6 +470,15 @@ impl Rows for Transaction<'_> {
 }
 
 impl Transaction<'_> {
+    /// Forgets bytes that no revision has.
+    fn forget_blobs(&mut self) -> Result<(), StoreError> {
+        self.execute(
+            "remove a component's bytes",
+            "DELETE FROM blobs WHERE digest NOT IN (SELECT digest FROM revisions)",
+            [],
+        )
+    }
+
     /// Returns the first available jobs of a lane and queue whose rows are not behind.
     fn stored_available(
         &self,

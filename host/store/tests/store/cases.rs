@@ -24,7 +24,7 @@ use crate::jobs::{
 };
 
 /// Runs a case on each engine.
-fn check(case: impl Fn(&mut dyn Store)) {
+pub(crate) fn check(case: impl Fn(&mut dyn Store)) {
     case(&mut MemoryStore::default());
     let folder = TempDir::new().unwrap();
     case(&mut SqliteStore::open(&folder.path().join("host.db")).unwrap());
