@@ -92,9 +92,9 @@ struct Written {
 impl LogFiles {
     /// Makes the folder `dir` if it is missing, and starts the thread that writes below it.
     pub fn below(dir: &Path) -> io::Result<Self> {
-        let folder = LogRoot::new(dir);
-        folder.make()?;
-        Self::start(folder)
+        let root = LogRoot::new(dir);
+        root.make()?;
+        Self::start(root)
     }
 
     /// Starts the thread; it ends when nobody is left who could wish for anything.

@@ -23,8 +23,8 @@ use crate::tasks::Tasks;
 /// The most workers of one user with the same Redis and worker ids that keep their names.
 const PLACES_MAX: usize = 256;
 
-/// How long lines of jobs that wait to be written hold up the end.
-const LOGS_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long lines of log files may take to be written when all else is over.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Takes the jobs of the worker ids until `SIGTERM` or `SIGINT`; then gives back what has not ended,
 /// within two seconds. Tells `ready` once handlers are known; Redis may come later. `state` is where
@@ -62,23 +62,23 @@ pub fn hero(
         ready();
         sessions_end.join().await;
         if let Some(files) = log_files {
-            files.flush(LOGS_TIMEOUT).await;
+            files.flush(FLUSH_TIMEOUT).await;
         }
         workers.end();
         Ok(())
     })
 }
 
+/// Starts the thread that writes the log files of jobs, if there is a folder for them.
 fn log_files(hero: &HeroConfig) -> Result<Option<LogFiles>, WorkerError> {
     let Some(dir) = &hero.log_dir else {
         return Ok(None);
     };
-    let files = LogFiles::below(dir);
     let failed = |error| WorkerError::LogDir {
         path: dir.clone(),
         error,
     };
-    files.map(Some).map_err(failed)
+    LogFiles::below(dir).map(Some).map_err(failed)
 }
 
 /// The name of a worker among those on its queues, and the right to it.
