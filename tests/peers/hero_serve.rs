@@ -2,6 +2,7 @@
 //! document.
 
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -14,7 +15,10 @@ use tempfile::TempDir;
 /// How long anything may take on a machine that does much else.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
-/// A Redis, a folder for a host, and components.
+/// What scripts and the handlers of these tests need.
+const COMPONENTS: &[&str] = &["basics", "hero-rhai", "hero-heroscript", "actions"];
+
+/// A Redis, and a folder for hosts.
 pub(crate) struct Scene {
     pub(crate) redis: Redis,
     folder: TempDir,
@@ -26,16 +30,7 @@ pub(crate) struct Client(pub(crate) Connection);
 impl Scene {
     pub(crate) fn new(redis: Redis) -> Self {
         let folder = TempDir::new().unwrap();
-        let handlers = folder.path().join("handlers");
-        fs::create_dir(&handlers).unwrap();
-        for name in ["basics", "hero-rhai", "hero-heroscript", "actions"] {
-            let component = guests::component(name);
-            let manifest = component.with_extension("toml");
-            fs::copy(component, handlers.join(format!("{name}.wasm"))).unwrap();
-            if manifest.exists() {
-                fs::copy(manifest, handlers.join(format!("{name}.toml"))).unwrap();
-            }
-        }
+        deploy(&folder.path().join("handlers"), COMPONENTS);
         Self { redis, folder }
     }
 
@@ -54,11 +49,22 @@ impl Scene {
 
     /// Starts one with these lines more in `[protocol.hero]`.
     pub(crate) fn host_with(&self, name: &str, url: &str, lines: &str) -> Server {
-        let config = self.path(&format!("{name}.toml"));
         let text =
-            format!("[protocol.hero]\nurl = \"{url}\"\nworker_ids = [\"w1\", \"w2\"]\n{lines}\n");
+            format!("[protocol.hero]\nurl = {url:?}\nworker_ids = [\"w1\", \"w2\"]\n{lines}\n");
+        self.configured(name, &text, &self.path("handlers"))
+    }
+
+    /// Starts one with these components alone: it starts the sooner, the fewer there are.
+    pub(crate) fn host_of(&self, name: &str, text: &str, components: &[&str]) -> Server {
+        let handlers = self.path(&format!("{name}-handlers"));
+        deploy(&handlers, components);
+        self.configured(name, text, &handlers)
+    }
+
+    fn configured(&self, name: &str, text: &str, handlers: &Path) -> Server {
+        let config = self.path(&format!("{name}.toml"));
         fs::write(&config, text).unwrap();
-        let mut options = Options::new(&self.path(name)).handlers(&self.path("handlers"));
+        let mut options = Options::new(&self.path(name)).handlers(handlers);
         options.args = ["--cells", "2", "--config"].map(str::to_owned).to_vec();
         options.args.push(config.display().to_string());
         Server::start(&options)
@@ -69,9 +75,37 @@ impl Scene {
     }
 }
 
+fn deploy(folder: &Path, components: &[&str]) {
+    fs::create_dir_all(folder).unwrap();
+    for name in components {
+        let component = guests::component(name);
+        let manifest = component.with_extension("toml");
+        fs::copy(component, folder.join(format!("{name}.wasm"))).unwrap();
+        if manifest.exists() {
+            fs::copy(manifest, folder.join(format!("{name}.toml"))).unwrap();
+        }
+    }
+}
+
 /// Returns the id of the `n`th job.
 pub(crate) fn id(n: u32) -> String {
     format!("5d2b8a1c-0000-4000-8000-{n:012}")
+}
+
+/// Makes the command that stores a job.
+fn stored(n: u32, fields: &[(&str, &str)]) -> redis::Cmd {
+    let mut words = redis::cmd("HSET");
+    words.arg(format!("hero:job:{}", id(n)));
+    #[rustfmt::skip]
+    words.arg(&[
+        "id", &id(n), "caller_id", "alice", "worker_id", "w1", "context_id", "office",
+        "timeout", "60", "retries", "0", "concurrent", "true", "status", "dispatched",
+        "created_at", "2026-01-01T00:00:00Z", "updated_at", "2026-01-01T00:00:00Z",
+    ]);
+    for (name, value) in fields {
+        words.arg(*name).arg(*value);
+    }
+    words
 }
 
 impl Client {
@@ -87,17 +121,44 @@ impl Client {
     }
 
     pub(crate) fn store(&mut self, n: u32, fields: &[(&str, &str)]) {
-        let (id, key) = (id(n), format!("hero:job:{}", id(n)));
-        #[rustfmt::skip]
-        let mut words = vec![
-            "HSET", &key, "id", &id, "caller_id", "alice", "worker_id", "w1", "context_id", "office",
-            "timeout", "60", "retries", "0", "concurrent", "true", "status", "dispatched",
-            "created_at", "2026-01-01T00:00:00Z", "updated_at", "2026-01-01T00:00:00Z",
-        ];
-        for (name, value) in fields {
-            words.extend([*name, *value]);
+        let _: i64 = stored(n, fields).query(&mut self.0).unwrap();
+    }
+
+    /// Stores many jobs and pushes their ids, at once.
+    pub(crate) fn submit_many(
+        &mut self,
+        numbers: RangeInclusive<u32>,
+        fields: impl Fn(u32) -> Vec<(&'static str, String)>,
+    ) {
+        let mut all = redis::pipe();
+        for n in numbers {
+            let fields = fields(n);
+            let fields: Vec<_> = fields
+                .iter()
+                .map(|(name, it)| (*name, it.as_str()))
+                .collect();
+            all.add_command(stored(n, &fields)).ignore();
+            all.lpush("hero:work_queue:w1", id(n)).ignore();
         }
-        let _: i64 = self.ask(&words);
+        let () = all.query(&mut self.0).unwrap();
+    }
+
+    /// Returns the statuses of jobs.
+    pub(crate) fn statuses(&mut self, numbers: &[u32]) -> Vec<String> {
+        let mut all = redis::pipe();
+        for n in numbers {
+            all.hget(format!("hero:job:{}", id(*n)), "status");
+        }
+        all.query(&mut self.0).unwrap()
+    }
+
+    /// Returns how often the first jobs were answered.
+    pub(crate) fn reply_counts(&mut self, count: u32) -> Vec<usize> {
+        let mut all = redis::pipe();
+        for n in 1..=count {
+            all.llen(format!("hero:reply:{}", id(n)));
+        }
+        all.query(&mut self.0).unwrap()
     }
 
     /// Waits for the reply, as the document's clients do.
@@ -117,12 +178,12 @@ impl Client {
         let _: i64 = self.ask(&["LPUSH", "hero:stop_queue:w1", &id(n)]);
     }
 
-    pub(crate) fn length(&mut self, list: &str) -> usize {
-        self.ask(&["LLEN", &format!("hero:{list}:w1")])
-    }
-
     pub(crate) fn replies(&mut self, n: u32) -> usize {
         self.ask(&["LLEN", &format!("hero:reply:{}", id(n))])
+    }
+
+    pub(crate) fn length(&mut self, list: &str) -> usize {
+        self.ask(&["LLEN", &format!("hero:{list}:w1")])
     }
 
     pub(crate) fn until_status(&mut self, n: u32, status: &str) {

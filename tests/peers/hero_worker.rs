@@ -7,8 +7,9 @@ use std::time::Duration;
 use host_tests::server::host;
 use host_tests::{HeroWorker, Redis, eventually};
 
-use crate::hero_crashes::{JOBS, check, submit, until_ended};
+use crate::hero_crashes::{SOME, check, submit, until_ended};
 use crate::hero_serve::{Client, PATIENCE, Scene, id};
+use crate::witness::Witness;
 
 /// How long a worker that is asked to stop may take, on a machine that does much else.
 const STOP_TIME: Duration = Duration::from_secs(5);
@@ -35,11 +36,11 @@ fn of_two_workers_on_one_queue_one_may_die() {
     let scene = Scene::new(Redis::start());
     let mut client = scene.client();
     let (first, second) = (worker(&scene, "first"), worker(&scene, "second"));
-    submit(&mut client);
-    until_ended(&mut client, 60);
+    let witness = Witness::start(&scene.redis);
+    submit(&mut client, SOME);
+    until_ended(&witness, 60);
     first.kill();
-    until_ended(&mut client, JOBS as usize);
-    check(&mut client);
+    check(&mut client, SOME);
     assert_eq!(second.stop().0, Some(0));
 }
 

@@ -5,7 +5,9 @@
 mod dialect;
 mod external;
 mod hero;
+mod hero_bad_input;
 mod hero_client;
+mod hero_conformance;
 mod hero_crashes;
 mod hero_dispatch;
 mod hero_foreign;
@@ -24,3 +26,4 @@ mod runner;
 mod rust_runner;
 mod servers;
 mod timeouts;
+mod witness;

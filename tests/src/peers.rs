@@ -13,6 +13,15 @@ pub fn rrq(release: &str) -> PathBuf {
     installed(&format!("rrq-{release}"), "test peers")
 }
 
+/// Returns the Python that has the package `redis`.
+///
+/// # Panics
+///
+/// If it has not been installed, with the command that installs it.
+pub fn python_redis() -> PathBuf {
+    installed("redis-7.1.1", "test peers").join("bin/python")
+}
+
 /// Returns the runner that the crate `rrq-runner` has as its example: it has the handler `echo`.
 ///
 /// # Panics

@@ -12,6 +12,9 @@ use crate::setup;
 /// The releases of RRQ on `PyPI`: the last one of the documented dialect, and the newest.
 const RRQ_RELEASES: &[&str] = &["0.9.14", "0.11.1"];
 
+/// The release of the package `redis` on `PyPI`, for a client of Hero that is none of ours.
+const REDIS_RELEASE: &str = "7.1.1";
+
 /// The release of the crate `rrq-runner`, and its example.
 const RRQ_RUNNER_RELEASE: &str = "0.11.1";
 const SOCKET_RUNNER: &str = "socket_runner";
@@ -28,10 +31,9 @@ pub(crate) fn set_up() -> Result<()> {
     redis()?;
     let folder = target_dir().join("peers");
     for release in RRQ_RELEASES {
-        rrq(&folder.join(format!("rrq-{release}")), release).with_context(|| {
-            format!("tests need RRQ {release} from PyPI; PIP_INDEX_URL may name a mirror of it")
-        })?;
+        python(&folder, "rrq", release)?;
     }
+    python(&folder, "redis", REDIS_RELEASE)?;
     rust_runner(&folder.join(RUST_RUNNER_BUILD))
 }
 
@@ -73,25 +75,32 @@ pub(crate) fn socket_runner() -> Result<()> {
     .context("the bench needs the crate rrq-runner")
 }
 
-/// Installs one release of RRQ into `folder`: its orchestrator, its producer and its runner.
-fn rrq(folder: &Path, release: &str) -> Result<()> {
+/// Installs one release of a package into a Python environment of its own below `folder`.
+fn python(folder: &Path, package: &str, release: &str) -> Result<()> {
+    let folder = folder.join(format!("{package}-{release}"));
     let (complete, bin) = (folder.join(COMPLETE), folder.join("bin"));
     // What was installed in a folder does not start from another.
-    if complete.exists() && setup::is_there(&bin.join("rrq").to_string_lossy()) {
+    if complete.exists() && setup::is_there(&bin.join("pip").to_string_lossy()) {
         return Ok(());
     }
+    environment(&folder, package, release).with_context(|| {
+        format!("tests need {package} {release} from PyPI; PIP_INDEX_URL may name a mirror of it")
+    })?;
+    std::fs::write(&complete, "delete this file to install it again\n")
+        .with_context(|| format!("cannot write {}", complete.display()))
+}
+
+fn environment(folder: &Path, package: &str, release: &str) -> Result<()> {
     if !can_make_environments() {
         setup::install(&["python3", "python3-venv"])?;
     }
-    eprintln!("installing RRQ {release} into {}", folder.display());
+    eprintln!("installing {package} {release} into {}", folder.display());
     run(Command::new("python3")
         .args(["-m", "venv", "--clear"])
         .arg(folder))?;
-    run(Command::new(bin.join("pip"))
+    run(Command::new(folder.join("bin").join("pip"))
         .args(["install", "--quiet", "--disable-pip-version-check"])
-        .arg(format!("rrq=={release}")))?;
-    std::fs::write(&complete, "delete this file to install it again\n")
-        .with_context(|| format!("cannot write {}", complete.display()))
+        .arg(format!("{package}=={release}")))
 }
 
 /// Debian splits off what `python3 -m venv` needs.

@@ -41,8 +41,8 @@ pub trait News: Send + Sync {
     /// Redis cannot be reached, for the `tries`th time in a row. `why` has no secrets.
     fn away(&self, worker_id: &str, tries: u32, why: &str);
 
-    /// Redis has refused a command, for the `times`th time since it was connected; it is sent again
-    /// later. `why` has no secrets.
+    /// Redis has refused a command, for the `times`th time in a row; it is sent again later.
+    /// `why` has no secrets.
     fn refused(&self, worker_id: &str, times: u32, why: &str);
 }
 

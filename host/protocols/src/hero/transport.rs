@@ -1,6 +1,9 @@
 //! Redis itself: connections to it, commands as its client takes them and answers as sessions take
 //! them. Decides nothing.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 

@@ -41,6 +41,9 @@ const PARKED_MAX: usize = 1_024;
 /// The wait before Redis is asked again for what it refused, in milliseconds.
 const REFUSED_PAUSE_MS: u64 = 1_000;
 
+/// How long Redis refuses nothing before that counts as over, in milliseconds.
+const CALM_MS: u64 = 10 * REFUSED_PAUSE_MS;
+
 /// What the session decided, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkerAct {
@@ -66,7 +69,7 @@ pub enum WorkerAct {
     Count(&'static str),
     /// Tell people that Redis has refused a command; it is sent again later.
     Refused {
-        /// How often it has refused one since it was connected.
+        /// How often it has refused one since it last was calm.
         times: u32,
         /// Its words, without secrets.
         why: String,
@@ -98,8 +101,8 @@ pub struct Worker {
     queue: Queue,
     /// How many pops are out that may bring an id each.
     pops_out: usize,
-    /// How often Redis has refused a command since it was connected.
-    refusals: u32,
+    /// How often Redis has refused a command since it last was calm, and when it last did.
+    refusals: (u32, Time),
     tags_made: u64,
     calls_made: u64,
 }
@@ -206,7 +209,7 @@ impl Worker {
             stopping: false,
             queue: Queue::MayHaveMore,
             pops_out: 0,
-            refusals: 0,
+            refusals: (0, Time(0)),
             tags_made: 0,
             calls_made: 0,
         }
@@ -217,7 +220,6 @@ impl Worker {
     pub fn on_connected(&mut self, at: Moment, todo: &mut Todo) {
         self.connected = true;
         self.queue = Queue::MayHaveMore;
-        self.refusals = 0;
         let mut claims = Vec::new();
         let mut endings = Vec::new();
         for (id, held) in &self.jobs {
@@ -424,14 +426,16 @@ impl Worker {
 
     /// Takes note that Redis refuses what must be: it is out of memory, read-only, or a key is of
     /// another type.
-    fn refused(&mut self, value: Option<&Value>, todo: &mut Todo) {
-        self.refusals = self.refusals.saturating_add(1);
+    fn refused(&mut self, now: Time, value: Option<&Value>, todo: &mut Todo) {
+        let (times, last) = self.refusals;
+        let calm = now.since_ms(last) >= CALM_MS;
+        let times = if calm { 1 } else { times.saturating_add(1) };
+        self.refusals = (times, now);
         todo.push(WorkerAct::Count(Code::Reply.as_str()));
         let why = match value {
             Some(Value::Error(text)) => text.chars().take(256).collect(),
             _ => "an answer that makes no sense".to_owned(),
         };
-        let times = self.refusals;
         todo.push(WorkerAct::Refused { times, why });
     }
 

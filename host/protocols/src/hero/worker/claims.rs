@@ -21,7 +21,7 @@ impl Worker {
                 Value::Data(bytes) => String::from_utf8_lossy(bytes).into_owned(),
                 Value::Error(_) => {
                     if self.queue != Queue::Refused {
-                        self.refused(Some(value), todo);
+                        self.refused(at.now, Some(value), todo);
                     }
                     self.queue = Queue::Refused;
                     self.arm_once(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Fill);
@@ -167,7 +167,7 @@ impl Worker {
             }
             Some("ended") => Refusal::new(Code::JobEnded, "the job has ended before"),
             _ => {
-                self.refused(Some(value), todo);
+                self.refused(at.now, Some(value), todo);
                 return self.arm(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Claim(id));
             }
         };

@@ -253,7 +253,7 @@ impl Worker {
     /// Takes in that Redis has written how a job ended.
     pub(super) fn ended(&mut self, at: Moment, id: &str, value: Option<&Value>, todo: &mut Todo) {
         if value.is_none_or(|value| value.text().is_none()) {
-            self.refused(value, todo);
+            self.refused(at.now, value, todo);
             return self.arm(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Finish(id.to_owned()));
         }
         if let Some(Phase::Finishing(ending)) = self.forget(id) {

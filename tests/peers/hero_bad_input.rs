@@ -1,0 +1,443 @@
+//! What a shared Redis may hold that no client should write: each is answered with its own code, and
+//! the job behind it runs as if nothing had been.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use host_tests::{Redis, Server, eventually};
+use redis::{Commands as _, Connection};
+use serde_json::Value;
+
+use crate::hero_serve::{Client, PATIENCE, Scene, id};
+
+/// The largest growth of the host's memory that all of it together may cause, in bytes.
+const GROWTH_BYTES_MAX: u64 = 192 << 20;
+
+struct Attacked {
+    scene: Scene,
+    host: Server,
+    client: Client,
+    redis: Connection,
+    jobs: u32,
+}
+
+impl Attacked {
+    fn new() -> Self {
+        let scene = Scene::new(Redis::start());
+        let host = scene.host("data");
+        let (client, redis) = (scene.client(), scene.redis.connection());
+        Self {
+            scene,
+            host,
+            client,
+            redis,
+            jobs: 0,
+        }
+    }
+
+    /// Returns the number of a job that has not been.
+    fn next(&mut self) -> u32 {
+        self.jobs += 1;
+        self.jobs
+    }
+
+    fn submit(&mut self, fields: &[(&str, &str)]) -> u32 {
+        let n = self.next();
+        self.client.submit(n, fields);
+        n
+    }
+
+    fn push(&mut self, list: &str, entry: &[u8]) {
+        let _: i64 = self.redis.lpush(format!("hero:{list}:w1"), entry).unwrap();
+    }
+
+    /// Checks that another job runs, and that the host is well.
+    fn neighbour(&mut self, after: &str) {
+        let n = self.submit(&[("handler", "echo"), ("script", r#"{"good":1}"#)]);
+        assert_eq!(self.client.reply(n), r#"{"good":1}"#, "after {after}");
+        let ready = self.host.client().get("/readyz").unwrap();
+        assert_eq!(ready.status, 200, "after {after}: {:?}", ready.body);
+    }
+
+    /// Waits for the newest dead letter to have this code, and takes it away.
+    fn buried(&mut self, what: &str, code: &str) -> Value {
+        let key = "hero:dead_letter:w1";
+        let letter: Option<(String, String)> = self.redis.blpop(key, 60.0).unwrap();
+        let letter = letter.unwrap_or_else(|| panic!("{what} is not buried")).1;
+        let letter: Value = serde_json::from_str(&letter).unwrap();
+        assert_eq!(letter["code"], code, "{what}: {letter}");
+        letter
+    }
+}
+
+#[test]
+fn fields_out_of_order_are_told() {
+    let mut all = Attacked::new();
+    let itself = format!("[\"{}\"]", id(1));
+    let crowd = format!(
+        "[{}\"{}\"]",
+        format!("\"{}\",", id(9)).repeat(999_999),
+        id(9)
+    );
+    let huge = "x".repeat(10 << 20);
+    let huge_env = format!("{{\"A\":\"{huge}\"}}");
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let bomb = "x".repeat(100 << 20);
+    let before = all.host.resident_bytes();
+    #[rustfmt::skip]
+    let table = [
+        // The first one is job 1, and waits for itself.
+        ("prerequisites", itself.as_str(), "E_DEP_CYCLE dependencies: "),
+        ("prerequisites", crowd.as_str(), "E_FIELD_RANGE prerequisites: "),
+        ("prerequisites", r#"["*"]"#, "E_FIELD_RANGE prerequisites: "),
+        ("prerequisites", r#"{"a":1}"#, "E_FIELD_TYPE prerequisites: "),
+        ("dependencies", "[1]", "E_FIELD_TYPE dependencies: "),
+        ("dependencies", deep.get(..60_000).unwrap(), "E_FIELD_TYPE dependencies: "),
+        ("timeout", "0", "E_FIELD_RANGE timeout: "),
+        ("timeout", "-1", "E_FIELD_RANGE timeout: "),
+        ("timeout", "1e12", "E_FIELD_RANGE timeout: "),
+        ("timeout", "1000000000000", "E_FIELD_RANGE timeout: "),
+        ("timeout", "abc", "E_FIELD_RANGE timeout: "),
+        ("timeout", "NaN", "E_FIELD_RANGE timeout: "),
+        ("retries", "-1", "E_FIELD_RANGE retries: "),
+        ("retries", "2147483648", "E_FIELD_RANGE retries: "),
+        ("retries", "1.5", "E_FIELD_RANGE retries: "),
+        ("concurrent", "yes", "E_FIELD_RANGE concurrent: "),
+        ("env_vars", "REGION=eu", "E_FIELD_TYPE env_vars: "),
+        ("env_vars", r#"["REGION"]"#, "E_FIELD_TYPE env_vars: "),
+        ("env_vars", r#"{"A":1}"#, "E_FIELD_TYPE env_vars: "),
+        ("env_vars", r#"{"A":"1","A":"2"}"#, "E_FIELD_TYPE env_vars: "),
+        ("env_vars", r#"{"A=B":"1"}"#, "E_FIELD_RANGE env_vars: "),
+        ("env_vars", r#"{"A":"\u0000"}"#, "E_FIELD_RANGE env_vars: "),
+        ("env_vars", &huge_env, "E_FIELD_RANGE env_vars: "),
+        ("log_path", "../../etc/x", "E_LOG_PATH log_path: "),
+        ("log_path", "/etc/passwd", "E_LOG_PATH log_path: "),
+        ("log_path", "/dev/zero", "E_LOG_PATH log_path: "),
+        ("script", &bomb, "E_FIELD_RANGE script: "),
+        ("script_type", "cobol", "E_FIELD_RANGE script_type: "),
+        ("handler", "..\\..\\x", "E_FIELD_RANGE handler: "),
+        ("handler", "echo", "E_FIELD_TYPE script: "),
+        ("caller_id", &huge, "E_FIELD_RANGE caller_id: "),
+        ("id", "5d2b8a1c-0000-4000-8000-999999999999", "E_JOB_TAMPERED id: "),
+        ("worker_id", "w2", "E_JOB_TAMPERED worker_id: "),
+    ];
+    for (field, value, error) in table {
+        let shown: String = format!("{field} {value}").chars().take(60).collect();
+        let n = all.submit(&[("script", "let it = 1;"), (field, value)]);
+        let reply: Value = serde_json::from_str(&all.client.reply(n)).unwrap();
+        let found = all.client.field(n, "error");
+        assert!(found.starts_with(error), "{shown}: {found}");
+        assert!(
+            found.len() < 300,
+            "{shown}: it quotes what it was given: {found}"
+        );
+        assert_eq!(reply["error"], found.as_str(), "{shown}");
+        assert_eq!(all.client.field(n, "status"), "error", "{shown}");
+        all.neighbour(&shown);
+    }
+    for field in ["script", "caller_id", "env_vars", "timeout", "handler"] {
+        let n = all.next();
+        all.client.store(n, &[("script", "1")]);
+        let _: i64 = all
+            .redis
+            .hset(format!("hero:job:{}", id(n)), field, b"\xff\xfe")
+            .unwrap();
+        all.push("work_queue", id(n).as_bytes());
+        all.client.failed(n, &format!("E_FIELD_TYPE {field}: "));
+        all.neighbour(field);
+    }
+    let grown = all.host.resident_bytes().saturating_sub(before);
+    assert!(grown < GROWTH_BYTES_MAX, "it has grown by {grown} bytes");
+    counted(
+        &all,
+        &[
+            "E_DEP_CYCLE",
+            "E_FIELD_RANGE",
+            "E_FIELD_TYPE",
+            "E_LOG_PATH",
+            "E_JOB_TAMPERED",
+        ],
+    );
+}
+
+/// Checks that refusals are counted by these codes.
+fn counted(all: &Attacked, codes: &[&str]) {
+    let metrics = all.host.client().get("/metrics").unwrap().body.to_string();
+    for code in codes {
+        let counted = metrics.contains("hero") && metrics.contains(code);
+        assert!(counted, "{code} is not counted: {metrics}");
+    }
+}
+
+#[test]
+fn entries_that_are_no_jobs_are_buried() {
+    let mut all = Attacked::new();
+    let ended = all.submit(&[("script", "1")]);
+    all.client.until_status(ended, "finished");
+    let list = all.next();
+    let _: i64 = all
+        .redis
+        .lpush(format!("hero:job:{}", id(list)), "no hash")
+        .unwrap();
+    let (missing, ended, list) = (id(900_000), id(ended), id(list));
+    let long = "a".repeat(70_000);
+    let pattern = format!("{}*", &missing[..35]);
+    #[rustfmt::skip]
+    let table: [(&[u8], &str); 13] = [
+        (missing.as_bytes(), "E_JOB_MISSING"),
+        (ended.as_bytes(), "E_JOB_ENDED"),
+        (list.as_bytes(), "E_JOB_TYPE"),
+        (b"", "E_ID"),
+        (b"*", "E_ID"),
+        (pattern.as_bytes(), "E_ID"),
+        (b"a\nb\r\nDEL x", "E_ID"),
+        (b"../../etc/passwd", "E_ID"),
+        (b"5d2b8a1c00004000800000000000000a", "E_ID"),
+        (b"{5d2b8a1c-0000-4000-8000-00000000000}", "E_ID"),
+        (b"\xff\xfe\x00", "E_ID"),
+        ("\u{202e}gnp.\u{1b}[2J".as_bytes(), "E_ID"),
+        (long.as_bytes(), "E_ID"),
+    ];
+    for (entry, code) in table {
+        let shown = entry[..entry.len().min(40)].escape_ascii().to_string();
+        all.push("work_queue", entry);
+        let letter = all.buried(&shown, code);
+        let named = letter["id"].as_str().unwrap();
+        assert!(
+            named.len() <= 512 && !named.contains(['\n', '\u{1b}', '\u{202e}']),
+            "{named}"
+        );
+        all.neighbour(&shown);
+    }
+    assert_eq!(all.client.field(1, "output"), "1");
+    // The same id many times, while it runs and when it has ended: it runs once.
+    let n = all.submit(&[("handler", "spin")]);
+    all.client.until_status(n, "started");
+    for _ in 0..20 {
+        all.push("work_queue", id(n).as_bytes());
+    }
+    for _ in 0..20 {
+        all.buried("a second one", "E_JOB_TWICE");
+    }
+    all.client.stop(n);
+    all.client.failed(n, "stopped_by_request");
+    all.push("work_queue", id(n).as_bytes());
+    all.buried("one that has ended", "E_JOB_ENDED");
+    assert_eq!(all.client.length("reply"), 0);
+    all.neighbour("all of it");
+    eventually("nothing to be left", PATIENCE, || {
+        (all.client.length("processing") == 0).then_some(())
+    });
+    counted(
+        &all,
+        &[
+            "E_ID",
+            "E_JOB_MISSING",
+            "E_JOB_TYPE",
+            "E_JOB_ENDED",
+            "E_JOB_TWICE",
+        ],
+    );
+}
+
+#[test]
+fn scripts_that_mean_harm_end_with_their_limit() {
+    let mut all = Attacked::new();
+    let env = r#"{"LD_PRELOAD":"/tmp/x.so","PATH":"/x"}"#;
+    let deep = format!("{}1{}", "(".repeat(100_000), ")".repeat(100_000));
+    let steps = "!!vm.spin x:1\n".repeat(20);
+    #[rustfmt::skip]
+    let table: [(&str, &[&str]); 12] = [
+        ("loop {}", &["timeout"]),
+        (r#"eval("loop {}")"#, &["timeout"]),
+        (r#"let s = "x"; loop { s += s; }"#, &["memory_limit", "trapped"]),
+        (r#"let a = []; loop { a.push("a longer text " + a.len); }"#, &["memory_limit", "timeout", "trapped"]),
+        ("let a = []; a.pad(1_000_000_000, 0); a.len", &["memory_limit", "trapped", "timeout"]),
+        ("fn f(n) { f(n + 1) } f(0)", &["trapped", "memory_limit", "script_error"]),
+        (&deep, &["trapped", "memory_limit", "script_syntax", "timeout"]),
+        (r#"import "/etc/passwd" as x; 1"#, &["script_"]),
+        (r#"open_file("/etc/passwd")"#, &["script_"]),
+        ("let x = ", &["script_syntax"]),
+        (&steps, &["timeout"]),
+        ("!!!!!a.b", &["script_syntax"]),
+    ];
+    for (script, errors) in table {
+        let shown = &script[..script.len().min(60)];
+        let n = all.submit(&[("script", script), ("timeout", "1.5"), ("retries", "0")]);
+        all.client.reply(n);
+        let found = all.client.field(n, "error");
+        assert!(
+            errors.iter().any(|error| found.contains(error)),
+            "{shown}: {found}"
+        );
+        all.neighbour(shown);
+    }
+    let n = all.submit(&[("script", "ENV.LD_PRELOAD"), ("env_vars", env)]);
+    assert_eq!(
+        all.client.reply(n),
+        "/tmp/x.so",
+        "it is a text for the script alone"
+    );
+    all.neighbour("LD_PRELOAD");
+}
+
+#[test]
+fn stops_that_fit_nothing_are_harmless() {
+    const FLOOD: u32 = 100_000;
+    let mut all = Attacked::new();
+    let ended = all.submit(&[("script", "1")]);
+    all.client.until_status(ended, "finished");
+    let other = all.next();
+    all.client
+        .store(other, &[("worker_id", "w9"), ("script", "1")]);
+    for entry in [
+        id(ended),
+        id(other),
+        id(900_000),
+        "*".to_owned(),
+        "\n".to_owned(),
+    ] {
+        all.push("stop_queue", entry.as_bytes());
+        all.neighbour(&entry);
+    }
+    assert_eq!(all.client.field(other, "status"), "dispatched");
+    let spins = all.submit(&[("handler", "spin"), ("timeout", "600")]);
+    all.client.until_status(spins, "started");
+    let mut flood = redis::pipe();
+    for n in 0..FLOOD {
+        let stopped = if n % 2 == 0 {
+            id(ended)
+        } else {
+            id(1_000_000 + n)
+        };
+        flood.lpush("hero:stop_queue:w1", stopped).ignore();
+    }
+    let () = flood.query(&mut all.redis).unwrap();
+    all.neighbour("a flood of stops");
+    let start = Instant::now();
+    all.client.stop(spins);
+    all.client.failed(spins, "stopped_by_request");
+    let took = start.elapsed();
+    assert!(
+        took < Duration::from_secs(5),
+        "a stop took {took:?} in the flood"
+    );
+    // Redis has time for others.
+    let start = Instant::now();
+    let _: String = redis::cmd("PING").query(&mut all.redis).unwrap();
+    assert!(start.elapsed() < Duration::from_secs(1));
+    all.neighbour("the stop");
+}
+
+#[test]
+fn fields_of_the_host_that_clients_write_are_not_believed() {
+    let mut all = Attacked::new();
+    // Before it is taken: it has ended, says the hash, and nobody runs it.
+    let n = all.submit(&[
+        ("status", "finished"),
+        ("output", "forged"),
+        ("script", "1"),
+    ]);
+    all.buried("a forged end", "E_JOB_ENDED");
+    assert_eq!(all.client.field(n, "output"), "forged");
+    all.neighbour("a forged end");
+    let n = all.submit(&[("output", "forged"), ("script", "throw 1")]);
+    all.client.failed(n, "1");
+    // While it runs: what it was when it was taken counts.
+    let n = all.submit(&[("handler", "sleep"), ("script", r#"{"ms":300}"#)]);
+    all.client.until_status(n, "started");
+    for (field, value) in [
+        ("id", "x"),
+        ("script", "9"),
+        ("timeout", "0"),
+        ("output", "x"),
+    ] {
+        let key = format!("hero:job:{}", id(n));
+        let _: i64 = all.redis.hset(key, field, value).unwrap();
+    }
+    all.client.until_status(n, "finished");
+    assert_ne!(all.client.field(n, "output"), "x");
+    all.neighbour("tampering");
+    // A hash that goes away is no end of those who wait for it.
+    let n = all.submit(&[("handler", "sleep"), ("script", r#"{"ms":300}"#)]);
+    all.client.until_status(n, "started");
+    let _: i64 = all.redis.del(format!("hero:job:{}", id(n))).unwrap();
+    all.client.reply(n);
+    all.neighbour("a hash that is gone");
+}
+
+/// Returns how often Redis was asked for a command since it was started, whether it did it or not.
+fn calls(redis: &mut Connection, command: &str) -> u64 {
+    let told = redis::cmd("INFO").arg("commandstats").query(redis);
+    let told: String = told.unwrap();
+    let prefix = format!("cmdstat_{command}:");
+    let line = told.lines().find_map(|line| line.strip_prefix(&prefix));
+    let numbers = line.into_iter().flat_map(|line| line.split(','));
+    let counts = numbers.filter_map(|number| {
+        let count = number.strip_prefix("calls=");
+        count.or_else(|| number.strip_prefix("rejected_calls="))
+    });
+    counts.map(|count| count.parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn what_redis_refuses_is_asked_again_at_leisure() {
+    let mut all = Attacked::new();
+    all.neighbour("the start");
+    let log_path = all.scene.path("data").join("serve.log");
+    let log = || fs::read_to_string(&log_path).unwrap();
+    let set = |redis: &mut Connection, key: &str, value: &str| {
+        let _: String = redis::cmd("CONFIG")
+            .arg("SET")
+            .arg(key)
+            .arg(value)
+            .query(redis)
+            .unwrap();
+    };
+    // The queue, the list of what is taken, and the stops are each of another type; then Redis is
+    // full, and then it takes no writes for want of replicas.
+    for trouble in [
+        "work_queue",
+        "processing",
+        "maxmemory",
+        "min-replicas-to-write",
+    ] {
+        let key = format!("hero:{trouble}:w1");
+        let is_key = ["work_queue", "processing"].contains(&trouble);
+        if is_key {
+            all.redis.set::<_, _, ()>(&key, "no list").unwrap();
+        } else {
+            set(&mut all.redis, trouble, "1");
+        }
+        let refused = |log: &str| log.matches("Redis refuses a command").count();
+        eventually("the log to tell", PATIENCE, || {
+            (refused(&log()) > 0).then_some(())
+        });
+        let pops = |redis: &mut Connection| calls(redis, "blmove") + calls(redis, "lmove");
+        let (start, first) = (Instant::now(), pops(&mut all.redis));
+        eventually(&format!("more tries: {trouble}"), PATIENCE, || {
+            (pops(&mut all.redis) >= first + 4).then_some(())
+        });
+        let took = start.elapsed();
+        assert!(
+            took > Duration::from_millis(500),
+            "{trouble}: it is asked again within {took:?}"
+        );
+        if is_key {
+            let _: i64 = all.redis.del(&key).unwrap();
+        } else {
+            set(&mut all.redis, trouble, "0");
+        }
+        all.neighbour(trouble);
+    }
+    all.redis
+        .set::<_, _, ()>("hero:stop_queue:w1", "no list")
+        .unwrap();
+    all.neighbour("stops of another type");
+    let log = log();
+    assert!(
+        log.len() < 100_000,
+        "a flood in the log: {} bytes",
+        log.len()
+    );
+}
