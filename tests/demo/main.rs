@@ -1,6 +1,7 @@
 //! The demo: what a user sees of `host` in a minute, on real input. `cargo xtask demo` builds what
 //! it needs and starts it. It leaves nothing running and its pages in `target/demo`.
 
+mod hero;
 mod rrq;
 mod scenes;
 mod table;
@@ -8,11 +9,18 @@ mod table;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use host_tests::{Client, Options, Server, guests};
+use host_tests::{Client, Options, Redis, Server, guests};
 use tempfile::TempDir;
 
 /// The components it deploys.
-const COMPONENTS: &[&str] = &["basics", "markdown", "csv-summary"];
+const COMPONENTS: &[&str] = &[
+    "basics",
+    "markdown",
+    "csv-summary",
+    "hero-rhai",
+    "hero-heroscript",
+    "actions",
+];
 
 /// What the scenes share.
 struct Stage {
@@ -20,6 +28,7 @@ struct Stage {
     options: Options,
     root: PathBuf,
     pages: PathBuf,
+    redis: Redis,
     _data: TempDir,
 }
 
@@ -40,12 +49,17 @@ fn main() -> Result<()> {
     let manifest_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = manifest_dir.parent().context("the workspace has a root")?;
     let data = TempDir::new().context("cannot make a temporary data directory")?;
-    let options = Options::new(data.path());
+    let redis = Redis::start();
+    let config = data.path().join("host.toml");
+    std::fs::write(&config, hero::settings(&redis)).context("cannot write the configuration")?;
+    let mut options = Options::new(data.path());
+    options.args = vec!["--config".to_owned(), config.display().to_string()];
     let stage = Stage {
         server: Server::start(&options),
         options,
         root: root.to_owned(),
         pages: guests::folder().with_file_name("demo"),
+        redis,
         _data: data,
     };
     println!(
@@ -61,6 +75,7 @@ fn main() -> Result<()> {
     rows.push(scenes::memory_bomb(&stage)?);
     rows.push(scenes::cancel(&stage)?);
     rows.extend(rrq::requests(&stage)?);
+    rows.extend(hero::jobs(&stage)?);
     println!("\n{}\n", table::render(&rows));
     let stage = scenes::power_cut(stage)?;
     println!("the pages are in {}", stage.pages.display());

@@ -108,3 +108,13 @@ fn a_script_with_a_wrong_name_does_nothing() {
     let logs = logs.body.to_string();
     assert!(!logs.contains("defined"), "{logs}");
 }
+
+#[test]
+fn interpreters_grant_scripts_an_hour() {
+    let own = host();
+    for handler in ["hero.rhai", "hero.heroscript"] {
+        let path = format!("/api/v1/handlers/{handler}");
+        let shown = own.server.client().get(&path).unwrap().body;
+        assert_eq!(shown["limits"]["timeout_ms"], 3_600_000, "{shown}");
+    }
+}

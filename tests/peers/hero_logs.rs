@@ -4,9 +4,12 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Command;
 
-use host_tests::{Redis, Server, eventually};
+use host_tests::server::host as program;
+use host_tests::{HeroWorker, Redis, Server, eventually};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+use tempfile::TempDir;
 
 use crate::hero_serve::{Client, PATIENCE, Scene, id};
 
@@ -156,6 +159,55 @@ fn what_is_no_file_below_the_folder_is_refused() {
     client.submit(90, &[("script", "print(\"x\"); 1"), ("log_path", "kept/x")]);
     assert_eq!(client.reply(90), "1");
     assert_eq!(lines(&logs.join("kept/x"), 1).len(), 1);
+}
+
+#[test]
+fn a_worker_alone_writes_them_too_and_finishes_them_at_its_end() {
+    let scene = Scene::new(Redis::start());
+    let (folder, handlers) = (scene.path(""), scene.path("handlers"));
+    let logs = scene.path("logs").display().to_string();
+    let args = ["--worker-id", "w1", "--log-dir", &logs];
+    let url = scene.redis.url();
+    let worker = HeroWorker::start_with(&folder, "worker", &handlers, &url, &args);
+    let mut client = scene.client();
+    let script = "for i in 0..200 { print(i); }";
+    client.submit(1, &[("script", script), ("log_path", "a.log")]);
+    client.until_status(1, "finished");
+    refused(&mut client, 2, "../x");
+    assert_eq!(worker.stop().0, Some(0));
+    let text = fs::read_to_string(scene.path("logs/a.log")).unwrap();
+    assert_eq!(text.lines().count(), 200);
+}
+
+#[test]
+fn a_folder_that_cannot_be_used_is_named_before_anything_starts() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let run = |args: &[&str]| {
+        let mut command = Command::new(program());
+        command
+            .args(args)
+            .env("HOST_HERO_URL", "redis://127.0.0.1:1");
+        command
+            .env("HOST_HERO_LOG_DIR", &file)
+            .env("HOST_LISTEN", "off");
+        let output = command.current_dir(folder.path()).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    };
+    let (code, said) = run(&["serve", "--rrq-listen", "off"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("for log files") && said.contains("log_dir"),
+        "{said}"
+    );
+    let (code, said) = run(&["doctor", "-o", "jsonl"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("cannot be written: Not a directory"),
+        "{said}"
+    );
 }
 
 #[test]

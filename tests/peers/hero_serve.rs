@@ -77,9 +77,13 @@ impl Scene {
 
 fn deploy(folder: &Path, components: &[&str]) {
     fs::create_dir_all(folder).unwrap();
-    for component in components {
-        let file = format!("{component}.wasm");
-        fs::copy(guests::component(component), folder.join(file)).unwrap();
+    for name in components {
+        let component = guests::component(name);
+        let manifest = component.with_extension("toml");
+        fs::copy(component, folder.join(format!("{name}.wasm"))).unwrap();
+        if manifest.exists() {
+            fs::copy(manifest, folder.join(format!("{name}.toml"))).unwrap();
+        }
     }
 }
 
@@ -172,6 +176,10 @@ impl Client {
 
     pub(crate) fn stop(&mut self, n: u32) {
         let _: i64 = self.ask(&["LPUSH", "hero:stop_queue:w1", &id(n)]);
+    }
+
+    pub(crate) fn replies(&mut self, n: u32) -> usize {
+        self.ask(&["LLEN", &format!("hero:reply:{}", id(n))])
     }
 
     pub(crate) fn length(&mut self, list: &str) -> usize {

@@ -112,7 +112,7 @@ impl Client {
         let items = list["items"].as_array().expect("a list has items");
         items
             .iter()
-            .filter(|job| job["wire"] == "rrq")
+            .filter(|job| job["wire"] == "rrq" || job["wire"] == "hero")
             .map(|job| self.job(job["id"].as_str().expect("a job has an id")))
             .collect()
     }

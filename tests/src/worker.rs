@@ -109,12 +109,29 @@ impl HeroWorker {
         url: &str,
         worker_ids: &[&str],
     ) -> Self {
+        let worker_ids = worker_ids.iter().flat_map(|id| ["--worker-id", *id]);
+        let args: Vec<&str> = worker_ids.collect();
+        Self::start_with(folder, name, handlers, url, &args)
+    }
+
+    /// Starts one with other arguments.
+    ///
+    /// # Panics
+    ///
+    /// If it ends before it is ready.
+    pub fn start_with(
+        folder: &Path,
+        name: &str,
+        handlers: &Path,
+        url: &str,
+        args: &[&str],
+    ) -> Self {
         let log_path = folder.join(format!("{name}.log"));
         let mut worker = Command::new(host());
         worker
-            .args(["worker", "hero", "--cells", "2", "--handlers"])
+            .args(["worker", "hero", "--handlers"])
             .arg(handlers)
-            .args(worker_ids.iter().flat_map(|id| ["--worker-id", id]))
+            .args(args)
             .env("HOST_HERO_URL", url)
             .env("XDG_CACHE_HOME", cache())
             .env("XDG_STATE_HOME", folder);

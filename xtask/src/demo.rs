@@ -5,11 +5,12 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::cargo::{cargo, run, target_dir};
-use crate::{guests, setup};
+use crate::{guests, peers, setup};
 
 /// Builds with the profile of the tests, so that either is quick after the other, and shows.
 pub(crate) fn run_all() -> Result<()> {
     setup::toolchain()?;
+    peers::redis()?;
     guests::build()?;
     run(&mut cargo(&[
         "build",

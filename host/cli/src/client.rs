@@ -2,6 +2,7 @@
 //! is given them and reads no answer beyond its problem document.
 
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use chrono::DateTime;
@@ -38,6 +39,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 pub(crate) struct Client {
     agent: Agent,
     base: String,
+    /// Whether a host has ever been there.
+    answering: AtomicBool,
 }
 
 /// What a host answered: always a success.
@@ -94,7 +97,12 @@ impl Client {
             .build()
             .new_agent();
         let base = base.to_owned();
-        Ok(Self { agent, base })
+        let answering = AtomicBool::new(false);
+        Ok(Self {
+            agent,
+            base,
+            answering,
+        })
     }
 
     /// Asks for `path`; the host may take `patience` before it answers.
@@ -140,6 +148,11 @@ impl Client {
         self.answer(doing, request.body(()), Duration::ZERO)
     }
 
+    /// Tells whether somebody has ever taken a connection, be it without an answer.
+    pub(crate) fn was_answering(&self) -> bool {
+        self.answering.load(Ordering::Relaxed)
+    }
+
     fn url(&self, path: &str) -> String {
         format!("{}{path}", self.base)
     }
@@ -160,6 +173,7 @@ impl Client {
             .agent
             .run(request)
             .map_err(|error| self.broken(doing, &error))?;
+        self.answering.store(true, Ordering::Relaxed);
         let status = response.status().as_u16();
         let now = response
             .headers()
@@ -186,6 +200,9 @@ impl Client {
             | ureq::Error::ConnectionFailed => true,
             _ => false,
         };
+        if !never_connected {
+            self.answering.store(true, Ordering::Relaxed);
+        }
         let cause = match error {
             ureq::Error::Io(error) => format!("no answer from {}: {error}", self.base),
             error => format!("no answer from {}: {error}", self.base),

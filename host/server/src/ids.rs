@@ -1,4 +1,5 @@
-//! The only maker of ids: chance has its home here.
+//! The only maker of ids: chance has its home here. `uuid` is built with `fast-rng`, which asks the
+//! system for chance now and then instead of once for each id.
 
 use host_core::id::{JobId, LeaseId};
 use host_core::time::Time;
@@ -31,10 +32,4 @@ pub fn uuid() -> String {
 #[expect(clippy::disallowed_methods, reason = "the home of chance")]
 pub fn unique() -> String {
     Uuid::new_v4().simple().to_string()
-}
-
-/// Makes the id of one execution elsewhere, as a UUID is written.
-#[expect(clippy::disallowed_methods, reason = "the home of chance")]
-pub fn execution() -> String {
-    Uuid::new_v4().to_string()
 }

@@ -6,13 +6,14 @@ use std::thread::JoinHandle;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use host_core::cell::{Level, LogSource};
 use host_core::id::JobId;
 use host_store::StoreError;
 use host_store::logs::{LogEntry, LogPage, LogReader, LogStore};
 use tokio::sync::mpsc;
 
 use crate::api::ports::Logs;
-use crate::dispatch::logged::{Logged, Waiting};
+use crate::dispatch::logged::{Gaps, Logged, Waiting};
 use crate::dispatch::readers::Readers;
 
 /// How many messages are written in one transaction.
@@ -27,10 +28,12 @@ pub struct JobLogs {
 }
 
 /// Starts the thread that writes logs; it ends when the other end of `waiting` is gone and all of
-/// it is written. A log that cannot be written is reported and lost: no job is.
+/// it is written. A log that cannot be written is reported and lost: no job is. What `gaps` notes
+/// becomes a line of the log it is missing from, once what waited before it is written.
 pub fn spawn(
     mut store: LogStore,
     mut waiting: mpsc::Receiver<Waiting>,
+    gaps: Gaps,
 ) -> Result<(JobLogs, JoinHandle<()>), StoreError> {
     let readers = (0..LOG_READERS)
         .map(|_| store.reader())
@@ -38,7 +41,11 @@ pub fn spawn(
     let write = move || {
         let mut batch = Vec::with_capacity(BATCH_MAX);
         while waiting.blocking_recv_many(&mut batch, BATCH_MAX) > 0 {
-            if let Err(error) = write(&mut store, batch.drain(..)) {
+            let mut written = write(&mut store, batch.drain(..));
+            if waiting.is_empty() {
+                written = written.and_then(|()| tell(&mut store, &gaps));
+            }
+            if let Err(error) = written {
                 tracing::error!(%error, "log lines of jobs are lost");
             }
         }
@@ -88,6 +95,27 @@ fn write(store: &mut LogStore, batch: impl Iterator<Item = Waiting>) -> Result<(
     Ok(())
 }
 
+/// Says in each log how much of it was dropped.
+fn tell(store: &mut LogStore, gaps: &Gaps) -> Result<(), StoreError> {
+    let told = gaps.take().into_iter().map(|gap| LogEntry {
+        job: gap.job,
+        attempt: gap.attempt,
+        at: gap.at,
+        level: Level::Warn,
+        source: LogSource::Host,
+        message: format!(
+            "{} lines from here on were dropped: logs came faster than the disk takes them",
+            gap.lines
+        ),
+        fields: Vec::new(),
+    });
+    let entries: Vec<LogEntry> = told.collect();
+    if entries.is_empty() {
+        return Ok(());
+    }
+    store.append(entries)
+}
+
 impl Logs for JobLogs {
     fn page(
         &self,
@@ -99,5 +127,59 @@ impl Logs for JobLogs {
             .readers
             .ask(move |reader| reader.page(job, after, limit));
         page.boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use host_core::cell::LogLine;
+    use host_core::time::Time;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::dispatch::logged::{LOGGED_WAITING_MAX, Logs as Told};
+
+    fn line(message: &str) -> Logged {
+        Logged::Lines {
+            job: "01990f3c-0000-7000-8000-000000000000".parse().unwrap(),
+            attempt: 2,
+            started_at: Time(1_000),
+            lines: vec![LogLine {
+                at_ms: 7,
+                level: Level::Info,
+                source: LogSource::Log,
+                message: message.to_owned(),
+                fields: Vec::new(),
+            }],
+        }
+    }
+
+    #[test]
+    fn a_log_says_how_many_of_its_lines_were_dropped() {
+        let folder = TempDir::new().unwrap();
+        let store = LogStore::open(&folder.path().join("logs.db")).unwrap();
+        let reader = store.reader().unwrap();
+        let (told, waiting) = Told::channel();
+        for _ in 0..LOGGED_WAITING_MAX {
+            told.tell(line("kept"));
+        }
+        told.tell(line("dropped"));
+        told.tell(line("dropped"));
+        let (_, thread) = spawn(store, waiting, told.gaps()).unwrap();
+        drop(told);
+        thread.join().unwrap();
+        let Logged::Lines { job, .. } = line("") else {
+            unreachable!()
+        };
+        let page = reader
+            .page(job, Some(LOGGED_WAITING_MAX as u64), 10)
+            .unwrap();
+        let said: Vec<_> = page
+            .items
+            .iter()
+            .map(|(_, line)| (line.attempt, line.at, line.message.as_str()))
+            .collect();
+        let text = "2 lines from here on were dropped: logs came faster than the disk takes them";
+        assert_eq!(said, [(2, Time(1_007), text)]);
     }
 }

@@ -74,6 +74,8 @@ pub struct PoolHealth {
     pub name: Name,
     /// The wire it speaks.
     pub wire: &'static str,
+    /// Whether somebody else starts its runner.
+    pub is_external: bool,
     /// The queues whose jobs go to it.
     pub queues: Vec<Name>,
     /// Whether it has the handlers that nobody else has.
@@ -110,7 +112,7 @@ impl From<SeatHealth> for RunnerHealth {
             pid: seat.pid,
             in_flight: seat.in_flight,
             failures: seat.failures,
-            reason: None,
+            reason: seat.reason,
         }
     }
 }
@@ -255,6 +257,7 @@ impl Runners {
             .map(|(name, Pool { pool, .. })| PoolHealth {
                 name: name.clone(),
                 wire: rrq::ADAPTER.name,
+                is_external: pool.is_external(),
                 queues: Vec::new(),
                 is_default: false,
                 runners: seats(pool).collect(),

@@ -36,6 +36,7 @@ use crate::handlers::compile::{Cache, CompileError};
 use crate::handlers::deploy;
 use crate::handlers::examine::Examiner;
 use crate::handlers::folder::{self, FolderError};
+use crate::hero_logs::LogFiles;
 use crate::tasks::Tasks;
 
 pub use self::hero::hero;
@@ -94,6 +95,17 @@ pub enum WorkerError {
         /// Why.
         error: StoreError,
     },
+    /// The folder for log files cannot be used.
+    #[error(
+        "cannot use the folder {} for log files: {error}; give another one with HOST_HERO_LOG_DIR",
+        .path.display()
+    )]
+    LogDir {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
     /// The system gives no thread, timer or signal.
     #[error("cannot {operation}: {error}")]
     System {
@@ -122,7 +134,7 @@ pub fn rrq(
         let listener = rrq::bind(address).await.map_err(WorkerError::Listen)?;
         let bound = listener.local_addr().map_err(system("look at a socket"))?;
         // Cells are killed with this process, and nobody waits for them.
-        let workers = Workers::start(config, program, no_lock()?, clock)?;
+        let workers = Workers::start(config, program, no_lock()?, clock, None)?;
         let ports = WorkerPorts {
             executor: Arc::new(Counted {
                 executor: workers.executor(),
@@ -181,6 +193,7 @@ impl Workers {
         program: CellProgram,
         lock: File,
         clock: Clock,
+        log_files: Option<LogFiles>,
     ) -> Result<Self, WorkerError> {
         let cache = match &config.source {
             Source::Folder { cache, .. } => cache.clone(),
@@ -210,7 +223,7 @@ impl Workers {
             pool: Pool::new(ProcessPort::new(cells, cell_says), shape),
             events,
             logs: None,
-            log_files: None,
+            log_files,
             history: None,
             numbers: Numbers::default(),
             eager: true,

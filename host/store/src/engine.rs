@@ -84,8 +84,12 @@ pub(crate) trait Rows {
 
     fn revisions(&mut self, component: &Name) -> Result<Vec<Revision>, StoreError>;
     fn current(&mut self, component: &Name) -> Result<Option<u32>, StoreError>;
+    /// Returns the latest revision of a component that was removed, 0 if there is none.
+    fn removed_at(&mut self, component: &Name) -> Result<u32, StoreError>;
     fn current_revisions(&mut self) -> Result<Vec<Revision>, StoreError>;
     fn add_revision(&mut self, revision: &Revision, bytes: &[u8]) -> Result<(), StoreError>;
+    /// Forgets the revisions of a component below `number`, and bytes that no other has.
+    fn forget_revisions(&mut self, component: &Name, number: u32) -> Result<(), StoreError>;
     fn set_current(&mut self, component: &Name, revision: u32) -> Result<(), StoreError>;
     fn remove_component(&mut self, component: &Name) -> Result<(), StoreError>;
     /// Counts the jobs for a handler of our cells that have not ended.

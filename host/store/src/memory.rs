@@ -35,6 +35,8 @@ struct Model {
     paused: BTreeMap<Name, bool>,
     revisions: BTreeMap<Name, Vec<Revision>>,
     current: BTreeMap<Name, u32>,
+    /// The latest revision of each component that was removed.
+    removed: BTreeMap<Name, u32>,
     blobs: BTreeMap<Digest, Vec<u8>>,
 }
 
@@ -231,6 +233,10 @@ impl Rows for Model {
         Ok(self.current.get(component).copied())
     }
 
+    fn removed_at(&mut self, component: &Name) -> Result<u32, StoreError> {
+        Ok(self.removed.get(component).copied().unwrap_or_default())
+    }
+
     fn current_revisions(&mut self) -> Result<Vec<Revision>, StoreError> {
         Ok(current_revisions(self))
     }
@@ -246,6 +252,14 @@ impl Rows for Model {
         Ok(())
     }
 
+    fn forget_revisions(&mut self, component: &Name, number: u32) -> Result<(), StoreError> {
+        if let Some(revisions) = self.revisions.get_mut(component) {
+            revisions.retain(|revision| revision.revision >= number);
+        }
+        self.forget_blobs();
+        Ok(())
+    }
+
     fn set_current(&mut self, component: &Name, revision: u32) -> Result<(), StoreError> {
         self.current.insert(component.clone(), revision);
         Ok(())
@@ -253,14 +267,11 @@ impl Rows for Model {
 
     fn remove_component(&mut self, component: &Name) -> Result<(), StoreError> {
         self.current.remove(component);
-        self.revisions.remove(component);
-        let used: Vec<Digest> = self
-            .revisions
-            .values()
-            .flatten()
-            .map(|r| r.digest)
-            .collect();
-        self.blobs.retain(|digest, _| used.contains(digest));
+        let revisions = self.revisions.remove(component).unwrap_or_default();
+        if let Some(latest) = revisions.last() {
+            self.removed.insert(component.clone(), latest.revision);
+        }
+        self.forget_blobs();
         Ok(())
     }
 
@@ -270,6 +281,15 @@ impl Rows for Model {
             job.handler == *handler && job.runner.is_none() && !job.state.is_terminal()
         });
         Ok(live.count() as u64)
+    }
+}
+
+impl Model {
+    /// Forgets bytes that no revision has.
+    fn forget_blobs(&mut self) {
+        let revisions = self.revisions.values().flatten();
+        let used: Vec<Digest> = revisions.map(|revision| revision.digest).collect();
+        self.blobs.retain(|digest, _| used.contains(digest));
     }
 }
 

@@ -4,14 +4,18 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use host_tests::Redis;
+use host_tests::{HeroWorker, Redis, guests};
 use redis::Connection;
+use tempfile::TempDir;
 
 use super::resp::{Pipe, Template};
 use super::{WORKER, raw, record};
 use crate::numbers::count;
 use crate::report::{Report, Target};
 use crate::{Args, Stage, process};
+
+/// Whose jobs a worker without a host takes.
+const ALONE: &str = "alone";
 
 /// What is drained in a round, before that for the host to get going, and how many go out at once.
 const JOBS: usize = 20_000;
@@ -44,6 +48,7 @@ const DOCUMENTED: &str = "no-op jobs, redis-benchmark with the document's comman
 #[derive(Default)]
 struct Rounds {
     ours: Vec<f64>,
+    alone: Vec<f64>,
     same: Vec<f64>,
     pipelined: Vec<f64>,
     documented: Vec<f64>,
@@ -59,8 +64,12 @@ pub(super) fn measure(
 ) -> Result<()> {
     let span = Duration::from_secs_f64(args.seconds);
     let mut rounds = Rounds::default();
-    drain(redis, &NOOP, WARMUP_JOBS)?;
-    drain(redis, &RHAI, WARMUP_JOBS)?;
+    let folder = TempDir::new_in(crate::build_folder()?)?;
+    let (url, handlers) = (redis.url(), guests::folder());
+    let worker = HeroWorker::start(folder.path(), "worker", &handlers, &url, &[ALONE]);
+    drain(redis, ALONE, &NOOP, WARMUP_JOBS)?;
+    drain(redis, WORKER, &NOOP, WARMUP_JOBS)?;
+    drain(redis, WORKER, &RHAI, WARMUP_JOBS)?;
     for round in 1..=args.rounds {
         eprintln!(
             "round {round} of {}, load {}",
@@ -69,13 +78,19 @@ pub(super) fn measure(
         );
         rounds.baselines(redis, span)?;
         let before = cpu_us(redis, stage)?;
-        rounds.ours.push(drain(redis, &NOOP, JOBS)?);
+        rounds.ours.push(drain(redis, WORKER, &NOOP, JOBS)?);
         let after = cpu_us(redis, stage)?;
         for ((used, after), before) in rounds.cpu_us.iter_mut().zip(after).zip(before) {
             used.push((after - before) / count(JOBS));
         }
-        rounds.scripts.push(drain(redis, &RHAI, SCRIPTS)?);
+        rounds.alone.push(drain(redis, ALONE, &NOOP, JOBS)?);
+        rounds.scripts.push(drain(redis, WORKER, &RHAI, SCRIPTS)?);
     }
+    let (code, _) = worker.stop();
+    ensure!(
+        code == Some(0),
+        "the worker ended with {code:?}, not with 0"
+    );
     rounds.report(report);
     process::memory(&stage.server, "under these loads", report)
 }
@@ -85,8 +100,8 @@ pub(super) fn with_file(args: &Args, report: &mut Report) -> Result<()> {
     eprintln!("with an append-only file");
     let redis = Redis::logged();
     let stage = super::host(&redis)?;
-    drain(&redis, &NOOP, WARMUP_JOBS)?;
-    let rates = (0..args.rounds).map(|_| drain(&redis, &NOOP, JOBS));
+    drain(&redis, WORKER, &NOOP, WARMUP_JOBS)?;
+    let rates = (0..args.rounds).map(|_| drain(&redis, WORKER, &NOOP, JOBS));
     let rates = rates.collect::<Result<_>>()?;
     report.add(format!("{OURS}, append-only file"), "jobs/s", rates, None);
     stage.stop()
@@ -117,6 +132,7 @@ impl Rounds {
     fn report(self, report: &mut Report) {
         let jobs = Target::AtLeast(JOBS_PER_SECOND_MIN);
         report.add(OURS, "jobs/s", self.ours, Some(jobs));
+        report.add("no-op jobs, host worker", "jobs/s", self.alone, None);
         report.add(SAME, "jobs/s", self.same, None);
         report.add(PIPELINED, "jobs/s", self.pipelined, None);
         report.add(DOCUMENTED, "jobs/s", self.documented, None);
@@ -138,16 +154,16 @@ impl Rounds {
 }
 
 /// Submits jobs and waits until each has ended once; returns how many a second that is.
-fn drain(redis: &Redis, fields: &[(&str, &str)], jobs: usize) -> Result<f64> {
+fn drain(redis: &Redis, worker: &str, fields: &[(&str, &str)], jobs: usize) -> Result<f64> {
     let mut connection = redis.connection();
     forget(&mut connection)?;
     let mut pipe = Pipe::open(redis.port())?;
-    let commands = record::client(WORKER, fields);
+    let commands = record::client(worker, fields);
     let start = Instant::now();
     for first in (0..jobs).step_by(BATCH) {
         pipe.send(&commands, first..jobs.min(first + BATCH))?;
     }
-    while left(&mut connection)? > 0 {
+    while left(&mut connection, worker)? > 0 {
         ensure!(
             start.elapsed() < PATIENCE,
             "{jobs} jobs have not ended in time"
@@ -161,10 +177,10 @@ fn drain(redis: &Redis, fields: &[(&str, &str)], jobs: usize) -> Result<f64> {
 }
 
 /// Returns how many jobs wait or run.
-fn left(redis: &mut Connection) -> Result<usize> {
+fn left(redis: &mut Connection, worker: &str) -> Result<usize> {
     let mut both = redis::pipe();
     for list in ["work_queue", "processing"] {
-        both.cmd("LLEN").arg(format!("hero:{list}:{WORKER}"));
+        both.cmd("LLEN").arg(format!("hero:{list}:{worker}"));
     }
     let (waiting, running): (usize, usize) = both.query(redis)?;
     Ok(waiting + running)

@@ -26,7 +26,7 @@ enum Verb {
     #[command(after_help = "Example:\n  host runner ls -o json")]
     Ls(Remote),
     /// Show the runners of one pool
-    #[command(after_help = "Example:\n  host runner show python")]
+    #[command(after_help = "Examples:\n  host runner show python\n  host runner show python/2")]
     Show(Named),
     /// Restart the runners of a pool, each once its attempts have ended
     #[command(after_help = "\
@@ -38,7 +38,7 @@ Examples:
 
 #[derive(Debug, Args)]
 struct Named {
-    /// The pool's name, or that of one of its runners for a restart: python/2
+    /// The pool's name, or that of one of its runners: python/2
     name: String,
     #[command(flatten)]
     remote: Remote,
@@ -54,6 +54,8 @@ struct Pool {
     queues: Vec<String>,
     #[serde(default)]
     default: bool,
+    #[serde(default)]
+    external: bool,
     #[serde(default)]
     up: u64,
     #[serde(default)]
@@ -77,6 +79,15 @@ struct One {
     reason: Option<String>,
 }
 
+impl Named {
+    /// Splits `python/2` into the pool and the number of its runner.
+    fn split(&self) -> (&str, Option<usize>) {
+        let one = self.name.rsplit_once('/');
+        let one = one.and_then(|(pool, number)| Some((pool, number.parse().ok()?)));
+        one.map_or((&self.name, None), |(pool, number)| (pool, Some(number)))
+    }
+}
+
 impl Runner {
     /// Runs the verb.
     pub(crate) fn run(self) -> Result<(), CliError> {
@@ -97,11 +108,18 @@ fn ls(remote: &Remote) -> Result<(), CliError> {
         name.unwrap_or_default().into_owned()
     };
     output.list(&list.items, name, || table(pools))?;
-    output.hint(if pools.is_empty() {
-        "no runners; each pool is a table [protocol.rrq.runners.NAME] of the configuration, and a \
-         worker of Hero (hero-WORKER) is there once a job names it"
-    } else {
-        "`host runner show NAME` shows each runner of a pool"
+    let is_short = |pool: &&Pool| pool.up < pool.runners.len() as u64;
+    output.hint(&match pools.iter().find(is_short) {
+        None if pools.is_empty() => {
+            "no runners; each pool is a table [protocol.rrq.runners.NAME] of the configuration, \
+                 and a worker of Hero (hero-WORKER) is there once a job names it"
+                .to_owned()
+        }
+        None => "`host runner show NAME` shows each runner of a pool".to_owned(),
+        Some(pool) => {
+            let name = plain::line(&pool.name);
+            format!("`host runner show {name}` says why not all of it is up")
+        }
     });
     Ok(())
 }
@@ -142,22 +160,37 @@ fn show(named: &Named) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
     let doing = format!("show runner {name}");
-    let path = format!("/api/v1/runners/{}", segment(&named.name));
+    let (of, number) = named.split();
+    let path = format!("/api/v1/runners/{}", segment(of));
     let answer = client.get(&doing, &path, Duration::ZERO).map_err(unknown)?;
-    let pool: Pool = answer.read(&doing)?;
+    let mut pool: Pool = answer.read(&doing)?;
+    if number.is_some() {
+        pool.runners.retain(|runner| runner.executor == named.name);
+        if pool.runners.is_empty() {
+            let error = CliError::new(Exit::NotFound, doing, "the pool has no such runner");
+            return Err(error.next(format!("`host runner show {}` lists them", plain::line(of))));
+        }
+    }
     output.one(&answer.body, &plain::line(&pool.name), || {
         output.rows(seats(&pool))?;
         for runner in &pool.runners {
             if let Some(reason) = &runner.reason {
-                let (runner, reason) = (plain::line(&runner.executor), plain::line(reason));
-                output.note(&format!("{runner} takes no work: {reason}"));
+                let name = plain::line(&runner.executor);
+                output.note(&format!("{name}: {}", plain::line(reason)));
             }
         }
         output.note(&format!("it is given {}", plain::line(&jobs(&pool))));
         Ok(())
     })?;
     if pool.wire != "hero" {
-        output.hint(&format!("`host runner restart {name}` restarts them"));
+        output.hint(&format!(
+            "`host runner restart {name}` {}",
+            if pool.external {
+                "connects to it anew"
+            } else {
+                "restarts what is shown"
+            }
+        ));
     }
     Ok(())
 }
@@ -188,20 +221,22 @@ fn seats(pool: &Pool) -> Rows {
 fn restart(named: &Named) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let whole = plain::line(&named.name);
-    let number = |(pool, number): (&'_ str, &str)| {
-        let number: usize = number.parse().ok()?;
-        Some((pool.to_owned(), json!({ "runner": number })))
-    };
-    let one = named.name.rsplit_once('/').and_then(number);
-    let (pool, body) = one.unwrap_or_else(|| (named.name.clone(), json!({})));
+    let (pool, number) = named.split();
+    let body = number.map_or_else(|| json!({}), |number| json!({ "runner": number }));
     let doing = format!("restart runner {whole}");
-    let path = format!("/api/v1/runners/{}/restart", segment(&pool));
+    let path = format!("/api/v1/runners/{}/restart", segment(pool));
     let answer = client
         .post(&doing, &path, &body.to_string())
         .map_err(unknown)?;
+    let pool: Pool = answer.read(&doing)?;
     output.one(&answer.body, &whole, || {
-        put_line(&format!("{whole} is restarted"))?;
-        output.hint("each runner ends once its attempts have; until then it takes no others");
+        if pool.external {
+            put_line(&format!("{whole} is being connected to anew"))?;
+            output.hint("whoever started it restarts it; its attempts here may end first");
+        } else {
+            put_line(&format!("{whole} is being restarted"))?;
+            output.hint("each runner ends once its attempts have; until then it takes no others");
+        }
         Ok(())
     })
 }

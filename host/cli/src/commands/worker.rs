@@ -43,7 +43,8 @@ yet. SIGTERM or SIGINT stops guests, gives back to Redis what has not ended, and
 fit for a service manager. Any number may run on one queue, here or on other machines; each job is run
 by one of them. A worker that dies leaves its jobs to the others after 15 s, and to itself as soon as it
 starts again: for that it keeps a name under $STATE_DIRECTORY, $XDG_STATE_HOME/host or
-~/.local/state/host, another one for each that runs.")]
+~/.local/state/host, another one for each that runs. The variables and keys of [protocol.hero] in
+docs/config.md hold here too.")]
     Hero(hero::Hero),
 }
 

@@ -17,6 +17,9 @@ pub(crate) struct CannedHost {
     shared: Arc<Mutex<Shared>>,
 }
 
+/// The status of an answer that is none: the connection is closed.
+pub(crate) const HANGS_UP: u16 = 0;
+
 #[derive(Default)]
 struct Shared {
     requests: Vec<String>,
@@ -90,6 +93,9 @@ fn serve(listener: &TcpListener, answers: Vec<(u16, String)>, shared: &Mutex<Sha
         let (status, body) = answers
             .next()
             .unwrap_or_else(|| (500, r#"{"detail":"no answer is written down"}"#.to_owned()));
+        if status == HANGS_UP {
+            continue;
+        }
         let length = body.len();
         write!(
             stream,

@@ -1,6 +1,6 @@
 //! `host job`.
 
-use crate::canned::{CannedHost, Transcript, run, run_alone};
+use crate::canned::{CannedHost, HANGS_UP, Transcript, run, run_alone};
 
 const A: &str = "01990f3c-1a2b-7000-8000-000000000001";
 
@@ -234,11 +234,27 @@ fn wait_exits_with_what_became_of_the_job() {
         (200, &cancelled),
         (200, &running),
         (200, &running),
-        (200, &running),
     ]);
     seen.add(&host.run(&["job", "wait", A]));
     seen.add(&host.run(&["job", "wait", A]));
-    seen.add(&host.run(&["job", "wait", A, "--timeout", "1m0s500ms"]));
+    seen.add(&host.run(&["job", "wait", A, "--timeout", "100ms"]));
+    seen.add(&host.run(&["job", "wait", A, "--timeout", "0s"]));
+    seen.check();
+}
+
+#[test]
+fn a_wait_goes_on_when_the_host_comes_back() {
+    let mut seen = Transcript::new("job_a_wait_goes_on_when_the_host_comes_back");
+    let (running, done) = (job("running", ""), job("completed", COMPLETED));
+    let host = CannedHost::start(&[
+        (HANGS_UP, ""),
+        (200, &running),
+        (HANGS_UP, ""),
+        (HANGS_UP, ""),
+        (200, &done),
+        (HANGS_UP, ""),
+    ]);
+    seen.add(&host.run(&["job", "wait", A]));
     seen.add(&host.run(&["job", "wait", A, "--timeout", "0s"]));
     seen.check();
 }

@@ -10,6 +10,7 @@ mod deploy;
 mod docs;
 mod doctor;
 mod handler;
+mod hero;
 mod job;
 mod queue;
 mod runner;

@@ -2,8 +2,10 @@
 
 use crate::canned::{CannedHost, Transcript, run_alone};
 
-const PYTHON: &str = r#"{"name":"python","wire":"rrq","queues":["mail","bulk"],"default":true,"up":1,"in_flight":12,"runners":[{"executor":"python/1","state":"up","address":"127.0.0.1:7801","pid":4711,"in_flight":12,"failures":0},{"executor":"python/2","state":"down","in_flight":0,"failures":3}]}"#;
-const THEIRS: &str = r#"{"name":"theirs","wire":"rrq","queues":[],"default":false,"up":0,"in_flight":0,"runners":[{"executor":"theirs/1","state":"starting","address":"127.0.0.1:7900","in_flight":0,"failures":0}]}"#;
+const PYTHON: &str = r#"{"name":"python","wire":"rrq","queues":["mail","bulk"],"default":true,"up":1,"in_flight":12,"runners":[{"executor":"python/1","state":"up","address":"127.0.0.1:7801","pid":4711,"in_flight":12,"failures":0},{"executor":"python/2","state":"down","in_flight":0,"failures":3,"trouble":"the runner has ended: exit status: 3"}]}"#;
+const THEIRS: &str = r#"{"name":"theirs","wire":"rrq","external":true,"queues":[],"default":false,"up":0,"in_flight":0,"runners":[{"executor":"theirs/1","state":"starting","address":"127.0.0.1:7900","in_flight":0,"failures":0}]}"#;
+
+const HERO: &str = r#"{"name":"hero-osis","wire":"hero","queues":["night"],"default":false,"up":0,"in_flight":3,"runners":[{"executor":"hero-osis","state":"down","address":"redis://127.0.0.1:6379/0","in_flight":3,"failures":7,"reason":"Connection refused (os error 111)"}]}"#;
 
 #[test]
 fn help() {
@@ -30,10 +32,22 @@ fn a_list() {
 #[test]
 fn one_pool() {
     let mut seen = Transcript::new("runner_one_pool");
-    let host = CannedHost::start(&[(200, PYTHON), (200, PYTHON), (200, THEIRS)]);
+    let mut answers = vec![(200, PYTHON); 4];
+    answers.push((200, THEIRS));
+    let host = CannedHost::start(&answers);
     seen.add(&host.run(&["runner", "show", "python"]));
+    seen.add(&host.run(&["runner", "show", "python/2"]));
+    seen.add(&host.run(&["runner", "show", "python/3"]));
     seen.add(&host.run(&["runner", "show", "python", "-o", "json"]));
     seen.add(&host.run(&["runner", "show", "theirs", "-q"]));
+    seen.check();
+}
+
+#[test]
+fn a_worker_of_hero() {
+    let mut seen = Transcript::new("runner_a_worker_of_hero");
+    let host = CannedHost::start(&[(200, HERO)]);
+    seen.add(&host.run(&["runner", "show", "hero-osis"]));
     seen.check();
 }
 
@@ -42,9 +56,16 @@ fn restarting() {
     let mut seen = Transcript::new("runner_restarting");
     let missing = r#"{"status":404,"title":"No such runner","detail":"no runner is named perl","code":"runner_not_found"}"#;
     let wrong = r#"{"status":422,"title":"Not a request this path takes","detail":"runner: it is 1 to 2","code":"invalid_request"}"#;
-    let host = CannedHost::start(&[(200, PYTHON), (200, PYTHON), (422, wrong), (404, missing)]);
+    let host = CannedHost::start(&[
+        (200, PYTHON),
+        (200, PYTHON),
+        (200, THEIRS),
+        (422, wrong),
+        (404, missing),
+    ]);
     seen.add(&host.run(&["runner", "restart", "python"]));
     seen.add(&host.run(&["runner", "restart", "python/2"]));
+    seen.add(&host.run(&["runner", "restart", "theirs"]));
     seen.add(&host.run(&["runner", "restart", "python/3"]));
     seen.add(&host.run(&["runner", "restart", "perl"]));
     seen.check();

@@ -121,6 +121,11 @@ impl RedisUrl {
         &self.info
     }
 
+    /// Returns where it is, for people.
+    pub(super) fn address(&self) -> String {
+        self.info.addr().to_string()
+    }
+
     fn is_tls(&self) -> bool {
         matches!(self.info.addr(), ConnectionAddr::TcpTls { .. })
     }
@@ -173,8 +178,7 @@ impl RedisUrl {
         } else if has("NOAUTH") {
             "it wants a password; write redis://USER:PASSWORD@… in protocol.hero.url"
         } else if has("NOPERM") {
-            "its user may do too little there; the Redis user of a worker needs what SPEC.md of the \
-             wire lists"
+            "its user may do too little there; `ACL SETUSER` gives it what is missing"
         } else if !self.is_tls() && (dropped || has("Parse")) {
             "it does not answer as Redis does; if it speaks TLS there, write rediss://"
         } else {

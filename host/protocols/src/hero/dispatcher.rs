@@ -201,12 +201,7 @@ impl Dispatcher {
         match self.calls.remove(&call) {
             Some(Purpose::Reconcile) => self.reconciled(at, values.first(), todo),
             Some(Purpose::Submit(tag)) => self.submitted(at, tag, values, todo),
-            Some(Purpose::Look(tags)) => {
-                for (tag, value) in tags.into_iter().zip(values) {
-                    self.looked(at, tag, value, todo);
-                }
-                self.arm_look();
-            }
+            Some(Purpose::Look(tags)) => self.looked(at, &tags, values, todo),
             Some(Purpose::Absent(tags)) => self.absent(at, &tags, values.first(), todo),
             Some(Purpose::Told) => {
                 self.refused(values, todo);

@@ -9,6 +9,7 @@ mod dispatcher;
 pub mod gate;
 mod job;
 mod refusal;
+mod rights;
 mod serve;
 mod transport;
 mod wire;

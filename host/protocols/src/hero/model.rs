@@ -23,6 +23,8 @@ pub(super) struct Model {
     pub(super) now: Time,
     /// Keys that are to be forgotten, and in how many seconds.
     pub(super) expiries: BTreeMap<String, u64>,
+    /// What every command that writes is answered with, while there is something.
+    pub(super) refuses: Option<&'static str>,
 }
 
 fn data(text: &str) -> Value {
@@ -32,6 +34,14 @@ fn data(text: &str) -> Value {
 fn wrong_type() -> Value {
     let text = "WRONGTYPE Operation against a key holding the wrong kind of value";
     Value::Error(text.to_owned())
+}
+
+fn writes(command: &Command) -> bool {
+    const READS: [&[u8]; 4] = [b"HGET", b"HMGET", b"LLEN", b"LRANGE"];
+    match command {
+        Command::Plain(words) => !READS.contains(&words[0].as_slice()),
+        Command::Script { .. } => true,
+    }
 }
 
 impl Model {
@@ -88,9 +98,11 @@ impl Model {
 
     /// Answers a call; a pop that waits answers at once.
     pub(super) fn answer(&mut self, call: &Call) -> Vec<Value> {
+        let refuses = self.refuses.map(|text| Value::Error(text.to_owned()));
         call.commands
             .iter()
             .map(|command| match command {
+                _ if refuses.is_some() && writes(command) => refuses.clone().unwrap_or(Value::Nil),
                 Command::Plain(words) => {
                     let words: Vec<String> = words
                         .iter()
@@ -303,6 +315,22 @@ impl Model {
                 }
                 self.push(keys[1], args[0]);
                 data("queued")
+            }
+            Script::Look => {
+                let look = |key: &&str| {
+                    let Some(Entry::Hash(fields)) = self.keys.get(*key) else {
+                        return Value::Nil;
+                    };
+                    let values = args.chunks(2).map(|pair| match fields.get(pair[0]) {
+                        None => Value::Nil,
+                        Some(value) if value.len() > pair[1].parse().unwrap() => {
+                            Value::Int(i64::try_from(value.len()).unwrap())
+                        }
+                        Some(value) => Value::Data(value.clone()),
+                    });
+                    Value::List(values.collect())
+                };
+                Value::List(keys.iter().map(look).collect())
             }
             Script::Withdraw => self.withdraw(keys, args),
             Script::Absent => {

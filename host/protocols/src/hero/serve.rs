@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use host_core::time::Time;
-use redis::RedisError;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -110,9 +109,9 @@ impl<T> Mailbox<T> {
 }
 
 /// What is on its way to Redis and back.
-type Exchange = Pin<Box<dyn Future<Output = Result<Vec<Replied>, RedisError>> + Send>>;
+type Exchange = Pin<Box<dyn Future<Output = Result<Vec<Replied>, String>> + Send>>;
 
-async fn arrived(exchange: &mut Option<Exchange>) -> Result<Vec<Replied>, RedisError> {
+async fn arrived(exchange: &mut Option<Exchange>) -> Result<Vec<Replied>, String> {
     let replied = match exchange {
         Some(exchange) => exchange.await,
         None => pending().await,
@@ -158,23 +157,20 @@ impl<S: Station> Serving<S> {
     /// Runs the session until the host has stopped and it is over.
     async fn run(&mut self, url: &RedisUrl) {
         let mut tries = 0;
+        let worker_id = S::WAITS.then(|| self.session.name().to_owned());
         while !self.is_over() {
             let pause = self.pause(tries);
             let connecting = async {
                 tokio::time::sleep(pause).await;
-                Link::connect(url, S::WAITS).await
+                Link::connect(url, worker_id.as_deref()).await
             };
             let why = match self.meanwhile(connecting).await {
                 None => return,
-                Some(Err(error)) => url.trouble(&error),
-                Some(Ok(link)) => {
-                    tries = 0;
-                    self.session.news().connected(self.session.name());
-                    match self.exchange(&link).await {
-                        Ok(()) => return,
-                        Err(error) => error.to_string(),
-                    }
-                }
+                Some(Err(why)) => why,
+                Some(Ok(link)) => match self.exchange(&link, &mut tries).await {
+                    Ok(()) => return,
+                    Err(why) => why,
+                },
             };
             tries += 1;
             let news = self.session.news();
@@ -210,10 +206,15 @@ impl<S: Station> Serving<S> {
     }
 
     /// Exchanges calls and answers with Redis until it cannot be reached, or the host has stopped.
-    async fn exchange(&mut self, link: &Link) -> Result<(), RedisError> {
+    /// A connection counts from the first answers on: a replica takes them and does no work.
+    async fn exchange(&mut self, link: &Link, tries: &mut u32) -> Result<(), String> {
+        let mut works = false;
         let (mut sent, mut popped): (Option<Exchange>, Option<Exchange>) = (None, None);
         self.session.on_connected(self.at(), &mut self.todo);
         self.carry_out();
+        if self.queued.is_empty() && self.waiting.is_none() {
+            self.works(&mut works, tries);
+        }
         let mut unblocked = false;
         let ended = loop {
             // What is given back must not be popped by us again, and what was popped must be heard.
@@ -237,7 +238,10 @@ impl<S: Station> Serving<S> {
                 () = self.turn() => continue,
             };
             match replied {
-                Ok(replied) => self.hear(&replied),
+                Ok(replied) => {
+                    self.works(&mut works, tries);
+                    self.hear(&replied);
+                }
                 Err(error) => break Err(error),
             }
         };
@@ -245,6 +249,14 @@ impl<S: Station> Serving<S> {
         self.queued.clear();
         self.waiting = None;
         ended
+    }
+
+    /// Takes note that the connection works, once.
+    fn works(&self, works: &mut bool, tries: &mut u32) {
+        if !std::mem::replace(works, true) {
+            *tries = 0;
+            self.session.news().connected(self.session.name());
+        }
     }
 
     fn hear(&mut self, replied: &[Replied]) {

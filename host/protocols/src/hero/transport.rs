@@ -1,6 +1,9 @@
 //! Redis itself: connections to it, commands as its client takes them and answers as sessions take
 //! them. Decides nothing.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,6 +12,7 @@ use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError};
 use tokio::sync::OnceCell;
 
 use super::address::RedisUrl;
+use super::rights;
 use super::wire::{self, Call, CallTag, Command, Lane, Script, Value};
 
 /// How long a connection may take to be there.
@@ -55,8 +59,21 @@ pub(super) struct Link {
 type Hashes = Vec<Vec<u8>>;
 
 impl Link {
-    /// Connects and makes our scripts known.
-    pub(super) async fn connect(url: &RedisUrl, waits: bool) -> Result<Self, RedisError> {
+    /// Connects and makes our scripts known. For a worker, a connection that waits is made too, once
+    /// its user may do the worker's work there. The error is for people and has no secrets.
+    pub(super) async fn connect(url: &RedisUrl, worker_id: Option<&str>) -> Result<Self, String> {
+        let opened = Self::open(url, worker_id).await;
+        let (link, missing) = opened.map_err(|error| url.trouble(&error))?;
+        match rights::told(&url.address(), &missing) {
+            None => Ok(link),
+            Some(why) => Err(why),
+        }
+    }
+
+    async fn open(
+        url: &RedisUrl,
+        worker_id: Option<&str>,
+    ) -> Result<(Self, Vec<String>), RedisError> {
         let client = Client::open(url.info().clone())?;
         let config = |response_timeout| {
             AsyncConnectionConfig::new()
@@ -70,12 +87,14 @@ impl Link {
         };
         let mut shared = open(config(RESPONSE_TIMEOUT)).await?;
         let (mut blocking, mut blocking_id) = (None, None);
-        if waits {
+        let mut missing = Vec::new();
+        if let Some(worker_id) = worker_id {
             let mut opened = open(config(POP_TIMEOUT)).await?;
             // Redis may allow us less than this.
             let mut ask = redis::cmd("CLIENT");
             blocking_id = ask.arg("ID").query_async(&mut opened).await.ok();
             blocking = Some(opened);
+            missing = rights::ask(worker_id).query_async(&mut shared).await?;
         }
         let mut hashes = Hashes::new();
         for script in Script::ALL {
@@ -83,19 +102,20 @@ impl Link {
             load.arg("LOAD").arg(script.source());
             hashes.push(load.query_async(&mut shared).await?);
         }
-        Ok(Self {
+        let link = Self {
             shared,
             blocking,
             blocking_id,
             hashes: Arc::new(hashes),
-        })
+        };
+        Ok((link, missing))
     }
 
     /// Sends calls that do not wait, all of them at once and in order.
     pub(super) fn send(
         &self,
         calls: Vec<Call>,
-    ) -> impl Future<Output = Result<Vec<Replied>, RedisError>> + Send + 'static {
+    ) -> impl Future<Output = Result<Vec<Replied>, String>> + Send + 'static {
         let (connection, hashes) = (self.shared.clone(), Arc::clone(&self.hashes));
         exchange(connection, hashes, calls)
     }
@@ -114,7 +134,7 @@ impl Link {
     pub(super) fn wait(
         &self,
         call: Call,
-    ) -> impl Future<Output = Result<Vec<Replied>, RedisError>> + Send + 'static {
+    ) -> impl Future<Output = Result<Vec<Replied>, String>> + Send + 'static {
         let blocking = self.blocking.as_ref().unwrap_or(&self.shared);
         let (connection, hashes) = (blocking.clone(), Arc::clone(&self.hashes));
         exchange(connection, hashes, vec![call])
@@ -208,7 +228,7 @@ async fn connect(
             .await
     };
     let connected: Result<_, RedisError> = connecting.await;
-    connected.map_err(|error| error.to_string())
+    connected.map_err(|error| url.trouble(&error))
 }
 
 /// Sends commands with their scripts: they are few.
@@ -223,10 +243,11 @@ async fn exchange(
     mut connection: MultiplexedConnection,
     hashes: Arc<Hashes>,
     calls: Vec<Call>,
-) -> Result<Vec<Replied>, RedisError> {
+) -> Result<Vec<Replied>, String> {
     let commands = calls.iter().flat_map(|call| &call.commands);
     let all = commands.clone().map(|command| known(command, &hashes));
-    let mut values = pipeline(&mut connection, all).await?;
+    let lost = |error: RedisError| error.to_string();
+    let mut values = pipeline(&mut connection, all).await.map_err(lost)?;
     // Redis forgets scripts when somebody tells it to; each of ours may be sent twice.
     let forgotten: Vec<usize> = (0..values.len())
         .filter(|at| matches!(&values[*at], Value::Error(text) if text.starts_with("NOSCRIPT")))
@@ -234,10 +255,13 @@ async fn exchange(
     if !forgotten.is_empty() {
         let commands: Vec<&Command> = commands.collect();
         let again = forgotten.iter().map(|at| whole(commands[*at]));
-        let again = pipeline(&mut connection, again).await?;
+        let again = pipeline(&mut connection, again).await.map_err(lost)?;
         for (at, value) in forgotten.into_iter().zip(again) {
             values[at] = value;
         }
+    }
+    if let Some(why) = values.iter().find_map(elsewhere) {
+        return Err(why);
     }
     let mut values = values.into_iter();
     let replied = |call: &Call| {
@@ -245,6 +269,22 @@ async fn exchange(
         (call.tag, values.by_ref().take(count).collect())
     };
     Ok(calls.iter().map(replied).collect())
+}
+
+/// Says why an answer means that work is done elsewhere now, or not yet: another connection may find
+/// the Redis that does it, while this one stays where it is.
+fn elsewhere(value: &Value) -> Option<String> {
+    let Value::Error(text) = value else {
+        return None;
+    };
+    let means = match text.split(' ').next()? {
+        "READONLY" => "it is a replica that takes no writes; name the one that does",
+        "MASTERDOWN" => "it is a replica that has lost its master",
+        "UNBLOCKED" => "it has become a replica",
+        "LOADING" => "it is loading its data",
+        _ => return None,
+    };
+    Some(format!("{means} ({text})"))
 }
 
 async fn pipeline(

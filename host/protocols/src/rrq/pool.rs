@@ -8,6 +8,7 @@ mod process;
 #[cfg(test)]
 mod tests;
 
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -31,6 +32,9 @@ const CONNECT_TIME: Duration = Duration::from_secs(5);
 
 /// How long runners may take to end when the host stops, their grace included.
 const STOP_TIME: Duration = Duration::from_secs(2);
+
+/// How much is kept of why a runner is not up, in characters.
+const REASON_CHARS_MAX: usize = 300;
 
 /// How many orders may wait beside those of each request.
 const ORDERS_SPARE: usize = 64;
@@ -85,6 +89,9 @@ pub struct SeatHealth {
     pub in_flight: usize,
     /// How often in a row it ended without having answered anything.
     pub failures: u32,
+    /// Why it is not up, in words for a person: how it ended and what it wrote last, or why it
+    /// cannot be connected to.
+    pub reason: Option<String>,
 }
 
 /// One named pool of runners. Cloning shares it.
@@ -103,6 +110,31 @@ struct Place {
     address: Option<SocketAddr>,
     pid: Option<u32>,
     kill: Option<mpsc::Sender<Duration>>,
+    /// What the process wrote to its standard error last.
+    last_words: Option<String>,
+    reason: Option<String>,
+}
+
+impl Place {
+    fn note(&mut self, output: Output, line: &str) {
+        let line: String = line.chars().take(REASON_CHARS_MAX).collect();
+        match output {
+            Output::Stdout => {}
+            Output::Stderr if line.trim().is_empty() => {}
+            Output::Stderr => self.last_words = Some(line),
+            Output::Host => {
+                let before = self
+                    .last_words
+                    .take()
+                    .map(|words| format!("it wrote {words:?}"));
+                let before = before.or_else(|| self.reason.take());
+                self.reason = Some(match before {
+                    Some(before) if before != line => format!("{line}; before: {before}"),
+                    _ => line,
+                });
+            }
+        }
+    }
 }
 
 /// Something that has to be done with a process or a socket.
@@ -194,6 +226,11 @@ impl RunnerPool {
         self.hub.say(RunnerSaid::Restart { seat });
     }
 
+    /// Tells whether somebody else starts its runner.
+    pub fn is_external(&self) -> bool {
+        matches!(self.config.source, Source::External(_))
+    }
+
     /// Returns how each runner is.
     pub fn health(&self) -> Vec<SeatHealth> {
         let seats = self.hub.look(Orchestrator::seats);
@@ -202,17 +239,21 @@ impl RunnerPool {
         both.map(|(seat, (known, place))| SeatHealth {
             executor: executor(&self.config.name, seat),
             state: known.state,
-            address: place.address,
+            address: self.address(place),
             pid: place.pid,
             in_flight: known.in_flight,
             failures: known.failures,
+            reason: place
+                .reason
+                .clone()
+                .filter(|_| known.state != SeatState::Up),
         })
         .collect()
     }
 
     /// Runs the pool until `stopping`, then ends all runners and waits for that, two seconds at
     /// most. A second call returns at once.
-    pub async fn run(self, stopping: CancellationToken) -> std::io::Result<()> {
+    pub async fn run(self, stopping: CancellationToken) -> io::Result<()> {
         let Some(mut waiting) = lock(&self.waiting).take() else {
             return Ok(());
         };
@@ -241,8 +282,17 @@ impl RunnerPool {
         Ok(())
     }
 
+    /// Returns where the runner of a place listens, once that is known.
+    fn address(&self, place: &Place) -> Option<SocketAddr> {
+        match self.config.source {
+            Source::External(address) => Some(address),
+            Source::Launched(_) => place.address,
+        }
+    }
+
     /// Passes on what a runner wrote, or what there is to say about it.
     fn wrote(&self, seat: usize, output: Output, line: &str) {
+        lock(&self.places)[seat].note(output, line);
         let name = executor(&self.config.name, seat);
         let in_flight = self.hub.look(|session| session.in_flight(seat));
         self.employer.wrote(&name, &in_flight, output, line);
@@ -256,11 +306,7 @@ impl RunnerPool {
                 tasks.spawn(process::run(self.clone(), seat, launcher.clone(), killed));
             }
             Order::Connect { seat, link } => {
-                let address = match self.config.source {
-                    Source::External(address) => Some(address),
-                    Source::Launched(_) => lock(&self.places)[seat].address,
-                };
-                tasks.spawn(connect(Arc::clone(&self.hub), address, link));
+                tasks.spawn(self.clone().connect(seat, link));
             }
             Order::Kill { seat, grace } => {
                 let kill = lock(&self.places)[seat].kill.clone();
@@ -272,8 +318,32 @@ impl RunnerPool {
         }
     }
 
+    async fn connect(self, seat: usize, link: Link) {
+        let address = self.address(&lock(&self.places)[seat]);
+        let Some(address) = address else {
+            return self.hub.say(RunnerSaid::ConnectFailed { link });
+        };
+        let connected = timeout(CONNECT_TIME, TcpStream::connect(address)).await;
+        let connected = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        let ready = connected.and_then(|stream| {
+            stream.set_nodelay(true)?;
+            Ok(stream)
+        });
+        match ready {
+            Ok(stream) => {
+                lock(&self.places)[seat].reason = None;
+                serve_link(self.hub, link, stream).await;
+            }
+            Err(error) => {
+                let line = format!("cannot connect to {address}: {error}");
+                lock(&self.places)[seat].reason = Some(line);
+                self.hub.say(RunnerSaid::ConnectFailed { link });
+            }
+        }
+    }
+
     /// Chooses where the runner of a seat is to listen.
-    fn choose_address(&self, seat: usize, first: Option<u16>) -> std::io::Result<SocketAddr> {
+    fn choose_address(&self, seat: usize, first: Option<u16>) -> io::Result<SocketAddr> {
         let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         match first {
             Some(first) => {
@@ -281,7 +351,7 @@ impl RunnerPool {
                     .ok()
                     .and_then(|seat| first.checked_add(seat));
                 port.map(local).ok_or_else(|| {
-                    std::io::Error::other(format!(
+                    io::Error::other(format!(
                         "no port is left for it above {first}: choose a lower tcp_port"
                     ))
                 })
@@ -295,16 +365,5 @@ impl RunnerPool {
                 }
             },
         }
-    }
-}
-
-async fn connect(hub: Arc<Hub<Orchestrator, Orders>>, address: Option<SocketAddr>, link: Link) {
-    let stream = match address {
-        Some(address) => timeout(CONNECT_TIME, TcpStream::connect(address)).await,
-        None => return hub.say(RunnerSaid::ConnectFailed { link }),
-    };
-    match stream {
-        Ok(Ok(stream)) if stream.set_nodelay(true).is_ok() => serve_link(hub, link, stream).await,
-        _ => hub.say(RunnerSaid::ConnectFailed { link }),
     }
 }

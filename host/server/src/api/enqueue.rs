@@ -27,6 +27,10 @@ use crate::ids;
 /// The most jobs of one array.
 const JOBS_MAX: usize = 1_000;
 
+/// From which size on a request is read beside the others, in bytes; an array is always. Checks of
+/// params may take a while, and whoever reads them answers nobody else meanwhile.
+const ALONE_BYTES: usize = 16 << 10;
+
 /// What became of one job of a request.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Accepted {
@@ -74,16 +78,23 @@ pub(super) async fn enqueue(
         .room
         .read(&parts.headers, body, JOBS_BYTES_MAX)
         .await?;
-    let api = &shared.api;
     let is_array = held.bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
-    let jobs = if is_array {
-        several(api, &held.bytes)?
+    let jobs = if is_array || held.bytes.len() >= ALONE_BYTES {
+        let shared = shared.clone();
+        let reading = tokio::task::spawn_blocking(move || {
+            if is_array {
+                several(&shared.api, &held.bytes)
+            } else {
+                read_object(&held.bytes).and_then(|entry| one(&shared.api, entry))
+            }
+        });
+        let ended_early = |_| Problem::new(Code::Internal, "reading the jobs ended early");
+        reading.await.map_err(ended_early)??
     } else {
         let entry: Entry<'_> = read_object(&held.bytes)?;
-        one(api, entry)?
+        one(&shared.api, entry)?
     };
-    drop(held);
-    let Reply::Enqueued(replies) = api.dispatch.submit(Command::Enqueue(jobs)).await? else {
+    let Reply::Enqueued(replies) = shared.api.dispatch.submit(Command::Enqueue(jobs)).await? else {
         return Err(view::unexpected("an enqueue"));
     };
     let accepted: Vec<Accepted> = replies.into_iter().map(Accepted::from).collect();

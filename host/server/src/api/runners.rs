@@ -23,6 +23,8 @@ pub(super) struct PoolView {
     name: String,
     /// The protocol it speaks.
     wire: &'static str,
+    /// Whether somebody else starts its runner; a restart is then another connection.
+    external: bool,
     /// The queues whose jobs all go to it.
     queues: Vec<String>,
     /// Whether it is given the handlers that nobody else has.
@@ -74,6 +76,7 @@ impl From<PoolHealth> for PoolView {
             in_flight: pool.runners.iter().map(|runner| runner.in_flight).sum(),
             name: pool.name.into(),
             wire: pool.wire,
+            external: pool.is_external,
             queues: pool.queues.into_iter().map(String::from).collect(),
             default: pool.is_default,
             runners: pool.runners.into_iter().map(RunnerView::from).collect(),

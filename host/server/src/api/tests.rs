@@ -5,6 +5,7 @@ mod enqueue;
 mod events;
 mod fixture;
 mod guard;
+mod hero;
 mod host;
 mod jobs;
 mod runners;

@@ -1,7 +1,8 @@
 //! What guests wrote, on its way from the dispatch loop to wherever logs are kept. The loop never
-//! waits for it: what finds no room is dropped and counted.
+//! waits for it: what finds no room is dropped and counted, and the log says so.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use host_core::cell::LogLine;
 use host_core::id::JobId;
@@ -15,6 +16,9 @@ pub const LOGGED_WAITING_MAX: usize = 4_096;
 
 /// How much the lines that wait may take up in memory, in bytes: guests write faster than disks.
 pub const LOGGED_BYTES_MAX: usize = 32 << 20;
+
+/// Of how many attempts is remembered that lines were dropped.
+const GAPS_MAX: usize = 4_096;
 
 /// What a line or a field takes up beyond its text, in bytes.
 const ENTRY_BYTES: usize = 128;
@@ -64,11 +68,55 @@ pub struct Waiting {
     pub room: OwnedSemaphorePermit,
 }
 
+/// Lines of one attempt that were dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// Whose.
+    pub job: JobId,
+    /// Of which attempt.
+    pub attempt: u32,
+    /// When the first of them was written by its guest.
+    pub at: Time,
+    /// How many.
+    pub lines: u64,
+}
+
+/// What was dropped and is not told yet. Cloning shares it.
+#[derive(Clone, Debug, Default)]
+pub struct Gaps(Arc<Mutex<BTreeMap<(JobId, u32), Gap>>>);
+
+impl Gaps {
+    fn note(&self, job: JobId, attempt: u32, at: Time, lines: u64) {
+        let mut gaps = self.lock();
+        if let Some(gap) = gaps.get_mut(&(job, attempt)) {
+            gap.lines += lines;
+        } else if gaps.len() < GAPS_MAX {
+            let gap = Gap {
+                job,
+                attempt,
+                at,
+                lines,
+            };
+            gaps.insert((job, attempt), gap);
+        }
+    }
+
+    /// Takes all of it: whoever does tells it.
+    pub fn take(&self) -> Vec<Gap> {
+        std::mem::take(&mut *self.lock()).into_values().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(JobId, u32), Gap>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Where the loop puts what guests wrote. Cloning shares it.
 #[derive(Clone)]
 pub struct Logs {
     waiting: mpsc::Sender<Waiting>,
     room: Arc<Semaphore>,
+    gaps: Gaps,
     dropped: Counter,
 }
 
@@ -79,6 +127,7 @@ impl Logs {
         let logs = Self {
             waiting,
             room: Arc::new(Semaphore::new(LOGGED_BYTES_MAX)),
+            gaps: Gaps::default(),
             dropped: Counter::default(),
         };
         (logs, written)
@@ -88,13 +137,30 @@ impl Logs {
     pub fn tell(&self, logged: Logged) {
         let bytes = u32::try_from(logged.bytes()).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.room).try_acquire_many_owned(bytes);
-        let passed_on = room.is_ok_and(|room| {
-            let waiting = Waiting { logged, room };
-            self.waiting.try_send(waiting).is_ok()
-        });
-        if !passed_on {
-            self.dropped.inc();
+        let dropped = match room {
+            Err(_) => logged,
+            Ok(room) => match self.waiting.try_send(Waiting { logged, room }) {
+                Ok(()) => return,
+                Err(refused) => refused.into_inner().logged,
+            },
+        };
+        self.dropped.inc();
+        if let Logged::Lines {
+            job,
+            attempt,
+            started_at,
+            lines,
+        } = dropped
+        {
+            let at_ms = lines.first().map_or(0, |line| line.at_ms);
+            let at = started_at.plus_ms(at_ms);
+            self.gaps.note(job, attempt, at, lines.len() as u64);
         }
+    }
+
+    /// Returns what notes how much was dropped of which log.
+    pub fn gaps(&self) -> Gaps {
+        self.gaps.clone()
     }
 
     /// Lets `/metrics` show what was dropped.
@@ -143,6 +209,14 @@ mod tests {
         drop(first);
         logs.tell(lines(third));
         assert_eq!(logs.dropped.get(), 2);
+        let gap = Gap {
+            job: job(),
+            attempt: 1,
+            at: Time(0),
+            lines: 2,
+        };
+        assert_eq!(logs.gaps().take(), [gap]);
+        assert_eq!(logs.gaps().take(), []);
         logs.tell(Logged::Purged(job()));
         assert_eq!(written.len(), 3, "what takes no room waits all the same");
     }

@@ -38,12 +38,20 @@ struct Bench {
 
 impl Bench {
     fn start() -> Self {
-        let bench = Self::start_without_handlers();
+        Self::with(None)
+    }
+
+    fn with(log_files: Option<LogFiles>) -> Self {
+        let bench = Self::without_handlers(log_files);
         bench.loaded.cancel();
         bench
     }
 
     fn start_without_handlers() -> Self {
+        Self::without_handlers(None)
+    }
+
+    fn without_handlers(log_files: Option<LogFiles>) -> Self {
         let (events, heard) = mpsc::channel(EVENTS_MAX);
         let (port, _) = FakePort::new(events, true);
         let (loaded, stopping) = (CancellationToken::new(), CancellationToken::new());
@@ -61,7 +69,7 @@ impl Bench {
             ),
             events: heard,
             logs: None,
-            log_files: None,
+            log_files,
             history: None,
             numbers: Numbers::default(),
             eager: false,
@@ -81,8 +89,12 @@ impl Bench {
     }
 
     fn begin(&self, door: &Arc<dyn Executor>, tag: u64, handler: &str) {
+        self.begin_job(door, tag, job(handler));
+    }
+
+    fn begin_job(&self, door: &Arc<dyn Executor>, tag: u64, job: ForeignJob) {
         let notes: Arc<dyn Answers> = Arc::<Notes>::clone(&self.notes);
-        door.start(job(handler), Reply::new(Tag(tag), notes));
+        door.start(job, Reply::new(Tag(tag), notes));
     }
 
     fn answer(&self) -> (u64, Answer) {
@@ -183,4 +195,66 @@ fn everybody_is_answered_when_the_host_stops() {
     }
     bench.begin(&door, 7, "noop");
     assert_eq!(bench.answer(), (7, Answer::Busy));
+}
+
+fn logging(handler: &str, log_path: &str) -> ForeignJob {
+    ForeignJob {
+        log_path: Some(log_path.to_owned()),
+        ..job(handler)
+    }
+}
+
+#[test]
+fn work_starts_once_its_log_file_is_open() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let files = LogFiles::below(folder.path()).unwrap();
+    let bench = Bench::with(Some(files));
+    let door = bench.foreign.door();
+    bench.begin_job(&door, 1, logging("talk", "a/b.log"));
+    let text = || std::fs::read_to_string(folder.path().join("a/b.log")).unwrap_or_default();
+    let since = std::time::Instant::now();
+    while !text().ends_with("info  theirs hello\n") {
+        assert!(since.elapsed() < PATIENCE, "{}", text());
+        std::thread::yield_now();
+    }
+    door.stop(Tag(1), 0, Stop::Cancelled);
+    assert_eq!(bench.answer().0, 1);
+    bench.begin_job(&door, 2, logging("noop", "../x"));
+    let (tag, answer) = bench.answer();
+    let Answer::NoLog(why) = answer else {
+        panic!("{answer:?}");
+    };
+    assert!(tag == 2 && why.contains("not inside"), "{why}");
+    let without = Bench::start();
+    without.begin_job(&without.foreign.door(), 3, logging("noop", "a.log"));
+    assert!(matches!(without.answer(), (3, Answer::NoLog(_))));
+}
+
+#[test]
+fn what_waits_for_its_log_file_can_be_stopped_and_is_answered_at_the_end() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let files = LogFiles::below(folder.path()).unwrap();
+    let bench = Bench::with(Some(files.clone()));
+    let door = bench.foreign.door();
+    // A disk that takes its time.
+    let (go_on, stuck) = sync_channel::<()>(0);
+    let (told, opening) = sync_channel(0);
+    let asked = files.open("slow", "slow", 1, move |_| {
+        told.send(()).unwrap();
+        let _gone = stuck.recv();
+    });
+    assert!(asked);
+    opening.recv_timeout(PATIENCE).unwrap();
+    for tag in 1..=3 {
+        bench.begin_job(&door, tag, logging("noop", "a.log"));
+    }
+    bench.begin(&door, 4, "noop");
+    assert_eq!(bench.answer().0, 4, "others do not wait");
+    door.stop(Tag(2), 0, Stop::Cancelled);
+    assert_eq!(bench.kind(2), FailureKind::Cancelled);
+    bench.stopping.cancel();
+    let mut lost = [bench.answer().0, bench.answer().0];
+    lost.sort_unstable();
+    assert_eq!(lost, [1, 3]);
+    drop(go_on);
 }

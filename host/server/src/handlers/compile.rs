@@ -2,6 +2,7 @@
 //! digest and the engine's hash. Beside each file stands what it must hash to; a file without that
 //! is not there.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -26,6 +27,12 @@ const REPLY_BYTES_MAX: u64 = 64 << 10;
 
 /// How much of what it writes to its standard error is shown, in bytes.
 const STDERR_BYTES_MAX: u64 = 4 << 10;
+
+/// How old a file must be before it is swept: another process may be about to use a younger one.
+const SWEPT_AGE: Duration = Duration::from_hours(1);
+
+/// The same for files of other engines: a worker of another version may still use them.
+const SWEPT_AGE_OTHER: Duration = Duration::from_hours(30 * 24);
 
 /// Why a component is not compiled.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -106,6 +113,43 @@ impl Cache {
         fs::write(&half.0, text).map_err(cache("write", &half.0))?;
         fs::rename(&half.0, &note).map_err(cache("write", &note))?;
         Ok((file, compiled.sha256))
+    }
+
+    /// Removes files of components that are not in `used`, of engines that are long gone, and what
+    /// was never finished; returns how many. All of it can be made again.
+    pub fn sweep(&self, used: &BTreeSet<Digest>) -> io::Result<usize> {
+        let used: BTreeSet<String> = used.iter().map(Digest::to_string).collect();
+        let mut swept = 0;
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let needed = name.to_str().and_then(|name| self.needed(name, &used));
+            let Some(needed_for) = needed else { continue };
+            let age = entry.metadata()?.modified()?.elapsed().unwrap_or_default();
+            if age > needed_for {
+                fs::remove_file(entry.path())?;
+                swept += 1;
+            }
+        }
+        Ok(swept)
+    }
+
+    /// Returns until which age a file is kept, `None` for ever or if it is none of ours.
+    fn needed(&self, name: &str, used: &BTreeSet<String>) -> Option<Duration> {
+        let (digest, rest) = name.split_once('-')?;
+        if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        if !used.contains(digest) {
+            return Some(SWEPT_AGE);
+        }
+        match rest.strip_prefix(self.program.engine_hash.as_str()) {
+            None => Some(SWEPT_AGE_OTHER),
+            // Its note, or a file that has its final name.
+            Some(".json") => None,
+            Some(rest) if rest.starts_with('-') => None,
+            Some(_) => Some(SWEPT_AGE),
+        }
     }
 
     fn stem(&self, digest: Digest) -> String {
@@ -195,5 +239,47 @@ fn cache<'a>(operation: &'static str, path: &'a Path) -> impl Fn(io::Error) -> C
         operation,
         path: path.to_owned(),
         message: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{File, FileTimes};
+    use std::time::UNIX_EPOCH;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn what_nobody_needs_is_swept_once_it_is_old() {
+        let folder = TempDir::new().unwrap();
+        let program = CellProgram {
+            exe: PathBuf::from("host"),
+            engine_hash: "abc".to_owned(),
+        };
+        let cache = Cache::open(folder.path().join("cache"), program).unwrap();
+        let (used, unused) = (Digest([1; 32]), Digest([2; 32]));
+        let old = [
+            (format!("{used}-abc.json"), true),
+            (format!("{used}-abc-0123456789abcdef.cwasm"), true),
+            (format!("{used}-abc.17.cwasm"), false),
+            (format!("{used}-other.json"), false),
+            (format!("{unused}-abc.json"), false),
+            (format!("{unused}-abc-0123456789abcdef.cwasm"), false),
+            ("notes-of-somebody.txt".to_owned(), true),
+        ];
+        let put = |name: &str| File::create(folder.path().join("cache").join(name)).unwrap();
+        for (name, _) in &old {
+            let long_ago = FileTimes::new().set_modified(UNIX_EPOCH);
+            put(name).set_times(long_ago).unwrap();
+        }
+        let young = format!("{unused}-abc-fedcba9876543210.cwasm");
+        put(&young);
+        assert_eq!(cache.sweep(&BTreeSet::from([used])).unwrap(), 4);
+        for (name, stays) in &old {
+            assert_eq!(cache.folder.join(name).exists(), *stays, "{name}");
+        }
+        assert!(cache.folder.join(young).exists());
     }
 }

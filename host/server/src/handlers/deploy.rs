@@ -1,6 +1,7 @@
 //! Changing what is deployed: check, compile, describe, commit, and then let everybody see it. One
 //! change at a time, and each goes on to its end even if whoever asked for it has gone.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use host_core::command::{Command, Reply};
@@ -120,6 +121,16 @@ pub fn current(reader: &dyn Reader) -> Result<Vec<(Revision, Vec<u8>)>, StoreErr
         Ok((revision, bytes.unwrap_or_default()))
     });
     with_bytes.collect()
+}
+
+/// Reads of which components a revision is kept.
+pub fn kept(reader: &dyn Reader) -> Result<BTreeSet<Digest>, StoreError> {
+    let mut kept = BTreeSet::new();
+    for current in reader.components()? {
+        let (revisions, _) = reader.revisions(&current.component)?;
+        kept.extend(revisions.iter().map(|revision| revision.digest));
+    }
+    Ok(kept)
 }
 
 /// Compiles what `current` revisions need and is not in the cache, and shows them in `handlers`.

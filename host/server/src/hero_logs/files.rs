@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -89,8 +90,15 @@ struct Written {
 }
 
 impl LogFiles {
+    /// Makes the folder `dir` if it is missing, and starts the thread that writes below it.
+    pub fn below(dir: &Path) -> io::Result<Self> {
+        let root = LogRoot::new(dir);
+        root.make()?;
+        Self::start(root)
+    }
+
     /// Starts the thread; it ends when nobody is left who could wish for anything.
-    pub fn start(folder: LogRoot) -> io::Result<Self> {
+    fn start(folder: LogRoot) -> io::Result<Self> {
         let (wishes, waiting) = mpsc::channel(WAITING_MAX);
         let files = Self {
             wishes,

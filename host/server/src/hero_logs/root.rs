@@ -11,7 +11,9 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use host_protocols::hero::log_path_below;
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, mkdirat, open, openat2};
+use rustix::fs::{
+    Access, FileType, Mode, OFlags, ResolveFlags, access, fstat, mkdirat, open, openat2,
+};
 use rustix::io::Errno;
 use thiserror::Error;
 
@@ -47,14 +49,19 @@ impl LogRoot {
         Self { dir }
     }
 
-    /// Makes the folder if it is missing, for its owner alone, and checks that files below it can
-    /// be opened as they must be.
+    /// Makes the folder if it is missing, for its owner alone, and checks it.
     pub fn make(&self) -> io::Result<()> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(&self.dir)?;
+        self.check()
+    }
+
+    /// Checks that files below the folder can be made and opened as they must be.
+    pub fn check(&self) -> io::Result<()> {
         let root = self.open_root()?;
+        access(&self.dir, Access::WRITE_OK | Access::EXEC_OK)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match openat2(&root, ".", flags, Mode::empty(), BELOW) {
             Ok(_) => Ok(()),

@@ -142,6 +142,7 @@ impl Lanes {
         let health = |(name, in_flight): (&Name, &usize)| PoolHealth {
             name: name.clone(),
             wire: hero::ADAPTER.name,
+            is_external: true,
             queues: Vec::new(),
             is_default: false,
             runners: vec![RunnerHealth {
@@ -263,7 +264,7 @@ impl RunnerPort for Lane {
         known.runs.insert(tag, self.name.clone());
         *known.lanes.entry(self.name.clone()).or_default() += 1;
         drop(known);
-        match Execution::of(assignment, &self.worker_id, ids::execution()) {
+        match Execution::of(assignment, &self.worker_id, ids::uuid()) {
             Ok(execution) => self.desk.start(tag, execution),
             Err(failure) => {
                 let end = End::Outcome(Outcome::Failed(failure));

@@ -1,12 +1,14 @@
 //! The parts of a host and how they hang together: the dispatch loop over the store, the cells
 //! below it, those of foreign work beside them, and what requests are answered from.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use host_core::handler::Digest;
 use host_protocols::hero;
 use host_protocols::rrq::WorkerPorts;
 use host_store::logs::LogStore;
@@ -35,7 +37,7 @@ use crate::handlers::Handlers;
 use crate::handlers::compile::Cache;
 use crate::handlers::deploy::{self, Deployments};
 use crate::handlers::examine::Examiner;
-use crate::hero_logs::{LogFiles, LogRoot};
+use crate::hero_logs::LogFiles;
 use crate::logs::{self, JobLogs};
 use crate::metrics::Metrics;
 use crate::runners::{LanesConfig, Ports, Runners};
@@ -86,7 +88,8 @@ impl Parts {
             .map_err(ServeError::Store)?;
         let examiner = examiner(config, program, cells_lock, &tasks)?;
         let (logs, logged) = Logs::channel();
-        let (job_logs, log_writer) = logs::spawn(log_store, logged).map_err(ServeError::Store)?;
+        let (job_logs, log_writer) =
+            logs::spawn(log_store, logged, logs.gaps()).map_err(ServeError::Store)?;
         let base = Base {
             clock: Clock::start(),
             handlers: Handlers::default(),
@@ -98,8 +101,12 @@ impl Parts {
             base.logs.register(registry);
             base.numbers.register(registry);
         });
-        let current = deploy::current(&*store.reader().map_err(ServeError::Store)?);
-        let current = current.map_err(ServeError::Store)?;
+        let reader = store.reader().map_err(ServeError::Store)?;
+        let current = deploy::current(&*reader).map_err(ServeError::Store)?;
+        sweep(
+            &examiner,
+            &deploy::kept(&*reader).map_err(ServeError::Store)?,
+        );
         deploy::restore(&base.handlers, &examiner, current)
             .await
             .map_err(ServeError::Cache)?;
@@ -244,6 +251,15 @@ fn examiner(
     })
 }
 
+/// Removes compiled components that nobody needs; what cannot be removed stays.
+fn sweep(examiner: &Examiner, kept: &BTreeSet<Digest>) {
+    match examiner.cache.sweep(kept) {
+        Ok(0) => {}
+        Ok(files) => tracing::info!(files, "compiled components that nobody needs are removed"),
+        Err(error) => tracing::warn!(%error, "the folder of compiled components is not swept"),
+    }
+}
+
 /// The dispatch loop, and how it ended.
 type Dispatching = (Dispatch, oneshot::Receiver<Result<(), StoreError>>);
 
@@ -310,11 +326,9 @@ fn log_files(config: &Config) -> Result<Option<LogFiles>, ServeError> {
     let Some(path) = config.hero.as_ref().and_then(|hero| hero.log_dir.clone()) else {
         return Ok(None);
     };
-    let root = LogRoot::new(&path);
-    root.make()
-        .map_err(|error| ServeError::LogDir { path, error })?;
-    let files = LogFiles::start(root).map_err(system("start the thread of log files"))?;
-    Ok(Some(files))
+    LogFiles::below(&path)
+        .map(Some)
+        .map_err(|error| ServeError::LogDir { path, error })
 }
 
 /// Says what foreign work takes; its cells start with the first of it.

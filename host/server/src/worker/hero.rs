@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use host_protocols::hero::{self, WorkerPorts};
 use sha2::{Digest as _, Sha256};
@@ -13,6 +14,7 @@ use super::{Told, WorkerConfig, WorkerError, Workers, no_lock, runtime, stop_on_
 use crate::cells::spawn::CellProgram;
 use crate::clock::Clock;
 use crate::config::HeroConfig;
+use crate::hero_logs::LogFiles;
 use crate::ids;
 use crate::lock::{self, DataLock, LockError};
 use crate::serve::hero::{instance, news, sessions};
@@ -20,6 +22,9 @@ use crate::tasks::Tasks;
 
 /// The most workers of one user with the same Redis and worker ids that keep their names.
 const PLACES_MAX: usize = 256;
+
+/// How long lines of log files may take to be written when all else is over.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Takes the jobs of the worker ids until `SIGTERM` or `SIGINT`; then gives back what has not ended,
 /// within two seconds. Tells `ready` once handlers are known; Redis may come later. `state` is where
@@ -35,7 +40,8 @@ pub fn hero(
     runtime(|| {})?.block_on(async {
         let stopping = stop_on_signals()?;
         let named = Named::take(state, hero).await?;
-        let workers = Workers::start(config, program, named.cells, clock)?;
+        let log_files = log_files(hero)?;
+        let workers = Workers::start(config, program, named.cells, clock, log_files.clone())?;
         // Jobs that wait in Redis may be taken by others meanwhile.
         tokio::select! {
             loaded = workers.load(&config.source) => loaded?,
@@ -55,9 +61,24 @@ pub fn hero(
         }
         ready();
         sessions_end.join().await;
+        if let Some(files) = log_files {
+            files.flush(FLUSH_TIMEOUT).await;
+        }
         workers.end();
         Ok(())
     })
+}
+
+/// Starts the thread that writes the log files of jobs, if there is a folder for them.
+fn log_files(hero: &HeroConfig) -> Result<Option<LogFiles>, WorkerError> {
+    let Some(dir) = &hero.log_dir else {
+        return Ok(None);
+    };
+    let failed = |error| WorkerError::LogDir {
+        path: dir.clone(),
+        error,
+    };
+    LogFiles::below(dir).map(Some).map_err(failed)
 }
 
 /// The name of a worker among those on its queues, and the right to it.

@@ -10,25 +10,26 @@ use host_protocols::port::{Executor, ForeignJob, Reply, Stop, Tag};
 
 use crate::clock::Clock;
 
-/// Which streams are rested in, in requests per second: in slower ones a rest finds one request, in
-/// faster ones each look finds several anyway.
+/// Which streams are rested in, in requests per second: in slower ones a rest would be long, in faster
+/// ones each look finds several requests anyway.
 const RATE_MIN: f64 = 800.0;
-const RATE_MAX: f64 = 10_000.0;
+const RATE_MAX: f64 = 5_000.0;
 
-/// How many requests a rest is long enough for.
-const REST_REQUESTS: f64 = 8.0;
+/// How many requests a rest is long enough for: more would be answered in bursts, which are in each
+/// other's way.
+const REST_REQUESTS: f64 = 1.0;
 
 /// The longest rest: nothing that is promised in time is promised closer.
-const REST_MAX: Duration = Duration::from_millis(2);
+const REST_MAX: Duration = Duration::from_millis(1);
 
 /// For how long requests are counted to know their rate.
 const WINDOW: Duration = Duration::from_millis(25);
 
 /// After how many expected requests a trial shows whether rests cost throughput, after how many it
 /// may have shown it already, and which part of them must have come.
-const TRIAL_REQUESTS: f64 = 64.0;
+const TRIAL_REQUESTS: f64 = 128.0;
 const EARLY_REQUESTS: f64 = 16.0;
-const TRIAL_PART_MIN: f64 = 0.8;
+const TRIAL_PART_MIN: f64 = 0.92;
 const EARLY_PART_MIN: f64 = 0.5;
 
 /// For how long is rested before the rate without rests is measured again.
@@ -110,43 +111,14 @@ impl Pace {
     fn next(&mut self, now: Duration, requests: u64) -> Option<Duration> {
         let span = now.saturating_sub(self.since);
         let came = count(requests - self.requests_before);
-        match self.phase {
-            Phase::Awake if span < WINDOW => {}
-            Phase::Awake => {
-                let rate = came / span.as_secs_f64();
-                self.count_from(now, requests);
-                if rate < RATE_MIN {
-                    self.pause = PAUSE_MIN;
-                } else if rate <= RATE_MAX && now >= self.try_at {
-                    self.phase = Phase::Trial { rate };
-                }
-            }
-            Phase::Trial { rate } => {
-                let expected = rate * span.as_secs_f64();
-                let fails = expected >= EARLY_REQUESTS && came < expected * EARLY_PART_MIN;
-                if fails || expected >= TRIAL_REQUESTS {
-                    self.count_from(now, requests);
-                    self.phase = if !fails && came >= expected * TRIAL_PART_MIN {
-                        self.pause = PAUSE_MIN;
-                        let until = now + RESTING_MAX;
-                        Phase::Resting { rate, until }
-                    } else {
-                        self.try_at = now + self.pause;
-                        self.pause = (self.pause * 2).min(PAUSE_MAX);
-                        Phase::Awake
-                    };
-                }
-            }
-            Phase::Resting { .. } if span < WINDOW => {}
-            Phase::Resting { until, .. } => {
-                let rate = came / span.as_secs_f64();
-                self.count_from(now, requests);
-                self.phase = if now < until && (RATE_MIN..=RATE_MAX).contains(&rate) {
-                    Phase::Resting { rate, until }
-                } else {
-                    Phase::Awake
-                };
-            }
+        let seen = match self.phase {
+            Phase::Trial { rate } => self.judge(now, came, rate, rate * span.as_secs_f64()),
+            _ if span < WINDOW => None,
+            _ => Some(self.go_on(now, came / span.as_secs_f64())),
+        };
+        if let Some(phase) = seen {
+            self.phase = phase;
+            (self.since, self.requests_before) = (now, requests);
         }
         match self.phase {
             Phase::Awake => None,
@@ -156,8 +128,38 @@ impl Pace {
         }
     }
 
-    fn count_from(&mut self, now: Duration, requests: u64) {
-        (self.since, self.requests_before) = (now, requests);
+    /// Returns what a trial has shown, once it has: how many came of those `expected` at `rate`.
+    fn judge(&mut self, now: Duration, came: f64, rate: f64, expected: f64) -> Option<Phase> {
+        let fails = expected >= EARLY_REQUESTS && came < expected * EARLY_PART_MIN;
+        if !fails && expected < TRIAL_REQUESTS {
+            return None;
+        }
+        if !fails && came >= expected * TRIAL_PART_MIN {
+            self.pause = PAUSE_MIN;
+            let until = now + RESTING_MAX;
+            return Some(Phase::Resting { rate, until });
+        }
+        self.try_at = now + self.pause;
+        self.pause = (self.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
+        Some(Phase::Awake)
+    }
+
+    /// Returns what follows after a while at `rate`.
+    fn go_on(&mut self, now: Duration, rate: f64) -> Phase {
+        let is_right = (RATE_MIN..=RATE_MAX).contains(&rate);
+        match self.phase {
+            Phase::Resting { until, .. } if is_right && now < until => {
+                Phase::Resting { rate, until }
+            }
+            Phase::Resting { .. } => Phase::Awake,
+            _ if is_right && now >= self.try_at => Phase::Trial { rate },
+            _ => {
+                if rate < RATE_MIN {
+                    self.pause = PAUSE_MIN;
+                }
+                Phase::Awake
+            }
+        }
     }
 }
 

@@ -7,6 +7,10 @@ use host_core::rejection::Rejection;
 
 use super::{Batch, Rows, Stop};
 
+/// How many revisions of a component are kept, the current one included. Jobs need none of the
+/// others: an attempt is executed with the revision that is current when it begins.
+const REVISIONS_KEPT: u32 = 20;
+
 impl<R: Rows> Batch<'_, R> {
     /// Adds a revision, unless the current one has the same bytes, manifest and handlers.
     pub(super) fn deploy(&mut self, mut revision: Revision, bytes: &[u8]) -> Result<Reply, Stop> {
@@ -23,11 +27,21 @@ impl<R: Rows> Batch<'_, R> {
                 unchanged: true,
             });
         }
-        revision.revision = 1 + revisions.iter().map(|old| old.revision).max().unwrap_or(0);
+        let latest = revisions.iter().map(|old| old.revision).max();
+        let latest = match latest {
+            Some(latest) => latest,
+            None => self.rows.removed_at(&revision.component)?,
+        };
+        revision.revision = 1 + latest;
         revision.deployed_at = self.now;
         self.rows.add_revision(&revision, bytes)?;
         self.rows
             .set_current(&revision.component, revision.revision)?;
+        if let Some(kept) = revision.revision.checked_sub(REVISIONS_KEPT)
+            && revisions.iter().any(|old| old.revision <= kept)
+        {
+            self.rows.forget_revisions(&revision.component, kept + 1)?;
+        }
         Ok(Reply::Deployed {
             revision: Box::new(revision),
             unchanged: false,

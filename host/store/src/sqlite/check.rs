@@ -52,7 +52,7 @@ const ORPHANS: [(&str, &str); 6] = [
         "it waits for jobs that have all ended",
     ),
     (
-        "SELECT 'component ' || name FROM components WHERE NOT EXISTS \
+        "SELECT 'component ' || name FROM components WHERE current > 0 AND NOT EXISTS \
          (SELECT 1 FROM revisions JOIN blobs USING (digest) \
           WHERE component = name AND revision = current)",
         "its current revision is missing",

@@ -402,6 +402,10 @@ impl Rows for Transaction<'_> {
         registry::current(self.connection, component)
     }
 
+    fn removed_at(&mut self, component: &Name) -> Result<u32, StoreError> {
+        registry::removed_at(self.connection, component)
+    }
+
     fn current_revisions(&mut self) -> Result<Vec<Revision>, StoreError> {
         registry::current_revisions(self.connection)
     }
@@ -424,6 +428,15 @@ impl Rows for Transaction<'_> {
         )
     }
 
+    fn forget_revisions(&mut self, component: &Name, number: u32) -> Result<(), StoreError> {
+        self.execute(
+            "forget old revisions",
+            "DELETE FROM revisions WHERE component = ?1 AND revision < ?2",
+            params![component.as_str(), number],
+        )?;
+        self.forget_blobs()
+    }
+
     fn set_current(&mut self, component: &Name, revision: u32) -> Result<(), StoreError> {
         self.execute(
             "make a revision current",
@@ -435,16 +448,14 @@ impl Rows for Transaction<'_> {
     fn remove_component(&mut self, component: &Name) -> Result<(), StoreError> {
         let name = component.as_str();
         for sql in [
-            "DELETE FROM components WHERE name = ?1",
+            // Its numbers go on if it comes back: attempts and people name revisions by them.
+            "UPDATE components SET current = \
+             -(SELECT MAX(revision) FROM revisions WHERE component = ?1) WHERE name = ?1",
             "DELETE FROM revisions WHERE component = ?1",
         ] {
             self.execute("remove a component", sql, [name])?;
         }
-        self.execute(
-            "remove a component's bytes",
-            "DELETE FROM blobs WHERE digest NOT IN (SELECT digest FROM revisions)",
-            [],
-        )
+        self.forget_blobs()
     }
 
     fn live_jobs(&mut self, handler: &Name) -> Result<u64, StoreError> {
@@ -459,6 +470,15 @@ impl Rows for Transaction<'_> {
 }
 
 impl Transaction<'_> {
+    /// Forgets bytes that no revision has.
+    fn forget_blobs(&mut self) -> Result<(), StoreError> {
+        self.execute(
+            "remove a component's bytes",
+            "DELETE FROM blobs WHERE digest NOT IN (SELECT digest FROM revisions)",
+            [],
+        )
+    }
+
     /// Returns the first available jobs of a lane and queue whose rows are not behind.
     fn stored_available(
         &self,

@@ -35,13 +35,26 @@ pub(super) fn current(
     component: &Name,
 ) -> Result<Option<u32>, StoreError> {
     connection
-        .prepare_cached("SELECT current FROM components WHERE name = ?1")
+        .prepare_cached("SELECT current FROM components WHERE name = ?1 AND current > 0")
         .and_then(|mut statement| {
             statement
                 .query_row([component.as_str()], |row| row.get(0))
                 .optional()
         })
         .map_err(doing("look a component up"))
+}
+
+/// Returns the number of the latest revision of a component that was removed, 0 if none was.
+pub(super) fn removed_at(connection: &Connection, component: &Name) -> Result<u32, StoreError> {
+    connection
+        .prepare_cached("SELECT -current FROM components WHERE name = ?1 AND current < 0")
+        .and_then(|mut statement| {
+            statement
+                .query_row([component.as_str()], |row| row.get(0))
+                .optional()
+        })
+        .map(Option::unwrap_or_default)
+        .map_err(doing("look a removed component up"))
 }
 
 /// Returns the bytes of a component.

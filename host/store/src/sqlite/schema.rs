@@ -14,7 +14,8 @@ const VERSION: i64 = 1;
 /// the columns that are searched, and the whole lifecycle as a record in `body`. What is written
 /// once stands in `payloads`, what attempts leave in `attempts`, and why a job failed after its
 /// attempt of that number (0 is before the first) in `failures`. Queue 0 of `counters` is the
-/// place after the newest job that was purged.
+/// place after the newest job that was purged. `current` of a component that was removed is its last
+/// revision below zero.
 const TABLES: &str = "
 CREATE TABLE queues (
   id INTEGER PRIMARY KEY,

@@ -24,7 +24,7 @@ use crate::jobs::{
 };
 
 /// Runs a case on each engine.
-fn check(case: impl Fn(&mut dyn Store)) {
+pub(crate) fn check(case: impl Fn(&mut dyn Store)) {
     case(&mut MemoryStore::default());
     let folder = TempDir::new().unwrap();
     case(&mut SqliteStore::open(&folder.path().join("host.db")).unwrap());
@@ -508,6 +508,11 @@ fn components_have_revisions_and_owners() {
             reader.component_bytes(Digest([3; 32])).unwrap(),
             Some(vec![3; 10])
         );
+        let again = deployed(ask(store, NOW, revision("a", &["noop"], 1)));
+        assert_eq!(again, (3, false), "its numbers go on");
+        ask(store, NOW, remove()).unwrap();
+        let again = deployed(ask(store, NOW, revision("a", &["noop"], 1)));
+        assert_eq!(again, (4, false));
     });
 }
 

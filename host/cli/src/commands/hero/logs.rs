@@ -30,7 +30,7 @@ pub(super) struct Logs {
 }
 
 #[derive(Deserialize)]
-struct Log {
+struct Tail {
     #[serde(default)]
     log_path: String,
     #[serde(default)]
@@ -45,7 +45,7 @@ impl Logs {
         let tail = query(&[("tail_bytes", self.tail_bytes.map(|bytes| bytes.to_string()))]);
         let path = format!("/api/v1/hero/jobs/{}/logs{tail}", segment(&self.id));
         let answer = client.get(&doing, &path, Duration::ZERO)?;
-        let log: Log = answer.read(&doing)?;
+        let log: Tail = answer.read(&doing)?;
         match output.format() {
             Format::Json | Format::Jsonl => return output.json(&answer.body),
             Format::Name => return put_line(&plain::line(&log.log_path)),

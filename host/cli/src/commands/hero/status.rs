@@ -52,6 +52,9 @@ impl Status {
 fn next(view: &View) -> String {
     let id = plain::line(&view.id);
     match view.status.as_str() {
+        "finished" if view.log_path.is_none() => {
+            format!("`host hero status {id} -o json` prints all of it as data")
+        }
         "finished" => format!("`host hero logs {id}` prints the end of its log file"),
         "error" => format!("`host hero requeue {id}` runs it again"),
         _ if view.stale => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Read as _;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use host_core::seconds::Seconds;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -49,13 +49,14 @@ pub(super) struct Run {
 }
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("what").required(true).args(["script", "handler"])))]
 struct Job {
     /// The worker that runs it
     #[arg(long, value_name = "ID")]
     worker: String,
     /// Run this script (Rhai or HeroScript): its text, @FILE, or - for standard input
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
-    #[arg(required_unless_present = "handler", conflicts_with_all = ["handler", "params"])]
+    #[arg(conflicts_with = "params")]
     script: Option<String>,
     /// The language of the script, where the worker is not to see for itself
     #[arg(long, value_name = "LANGUAGE", requires = "script", value_parser = ["rhai", "heroscript"])]

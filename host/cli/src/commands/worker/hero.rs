@@ -12,8 +12,8 @@ const DOING: &str = "work for Hero dispatchers";
 
 #[derive(Debug, Args)]
 pub(super) struct Hero {
-    /// The Redis: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`; others see what stands on a command
-    /// line, so that one with a password is better named by `HOST_HERO_URL`
+    /// The Redis: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `rediss://` for TLS; others see
+    /// what stands on a command line, so that one with a password is better named by `HOST_HERO_URL`
     #[arg(long, value_name = "URL")]
     url: Option<String>,
     /// Whose jobs are taken; may be given again. `HOST_HERO_WORKER_IDS` names them too
@@ -25,6 +25,9 @@ pub(super) struct Hero {
     /// Which jobs are taken first: the oldest (`right`) or the newest (`left`) [default: right]
     #[arg(long, value_name = "SIDE")]
     pop_side: Option<String>,
+    /// The folder below which jobs may name a `log_path`; without it, such jobs are refused
+    #[arg(long, value_name = "DIR")]
+    log_dir: Option<String>,
     #[command(flatten)]
     shared: Shared,
 }
@@ -38,6 +41,7 @@ impl Hero {
             ("protocol.hero.worker_ids", ids),
             ("protocol.hero.concurrency", self.concurrency),
             ("protocol.hero.pop_side", self.pop_side),
+            ("protocol.hero.log_dir", self.log_dir),
         ];
         let (config, hero) = self.shared.config(DOING, given)?;
         let hero = hero.ok_or_else(|| missing("no Redis is named", "--url or HOST_HERO_URL"))?;

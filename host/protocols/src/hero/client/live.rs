@@ -79,7 +79,7 @@ pub struct Page {
 }
 
 /// What one look at the gate has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
     /// How many jobs were queued.
     pub queued: usize,
@@ -87,6 +87,8 @@ pub struct Turn {
     pub ended: usize,
     /// How many were looked at.
     pub looked_at: usize,
+    /// Why Redis has refused to queue or end one; it is tried again.
+    pub refused: Option<String>,
 }
 
 impl From<Refusal> for ClientError {
@@ -309,9 +311,12 @@ impl Client {
             ..Turn::default()
         };
         if !acts.is_empty() {
-            for value in self.ask(acts).await? {
+            for value in self.door.ask(acts).await.map_err(ClientError::Away)? {
                 turn.queued += usize::from(value.text() == Some("queued"));
                 turn.ended += usize::from(value.text() == Some("ended"));
+                if let Value::Error(error) = value {
+                    turn.refused.get_or_insert(error);
+                }
             }
         }
         Ok(turn)

@@ -184,14 +184,14 @@ fn what_no_worker_would_run_is_not_submitted() {
         ("E_FIELD_RANGE", |it| it.timeout_seconds = 0),
         ("E_FIELD_RANGE", |it| it.retries = 1_001),
         ("E_FIELD_RANGE", |it| {
-            it.task = Task::Script("x".repeat(1 << 21))
+            it.task = Task::Script("x".repeat(1 << 21));
         }),
         ("E_FIELD_RANGE", |it| {
-            it.dependencies = ["*".to_owned()].into()
+            it.dependencies = ["*".to_owned()].into();
         }),
         ("E_LOG_PATH", |it| it.log_path = Some("../x".to_owned())),
         ("E_FIELD_RANGE", |it| {
-            it.script_type = Some("perl".to_owned())
+            it.script_type = Some("perl".to_owned());
         }),
     ];
     for (place, (code, change)) in table.into_iter().enumerate() {

@@ -6,7 +6,9 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::Outcome;
 use host_core::time::Time;
 
-use super::{Dispatcher, Due, Out, Purpose, STOP_LATE_MS, Todo, outcome};
+use super::outcome::{self, OUTPUT_BYTES_MAX};
+use super::{Dispatcher, Due, Out, Purpose, STOP_LATE_MS, Todo};
+use crate::hero::client::{self, Fields, JobView, LOOK_JOBS_MAX};
 use crate::hero::wire::{self, Value};
 use crate::port::Tag;
 use crate::runner::End;
@@ -22,14 +24,15 @@ const SOON_MS: u64 = 1_000;
 /// Jobs that are due within this time are looked at together, in milliseconds.
 const TOGETHER_MS: u64 = 5;
 
-/// The most hashes looked at in one call.
-const LOOKS_MAX: usize = 500;
-
 /// How often the lists are looked at, and how old a job must be for that, in milliseconds.
 pub(super) const ABSENT_EVERY_MS: u64 = 5_000;
 
-/// The fields of a hash that say how a job is.
-const WATCHED: [&str; 3] = ["status", "output", "error"];
+/// The fields of a hash that say how a job is; of a longer value the length is read.
+const WATCHED: Fields = &[
+    ("status", 64),
+    ("output", OUTPUT_BYTES_MAX),
+    ("error", 64 << 10),
+];
 
 impl Dispatcher {
     /// Looks at all jobs whose time it is.
@@ -45,14 +48,9 @@ impl Dispatcher {
                 *tag
             })
             .collect();
-        for tags in tags.chunks(LOOKS_MAX) {
-            let outs = tags.iter().filter_map(|tag| self.out.get(tag));
-            let looks = outs.map(|out| {
-                let key = wire::job_key(&out.execution.id);
-                wire::plain(&["HMGET", &key, WATCHED[0], WATCHED[1], WATCHED[2]])
-            });
-            let looks = looks.collect();
-            self.call(Purpose::Look(tags.to_vec()), looks, todo);
+        for tags in tags.chunks(LOOK_JOBS_MAX) {
+            let look = client::look(self.ids(tags), WATCHED);
+            self.call(Purpose::Look(tags.to_vec()), vec![look], todo);
         }
         self.arm_look();
     }
@@ -76,42 +74,67 @@ impl Dispatcher {
         }
     }
 
-    /// Takes in how a job is.
-    pub(super) fn looked(&mut self, at: Moment, tag: Tag, value: &Value, todo: &mut Todo) {
+    fn ids(&self, tags: &[Tag]) -> impl Iterator<Item = &str> {
+        let outs = tags.iter().filter_map(|tag| self.out.get(tag));
+        outs.map(|out| out.execution.id.as_str())
+    }
+
+    /// Takes in how jobs are.
+    pub(super) fn looked(&mut self, at: Moment, tags: &[Tag], values: &[Value], todo: &mut Todo) {
+        for tag in tags {
+            if let Some(out) = self.out.get_mut(tag) {
+                let young = at.now.since_ms(out.queued_at) < SOON_MS;
+                let wait_ms = if young { LOOK_SOON_MS } else { LOOK_MS };
+                out.look_at.get_or_insert(at.now.plus_ms(wait_ms));
+            }
+        }
+        // What has ended meanwhile, by its time, is left out of both.
+        let tags = tags.iter().filter(|tag| self.out.contains_key(tag));
+        let tags: Vec<Tag> = tags.copied().collect();
+        self.refused(values, todo);
+        let views = values
+            .first()
+            .map(|value| client::looked(self.ids(&tags), WATCHED, value));
+        for (tag, view) in tags
+            .into_iter()
+            .zip(views.and_then(Result::ok).unwrap_or_default())
+        {
+            self.seen(at, tag, view, todo);
+        }
+        self.arm_look();
+    }
+
+    /// Takes in how a job is; `None` if it is no more.
+    fn seen(&mut self, at: Moment, tag: Tag, view: Option<JobView>, todo: &mut Todo) {
         let Some(out) = self.out.get_mut(&tag) else {
             return;
         };
-        let young = at.now.since_ms(out.queued_at) < SOON_MS;
-        let wait_ms = if young { LOOK_SOON_MS } else { LOOK_MS };
-        out.look_at.get_or_insert(at.now.plus_ms(wait_ms));
-        let Value::List(fields) = value else {
-            self.refused(std::slice::from_ref(value), todo);
-            return;
+        let Some(view) = view else {
+            let lost = "its hash is gone from Redis".to_owned();
+            return self.give_up(at, tag, End::Lost(lost), todo);
         };
-        let field = |index: usize| fields.get(index).and_then(Value::text);
-        match field(0) {
-            Some("finished") => {
-                let outcome = outcome::finished(field(1).unwrap_or_default());
+        match view.status() {
+            "finished" => {
+                let outcome = match view.left_out.get("output") {
+                    None => outcome::finished(view.get("output").unwrap_or_default()),
+                    Some(bytes) => outcome::too_large(*bytes),
+                };
                 return self.said(at, tag, outcome, todo);
             }
-            Some("error") => {
+            "error" => {
                 let stop = match (out.stop_by, out.late_since) {
                     (Some(_), _) => outcome::Stop::Cancelled,
                     (None, Some(_)) => outcome::Stop::Late,
                     (None, None) => outcome::Stop::Unasked,
                 };
-                let outcome = outcome::failed(field(2).unwrap_or_default(), stop);
+                let outcome = outcome::failed(view.get("error").unwrap_or_default(), stop);
                 return self.said(at, tag, outcome, todo);
             }
-            Some("started") => {
+            "started" => {
                 out.started_at.get_or_insert(at.now);
                 out.absent_since = None;
             }
-            Some(_) => {}
-            None => {
-                let lost = "its hash is gone from Redis".to_owned();
-                return self.give_up(at, tag, End::Lost(lost), todo);
-            }
+            _ => {}
         }
         self.watch_time(at, tag, todo);
     }

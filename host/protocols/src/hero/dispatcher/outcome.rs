@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use crate::json;
 
+/// The largest output that is taken, in bytes.
+pub(super) const OUTPUT_BYTES_MAX: usize = 16 << 20;
+
 /// How much of an error is kept, in bytes.
 const ERROR_BYTES_MAX: usize = 8 << 10;
 
@@ -24,6 +27,12 @@ pub(super) fn finished(output: &str) -> Outcome {
     Outcome::Completed {
         result: Some(result),
     }
+}
+
+/// Says that an output is not taken.
+pub(super) fn too_large(bytes: u64) -> Outcome {
+    let message = format!("the output has {bytes} bytes, at most {OUTPUT_BYTES_MAX} are taken");
+    Outcome::Failed(Failure::new(FailureKind::ResultTooLarge, message))
 }
 
 /// Who asked for a job to be stopped.

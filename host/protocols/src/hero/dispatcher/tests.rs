@@ -232,6 +232,19 @@ fn what_workers_write_is_read() {
 }
 
 #[test]
+fn an_output_that_is_too_large_is_not_read() {
+    let mut bench = Bench::new();
+    bench.send(1);
+    let output = "x".repeat((16 << 20) + 1);
+    bench.worker_says(1, &[("status", "finished"), ("output", &output)]);
+    let Outcome::Failed(failure) = bench.outcome() else {
+        panic!("it is refused")
+    };
+    assert_eq!(failure.kind, FailureKind::ResultTooLarge);
+    assert!(failure.message.contains("16777217"), "{}", failure.message);
+}
+
+#[test]
 fn a_stop_is_asked_for_once_and_given_up_in_the_end() {
     let mut bench = Bench::new();
     for n in [1, 2] {

@@ -9,15 +9,19 @@ if redis.call('TYPE', KEYS[2]).ok ~= 'hash'
   return 'over'
 end
 if (redis.call('HGET', KEYS[2], 'waits_for') or '') ~= ARGV[3] then return 'changed' end
-redis.call('HSET', KEYS[2], 'waits_for', ARGV[4])
-if ARGV[2] == 'wait' then return 'waits' end
-redis.call('ZREM', KEYS[1], ARGV[1])
-redis.call('HSET', KEYS[2], 'updated_at', ARGV[5])
+if ARGV[2] == 'wait' then
+  redis.call('HSET', KEYS[2], 'waits_for', ARGV[4])
+  return 'waits'
+end
 if ARGV[2] == 'queue' then
+  -- A queue that takes nothing ends this, and the job goes on waiting.
   redis.call('LPUSH', KEYS[3], ARGV[1])
+  redis.call('HSET', KEYS[2], 'waits_for', ARGV[4], 'updated_at', ARGV[5])
+  redis.call('ZREM', KEYS[1], ARGV[1])
   return 'queued'
 end
-redis.call('HSET', KEYS[2], 'status', 'error', 'error', ARGV[6])
-redis.call('LPUSH', KEYS[4], ARGV[7])
-redis.call('EXPIRE', KEYS[4], ARGV[8])
+redis.call('HSET', KEYS[2], 'status', 'error', 'error', ARGV[6], 'updated_at', ARGV[5])
+redis.call('ZREM', KEYS[1], ARGV[1])
+local replies = redis.pcall('LPUSH', KEYS[4], ARGV[7])
+if type(replies) == 'number' then redis.call('EXPIRE', KEYS[4], ARGV[8]) end
 return 'ended'

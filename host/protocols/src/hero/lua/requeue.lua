@@ -10,16 +10,18 @@ if (redis.call('HGET', KEYS[1], 'status') or '') ~= ARGV[5]
   or (redis.call('HGET', KEYS[1], 'updated_at') or '') ~= ARGV[6] then
   return 'changed'
 end
+-- A queue that takes nothing ends this before anything is changed.
+local waits = ARGV[4] ~= '[]'
+if waits then
+  redis.call('ZADD', KEYS[7], ARGV[3], ARGV[1])
+  redis.call('HSET', KEYS[1], 'waits_for', ARGV[4])
+else
+  redis.call('LPUSH', KEYS[3], ARGV[1])
+end
 redis.call('HSET', KEYS[1], 'status', 'dispatched', 'updated_at', ARGV[2])
 redis.call('HDEL', KEYS[1], 'output', 'error')
 redis.call('PERSIST', KEYS[1])
 redis.call('DEL', KEYS[6])
-redis.call('LREM', KEYS[4], 0, ARGV[1])
-redis.call('LREM', KEYS[5], 0, ARGV[1])
-if ARGV[4] == '[]' then
-  redis.call('LPUSH', KEYS[3], ARGV[1])
-  return 'queued'
-end
-redis.call('HSET', KEYS[1], 'waits_for', ARGV[4])
-redis.call('ZADD', KEYS[7], ARGV[3], ARGV[1])
-return 'waits'
+redis.pcall('LREM', KEYS[4], 0, ARGV[1])
+redis.pcall('LREM', KEYS[5], 0, ARGV[1])
+return waits and 'waits' or 'queued'

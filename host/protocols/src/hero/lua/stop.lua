@@ -4,10 +4,10 @@
 if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then return 'missing' end
 local status = redis.call('HGET', KEYS[1], 'status')
 if status == 'finished' or status == 'error' then return 'ended' end
-if redis.call('ZREM', KEYS[2], ARGV[1]) == 1 then
+if redis.pcall('ZREM', KEYS[2], ARGV[1]) == 1 then
   redis.call('HSET', KEYS[1], 'status', 'error', 'error', ARGV[3], 'updated_at', ARGV[2])
-  redis.call('LPUSH', KEYS[4], ARGV[4])
-  redis.call('EXPIRE', KEYS[4], ARGV[5])
+  local replies = redis.pcall('LPUSH', KEYS[4], ARGV[4])
+  if type(replies) == 'number' then redis.call('EXPIRE', KEYS[4], ARGV[5]) end
   return 'stopped'
 end
 if not redis.call('LPOS', KEYS[3], ARGV[1], 'MAXLEN', ARGV[6]) then

@@ -141,8 +141,22 @@ impl Orchestrator {
     }
 
     pub(super) fn on_restart(&mut self, now: Time, seat: usize, todo: &mut Todo) {
-        if seat < self.seats.len() {
-            self.condemn(now, seat, todo);
+        let Some(place) = self.seats.get_mut(seat) else {
+            return;
+        };
+        match place.state {
+            State::Up { .. } => self.condemn(now, seat, todo),
+            // Whoever asks has perhaps just repaired it.
+            State::Down if !self.stopping => {
+                place.failures = 0;
+                self.arm_seat(seat, now);
+            }
+            State::Connecting { .. } if self.managed => {
+                place.condemned = true;
+                place.failures = 0;
+                self.end_seat(seat, TERM_GRACE_MS, todo);
+            }
+            State::Down | State::Launching | State::Connecting { .. } | State::Dying => {}
         }
     }
 

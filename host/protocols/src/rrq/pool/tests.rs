@@ -277,9 +277,25 @@ async fn an_external_runner_is_used_while_it_is_there() {
     assert!(is_completed(&bench.office.end_of(0).await.1));
     bench.give(1, "deaf", 20_000);
     host.handlers.until_running(1).await;
+    assert_eq!(bench.pool.health()[0].reason, None);
     host.stop().await;
     assert!(!is_completed(&bench.office.end_of(1).await.1));
     bench.office.until(|heard| heard.room == 0).await;
+    let reason = async {
+        loop {
+            let seat = &bench.pool.health()[0];
+            assert_eq!(seat.address, Some(address));
+            if let Some(reason) = seat.reason.clone() {
+                return reason;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let reason = timeout(BOUND, reason).await.unwrap();
+    assert!(
+        reason.starts_with(&format!("cannot connect to {address}: ")),
+        "{reason}"
+    );
     let host = Host::start(bind(address).await.unwrap());
     bench.office.until(|heard| heard.room == 3).await;
     bench.give(2, "echo", 20_000);
@@ -306,15 +322,31 @@ async fn what_cannot_be_started_is_said() {
         }
     };
     bench.office.until(said("cannot start the runner")).await;
+    let seat = &bench.pool.health()[0];
+    let reason = seat.reason.as_ref().unwrap();
+    assert!(
+        reason.starts_with("cannot start the runner: No such file"),
+        "{reason}"
+    );
     bench.give(0, "echo", 1_000);
     assert_eq!(
         bench.office.end_of(0).await,
         ("own".to_owned(), End::NoRoom)
     );
     bench.stop().await;
-    launch.command = vec!["/bin/sh".to_owned(), "-c".to_owned(), "exit 3".to_owned()];
+    launch.command = vec![
+        "/bin/sh".to_owned(),
+        "-c".to_owned(),
+        "echo no handlers >&2; exit 3".to_owned(),
+    ];
     let bench = Bench::start(Source::Launched(launch), 1, Dialect::Current);
     bench.office.until(said("exit status: 3")).await;
+    let seat = &bench.pool.health()[0];
+    let reason = seat.reason.as_ref().unwrap();
+    assert_eq!(
+        reason,
+        "the runner has ended: exit status: 3; before: it wrote \"no handlers\""
+    );
     bench.stop().await;
 }
 

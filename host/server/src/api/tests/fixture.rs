@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -19,6 +20,7 @@ use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome, Report};
 use host_core::time::Time;
 use host_protocols::hero::RedisUrl;
+use host_protocols::hero::client::live::Client;
 use host_protocols::rrq::{Dialect, Launch, RunnerConfig, Source};
 use host_store::memory::MemoryStore;
 use host_store::{Store as _, StoreError};
@@ -28,6 +30,7 @@ use hyper_util::service::TowerToHyperService;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use crate::api::hero::Hero;
 use crate::api::ports::{DeployError, Deployed, Deployer, Logs};
 use crate::api::problem::Code;
 use crate::api::{Api, router};
@@ -275,6 +278,15 @@ impl Host {
     /// Starts a host with its handlers and a default runner.
     pub(super) async fn start_with_default(runner: &str) -> Self {
         Self::start_as(|api| api.runners = runners(Some(runner), &api.metrics)).await
+    }
+
+    /// Starts a host with its handlers that is configured for a Redis.
+    pub(super) async fn start_with_redis(url: &str, log_dir: Option<&Path>) -> Self {
+        let hero = Hero {
+            client: Client::new(&RedisUrl::parse(url).unwrap()),
+            log_dir: log_dir.map(Path::to_owned),
+        };
+        Self::start_as(|api| api.hero = Some(hero)).await
     }
 
     async fn start_as(change: impl FnOnce(&mut Api)) -> Self {

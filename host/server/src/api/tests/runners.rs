@@ -99,6 +99,7 @@ async fn pools_are_listed_shown_and_restarted() {
     let python = json!({
         "name": "python",
         "wire": "rrq",
+        "external": false,
         "queues": ["pythons"],
         "default": false,
         "up": 0,

@@ -170,3 +170,16 @@ fn a_folder_that_becomes_a_link_meanwhile_leads_nowhere() {
     });
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
 }
+
+#[test]
+fn a_folder_that_cannot_be_used_is_told() {
+    let scene = Scene::new();
+    scene.root.check().unwrap();
+    fs::write(scene.path("file"), "").unwrap();
+    for (below, words) in [("gone", "No such file"), ("file", "Not a directory")] {
+        let error = LogRoot::new(&scene.path(below)).check().unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let made = LogRoot::new(&scene.path("file/below")).make().unwrap_err();
+    assert!(made.to_string().contains("Not a directory"), "{made}");
+}

@@ -16,7 +16,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(8);
 /// Queues jobs once those have finished that they wait for, until `stopping`.
 pub(in crate::serve) async fn watch(client: Client, clock: Clock, stopping: CancellationToken) {
     let mut pause = LOOK_EVERY;
-    let mut is_away = false;
+    let (mut is_away, mut is_refused) = (false, false);
     loop {
         tokio::select! {
             () = stopping.cancelled() => return,
@@ -30,6 +30,15 @@ pub(in crate::serve) async fn watch(client: Client, clock: Clock, stopping: Canc
             Ok(turn) => {
                 pause = LOOK_EVERY;
                 is_away = false;
+                if let Some(why) = &turn.refused
+                    && !is_refused
+                {
+                    tracing::warn!(
+                        why,
+                        "Redis refuses to queue or end a Hero job that has waited"
+                    );
+                }
+                is_refused = turn.refused.is_some();
                 if turn.queued + turn.ended > 0 {
                     let (queued, ended) = (turn.queued, turn.ended);
                     tracing::info!(queued, ended, "Hero jobs that waited for others");
@@ -39,10 +48,7 @@ pub(in crate::serve) async fn watch(client: Client, clock: Clock, stopping: Canc
                 pause = (pause * 2).min(PAUSE_MAX);
                 if !std::mem::replace(&mut is_away, true) {
                     let why = error.to_string();
-                    tracing::warn!(
-                        why,
-                        "Hero jobs that wait for others go on waiting: no Redis"
-                    );
+                    tracing::warn!(why, "Hero jobs that wait for others are not looked at");
                 }
             }
         }

@@ -173,6 +173,49 @@ fn answers_that_make_no_sense_are_asked_for_again() {
 }
 
 #[test]
+fn what_redis_refuses_for_a_while_is_kept_and_sent_again() {
+    for text in [
+        "OOM command not allowed when used memory > 'maxmemory'.",
+        "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to",
+        "READONLY You can't write against a read only replica.",
+        "LOADING Redis is loading the dataset in memory",
+        "NOPERM this user has no permissions to run the 'hset' command",
+    ] {
+        let mut bench = Bench::new();
+        bench.enqueue(1, &[]);
+        bench.enqueue(2, &[]);
+        assert_eq!(bench.running(), [1, 2]);
+        bench.redis.refuses = Some(text);
+        bench.said.clear();
+        bench.end(1, completed("1"));
+        for _ in 0..200 {
+            bench.answer_all();
+            bench.pass(100);
+        }
+        assert!(!bench.worker.is_idle() && bench.running() == [2], "{text}");
+        let writes = bench.said.iter().filter(|said| !said.starts_with("LRANGE"));
+        let writes = writes.count();
+        assert!((20..=60).contains(&writes), "{writes} in 20 s: {text}");
+        assert!(bench.refused.iter().all(|(_, why)| why == text));
+        // While it refuses, another job ends too and Redis is lost and found.
+        bench.end(2, completed("2"));
+        bench.disconnect();
+        bench.connect();
+        bench.redis.refuses = None;
+        bench.enqueue(3, &[]);
+        for _ in 0..30 {
+            bench.answer_all();
+            bench.pass(100);
+        }
+        for n in [1, 2] {
+            assert_eq!(bench.status(n), "finished", "{text}");
+            assert_eq!(bench.reply(n), [n.to_string()], "{text}");
+        }
+        assert_eq!(bench.running(), [3], "{text}");
+    }
+}
+
+#[test]
 fn a_log_file_that_cannot_be_opened_ends_its_job_before_it_starts() {
     let mut bench = Bench::with(|config| config.log_root = Some("/logs".to_owned()));
     bench.enqueue(1, &[("retries", "5"), ("log_path", "a.log")]);

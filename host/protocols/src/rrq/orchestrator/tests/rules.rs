@@ -498,6 +498,36 @@ fn a_restart_waits_for_what_is_in_flight() {
 }
 
 #[test]
+fn a_restart_does_not_wait_for_a_runner_that_is_not_up() {
+    let mut bench = Bench::up(1, 1, Dialect::Current);
+    bench.listening = false;
+    for _ in 0..12 {
+        bench.say(RunnerSaid::Exited { seat: 0 });
+        bench.pass_ms(30_000);
+        bench.say(RunnerSaid::Launched { seat: 0 });
+    }
+    bench.log.clear();
+    // It runs and does not listen.
+    bench.say(RunnerSaid::Restart { seat: 0 });
+    assert_eq!(bench.log, ["kill 0 after 5000"]);
+    bench.say(RunnerSaid::Exited { seat: 0 });
+    bench.pass_ms(100);
+    assert_eq!(bench.log.pop().unwrap(), "launch 0");
+    // It cannot be started, and its next start is far away.
+    for _ in 0..12 {
+        bench.say(RunnerSaid::Exited { seat: 0 });
+        bench.pass_ms(30_000);
+    }
+    bench.say(RunnerSaid::Exited { seat: 0 });
+    bench.pass_ms(1_000);
+    bench.log.clear();
+    bench.say(RunnerSaid::Restart { seat: 0 });
+    bench.pass_ms(0);
+    assert_eq!(bench.log, ["launch 0"]);
+    assert_eq!(bench.pool.seats()[0].failures, 0);
+}
+
+#[test]
 fn a_stop_of_the_host_ends_all() {
     let mut bench = Bench::up(2, 2, Dialect::Current);
     bench.start(0, 60_000);

@@ -1,0 +1,44 @@
+//! What our user may do in a Redis, asked before any work is taken: a user who may do too little
+//! would leave jobs half written. The list itself is `rights.lua`.
+
+#[cfg(test)]
+mod tests;
+
+use redis::Cmd;
+
+use super::wire;
+
+const SOURCE: &str = include_str!("lua/rights.lua");
+
+/// Makes the command that answers with the commands a worker may not run.
+pub(super) fn ask(worker_id: &str) -> Cmd {
+    let keys = [
+        wire::work_queue(worker_id),
+        wire::processing(worker_id),
+        wire::stop_queue(worker_id),
+        wire::dead_letters(worker_id),
+        wire::job_key("rights"),
+        wire::claim_key("rights"),
+        wire::reply_queue("rights"),
+    ];
+    let mut cmd = redis::cmd("EVAL");
+    cmd.arg(SOURCE).arg(keys.len()).arg(&keys);
+    cmd
+}
+
+/// Says what is missing, and what to do about it.
+pub(super) fn told(address: &str, missing: &[String]) -> Option<String> {
+    if missing.is_empty() {
+        return None;
+    }
+    let rights: Vec<String> = missing
+        .iter()
+        .map(|name| format!("+{}", name.to_ascii_lowercase()))
+        .collect();
+    Some(format!(
+        "{address}: its user may not run {} on the keys of this worker; there, \
+         `ACL SETUSER USER ~hero:* {}` allows it",
+        missing.join(", "),
+        rights.join(" ")
+    ))
+}

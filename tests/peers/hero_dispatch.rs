@@ -1,0 +1,328 @@
+//! `host serve` sends jobs to foreign Hero workers: what becomes of them, however the worker, Redis
+//! or the host fares.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use host_tests::{Redis, Server, eventually};
+use redis::Commands as _;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::hero_foreign::{Worker, sender, started};
+use crate::hero_serve::{PATIENCE, Scene};
+
+fn enqueue(host: &Server, handler: &str, params: &Value) -> String {
+    enqueue_with(host, handler, params, &json!({}))
+}
+
+fn enqueue_with(host: &Server, handler: &str, params: &Value, more: &Value) -> String {
+    let mut job = json!({"handler": handler, "params": params, "max_attempts": 1});
+    for (key, value) in more.as_object().unwrap() {
+        job[key] = value.clone();
+    }
+    host.client().enqueue(&job)
+}
+
+/// Returns how each attempt ended: by whom, its outcome and the kind of its failure.
+fn attempts(host: &Server, id: &str) -> Vec<[String; 3]> {
+    let path = format!("/api/v1/jobs/{id}/attempts");
+    let list = host.client().get(&path).unwrap().body;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let items = list["items"].as_array().unwrap().iter();
+    let attempt = |it: &Value| {
+        [
+            text(&it["executor"]),
+            text(&it["outcome"]),
+            text(&it["failure"]["kind"]),
+        ]
+    };
+    items.map(attempt).collect()
+}
+
+fn one(executor: &str, outcome: &str, kind: &str) -> Vec<[String; 3]> {
+    vec![[executor, outcome, kind].map(str::to_owned)]
+}
+
+fn length(redis: &Redis, key: &str) -> usize {
+    redis.connection().llen(key).unwrap()
+}
+
+/// Waits until Redis has nothing of ours any more but the hashes of ended jobs, which it forgets.
+fn until_tidy(redis: &Redis) {
+    let mut connection = redis.connection();
+    eventually("nothing to be left in Redis", PATIENCE, || {
+        let keys: Vec<String> = connection.keys("hero:*").unwrap();
+        keys.iter()
+            .all(|key| key.starts_with("hero:job:"))
+            .then_some(())
+    });
+    let keys: Vec<String> = connection.keys("hero:*").unwrap();
+    for key in keys {
+        let status: String = connection.hget(&key, "status").unwrap();
+        assert!(status == "finished" || status == "error", "{key}: {status}");
+        let ttl: i64 = connection.ttl(&key).unwrap();
+        assert!((1..=3_600).contains(&ttl), "{key}: {ttl}");
+    }
+}
+
+#[test]
+fn a_worker_of_the_document_does_our_jobs() {
+    let (redis, data) = (Redis::start(), TempDir::new().unwrap());
+    let host = sender(data.path(), &redis, "");
+    let _worker = Worker::start(&redis, "w1");
+    let client = host.client();
+    let echo = client.wait(&enqueue(&host, "hero-w1#echo", &json!({"a": [1, "ü"]})));
+    assert_eq!(echo["state"], "completed", "{echo}");
+    assert_eq!(echo["result"], json!({"a": [1, "ü"]}));
+    let id = echo["id"].as_str().unwrap();
+    assert_eq!(attempts(&host, id), one("hero-w1", "completed", ""));
+    let script = json!({"script": "40 + 2"});
+    let script = client.wait(&enqueue(&host, "hero-w1#script", &script));
+    assert_eq!(script["result"], "ran 40 + 2", "{script}");
+    let fails = client.wait(&enqueue(&host, "hero-w1#fail", &json!({})));
+    assert_eq!(fails["state"], "discarded", "{fails}");
+    assert_eq!(fails["failure"]["kind"], "user_error");
+    assert_eq!(fails["failure"]["message"], "boom: told to");
+    let nobody = client.wait(&enqueue(&host, "hero-w1#nobody", &json!({})));
+    assert_eq!(nobody["failure"]["kind"], "handler_not_found", "{nobody}");
+    let limit = json!({"timeout_seconds": 1});
+    let long = enqueue_with(&host, "hero-w1#sleep", &json!({"ms": 60_000}), &limit);
+    let long = client.wait(&long);
+    assert_eq!(long["failure"]["kind"], "timed_out", "{long}");
+    until_tidy(&redis);
+    assert_eq!(host.stop(), Some(0));
+}
+
+#[test]
+fn a_job_is_stopped_wherever_it_is() {
+    let (redis, data) = (Redis::start(), TempDir::new().unwrap());
+    let host = sender(data.path(), &redis, "");
+    let _worker = Worker::start(&redis, "w1");
+    let client = host.client();
+    let running = enqueue(&host, "hero-w1#sleep", &json!({"ms": 60_000}));
+    started(&redis, "sleep");
+    let waiting = enqueue(&host, "hero-w1#echo", &json!({}));
+    let queue = "hero:work_queue:w1";
+    eventually("the other one to wait", PATIENCE, || {
+        (length(&redis, queue) == 1).then_some(())
+    });
+    for id in [&waiting, &running] {
+        let path = format!("/api/v1/jobs/{id}/cancel");
+        client.post(&path, &json!({})).unwrap();
+        let job = client.wait(id);
+        assert_eq!(job["state"], "cancelled", "{job}");
+        let cancelled = one("hero-w1", "cancelled", "cancelled");
+        assert_eq!(attempts(&host, id), cancelled);
+    }
+    // One that does not listen is given up.
+    let deaf = enqueue(&host, "hero-w1#deaf", &json!({"ms": 3_000}));
+    started(&redis, "deaf");
+    let path = format!("/api/v1/jobs/{deaf}/cancel");
+    let grace = json!({"grace_seconds": 0.1});
+    client.post(&path, &grace).unwrap();
+    assert_eq!(client.wait(&deaf)["state"], "cancelled");
+    let failed = one("hero-w1", "failed", "cancel_timeout");
+    assert_eq!(attempts(&host, &deaf), failed);
+    let next = client.wait(&enqueue(&host, "hero-w1#echo", &json!({})));
+    assert_eq!(next["state"], "completed", "{next}");
+}
+
+#[test]
+fn a_job_whose_worker_dies_is_given_to_another_one() {
+    let (redis, data) = (Redis::start(), TempDir::new().unwrap());
+    let host = sender(data.path(), &redis, "");
+    let mut jobs = Vec::new();
+    for handler in ["die_taken", "die_started"] {
+        let dies = Worker::start(&redis, "w1");
+        let limit = json!({"timeout_seconds": 1});
+        let params = json!({"key": handler});
+        let name = format!("hero-w1#{handler}");
+        jobs.push(enqueue_with(&host, &name, &params, &limit));
+        dies.ended();
+    }
+    assert_eq!(length(&redis, "hero:work_queue:w1"), 0);
+    let _worker = Worker::start(&redis, "w1");
+    for id in jobs {
+        let job = host.client().wait(&id);
+        assert_eq!(job["result"], "survived", "{job}");
+        let attempts = attempts(&host, &id);
+        assert_eq!(attempts, one("hero-w1", "completed", ""), "{job}");
+    }
+    until_tidy(&redis);
+}
+
+#[test]
+fn a_worker_that_stays_away_costs_no_attempt() {
+    let (redis, data) = (Redis::start(), TempDir::new().unwrap());
+    let host = sender(data.path(), &redis, "");
+    let limit = json!({"timeout_seconds": 1});
+    let id = enqueue_with(&host, "hero-w1#deaf", &json!({"ms": 60_000}), &limit);
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let dies = Worker::start(&redis, "w1");
+        ids.push(started(&redis, "deaf"));
+        drop(dies);
+        let queue = "hero:work_queue:w1";
+        eventually("the job to be queued again", PATIENCE, || {
+            (length(&redis, queue) == 1).then_some(())
+        });
+    }
+    assert_eq!(ids[0], ids[1], "the second time by the same id");
+    let lost = attempts(&host, &id);
+    assert_eq!(lost[0], ["hero-w1", "lost", "lease_lost"], "{lost:?}");
+    let job = host.client().job(&id);
+    assert_eq!(
+        (&job["state"], &job["attempt"]),
+        (&json!("running"), &json!(2))
+    );
+}
+
+#[test]
+fn jobs_that_are_out_survive_a_redis_that_is_killed() {
+    let (mut redis, data) = (Redis::durable(), TempDir::new().unwrap());
+    let host = sender(data.path(), &redis, "");
+    let _workers = [Worker::start(&redis, "w1"), Worker::start(&redis, "w1")];
+    let jobs: Vec<String> = (0..60)
+        .map(|n| enqueue(&host, "hero-w1#sleep", &json!({"ms": n % 7 * 30})))
+        .collect();
+    host.client().wait(&jobs[10]);
+    redis.kill();
+    let runner = |host: &Server| host.client().get("/api/v1/runners/hero-w1").unwrap().body;
+    let down = eventually("the lane to be down", PATIENCE, || {
+        let lane = runner(&host);
+        (lane["runners"][0]["state"] == "down").then_some(lane)
+    });
+    assert!(down["runners"][0]["reason"].is_string(), "{down}");
+    let meanwhile = enqueue(&host, "hero-w1#echo", &json!({}));
+    redis.start_again();
+    for id in jobs.iter().chain([&meanwhile]) {
+        let job = host.client().wait(id);
+        assert_eq!(job["state"], "completed", "{job}");
+        let attempts = attempts(&host, id);
+        assert_eq!(attempts, one("hero-w1", "completed", ""), "{job}");
+    }
+    assert_eq!(runner(&host)["up"], 1);
+    until_tidy(&redis);
+    let log = std::fs::read_to_string(data.path().join("serve.log")).unwrap();
+    assert!(log.contains("Redis cannot be reached; jobs for Hero workers wait"));
+}
+
+#[test]
+fn a_host_that_is_killed_again_and_again_completes_every_job_once() {
+    const JOBS: usize = 90;
+    let (redis, data) = (Redis::start(), TempDir::new().unwrap());
+    let _workers: Vec<Worker> = (0..3).map(|_| Worker::start(&redis, "w1")).collect();
+    let mut host = sender(data.path(), &redis, "");
+    let ids: Vec<String> = (0..JOBS)
+        .map(|_| enqueue(&host, "hero-w1#sleep", &json!({"ms": 60})))
+        .collect();
+    for done in [8, 30, 60] {
+        host.client().wait(&ids[done]);
+        host.kill();
+        host = sender(data.path(), &redis, "");
+    }
+    let mut lost = 0;
+    for id in &ids {
+        let job = host.client().wait(id);
+        assert_eq!(job["state"], "completed", "{job}");
+        let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
+        for [_, outcome, _] in attempts(&host, id) {
+            *outcomes.entry(outcome).or_default() += 1;
+        }
+        assert_eq!(outcomes.remove("completed"), Some(1), "{job}");
+        lost += outcomes.remove("lost").unwrap_or_default();
+        assert!(outcomes.is_empty(), "{id}: {outcomes:?}");
+    }
+    assert!(lost > 0, "jobs were out when the host died");
+    until_tidy(&redis);
+    assert_eq!(host.stop(), Some(0));
+}
+
+#[test]
+fn one_host_sends_jobs_to_another_one() {
+    let scene = Scene::new(Redis::start());
+    let (data, worker) = (TempDir::new().unwrap(), scene.host("worker"));
+    let queues =
+        "[queues.night]\nrunner = \"hero-w2\"\n[protocol.rrq]\ndefault_runner = \"hero-w1\"\n";
+    let host = sender(data.path(), &scene.redis, queues);
+    let client = host.client();
+    let run = |handler: &str, params: &Value, more: &Value| {
+        client.wait(&enqueue_with(&host, handler, params, more))
+    };
+    let none = json!({});
+    let rhai = json!({"script": "[40 + 2, CALLER_ID]"});
+    let alice = json!({"attributes": {"caller_id": "alice"}});
+    let rhai = run("hero-w1#script", &rhai, &alice);
+    assert_eq!(rhai["result"], json!([42, "alice"]), "{rhai}");
+    let actions = json!({"script": "!!vm.define name:'box' cpu:2"});
+    let actions = run("hero-w1#script", &actions, &none);
+    assert_eq!(actions["result"][0]["name"], "box", "{actions}");
+    let echo = run("hero-w2#echo", &json!({"a": 1}), &none);
+    assert_eq!(echo["result"], json!({"a": 1}), "{echo}");
+    // By its queue, and because nobody else has the handler.
+    let night = run("echo", &json!({"b": 2}), &json!({"queue": "night"}));
+    assert_eq!(night["result"], json!({"b": 2}), "{night}");
+    let id = night["id"].as_str().unwrap();
+    assert_eq!(attempts(&host, id), one("hero-w2", "completed", ""));
+    let unknown = run("echo", &json!({"c": 3}), &none);
+    assert_eq!(unknown["result"], json!({"c": 3}), "{unknown}");
+    let script = json!({"script": "7"});
+    let night = run("script", &script, &json!({"queue": "night"}));
+    assert_eq!(night["result"], 7, "{night}");
+    let failures = [
+        ("hero-w1#nobody", json!({}), "handler_not_found"),
+        (
+            "hero-w1#script",
+            json!({"script": "let x = "}),
+            "user_error",
+        ),
+        ("hero-w1#spin", json!({}), "timed_out"),
+    ];
+    for (handler, params, kind) in failures {
+        let failed = run(handler, &params, &json!({"timeout_seconds": 1}));
+        assert_eq!(failed["failure"]["kind"], kind, "{failed}");
+    }
+    let spins = enqueue(&host, "hero-w1#spin", &none);
+    started(&scene.redis, "spin");
+    let path = format!("/api/v1/jobs/{spins}/cancel");
+    client.post(&path, &none).unwrap();
+    assert_eq!(client.wait(&spins)["state"], "cancelled");
+    until_tidy(&scene.redis);
+    assert_eq!(host.stop(), Some(0));
+    assert_eq!(worker.stop(), Some(0));
+}
+
+#[test]
+fn a_host_sends_jobs_to_itself() {
+    let scene = Scene::new(Redis::start());
+    let host = scene.host("data");
+    let job = host.client().run(&json!({
+        "handler": "hero-w1#script", "params": {"script": "40 + 2"},
+    }));
+    assert_eq!(job["result"], 42, "{job}");
+    assert_eq!(host.stop(), Some(0));
+}
+
+#[test]
+fn a_host_that_stops_takes_back_what_is_out() {
+    let (redis, data) = (Redis::start(), TempDir::new().unwrap());
+    let host = sender(data.path(), &redis, "[shutdown]\ngrace_seconds = 0.2\n");
+    let worker = Worker::start(&redis, "w1");
+    let running = enqueue(&host, "hero-w1#sleep", &json!({"ms": 60_000}));
+    let waiting = enqueue(&host, "hero-w1#echo", &json!({}));
+    let key = started(&redis, "sleep");
+    assert_eq!(host.stop(), Some(0));
+    assert_eq!(length(&redis, "hero:work_queue:w1"), 0);
+    eventually("the worker to stop the job", PATIENCE, || {
+        let error: Option<String> = redis.connection().hget(&key, "error").unwrap();
+        (error.as_deref() == Some("stopped_by_request")).then_some(())
+    });
+    let host = sender(data.path(), &redis, "");
+    assert_eq!(host.client().wait(&waiting)["state"], "completed");
+    drop(worker);
+    let path = format!("/api/v1/jobs/{running}/cancel");
+    host.client().post(&path, &json!({})).unwrap();
+    assert_eq!(host.client().wait(&running)["state"], "cancelled");
+    assert!(Path::new(data.path()).join("hero-instance").exists());
+}
