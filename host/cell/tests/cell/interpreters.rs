@@ -143,3 +143,53 @@ fn a_heroscript_becomes_steps() {
     assert_eq!(failure.user_kind.as_deref(), Some("script_syntax"));
     assert_eq!(failure.details, Some(JsonText(r#"{"line":2}"#.to_owned())));
 }
+
+#[test]
+fn the_vectors_become_steps() {
+    let mut cell = Cell::start();
+    let vectors = include_str!("../../../../interpreters/heroscript/tests/vectors.json");
+    let vectors: Value = serde_json::from_str(vectors).unwrap();
+    let vectors = vectors["vectors"].as_array().unwrap();
+    assert!(vectors.len() > 5, "{vectors:?}");
+    for vector in vectors {
+        let script = vector["in"].as_str().unwrap();
+        let params = json!({"script": script}).to_string();
+        let handler = "hero-heroscript/hero.heroscript";
+        let ran = cell.run(handler, &params, Limits::default());
+        if let Some(error) = vector["error"].as_str() {
+            let Outcome::Failed(failure) = ran.outcome else {
+                panic!("{script}: {ran:?}")
+            };
+            assert!(failure.message.contains(error), "{script}: {failure:?}");
+            continue;
+        }
+        let (steps, actions) = (result(&ran), vector["actions"].as_array().unwrap());
+        assert_eq!(steps.as_array().unwrap().len(), actions.len(), "{script}");
+        for (step, action) in steps.as_array().unwrap().iter().zip(actions) {
+            let text = |key: &str| action[key].as_str().unwrap();
+            let handler = format!("{}.{}", text("actor"), text("name"));
+            assert_eq!(step["handler"], handler, "{script}");
+            if let Some(pairs) = action["params"].as_array() {
+                assert_eq!(step["params"], params_of(action, pairs), "{script}");
+            }
+        }
+    }
+}
+
+/// Returns what an action of the vectors is called with.
+fn params_of(action: &Value, pairs: &[Value]) -> Value {
+    let mut params: serde_json::Map<String, Value> = pairs
+        .iter()
+        .map(|pair| (pair[0].as_str().unwrap().to_owned(), pair[1].clone()))
+        .collect();
+    if action["args"]
+        .as_array()
+        .is_some_and(|args| !args.is_empty())
+    {
+        params.insert("args".to_owned(), action["args"].clone());
+    }
+    if let Some(id) = action.get("id") {
+        params.insert("id".to_owned(), id.clone());
+    }
+    Value::Object(params)
+}

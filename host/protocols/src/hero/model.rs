@@ -257,6 +257,9 @@ impl Model {
                 if self.get(keys[1]).is_some_and(|holder| holder != args[0]) {
                     return data("held");
                 }
+                if !matches!(self.keys.get(keys[0]), Some(Entry::Hash(_))) {
+                    return data("gone");
+                }
                 if self.has_ended(keys[0]) {
                     self.keys.remove(keys[1]);
                     return data("ended");

@@ -439,10 +439,16 @@ impl Worker {
         todo.push(WorkerAct::Refused { times, why });
     }
 
-    /// Puts an id that cannot be run where people find it.
+    /// Takes an id that cannot be run off the list, and puts it where people find it.
     fn bury(&mut self, id: &[u8], refusal: &Refusal, todo: &mut Todo) {
+        let mut commands = vec![wire::forget_processing(&self.config.worker_id, id)];
+        commands.extend(self.letter(id, refusal, todo));
+        self.call(Purpose::Told, commands, todo);
+    }
+
+    /// Counts a refusal, and makes what tells people of it.
+    fn letter(&self, id: &[u8], refusal: &Refusal, todo: &mut Todo) -> [Command; 2] {
         todo.push(WorkerAct::Count(refusal.code()));
-        let worker = self.config.worker_id.clone();
         let text = String::from_utf8_lossy(&id[..id.len().min(256)]);
         let shown: String = text.chars().take(64).collect();
         let letter = serde_json::json!({
@@ -450,8 +456,6 @@ impl Worker {
             "code": refusal.code(),
             "reason": refusal.message,
         });
-        let mut commands = vec![wire::forget_processing(&worker, id)];
-        commands.extend(wire::bury(&worker, &letter.to_string()));
-        self.call(Purpose::Told, commands, todo);
+        wire::bury(&self.config.worker_id, &letter.to_string())
     }
 }

@@ -38,7 +38,10 @@ impl Worker {
                     self.again.insert(id);
                 } else {
                     let message = "the id was queued while this host has the job";
-                    self.bury(id.as_bytes(), &Refusal::new(Code::JobTwice, message), todo);
+                    // Both entries stay until the job ends: Redis may have forgotten the first.
+                    let refusal = Refusal::new(Code::JobTwice, message);
+                    let letter = self.letter(id.as_bytes(), &refusal, todo);
+                    self.call(Purpose::Told, letter.to_vec(), todo);
                 }
             } else if let Some(id) = self.take(value, id, false, todo) {
                 claims.push(id);

@@ -78,8 +78,9 @@ fn an_id_that_is_queued_twice_runs_once() {
     bench.redis.push("hero:work_queue:w1", &id(1));
     bench.settle();
     assert_eq!(bench.running(), [1]);
-    assert_eq!(bench.list("processing"), [id(1)], "it is still kept safe");
+    assert!(bench.list("processing").contains(&id(1)), "it is kept safe");
     bench.end(1, completed("1"));
+    assert!(bench.list("processing").is_empty());
     bench.redis.push("hero:work_queue:w1", &id(1));
     bench.settle();
     let codes: Vec<String> = letters(&bench).into_iter().map(|(_, code)| code).collect();

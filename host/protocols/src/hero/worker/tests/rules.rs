@@ -80,6 +80,23 @@ fn outputs_are_raw_and_errors_are_told() {
 }
 
 #[test]
+fn a_hash_that_goes_away_is_not_made_anew() {
+    let mut bench = Bench::new();
+    let alone = [("concurrent", "false")];
+    bench.enqueue(1, &alone);
+    bench.enqueue(2, &alone);
+    for n in [1, 2] {
+        bench.redis.keys.remove(&format!("hero:job:{}", id(n)));
+    }
+    for n in [1, 2] {
+        bench.end(n, completed("1"));
+        assert_eq!(bench.reply(n), ["1"], "whoever waits is told");
+        assert_eq!(bench.status(n), "");
+    }
+    assert!(bench.worker.is_idle() && bench.list("processing").is_empty());
+}
+
+#[test]
 fn what_an_earlier_run_left_behind_is_gone() {
     let mut bench = Bench::new();
     bench.enqueue(1, &[("error", "timeout")]);
