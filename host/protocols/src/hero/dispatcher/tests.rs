@@ -1,5 +1,7 @@
 //! The dispatcher against a Redis in memory and workers played by hand, and against our own worker.
 
+mod storms;
+
 use host_core::failure::FailureKind;
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
