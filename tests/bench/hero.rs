@@ -18,7 +18,13 @@ use crate::{Args, Part, Stage};
 /// Whose jobs the host takes.
 const WORKER: &str = "bench";
 
+/// What the rows are that others are compared with; tests/bench/README.md has all.
+const ABOUT: &str = "\
+50 clients: for each job the client's commands and all that our worker sends for it, one request per
+round trip. redis-benchmark: -c 50 without -P, each command of the document's worker by itself.";
+
 pub(crate) fn measure(args: &Args, report: &mut Report) -> Result<()> {
+    eprintln!("{ABOUT}");
     let redis = Redis::start();
     let stage = host(&redis)?;
     if args.wants(Part::Drain) {

@@ -65,7 +65,11 @@ impl Loop {
         });
         let slots = slots.collect();
         let hold = Hold::Connection;
-        batch.push(Command::Claim { slots, hold });
+        batch.push(Command::Claim {
+            slots,
+            hold,
+            params_bytes_max: usize::MAX,
+        });
         self.clock_ms += 1;
         let committed = self.store.commit(Time(self.clock_ms), batch)?;
         let mut completed = 0;

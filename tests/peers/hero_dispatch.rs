@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Instant;
 
 use host_tests::{Redis, Server, eventually};
 use redis::Commands as _;
@@ -305,13 +306,32 @@ fn a_host_sends_jobs_to_itself() {
 }
 
 #[test]
+fn a_host_does_not_wait_for_workers_that_are_not_there() {
+    let (redis, data) = (Redis::start(), TempDir::new().unwrap());
+    let host = sender(data.path(), &redis, "[shutdown]\ngrace_seconds = 600\n");
+    enqueue(&host, "hero-w1#echo", &json!({}));
+    let queue = "hero:work_queue:w1";
+    eventually("a job to wait", PATIENCE, || {
+        (length(&redis, queue) == 1).then_some(())
+    });
+    let begun = Instant::now();
+    assert_eq!(host.stop(), Some(0));
+    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    assert_eq!(length(&redis, queue), 0);
+}
+
+#[test]
 fn a_host_that_stops_takes_back_what_is_out() {
     let (redis, data) = (Redis::start(), TempDir::new().unwrap());
     let host = sender(data.path(), &redis, "[shutdown]\ngrace_seconds = 0.2\n");
-    let worker = Worker::start(&redis, "w1");
+    let _worker = Worker::start(&redis, "w1");
     let running = enqueue(&host, "hero-w1#sleep", &json!({"ms": 60_000}));
-    let waiting = enqueue(&host, "hero-w1#echo", &json!({}));
     let key = started(&redis, "sleep");
+    let waiting = enqueue(&host, "hero-w1#echo", &json!({}));
+    let queue = "hero:work_queue:w1";
+    eventually("the other one to wait", PATIENCE, || {
+        (length(&redis, queue) == 1).then_some(())
+    });
     assert_eq!(host.stop(), Some(0));
     assert_eq!(length(&redis, "hero:work_queue:w1"), 0);
     eventually("the worker to stop the job", PATIENCE, || {
@@ -319,10 +339,11 @@ fn a_host_that_stops_takes_back_what_is_out() {
         (error.as_deref() == Some("stopped_by_request")).then_some(())
     });
     let host = sender(data.path(), &redis, "");
-    assert_eq!(host.client().wait(&waiting)["state"], "completed");
-    drop(worker);
     let path = format!("/api/v1/jobs/{running}/cancel");
     host.client().post(&path, &json!({})).unwrap();
     assert_eq!(host.client().wait(&running)["state"], "cancelled");
+    assert_eq!(host.client().wait(&waiting)["state"], "completed");
+    let begun = one("hero-w1", "completed", "");
+    assert_eq!(attempts(&host, &waiting), begun, "nobody had begun it");
     assert!(Path::new(data.path()).join("hero-instance").exists());
 }

@@ -82,6 +82,8 @@ pub enum Command {
         slots: Vec<Slot>,
         /// What keeps the leases alive.
         hold: Hold,
+        /// The claim ends with the job whose params bring it to so many bytes in all.
+        params_bytes_max: usize,
     },
     /// A worker acknowledges its lease. Answered by [`Reply::Moved`].
     Ack {

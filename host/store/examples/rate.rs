@@ -190,6 +190,7 @@ impl Load {
         batch.push(Command::Claim {
             slots: slots.collect(),
             hold: Hold::Connection,
+            params_bytes_max: usize::MAX,
         });
         Ok(batch)
     }

@@ -130,7 +130,11 @@ impl<R: Rows> Batch<'_, R> {
     fn command(&mut self, command: Command) -> Result<Reply, Stop> {
         match command {
             Command::Enqueue(jobs) => self.enqueue(&jobs),
-            Command::Claim { slots, hold } => self.claim(slots, hold),
+            Command::Claim {
+                slots,
+                hold,
+                params_bytes_max,
+            } => self.claim(slots, hold, params_bytes_max),
             Command::Ack { job, fence } => self.moved(job, &Input::Ack(&fence)),
             Command::Heartbeat { job, fence } => self.moved(job, &Input::Heartbeat(&fence)),
             Command::Complete { job, fence, report } => self.complete(job, &fence, *report),
@@ -170,7 +174,13 @@ impl<R: Rows> Batch<'_, R> {
     }
 
     /// Leases what is claimable: the jobs of each lane into its slots.
-    fn claim(&mut self, slots: Vec<Slot>, hold: Hold) -> Result<Reply, Stop> {
+    fn claim(
+        &mut self,
+        slots: Vec<Slot>,
+        hold: Hold,
+        params_bytes_max: usize,
+    ) -> Result<Reply, Stop> {
+        let mut bytes = 0;
         let mut claimed = Vec::with_capacity(slots.len());
         let mut lanes: BTreeMap<Lane, Vec<Slot>> = BTreeMap::new();
         for slot in slots {
@@ -194,7 +204,11 @@ impl<R: Rows> Batch<'_, R> {
                 }
                 let lifecycle = self.apply(&job, &input)?;
                 let payload = self.rows.payload(id)?;
+                bytes += payload.params.as_str().len();
                 claimed.push(Claimed { lifecycle, payload });
+                if bytes >= params_bytes_max {
+                    return Ok(Reply::Claimed(claimed));
+                }
             }
         }
         Ok(Reply::Claimed(claimed))

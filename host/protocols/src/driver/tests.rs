@@ -73,10 +73,8 @@ fn what_is_due_goes_before_what_a_peer_sends() {
     );
     hub.hand_in(Event::Opened(Link(0), Arc::default()));
     let say = |id: &str| {
-        hub.hand_in(Event::Message(
-            Link(0),
-            request(id, clock.now().plus_ms(1_000)),
-        ))
+        let message = request(id, clock.now().plus_ms(1_000));
+        hub.hand_in(Event::Message(Link(0), message));
     };
     say("a");
     clock.0.store(990, Ordering::SeqCst);

@@ -9,7 +9,7 @@ mod outcome;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::time::Time;
 
@@ -56,8 +56,8 @@ pub enum DispatcherAct {
 pub struct Dispatcher {
     config: DispatcherConfig,
     out: BTreeMap<Tag, Out>,
-    /// Ended jobs whose traces are to be removed: when, their ids and their workers.
-    ended: VecDeque<(Time, String, String)>,
+    /// Ended jobs whose traces are to be removed.
+    ended: BTreeSet<(Time, Trace)>,
     calls: BTreeMap<CallTag, Purpose>,
     due: BTreeSet<(Time, Due)>,
     connected: bool,
@@ -86,12 +86,21 @@ struct Out {
     late_since: Option<Time>,
 }
 
+/// A job that is out no more and has left something.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Trace {
+    id: String,
+    worker: String,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Purpose {
     Reconcile,
     Submit(Tag),
     Look(Vec<Tag>),
     Absent(Vec<Tag>),
+    Recall(Vec<Tag>),
+    Forget(Vec<Trace>),
     Told,
 }
 
@@ -113,7 +122,7 @@ impl Dispatcher {
         Self {
             config,
             out: BTreeMap::new(),
-            ended: VecDeque::new(),
+            ended: BTreeSet::new(),
             calls: BTreeMap::new(),
             due: BTreeSet::new(),
             connected: false,
@@ -203,11 +212,18 @@ impl Dispatcher {
             Some(Purpose::Submit(tag)) => self.submitted(at, tag, values, todo),
             Some(Purpose::Look(tags)) => self.looked(at, &tags, values, todo),
             Some(Purpose::Absent(tags)) => self.absent(at, &tags, values.first(), todo),
+            Some(Purpose::Recall(tags)) => self.recalled(at, &tags, values, todo),
+            Some(Purpose::Forget(traces)) => self.forgotten(at, traces, values, todo),
             Some(Purpose::Told) => {
                 self.refused(values, todo);
             }
             None => {}
         }
+    }
+
+    /// Takes back what waits and nobody has taken: the host stops soon. What is at workers goes on.
+    pub fn on_drain(&mut self, at: Moment, todo: &mut Todo) {
+        self.recall(at, todo);
     }
 
     /// Stops: nothing more is sent, what is out is taken back and lost. Over when

@@ -357,6 +357,8 @@ impl Model {
                 let error = ["status", "error", "error", args[2], "updated_at", args[1]];
                 self.plain(&[&["HSET", keys[0]], &error[..]].concat());
                 said = "withdrawn";
+            } else if args[5] == "1" {
+                return data("taken");
             } else {
                 if !self.items(keys[2]).iter().any(|other| other == id) {
                     self.push(keys[2], id);
@@ -364,15 +366,17 @@ impl Model {
                 said = "asked";
             }
         }
-        if self.has_ended(keys[0]) {
+        if said != "asked" {
             self.remove(keys[2], id, 0);
         }
         if args[3] == "1" {
             if there {
                 self.plain(&["EXPIRE", keys[0], args[4]]);
             }
-            self.keys.remove(keys[3]);
-            self.hash(keys[4]).remove(id);
+            if said != "asked" {
+                self.keys.remove(keys[3]);
+                self.hash(keys[4]).remove(id);
+            }
         }
         data(said)
     }

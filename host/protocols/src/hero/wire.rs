@@ -366,14 +366,23 @@ pub(super) struct Withdrawal<'a> {
     pub(super) forget: bool,
     /// How long its hash is kept then, in seconds, or as long as its time limit.
     pub(super) kept_seconds: u64,
+    /// Whether it is left to a worker that has taken it.
+    pub(super) if_waiting: bool,
 }
+
+/// What [`withdraw`] answers of a job that nobody had taken, and now nobody will.
+pub(super) const WITHDRAWN: &[u8] = b"withdrawn";
+
+/// The same of one that a worker has, which was asked to stop it.
+pub(super) const ASKED: &[u8] = b"asked";
 
 /// Takes a job back, or asks its worker to stop it.
 pub(super) fn withdraw(job: &Withdrawal<'_>) -> Command {
     let (id, worker) = (job.id, job.worker);
-    let forget = if job.forget { "1" } else { "0" };
+    let flag = |is: bool| if is { "1" } else { "0" };
     let kept_seconds = job.kept_seconds.to_string();
-    let args = [id, job.at, job.error, forget, &kept_seconds];
+    let (forget, if_waiting) = (flag(job.forget), flag(job.if_waiting));
+    let args = [id, job.at, job.error, forget, &kept_seconds, if_waiting];
     Command::Script {
         script: Script::Withdraw,
         keys: vec![

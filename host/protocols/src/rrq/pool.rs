@@ -335,8 +335,8 @@ impl RunnerPool {
                 serve_link(self.hub, link, stream).await;
             }
             Err(error) => {
-                let line = format!("cannot connect to {address}: {error}");
-                lock(&self.places)[seat].reason = Some(line);
+                let text = format!("cannot connect to {address}: {error}");
+                lock(&self.places)[seat].reason = Some(text);
                 self.hub.say(RunnerSaid::ConnectFailed { link });
             }
         }

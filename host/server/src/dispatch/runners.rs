@@ -34,6 +34,9 @@ pub trait RunnerPort: Send {
     /// Stops an execution.
     fn cancel(&self, tag: Tag, grace_ms: u64);
 
+    /// Gives back what no runner has begun: the host stops soon.
+    fn drain(&self) {}
+
     /// Returns the grace of a cancel that names none, in milliseconds.
     fn grace_ms(&self) -> u64 {
         GRACE_MS
@@ -274,6 +277,11 @@ impl Crews {
             crew.port.cancel(tag, grace_ms);
         }
         found.is_some()
+    }
+
+    /// Takes back what no runner has begun.
+    pub(super) fn drain(&self) {
+        self.by_name.values().for_each(|crew| crew.port.drain());
     }
 
     /// Ends all runners: what they have in flight is lost.

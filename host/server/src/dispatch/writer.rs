@@ -3,6 +3,7 @@
 //! wire.
 
 mod batch;
+mod carried;
 mod heard;
 mod intake;
 mod settle;
@@ -19,6 +20,7 @@ use host_store::{Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::batch::{Batch, End, Finished, Origin, Target};
+use self::carried::Carried;
 use self::intake::Intake;
 use super::logged::Logs;
 use super::numbers::Numbers;
@@ -34,6 +36,10 @@ pub use self::start::{Environment, granted};
 
 /// How many events of cells may wait for the loop; cells wait when there are more.
 pub const EVENTS_MAX: usize = 1_024;
+
+/// How many bytes of params may be under way to cells and runners, each job's until its attempt has
+/// ended: more jobs wait in the store instead of in memory.
+pub const PARAMS_BYTES_MAX: usize = 256 << 20;
 
 /// The most jobs one tick looks at.
 const TICK_JOBS_MAX: u32 = 512;
@@ -81,6 +87,8 @@ pub struct Wiring<P> {
     pub phase: watch::Receiver<Phase>,
     /// How long running jobs may go on once the host drains, in milliseconds.
     pub drain_ms: u64,
+    /// How many bytes of params may be under way: [`PARAMS_BYTES_MAX`].
+    pub params_bytes_max: usize,
     /// What is counted.
     pub numbers: Numbers,
 }
@@ -120,6 +128,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         runners: wiring.runners,
         logs: wiring.logs,
         finished: Vec::new(),
+        carried: Carried::new(wiring.params_bytes_max),
         claimable: 0,
         suspects: true,
         next_wakeup: None,
@@ -162,6 +171,7 @@ struct Writer<P> {
     logs: Logs,
     /// Attempts that are over and not in the store yet.
     finished: Vec<Finished>,
+    carried: Carried,
     /// How many jobs may be claimable, at most.
     claimable: u64,
     /// Whether a suspect may be claimable.
@@ -234,10 +244,10 @@ impl<P: CellPort> Writer<P> {
             due.push(full);
         } else {
             due.push(self.next_wakeup);
-            let claims = self.claims_shared() && self.claimable > 0 && self.pool.free() > 0;
-            let runners = self.phase == Phase::Running && self.runners.may_claim();
+            let claims = self.claims() && self.claimable > 0 && self.pool.free() > 0;
+            let runners = self.claims() && self.runners.may_claim();
             due.push((claims || runners || !self.finished.is_empty()).then_some(now));
-            if self.suspects && self.phase == Phase::Running {
+            if self.suspects && self.claims() {
                 let alone_at = self.pool.alone_at().max(now);
                 due.push((self.pool.free_alone(alone_at) > 0).then_some(alone_at));
             }
@@ -245,8 +255,15 @@ impl<P: CellPort> Writer<P> {
         due.into_iter().flatten().min()
     }
 
-    fn claims_shared(&self) -> bool {
-        self.phase == Phase::Running
+    /// Tells whether jobs are claimed at all now.
+    fn claims(&self) -> bool {
+        self.phase == Phase::Running && self.carried.room() > 0
+    }
+
+    /// Takes note of an attempt that is over.
+    fn finish(&mut self, finished: Finished) {
+        self.carried.end(finished.lease);
+        self.finished.push(finished);
     }
 
     /// Moves on to a later phase.
@@ -260,7 +277,10 @@ impl<P: CellPort> Writer<P> {
         self.phase = phase;
         match phase {
             Phase::Running => {}
-            Phase::Draining => self.drain_until = now.plus_ms(self.drain_ms),
+            Phase::Draining => {
+                self.drain_until = now.plus_ms(self.drain_ms);
+                self.runners.drain();
+            }
             Phase::Ending => self.close(now),
         }
     }
@@ -344,7 +364,7 @@ impl<P: CellPort> Writer<P> {
 
     /// Plans a claim if there is room and may be work.
     fn plan_claim(&mut self, now: Time, batch: &mut Batch) {
-        if self.phase != Phase::Running || self.full_until.is_some() {
+        if !self.claims() || self.full_until.is_some() {
             return;
         }
         let wanted = self.claimable.saturating_add(batch.hopes);
@@ -364,7 +384,7 @@ impl<P: CellPort> Writer<P> {
             places.extend(vec![slot; slots]);
         }
         if !places.is_empty() {
-            batch.claim(places);
+            batch.claim(places, self.carried.room());
         }
     }
 

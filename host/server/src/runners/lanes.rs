@@ -277,6 +277,11 @@ impl RunnerPort for Lane {
         self.desk.cancel(tag, grace_ms);
     }
 
+    /// All lanes of the same Redis are drained.
+    fn drain(&self) {
+        self.desk.drain();
+    }
+
     fn grace_ms(&self) -> u64 {
         GRACE_MS
     }

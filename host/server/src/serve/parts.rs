@@ -30,7 +30,7 @@ use crate::dispatch::logged::Logs;
 use crate::dispatch::numbers::Numbers;
 use crate::dispatch::readers::{READERS, Readers};
 use crate::dispatch::runners::Crews;
-use crate::dispatch::writer::{self, EVENTS_MAX, Phase};
+use crate::dispatch::writer::{self, EVENTS_MAX, PARAMS_BYTES_MAX, Phase};
 use crate::dispatch::{Dispatch, REQUESTS_MAX, Shared};
 use crate::foreign::{Foreign, History, Wiring};
 use crate::handlers::Handlers;
@@ -315,6 +315,7 @@ fn dispatch(
         events,
         phase,
         drain_ms: config.drain_ms,
+        params_bytes_max: PARAMS_BYTES_MAX,
         numbers: base.numbers.clone(),
     })
     .map_err(system("start the dispatch loop"))?;

@@ -42,6 +42,7 @@ fn claim() -> Command {
             lane: Lane::Shared,
         }],
         hold: Hold::Connection,
+        params_bytes_max: usize::MAX,
     }
 }
 

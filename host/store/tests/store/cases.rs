@@ -312,14 +312,15 @@ fn runners_are_given_their_own_jobs_only() {
         assert_eq!(ids(claimed(store, NOW, claim([4, 5], false))), [id(1)]);
         assert!(claimed(store, NOW, claim([6], true)).is_empty());
         ask(store, NOW, paused(false)).unwrap();
-        let (Command::Claim { slots: first, hold }, Command::Claim { slots: second, .. }) = (
-            claim_in(&runner("ruby"), [7]),
-            claim_in(&runner("python"), [8]),
-        ) else {
+        let mut both = claim_in(&runner("ruby"), [7]);
+        let python = claim_in(&runner("python"), [8]);
+        let (Command::Claim { slots, .. }, Command::Claim { slots: more, .. }) =
+            (&mut both, python)
+        else {
             panic!("two claims");
         };
-        let slots = [first, second].concat();
-        let mut both = ids(claimed(store, NOW, Command::Claim { slots, hold }));
+        slots.extend(more);
+        let mut both = ids(claimed(store, NOW, both));
         both.sort();
         assert_eq!(both, [id(3), id(5)]);
         assert_eq!(awaited(store), []);

@@ -76,6 +76,7 @@ pub(crate) fn claim_in(lane: &Lane, leases: impl IntoIterator<Item = u128>) -> C
     Command::Claim {
         slots: slots.collect(),
         hold: Hold::Connection,
+        params_bytes_max: usize::MAX,
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod cases;
 mod check;
+mod claims;
 mod components;
 mod interleavings;
 mod jobs;

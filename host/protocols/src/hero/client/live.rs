@@ -359,7 +359,7 @@ impl Client {
             _ => None,
         });
         match refused {
-            Some(error) => Err(ClientError::Away(format!("it refuses a command: {error}"))),
+            Some(error) => Err(ClientError::Away(format!("Redis answers {error}"))),
             None => Ok(values),
         }
     }

@@ -7,7 +7,7 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::Outcome;
 use host_core::time::Time;
 
-use super::{Dispatcher, DispatcherAct, Due, Purpose, REFUSED_PAUSE_MS, Todo};
+use super::{Dispatcher, DispatcherAct, Due, Out, Purpose, REFUSED_PAUSE_MS, Todo, Trace};
 use crate::hero::wire::{self, Command, Value};
 use crate::port::Tag;
 use crate::runner::End;
@@ -16,6 +16,9 @@ use crate::session::Moment;
 /// How long after its end a job's traces are removed, in milliseconds: workers write the hash first
 /// and the reply, which nobody else would remove, a moment later.
 const TIDY_AFTER_MS: u64 = 2_000;
+
+/// How long after that a job is looked at again whose worker has not stopped it, in milliseconds.
+const AGAIN_AFTER_MS: u64 = 5_000;
 
 /// How a job that was taken back ends in its hash.
 const WITHDRAWN: &str = "stopped_by_request";
@@ -37,15 +40,17 @@ impl Dispatcher {
             .out
             .values()
             .map(|out| out.execution.id.as_str())
-            .chain(self.ended.iter().map(|(_, id, _)| id.as_str()))
+            .chain(self.ended.iter().map(|(_, trace)| trace.id.as_str()))
             .collect();
         let texts = found.texts();
         let pairs = texts.chunks_exact(2);
-        let foreign = pairs.filter(|pair| !ours.contains(pair[0].as_str()));
-        let commands = foreign
-            .map(|pair| self.take_back(at, &pair[0], &pair[1], true))
-            .collect();
-        self.call(Purpose::Told, commands, todo);
+        let others = pairs.filter(|pair| !ours.contains(pair[0].as_str()));
+        let traces = others.map(|pair| Trace {
+            id: pair[0].clone(),
+            worker: pair[1].clone(),
+        });
+        let traces = traces.collect();
+        self.forget(at, traces, todo);
         todo.push(DispatcherAct::Ready);
     }
 
@@ -55,8 +60,39 @@ impl Dispatcher {
             return;
         };
         let (id, worker) = (&out.execution.id, &out.execution.worker_id);
-        let command = self.take_back(at, id, worker, false);
+        let command = self.take_back(at, id, worker, Mode::Watch);
         self.call(Purpose::Told, vec![command], todo);
+    }
+
+    /// Takes back all jobs that nobody has taken.
+    pub(super) fn recall(&mut self, at: Moment, todo: &mut Todo) {
+        let waits = |out: &Out| out.started_at.is_none() && out.stop_by.is_none();
+        let waiting = self.out.iter().filter(|(_, out)| waits(out));
+        let (tags, commands) = waiting
+            .map(|(tag, out)| {
+                let (id, worker) = (&out.execution.id, &out.execution.worker_id);
+                (*tag, self.take_back(at, id, worker, Mode::IfWaiting))
+            })
+            .unzip();
+        self.call(Purpose::Recall(tags), commands, todo);
+    }
+
+    /// Takes in which jobs are back: nobody has begun them.
+    pub(super) fn recalled(&mut self, at: Moment, tags: &[Tag], values: &[Value], todo: &mut Todo) {
+        self.refused(values, todo);
+        for (tag, value) in tags.iter().zip(values) {
+            let is_back = matches!(value, Value::Data(said) if said == wire::WITHDRAWN);
+            if !is_back {
+                continue;
+            }
+            if let Some(out) = self.out.remove(tag) {
+                self.tidy_at(at.now.plus_ms(TIDY_AFTER_MS), out.into());
+                todo.push(DispatcherAct::Ended {
+                    tag: *tag,
+                    end: End::NoRoom,
+                });
+            }
+        }
     }
 
     /// Ends an execution of which its worker has said how it ended.
@@ -64,17 +100,14 @@ impl Dispatcher {
         let Some(out) = self.out.remove(&tag) else {
             return;
         };
-        let (id, worker) = (out.execution.id, out.execution.worker_id);
-        if out.requeues > 0 {
-            let queue = wire::work_queue(&worker);
-            let forget = wire::plain(&["LREM", &queue, "0", &id]);
+        let requeued = out.requeues > 0;
+        let trace = Trace::from(out);
+        if requeued {
+            let queue = wire::work_queue(&trace.worker);
+            let forget = wire::plain(&["LREM", &queue, "0", &trace.id]);
             self.call(Purpose::Told, vec![forget], todo);
         }
-        let tidy_at = at.now.plus_ms(TIDY_AFTER_MS);
-        if self.ended.is_empty() {
-            self.arm(tidy_at, Due::Tidy);
-        }
-        self.ended.push_back((tidy_at, id, worker));
+        self.tidy_at(at.now.plus_ms(TIDY_AFTER_MS), trace);
         let end = End::Outcome(outcome);
         todo.push(DispatcherAct::Ended { tag, end });
     }
@@ -84,9 +117,7 @@ impl Dispatcher {
         let Some(out) = self.out.remove(&tag) else {
             return;
         };
-        let (id, worker) = (out.execution.id, out.execution.worker_id);
-        let command = self.take_back(at, &id, &worker, true);
-        self.call(Purpose::Told, vec![command], todo);
+        self.forget(at, vec![out.into()], todo);
         todo.push(DispatcherAct::Ended { tag, end });
     }
 
@@ -105,31 +136,77 @@ impl Dispatcher {
         }
     }
 
-    /// Removes what jobs have left that had ended long enough before `until`.
-    pub(super) fn tidy(&mut self, until: Time, at: Moment, todo: &mut Todo) {
-        let mut commands = Vec::new();
-        while let Some((due, id, worker)) = self.ended.pop_front() {
-            if due > until {
-                self.ended.push_front((due, id, worker));
-                self.arm(due, Due::Tidy);
-                break;
-            }
-            commands.push(self.take_back(at, &id, &worker, true));
-        }
-        self.call(Purpose::Told, commands, todo);
+    fn tidy_at(&mut self, at: Time, trace: Trace) {
+        self.ended.insert((at, trace));
+        self.arm(at, Due::Tidy);
     }
 
-    /// Makes the command that lets a job end if nobody has taken it, and else asks its worker to stop
-    /// it; with `forget`, its traces are removed too.
-    fn take_back(&self, at: Moment, id: &str, worker: &str, forget: bool) -> Command {
+    /// Removes what jobs have left whose time for that is before `until`.
+    pub(super) fn tidy(&mut self, until: Time, at: Moment, todo: &mut Todo) {
+        let mut traces = Vec::new();
+        while self.ended.first().is_some_and(|(due, _)| *due <= until) {
+            traces.extend(self.ended.pop_first().map(|(_, trace)| trace));
+        }
+        self.forget(at, traces, todo);
+    }
+
+    /// Takes back what has not ended and removes what jobs have left.
+    fn forget(&mut self, at: Moment, traces: Vec<Trace>, todo: &mut Todo) {
+        let commands = traces
+            .iter()
+            .map(|trace| self.take_back(at, &trace.id, &trace.worker, Mode::Forget))
+            .collect();
+        self.call(Purpose::Forget(traces), commands, todo);
+    }
+
+    /// Looks again later at what runs on and must be forgotten once it has ended.
+    pub(super) fn forgotten(
+        &mut self,
+        at: Moment,
+        traces: Vec<Trace>,
+        values: &[Value],
+        todo: &mut Todo,
+    ) {
+        self.refused(values, todo);
+        for (trace, value) in traces.into_iter().zip(values) {
+            let is_done = matches!(value, Value::Data(said) if said != wire::ASKED);
+            if !is_done && !self.stopping {
+                self.tidy_at(at.now.plus_ms(AGAIN_AFTER_MS), trace);
+            }
+        }
+    }
+
+    /// Makes the command that lets a job end if nobody has taken it.
+    fn take_back(&self, at: Moment, id: &str, worker: &str, mode: Mode) -> Command {
         wire::withdraw(&wire::Withdrawal {
             id,
             worker,
             out: &wire::out(&self.config.instance),
             at: &at.wall.to_rfc3339(),
             error: WITHDRAWN,
-            forget,
+            forget: mode == Mode::Forget,
             kept_seconds: self.config.job_ttl_seconds,
+            if_waiting: mode == Mode::IfWaiting,
         })
     }
+}
+
+impl From<Out> for Trace {
+    fn from(out: Out) -> Self {
+        Self {
+            id: out.execution.id,
+            worker: out.execution.worker_id,
+        }
+    }
+}
+
+/// What becomes of a job that is taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Its worker, if one has it, is asked to stop it.
+    Watch,
+    /// The same, and its traces are removed once it has ended.
+    Forget,
+    /// It is left to its worker, if one has it.
+    IfWaiting,
 }

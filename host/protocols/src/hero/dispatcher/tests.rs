@@ -266,12 +266,13 @@ fn a_stop_is_asked_for_once_and_given_up_in_the_end() {
         panic!("it is given up")
     };
     assert_eq!(failure.kind, FailureKind::CancelTimeout);
-    bench.pass(2_500);
-    assert_eq!(
-        bench.redis.items("hero:stop_queue:w1"),
-        [id(2)],
-        "it may hear of it yet"
-    );
+    bench.pass(10_000);
+    let stops = "hero:stop_queue:w1";
+    assert_eq!(bench.redis.items(stops), [id(2)], "it may hear of it yet");
+    bench.worker_says(2, &[("status", "finished"), ("output", "late")]);
+    bench.pass(10_000);
+    assert!(bench.redis.items(stops).is_empty());
+    assert!(bench.redis.texts("hero:out:host-a").is_empty());
 }
 
 #[test]
@@ -302,6 +303,8 @@ fn a_cancel_is_given_up_while_redis_is_away() {
     assert_eq!(failure.kind, FailureKind::CancelTimeout);
     bench.tell(Dispatcher::on_connected);
     assert_eq!(bench.redis.items("hero:stop_queue:w1"), [id(1)]);
+    bench.worker_says(1, &[("status", "error"), ("error", "stopped")]);
+    bench.pass(10_000);
     assert!(bench.redis.texts("hero:out:host-a").is_empty());
 }
 
@@ -422,7 +425,8 @@ fn what_an_earlier_life_had_out_is_taken_back() {
     );
     assert_eq!(bench.redis.field(&id(3), "status").unwrap(), "finished");
     let out: Vec<_> = bench.redis.texts("hero:out:host-a");
-    assert_eq!(out, [(id(5), "w1".to_owned())]);
+    let still = [2, 5].map(|n| (id(n), "w1".to_owned()));
+    assert_eq!(out, still, "one runs on, one is new");
     for n in 1..=3 {
         assert_eq!(bench.redis.expiries[&format!("hero:job:{}", id(n))], 3_600);
     }
@@ -447,6 +451,30 @@ fn a_host_that_stops_takes_back_what_is_out() {
     );
     assert!(bench.redis.items("hero:work_queue:w1").is_empty());
     assert_eq!(bench.redis.items("hero:stop_queue:w1"), [id(1)]);
+    // The next life sees to the rest.
+    let out = bench.redis.texts("hero:out:host-a");
+    assert_eq!(out, [(id(1), "w1".to_owned())]);
+}
+
+#[test]
+fn a_host_that_drains_takes_back_what_nobody_has_taken() {
+    let mut bench = Bench::new();
+    for n in 1..=3 {
+        bench.send(n);
+    }
+    bench.taken(1);
+    bench.worker_says(1, &[("status", "started")]);
+    bench.taken(2);
+    bench.tell(Dispatcher::on_drain);
+    assert_eq!(bench.ended, [(3, End::NoRoom)], "nobody has begun it");
+    for list in ["work_queue", "stop_queue"] {
+        let items = bench.redis.items(&format!("hero:{list}:w1"));
+        assert!(items.is_empty(), "{list}: {items:?}");
+    }
+    bench.worker_says(1, &[("status", "finished"), ("output", "1")]);
+    bench.worker_says(2, &[("status", "finished"), ("output", "2")]);
+    assert_eq!(bench.ended.len(), 3);
+    bench.pass(2_500);
     assert!(bench.redis.texts("hero:out:host-a").is_empty());
 }
 

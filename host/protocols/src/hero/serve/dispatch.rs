@@ -47,6 +47,7 @@ pub struct Desk {
 enum Said {
     Start(Tag, Box<Execution>),
     Cancel(Tag, u64),
+    Drain,
 }
 
 impl Desk {
@@ -71,6 +72,11 @@ impl Desk {
     /// Stops an execution; what does not stop within the grace and a second is given up.
     pub fn cancel(&self, tag: Tag, grace_ms: u64) {
         self.mailbox.put(Said::Cancel(tag, grace_ms));
+    }
+
+    /// Takes back what waits in Redis and no worker has taken: it is over with [`End::NoRoom`].
+    pub fn drain(&self) {
+        self.mailbox.put(Said::Drain);
     }
 
     /// Runs the session until `stopping`; then what is out is taken back and lost, all within two
@@ -134,6 +140,7 @@ impl Station for Dispatching {
             match said {
                 Said::Start(tag, execution) => self.session.on_start(at, tag, *execution, todo),
                 Said::Cancel(tag, grace_ms) => self.session.on_cancel(at, tag, grace_ms, todo),
+                Said::Drain => self.session.on_drain(at, todo),
             }
         }
     }

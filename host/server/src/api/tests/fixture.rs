@@ -359,6 +359,7 @@ impl Host {
         let claim = Command::Claim {
             slots: vec![slot],
             hold: Hold::Connection,
+            params_bytes_max: usize::MAX,
         };
         match self.dispatch.submit(claim).await {
             Ok(Reply::Claimed(mut claimed)) => claimed.remove(0),

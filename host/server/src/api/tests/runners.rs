@@ -180,6 +180,7 @@ async fn jobs_go_to_workers_of_hero_by_their_names() {
     let lane = json!({
         "name": "hero-w1",
         "wire": "hero",
+        "external": true,
         "queues": [],
         "default": false,
         "up": 0,

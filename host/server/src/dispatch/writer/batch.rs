@@ -60,6 +60,8 @@ pub(super) struct Offer {
     pub(super) shared: usize,
     pub(super) alone: usize,
     pub(super) runners: BTreeMap<Name, usize>,
+    /// The claim ends where it has so many bytes of params.
+    pub(super) params_bytes_max: usize,
 }
 
 impl Offer {
@@ -135,14 +137,22 @@ impl Batch {
         self.push(request.command, Origin::Request(request.reply));
     }
 
-    pub(super) fn claim(&mut self, places: Vec<(Target, String)>) {
-        let mut offer = Offer::default();
+    pub(super) fn claim(&mut self, places: Vec<(Target, String)>, params_bytes_max: usize) {
+        let mut offer = Offer {
+            params_bytes_max,
+            ..Offer::default()
+        };
         let slots = places
             .into_iter()
             .map(|(target, worker)| offer.slot(target, worker))
             .collect();
         let hold = Hold::Connection;
-        self.push(Command::Claim { slots, hold }, Origin::Claim(offer));
+        let claim = Command::Claim {
+            slots,
+            hold,
+            params_bytes_max,
+        };
+        self.push(claim, Origin::Claim(offer));
     }
 
     fn push(&mut self, command: Command, origin: Origin) {

@@ -42,7 +42,7 @@ impl<P: CellPort> Writer<P> {
                 executor,
             },
         };
-        self.finished.push(Finished {
+        self.finish(Finished {
             job: run.job,
             lease: run.lease,
             end,
@@ -65,7 +65,7 @@ impl<P: CellPort> Writer<P> {
                     executor: run.executor,
                     revision: Some(run.revision),
                 };
-                self.finished.push(Finished {
+                self.finish(Finished {
                     job: run.job,
                     lease: run.lease,
                     end: End::Reported(Box::new(report)),
@@ -74,7 +74,7 @@ impl<P: CellPort> Writer<P> {
             Heard::Lost { run, loss } => {
                 self.numbers.lost();
                 self.shared.live.forget(run.job);
-                self.finished.push(Finished {
+                self.finish(Finished {
                     job: run.job,
                     lease: run.lease,
                     end: End::Lost {

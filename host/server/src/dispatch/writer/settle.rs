@@ -61,6 +61,7 @@ impl<P: CellPort> Writer<P> {
                 }
             }
             Effect::Revoke { lease } => {
+                self.carried.end(lease);
                 if !self.runners.stop(lease, Some(0)) {
                     self.pool.revoke(now, lease);
                 }
@@ -89,6 +90,22 @@ impl<P: CellPort> Writer<P> {
                 Vec::new()
             }
         };
+        let bytes = |job: &Claimed| job.payload.params.as_str().len();
+        let all_bytes: usize = claimed.iter().map(bytes).sum();
+        // One that was cut short says nothing about what else there is.
+        if all_bytes < offer.params_bytes_max {
+            self.exhausted(&mut offer, &claimed);
+        }
+        for job in claimed {
+            if let Some(lease) = &job.lifecycle.lease {
+                self.carried.begin(lease.id, bytes(&job));
+            }
+            self.start(now, &mut offer, job);
+        }
+    }
+
+    /// Takes note of the lanes that have no more jobs than were found.
+    fn exhausted(&mut self, offer: &mut Offer, claimed: &[Claimed]) {
         let found = |lane: &Lane| {
             let jobs = claimed.iter().filter(|job| lane.has(&job.lifecycle));
             jobs.count()
@@ -102,9 +119,6 @@ impl<P: CellPort> Writer<P> {
         for (runner, offered) in std::mem::take(&mut offer.runners) {
             let found = found(&Lane::Runner(runner.clone()));
             self.runners.claimed(&runner, offered, found);
-        }
-        for job in claimed {
-            self.start(now, &mut offer, job);
         }
     }
 
@@ -150,7 +164,7 @@ impl<P: CellPort> Writer<P> {
                 revision,
             })),
         };
-        self.finished.push(Finished { job, lease, end });
+        self.finish(Finished { job, lease, end });
     }
 
     /// Tells changes to whoever listens or waits.

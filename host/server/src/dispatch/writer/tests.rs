@@ -8,9 +8,10 @@ mod runners;
 use host_core::command::{Command, Reply};
 use host_core::failure::FailureKind;
 use host_core::job::State;
+use host_core::json::JsonText;
 use host_core::rejection::Rejection;
 
-use self::bench::{Bench, job};
+use self::bench::{Bench, PARAMS_BYTES_MAX, job};
 use self::failing::Disk;
 use crate::cells::port::fake::{Began, Told};
 use crate::dispatch::SubmitError;
@@ -53,6 +54,31 @@ async fn more_jobs_than_slots_all_end() {
     bench.dispatch.submit(Command::Enqueue(jobs)).await.unwrap();
     for id in ids {
         assert_eq!(bench.ended(id).await.lifecycle.state, State::Completed);
+    }
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn large_params_wait_in_the_store() {
+    let bench = Bench::start().await;
+    let large = |handler: &str| {
+        let mut job = job(handler);
+        let text = "x".repeat(PARAMS_BYTES_MAX * 6 / 10);
+        job.payload.params = JsonText(format!("{text:?}"));
+        job
+    };
+    let first = bench.enqueue(large("hang")).await;
+    let second = bench.enqueue(large("hang")).await;
+    let third = bench.enqueue(large("noop")).await;
+    let small = bench.enqueue(job("noop")).await;
+    bench.until(second, State::Running).await;
+    assert_eq!(bench.read(first).await.lifecycle.state, State::Running);
+    for waiting in [third, small] {
+        assert_eq!(bench.read(waiting).await.lifecycle.state, State::Available);
+    }
+    bench.stop_cells_of("hang");
+    for waiting in [third, small] {
+        assert_eq!(bench.ended(waiting).await.lifecycle.state, State::Completed);
     }
     bench.stop().await;
 }

@@ -1,3 +1,5 @@
+//! When a worker rests between two turns, with times that are written down.
+
 use super::*;
 
 const US: Duration = Duration::from_micros(1);

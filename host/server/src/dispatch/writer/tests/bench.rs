@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use host_core::command::{Command, NewJob, Slot};
 use host_core::id::JobId;
-use host_core::job::{Lane, Payload};
+use host_core::job::{Lane, Payload, State};
 use host_core::json::JsonText;
 use host_core::lease::Hold;
 use host_core::outcome::Attempt;
@@ -44,6 +44,9 @@ pub(crate) struct Bench {
 
 /// Ends runs from outside.
 type Stops = mpsc::Sender<crate::cells::port::CellEvent>;
+
+/// How many bytes of params may be under way.
+pub(crate) const PARAMS_BYTES_MAX: usize = 1 << 20;
 
 impl Bench {
     pub(crate) async fn start() -> Self {
@@ -86,6 +89,7 @@ impl Bench {
             events: heard,
             phase: watched,
             drain_ms: 10_000,
+            params_bytes_max: PARAMS_BYTES_MAX,
             numbers: Numbers::default(),
         })
         .unwrap();
@@ -130,6 +134,17 @@ impl Bench {
             .read(move |reader| reader.attempts(id))
             .await
             .unwrap()
+    }
+
+    /// Waits until a job is in a state.
+    pub(crate) async fn until(&self, id: JobId, state: State) {
+        let seen = async {
+            while self.read(id).await.lifecycle.state != state {
+                tokio::task::yield_now().await;
+            }
+        };
+        let ended = tokio::time::timeout(PATIENCE, seen).await;
+        assert!(ended.is_ok(), "{id} is not {state:?}");
     }
 
     /// Waits for the end of a job and returns it.
@@ -218,8 +233,12 @@ pub(crate) fn store_with_running(handler: &str) -> (MemoryStore, JobId) {
         worker: "cell-1".to_owned(),
         lane: Lane::Shared,
     }];
-    let hold = Hold::Connection;
-    let batch = vec![Command::Enqueue(vec![new]), Command::Claim { slots, hold }];
+    let claim = Command::Claim {
+        slots,
+        hold: Hold::Connection,
+        params_bytes_max: usize::MAX,
+    };
+    let batch = vec![Command::Enqueue(vec![new]), claim];
     store.commit(Time(0), batch).unwrap();
     (store, id)
 }
