@@ -6,8 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
+use crate::hero::config::WorkerConfig;
 use crate::hero::model::Entry;
-use crate::port::Stop;
+use crate::hero::worker::{Worker, WorkerAct};
+use crate::port::{Answer, Stop};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -90,7 +92,8 @@ impl World {
                         self.guests.insert(tag, job.external_id);
                     }
                     WorkerAct::Stop { tag, why, .. } => {
-                        if self.guests.remove(&tag).is_some() && why != Stop::Disconnected {
+                        let ran = self.guests.remove(&tag).is_some();
+                        if ran && why != Stop::Disconnected {
                             let ended = Answer::Ended(Outcome::Cancelled { partial: None });
                             self.worker.on_answer(at, tag, ended, &mut todo);
                         }
@@ -252,6 +255,43 @@ impl World {
         let held = |entry: &&Entry| matches!(entry, Entry::Text(_, until) if *until > now);
         assert_eq!(self.bench.redis.keys.values().filter(held).count(), 0);
     }
+}
+
+#[test]
+fn our_worker_and_our_dispatcher_understand_each_other() {
+    let mut bench = Bench::new();
+    let mut worker = Worker::new(WorkerConfig::new("w1", "host-a"));
+    let mut todo = Vec::new();
+    worker.on_connected(bench.at(), &mut todo);
+    for n in 1..=20 {
+        bench.send(n);
+    }
+    let mut guests = 0;
+    while !todo.is_empty() {
+        for act in std::mem::take(&mut todo) {
+            match act {
+                WorkerAct::Call(call) => {
+                    let empty = bench.redis.items("hero:work_queue:w1").is_empty();
+                    if call.lane == Lane::Shared || !empty {
+                        let values = bench.redis.answer(&call);
+                        worker.on_reply(bench.at(), call.tag, &values, &mut todo);
+                    }
+                }
+                WorkerAct::Start { tag, job, .. } => {
+                    guests += 1;
+                    assert_eq!(job.handler.as_str(), "hero.rhai");
+                    assert_eq!(job.deadline, Some(bench.now.plus_ms(2_000)));
+                    let result = Some(JsonText(format!("{guests}")));
+                    let answer = Answer::Ended(Outcome::Completed { result });
+                    worker.on_answer(bench.at(), tag, answer, &mut todo);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    bench.pass(LOOK_MS);
+    assert_eq!((guests, bench.ended.len()), (20, 20));
+    assert!(bench.dispatcher.is_idle() && worker.is_idle());
 }
 
 proptest! {
