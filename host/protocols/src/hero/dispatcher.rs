@@ -100,6 +100,7 @@ enum Purpose {
     Look(Vec<Tag>),
     Absent(Vec<Tag>),
     Recall(Vec<Tag>),
+    Withdraw(Tag),
     Forget(Vec<Trace>),
     Told,
 }
@@ -213,6 +214,7 @@ impl Dispatcher {
             Some(Purpose::Look(tags)) => self.looked(at, &tags, values, todo),
             Some(Purpose::Absent(tags)) => self.absent(at, &tags, values.first(), todo),
             Some(Purpose::Recall(tags)) => self.recalled(at, &tags, values, todo),
+            Some(Purpose::Withdraw(tag)) => self.withdrawn(at, tag, values, todo),
             Some(Purpose::Forget(traces)) => self.forgotten(at, traces, values, todo),
             Some(Purpose::Told) => {
                 self.refused(values, todo);

@@ -36,6 +36,8 @@ pub enum Script {
     Withdraw,
     /// Returns which jobs are in no list.
     Absent,
+    /// Queues a job again whose worker is silent, unless it has ended.
+    Again,
     /// Returns fields of jobs.
     Look,
     /// Stores a job that depends on others, and queues it once they have finished.
@@ -50,7 +52,7 @@ pub enum Script {
 
 impl Script {
     /// All of them, for a driver that loads them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Claim,
         Self::Start,
         Self::Finish,
@@ -59,6 +61,7 @@ impl Script {
         Self::Submit,
         Self::Withdraw,
         Self::Absent,
+        Self::Again,
         Self::Look,
         Self::Enter,
         Self::Gate,
@@ -77,6 +80,7 @@ impl Script {
             Self::Submit => "submit",
             Self::Withdraw => "withdraw",
             Self::Absent => "absent",
+            Self::Again => "again",
             Self::Look => "look",
             Self::Enter => "enter",
             Self::Gate => "gate",
@@ -96,6 +100,7 @@ impl Script {
             Self::Submit => include_str!("lua/submit.lua"),
             Self::Withdraw => include_str!("lua/withdraw.lua"),
             Self::Absent => include_str!("lua/absent.lua"),
+            Self::Again => include_str!("lua/again.lua"),
             Self::Look => include_str!("lua/look.lua"),
             Self::Enter => include_str!("lua/enter.lua"),
             Self::Gate => include_str!("lua/gate.lua"),
@@ -393,6 +398,15 @@ pub(super) fn withdraw(job: &Withdrawal<'_>) -> Command {
             job.out.to_owned(),
         ],
         args: args.map(|arg| arg.as_bytes().to_vec()).to_vec(),
+    }
+}
+
+/// Queues a job again whose worker is silent.
+pub(super) fn queue_again(id: &str, worker: &str, at: &str) -> Command {
+    Command::Script {
+        script: Script::Again,
+        keys: vec![job_key(id), work_queue(worker), stop_queue(worker)],
+        args: [id, at].map(|arg| arg.as_bytes().to_vec()).to_vec(),
     }
 }
 

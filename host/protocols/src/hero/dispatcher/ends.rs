@@ -61,7 +61,21 @@ impl Dispatcher {
         };
         let (id, worker) = (&out.execution.id, &out.execution.worker_id);
         let command = self.take_back(at, id, worker, Mode::Watch);
-        self.call(Purpose::Told, vec![command], todo);
+        self.call(Purpose::Withdraw(tag), vec![command], todo);
+    }
+
+    /// Takes in that a job is taken back, or its worker asked: how it is then, its hash says, also of
+    /// one of which Redis has not confirmed that it is queued.
+    pub(super) fn withdrawn(&mut self, at: Moment, tag: Tag, values: &[Value], todo: &mut Todo) {
+        let is_refused = self.refused(values, todo);
+        if let Some(out) = self
+            .out
+            .get_mut(&tag)
+            .filter(|out| !out.queued && !is_refused)
+        {
+            out.queued = true;
+            self.look_soon(at.now, tag);
+        }
     }
 
     /// Takes back all jobs that nobody has taken.

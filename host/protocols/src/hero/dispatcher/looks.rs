@@ -226,14 +226,8 @@ impl Dispatcher {
         out.absent_since = None;
         out.late_since = None;
         let (id, worker) = (&out.execution.id, &out.execution.worker_id);
-        let now = at.wall.to_rfc3339();
-        let (job, queue) = (wire::job_key(id), wire::work_queue(worker));
-        let commands = vec![
-            wire::plain(&["HSET", &job, "status", "dispatched", "updated_at", &now]),
-            wire::forget_stop(worker, id.as_bytes(), 0),
-            wire::plain(&["LPUSH", &queue, id]),
-        ];
-        self.call(Purpose::Told, commands, todo);
+        let again = wire::queue_again(id, worker, &at.wall.to_rfc3339());
+        self.call(Purpose::Told, vec![again], todo);
     }
 }
 

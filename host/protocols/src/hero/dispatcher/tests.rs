@@ -9,6 +9,7 @@ use host_core::outcome::Outcome;
 use super::looks::LOOK_MS;
 use super::*;
 use crate::hero::model::Model;
+use crate::hero::wire::Script;
 
 fn id(n: u32) -> String {
     format!("3f2b8a1c-0000-4000-8000-{n:012}")
@@ -79,11 +80,16 @@ impl Bench {
     fn tell(&mut self, hand_in: impl FnOnce(&mut Dispatcher, Moment, &mut Todo)) {
         self.hand_in(hand_in);
         while !self.calls.is_empty() {
-            let call = self.calls.remove(0);
-            self.redis.now = self.now;
-            let values = self.redis.answer(&call);
-            self.hand_in(|it, at, todo| it.on_reply(at, call.tag, &values, todo));
+            self.answer();
         }
+    }
+
+    /// Lets Redis answer the first call.
+    fn answer(&mut self) {
+        let call = self.calls.remove(0);
+        self.redis.now = self.now;
+        let values = self.redis.answer(&call);
+        self.hand_in(|it, at, todo| it.on_reply(at, call.tag, &values, todo));
     }
 
     fn send(&mut self, n: u32) {
@@ -287,6 +293,30 @@ fn a_job_that_nobody_has_taken_is_cancelled_at_once() {
 }
 
 #[test]
+fn a_job_of_which_nothing_was_confirmed_is_cancelled_once_redis_is_back() {
+    for is_stored in [true, false] {
+        let mut bench = Bench::new();
+        bench.hand_in(|it, at, todo| it.on_start(at, Tag(1), execution(1), todo));
+        let call = bench.calls.remove(0);
+        if is_stored {
+            bench.redis.answer(&call);
+        }
+        bench.dispatcher.on_disconnected();
+        bench.tell(|it, at, todo| it.on_cancel(at, Tag(1), 60_000, todo));
+        bench.tell(Dispatcher::on_connected);
+        bench.pass(LOOK_MS);
+        let (_, end) = bench.ended.pop().unwrap();
+        if is_stored {
+            let cancelled = Outcome::Cancelled { partial: None };
+            assert_eq!(end, End::Outcome(cancelled));
+        } else {
+            assert!(matches!(end, End::Lost(_)), "{end:?}");
+        }
+        assert!(bench.redis.items("hero:work_queue:w1").is_empty());
+    }
+}
+
+#[test]
 fn a_cancel_is_given_up_while_redis_is_away() {
     let mut bench = Bench::new();
     bench.send(1);
@@ -360,6 +390,32 @@ fn a_job_that_its_worker_lost_is_queued_again_once() {
         "{:?}",
         bench.ended
     );
+}
+
+#[test]
+fn a_job_that_ends_just_before_it_is_queued_again_has_ended() {
+    let mut bench = Bench::new();
+    bench.send(1);
+    bench.taken(1);
+    bench.worker_says(1, &[("status", "started")]);
+    let queues_again = |call: &Call| {
+        let mut commands = call.commands.iter();
+        commands.any(
+            |command| matches!(command, Command::Script { script, .. } if *script == Script::Again),
+        )
+    };
+    while !bench.calls.first().is_some_and(queues_again) {
+        if bench.calls.is_empty() {
+            bench.now = bench.dispatcher.wakeup().unwrap().max(bench.now);
+            bench.hand_in(Dispatcher::on_wakeup);
+        } else {
+            bench.answer();
+        }
+    }
+    bench.worker_says(1, &[("status", "finished"), ("output", "42")]);
+    let result = Some(JsonText("42".to_owned()));
+    assert_eq!(bench.outcome(), Outcome::Completed { result });
+    assert!(bench.redis.items("hero:work_queue:w1").is_empty());
 }
 
 #[test]

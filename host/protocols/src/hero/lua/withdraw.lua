@@ -2,8 +2,9 @@
 -- ARGV: id, the time, the error, whether nobody watches the job any more ('1'), how long it is kept
 -- then in s, whether a job that somebody has taken is left to him ('1').
 -- Takes a job back: it ends here if nobody has taken it; else its worker is to stop it. Once it has
--- ended, what it left is removed.
-local status = redis.call('HGET', KEYS[1], 'status')
+-- ended, what it left is removed. What is no hash is no job any more.
+local is_job = redis.call('TYPE', KEYS[1]).ok == 'hash'
+local status = is_job and redis.call('HGET', KEYS[1], 'status')
 local ended = not status or status == 'finished' or status == 'error'
 local said = 'ended'
 if not ended then
@@ -19,7 +20,7 @@ if not ended then
 end
 if ended then redis.call('LREM', KEYS[3], 0, ARGV[1]) end
 if ARGV[4] == '1' then
-  if redis.call('TTL', KEYS[1]) == -1 then
+  if is_job and redis.call('TTL', KEYS[1]) == -1 then
     local limit = tonumber(redis.call('HGET', KEYS[1], 'timeout') or 0) or 0
     redis.call('EXPIRE', KEYS[1], math.ceil(math.min(math.max(tonumber(ARGV[5]), limit), 1e9)))
   end
