@@ -15,6 +15,7 @@ pub(crate) mod run;
 pub(crate) mod runner;
 pub(crate) mod serve;
 pub(crate) mod store;
+mod waiting;
 pub(crate) mod worker;
 
 use crate::args::Noun;

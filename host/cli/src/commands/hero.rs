@@ -110,10 +110,6 @@ struct WaitsFor {
 }
 
 impl View {
-    fn has_ended(&self) -> bool {
-        matches!(self.status.as_str(), "finished" | "error")
-    }
-
     /// Returns what the process exits with when this job was waited for.
     fn exit(&self) -> Exit {
         match (self.status.as_str(), self.error.as_deref()) {

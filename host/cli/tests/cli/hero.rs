@@ -1,6 +1,6 @@
 //! `host hero`.
 
-use crate::canned::{CannedHost, Transcript, run, run_alone};
+use crate::canned::{CannedHost, HANGS_UP, Transcript, run, run_alone};
 
 const A: &str = "3f2b8a1c-7d5e-4c1a-9b1e-0a6f4d2c8e11";
 const B: &str = "4a2b8a1c-7d5e-4c1a-9b1e-0a6f4d2c8e22";
@@ -126,6 +126,16 @@ fn a_script_from_standard_input() {
 }
 
 #[test]
+fn a_wait_goes_on_when_the_host_comes_back() {
+    let mut seen = Transcript::new("hero_a_wait_goes_on_when_the_host_comes_back");
+    // A host that stops answers early: that is no time that has passed.
+    let (waits, done) = (waiting(), finished());
+    let host = CannedHost::start(&[(200, &waits), (HANGS_UP, ""), (HANGS_UP, ""), (200, &done)]);
+    seen.add(&host.run(&["hero", "wait", A]));
+    seen.check();
+}
+
+#[test]
 fn a_run_tells_how_it_went() {
     let mut seen = Transcript::new("hero_a_run_tells_how_it_went");
     let queued = format!(r#"{{"id":"{A}","worker_id":"w1","existing":false,"waits_for":[]}}"#);
@@ -141,7 +151,7 @@ fn a_run_tells_how_it_went() {
         vec![],
         vec![],
         vec![],
-        vec!["--within", "250ms"],
+        vec!["--within", "0s"],
         vec!["-o", "json", "-q"],
     ] {
         seen.add(&host.run(&[&arguments[..], &more].concat()));

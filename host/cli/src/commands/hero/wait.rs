@@ -1,6 +1,4 @@
-//! `host hero wait`: waits in slices until a job ends, then prints its output and how it went.
-
-use std::time::Duration;
+//! `host hero wait`: waits until a job ends, then prints its output and how it went.
 
 use clap::Args;
 use host_core::seconds::Seconds;
@@ -8,16 +6,10 @@ use host_core::seconds::Seconds;
 use super::View;
 use crate::args::Remote;
 use crate::client::{Client, segment};
+use crate::commands::waiting::{self, Awaited};
 use crate::error::{CliError, Exit};
 use crate::output::{Format, Output, put_line};
-use crate::progress::Spinner;
 use crate::{human, plain};
-
-/// How long one request waits where nobody watches, in milliseconds; less than the host's limit.
-const SLICE_MS: u64 = 60_000;
-
-/// How long one request waits where a spinner shows the progress, in milliseconds.
-const SLICE_LIVE_MS: u64 = 1_000;
 
 /// Wait until a job ends and print its output.
 #[derive(Debug, Args)]
@@ -25,7 +17,9 @@ const SLICE_LIVE_MS: u64 = 1_000;
 Example:
   host hero wait 3f2b8a1c-7d5e-4c1a-9b1e-0a6f4d2c8e11 --timeout 5m
 
-Exit codes: 0 finished, 3 ended in error, 4 stopped, 7 the wait ran out.")]
+A host that is started again meanwhile is asked again, until the timeout or for five minutes.
+
+Exit codes: 0 finished, 3 ended in error, 4 stopped, 6 no host answers, 7 the wait ran out.")]
 pub(super) struct Wait {
     /// The job's id
     id: String,
@@ -51,31 +45,11 @@ pub(super) fn until_end(
     timeout: Option<Seconds>,
 ) -> Result<(), CliError> {
     let doing = format!("wait for job {}", plain::line(id));
-    let live = output.is_live();
-    let slice_ms = if live { SLICE_LIVE_MS } else { SLICE_MS };
-    let spinner = Spinner::new(output, &doing);
-    let mut left_ms = timeout.map_or(u64::MAX, |timeout| timeout.ms);
-    let (answer, view) = loop {
-        let asked = Seconds {
-            ms: slice_ms.min(left_ms),
-        };
-        let path = format!(
-            "/api/v1/hero/jobs/{}/wait?timeout_seconds={}",
-            segment(id),
-            f64::from(asked)
-        );
-        let answer = client.get(&doing, &path, Duration::from_millis(asked.ms))?;
-        let view: View = answer.read(&doing)?;
-        left_ms = left_ms.saturating_sub(asked.ms);
-        if view.has_ended() {
-            break (answer, view);
-        }
-        if left_ms == 0 {
-            return Err(ran_out(&view, timeout));
-        }
-        spinner.say(&format!("it is {}", now_at(&view)));
-    };
-    drop(spinner);
+    let path = format!("/api/v1/hero/jobs/{}/wait", segment(id));
+    let (answer, view): (_, View) = waiting::ended(client, output, &doing, &path, timeout)?;
+    if !view.has_ended() {
+        return Err(ran_out(&view, timeout));
+    }
     match output.format() {
         Format::Table => print(output, &view)?,
         Format::Name => put_line(&plain::line(&view.id))?,
@@ -87,17 +61,25 @@ pub(super) fn until_end(
     }
 }
 
-fn now_at(view: &View) -> String {
-    if view.waits_for.is_empty() {
-        return view.state();
+impl Awaited for View {
+    fn has_ended(&self) -> bool {
+        matches!(self.status.as_str(), "finished" | "error")
     }
-    format!("waiting for {}", view.waits_for(2))
+
+    fn now_at(&self) -> String {
+        let at = if self.waits_for.is_empty() {
+            self.state()
+        } else {
+            format!("waiting for {}", self.waits_for(2))
+        };
+        format!("it is {at}")
+    }
 }
 
 fn ran_out(view: &View, timeout: Option<Seconds>) -> CliError {
     let id = plain::line(&view.id);
     let after = human::took(timeout.map_or(0, |timeout| timeout.ms));
-    let cause = format!("after {after} it is {}", now_at(view));
+    let cause = format!("after {after} {}", view.now_at());
     CliError::new(Exit::WaitRanOut, format!("wait longer for job {id}"), cause).next(format!(
         "it goes on; `host hero wait {id}` waits again, `host hero stop {id}` stops it, `host hero \
          worker {}` shows the queues of its worker",
