@@ -7,8 +7,8 @@ use super::wire::PopSide;
 pub struct WorkerConfig {
     /// The worker id.
     pub worker_id: String,
-    /// Names this host among those that share the queue: another one for each host, the same one
-    /// after a restart.
+    /// Names this session among all that claim jobs: another one for each host and worker id, the
+    /// same one after a restart.
     pub instance: String,
     /// The most jobs that are claimed and can run at once.
     pub concurrency: usize,

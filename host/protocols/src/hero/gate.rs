@@ -13,7 +13,7 @@ use serde_json::json;
 use super::client::{Fields, JobView};
 use super::job::{self, DEPENDENCIES_MAX};
 use super::refusal::{Code, Refusal};
-use super::wire::{self, Command, Script, WAITING};
+use super::wire::{self, Command, Script, Value, WAITING};
 
 /// The most jobs at the gate of one turn.
 pub const TURN_JOBS_MAX: usize = 500;
@@ -48,6 +48,28 @@ pub enum Verdict {
 pub fn line() -> Command {
     let last = (TURN_JOBS_MAX - 1).to_string();
     wire::plain(&["ZRANGE", WAITING, "0", &last])
+}
+
+/// Reads what [`line()`] found: the ids of jobs, and what takes away that which is none, byte by byte:
+/// it would stand before all others for ever.
+pub fn read_line(found: &Value) -> (Vec<String>, Vec<Command>) {
+    let entries = match found {
+        Value::List(entries) => entries.as_slice(),
+        _ => &[],
+    };
+    let (mut ids, mut acts) = (Vec::new(), Vec::new());
+    for entry in entries {
+        match (entry.text().filter(|id| job::is_id(id)), entry) {
+            (Some(id), _) => ids.push(id.to_owned()),
+            (None, Value::Data(bytes)) => acts.push(Command::Plain(vec![
+                b"ZREM".to_vec(),
+                WAITING.as_bytes().to_vec(),
+                bytes.clone(),
+            ])),
+            (None, _) => {}
+        }
+    }
+    (ids, acts)
 }
 
 /// Returns which jobs are to be looked at before [`judge`]: what the jobs of this turn wait for, and
@@ -147,9 +169,6 @@ pub fn act(id: &str, view: Option<&JobView>, verdict: &Verdict, wall: Time) -> O
         // The script sees for itself that it is not to wait.
         Verdict::Leave => ("wait", before.to_owned(), ""),
     };
-    if !job::is_id(id) {
-        return Some(wire::plain(&["ZREM", WAITING, id]));
-    }
     let field = |name| view.and_then(|view| view.get(name)).unwrap_or_default();
     let timeout_ms = view.map_or(0, JobView::timeout_ms);
     let reply = json!({ "error": error }).to_string();

@@ -333,24 +333,7 @@ impl Model {
                 Value::List(keys.iter().map(look).collect())
             }
             Script::Withdraw => self.withdraw(keys, args),
-            Script::Again => {
-                if !self.keys.contains_key(keys[0]) || self.has_ended(keys[0]) {
-                    return data("ended");
-                }
-                if !self.items(keys[1]).iter().any(|item| item == args[0]) {
-                    self.push(keys[1], args[0]);
-                }
-                self.remove(keys[2], args[0], 0);
-                self.plain(&[
-                    "HSET",
-                    keys[0],
-                    "status",
-                    "dispatched",
-                    "updated_at",
-                    args[1],
-                ]);
-                data("queued")
-            }
+            Script::Again => self.queue_again(keys, args),
             Script::Absent => {
                 let listed: Vec<String> = keys.iter().flat_map(|key| self.items(key)).collect();
                 let absent = (0..).zip(&args[1..]);
@@ -365,6 +348,19 @@ impl Model {
         let until = self.now.plus_ms(ms.parse().unwrap());
         self.keys
             .insert(key.to_owned(), Entry::Text(instance.to_owned(), until));
+    }
+
+    fn queue_again(&mut self, keys: &[&str], args: &[&str]) -> Value {
+        if !self.keys.contains_key(keys[0]) || self.has_ended(keys[0]) {
+            return data("ended");
+        }
+        if !self.items(keys[1]).iter().any(|item| item == args[0]) {
+            self.push(keys[1], args[0]);
+        }
+        self.remove(keys[2], args[0], 0);
+        let dispatched = ["status", "dispatched", "updated_at", args[1]];
+        self.plain(&[&["HSET", keys[0]], &dispatched[..]].concat());
+        data("queued")
     }
 
     fn withdraw(&mut self, keys: &[&str], args: &[&str]) -> Value {

@@ -287,11 +287,11 @@ impl Client {
     /// Looks at the jobs that wait for others, and queues or ends those that it is time for. Two
     /// hosts that do so at once queue a job once.
     pub async fn gate(&self, wall: Time) -> Answer<Turn> {
-        let line = self.ask_one(gate::line()).await?.texts();
-        if line.is_empty() {
+        let (line, mut acts) = gate::read_line(&self.ask_one(gate::line()).await?);
+        if line.is_empty() && acts.is_empty() {
             return Ok(Turn::default());
         }
-        let is_whole = line.len() < gate::TURN_JOBS_MAX;
+        let is_whole = line.len() + acts.len() < gate::TURN_JOBS_MAX;
         let waiting = self
             .many(line.iter().map(String::as_str), gate::FIELDS)
             .await?;
@@ -300,10 +300,10 @@ impl Client {
         let (line, waiting) = (&line[..count], &waiting[..count]);
         let verdicts = gate::judge(waiting, &self.statuses(&others).await?);
         let jobs = line.iter().zip(waiting).zip(&verdicts);
-        let mut acts: Vec<Command> = jobs
-            .filter_map(|((id, view), verdict)| gate::act(id, view.as_ref(), verdict, wall))
-            .collect();
-        if !is_whole {
+        acts.extend(
+            jobs.filter_map(|((id, view), verdict)| gate::act(id, view.as_ref(), verdict, wall)),
+        );
+        if !is_whole && !line.is_empty() {
             acts.push(gate::seen(line.iter().map(String::as_str), wall));
         }
         let mut turn = Turn {

@@ -150,7 +150,18 @@ fn a_verdict_is_one_script() {
         assert_eq!((args[1], args[2]), (word, before.as_str()));
         assert_eq!((args[3], args[5], args[7]), (after, error, "3600"));
     }
-    // What no job can be called is forgotten, and is part of no key.
-    let odd = act("*\n", None, &Verdict::Leave, Time(0));
-    assert_eq!(odd, Some(wire::plain(&["ZREM", WAITING, "*\n"])));
+}
+
+#[test]
+fn what_no_job_can_be_called_is_taken_away_and_is_part_of_no_key() {
+    let first = id(1);
+    let entries: [&[u8]; 3] = [first.as_bytes(), b"*\n", b"\xff\x00"];
+    let found = Value::List(entries.map(|entry| Value::Data(entry.to_vec())).to_vec());
+    let remove = |entry: &[u8]| {
+        let words: [&[u8]; 3] = [b"ZREM", WAITING.as_bytes(), entry];
+        Command::Plain(words.map(<[u8]>::to_vec).to_vec())
+    };
+    let (ids, acts) = read_line(&found);
+    assert_eq!(ids, [id(1)]);
+    assert_eq!(acts, [remove(b"*\n"), remove(b"\xff\x00")]);
 }
