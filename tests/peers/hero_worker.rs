@@ -93,6 +93,24 @@ fn a_worker_that_starts_again_is_known_by_its_name() {
 }
 
 #[test]
+fn an_id_in_the_queues_of_two_worker_ids_is_run_once() {
+    let scene = Scene::new(Redis::start());
+    let mut client = scene.client();
+    let worker = worker(&scene, "worker");
+    client.submit(1, &[("handler", "sleep"), ("script", r#"{"ms":1000}"#)]);
+    client.until_status(1, "started");
+    let twice = client.ask::<i64>(&["LPUSH", "hero:work_queue:w2", &id(1)]);
+    assert_eq!(twice, 1);
+    client.until_status(1, "finished");
+    assert_eq!(client.replies(1), 1);
+    eventually("the second entry to be taken away", PATIENCE, || {
+        let left: i64 = client.ask(&["LLEN", "hero:processing:w2"]);
+        (left == 0).then_some(())
+    });
+    assert_eq!(worker.stop().0, Some(0));
+}
+
+#[test]
 fn a_worker_waits_for_its_redis_and_tells_no_password() {
     let mut scene = Scene::new(Redis::durable());
     let mut client = scene.client();

@@ -47,14 +47,15 @@ pub(super) fn name(data: &Path) -> Result<String, ServeError> {
     instance(&path).map_err(|error| ServeError::Instance { path, error })
 }
 
-/// Returns the settings of each worker id's session, for a host that Redis knows as `instance`.
+/// Returns the settings of each worker id's session, for a host that Redis knows as `instance`. Each has
+/// a name of its own: an id that stands in the queues of two is run by one of them.
 pub(crate) fn sessions(config: &HeroConfig, instance: &str) -> Vec<WorkerConfig> {
     let worker_ids = config.worker_ids.iter();
     let session = worker_ids.map(|worker_id| WorkerConfig {
         concurrency: config.concurrency,
         pop_side: config.pop_side,
         log_root: config.log_dir.as_ref().map(|dir| dir.display().to_string()),
-        ..WorkerConfig::new(worker_id, instance)
+        ..WorkerConfig::new(worker_id, format!("{instance}/{worker_id}"))
     });
     session.collect()
 }
