@@ -1,11 +1,13 @@
 //! Who uses a data directory: the host that does, and the cells of an earlier one that may still be
 //! there. Two hosts would execute the same jobs; so would a host beside the cells of a dead one.
 
-use std::fs::{File, TryLockError};
-use std::io::{self, Read as _, Write as _};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use thiserror::Error;
 
 /// How long the cells of a dead host may take to be gone; the kernel kills them with their host.
@@ -51,19 +53,26 @@ pub struct DataLock {
 }
 
 impl DataLock {
-    /// Takes `host.lock` in `data` and writes the process id into it.
-    pub fn take(data: &Path) -> Result<Self, LockError> {
+    /// Takes `host.lock` in `data` and writes the process id into it. A host that was killed while it
+    /// started a cell leaves the lock to that process for a moment, which is waited for.
+    pub async fn take(data: &Path) -> Result<Self, LockError> {
         let path = data.join("host.lock");
         let mut host = open(&path)?;
-        match host.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut pid = String::new();
-                let _unread = host.read_to_string(&mut pid);
-                let pid = pid.trim().to_owned();
-                return Err(LockError::Taken { pid });
+        let mut waited = Duration::ZERO;
+        loop {
+            match host.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) => {
+                    let pid = fs::read_to_string(&path).unwrap_or_default();
+                    let pid = pid.trim().to_owned();
+                    if is_alive(&pid) || waited >= ORPHANS_TIMEOUT {
+                        return Err(LockError::Taken { pid });
+                    }
+                    tokio::time::sleep(ORPHANS_POLL).await;
+                    waited += ORPHANS_POLL;
+                }
+                Err(TryLockError::Error(error)) => return Err(LockError::File { path, error }),
             }
-            Err(TryLockError::Error(error)) => return Err(LockError::File { path, error }),
         }
         let note = host
             .set_len(0)
@@ -71,6 +80,12 @@ impl DataLock {
         note.map_err(|error| LockError::File { path, error })?;
         Ok(Self { _host: host })
     }
+}
+
+/// Tells whether there is a process of this id.
+fn is_alive(pid: &str) -> bool {
+    let pid = pid.parse().ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
 /// Returns the lock that cells inherit, once no cell of an earlier host holds it.
@@ -106,17 +121,39 @@ fn open(path: &Path) -> Result<File, LockError> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
-    #[test]
-    fn one_host_at_a_time_uses_a_directory() {
+    #[tokio::test(start_paused = true)]
+    async fn one_host_at_a_time_uses_a_directory() {
         let data = tempfile::TempDir::new().unwrap();
-        let first = DataLock::take(data.path()).unwrap();
-        let said = DataLock::take(data.path()).unwrap_err().to_string();
+        let first = DataLock::take(data.path()).await.unwrap();
+        let begun = tokio::time::Instant::now();
+        let said = DataLock::take(data.path()).await.unwrap_err().to_string();
         let pid = std::process::id().to_string();
         assert!(said.contains(&pid) && said.contains("--data"), "{said}");
+        assert_eq!(begun.elapsed(), Duration::ZERO, "it lives");
         drop(first);
-        DataLock::take(data.path()).unwrap();
+        DataLock::take(data.path()).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_dead_host_was_starting_is_waited_for() {
+        let data = tempfile::TempDir::new().unwrap();
+        let left = DataLock::take(data.path()).await.unwrap();
+        let mut dead = Command::new("true").spawn().unwrap();
+        dead.wait().unwrap();
+        fs::write(data.path().join("host.lock"), dead.id().to_string()).unwrap();
+        let stuck = DataLock::take(data.path()).await.unwrap_err();
+        assert!(matches!(stuck, LockError::Taken { pid } if pid == dead.id().to_string()));
+        let later = DataLock::take(data.path());
+        let gone = async {
+            tokio::time::sleep(ORPHANS_TIMEOUT / 2).await;
+            drop(left);
+        };
+        let (later, ()) = tokio::join!(later, gone);
+        later.unwrap();
     }
 
     #[tokio::test(start_paused = true)]

@@ -140,7 +140,7 @@ async fn serve(
         path: data.clone(),
         error,
     };
-    let _data = DataLock::take(data).map_err(locked)?;
+    let _data = DataLock::take(data).await.map_err(locked)?;
     let listener = match config.listen {
         None => None,
         Some(address) => Some(listen(address).await?),

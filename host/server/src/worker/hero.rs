@@ -116,7 +116,7 @@ impl Named {
             let folder = folder.join(place.to_string());
             let failed = |error: io::Error| format!("{}: {error}", folder.display());
             fs::create_dir_all(&folder).map_err(failed)?;
-            let locked = match DataLock::take(&folder) {
+            let locked = match DataLock::take(&folder).await {
                 Ok(right) => lock::cells(&folder).await.map(|cells| (right, cells)),
                 Err(error) => Err(error),
             };
