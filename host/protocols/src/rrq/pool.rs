@@ -33,7 +33,7 @@ const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// How long runners may take to end when the host stops, their grace included.
 const STOP_TIME: Duration = Duration::from_secs(2);
 
-/// How much is kept of why a runner is not up, in characters.
+/// How much is kept of each of the two lines that say why a runner is not up, in characters.
 const REASON_CHARS_MAX: usize = 300;
 
 /// How many orders may wait beside those of each request.
@@ -128,10 +128,12 @@ impl Place {
                     .take()
                     .map(|words| format!("it wrote {words:?}"));
                 let before = before.or_else(|| self.reason.take());
-                self.reason = Some(match before {
+                let reason = match before {
                     Some(before) if before != line => format!("{line}; before: {before}"),
                     _ => line,
-                });
+                };
+                // What was before that goes first: it would grow with each end.
+                self.reason = Some(reason.chars().take(2 * REASON_CHARS_MAX).collect());
             }
         }
     }

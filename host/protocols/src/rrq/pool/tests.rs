@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::lines::{LINE_BYTES_MAX, read_lines};
 use super::process::SOCKET_VARIABLE;
-use super::{Employer, Output, PoolPorts, RunnerPool, SeatState};
+use super::{Employer, Output, Place, PoolPorts, REASON_CHARS_MAX, RunnerPool, SeatState};
 use crate::port::Tag;
 use crate::rrq::config::{Dialect, Launch, RunnerConfig, Source};
 use crate::rrq::serve::tests::fixture::{BOUND, Counts, Host, TestClock};
@@ -348,6 +348,20 @@ async fn what_cannot_be_started_is_said() {
         "the runner has ended: exit status: 3; before: it wrote \"no handlers\""
     );
     bench.stop().await;
+}
+
+#[test]
+fn a_runner_that_ends_again_and_again_has_a_short_reason() {
+    let mut place = Place::default();
+    for n in 0..1_000 {
+        place.note(
+            Output::Host,
+            &format!("the runner has ended: exit status: {n}"),
+        );
+    }
+    let reason = place.reason.unwrap();
+    assert!(reason.starts_with("the runner has ended: exit status: 999; before: the runner"));
+    assert!(reason.chars().count() <= 2 * REASON_CHARS_MAX, "{reason}");
 }
 
 #[tokio::test]
