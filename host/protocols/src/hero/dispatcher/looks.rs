@@ -88,18 +88,18 @@ impl Dispatcher {
                 out.look_at.get_or_insert(at.now.plus_ms(wait_ms));
             }
         }
-        // What has ended meanwhile, by its time, is left out of both.
-        let tags = tags.iter().filter(|tag| self.out.contains_key(tag));
-        let tags: Vec<Tag> = tags.copied().collect();
         self.refused(values, todo);
+        // What has ended meanwhile, by its time, keeps its place: answers are known by theirs.
+        let out = |tag| self.out.get(tag);
+        let ids = tags
+            .iter()
+            .map(|tag| out(tag).map_or("", |out| out.execution.id.as_str()));
         let views = values
             .first()
-            .map(|value| client::looked(self.ids(&tags), WATCHED, value));
-        for (tag, view) in tags
-            .into_iter()
-            .zip(views.and_then(Result::ok).unwrap_or_default())
-        {
-            self.seen(at, tag, view, todo);
+            .map(|value| client::looked(ids, WATCHED, value));
+        let views = views.and_then(Result::ok).unwrap_or_default();
+        for (tag, view) in tags.iter().zip(views) {
+            self.seen(at, *tag, view, todo);
         }
         self.arm_look();
     }

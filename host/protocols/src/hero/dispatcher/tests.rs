@@ -1,15 +1,14 @@
 //! The dispatcher against a Redis in memory and workers played by hand, and against our own worker.
 
+mod storms;
+
 use host_core::failure::FailureKind;
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 
 use super::looks::LOOK_MS;
 use super::*;
-use crate::hero::config::WorkerConfig;
 use crate::hero::model::Model;
-use crate::hero::worker::{Worker, WorkerAct};
-use crate::port::Answer;
 
 fn id(n: u32) -> String {
     format!("3f2b8a1c-0000-4000-8000-{n:012}")
@@ -559,41 +558,4 @@ fn what_was_not_confirmed_is_sent_again_and_queued_once() {
     assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(1)]);
     bench.worker_says(1, &[("status", "finished"), ("output", "1")]);
     assert_eq!(bench.ended.len(), 1);
-}
-
-#[test]
-fn our_worker_and_our_dispatcher_understand_each_other() {
-    let mut bench = Bench::new();
-    let mut worker = Worker::new(WorkerConfig::new("w1", "host-a"));
-    let mut todo = Vec::new();
-    worker.on_connected(bench.at(), &mut todo);
-    for n in 1..=20 {
-        bench.send(n);
-    }
-    let mut guests = 0;
-    while !todo.is_empty() {
-        for act in std::mem::take(&mut todo) {
-            match act {
-                WorkerAct::Call(call) => {
-                    let empty = bench.redis.items("hero:work_queue:w1").is_empty();
-                    if call.lane == Lane::Shared || !empty {
-                        let values = bench.redis.answer(&call);
-                        worker.on_reply(bench.at(), call.tag, &values, &mut todo);
-                    }
-                }
-                WorkerAct::Start { tag, job, .. } => {
-                    guests += 1;
-                    assert_eq!(job.handler.as_str(), "hero.rhai");
-                    assert_eq!(job.deadline, Some(bench.now.plus_ms(2_000)));
-                    let result = Some(JsonText(format!("{guests}")));
-                    let answer = Answer::Ended(Outcome::Completed { result });
-                    worker.on_answer(bench.at(), tag, answer, &mut todo);
-                }
-                other => panic!("{other:?}"),
-            }
-        }
-    }
-    bench.pass(LOOK_MS);
-    assert_eq!((guests, bench.ended.len()), (20, 20));
-    assert!(bench.dispatcher.is_idle() && worker.is_idle());
 }
