@@ -7,7 +7,9 @@ use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use host_tests::Redis;
+use host_tests::{Redis, eventually};
+
+use crate::hero_serve::{Client, PATIENCE};
 
 /// How often one job was written as ended, and answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,7 +43,13 @@ impl Witness {
         self.0.lock().unwrap().len()
     }
 
-    pub(crate) fn ends(&self) -> BTreeMap<String, Ends> {
+    /// Returns what Redis has done so far: a last word of `client` is heard behind all of it.
+    pub(crate) fn ends(&self, client: &mut Client) -> BTreeMap<String, Ends> {
+        const LAST: &str = "the last word";
+        let _: i64 = client.ask(&["LPUSH", &format!("hero:reply:{LAST}"), ""]);
+        eventually("the last word to be heard", PATIENCE, || {
+            self.0.lock().unwrap().remove(LAST)
+        });
         self.0.lock().unwrap().clone()
     }
 }

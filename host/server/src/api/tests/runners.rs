@@ -183,6 +183,7 @@ async fn jobs_go_to_workers_of_hero_by_their_names() {
         "external": true,
         "queues": [],
         "default": false,
+        "external": true,
         "up": 0,
         "in_flight": 0,
         "runners": [{
