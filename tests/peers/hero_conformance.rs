@@ -21,7 +21,7 @@ impl Drop for Client {
 #[test]
 fn each_case_of_the_document_holds() {
     let scene = Scene::new(Redis::start());
-    let url = scene.redis.url();
+    let (url, logs) = (scene.redis.url(), scene.path("logs"));
     let one_at_once = |worker: &str, side: &str| {
         let text = format!(
             "[protocol.hero]\nurl = {url:?}\nworker_ids = [{worker:?}]\nconcurrency = 1\n\
@@ -30,7 +30,7 @@ fn each_case_of_the_document_holds() {
         scene.host_of(worker, &text, &["basics"])
     };
     let _hosts = [
-        scene.host("data"),
+        scene.host_with("data", &url, &format!("log_dir = {logs:?}")),
         one_at_once("queue", "right"),
         one_at_once("stack", "left"),
     ];
@@ -39,7 +39,8 @@ fn each_case_of_the_document_holds() {
     let child = Command::new(peers::python_redis())
         .arg("-B")
         .arg(cases)
-        .arg(scene.redis.url())
+        .arg(&url)
+        .arg(&logs)
         .stdin(Stdio::null())
         .stdout(File::create(&said).unwrap())
         .stderr(File::options().append(true).open(&said).unwrap())

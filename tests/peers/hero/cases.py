@@ -1,11 +1,12 @@
-"""The document's promises, one function each: `cases.py URL` runs them against whoever works for
+"""The document's promises, one function each: `cases.py URL LOGS` runs them against whoever works for
 the worker ids `w1` (any number of jobs at once), `queue` (one at once, the oldest first) and `stack`
-(one at once, the newest first), and names those that fail."""
+(one at once, the newest first) and write logs below the folder LOGS, and names those that fail."""
 
 import datetime
 import json
 import sys
 import threading
+import time
 import traceback
 import uuid
 
@@ -249,6 +250,17 @@ def jobs_are_listed_with_status_and_logs(hero):
     assert {job["id"] for job in jobs} <= set(hero.list_jobs())
     assert [hero.get_job_status(job) for job in jobs] == ["finished"] * 3
     assert [hero.get_job_logs(job) for job in jobs] == [None] * 3
+
+
+@case
+def logs_are_in_the_file_that_a_job_names(hero):
+    job = Job("w1", 'print("hello"); 1', log_path=f"{sys.argv[2]}/one.log")
+    assert hero.run_job_and_await_result(job) == "1"
+    # They are written a moment later.
+    late = time.monotonic() + 60
+    while "hello" not in (hero.get_job_logs(job) or ""):
+        assert time.monotonic() < late, hero.job(job)
+        time.sleep(0.01)
 
 
 @case

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import os
 import uuid
 
 import redis
@@ -76,7 +77,7 @@ class Dispatcher:
 
     def get_job_logs(self, job):
         path = self.job(job).get("log_path")
-        if not path:
+        if not path or not os.path.exists(path):
             return None
         with open(path, encoding="utf-8") as log:
             return log.read()

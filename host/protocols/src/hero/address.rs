@@ -182,7 +182,7 @@ impl RedisUrl {
         } else if !self.is_tls() && (dropped || has("Parse")) {
             "it does not answer as Redis does; if it speaks TLS there, write rediss://"
         } else {
-            return said;
+            return format!("{address}: {said}");
         };
         format!("{address}: {next} ({said})")
     }
