@@ -163,13 +163,13 @@ impl RedisUrl {
                  to know who we are, set cert_file and key_file in [protocol.hero]"
             )
         } else {
-            return self.refusal(error, said);
+            return self.refusal(error, &said);
         };
         format!("{next} ({said})")
     }
 
     /// Says what an answer of Redis to our first commands means, or that it is none.
-    fn refusal(&self, error: &RedisError, said: String) -> String {
+    fn refusal(&self, error: &RedisError, said: &str) -> String {
         let address = self.info.addr();
         let has = |word: &str| said.contains(word);
         let dropped = error.is_connection_dropped() && !error.is_connection_refusal();
