@@ -27,17 +27,10 @@ const POP_TIMEOUT: Duration = Duration::from_secs(15);
 /// Asks a Redis whether it writes each change to disk, in its append-only file. The error is for
 /// people and has no secrets.
 pub async fn is_durable(url: &RedisUrl) -> Result<bool, String> {
-    let ask = async {
-        let client = Client::open(url.info().clone())?;
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_TIMEOUT))
-            .set_response_timeout(Some(RESPONSE_TIMEOUT));
-        let opened = client.get_multiplexed_async_connection_with_config(&config);
-        let mut info = redis::cmd("INFO");
-        info.arg("persistence");
-        info.query_async::<String>(&mut opened.await?).await
-    };
-    let told: Result<String, RedisError> = ask.await;
+    let mut connection = connect(url, RESPONSE_TIMEOUT).await?;
+    let mut info = redis::cmd("INFO");
+    info.arg("persistence");
+    let told = info.query_async::<String>(&mut connection).await;
     let told = told.map_err(|error| url.trouble(&error))?;
     Ok(told.lines().any(|line| line.trim() == "aof_enabled:1"))
 }
@@ -74,22 +67,11 @@ impl Link {
         url: &RedisUrl,
         worker_id: Option<&str>,
     ) -> Result<(Self, Vec<String>), RedisError> {
-        let client = Client::open(url.info().clone())?;
-        let config = |response_timeout| {
-            AsyncConnectionConfig::new()
-                .set_connection_timeout(Some(CONNECT_TIMEOUT))
-                .set_response_timeout(Some(response_timeout))
-        };
-        let open = |config| async {
-            let config: AsyncConnectionConfig = config;
-            let opened = client.get_multiplexed_async_connection_with_config(&config);
-            opened.await
-        };
-        let mut shared = open(config(RESPONSE_TIMEOUT)).await?;
+        let mut shared = open(url, RESPONSE_TIMEOUT).await?;
         let (mut blocking, mut blocking_id) = (None, None);
         let mut missing = Vec::new();
         if let Some(worker_id) = worker_id {
-            let mut opened = open(config(POP_TIMEOUT)).await?;
+            let mut opened = open(url, POP_TIMEOUT).await?;
             // Redis may allow us less than this.
             let mut ask = redis::cmd("CLIENT");
             blocking_id = ask.arg("ID").query_async(&mut opened).await.ok();
@@ -218,17 +200,20 @@ async fn connect(
     url: &RedisUrl,
     response_timeout: Duration,
 ) -> Result<MultiplexedConnection, String> {
+    let opened = open(url, response_timeout).await;
+    opened.map_err(|error| url.trouble(&error))
+}
+
+async fn open(
+    url: &RedisUrl,
+    response_timeout: Duration,
+) -> Result<MultiplexedConnection, RedisError> {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT_TIMEOUT))
         .set_response_timeout(Some(response_timeout));
-    let connecting = async {
-        let client = Client::open(url.info().clone())?;
-        client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await
-    };
-    let connected: Result<_, RedisError> = connecting.await;
-    connected.map_err(|error| url.trouble(&error))
+    let client = Client::open(url.info().clone())?;
+    let opened = client.get_multiplexed_async_connection_with_config(&config);
+    opened.await
 }
 
 /// Sends commands with their scripts: they are few.
