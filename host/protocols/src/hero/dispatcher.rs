@@ -9,7 +9,7 @@ mod outcome;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use host_core::time::Time;
 
@@ -59,6 +59,8 @@ pub struct Dispatcher {
     /// Ended jobs whose traces are to be removed.
     ended: BTreeSet<(Time, Trace)>,
     calls: BTreeMap<CallTag, Purpose>,
+    /// Those with long outputs, which are read one after the other.
+    long: VecDeque<Tag>,
     due: BTreeSet<(Time, Due)>,
     connected: bool,
     stopping: bool,
@@ -98,6 +100,7 @@ enum Purpose {
     Reconcile,
     Submit(Tag),
     Look(Vec<Tag>),
+    Fetch(Tag),
     Absent(Vec<Tag>),
     Recall(Vec<Tag>),
     Withdraw(Tag),
@@ -125,6 +128,7 @@ impl Dispatcher {
             out: BTreeMap::new(),
             ended: BTreeSet::new(),
             calls: BTreeMap::new(),
+            long: VecDeque::new(),
             due: BTreeSet::new(),
             connected: false,
             stopping: false,
@@ -202,6 +206,7 @@ impl Dispatcher {
     pub fn on_disconnected(&mut self) {
         self.connected = false;
         self.calls.clear();
+        self.long.clear();
         self.ended.clear();
         self.due.retain(|(_, due)| matches!(due, Due::GiveUp(_)));
     }
@@ -212,6 +217,7 @@ impl Dispatcher {
             Some(Purpose::Reconcile) => self.reconciled(at, values.first(), todo),
             Some(Purpose::Submit(tag)) => self.submitted(at, tag, values, todo),
             Some(Purpose::Look(tags)) => self.looked(at, &tags, values, todo),
+            Some(Purpose::Fetch(tag)) => self.fetched(at, tag, values, todo),
             Some(Purpose::Absent(tags)) => self.absent(at, &tags, values.first(), todo),
             Some(Purpose::Recall(tags)) => self.recalled(at, &tags, values, todo),
             Some(Purpose::Withdraw(tag)) => self.withdrawn(at, tag, values, todo),

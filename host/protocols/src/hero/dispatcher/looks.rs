@@ -27,8 +27,12 @@ const TOGETHER_MS: u64 = 5;
 /// How often the lists are looked at, and how old a job must be for that, in milliseconds.
 pub(super) const ABSENT_EVERY_MS: u64 = 5_000;
 
-/// The fields of a hash that say how a job is; of a longer value the length is read.
-const WATCHED: Fields = &[
+/// The fields of a hash that say how a job is; of a longer value the length is read. Many jobs may end
+/// between two looks: longer outputs are read one after the other.
+const WATCHED: Fields = &[("status", 64), ("output", 64 << 10), ("error", 64 << 10)];
+
+/// The same of one job whose output is long.
+const WHOLE: Fields = &[
     ("status", 64),
     ("output", OUTPUT_BYTES_MAX),
     ("error", 64 << 10),
@@ -88,20 +92,50 @@ impl Dispatcher {
                 out.look_at.get_or_insert(at.now.plus_ms(wait_ms));
             }
         }
+        self.see(at, tags, WATCHED, values, todo);
+        self.arm_look();
+    }
+
+    /// Takes in how the one is whose output is long; others may wait for that.
+    pub(super) fn fetched(&mut self, at: Moment, tag: Tag, values: &[Value], todo: &mut Todo) {
+        self.see(at, &[tag], WHOLE, values, todo);
+        self.fetch_next(todo);
+    }
+
+    fn see(&mut self, at: Moment, tags: &[Tag], of: Fields, values: &[Value], todo: &mut Todo) {
         self.refused(values, todo);
         // What has ended meanwhile, by its time, keeps its place: answers are known by theirs.
         let out = |tag| self.out.get(tag);
         let ids = tags
             .iter()
             .map(|tag| out(tag).map_or("", |out| out.execution.id.as_str()));
-        let views = values
-            .first()
-            .map(|value| client::looked(ids, WATCHED, value));
+        let views = values.first().map(|value| client::looked(ids, of, value));
         let views = views.and_then(Result::ok).unwrap_or_default();
         for (tag, view) in tags.iter().zip(views) {
             self.seen(at, *tag, view, todo);
         }
-        self.arm_look();
+    }
+
+    /// Lets the output of a job be read that is a long one.
+    fn fetch(&mut self, tag: Tag, todo: &mut Todo) {
+        let is_fetched = self.calls.values().any(|it| *it == Purpose::Fetch(tag));
+        if !is_fetched && !self.long.contains(&tag) {
+            self.long.push_back(tag);
+            self.fetch_next(todo);
+        }
+    }
+
+    fn fetch_next(&mut self, todo: &mut Todo) {
+        let is_fetching = |it: &Purpose| matches!(it, Purpose::Fetch(_));
+        if self.calls.values().any(is_fetching) {
+            return;
+        }
+        while let Some(tag) = self.long.pop_front() {
+            if self.out.contains_key(&tag) {
+                let look = client::look(self.ids(&[tag]), WHOLE);
+                return self.call(Purpose::Fetch(tag), vec![look], todo);
+            }
+        }
     }
 
     /// Takes in how a job is; `None` if it is no more.
@@ -117,6 +151,9 @@ impl Dispatcher {
             "finished" => {
                 let outcome = match view.left_out.get("output") {
                     None => outcome::finished(view.get("output").unwrap_or_default()),
+                    Some(bytes) if *bytes <= OUTPUT_BYTES_MAX as u64 => {
+                        return self.fetch(tag, todo);
+                    }
                     Some(bytes) => outcome::too_large(*bytes),
                 };
                 return self.said(at, tag, outcome, todo);

@@ -237,6 +237,37 @@ fn what_workers_write_is_read() {
 }
 
 #[test]
+fn long_outputs_are_read_one_after_the_other() {
+    let mut bench = Bench::new();
+    let output = |n: u32| format!("\"{}\"", n.to_string().repeat(100_000));
+    for n in 1..=5 {
+        bench.send(n);
+        let output = output(n);
+        bench
+            .redis
+            .hset(&id(n), &[("status", "finished"), ("output", &output)]);
+    }
+    let mut longest = 0;
+    while bench.ended.len() < 5 {
+        if bench.calls.is_empty() {
+            bench.now = bench.dispatcher.wakeup().unwrap().max(bench.now);
+            bench.hand_in(Dispatcher::on_wakeup);
+            continue;
+        }
+        let answer = bench.redis.answer(&bench.calls[0]);
+        longest = longest.max(format!("{answer:?}").len());
+        bench.answer();
+    }
+    let ended = bench.ended.iter().map(|(n, end)| (*n, end.clone()));
+    let expected = (1..=5).map(|n| {
+        let result = Some(JsonText(output(n)));
+        (u64::from(n), End::Outcome(Outcome::Completed { result }))
+    });
+    assert!(ended.eq(expected));
+    assert!(longest < 600_000, "{longest}: several at once");
+}
+
+#[test]
 fn an_output_that_is_too_large_is_not_read() {
     let mut bench = Bench::new();
     bench.send(1);
