@@ -66,14 +66,17 @@ impl Code {
                  again."
             }
             Self::JobEnded => {
-                "The queue names a job that has ended; give it the status dispatched before it is \
-                 queued again."
+                "The job has ended, and is named in a queue, or to be stopped or queued again; \
+                 `host hero requeue` queues one again that has failed."
             }
             Self::JobMissing => {
                 "The queue names a job whose hash is not there; write the hash before the id is \
                  queued."
             }
-            Self::JobTampered => "The id in the job's hash is not the one of its key.",
+            Self::JobTampered => {
+                "The job's hash names another id than its key or another worker than its queue, or \
+                 what it waits for is not as it was stored; the job's error says which."
+            }
             Self::JobTwice => {
                 "The queue names a job that is already being executed; queue an id once."
             }
