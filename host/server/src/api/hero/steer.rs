@@ -66,10 +66,11 @@ pub(in crate::api) struct RequeuedView {
 )]
 pub(in crate::api) async fn stop(
     State(shared): State<Shared>,
-    HeroId(id): HeroId,
+    TextInPath(id): TextInPath,
     request: Request,
 ) -> Result<Json<StopView>, Problem> {
     let EmptyBody {} = small(&shared, request).await?;
+    let HeroId(id) = HeroId::of(&shared, id)?;
     let client = &hero(&shared)?.client;
     let stopped = client.stop(&id, wall(&shared)).await?;
     let stopped = stopped.ok_or_else(|| unknown(&id))? == Stopped::Ended;
@@ -85,10 +86,11 @@ pub(in crate::api) async fn stop(
 )]
 pub(in crate::api) async fn requeue(
     State(shared): State<Shared>,
-    HeroId(id): HeroId,
+    TextInPath(id): TextInPath,
     request: Request,
 ) -> Result<Json<HeroJobView>, Problem> {
     let RequeueBody { force } = small(&shared, request).await?;
+    let HeroId(id) = HeroId::of(&shared, id)?;
     let client = &hero(&shared)?.client;
     let requeued = client.requeue(&id, force, wall(&shared)).await?;
     requeued.ok_or_else(|| unknown(&id))?;

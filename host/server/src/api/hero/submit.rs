@@ -99,13 +99,13 @@ pub(in crate::api) async fn submit(
     State(shared): State<Shared>,
     request: Request,
 ) -> Result<(StatusCode, Json<SubmittedView>), Problem> {
-    let hero = hero(&shared)?;
     let (parts, body) = request.into_parts();
     guard::check_json(&parts.headers)?;
     let held = shared
         .room
         .read(&parts.headers, body, JOBS_BYTES_MAX)
         .await?;
+    let hero = hero(&shared)?;
     let mut job: NewHeroJob = json::read_object(&held.bytes)?;
     let given = job.id.take();
     let is_given = given.is_some();

@@ -1,11 +1,17 @@
 //! Requests about Hero jobs, as far as no Redis is needed: what is refused before one is asked, and
 //! what is said where there is none.
 
+use std::convert::Infallible;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use axum::body::Body;
+use axum::http::Request;
+use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
-use super::fixture::{Answer, Host};
+use super::fixture::{Answer, Host, call};
 
 const JOBS: &str = "/api/v1/hero/jobs";
 const ID: &str = "3f2b8a1c-0000-4000-8000-000000000001";
@@ -176,4 +182,38 @@ async fn ids_and_parameters_are_checked() {
     answer.refused(415, "unsupported_media_type");
     let shown: Value = host.get("/api/v1/openapi.json").await.body;
     assert!(shown["paths"][JOBS]["post"].is_object());
+}
+
+#[tokio::test]
+async fn a_refusal_leaves_no_body_unread() {
+    let without = Host::start().await;
+    let with = Host::start_with_redis(AWAY, None).await;
+    for (host, status) in [(&without, 409), (&with, 404)] {
+        for path in [format!("{JOBS}/x/stop"), format!("{JOBS}/x/requeue")] {
+            let (read, body) = watched("{}");
+            let answer = call(&host.router, posted(&path, body)).await;
+            assert_eq!(answer.status, status, "{path}");
+            assert!(read.load(Ordering::Relaxed), "{path}");
+        }
+    }
+    let (read, body) = watched("{}");
+    call(&without.router, posted(JOBS, body)).await;
+    assert!(read.load(Ordering::Relaxed));
+}
+
+/// Makes a body that says whether it was read to its end.
+fn watched(text: &'static str) -> (Arc<AtomicBool>, Body) {
+    let read = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&read);
+    let pieces = stream::iter([text, ""]).map(move |piece| {
+        told.fetch_or(piece.is_empty(), Ordering::Relaxed);
+        Ok::<_, Infallible>(piece)
+    });
+    (read, Body::from_stream(pieces))
+}
+
+fn posted(path: &str, body: Body) -> Request<Body> {
+    let request = Request::post(path).header("host", "localhost");
+    let request = request.header("content-type", "application/json");
+    request.body(body).unwrap()
 }
