@@ -341,12 +341,14 @@ async fn what_cannot_be_started_is_said() {
     ];
     let bench = Bench::start(Source::Launched(launch), 1, Dialect::Current);
     bench.office.until(said("exit status: 3")).await;
-    let seat = &bench.pool.health()[0];
-    let reason = seat.reason.as_ref().unwrap();
-    assert_eq!(
-        reason,
-        "the runner has ended: exit status: 3; before: it wrote \"no handlers\""
-    );
+    // While it is started again, the reason may be that it does not listen yet.
+    let ended = "the runner has ended: exit status: 3; before: it wrote \"no handlers\"";
+    let has_ended = async {
+        while bench.pool.health()[0].reason.as_deref() != Some(ended) {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(BOUND, has_ended).await.unwrap();
     bench.stop().await;
 }
 
