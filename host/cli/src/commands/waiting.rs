@@ -9,7 +9,8 @@ use serde::de::DeserializeOwned;
 
 use crate::client::{Answer, Client};
 use crate::error::{CliError, Exit};
-use crate::output::Output;
+use crate::output::{Format, Output, put_line};
+use crate::plain;
 use crate::progress::Spinner;
 
 /// How long one request waits where nobody watches, in milliseconds; less than the host's limit.
@@ -33,6 +34,41 @@ pub(super) trait Awaited: DeserializeOwned {
 
     /// Returns what it is at, for people.
     fn now_at(&self) -> String;
+
+    /// Returns its id.
+    fn id(&self) -> &str;
+
+    /// Prints what it returned and how it went.
+    fn print(&self, output: Output) -> Result<(), CliError>;
+
+    /// Returns how the program ends for its end.
+    fn exit(&self) -> Exit;
+
+    /// Says that it has not ended within `timeout`.
+    fn ran_out(&self, timeout: Option<Seconds>) -> CliError;
+}
+
+/// Waits at `path` until something ends, prints what it returned and fails if it has not ended well.
+pub(super) fn until_end<T: Awaited>(
+    client: &Client,
+    output: Output,
+    doing: &str,
+    path: &str,
+    timeout: Option<Seconds>,
+) -> Result<(), CliError> {
+    let (answer, view): (_, T) = ended(client, output, doing, path, timeout)?;
+    if !view.has_ended() {
+        return Err(view.ran_out(timeout));
+    }
+    match output.format() {
+        Format::Table => view.print(output)?,
+        Format::Name => put_line(&plain::line(view.id()))?,
+        Format::Json | Format::Jsonl => output.json(&answer.body)?,
+    }
+    match view.exit() {
+        Exit::Ok => Ok(()),
+        exit => Err(CliError::Silent(exit)),
+    }
 }
 
 /// Waits at `path` until something ends or `timeout` has passed, and returns how it is then.

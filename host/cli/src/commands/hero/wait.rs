@@ -8,7 +8,7 @@ use crate::args::Remote;
 use crate::client::{Client, segment};
 use crate::commands::waiting::{self, Awaited};
 use crate::error::{CliError, Exit};
-use crate::output::{Format, Output, put_line};
+use crate::output::{Output, put_line};
 use crate::{human, plain};
 
 /// Wait until a job ends and print its output.
@@ -46,19 +46,7 @@ pub(super) fn until_end(
 ) -> Result<(), CliError> {
     let doing = format!("wait for job {}", plain::line(id));
     let path = format!("/api/v1/hero/jobs/{}/wait", segment(id));
-    let (answer, view): (_, View) = waiting::ended(client, output, &doing, &path, timeout)?;
-    if !view.has_ended() {
-        return Err(ran_out(&view, timeout));
-    }
-    match output.format() {
-        Format::Table => print(output, &view)?,
-        Format::Name => put_line(&plain::line(&view.id))?,
-        Format::Json | Format::Jsonl => output.json(&answer.body)?,
-    }
-    match view.exit() {
-        Exit::Ok => Ok(()),
-        exit => Err(CliError::Silent(exit)),
-    }
+    waiting::until_end::<View>(client, output, &doing, &path, timeout)
 }
 
 impl Awaited for View {
@@ -73,6 +61,22 @@ impl Awaited for View {
             format!("waiting for {}", self.waits_for(2))
         };
         format!("it is {at}")
+    }
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn print(&self, output: Output) -> Result<(), CliError> {
+        print(output, self)
+    }
+
+    fn exit(&self) -> Exit {
+        self.exit()
+    }
+
+    fn ran_out(&self, timeout: Option<Seconds>) -> CliError {
+        ran_out(self, timeout)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::args::Remote;
 use crate::client::{Answer, Client, segment};
 use crate::commands::waiting::{self, Awaited};
 use crate::error::{CliError, Exit};
-use crate::output::{Format, Output, put_line};
+use crate::output::{Output, put_line};
 use crate::{human, json, plain};
 
 /// Wait until a job ends and print its result.
@@ -47,19 +47,8 @@ pub(super) fn until_end(
     id: &str,
     timeout: Option<Seconds>,
 ) -> Result<(), CliError> {
-    let (answer, view) = ended(client, output, id, timeout)?;
-    if !view.is_terminal() {
-        return Err(ran_out(&view, timeout));
-    }
-    match output.format() {
-        Format::Table => print(output, &view)?,
-        Format::Name => put_line(&plain::line(&view.id))?,
-        Format::Json | Format::Jsonl => output.json(&answer.body)?,
-    }
-    match view.exit() {
-        Exit::Ok => Ok(()),
-        exit => Err(CliError::Silent(exit)),
-    }
+    let (doing, path) = request(id);
+    waiting::until_end::<View>(client, output, &doing, &path, timeout)
 }
 
 /// Waits until a job ends or `timeout` has passed and returns how it is then.
@@ -69,9 +58,16 @@ pub(super) fn ended(
     id: &str,
     timeout: Option<Seconds>,
 ) -> Result<(Answer, View), CliError> {
-    let doing = format!("wait for job {}", plain::line(id));
-    let path = format!("/api/v1/jobs/{}/wait", segment(id));
+    let (doing, path) = request(id);
     waiting::ended(client, output, &doing, &path, timeout)
+}
+
+/// Returns what a wait for a job is, for people and for the host.
+fn request(id: &str) -> (String, String) {
+    (
+        format!("wait for job {}", plain::line(id)),
+        format!("/api/v1/jobs/{}/wait", segment(id)),
+    )
 }
 
 impl Awaited for View {
@@ -81,6 +77,22 @@ impl Awaited for View {
 
     fn now_at(&self) -> String {
         now_at(self)
+    }
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn print(&self, output: Output) -> Result<(), CliError> {
+        print(output, self)
+    }
+
+    fn exit(&self) -> Exit {
+        self.exit()
+    }
+
+    fn ran_out(&self, timeout: Option<Seconds>) -> CliError {
+        ran_out(self, timeout)
     }
 }
 
