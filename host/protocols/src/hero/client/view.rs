@@ -18,23 +18,7 @@ pub const LOOK_JOBS_MAX: usize = 100;
 /// The time limit of a job whose hash says none that can be read, in milliseconds.
 const TIMEOUT_MS: u64 = 30_000;
 
-/// What lists show of a job.
-pub const SUMMARY: Fields = &[
-    ("worker_id", 256),
-    ("status", 64),
-    ("handler", 128),
-    ("script_type", 32),
-    ("caller_id", 1_024),
-    ("context_id", 1_024),
-    ("timeout", 32),
-    ("retries", 32),
-    ("concurrent", 8),
-    ("created_at", 64),
-    ("updated_at", 64),
-    ("waits_for", 64 << 10),
-];
-
-/// All that is documented, and ours.
+/// All that is documented, and ours: first what lists show.
 pub const FULL: Fields = &[
     ("worker_id", 256),
     ("status", 64),
@@ -57,6 +41,9 @@ pub const FULL: Fields = &[
     ("output", 16 << 20),
     ("error", 64 << 10),
 ];
+
+/// What lists show of a job.
+pub const SUMMARY: Fields = FULL.split_at(12).0;
 
 /// What says which jobs wait for each other.
 pub const LINKS: Fields = &[

@@ -303,31 +303,29 @@ impl Storm {
     }
 }
 
+/// Lets two hosts live through the steps, and checks what is left when it is calm.
+fn two_hosts_in(steps: &[Step]) {
+    let mut storm = Storm::new(true);
+    storm.connect(0);
+    storm.connect(1);
+    for step in steps {
+        storm.take(step);
+    }
+    storm.calm();
+    storm.check();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_is_lost_and_all_is_written_once(steps in steps(Weather::Windy)) {
-        let mut storm = Storm::new(true);
-        storm.connect(0);
-        storm.connect(1);
-        for step in &steps {
-            storm.take(step);
-        }
-        storm.calm();
-        storm.check();
+        two_hosts_in(&steps);
     }
 
     #[test]
     fn what_redis_still_knows_is_done_and_written_once(steps in steps(Weather::Flooded)) {
-        let mut storm = Storm::new(true);
-        storm.connect(0);
-        storm.connect(1);
-        for step in &steps {
-            storm.take(step);
-        }
-        storm.calm();
-        storm.check();
+        two_hosts_in(&steps);
     }
 
     #[test]
