@@ -2,7 +2,7 @@
 //! store, no API; what the orchestrator has not been answered is its own to keep.
 
 mod hero;
-mod rests;
+mod one_core;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,7 +23,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use self::rests::{Counted, Rests};
+use self::one_core::{Counted, OneCore};
 use crate::cells::pool::{Pool, Shape};
 use crate::cells::process::{Cells, ProcessPort};
 use crate::cells::spawn::{CellProgram, Spawner};
@@ -126,9 +126,7 @@ pub fn rrq(
 ) -> Result<(), WorkerError> {
     end_with_parent()?;
     let clock = Clock::start();
-    let rests = Arc::new(Rests::new(clock));
-    let parked = Arc::clone(&rests);
-    runtime(move || parked.take())?.block_on(async {
+    runtime()?.block_on(async {
         let stopping = stop_on_signals()?;
         let address = rrq::read_address(address).map_err(WorkerError::Listen)?;
         let listener = rrq::bind(address).await.map_err(WorkerError::Listen)?;
@@ -136,10 +134,7 @@ pub fn rrq(
         // Cells are killed with this process, and nobody waits for them.
         let workers = Workers::start(config, program, no_lock()?, clock, None)?;
         let ports = WorkerPorts {
-            executor: Arc::new(Counted {
-                executor: workers.executor(),
-                rests,
-            }),
+            executor: workers.counted(clock),
             clock: Arc::new(clock),
             counters: Arc::new(Told::default()),
             deadline_margin_ms: config.rrq_margin_ms,
@@ -161,12 +156,11 @@ pub fn rrq(
     })
 }
 
-/// Makes the one thread that does it all: small jobs cost mostly the ways between threads. Calls
-/// `idle` whenever it has nothing to do.
-fn runtime(idle: impl Fn() + Send + Sync + 'static) -> Result<Runtime, WorkerError> {
+/// Makes the one thread that does it all: small jobs cost mostly the ways between threads.
+fn runtime() -> Result<Runtime, WorkerError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .on_thread_park(idle)
+        .on_thread_start(one_core::anywhere())
         .build()
         .map_err(system("start the runtime"))
 }
@@ -249,6 +243,18 @@ impl Workers {
 
     fn executor(&self) -> Arc<dyn Executor> {
         self.foreign.door()
+    }
+
+    /// Returns the executor of a stream that is watched, so that all keep to one core where that is
+    /// best.
+    fn counted(&self, clock: Clock) -> Arc<dyn Executor> {
+        let executor = self.executor();
+        let Some(one_core) = OneCore::find(clock, self.examiner.cells.clone()) else {
+            return executor;
+        };
+        let one_core = Arc::new(one_core);
+        Tasks::default().spawn(Arc::clone(&one_core).watch());
+        Arc::new(Counted { executor, one_core })
     }
 
     /// Kills what still runs; the kernel kills the cells with this process, if they are slower.

@@ -1,9 +1,10 @@
 //! Real cells: one task for each process, which carries frames both ways until it is dead. Decides
 //! nothing.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::pin::pin;
 use std::process::ExitStatus;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -49,7 +50,12 @@ pub struct Cells {
     tasks: Tasks,
     runtime: Handle,
     memory_mib: u64,
+    pids: Pids,
 }
+
+/// The processes that are cells now.
+#[derive(Clone, Default)]
+struct Pids(Arc<Mutex<BTreeSet<u32>>>);
 
 /// The way to one cell; the cell is killed when this is dropped.
 pub(super) struct Line {
@@ -86,7 +92,13 @@ impl Cells {
             tasks,
             runtime: Handle::current(),
             memory_mib,
+            pids: Pids::default(),
         }
+    }
+
+    /// Returns the ids of the processes that are cells now.
+    pub fn pids(&self) -> Vec<u32> {
+        self.pids.all().iter().copied().collect()
     }
 
     /// Asks a component for its handlers, in a cell that does nothing else.
@@ -149,6 +161,7 @@ impl Cells {
             messages,
             events,
             kill: kill.clone(),
+            pids: self.pids.clone(),
         });
         let _runtime = self.runtime.enter();
         self.tasks.spawn(life);
@@ -197,6 +210,12 @@ impl CellPort for ProcessPort {
     }
 }
 
+impl Pids {
+    fn all(&self) -> MutexGuard<'_, BTreeSet<u32>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 struct Life {
     id: CellId,
     name: String,
@@ -205,6 +224,7 @@ struct Life {
     messages: mpsc::Receiver<Vec<ToCell>>,
     events: mpsc::Sender<CellEvent>,
     kill: CancellationToken,
+    pids: Pids,
 }
 
 /// One cell from its start until its process is gone and all it said is told.
@@ -217,9 +237,10 @@ async fn live(life: Life) {
         messages,
         events,
         kill,
+        pids,
     } = life;
     let how = match spawner.spawn(room).await {
-        Ok(spawned) => converse(id, &name, spawned, messages, &events, &kill).await,
+        Ok(spawned) => converse(id, &name, spawned, messages, &events, &kill, &pids).await,
         Err(error) => format!("it cannot be started: {error}"),
     };
     // Nobody listens any more once the host has stopped.
@@ -234,12 +255,15 @@ async fn converse(
     messages: mpsc::Receiver<Vec<ToCell>>,
     events: &mpsc::Sender<CellEvent>,
     kill: &CancellationToken,
+    pids: &Pids,
 ) -> String {
     let Spawned { mut child, socket } = spawned;
     let (reader, writer) = match host_socket::split(socket) {
         Ok(halves) => halves,
         Err(error) => return format!("its socket cannot be used: {error}"),
     };
+    let pid = child.id();
+    pids.all().extend(pid);
     let mut listening = pin!(listen(id, reader, events));
     let errors = child.stderr.take();
     let mut logging = pin!(async {
@@ -264,6 +288,8 @@ async fn converse(
     };
     // It may be dead already.
     let _dead = child.start_kill();
+    // Its number may be another's as soon as the kernel has told how it ended.
+    pids.all().retain(|it| Some(*it) != pid);
     let status = child.wait().await;
     // What it said before its death is in the pipes still.
     let rest = async {

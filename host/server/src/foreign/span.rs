@@ -17,7 +17,7 @@ pub(super) fn open(ids: Ids, job: &ForeignJob) -> Span {
     let trace = parent.and_then(|(_, value)| Parent::read(value));
     macro_rules! span {
         ($name:literal) => {
-            tracing::info_span!(
+            tracing::debug_span!(
                 $name,
                 trace_id = trace.map(|parent| tracing::field::display(parent.trace_id)),
                 parent_id = trace.map(|parent| tracing::field::display(parent.span_id)),

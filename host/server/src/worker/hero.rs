@@ -37,7 +37,7 @@ pub fn hero(
     ready: impl FnOnce(),
 ) -> Result<(), WorkerError> {
     let clock = Clock::start();
-    runtime(|| {})?.block_on(async {
+    runtime()?.block_on(async {
         let stopping = stop_on_signals()?;
         let named = Named::take(state, hero).await?;
         let log_files = log_files(hero)?;
