@@ -304,8 +304,13 @@ fn end_with_parent() -> Result<(), WorkerError> {
 /// deadline must not wait for a core, or the orchestrator kills this process. Cells and compilers are
 /// not meant: cells have been started by a thread of their own.
 fn go_first() {
-    if let Err(error) = setpriority_process(None, ANSWERING_NICE) {
-        tracing::debug!(%error, "this thread has no precedence over others");
+    be_nice(ANSWERING_NICE);
+}
+
+/// Sets how nice this thread is, as far as that is allowed.
+fn be_nice(nice: i32) {
+    if let Err(error) = setpriority_process(None, nice) {
+        tracing::debug!(%error, nice, "this thread stays as nice as it is");
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use host_protocols::port::{Executor, ForeignJob, Reply, Stop, Tag};
-use rustix::process::Pid;
+use rustix::process::{Pid, getpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -18,18 +18,17 @@ use crate::cells::process::Cells;
 use crate::clock::Clock;
 
 /// How often is looked while requests come.
-const WINDOW: Duration = Duration::from_millis(20);
+const WINDOW: Duration = Duration::from_millis(10);
 
 /// Which streams are meant, in requests per second: slower ones are woken for seldom, faster ones need
 /// cores.
 const RATE_MIN: f64 = 800.0;
 const RATE_MAX: f64 = 5_000.0;
 
-/// For which part of a window a thread may compute, and for which it may compute or wait for the core,
-/// and in how many windows in a row it may exceed that.
+/// For which part of a window a thread may compute, and for which it may compute or wait for the core
+/// in two windows in a row: no deadline is kept closer than they take.
 const RUN_MAX: f64 = 0.4;
-const AWAKE_MAX: f64 = 0.95;
-const CROWDED_WINDOWS_MAX: u32 = 3;
+const AWAKE_MAX: f64 = 0.9;
 
 /// For how long the core is left alone after it was too small, and after that happens again at once.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -46,11 +45,12 @@ pub(super) struct OneCore {
     begun: Notify,
     all: CpuSet,
     one: CpuSet,
+    nice: i32,
 }
 
 impl OneCore {
     /// Finds the core: the last of those that this thread may run on, so that all workers of a pool
-    /// find the same. `None` if there is no other.
+    /// find the same. `None` if there is no other. Called before [`super::go_first`].
     pub(super) fn find(clock: Clock, cells: Cells) -> Option<Self> {
         let all = sched_getaffinity(None).ok()?;
         if all.count() < 2 {
@@ -66,6 +66,7 @@ impl OneCore {
             begun: Notify::new(),
             all,
             one,
+            nice: getpriority_process(None).ok()?,
         })
     }
 
@@ -82,7 +83,8 @@ impl OneCore {
                 let seen = now.since(&before);
                 let together = plan.since.is_some();
                 if plan.next(now.at, &seen) != together {
-                    self.move_all(if together { &self.all } else { &self.one });
+                    tracing::debug!(?seen, together = !together, "cores are chosen");
+                    self.choose(!together);
                 }
                 before = now;
                 if seen.rate <= 0.0 && plan.since.is_none() {
@@ -108,7 +110,15 @@ impl OneCore {
     }
 
     /// Moves this thread and those of the cells that run guests; what is refused stays where it is.
-    fn move_all(&self, cores: &CpuSet) {
+    /// On one core this thread has no precedence: it would have it over the orchestrator too, whose
+    /// threads are there now and then.
+    fn choose(&self, together: bool) {
+        let cores = if together { &self.one } else { &self.all };
+        super::be_nice(if together {
+            self.nice
+        } else {
+            super::ANSWERING_NICE
+        });
         let cells = self.cells.pids().into_iter();
         let cells = cells.filter_map(|pid| Pid::from_raw(pid.cast_signed()));
         for thread in std::iter::once(None).chain(cells.map(Some)) {
@@ -213,8 +223,8 @@ struct Seen {
 struct Plan {
     /// Since when all keep to one core.
     since: Option<Duration>,
-    /// For how many windows that core has been too small for a thread.
-    crowded_windows: u32,
+    /// Whether that core was too small for a thread in the last window.
+    was_crowded: bool,
     /// When it may be tried again, and how long that takes after the next failure.
     try_at: Duration,
     pause: Duration,
@@ -227,16 +237,13 @@ impl Plan {
             let is_right = (RATE_MIN..=RATE_MAX).contains(&seen.rate) && seen.run <= RUN_MAX;
             if is_right && now >= self.try_at {
                 self.since = Some(now);
-                self.crowded_windows = 0;
+                self.was_crowded = false;
             }
             return self.since.is_some();
         };
-        self.crowded_windows = if seen.awake > AWAKE_MAX {
-            self.crowded_windows + 1
-        } else {
-            0
-        };
-        let is_small = seen.run > RUN_MAX || self.crowded_windows > CROWDED_WINDOWS_MAX;
+        let is_crowded = seen.awake > AWAKE_MAX;
+        let was_crowded = std::mem::replace(&mut self.was_crowded, is_crowded);
+        let is_small = seen.run > RUN_MAX || (is_crowded && was_crowded);
         if is_small {
             self.pause = if now.saturating_sub(since) < LONG {
                 (self.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX)
