@@ -11,9 +11,10 @@ use crate::report::{Report, Target};
 use crate::rounds::single;
 use crate::{Args, Stage, load};
 
-/// How many jobs wait for an orchestrator in a round, before that for it to get going, and how many
-/// follow one by one.
+/// How many jobs wait for an orchestrator at once, how often in a round, how many before that for it to
+/// get going, and how many follow one by one.
 const JOBS: usize = 8_000;
+const TIMES: usize = 3;
 const WARMUP_JOBS: usize = 1_000;
 const SINGLE_JOBS: usize = 200;
 
@@ -84,7 +85,9 @@ impl Shown {
     async fn add(&mut self, runner: Runner) -> Result<()> {
         let mut orchestrator = tokio::task::block_in_place(|| Orchestrator::start(runner))?;
         orchestrator.rate(WARMUP_JOBS).await?;
-        self.rates.push(orchestrator.rate(JOBS).await?);
+        for _ in 0..TIMES {
+            self.rates.push(orchestrator.rate(JOBS).await?);
+        }
         let times = tokio::task::block_in_place(|| orchestrator.latencies(SINGLE_JOBS))?;
         let times = sorted(&times);
         self.p50s.push(percentile(&times, 0.5));
