@@ -37,6 +37,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// After how long on one core it was large enough.
 const LONG: Duration = Duration::from_secs(1);
 
+/// Where the kernel tells the times of the thread that reads.
+const OWN_TIMES: &str = "/proc/thread-self/schedstat";
+
 /// A worker's thread and its cells, and the cores they may run on.
 pub(super) struct OneCore {
     clock: Clock,
@@ -50,8 +53,10 @@ pub(super) struct OneCore {
 
 impl OneCore {
     /// Finds the core: the last of those that this thread may run on, so that all workers of a pool
-    /// find the same. `None` if there is no other. Called before [`super::go_first`].
+    /// find the same. `None` if there is no other, or if the kernel does not tell when it is too small.
+    /// Called before [`super::go_first`].
     pub(super) fn find(clock: Clock, cells: Cells) -> Option<Self> {
+        times(OWN_TIMES)?;
         let all = sched_getaffinity(None).ok()?;
         if all.count() < 2 {
             return None;
@@ -95,7 +100,7 @@ impl OneCore {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let own = times("/proc/thread-self/schedstat").map(|times| (None, times));
+        let own = times(OWN_TIMES).map(|times| (None, times));
         let pids = self.cells.pids();
         let cells = pids.into_iter().filter_map(|pid| {
             // Its first thread is the one that runs guests.
