@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use host_protocols::hero::client::{self, JobView};
 use host_protocols::hero::{DispatcherConfig, Execution, Task};
-use host_protocols::runner::End;
+use host_core::port::End;
 use host_tests::{Redis, eventually};
 use redis::{Commands as _, Connection};
 

@@ -50,6 +50,9 @@ pub trait Wire: Sync {
     /// what to do.
     fn refusals(&self) -> &'static [(&'static str, &'static str)];
 
+    /// Returns the rules in our words: its `SPEC.md`, which names every code.
+    fn specification(&self) -> &'static str;
+
     /// Returns the handlers whose result is a list of steps, which run in the same attempt.
     fn chain_handlers(&self) -> &'static [&'static str] {
         &[]

@@ -10,8 +10,8 @@ use host_protocols::hero::{
     Call, Command, Dispatcher, DispatcherAct, DispatcherConfig, Execution, Lane, Value, Worker,
     WorkerAct, WorkerConfig,
 };
-use host_protocols::port::{Answer, Tag};
-use host_protocols::runner::End;
+use host_core::port::{Answer, Tag};
+use host_core::port::End;
 use host_protocols::session::Moment;
 use host_tests::Redis;
 pub(super) use host_tests::hero::ask;

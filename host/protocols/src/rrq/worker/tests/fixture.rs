@@ -106,7 +106,7 @@ impl Bench {
         }
     }
 
-    pub(super) fn answer(&mut self, tag: Tag, answer: Answer) {
+    pub(super) fn answer(&mut self, tag: Tag, answer: Answered) {
         let said = WorkerSaid::Answer(tag, answer);
         let moment = self.moment();
         self.worker.on_said(moment, said, &mut self.actions);
