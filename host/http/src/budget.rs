@@ -1,0 +1,155 @@
+//! A budget of memory for bodies. Each body of a request is bounded in size and time, and all of
+//! them together in memory; answers are charged until their clients have taken them.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_LENGTH;
+use axum::response::Response;
+use bytes::{Bytes, BytesMut};
+use futures_util::stream;
+use http_body_util::BodyExt as _;
+use hyper::body::Body as _;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::refusal::Refusal;
+
+/// How long the body of a request may take.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The part of each body that is not charged, in bytes: the number of connections bounds that.
+/// Also the unit in which the rest is charged.
+const FREE_BYTES: usize = 16 << 10;
+
+/// The budget, in units of [`FREE_BYTES`]: 256 MiB.
+const UNITS: usize = (256 << 20) / FREE_BYTES;
+
+/// How much of a large answer its connection is given at once, in bytes.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// The memory that bodies may take together: 256 MiB. Cloning shares it.
+#[derive(Clone, Debug)]
+pub struct ByteBudget {
+    units: Arc<Semaphore>,
+}
+
+/// The body of a request, charged to a budget until it is dropped.
+#[derive(Debug)]
+pub struct RequestBody {
+    /// All of it.
+    pub bytes: Bytes,
+    charge: Option<OwnedSemaphorePermit>,
+}
+
+impl Default for ByteBudget {
+    fn default() -> Self {
+        Self {
+            units: Arc::new(Semaphore::new(UNITS)),
+        }
+    }
+}
+
+impl ByteBudget {
+    /// Reads a body of at most `limit_bytes`, within 30 seconds.
+    ///
+    /// Cancel safe: what was read is dropped.
+    ///
+    /// # Errors
+    /// `BodyTooLarge`, `BodyTimeout`, `BodyBroken`, or `Busy` if the budget is spent.
+    pub async fn read(
+        &self,
+        headers: &HeaderMap,
+        body: Body,
+        limit_bytes: usize,
+    ) -> Result<RequestBody, Refusal> {
+        let announced = headers.get(CONTENT_LENGTH);
+        let announced = announced.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+        if announced.is_some_and(|length| length > limit_bytes) {
+            return Err(Refusal::BodyTooLarge { limit_bytes });
+        }
+        tokio::time::timeout(BODY_TIMEOUT, self.collect(body, limit_bytes))
+            .await
+            .map_err(|_| Refusal::BodyTimeout {
+                limit: BODY_TIMEOUT,
+            })?
+    }
+
+    async fn collect(&self, mut body: Body, limit_bytes: usize) -> Result<RequestBody, Refusal> {
+        let mut read = RequestBody {
+            bytes: Bytes::new(),
+            charge: None,
+        };
+        let mut joined = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|_| Refusal::BodyBroken)?;
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            let bytes = joined.len() + data.len();
+            if bytes > limit_bytes {
+                return Err(Refusal::BodyTooLarge { limit_bytes });
+            }
+            self.charge(&mut read, bytes)?;
+            if joined.is_empty() && body.is_end_stream() {
+                read.bytes = data;
+                return Ok(read);
+            }
+            joined.extend_from_slice(&data);
+        }
+        read.bytes = joined.freeze();
+        Ok(read)
+    }
+
+    /// Charges a body for `bytes` bytes in all.
+    fn charge(&self, body: &mut RequestBody, bytes: usize) -> Result<(), Refusal> {
+        let charged = body.charge.as_ref();
+        let charged = charged.map_or(0, OwnedSemaphorePermit::num_permits);
+        let more = (bytes / FREE_BYTES).saturating_sub(charged);
+        if more == 0 {
+            return Ok(());
+        }
+        let permit = self.take(more)?;
+        match &mut body.charge {
+            Some(charge) => charge.merge(permit),
+            None => body.charge = Some(permit),
+        }
+        Ok(())
+    }
+
+    /// Charges an answer until its connection has taken the last of it. Answers of unknown length,
+    /// such as streams of events, are not charged.
+    ///
+    /// # Errors
+    /// `Busy` if the budget is spent, `AnswerBroken` if the answer cannot be read.
+    pub async fn charge_answer(&self, response: Response) -> Result<Response, Refusal> {
+        let exact = response.body().size_hint().exact();
+        let bytes = exact.and_then(|bytes| usize::try_from(bytes).ok());
+        let Some(bytes) = bytes.filter(|bytes| *bytes > FREE_BYTES) else {
+            return Ok(response);
+        };
+        let charge = self.take(bytes / FREE_BYTES)?;
+        let (mut parts, body) = response.into_parts();
+        let whole = body.collect().await.map_err(|_| Refusal::AnswerBroken)?;
+        let chunks = stream::unfold(
+            (whole.to_bytes(), charge),
+            |(mut rest, charge)| async move {
+                let chunk = rest.split_to(rest.len().min(CHUNK_BYTES));
+                (!chunk.is_empty()).then_some((Ok::<_, Infallible>(chunk), (rest, charge)))
+            },
+        );
+        parts.headers.insert(CONTENT_LENGTH, bytes.into());
+        Ok(Response::from_parts(parts, Body::from_stream(chunks)))
+    }
+
+    fn take(&self, units: usize) -> Result<OwnedSemaphorePermit, Refusal> {
+        let units = u32::try_from(units).unwrap_or(u32::MAX);
+        let permits = Arc::clone(&self.units).try_acquire_many_owned(units);
+        permits.map_err(|_| Refusal::Busy)
+    }
+}
+
+#[cfg(test)]
+mod tests;

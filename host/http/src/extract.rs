@@ -1,0 +1,101 @@
+//! What requests carry in their path, query and body, for handlers that answer with problem
+//! documents.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{FromRequestParts, Path, Query, Request};
+use axum::http::request::Parts;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use utoipa::ToSchema;
+
+use crate::budget::ByteBudget;
+use crate::json::{self, with_nearest};
+use crate::problem::{Problem, kinds};
+
+/// The largest body of requests that carry few fields, in bytes.
+pub const SMALL_BODY_BYTES_MAX: usize = 64 << 10;
+
+/// A name in the path, the only parameter there.
+#[derive(Debug)]
+pub struct InPath<T>(pub T);
+
+/// A text in the path, the only parameter there.
+#[derive(Debug)]
+pub struct TextInPath(pub String);
+
+/// The query string as `T`.
+#[derive(Debug)]
+pub struct InQuery<T>(pub T);
+
+/// A body without fields.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct EmptyBody {}
+
+impl<S: Send + Sync, T: FromStr<Err: Display>> FromRequestParts<S> for InPath<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let TextInPath(text) = TextInPath::from_request_parts(parts, state).await?;
+        let name = text.parse().map(Self);
+        name.map_err(|error| Problem::new(&kinds::INVALID_NAME, error.to_string()))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for TextInPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Path::<String>::from_request_parts(parts, state).await {
+            Ok(Path(text)) => Ok(Self(text)),
+            Err(_) => Err(Problem::new(&kinds::INVALID_NAME, "the path is not UTF-8")),
+        }
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for InQuery<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let rejection = match Query::<T>::from_request_parts(parts, state).await {
+            Ok(Query(query)) => return Ok(Self(query)),
+            Err(rejection) => rejection,
+        };
+        let text = match rejection {
+            QueryRejection::FailedToDeserializeQueryString(error) => {
+                std::error::Error::source(&error)
+                    .map_or_else(|| error.to_string(), ToString::to_string)
+            }
+            other => other.to_string(),
+        };
+        let text = with_nearest(&text).replace("unknown field", "unknown parameter");
+        Err(Problem::new(&kinds::INVALID_QUERY, text))
+    }
+}
+
+/// Reads a body of at most 64 KiB that is a JSON object.
+///
+/// Cancel safe: what was read is dropped.
+pub async fn small_body<T: DeserializeOwned>(
+    budget: &ByteBudget,
+    request: Request,
+) -> Result<T, Problem> {
+    let (parts, body) = request.into_parts();
+    let read = budget.read(&parts.headers, body, SMALL_BODY_BYTES_MAX);
+    Ok(json::read_object(&read.await?.bytes)?)
+}
+
+/// Reads a body of at most 64 KiB that is a JSON object or empty.
+///
+/// Cancel safe: what was read is dropped.
+pub async fn small_body_or_default<T: DeserializeOwned + Default>(
+    budget: &ByteBudget,
+    request: Request,
+) -> Result<T, Problem> {
+    let (parts, body) = request.into_parts();
+    let read = budget.read(&parts.headers, body, SMALL_BODY_BYTES_MAX);
+    Ok(json::read_or_default(&read.await?.bytes)?)
+}

@@ -1,0 +1,175 @@
+//! What every request passes before its handler: it must be addressed to this host, must not come
+//! from a web page of another origin, and carries a body of a type that the route takes. Its answer
+//! is bounded in time, charged to a budget and counted.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName, Method, Uri};
+use axum::middleware::Next;
+use axum::response::Response;
+use tokio::time::Instant;
+
+use crate::budget::ByteBudget;
+use crate::metrics::Metrics;
+use crate::refusal::{Refusal, Render};
+
+/// How long a handler may take to answer, unless its route is long-running.
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// How much of a refused name is shown, in characters.
+const SHOWN_CHARS: usize = 64;
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// The names by which a host may be addressed, so that no web page reaches it through a name of its
+/// own (DNS rebinding). Cloning shares them.
+#[derive(Clone, Debug)]
+pub struct AllowedHosts(Arc<[String]>);
+
+impl AllowedHosts {
+    /// Allows the names of the loopback and the address that the host listens on.
+    pub fn loopback_and(listen: SocketAddr) -> Self {
+        let listen = match listen {
+            SocketAddr::V4(address) => address.ip().to_string(),
+            SocketAddr::V6(address) => format!("[{}]", address.ip()),
+        };
+        let loopback = ["localhost", "127.0.0.1", "[::1]"].map(str::to_owned);
+        Self(loopback.into_iter().chain([listen]).collect())
+    }
+
+    /// Tells whether a host, with or without a port, is allowed.
+    fn has(&self, host: &str) -> bool {
+        let mut allowed = self.0.iter();
+        allowed.any(|allowed| allowed.eq_ignore_ascii_case(without_port(host)))
+    }
+}
+
+/// The guard of one route.
+#[derive(Clone)]
+pub(crate) struct Guard {
+    pub(crate) hosts: AllowedHosts,
+    pub(crate) answers: ByteBudget,
+    pub(crate) metrics: Arc<dyn Metrics>,
+    pub(crate) render: Render,
+    pub(crate) method: &'static str,
+    pub(crate) path: &'static str,
+    pub(crate) is_long_running: bool,
+    pub(crate) media_types: &'static [&'static str],
+}
+
+/// Lets a request through to its handler, or refuses it.
+pub(crate) async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let changes_nothing = request.method().is_safe();
+    let answered = match guard.check(request.method(), request.uri(), request.headers()) {
+        Err(refusal) => Err(refusal),
+        Ok(()) if guard.is_long_running => Ok(next.run(request).await),
+        Ok(()) => tokio::time::timeout(ANSWER_TIMEOUT, next.run(request))
+            .await
+            .map_err(|_| Refusal::TimedOut {
+                limit: ANSWER_TIMEOUT,
+            }),
+    };
+    let answered = match answered {
+        // What was changed must be answered, whatever the budget.
+        Ok(response) if changes_nothing => guard.answers.charge_answer(response).await,
+        other => other,
+    };
+    let response = answered.unwrap_or_else(|refusal| (guard.render)(&refusal));
+    let status = response.status().as_u16();
+    let took = began.elapsed();
+    let metrics = &guard.metrics;
+    metrics.answered(guard.method, guard.path, status, took);
+    response
+}
+
+impl Guard {
+    fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+        let host = check_host(&self.hosts, uri, headers)?;
+        check_origin(host, headers)?;
+        if method == Method::POST || method == Method::PUT {
+            check_media_type(headers, self.media_types)?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks both places that name the host, and returns the Host header.
+fn check_host<'a>(
+    allowed: &AllowedHosts,
+    uri: &Uri,
+    headers: &'a HeaderMap,
+) -> Result<&'a str, Refusal> {
+    let mut hosts = headers.get_all(HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else {
+        return Err(Refusal::HostHeaderCount);
+    };
+    let host = host.to_str().map_err(|_| Refusal::HostHeaderNotAscii)?;
+    let targets = [Some(host), uri.authority().map(Authority::as_str)];
+    let mut targets = targets.into_iter().flatten();
+    match targets.find(|target| !allowed.has(target)) {
+        Some(target) => Err(Refusal::HostNotAllowed {
+            host: shortened(without_port(target)),
+        }),
+        None => Ok(host),
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+/// Refuses pages of other origins: browsers name the origin of a request, programs do not.
+fn check_origin(host: &str, headers: &HeaderMap) -> Result<(), Refusal> {
+    if let Some(origin) = headers.get(ORIGIN) {
+        let own = origin.to_str().ok().and_then(|origin| {
+            let (scheme, authority) = origin.split_once("://")?;
+            Some(scheme == "http" && authority.eq_ignore_ascii_case(host))
+        });
+        if own != Some(true) {
+            return Err(Refusal::ForeignOrigin);
+        }
+    }
+    match headers.get(SEC_FETCH_SITE) {
+        Some(site) if site != "same-origin" && site != "none" => Err(Refusal::ForeignSite),
+        _ => Ok(()),
+    }
+}
+
+fn check_media_type(headers: &HeaderMap, allowed: &'static [&'static str]) -> Result<(), Refusal> {
+    if allowed.is_empty() {
+        return Ok(());
+    }
+    if headers.contains_key(CONTENT_ENCODING) {
+        return Err(Refusal::ContentEncoding);
+    }
+    let found = media_type(headers).ok_or(Refusal::MediaTypeMissing)?;
+    if allowed
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(found))
+    {
+        return Ok(());
+    }
+    Err(Refusal::MediaType {
+        found: shortened(found),
+        allowed,
+    })
+}
+
+/// Returns the media type of a body without its parameters.
+pub fn media_type(headers: &HeaderMap) -> Option<&str> {
+    let kind = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    Some(kind.split(';').next().unwrap_or(kind).trim())
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(SHOWN_CHARS).collect()
+}

@@ -1,0 +1,135 @@
+//! What strict reading takes, and how it names what it does not take.
+
+use serde::Deserialize;
+
+use super::{AtMost, JsonError, Pairs, check, read, with_nearest};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Form {
+    name: String,
+    number: u8,
+    pairs: Option<Pairs>,
+}
+
+#[test]
+fn documents_that_are_kept_as_text() {
+    let deep = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+    let many_keys: Vec<String> = (0..1000).map(|n| format!("\"{n}\":{n}")).collect();
+    let good = [
+        "null".to_owned(),
+        r#"{"a":1,"b":[true,"ü\u0000",{"a":1}],"c":-0}"#.to_owned(),
+        "18446744073709551616".to_owned(),
+        "1e300".to_owned(),
+        deep(127),
+        format!("{{{}}}", many_keys.join(",")),
+    ];
+    for text in good {
+        assert_eq!(check(text.as_bytes()), Ok(()), "{text}");
+    }
+    let bad = [
+        "",
+        "{",
+        "{} {}",
+        "\u{feff}{}",
+        "NaN",
+        "1e400",
+        "01",
+        r#"{"a":1,"a":2}"#,
+        r#"[{"b":{"a":1,"\u0061":2}}]"#,
+        r#""\ud800""#,
+        "{a:1}",
+        "[1,]",
+        &deep(128),
+        &deep(100_000),
+    ];
+    for text in bad {
+        let error = check(text.as_bytes()).unwrap_err();
+        assert!(matches!(error, JsonError::Syntax(_)), "{text}: {error}");
+    }
+}
+
+#[test]
+fn wrong_fields_are_named() {
+    let data: fn(String) -> JsonError = JsonError::Data;
+    let syntax: fn(String) -> JsonError = JsonError::Syntax;
+    for (text, kind, message) in [
+        (
+            r#"{"nmae":1}"#,
+            data,
+            "unknown field `nmae`; did you mean `name`?",
+        ),
+        (
+            r#"{"number":300}"#,
+            data,
+            "number: invalid value: integer `300`, expected u8 at line 1 column 13",
+        ),
+        (
+            r#"{"pairs":{"a":1}}"#,
+            data,
+            "pairs.a: invalid type: integer `1`, expected a string at line 1 column 15",
+        ),
+        (
+            r#"{"name":"a","name":"b"}"#,
+            syntax,
+            "duplicate key `name` at line 1 column 18",
+        ),
+        (
+            r#"{"pairs":{"a":"1","a":"2"}}"#,
+            syntax,
+            "duplicate key `a` at line 1 column 21",
+        ),
+        (
+            "{",
+            syntax,
+            "EOF while parsing an object at line 1 column 1",
+        ),
+        (
+            "3",
+            data,
+            "invalid type: integer `3`, expected struct Form at line 1 column 1",
+        ),
+    ] {
+        let error = read::<Form>(text.as_bytes()).unwrap_err();
+        assert_eq!(error, kind(message.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn pairs_keep_their_order() {
+    let form: Form = read(br#"{"pairs":{"z":"1","a":"2"}}"#).unwrap();
+    let pairs = form.pairs.unwrap_or_default().0;
+    assert_eq!(
+        pairs
+            .iter()
+            .map(|(key, _)| key.as_str())
+            .collect::<String>(),
+        "za"
+    );
+    assert_eq!((form.name.as_str(), form.number), ("", 0));
+}
+
+#[test]
+fn a_bounded_array_stops_at_its_bound() {
+    for (text, elements, more) in [
+        ("[]", vec![], false),
+        ("[1,2]", vec![1, 2], false),
+        ("[1,2,3,4]", vec![1, 2], true),
+    ] {
+        let found: AtMost<2, u8> = read(text.as_bytes()).unwrap();
+        assert_eq!((found.elements, found.more), (elements, more), "{text}");
+    }
+}
+
+#[test]
+fn messages_without_a_known_field() {
+    assert_eq!(
+        with_nearest("unknown field `x`, there are no fields"),
+        "unknown field `x`; no field is known here"
+    );
+    assert_eq!(
+        with_nearest("unknown field `x`, expected `name` or `number`"),
+        "unknown field `x`; known are `name`, `number`"
+    );
+    assert_eq!(with_nearest("something else"), "something else");
+}

@@ -1,0 +1,207 @@
+//! Problem documents (RFC 9457), for JSON APIs: closed lists of kinds, each with its status, meaning
+//! and advice, and the response that carries one. Callers declare kinds of their own beside those
+//! that every JSON API has.
+
+pub mod kinds;
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::json::JsonError;
+use crate::refusal::Refusal;
+
+/// One kind of problem. Codes are stable: one cause keeps one code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// The stable code.
+    pub code: &'static str,
+    /// The HTTP status, 400 to 599.
+    pub status: u16,
+    /// A few words, the same for every occurrence.
+    pub title: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+    /// What to do next.
+    pub next: &'static str,
+    /// How soon the request may be repeated, in seconds.
+    pub retry_after_seconds: Option<u32>,
+}
+
+/// Declares kinds as statics, and `KINDS`, the list of them in the same order:
+/// `NAME status "code", "title", "meaning", "next";`, with `retry seconds` before the semicolon
+/// where the request may be repeated.
+#[macro_export]
+macro_rules! kinds {
+    ($($name:ident $status:literal $code:literal, $title:literal, $meaning:literal, $next:literal
+        $(retry $retry:literal)?;)+) => {
+        $(
+            #[doc = $meaning]
+            pub static $name: $crate::problem::Kind = {
+                let retry: &[u32] = &[$($retry)?];
+                $crate::problem::Kind {
+                    code: $code,
+                    status: $status,
+                    title: $title,
+                    meaning: $meaning,
+                    next: $next,
+                    retry_after_seconds: retry.first().copied(),
+                }
+            };
+        )+
+
+        /// All of these kinds.
+        pub static KINDS: &[&$crate::problem::Kind] = &[$(&$name),+];
+    };
+}
+
+/// One occurrence of a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    kind: &'static Kind,
+    status: u16,
+    detail: String,
+    state: Option<&'static str>,
+}
+
+/// The problem document of a refusal (RFC 9457).
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub struct ProblemView<'a> {
+    /// `urn:host:problem:` and the code.
+    r#type: String,
+    /// A few words, the same for every occurrence of the code.
+    title: &'a str,
+    /// The HTTP status.
+    status: u16,
+    /// What is wrong with this request.
+    detail: &'a str,
+    /// The stable code: see `docs/errors.md`.
+    code: &'a str,
+    /// What to do next.
+    next: &'a str,
+    /// The state of what the request is about, where that is the reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<&'a str>,
+}
+
+impl Problem {
+    /// Makes a problem of a kind, with what is wrong with this request.
+    pub fn new(kind: &'static Kind, detail: impl Into<String>) -> Self {
+        Self {
+            kind,
+            status: kind.status,
+            detail: detail.into(),
+            state: None,
+        }
+    }
+
+    /// Returns the kind.
+    pub fn kind(&self) -> &'static Kind {
+        self.kind
+    }
+
+    /// Returns what is wrong with this request.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// Names the state of what the request is about as the reason.
+    #[must_use]
+    pub fn with_state(self, state: &'static str) -> Self {
+        Self {
+            state: Some(state),
+            ..self
+        }
+    }
+
+    /// Answers with 404, because the path names what is missing.
+    #[must_use]
+    pub fn in_path(self) -> Self {
+        Self {
+            status: StatusCode::NOT_FOUND.as_u16(),
+            ..self
+        }
+    }
+
+    /// Puts the place of the mistake in front of the detail.
+    #[must_use]
+    pub fn at(self, place: &str) -> Self {
+        Self {
+            detail: format!("{place}: {}", self.detail),
+            ..self
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let kind = self.kind;
+        let document = ProblemView {
+            r#type: format!("urn:host:problem:{}", kind.code),
+            title: kind.title,
+            status: self.status,
+            detail: &self.detail,
+            code: kind.code,
+            next: kind.next,
+            state: self.state,
+        };
+        let text = serde_json::to_vec(&document).unwrap_or_default();
+        let mut response = Response::new(Body::from(text));
+        *response.status_mut() =
+            StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        let problem = HeaderValue::from_static("application/problem+json");
+        headers.insert(CONTENT_TYPE, problem);
+        if let Some(seconds) = kind.retry_after_seconds {
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}
+
+impl From<&Refusal> for Problem {
+    fn from(refusal: &Refusal) -> Self {
+        let kind = match refusal {
+            Refusal::HostHeaderCount
+            | Refusal::HostHeaderNotAscii
+            | Refusal::HostNotAllowed { .. } => &kinds::HOST_REFUSED,
+            Refusal::ForeignOrigin | Refusal::ForeignSite => &kinds::ORIGIN_REFUSED,
+            Refusal::ContentEncoding | Refusal::MediaTypeMissing | Refusal::MediaType { .. } => {
+                &kinds::UNSUPPORTED_MEDIA_TYPE
+            }
+            Refusal::BodyTooLarge { .. } => &kinds::BODY_TOO_LARGE,
+            Refusal::BodyTimeout { .. } => &kinds::BODY_TIMEOUT,
+            Refusal::BodyBroken => &kinds::INVALID_REQUEST,
+            Refusal::Busy => &kinds::BUSY,
+            Refusal::TimedOut { .. } => &kinds::TIMED_OUT,
+            Refusal::AnswerBroken => &kinds::INTERNAL,
+            Refusal::NotFound => &kinds::NOT_FOUND,
+            Refusal::MethodNotAllowed { .. } => &kinds::METHOD_NOT_ALLOWED,
+        };
+        Self::new(kind, refusal.to_string())
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        Self::from(&refusal)
+    }
+}
+
+impl From<JsonError> for Problem {
+    fn from(error: JsonError) -> Self {
+        match error {
+            JsonError::Syntax(detail) => Self::new(&kinds::INVALID_JSON, detail),
+            JsonError::Data(detail) => Self::new(&kinds::INVALID_REQUEST, detail),
+        }
+    }
+}
+
+/// Renders a refusal as a problem document.
+pub fn render(refusal: &Refusal) -> Response {
+    Problem::from(refusal).into_response()
+}

@@ -1,0 +1,143 @@
+//! Why a request is refused before its handler has answered it: a closed list with the facts. A
+//! group of routes renders each as its clients expect it.
+
+use std::fmt;
+use std::time::Duration;
+
+use axum::http::{Method, StatusCode};
+use axum::response::Response;
+
+/// Makes the response for a refusal, in the error format of a group of routes.
+pub type Render = fn(&Refusal) -> Response;
+
+/// Why a request is refused. Its `Display` is one sentence for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The request has no Host header, or several.
+    HostHeaderCount,
+    /// The Host header is not ASCII.
+    HostHeaderNotAscii,
+    /// The Host header or the request's target names another host than this one.
+    HostNotAllowed {
+        /// What it names, without the port and cut off after 64 characters.
+        host: String,
+    },
+    /// The Origin header names another origin than the one the request is sent to.
+    ForeignOrigin,
+    /// The Sec-Fetch-Site header says that a page of another site sent the request.
+    ForeignSite,
+    /// The body has a content encoding.
+    ContentEncoding,
+    /// The request has no Content-Type header.
+    MediaTypeMissing,
+    /// The route does not take bodies of this type.
+    MediaType {
+        /// The type, cut off after 64 characters.
+        found: String,
+        /// What the route takes.
+        allowed: &'static [&'static str],
+    },
+    /// The body is larger than the route takes.
+    BodyTooLarge {
+        /// How much it takes.
+        limit_bytes: usize,
+    },
+    /// The body was not complete in time.
+    BodyTimeout {
+        /// How long it may take.
+        limit: Duration,
+    },
+    /// The connection broke within the body, or the body is not framed as its header says.
+    BodyBroken,
+    /// Bodies or answers hold all the memory that they may have; the request was not handled.
+    Busy,
+    /// The handler did not answer in time. The request may have had its effect.
+    TimedOut {
+        /// How long it may take.
+        limit: Duration,
+    },
+    /// The answer ended before it was complete.
+    AnswerBroken,
+    /// No route has this path.
+    NotFound,
+    /// A route has this path, but not with this method.
+    MethodNotAllowed {
+        /// The method.
+        method: Method,
+    },
+}
+
+impl Refusal {
+    /// Returns the HTTP status that fits best.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::HostHeaderCount
+            | Self::HostHeaderNotAscii
+            | Self::HostNotAllowed { .. }
+            | Self::ForeignOrigin
+            | Self::ForeignSite => StatusCode::FORBIDDEN,
+            Self::ContentEncoding | Self::MediaTypeMissing | Self::MediaType { .. } => {
+                StatusCode::UNSUPPORTED_MEDIA_TYPE
+            }
+            Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BodyTimeout { .. } => StatusCode::REQUEST_TIMEOUT,
+            Self::BodyBroken => StatusCode::BAD_REQUEST,
+            Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Self::TimedOut { .. } => StatusCode::GATEWAY_TIMEOUT,
+            Self::AnswerBroken => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HostHeaderCount => f.write_str("a request has exactly one Host header"),
+            Self::HostHeaderNotAscii => f.write_str("the Host header is not ASCII"),
+            Self::HostNotAllowed { host } => write!(f, "{host:?} is not an address of this host"),
+            Self::ForeignOrigin => {
+                f.write_str("the Origin header names another origin than the host's own")
+            }
+            Self::ForeignSite => {
+                f.write_str("the Sec-Fetch-Site header says that a page of another site asks")
+            }
+            Self::ContentEncoding => {
+                f.write_str("the body has a content encoding; send it without one")
+            }
+            Self::MediaTypeMissing => f.write_str("the Content-Type header is missing"),
+            Self::MediaType { found, allowed } => {
+                let allowed = allowed.join(" or ");
+                write!(f, "the body has the type {found:?}; this path takes {allowed}")
+            }
+            Self::BodyTooLarge { limit_bytes } => write!(
+                f,
+                "the body has more than the {limit_bytes} bytes that this path takes"
+            ),
+            Self::BodyTimeout { limit } => write!(
+                f,
+                "the body was not complete after {} seconds",
+                limit.as_secs()
+            ),
+            Self::BodyBroken => f.write_str(
+                "the connection broke within the body, or the body is not framed as its header says",
+            ),
+            Self::Busy => {
+                f.write_str("requests and answers hold all the memory that they may have")
+            }
+            Self::TimedOut { limit } => write!(
+                f,
+                "the host did not answer within {} seconds",
+                limit.as_secs()
+            ),
+            Self::AnswerBroken => f.write_str("the answer ended before it was complete"),
+            Self::NotFound => f.write_str("the API has no such path"),
+            Self::MethodNotAllowed { method } => {
+                write!(f, "this path does not take the method {method}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}

@@ -1,0 +1,74 @@
+//! One router from groups of routes: each route behind its guard, each group with its own error
+//! format, and one answer for paths and methods that nobody has.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::{Method, Uri};
+use axum::middleware::from_fn_with_state;
+
+use crate::budget::ByteBudget;
+use crate::guard::{AllowedHosts, Guard, guard};
+use crate::metrics::Metrics;
+use crate::refusal::{Refusal, Render};
+use crate::route::{Group, Route};
+
+/// What all groups share.
+#[derive(Clone)]
+pub struct Shared {
+    /// The names by which requests may address the host.
+    pub hosts: AllowedHosts,
+    /// The memory for answers that wait for their clients.
+    pub answers: ByteBudget,
+    /// Counts what is answered.
+    pub metrics: Arc<dyn Metrics>,
+}
+
+/// Makes a router of all groups. Paths below no group's prefix are refused in the format of `render`.
+///
+/// # Panics
+/// If two groups have a path in common, or a group has the same method of a path twice.
+pub fn router(groups: Vec<Group>, shared: &Shared, render: Render) -> Router {
+    let mut formats: Vec<_> = groups.iter().map(|it| (it.prefix, it.render)).collect();
+    formats.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+    let merged = groups.into_iter().fold(Router::new(), |merged, group| {
+        merged.merge(routes_of(group, shared))
+    });
+    merged.fallback(move |uri: Uri| {
+        let mut formats = formats.iter();
+        let format = formats.find(|(prefix, _)| is_below(uri.path(), prefix));
+        let response = format.map_or(render, |(_, render)| *render)(&Refusal::NotFound);
+        async move { response }
+    })
+}
+
+fn routes_of(group: Group, shared: &Shared) -> Router {
+    let render = group.render;
+    let routes = group.routes.into_iter();
+    let router = routes.fold(Router::new(), |router, route| {
+        let guarded = from_fn_with_state(guard_of(&route, render, shared), guard);
+        router.route(route.path, route.call.route_layer(guarded))
+    });
+    router.method_not_allowed_fallback(move |method: Method| async move {
+        render(&Refusal::MethodNotAllowed { method })
+    })
+}
+
+fn guard_of(route: &Route, render: Render, shared: &Shared) -> Guard {
+    Guard {
+        hosts: shared.hosts.clone(),
+        answers: shared.answers.clone(),
+        metrics: Arc::clone(&shared.metrics),
+        render,
+        method: route.method,
+        path: route.path,
+        is_long_running: route.is_long_running,
+        media_types: route.media_types,
+    }
+}
+
+/// Tells whether a path is the prefix or goes on behind it with `/`.
+fn is_below(path: &str, prefix: &str) -> bool {
+    let rest = path.strip_prefix(prefix.trim_end_matches('/'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}

@@ -1,0 +1,154 @@
+//! The listener: bounds connections in number, header and time, and lets requests end when the
+//! process stops.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use host_runtime::tasks::Tasks;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use rustix::process::{Resource, getrlimit};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::metrics::Metrics;
+use crate::write_timeout::WriteTimeout;
+
+/// How many connections may be open at once, if the process may have twice as many files open;
+/// further ones are answered 503 and closed.
+const CONNECTIONS_MAX: usize = 8_192;
+
+/// How long a header may take, and a connection be idle between requests.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a peer may read nothing of its answer.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The longest header, in bytes.
+const HEADER_BYTES_MAX: usize = 32 << 10;
+
+/// How much is read ahead of one connection, in bytes.
+const READ_BYTES_MAX: usize = 64 << 10;
+
+/// How long to wait before the next connection is accepted when that has failed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long requests may take to end when the process stops.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+
+/// The answer to a connection above the limit.
+const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n\
+    content-length: 0\r\nconnection: close\r\n\r\n";
+
+/// Serves connections until `tasks` stop; each is a task of its own, which then may take ten
+/// seconds to end its request.
+///
+/// Cancel safe: no further connection is accepted, those that are open go on.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    metrics: Arc<dyn Metrics>,
+    tasks: &Tasks,
+) {
+    accept(&listener, &router, &metrics, tasks, connections_max()).await;
+}
+
+/// Leaves half of the files that may be open to the rest of the process.
+fn connections_max() -> usize {
+    let files = getrlimit(Resource::Nofile).current;
+    let half = files.and_then(|files| usize::try_from(files / 2).ok());
+    half.map_or(CONNECTIONS_MAX, |half| half.min(CONNECTIONS_MAX))
+}
+
+/// Accepts connections until the tasks stop, at most `connections_max` at once.
+pub(crate) async fn accept(
+    listener: &TcpListener,
+    router: &Router,
+    metrics: &Arc<dyn Metrics>,
+    tasks: &Tasks,
+    connections_max: usize,
+) {
+    let permits = Arc::new(Semaphore::new(connections_max));
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = tasks.stopping().cancelled() => return,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept an HTTP connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
+            tasks.spawn(refuse(stream));
+            continue;
+        };
+        // Answers are written whole: waiting for more to send would only delay them.
+        let _best_effort = stream.set_nodelay(true);
+        let (router, metrics) = (router.clone(), Arc::clone(metrics));
+        let stopping = tasks.stopping().clone();
+        tasks.spawn(async move {
+            connection(stream, router, metrics, stopping).await;
+            drop(permit);
+        });
+    }
+}
+
+/// Answers that there are too many connections, and closes this one whether that was read or not.
+async fn refuse(mut stream: TcpStream) {
+    let answer = stream.write_all(FULL);
+    let _closed_anyway = tokio::time::timeout(ACCEPT_PAUSE, answer).await;
+}
+
+/// Counts a connection as long as it is open.
+struct Open(Arc<dyn Metrics>);
+
+impl Open {
+    fn new(metrics: Arc<dyn Metrics>) -> Self {
+        metrics.connection_opened();
+        Self(metrics)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.connection_closed();
+    }
+}
+
+/// Answers the requests of one connection until it ends or breaks, or until `stopping`.
+pub(crate) async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    router: Router,
+    metrics: Arc<dyn Metrics>,
+    stopping: CancellationToken,
+) {
+    let _open = Open::new(metrics);
+    let stream = WriteTimeout::new(stream, WRITE_TIMEOUT);
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        // A client that has closed its sending half still gets the answer.
+        .half_close(true)
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_header_size(HEADER_BYTES_MAX)
+        .max_buf_size(READ_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => Some(ended),
+        () = stopping.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            tokio::time::timeout(STOP_GRACE, connection).await.ok()
+        }
+    };
+    if let Some(Err(error)) = ended {
+        tracing::debug!(%error, "an HTTP connection broke");
+    }
+}

@@ -1,0 +1,149 @@
+//! Connections: malformed requests, too many of them, and when the process stops.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use host_runtime::tasks::Tasks;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::fixture::{Counted, SOON, app};
+use crate::metrics::Metrics;
+use crate::serve::{accept, serve};
+
+const PING: &str = "GET /api/ping HTTP/1.1\r\nhost: localhost\r\n\r\n";
+
+/// Starts a listener and returns where it is.
+async fn start(
+    tasks: &Tasks,
+    metrics: &Arc<Counted>,
+    connections_max: Option<usize>,
+) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = app(metrics);
+    let metrics: Arc<dyn Metrics> = Arc::clone(metrics) as _;
+    let theirs = tasks.clone();
+    tasks.spawn(async move {
+        match connections_max {
+            Some(max) => accept(&listener, &router, &metrics, &theirs, max).await,
+            None => serve(listener, router, metrics, &theirs).await,
+        }
+    });
+    address
+}
+
+/// Sends bytes, closes the sending half and reads until the server closes the connection.
+async fn exchange(address: SocketAddr, sent: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    // The server may answer and close before it has read all.
+    let _broken = stream.write_all(sent.as_bytes()).await;
+    let _closed = stream.shutdown().await;
+    let mut answer = Vec::new();
+    let read = stream.read_to_end(&mut answer);
+    let _reset = tokio::time::timeout(SOON, read).await.unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// Opens a connection, sends a request and reads the first line of its answer.
+async fn open(address: SocketAddr, request: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut first = [0; 12];
+    stream.read_exact(&mut first).await.unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200");
+    stream
+}
+
+#[tokio::test]
+async fn malformed_requests_get_one_clear_answer() {
+    let tasks = Tasks::default();
+    let address = start(&tasks, &Arc::default(), None).await;
+    let get = "GET /api/ping HTTP/1.1\r\nhost: localhost\r\n";
+    let long = |bytes: usize| format!("{get}connection: close\r\nx: {}\r\n\r\n", "x".repeat(bytes));
+    let many: Vec<String> = (0..200).map(|n| format!("x{n}: y")).collect();
+    let many = format!("{get}{}\r\n\r\n", many.join("\r\n"));
+    let open = "POST /api/echo HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
+    let post = format!("{open}connection: close\r\n");
+    let huge = format!("{open}content-length: 99999999999\r\n\r\n");
+    let cut_off = format!("{post}content-length: 100\r\n\r\n{{");
+    let accepted = format!("{post}content-length: 2\r\n\r\n{{}}");
+    let twice = format!("{post}content-length: 2\r\ncontent-length: 3\r\n\r\n{{}}");
+    let overflow = format!("{post}transfer-encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFFFF\r\n");
+    let no_chunk = format!("{post}transfer-encoding: chunked\r\n\r\nzz\r\n");
+    for (sent, status) in [
+        ("\x16\x03\x01\x02\x00\x01\x00\x01", "400"),
+        ("*1\r\n$4\r\nPING\r\n", "400"),
+        ("SSH-2.0-x\r\n", "400"),
+        ("GET /api/ping HTTP/9.9\r\n\r\n", "400"),
+        (&long(30_000), "200"),
+        (&long(33_000), "431"),
+        (&long(70_000), "431"),
+        (&many, "431"),
+        (&huge, "413"),
+        (&twice, "400"),
+        (&overflow, "4"),
+        (&no_chunk, "4"),
+        (&cut_off, "422"),
+        (&accepted, "200"),
+        ("GET /api/ping HTTP/1.1\r\nconnection: close\r\n\r\n", "403"),
+        (PING, "200"),
+    ] {
+        let answer = exchange(address, sent).await;
+        let expected = format!("HTTP/1.1 {status}");
+        assert!(answer.starts_with(&expected), "{sent:?}: {answer}");
+    }
+    tasks.stop();
+}
+
+#[tokio::test]
+async fn a_connection_above_the_limit_is_refused() {
+    let (tasks, metrics) = (Tasks::default(), Arc::default());
+    let address = start(&tasks, &metrics, Some(1)).await;
+    let one = open(address, PING).await;
+    let answer = exchange(address, PING).await;
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    assert!(answer.contains("retry-after: 1"), "{answer}");
+    assert_eq!(*metrics.open.lock().unwrap(), 1);
+    drop(one);
+    let again = async {
+        while !exchange(address, PING).await.starts_with("HTTP/1.1 200") {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(SOON, again).await.unwrap();
+    tasks.stop();
+    tokio::time::timeout(SOON, tasks.join()).await.unwrap();
+    assert_eq!(*metrics.open.lock().unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_stop_closes_idle_connections_and_lets_requests_end() {
+    let (tasks, metrics) = (Tasks::default(), Arc::default());
+    let address = start(&tasks, &metrics, None).await;
+    let mut idle = open(address, PING).await;
+    let mut busy = TcpStream::connect(address).await.unwrap();
+    let header = "POST /api/echo HTTP/1.1\r\nhost: localhost\r\n\
+        content-type: application/json\r\ncontent-length: 2\r\nexpect: 100-continue\r\n\r\n";
+    busy.write_all(header.as_bytes()).await.unwrap();
+    // Its handler asks for the body, so it has begun.
+    let mut go_on = [0; 25];
+    let read = busy.read_exact(&mut go_on);
+    tokio::time::timeout(SOON, read).await.unwrap().unwrap();
+    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+    tasks.stop();
+
+    let mut rest = Vec::new();
+    let read = idle.read_to_end(&mut rest);
+    tokio::time::timeout(SOON, read).await.unwrap().unwrap();
+    assert!(String::from_utf8_lossy(&rest).ends_with("pong"));
+
+    busy.write_all(b"{}").await.unwrap();
+    let mut answer = String::new();
+    let read = busy.read_to_string(&mut answer);
+    tokio::time::timeout(SOON, read).await.unwrap().unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(answer.ends_with("{}"), "{answer}");
+    tokio::time::timeout(SOON, tasks.join()).await.unwrap();
+    assert!(TcpStream::connect(address).await.is_err(), "nobody listens");
+}

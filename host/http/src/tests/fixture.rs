@@ -1,0 +1,178 @@
+//! Two groups of routes: one answers with problem documents, the other has a format of its own.
+
+use std::future::pending;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Request as HttpRequest};
+use axum::response::{IntoResponse as _, Response};
+use http_body_util::BodyExt as _;
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::budget::ByteBudget;
+use crate::extract::{EmptyBody, InQuery, TextInPath, small_body_or_default};
+use crate::guard::AllowedHosts;
+use crate::metrics::Metrics;
+use crate::problem::{self, Problem};
+use crate::query::page_limit;
+use crate::refusal::Refusal;
+use crate::route::{Group, Route};
+use crate::router::{Shared, router};
+
+/// More than any answer needs.
+pub(super) const SOON: Duration = Duration::from_secs(20);
+
+/// The most that `/api/echo` takes, and the length of `/api/large`, in bytes.
+pub(super) const ECHO_BYTES_MAX: usize = 1_000;
+pub(super) const LARGE_BYTES: usize = 4 << 20;
+
+/// What was counted.
+#[derive(Debug, Default)]
+pub(super) struct Counted {
+    pub(super) answered: Mutex<Vec<(&'static str, &'static str, u16)>>,
+    pub(super) open: Mutex<i32>,
+}
+
+impl Metrics for Counted {
+    fn answered(&self, method: &'static str, path: &'static str, status: u16, _took: Duration) {
+        let mut answered = self.answered.lock().unwrap();
+        answered.push((method, path, status));
+    }
+
+    fn connection_opened(&self) {
+        *self.open.lock().unwrap() += 1;
+    }
+
+    fn connection_closed(&self) {
+        *self.open.lock().unwrap() -= 1;
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListQuery {
+    limit: Option<u32>,
+}
+
+async fn echo(State(bodies): State<ByteBudget>, request: Request) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let read = bodies.read(&parts.headers, body, ECHO_BYTES_MAX).await?;
+    Ok(read.bytes.into_response())
+}
+
+async fn touch(
+    State(bodies): State<ByteBudget>,
+    TextInPath(name): TextInPath,
+    request: Request,
+) -> Result<String, Problem> {
+    let EmptyBody {} = small_body_or_default(&bodies, request).await?;
+    Ok(name)
+}
+
+async fn list(InQuery(query): InQuery<ListQuery>) -> Result<String, Problem> {
+    Ok(page_limit(query.limit)?.to_string())
+}
+
+/// Renders a refusal as the second group does.
+fn plain(refusal: &Refusal) -> Response {
+    (refusal.status(), format!("plain: {refusal}")).into_response()
+}
+
+fn groups() -> Vec<Group> {
+    let bodies = ByteBudget::default();
+    let api = [
+        Route::get("/api/ping", || async { "pong" }),
+        Route::get("/api/stuck", pending::<&str>),
+        Route::get("/api/wait", pending::<&str>).long_running(),
+        Route::get("/api/large", || async { "x".repeat(LARGE_BYTES) }),
+        Route::get("/api/list", list),
+        Route::post("/api/echo", echo),
+        Route::post("/api/touch/{name}", touch),
+        Route::put("/api/file", || async { "kept" }).takes(&["application/wasm", "text/plain"]),
+    ];
+    let api = api.map(|route| route.with_state(bodies.clone()));
+    let other = vec![
+        Route::get("/api/other/stuck", pending::<&str>),
+        Route::post("/api/other/any", || async { "taken" }).takes(&[]),
+    ];
+    vec![
+        Group {
+            prefix: "/api",
+            render: problem::render,
+            routes: api.into(),
+        },
+        Group {
+            prefix: "/api/other",
+            render: plain,
+            routes: other,
+        },
+    ]
+}
+
+/// Makes the router.
+pub(super) fn app(metrics: &Arc<Counted>) -> Router {
+    let listen = SocketAddr::from(([127, 0, 0, 9], 7700));
+    let shared = Shared {
+        hosts: AllowedHosts::loopback_and(listen),
+        answers: ByteBudget::default(),
+        metrics: Arc::clone(metrics) as Arc<dyn Metrics>,
+    };
+    router(groups(), &shared, problem::render)
+}
+
+/// An answer, with its body as JSON if it is some.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) headers: HeaderMap,
+    pub(super) text: String,
+    pub(super) body: Value,
+}
+
+/// Sends a request with these headers and reads all of the answer.
+pub(super) async fn send(
+    router: &Router,
+    method: &str,
+    uri: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Answer {
+    let mut request = HttpRequest::builder().method(method).uri(uri);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Body::from(body.to_owned())).unwrap();
+    let service = TowerToHyperService::new(router.clone());
+    let (parts, body) = service.call(request).await.unwrap().into_parts();
+    let bytes = body.collect().await.unwrap().to_bytes();
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    Answer {
+        status: parts.status.as_u16(),
+        headers: parts.headers,
+        body: serde_json::from_str(&text).unwrap_or_default(),
+        text,
+    }
+}
+
+impl Answer {
+    /// Checks that it is a problem document with this status and code, and returns its detail.
+    pub(super) fn refused(&self, status: u16, code: &str) -> &str {
+        assert_eq!(
+            (self.status, self.body["code"].as_str()),
+            (status, Some(code)),
+            "{self:?}"
+        );
+        assert_eq!(self.headers["content-type"], "application/problem+json");
+        assert_eq!(self.body["status"], status);
+        assert_eq!(self.body["type"], format!("urn:host:problem:{code}"));
+        assert!(self.body["title"].is_string() && self.body["next"].is_string());
+        self.body["detail"].as_str().unwrap()
+    }
+}
