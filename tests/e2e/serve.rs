@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::fixture::{Own, own};
 
-/// How long a host may take to stop when it has nothing to wait for.
+/// How long a host may take to stop if no jobs run.
 const SOON: Duration = Duration::from_secs(20);
 
 fn serve(arguments: &[&str]) -> Output {
@@ -38,7 +38,7 @@ fn running(client: &Client, job: &serde_json::Value) -> String {
     id
 }
 
-/// Returns the processes that are children of `pid`.
+/// Returns the child processes of `pid`.
 fn children(pid: u32) -> Vec<u32> {
     let mut children = Vec::new();
     for task in std::fs::read_dir(format!("/proc/{pid}/task")).unwrap() {
@@ -61,7 +61,7 @@ fn a_second_host_on_the_same_data_is_refused() {
 }
 
 #[test]
-fn what_a_host_keeps_is_for_its_own_user() {
+fn the_data_directory_is_private_to_its_user() {
     let data = TempDir::new().unwrap();
     let server = Server::start(&Options::new(data.path()));
     assert_eq!(server.stop(), Some(0));
@@ -73,7 +73,7 @@ fn what_a_host_keeps_is_for_its_own_user() {
 }
 
 #[test]
-fn an_address_that_is_taken_is_named() {
+fn an_address_in_use_is_named() {
     let Own { server, .. } = own();
     let data = TempDir::new().unwrap();
     let path = data.path().to_str().unwrap();
@@ -87,7 +87,7 @@ fn an_address_that_is_taken_is_named() {
 }
 
 #[test]
-fn addresses_that_others_can_reach_and_unknown_keys_are_refused() {
+fn public_addresses_and_unknown_keys_are_refused() {
     let data = TempDir::new().unwrap();
     let path = data.path().to_str().unwrap();
     let open = serve(&["--data", path, "--listen", "0.0.0.0:0"]);
@@ -101,14 +101,14 @@ fn addresses_that_others_can_reach_and_unknown_keys_are_refused() {
 }
 
 #[test]
-fn a_host_that_is_asked_to_stop_lets_running_jobs_end() {
+fn a_stopping_host_lets_running_jobs_end() {
     let Own { server, data } = own();
     let client = server.client();
     let id = running(
         &client,
         &json!({"handler": "sleep", "params": {"ms": 1_500}}),
     );
-    // A terminal and a service manager ask all processes at once.
+    // Terminals and service managers send the signal to all processes at once.
     for (child, signal) in children(server.pid())
         .into_iter()
         .flat_map(|child| [Signal::INT, Signal::TERM, Signal::HUP].map(|signal| (child, signal)))
@@ -127,7 +127,7 @@ fn a_host_that_is_asked_to_stop_lets_running_jobs_end() {
 }
 
 #[test]
-fn a_host_that_is_asked_twice_gives_jobs_up_and_runs_them_later() {
+fn a_second_stop_request_ends_jobs_which_run_again_later() {
     let Own { server, data } = own();
     let client = server.client();
     let sleep = json!({"handler": "sleep", "params": {"ms": 25_000}, "max_attempts": 1});
@@ -149,7 +149,7 @@ fn a_host_that_is_asked_twice_gives_jobs_up_and_runs_them_later() {
     assert_eq!(server.ended(), Some(0));
     assert!(
         !matches!(waits.join().unwrap(), Ok(status) if status >= 500),
-        "who waits is answered or cut off"
+        "a waiting client is answered or disconnected"
     );
     let again = Server::start(&Options::new(data.path()));
     let client = again.client();
@@ -223,7 +223,7 @@ fn a_folder_of_components_is_deployed_at_start() {
 }
 
 #[test]
-fn a_store_is_looked_over_while_it_is_used() {
+fn a_store_can_be_checked_while_it_is_used() {
     let Own { server, data } = own();
     server.client().run(&json!({"handler": "noop"}));
     let check = |data: &std::path::Path| {
