@@ -88,7 +88,11 @@ fn invalid_components_are_refused_with_a_reason() {
         let answer = client.deploy(name, &guests::by_hand(name), None).unwrap();
         assert_refused(name, &answer, codes, named);
     }
-    assert_eq!(deployed(&client), ["basics"], "no refused component is kept");
+    assert_eq!(
+        deployed(&client),
+        ["basics"],
+        "no refused component is kept"
+    );
     let job = client.run(&json!({"handler": "noop"}));
     assert_eq!(job["state"], "completed", "{job}");
 }
@@ -188,7 +192,10 @@ fn attempts_keep_their_revision_and_a_rollback_restores_an_earlier_one() {
     let late = client.run(&sleep);
     assert_eq!(late["failure"]["kind"], "timed_out", "{late}");
     let early = client.wait(&early);
-    assert_eq!(early["state"], "completed", "the attempt keeps its old limits: {early}");
+    assert_eq!(
+        early["state"], "completed",
+        "the attempt keeps its old limits: {early}"
+    );
     for (job, revision) in [(&early, 1), (&late, 2)] {
         let attempt = attempt(&client, job["id"].as_str().unwrap());
         assert_eq!(attempt["revision"], revision, "{attempt}");

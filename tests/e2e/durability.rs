@@ -101,7 +101,11 @@ fn every_acknowledged_job_ends_exactly_once_despite_five_kills() {
     });
     let kept = jobs(&client);
     let ids: BTreeSet<&str> = kept.iter().map(|job| job["id"].as_str().unwrap()).collect();
-    assert_eq!(kept.len(), JOBS, "no job exists twice, and there are no others");
+    assert_eq!(
+        kept.len(),
+        JOBS,
+        "no job exists twice, and there are no others"
+    );
     assert_eq!(ids.len(), JOBS);
     assert!(
         acknowledged.values().all(|id| ids.contains(id.as_str())),

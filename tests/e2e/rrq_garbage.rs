@@ -77,7 +77,10 @@ impl Bench {
             assert_eq!(answer["request_id"], "after", "{name}: {answer}");
             assert_eq!(answer["result"], json!({"a": 1}), "{name}: {answer}");
         }
-        assert!(self.refusals(code) > counted, "{name}: {code} was not counted");
+        assert!(
+            self.refusals(code) > counted,
+            "{name}: {code} was not counted"
+        );
         let answer = self.other.ask(&request("still", "echo", &json!({"b": 2})));
         assert_eq!(answer["result"], json!({"b": 2}), "{name}: {answer}");
     }
@@ -157,8 +160,16 @@ fn invalid_json_is_answered_if_its_ids_can_be_read() {
     bench.check("a number", &frame(b"1"), &Then::Closed("E_FIELD_TYPE"));
     bench.check("an array", &frame(b"[1]"), &Then::Closed("E_FIELD_TYPE"));
     let answer_with = Then::Answer("invalid_request", "E_JSON");
-    bench.check("a key twice", &ids("request", r#","a":1,"a":2"#), &answer_with);
-    bench.check("a surrogate", &ids("request", r#","a":"\ud800""#), &answer_with);
+    bench.check(
+        "a key twice",
+        &ids("request", r#","a":1,"a":2"#),
+        &answer_with,
+    );
+    bench.check(
+        "a surrogate",
+        &ids("request", r#","a":"\ud800""#),
+        &answer_with,
+    );
     let deep = format!(",\"a\":{}{}", "[".repeat(129), "]".repeat(129));
     bench.check("depth 129", &ids("request", &deep), &answer_with);
     let deep = format!(",\"a\":{}{}", "[".repeat(100_000), "]".repeat(100_000));
@@ -204,12 +215,20 @@ fn errors_name_the_wrong_field() {
     let answer_with = |code| Then::Answer("invalid_request", code);
     for version in [json!("1"), json!(2), json!("2.0"), json!(""), json!(null)] {
         let bytes = changed("/payload/protocol_version", version.clone());
-        bench.check(&format!("version {version}"), &bytes, &answer_with("E_VERSION"));
+        bench.check(
+            &format!("version {version}"),
+            &bytes,
+            &answer_with("E_VERSION"),
+        );
     }
     bench.check("no version", &ids("request", ""), &answer_with("E_VERSION"));
     for params in [json!([]), json!(null), json!("p"), json!(1), json!(true)] {
         let bytes = changed("/payload/params", params.clone());
-        bench.check(&format!("params {params}"), &bytes, &answer_with("E_FIELD_TYPE"));
+        bench.check(
+            &format!("params {params}"),
+            &bytes,
+            &answer_with("E_FIELD_TYPE"),
+        );
     }
     for (field, value, code) in [
         ("args", json!([]), "E_FIELD_TYPE"),
@@ -274,10 +293,7 @@ fn cancels_of_unknown_requests_are_ignored() {
     .collect();
     connection.send_bytes(&some.repeat(CANCELS / 3));
     let answer = connection.ask(&request("2", "echo", &json!({"c": 3})));
-    assert_eq!(
-        answer["request_id"], "2",
-        "a cancel was answered: {answer}"
-    );
+    assert_eq!(answer["request_id"], "2", "a cancel was answered: {answer}");
     let grown = bench.own.server.resident_bytes().saturating_sub(before);
     assert!(grown < 16 << 20, "{CANCELS} cancels cost {grown} bytes");
     bench.finish();

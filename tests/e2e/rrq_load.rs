@@ -313,7 +313,10 @@ fn slow_and_truncated_frames_end_their_connection() {
     );
     assert_eq!(refusals(&own, "E_FRAME_TIMEOUT"), 3);
     let answer = idle.ask(&request("idle", "echo", &json!({})));
-    assert_eq!(answer["status"], "success", "an idle connection stays open: {answer}");
+    assert_eq!(
+        answer["status"], "success",
+        "an idle connection stays open: {answer}"
+    );
 }
 
 #[test]

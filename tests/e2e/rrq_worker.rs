@@ -215,7 +215,10 @@ fn requests_beyond_the_capacity_are_answered_in_time() {
             }
         }
         let answer = other.ask(&within_ms(request("after", "echo", &json!({})), 10_000));
-        assert_eq!(answer["status"], "success", "requests are accepted again: {answer}");
+        assert_eq!(
+            answer["status"], "success",
+            "requests are accepted again: {answer}"
+        );
     }
 }
 

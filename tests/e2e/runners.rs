@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::fixture::deploy;
 
 /// How long it may take until a runner has ended, or until the host notices it.
-const SOON: Duration = Duration::from_secs(30);
+const WAIT_MAX: Duration = Duration::from_secs(30);
 
 fn signal(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
@@ -33,7 +33,11 @@ fn a_runner_executes_its_jobs() {
     let executor = attempts[0]["executor"].as_str().unwrap();
     assert!(["own/1", "own/2"].contains(&executor), "{executor}");
     let absent = client.run(&json!({"handler": "own#echo"}));
-    assert_eq!(absent["result"], json!({}), "absent params are sent as an object");
+    assert_eq!(
+        absent["result"],
+        json!({}),
+        "absent params are sent as an object"
+    );
     let jobs: Vec<_> = (0..100)
         .map(|n| json!({"handler": "own#echo", "params": {"n": n}}))
         .collect();
@@ -197,7 +201,7 @@ fn a_restart_waits_for_running_jobs_and_starts_a_new_process() {
         (&job["state"], &job["attempt"]),
         (&json!("completed"), &json!(1))
     );
-    eventually("a new process", SOON, || {
+    eventually("a new process", WAIT_MAX, || {
         (host.up()[0] != first[0]).then_some(())
     });
     assert_eq!(host.up()[1], first[1], "the other one stays");
@@ -220,7 +224,7 @@ fn an_external_runner_is_used_while_it_is_reachable() {
     assert!(host.shown()["runners"][0].get("pid").is_none());
     let id = host.running(&json!({"handler": "own#sleep", "params": {"ms": 60_000}}));
     drop(theirs);
-    eventually("the runner to be missed", SOON, || {
+    eventually("the runner to be missed", WAIT_MAX, || {
         let missed = host.shown()["up"] == 0 && client.job(&id)["state"] == "available";
         missed.then_some(())
     });
@@ -235,7 +239,7 @@ fn runners_end_with_the_host_and_their_jobs_run_again_after_a_restart() {
         "handler": "own#sleep", "params": {"ms": 1_000}, "max_attempts": 1,
     }));
     let host = host.killed(|| {
-        eventually("the runner to end", SOON, || {
+        eventually("the runner to end", WAIT_MAX, || {
             (!is_alive(pids[0])).then_some(())
         });
     });
@@ -258,7 +262,7 @@ fn output_of_a_runner_goes_to_the_log_of_its_job() {
     let client = host.client();
     let job = client.run(&json!({"handler": "own#log", "params": {"lines": 2}}));
     let path = format!("/api/v1/jobs/{}/logs", job["id"].as_str().unwrap());
-    let line = eventually("what the runner wrote", SOON, || {
+    let line = eventually("what the runner wrote", WAIT_MAX, || {
         let log = client.get(&path).unwrap().body;
         let said = |line: &&Value| {
             line["message"]
@@ -290,7 +294,7 @@ fn a_runner_inherits_only_the_variables_it_needs() {
     // Cargo sets variables for this test, and the host inherits them from it.
     let keys = launched(&command, &given) + "inherit_env = [\"CARGO_MANIFEST_DIR\", \"NO_SUCH\"]\n";
     let _host = Pool::start(&keys, "");
-    let text = eventually("the runner to say what it has", SOON, || {
+    let text = eventually("the runner to say what it has", WAIT_MAX, || {
         std::fs::read_to_string(&written).ok()
     });
     let names: Vec<&str> = text

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::fixture::{Own, own};
 
 /// How long a host may take to stop if no jobs run.
-const SOON: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);
 
 fn serve(arguments: &[&str]) -> Output {
     let mut command = Command::new(host());
@@ -32,7 +32,7 @@ fn said(output: &Output) -> String {
 
 fn running(client: &Client, job: &serde_json::Value) -> String {
     let id = client.enqueue(job);
-    eventually("the job to run", SOON, || {
+    eventually("the job to run", WAIT_MAX, || {
         (client.job(&id)["state"] == "running").then_some(())
     });
     id
@@ -142,7 +142,7 @@ fn a_second_stop_request_ends_jobs_which_run_again_later() {
         waiting.get(&path).map(|answer| answer.status)
     });
     server.ask_to_stop();
-    eventually("the host to drain", SOON, || {
+    eventually("the host to drain", WAIT_MAX, || {
         (client.get("/readyz").unwrap().status == 503).then_some(())
     });
     server.ask_to_stop();
@@ -154,7 +154,7 @@ fn a_second_stop_request_ends_jobs_which_run_again_later() {
     let again = Server::start(&Options::new(data.path()));
     let client = again.client();
     for id in [asleep, looping] {
-        eventually("the job to run again", SOON, || {
+        eventually("the job to run again", WAIT_MAX, || {
             (client.job(&id)["state"] == "running").then_some(())
         });
         let job = client.job(&id);
@@ -175,7 +175,7 @@ fn a_killed_host_leaves_no_process_behind() {
     let cells = children(server.pid());
     assert!(cells.len() >= 2, "{cells:?}");
     server.kill();
-    eventually("its cells to be gone", SOON, || {
+    eventually("its cells to be gone", WAIT_MAX, || {
         let gone = |pid: &u32| {
             let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             state.is_empty() || state.contains(") Z ")

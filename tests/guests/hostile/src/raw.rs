@@ -11,9 +11,11 @@ const DEPTH: usize = 100_000;
 type Raw = (&'static str, &'static str, fn(&Value) -> String);
 
 const HANDLERS: &[Raw] = &[
-    ("bad_json_result", "Returns half of a JSON document.", |_| {
-        "{\"half\": [1, 2".to_owned()
-    }),
+    (
+        "bad_json_result",
+        "Returns half of a JSON document.",
+        |_| "{\"half\": [1, 2".to_owned(),
+    ),
     ("two_results", "Returns two JSON documents.", |_| {
         "{} {}".to_owned()
     }),
