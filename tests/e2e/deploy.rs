@@ -85,7 +85,7 @@ fn invalid_components_are_refused_with_a_reason() {
     let own = own();
     let client = own.server.client();
     for (name, codes, named) in REFUSED {
-        let answer = client.deploy(name, &guests::by_hand(name), None).unwrap();
+        let answer = client.deploy(name, &guests::from_wat(name), None).unwrap();
         assert_refused(name, &answer, codes, named);
     }
     assert_eq!(
@@ -130,7 +130,7 @@ fn bytes_that_are_not_a_component_are_refused() {
 fn an_invalid_manifest_is_refused() {
     let own = own();
     let client = own.server.client();
-    let component = guests::by_hand("good");
+    let component = guests::from_wat("good");
     for (manifest, named) in [
         ("[defaults]\nmemory_mb = 1\n", "memory_mib"),
         ("[handlers.nobody]\nfuel = 1\n", "nobody"),
@@ -160,7 +160,7 @@ fn a_handler_name_belongs_to_one_component() {
 fn an_unchanged_component_makes_no_new_revision() {
     let own = own();
     let client = own.server.client();
-    let component = guests::by_hand("good");
+    let component = guests::from_wat("good");
     let first = client.deploy("good", &component, None).unwrap();
     assert_eq!((first.status, &first.body["revision"]), (201, &json!(1)));
     let again = client.deploy("good", &component, None).unwrap();

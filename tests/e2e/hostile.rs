@@ -259,7 +259,7 @@ fn malformed_components_end_only_themselves() {
         "bulk-loop",
     ] {
         let answer = client
-            .deploy(name, &guests::by_hand(name), Some(LIMITS))
+            .deploy(name, &guests::from_wat(name), Some(LIMITS))
             .unwrap();
         assert_eq!(answer.status, 201, "{name}: {}", answer.body);
     }

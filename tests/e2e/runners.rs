@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use host_tests::eventually;
-use host_tests::pool::{Pool, launched, worker_env, workers};
+use host_tests::pool::{Pool, launch_config, worker_env, workers};
 use host_tests::processes::{children, is_alive};
 use host_tests::worker::{self, Worker};
 use rustix::process::{Pid, Signal, kill_process};
@@ -221,11 +221,11 @@ fn an_external_runner_is_used_while_it_is_reachable() {
         client.run(&json!({"handler": "own#echo"}))["state"],
         "completed"
     );
-    assert!(host.shown()["runners"][0].get("pid").is_none());
+    assert!(host.status()["runners"][0].get("pid").is_none());
     let id = host.running(&json!({"handler": "own#sleep", "params": {"ms": 60_000}}));
     drop(theirs);
     eventually("the runner to be missed", WAIT_MAX, || {
-        let missed = host.shown()["up"] == 0 && client.job(&id)["state"] == "available";
+        let missed = host.status()["up"] == 0 && client.job(&id)["state"] == "available";
         missed.then_some(())
     });
 }
@@ -257,7 +257,7 @@ fn output_of_a_runner_goes_to_the_log_of_its_job() {
     command.push("sh".to_owned());
     command.extend(worker::command());
     let env = worker_env(&[("HOST_LOG", "debug")]);
-    let keys = launched(&command, &env) + "max_in_flight = 1";
+    let keys = launch_config(&command, &env) + "max_in_flight = 1";
     let host = Pool::start(&keys, "");
     let client = host.client();
     let job = client.run(&json!({"handler": "own#log", "params": {"lines": 2}}));
@@ -292,7 +292,8 @@ fn a_runner_inherits_only_the_variables_it_needs() {
     let command = ["/bin/sh".to_owned(), "-c".to_owned(), script];
     let given = [("GIVEN".to_owned(), "a secret".to_owned())];
     // Cargo sets variables for this test, and the host inherits them from it.
-    let keys = launched(&command, &given) + "inherit_env = [\"CARGO_MANIFEST_DIR\", \"NO_SUCH\"]\n";
+    let keys =
+        launch_config(&command, &given) + "inherit_env = [\"CARGO_MANIFEST_DIR\", \"NO_SUCH\"]\n";
     let _host = Pool::start(&keys, "");
     let text = eventually("the runner to say what it has", WAIT_MAX, || {
         std::fs::read_to_string(&written).ok()

@@ -157,8 +157,8 @@ fn submit_waiting(
 /// Checks that each of these jobs is queued exactly once.
 fn all_queued_once(client: &mut Client, waiting: &BTreeSet<String>) {
     eventually("all to be queued", WAIT_MAX, || {
-        let waiting: u32 = client.ask(&["ZCARD", "hero:waiting"]);
-        (waiting == 0).then_some(())
+        let left: u32 = client.ask(&["ZCARD", "hero:waiting"]);
+        (left == 0).then_some(())
     });
     let queued = queued(client);
     assert_eq!(queued.len(), waiting.len());

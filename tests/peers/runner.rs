@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use host_tests::pool::{Pool, launched};
+use host_tests::pool::{Pool, launch_config};
 use host_tests::{eventually, peers};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -107,7 +107,7 @@ impl Python {
         let path = handlers.path().display().to_string();
         let env = [("PYTHONPATH".to_owned(), path)];
         let command = words.map(str::to_owned);
-        let keys = launched(&command, &env) + keys;
+        let keys = launch_config(&command, &env) + keys;
         let pool = Pool::start(&keys, "");
         pool.loaded();
         Self {

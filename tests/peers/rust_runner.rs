@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use host_tests::peers;
-use host_tests::pool::{Pool, launched};
+use host_tests::pool::{Pool, launch_config};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ const WAIT_MAX: Duration = Duration::from_secs(20);
 /// Starts a host with a pool of runners that run this program.
 fn pool(program: &Path, keys: &str) -> Pool {
     let command = [program.display().to_string()];
-    let pool = Pool::start(&(launched(&command, &[]) + keys), "");
+    let pool = Pool::start(&(launch_config(&command, &[]) + keys), "");
     pool.up();
     pool
 }
