@@ -427,10 +427,10 @@ fn only_loopback_addresses_are_accepted() {
             .output()
             .unwrap();
         assert!(!refused.status.success(), "{address}: {refused:?}");
-        let told = String::from_utf8_lossy(&refused.stderr);
+        let stderr = String::from_utf8_lossy(&refused.stderr);
         assert!(
-            told.contains("TLS") && told.contains("token"),
-            "{address}: {told}"
+            stderr.contains("TLS") && stderr.contains("token"),
+            "{address}: {stderr}"
         );
         assert!(refused.stdout.is_empty(), "{refused:?}");
     }

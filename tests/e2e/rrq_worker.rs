@@ -277,9 +277,9 @@ fn invalid_addresses_fail_the_start() {
             .stdin(Stdio::null())
             .output()
             .unwrap();
-        let told = String::from_utf8_lossy(&refused.stderr);
-        assert!(!refused.status.success(), "{address}: {told}");
-        assert!(told.contains(says), "{address}: {told}");
+        let stderr = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success(), "{address}: {stderr}");
+        assert!(stderr.contains(says), "{address}: {stderr}");
         assert!(refused.stdout.is_empty(), "{refused:?}");
     }
 }

@@ -56,8 +56,8 @@ fn a_runner_executes_its_jobs() {
 fn failures_are_recorded_and_retried_by_the_rules_of_the_host() {
     let host = Pool::of_workers(1, 4);
     let client = host.client();
-    let told = json!({"message": "no such customer"});
-    let once = json!({"handler": "own#fail", "params": told, "max_attempts": 1});
+    let params = json!({"message": "no such customer"});
+    let once = json!({"handler": "own#fail", "params": params, "max_attempts": 1});
     let failed = client.run(&once);
     assert_eq!(failed["state"], "discarded", "{failed}");
     let failure = &failed["failure"];

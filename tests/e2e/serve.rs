@@ -26,7 +26,7 @@ fn serve(arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-fn said(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -54,9 +54,9 @@ fn a_second_host_on_the_same_data_is_refused() {
     let Own { server, data } = own();
     let path = data.path().to_str().unwrap();
     let second = serve(&["--data", path, "--listen", "127.0.0.1:0"]);
-    assert_eq!(second.status.code(), Some(1), "{}", said(&second));
+    assert_eq!(second.status.code(), Some(1), "{}", stderr(&second));
     let pid = server.pid().to_string();
-    assert!(said(&second).contains(&pid), "{}", said(&second));
+    assert!(stderr(&second).contains(&pid), "{}", stderr(&second));
     assert!(server.client().get("/readyz").unwrap().status == 200);
 }
 
@@ -78,11 +78,11 @@ fn an_address_in_use_is_named() {
     let data = TempDir::new().unwrap();
     let path = data.path().to_str().unwrap();
     let second = serve(&["--data", path, "--listen", server.address()]);
-    assert_eq!(second.status.code(), Some(1), "{}", said(&second));
+    assert_eq!(second.status.code(), Some(1), "{}", stderr(&second));
     assert!(
-        said(&second).contains(server.address()),
+        stderr(&second).contains(server.address()),
         "{}",
-        said(&second)
+        stderr(&second)
     );
 }
 
@@ -91,13 +91,13 @@ fn public_addresses_and_unknown_keys_are_refused() {
     let data = TempDir::new().unwrap();
     let path = data.path().to_str().unwrap();
     let open = serve(&["--data", path, "--listen", "0.0.0.0:0"]);
-    assert_eq!(open.status.code(), Some(2), "{}", said(&open));
-    assert!(said(&open).contains("loopback"), "{}", said(&open));
+    assert_eq!(open.status.code(), Some(2), "{}", stderr(&open));
+    assert!(stderr(&open).contains("loopback"), "{}", stderr(&open));
     let file = data.path().join("host.toml");
     std::fs::write(&file, "[cells]\ncuont = 3\n").unwrap();
     let unknown = serve(&["--config", file.to_str().unwrap()]);
-    assert_eq!(unknown.status.code(), Some(2), "{}", said(&unknown));
-    assert!(said(&unknown).contains("cells.count"), "{}", said(&unknown));
+    assert_eq!(unknown.status.code(), Some(2), "{}", stderr(&unknown));
+    assert!(stderr(&unknown).contains("cells.count"), "{}", stderr(&unknown));
 }
 
 #[test]
@@ -218,8 +218,8 @@ fn a_folder_of_components_is_deployed_at_start() {
         "--listen",
         "127.0.0.1:0",
     ]);
-    assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
-    assert!(said(&refused).contains("bad.wasm"), "{}", said(&refused));
+    assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("bad.wasm"), "{}", stderr(&refused));
 }
 
 #[test]
@@ -232,9 +232,9 @@ fn a_store_can_be_checked_while_it_is_used() {
         command.output().unwrap()
     };
     let checked = check(data.path());
-    assert_eq!(checked.status.code(), Some(0), "{}", said(&checked));
+    assert_eq!(checked.status.code(), Some(0), "{}", stderr(&checked));
     let nowhere = check(&data.path().join("nowhere"));
-    assert_eq!(nowhere.status.code(), Some(5), "{}", said(&nowhere));
+    assert_eq!(nowhere.status.code(), Some(5), "{}", stderr(&nowhere));
     server.kill();
     let copy = TempDir::new().unwrap();
     let mut bytes = std::fs::read(data.path().join("host.db")).unwrap();
@@ -242,5 +242,5 @@ fn a_store_can_be_checked_while_it_is_used() {
     bytes[middle..middle + 2_048].fill(0xa5);
     std::fs::write(copy.path().join("host.db"), bytes).unwrap();
     let damaged = check(copy.path());
-    assert_eq!(damaged.status.code(), Some(1), "{}", said(&damaged));
+    assert_eq!(damaged.status.code(), Some(1), "{}", stderr(&damaged));
 }
