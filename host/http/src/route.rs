@@ -3,11 +3,15 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::sync::Arc;
 
 use axum::handler::Handler;
 use axum::routing::{MethodRouter, delete, get, post, put};
+use host_core::port::Clock;
+use tokio_util::sync::CancellationToken;
 use utoipa::openapi::OpenApi;
 
+use crate::budget::ByteBudget;
 use crate::problem::Kind;
 use crate::refusal::Render;
 
@@ -113,6 +117,18 @@ pub struct Group {
 pub struct Description {
     /// Its part of the `OpenAPI` document, which is merged with the others.
     pub document: OpenApi,
-    /// The kinds of problem that only its routes answer with.
+    /// The kinds of problem that its routes answer with, beside those that every JSON API has. One
+    /// that another part has too is declared by both in the same words.
     pub kinds: &'static [&'static Kind],
+}
+
+/// What routes that another part hands in may need of the program that serves them.
+#[derive(Clone)]
+pub struct RoutePorts {
+    /// The memory for bodies of requests.
+    pub bodies: ByteBudget,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Ends requests that wait or listen.
+    pub stopping: CancellationToken,
 }

@@ -44,12 +44,14 @@ pub fn router(groups: Vec<Group>, shared: &Shared, render: Render) -> Router {
 
 fn routes_of(group: Group, shared: &Shared) -> Router {
     let render = group.render;
-    let routes = group.routes.into_iter();
-    let router = routes.fold(Router::new(), |router, route| {
-        let guarded = from_fn_with_state(guard_of(&route, render, shared), guard);
-        router.route(route.path, route.call.route_layer(guarded))
-    });
-    router.method_not_allowed_fallback(move |method: Method| async move {
+    let all = group
+        .routes
+        .into_iter()
+        .fold(Router::new(), |router, route| {
+            let guarded = from_fn_with_state(guard_of(&route, render, shared), guard);
+            router.route(route.path, route.call.route_layer(guarded))
+        });
+    all.method_not_allowed_fallback(move |method: Method| async move {
         render(&Refusal::MethodNotAllowed { method })
     })
 }

@@ -1,28 +1,25 @@
 //! The HTTP API under `/api/v1`: its routes and what they share. Decides nothing about jobs: it
 //! reads requests, gives commands to the dispatch loop and shows what the store answers.
 
-mod body;
 mod components;
 mod deployer;
 mod enqueue;
+mod error;
 mod events;
-mod extract;
-mod guard;
 mod handlers;
 mod health;
 pub mod hero;
+mod job_id;
 mod jobs;
-mod json;
 mod logs;
 mod openapi;
-mod patient;
 pub mod ports;
 pub mod problem;
 mod queues;
 mod routes;
 mod runners;
-mod serve;
 mod view;
+mod wire_routes;
 
 #[cfg(test)]
 mod tests;
@@ -31,24 +28,24 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::Method;
-use axum::middleware::from_fn_with_state;
+use host_cells::handlers::Handlers;
+use host_dispatch::Dispatch;
+use host_http::budget::ByteBudget;
+use host_http::guard::AllowedHosts;
+use host_http::route::Group;
+use host_http::router;
+use host_runtime::clock::Clock;
+use host_runtime::tasks::Tasks;
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use self::body::Room;
-use self::guard::Gate;
-use self::hero::Hero;
 use self::ports::{Deployer, Logs};
-use self::problem::{Code, Problem};
 use crate::executors::Executors;
 use crate::metrics::Metrics;
-use host_cells::handlers::Handlers;
-use host_dispatch::Dispatch;
-use host_runtime::clock::Clock;
 
-pub use self::body::{COMPONENT_BYTES_MAX, JOBS_BYTES_MAX, MANIFEST_BYTES_MAX};
-pub use self::serve::serve;
+pub use self::components::{COMPONENT_BYTES_MAX, MANIFEST_BYTES_MAX};
+pub use self::enqueue::JOBS_BYTES_MAX;
 
 /// How many streams of events may be open at once.
 const STREAMS_MAX: usize = 256;
@@ -65,8 +62,10 @@ pub struct Api {
     pub deployer: Arc<dyn Deployer>,
     /// Executors behind which foreign workers stand, and which jobs are theirs.
     pub executors: Executors,
-    /// Jobs of Hero dispatchers, `None` if no Redis is configured.
-    pub hero: Option<Hero>,
+    /// The memory for bodies of requests.
+    pub bodies: ByteBudget,
+    /// The routes of wires.
+    pub wire_routes: Vec<Group>,
     /// Reads what jobs have logged.
     pub logs: Arc<dyn Logs>,
     /// Counts requests, and shows the numbers of all parts.
@@ -83,39 +82,34 @@ pub struct Api {
 #[derive(Clone)]
 struct Shared {
     api: Arc<Api>,
-    room: Room,
-    answers: Room,
     streams: Arc<Semaphore>,
-    hosts: Arc<[String]>,
 }
 
 /// Makes the API.
-pub fn router(state: Api) -> Router {
-    let hosts = ["localhost", "127.0.0.1", "[::1]"].map(str::to_owned);
-    let listen = match state.listen {
-        SocketAddr::V4(address) => address.ip().to_string(),
-        SocketAddr::V6(address) => format!("[{}]", address.ip()),
+pub fn router(mut api: Api) -> Router {
+    let serving = router::Shared {
+        hosts: AllowedHosts::loopback_and(api.listen),
+        answers: ByteBudget::default(),
+        metrics: Arc::new(api.metrics.clone()),
     };
+    let mut groups = std::mem::take(&mut api.wire_routes);
     let shared = Shared {
-        api: Arc::new(state),
-        room: Room::default(),
-        answers: Room::default(),
+        api: Arc::new(api),
         streams: Arc::new(Semaphore::new(STREAMS_MAX)),
-        hosts: hosts.into_iter().chain([listen]).collect(),
     };
-    let mut router = Router::new();
-    for route in routes::all() {
-        let gate = Gate::new(&shared, &route);
-        let call = route
-            .call
-            .route_layer(from_fn_with_state(gate, guard::guard));
-        router = router.route(route.path, call);
-    }
-    router
-        .fallback(|| async { Problem::new(Code::NotFound, "the API has no such path") })
-        .method_not_allowed_fallback(|method: Method| async move {
-            let detail = format!("this path does not take the method {method}");
-            Problem::new(Code::MethodNotAllowed, detail)
-        })
-        .with_state(shared)
+    let own = routes::all().into_iter();
+    groups.push(Group {
+        prefix: "/",
+        render: host_http::problem::render,
+        routes: own.map(|route| route.with_state(shared.clone())).collect(),
+    });
+    router::router(groups, &serving, host_http::problem::render)
+}
+
+/// Answers requests until the host stops.
+///
+/// Cancel safe: no further connection is accepted, those that are open go on.
+pub async fn serve(listener: TcpListener, state: Api, tasks: &Tasks) {
+    let metrics = Arc::new(state.metrics.clone());
+    host_http::serve::serve(listener, router(state), metrics, tasks).await;
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use host_core::job::STATES;
 use host_core::port::Counters;
+use host_http::metrics as http;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -95,30 +96,6 @@ impl Metrics {
         add(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Counts a request that was answered.
-    pub(crate) fn answered(
-        &self,
-        method: &'static str,
-        route: &'static str,
-        status: u16,
-        took: Duration,
-    ) {
-        let labels = Answered {
-            method,
-            route,
-            status,
-        };
-        self.requests.get_or_create(&labels).inc();
-        let labels = Routed { method, route };
-        let seconds = self.seconds.get_or_create(&labels);
-        seconds.observe(took.as_secs_f64());
-    }
-
-    /// Returns the number of open connections, to count one more or less.
-    pub(crate) fn connections(&self) -> &Gauge {
-        &self.connections
-    }
-
     /// Sets the number of jobs in each state, in the order of [`STATES`].
     pub(crate) fn set_jobs(&self, counts: [u64; 8]) {
         for (state, count) in STATES.into_iter().zip(counts) {
@@ -137,6 +114,31 @@ impl Metrics {
         // Writing to a string cannot fail.
         let _infallible = text::encode(&mut out, &registry);
         out
+    }
+}
+
+impl http::Metrics for Metrics {
+    fn answered(&self, method: &'static str, path: &'static str, status: u16, took: Duration) {
+        let labels = Answered {
+            method,
+            route: path,
+            status,
+        };
+        self.requests.get_or_create(&labels).inc();
+        let labels = Routed {
+            method,
+            route: path,
+        };
+        let seconds = self.seconds.get_or_create(&labels);
+        seconds.observe(took.as_secs_f64());
+    }
+
+    fn connection_opened(&self) {
+        self.connections.inc();
+    }
+
+    fn connection_closed(&self) {
+        self.connections.dec();
     }
 }
 

@@ -6,19 +6,35 @@ use axum::extract::multipart::Field;
 use axum::extract::{DefaultBodyLimit, FromRequest as _, Multipart, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
+use host_cells::manifest;
 use host_core::handler::{Manifest, Revision};
+use host_core::name::Name;
 use host_core::rejection::Rejection;
+use host_http::extract::{InPath, small_body};
+use host_http::guard::media_type;
+use host_http::json::with_nearest;
+use host_http::query::PageView;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::body::{COMPONENT_BYTES_MAX, DEPLOY_BYTES_MAX, MANIFEST_BYTES_MAX, SMALL_BYTES_MAX};
-use super::extract::InPath;
-use super::json::{self, with_nearest};
+use super::Shared;
+use super::error::ApiError;
 use super::ports::Deployed;
-use super::problem::{Code, Problem};
-use super::view::PageView;
-use super::{Shared, guard};
-use host_cells::manifest;
+use super::problem::kinds;
+
+/// The largest component, in bytes.
+pub const COMPONENT_BYTES_MAX: usize = 32 << 20;
+
+/// The largest manifest, in bytes.
+pub const MANIFEST_BYTES_MAX: usize = 64 << 10;
+
+/// The largest body that deploys, in bytes: component, manifest and what separates them.
+const DEPLOY_BYTES_MAX: usize = COMPONENT_BYTES_MAX + (1 << 20);
+
+/// The media types of bodies that deploy.
+pub(super) const DEPLOY_MEDIA_TYPES: &[&str] = &[FORM, COMPONENT];
+const FORM: &str = "multipart/form-data";
+const COMPONENT: &str = "application/wasm";
 
 /// One revision of a component.
 #[derive(Debug, Serialize, ToSchema)]
@@ -129,16 +145,14 @@ impl From<Deployed> for DeployedView {
 )]
 pub(super) async fn list(
     State(shared): State<Shared>,
-) -> Result<Json<PageView<RevisionView>>, Problem> {
+) -> Result<Json<PageView<RevisionView>>, ApiError> {
     let components = shared
         .api
         .dispatch
         .read(|reader| reader.components())
         .await?;
-    Ok(Json(PageView {
-        items: components.iter().map(RevisionView::from).collect(),
-        next_cursor: None,
-    }))
+    let items = components.iter().map(RevisionView::from);
+    Ok(Json(PageView::all(items.collect())))
 }
 
 /// Shows all revisions of a component.
@@ -149,8 +163,8 @@ pub(super) async fn list(
 )]
 pub(super) async fn show(
     State(shared): State<Shared>,
-    InPath(name): InPath,
-) -> Result<Json<ComponentView>, Problem> {
+    InPath(name): InPath<Name>,
+) -> Result<Json<ComponentView>, ApiError> {
     let component = name.clone();
     let dispatch = &shared.api.dispatch;
     let read = dispatch.read(move |reader| reader.revisions(&component));
@@ -182,36 +196,31 @@ pub(super) async fn show(
 )]
 pub(super) async fn deploy(
     State(shared): State<Shared>,
-    InPath(name): InPath,
+    InPath(name): InPath<Name>,
     request: Request,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
-    let held = shared
-        .room
-        .read(&parts.headers, body, DEPLOY_BYTES_MAX)
-        .await?;
-    let kind = guard::media_type(&parts.headers).unwrap_or_default();
-    let (bytes, manifest) = if kind.eq_ignore_ascii_case("application/wasm") {
-        if held.bytes.len() > COMPONENT_BYTES_MAX {
+    let bodies = &shared.api.bodies;
+    let read = bodies.read(&parts.headers, body, DEPLOY_BYTES_MAX).await?;
+    let kind = media_type(&parts.headers).unwrap_or_default();
+    let (bytes, manifest) = if kind.eq_ignore_ascii_case(COMPONENT) {
+        if read.bytes.len() > COMPONENT_BYTES_MAX {
             return Err(too_large("component"));
         }
-        (held.bytes.to_vec(), Manifest::default())
-    } else if kind.eq_ignore_ascii_case("multipart/form-data") {
-        let body = Body::from(held.bytes.clone());
+        (read.bytes.to_vec(), Manifest::default())
+    } else {
+        let body = Body::from(read.bytes.clone());
         let mut request = Request::from_parts(parts, body);
         // The body is bounded and read already.
         DefaultBodyLimit::disable().apply(&mut request);
         form(request).await?
-    } else {
-        let detail = "a component comes as multipart/form-data or application/wasm";
-        return Err(Problem::new(Code::UnsupportedMediaType, detail));
     };
     if let Some(other) = manifest.name.as_ref().filter(|other| **other != name) {
         let detail = format!("the manifest names the component {other}, the path names {name}");
-        return Err(Problem::new(Code::ManifestInvalid, detail));
+        return Err(ApiError::new(&kinds::MANIFEST_INVALID, detail));
     }
     let deployed = shared.api.deployer.deploy(name, manifest, bytes).await?;
-    drop(held);
+    drop(read);
     let status = if deployed.unchanged {
         StatusCode::OK
     } else {
@@ -229,16 +238,10 @@ pub(super) async fn deploy(
 )]
 pub(super) async fn rollback(
     State(shared): State<Shared>,
-    InPath(name): InPath,
+    InPath(name): InPath<Name>,
     request: Request,
-) -> Result<Json<DeployedView>, Problem> {
-    let (parts, body) = request.into_parts();
-    guard::check_json(&parts.headers)?;
-    let held = shared
-        .room
-        .read(&parts.headers, body, SMALL_BYTES_MAX)
-        .await?;
-    let RollbackBody { revision } = json::read_object(&held.bytes)?;
+) -> Result<Json<DeployedView>, ApiError> {
+    let RollbackBody { revision } = small_body(&shared.api.bodies, request).await?;
     let deployed = shared.api.deployer.rollback(name, revision).await?;
     Ok(Json(deployed.into()))
 }
@@ -251,8 +254,8 @@ pub(super) async fn rollback(
 )]
 pub(super) async fn remove(
     State(shared): State<Shared>,
-    InPath(name): InPath,
-) -> Result<Json<RemovedView>, Problem> {
+    InPath(name): InPath<Name>,
+) -> Result<Json<RemovedView>, ApiError> {
     shared.api.deployer.remove(name.clone()).await?;
     Ok(Json(RemovedView {
         component: name.into(),
@@ -260,17 +263,17 @@ pub(super) async fn remove(
     }))
 }
 
-fn too_large(part: &str) -> Problem {
+fn too_large(part: &str) -> ApiError {
     let (code, bytes_max) = match part {
-        "component" => (Code::ComponentTooLarge, COMPONENT_BYTES_MAX),
-        _ => (Code::BodyTooLarge, MANIFEST_BYTES_MAX),
+        "component" => (&kinds::COMPONENT_TOO_LARGE, COMPONENT_BYTES_MAX),
+        _ => (&kinds::BODY_TOO_LARGE, MANIFEST_BYTES_MAX),
     };
-    Problem::new(code, format!("the {part} has more than {bytes_max} bytes"))
+    ApiError::new(code, format!("the {part} has more than {bytes_max} bytes"))
 }
 
 /// Reads the parts of a multipart body.
-async fn form(request: Request) -> Result<(Vec<u8>, Manifest), Problem> {
-    let broken = |text: String| Problem::new(Code::InvalidMultipart, text);
+async fn form(request: Request) -> Result<(Vec<u8>, Manifest), ApiError> {
+    let broken = |text: String| ApiError::new(&kinds::INVALID_MULTIPART, text);
     let mut parts = Multipart::from_request(request, &())
         .await
         .map_err(|rejection| broken(rejection.body_text()))?;
@@ -299,12 +302,12 @@ async fn form(request: Request) -> Result<(Vec<u8>, Manifest), Problem> {
     Ok((component, manifest))
 }
 
-async fn part(mut field: Field<'_>, name: &str, bytes_max: usize) -> Result<Vec<u8>, Problem> {
+async fn part(mut field: Field<'_>, name: &str, bytes_max: usize) -> Result<Vec<u8>, ApiError> {
     let mut bytes = Vec::new();
     while let Some(chunk) = field
         .chunk()
         .await
-        .map_err(|error| Problem::new(Code::InvalidMultipart, error.body_text()))?
+        .map_err(|error| ApiError::new(&kinds::INVALID_MULTIPART, error.body_text()))?
     {
         if bytes.len() + chunk.len() > bytes_max {
             return Err(too_large(name));
@@ -314,8 +317,8 @@ async fn part(mut field: Field<'_>, name: &str, bytes_max: usize) -> Result<Vec<
     Ok(bytes)
 }
 
-fn read_manifest(text: &[u8]) -> Result<Manifest, Problem> {
-    let invalid = |text: &str| Problem::new(Code::ManifestInvalid, text);
+fn read_manifest(text: &[u8]) -> Result<Manifest, ApiError> {
+    let invalid = |text: &str| ApiError::new(&kinds::MANIFEST_INVALID, text);
     let text = std::str::from_utf8(text).map_err(|_| invalid("the manifest is not UTF-8"))?;
     manifest::parse(text).map_err(|error| invalid(&with_nearest(&error.to_string())))
 }

@@ -5,9 +5,10 @@ use futures_util::future::BoxFuture;
 use host_core::cell::Refusal;
 use host_core::handler::Manifest;
 use host_core::name::Name;
+use host_http::problem::Kind;
 
 use super::ports::{DeployError, Deployed, Deployer};
-use super::problem::Code;
+use super::problem::kinds;
 use crate::deploy::{DeployError as Reason, Deployments};
 use host_cells::compile::CompileError;
 use host_cells::examine::Flaw;
@@ -39,36 +40,36 @@ impl Deployer for Deployments {
 
 impl From<Reason> for DeployError {
     fn from(reason: Reason) -> Self {
-        let code = match &reason {
+        let kind = match &reason {
             Reason::Flaw(flaw) => flawed(flaw),
-            Reason::Store(_) => Code::StoreBroken,
+            Reason::Store(_) => &kinds::STORE_BROKEN,
             Reason::Submit(error) => return error.clone().into(),
         };
-        Self::new(code, reason.to_string())
+        Self::new(kind, reason.to_string())
     }
 }
 
-fn flawed(flaw: &Flaw) -> Code {
+fn flawed(flaw: &Flaw) -> &'static Kind {
     match flaw {
-        Flaw::OtherName { .. } | Flaw::Manifest(_) => Code::ManifestInvalid,
-        Flaw::TooLarge { .. } => Code::ComponentTooLarge,
+        Flaw::OtherName { .. } | Flaw::Manifest(_) => &kinds::MANIFEST_INVALID,
+        Flaw::TooLarge { .. } => &kinds::COMPONENT_TOO_LARGE,
         Flaw::Compile(CompileError::Refused(refusal)) => refused(refusal),
-        Flaw::Compile(CompileError::Broken { .. }) => Code::CompileFailed,
-        Flaw::Compile(CompileError::Cache { .. }) => Code::StoreBroken,
-        Flaw::Describe(_) | Flaw::Offer(_) => Code::DescribeFailed,
-        Flaw::Schema { .. } => Code::SchemaInvalid,
-        Flaw::GrantMissing(_) => Code::GrantMissing,
+        Flaw::Compile(CompileError::Broken { .. }) => &kinds::COMPILE_FAILED,
+        Flaw::Compile(CompileError::Cache { .. }) => &kinds::STORE_BROKEN,
+        Flaw::Describe(_) | Flaw::Offer(_) => &kinds::DESCRIBE_FAILED,
+        Flaw::Schema { .. } => &kinds::SCHEMA_INVALID,
+        Flaw::GrantMissing(_) => &kinds::GRANT_MISSING,
     }
 }
 
-fn refused(refusal: &Refusal) -> Code {
+fn refused(refusal: &Refusal) -> &'static Kind {
     match refusal {
         Refusal::NotAComponent | Refusal::Precompiled | Refusal::Invalid { .. } => {
-            Code::ComponentInvalid
+            &kinds::COMPONENT_INVALID
         }
-        Refusal::ForbiddenImport { .. } => Code::ComponentForbiddenImport,
-        Refusal::WrongWorld { .. } => Code::ComponentWrongWorld,
-        Refusal::TooLarge { .. } => Code::ComponentTooLarge,
-        Refusal::OutOfLimits { .. } => Code::CompileFailed,
+        Refusal::ForbiddenImport { .. } => &kinds::COMPONENT_FORBIDDEN_IMPORT,
+        Refusal::WrongWorld { .. } => &kinds::COMPONENT_WRONG_WORLD,
+        Refusal::TooLarge { .. } => &kinds::COMPONENT_TOO_LARGE,
+        Refusal::OutOfLimits { .. } => &kinds::COMPILE_FAILED,
     }
 }

@@ -13,16 +13,20 @@ use host_core::command::{Command, Enqueued, NewJob, Reply};
 use host_core::graph::find_cycle;
 use host_core::id::JobId;
 use host_core::time::Time;
+use host_http::json::{AtMost, JsonError, read, read_object};
+use host_runtime::ids;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use self::entry::Entry;
-use super::body::JOBS_BYTES_MAX;
-use super::json::{AtMost, read, read_object};
-use super::problem::{Code, Problem};
-use super::{Api, Shared, guard, view};
-use host_runtime::ids;
+use self::route::Asked;
+use super::error::ApiError;
+use super::problem::kinds;
+use super::{Api, Shared};
+
+/// The largest body of jobs, in bytes.
+pub const JOBS_BYTES_MAX: usize = 8 << 20;
 
 /// The most jobs of one array.
 const JOBS_MAX: usize = 1_000;
@@ -71,13 +75,10 @@ impl From<Enqueued> for Accepted {
 pub(super) async fn enqueue(
     State(shared): State<Shared>,
     request: Request,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
-    guard::check_json(&parts.headers)?;
-    let held = shared
-        .room
-        .read(&parts.headers, body, JOBS_BYTES_MAX)
-        .await?;
+    let bodies = &shared.api.bodies;
+    let held = bodies.read(&parts.headers, body, JOBS_BYTES_MAX).await?;
     let is_array = held.bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
     let jobs = if is_array || held.bytes.len() >= ALONE_BYTES {
         let shared = shared.clone();
@@ -85,17 +86,17 @@ pub(super) async fn enqueue(
             if is_array {
                 several(&shared.api, &held.bytes)
             } else {
-                read_object(&held.bytes).and_then(|entry| one(&shared.api, entry))
+                one(&shared.api, read_object(&held.bytes)?)
             }
         });
-        let ended_early = |_| Problem::new(Code::Internal, "reading the jobs ended early");
+        let ended_early = |_| ApiError::new(&kinds::INTERNAL, "reading the jobs ended early");
         reading.await.map_err(ended_early)??
     } else {
         let entry: Entry<'_> = read_object(&held.bytes)?;
         one(&shared.api, entry)?
     };
     let Reply::Enqueued(replies) = shared.api.dispatch.submit(Command::Enqueue(jobs)).await? else {
-        return Err(view::unexpected("an enqueue"));
+        return Err(ApiError::unexpected_reply("an enqueue"));
     };
     let accepted: Vec<Accepted> = replies.into_iter().map(Accepted::from).collect();
     Ok(match accepted.as_slice() {
@@ -115,7 +116,7 @@ fn respond<T: Serialize + ?Sized>(is_new: bool, body: &T) -> Response {
     response
 }
 
-fn one(api: &Api, entry: Entry<'_>) -> Result<Vec<NewJob>, Problem> {
+fn one(api: &Api, entry: Entry<'_>) -> Result<Vec<NewJob>, ApiError> {
     let now = api.clock.now();
     let id = ids::job(now);
     if let Some(reference) = entry.references().next() {
@@ -125,28 +126,29 @@ fn one(api: &Api, entry: Entry<'_>) -> Result<Vec<NewJob>, Problem> {
         } else {
             return Err(no_entry(n, 1));
         };
-        return Err(Problem::new(Code::DependencyCycle, detail));
+        return Err(ApiError::new(&kinds::DEPENDENCY_CYCLE, detail));
     }
     Ok(vec![accept(api, entry, id, &[], now)?])
 }
 
-fn several(api: &Api, text: &[u8]) -> Result<Vec<NewJob>, Problem> {
+fn several(api: &Api, text: &[u8]) -> Result<Vec<NewJob>, ApiError> {
     let now = api.clock.now();
     let array: AtMost<JOBS_MAX, &RawValue> = read(text)?;
     let raw = array.elements;
     if array.more {
         let detail = format!("the array has more than {JOBS_MAX} jobs");
-        return Err(Problem::new(Code::TooManyJobs, detail));
+        return Err(ApiError::new(&kinds::TOO_MANY_JOBS, detail));
     }
     if raw.is_empty() {
         let detail = "the array has no jobs";
-        return Err(Problem::new(Code::InvalidRequest, detail));
+        return Err(ApiError::new(&kinds::INVALID_REQUEST, detail));
     }
     let mut entries = Vec::with_capacity(raw.len());
     let mut graph = Vec::new();
     for (n, text) in raw.iter().enumerate() {
-        let place = |problem: Problem| problem.at(&format!("#{n}"));
-        let entry: Entry<'_> = read_object(text.get().as_bytes()).map_err(place)?;
+        let place = |error: ApiError| error.at(&format!("#{n}"));
+        let unread = |error: JsonError| place(error.into());
+        let entry: Entry<'_> = read_object(text.get().as_bytes()).map_err(unread)?;
         let references: Vec<usize> = entry
             .references()
             .collect::<Result<_, _>>()
@@ -160,20 +162,20 @@ fn several(api: &Api, text: &[u8]) -> Result<Vec<NewJob>, Problem> {
     if let Some(cycle) = find_cycle(&graph) {
         let path: Vec<String> = cycle.iter().map(|n| format!("#{n}")).collect();
         let detail = format!("the jobs wait for each other: {}", path.join(" → "));
-        return Err(Problem::new(Code::DependencyCycle, detail));
+        return Err(ApiError::new(&kinds::DEPENDENCY_CYCLE, detail));
     }
     let ids: Vec<JobId> = entries.iter().map(|_| ids::job(now)).collect();
     let accepted = entries.into_iter().zip(&ids).enumerate();
     accepted
         .map(|(n, (entry, id))| {
-            accept(api, entry, *id, &ids, now).map_err(|problem| problem.at(&format!("#{n}")))
+            accept(api, entry, *id, &ids, now).map_err(|error| error.at(&format!("#{n}")))
         })
         .collect()
 }
 
-fn no_entry(n: usize, entries: usize) -> Problem {
+fn no_entry(n: usize, entries: usize) -> ApiError {
     let detail = format!("depends_on names #{n}, but there are {entries} entries, from #0");
-    Problem::new(Code::UnknownPrerequisite, detail)
+    ApiError::new(&kinds::UNKNOWN_PREREQUISITE, detail)
 }
 
 /// Routes one entry and makes the job that is asked for.
@@ -183,7 +185,12 @@ fn accept(
     id: JobId,
     siblings: &[JobId],
     now: Time,
-) -> Result<NewJob, Problem> {
-    let route = route::find(api, &entry)?;
+) -> Result<NewJob, ApiError> {
+    let asked = Asked {
+        handler: entry.handler.as_ref(),
+        queue: entry.queue()?,
+        params: entry.params_text(),
+    };
+    let route = route::find(api, asked)?;
     entry.into_job(id, route, siblings, now)
 }

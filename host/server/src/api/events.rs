@@ -17,6 +17,8 @@ use host_core::id::JobId;
 use host_core::job;
 use host_core::name::{Name, address};
 use host_core::time::Time;
+use host_dispatch::events::{Event, Happened};
+use host_http::extract::InQuery;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::broadcast::Receiver;
@@ -26,9 +28,8 @@ use tokio_util::sync::CancellationToken;
 use utoipa::{IntoParams, ToSchema};
 
 use super::Shared;
-use super::extract::InQuery;
-use super::problem::{Code, Problem};
-use host_dispatch::events::{Event, Happened};
+use super::error::ApiError;
+use super::problem::kinds;
 
 /// How long a stream is silent before a comment shows that it lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -87,10 +88,10 @@ pub(super) struct GapView {
 pub(super) async fn events(
     State(shared): State<Shared>,
     InQuery(query): InQuery<EventsQuery>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiError> {
     let Ok(permit) = Arc::clone(&shared.streams).try_acquire_owned() else {
         let detail = "as many streams of events are open as may be";
-        return Err(Problem::new(Code::Busy, detail));
+        return Err(ApiError::new(&kinds::BUSY, detail));
     };
     let listener = Listener {
         receiver: shared.api.dispatch.shared().events.listen(),

@@ -5,18 +5,20 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use host_cells::handlers::Handler;
 use host_core::handler::{Grants, Limits};
 use host_core::name::Name;
+use host_http::extract::InPath;
+use host_http::json::nearest;
+use host_http::query::PageView;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::Shared;
-use super::extract::InPath;
-use super::json::meant;
-use super::problem::{Code, Problem};
-use super::view::{PageView, raw};
-use host_cells::handlers::Handler;
+use super::error::ApiError;
+use super::problem::kinds;
+use super::view::raw;
 
 /// A handler, as its component's current revision has it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -136,10 +138,7 @@ impl From<&Grants> for GrantsView {
 pub(super) async fn list(State(shared): State<Shared>) -> Json<PageView<HandlerView>> {
     let all = shared.api.handlers.all();
     let views = all.values().map(|handler| HandlerView::new(handler, false));
-    Json(PageView {
-        items: views.collect(),
-        next_cursor: None,
-    })
+    Json(PageView::all(views.collect()))
 }
 
 /// Shows one handler with its schemas.
@@ -150,8 +149,8 @@ pub(super) async fn list(State(shared): State<Shared>) -> Json<PageView<HandlerV
 )]
 pub(super) async fn show(
     State(shared): State<Shared>,
-    InPath(name): InPath,
-) -> Result<Json<HandlerView>, Problem> {
+    InPath(name): InPath<Name>,
+) -> Result<Json<HandlerView>, ApiError> {
     let all = shared.api.handlers.all();
     let handler = all
         .get(&name)
@@ -160,11 +159,11 @@ pub(super) async fn show(
 }
 
 /// Makes the refusal of a name that no deployed handler has.
-pub(super) fn unknown(all: &BTreeMap<Name, Arc<Handler>>, name: &Name) -> Problem {
-    let detail = match meant(name.as_str(), all.keys().map(Name::as_str)) {
+pub(super) fn unknown(all: &BTreeMap<Name, Arc<Handler>>, name: &Name) -> ApiError {
+    let detail = match nearest(name.as_str(), all.keys().map(Name::as_str)) {
         Some(near) => format!("no handler is named {name}; did you mean {near}?"),
         None if all.is_empty() => format!("no handler is named {name}; nothing is deployed"),
         None => format!("no handler is named {name}"),
     };
-    Problem::new(Code::HandlerNotFound, detail)
+    ApiError::new(&kinds::HANDLER_NOT_FOUND, detail)
 }

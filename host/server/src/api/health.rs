@@ -8,7 +8,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::Shared;
-use super::problem::{Code, Problem};
+use super::error::ApiError;
+use super::problem::kinds;
 
 /// How the host is.
 #[derive(Debug, Serialize, ToSchema)]
@@ -29,9 +30,9 @@ pub(super) async fn alive(State(shared): State<Shared>) -> Json<Health> {
 
 /// Tells whether the host takes work: its store answers and it has not been asked to stop.
 #[utoipa::path(get, path = "/readyz", tag = "host", responses((status = 200, body = Health)))]
-pub(super) async fn ready(State(shared): State<Shared>) -> Result<Json<Health>, Problem> {
+pub(super) async fn ready(State(shared): State<Shared>) -> Result<Json<Health>, ApiError> {
     if shared.api.draining.is_cancelled() {
-        return Err(Problem::new(Code::Stopping, "the host is stopping"));
+        return Err(ApiError::new(&kinds::STOPPING, "the host is stopping"));
     }
     let dispatch = &shared.api.dispatch;
     dispatch.read(|reader| reader.components()).await?;
@@ -43,7 +44,7 @@ pub(super) async fn ready(State(shared): State<Shared>) -> Result<Json<Health>, 
     get, path = "/metrics", tag = "host",
     responses((status = 200, body = String, content_type = "application/openmetrics-text"))
 )]
-pub(super) async fn metrics(State(shared): State<Shared>) -> Result<Response, Problem> {
+pub(super) async fn metrics(State(shared): State<Shared>) -> Result<Response, ApiError> {
     let queues = shared.api.dispatch.read(|reader| reader.queues()).await?;
     let mut counts = [0; 8];
     for queue in &queues {

@@ -1,24 +1,29 @@
 //! The jobs of Hero dispatchers, in the Redis that this host is configured for: the document's
 //! operations as requests. Knows no store: Redis is the truth about these jobs.
 
-pub(super) mod list;
-pub(super) mod logs;
-pub(super) mod steer;
-pub(super) mod submit;
+mod list;
+mod logs;
+mod openapi;
+mod problems;
+mod routes;
+mod steer;
+mod submit;
 mod view;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use host_core::time::Time;
-use host_protocols::hero::Refusal;
+use host_http::extract::TextInPath;
+use host_http::problem::{self, Problem};
+use host_http::route::{Description, Group, Route, RoutePorts};
 use host_protocols::hero::client::JobView;
-use host_protocols::hero::client::live::{Client, ClientError};
+use host_protocols::hero::client::live::Client;
+use utoipa::OpenApi as _;
 
-use super::Shared;
-use super::extract::segment;
-use super::problem::{Code, Problem};
+use self::problems::{HERO_JOB_NOT_FOUND, HERO_OFF, of_client, unknown};
 
 /// How many characters of an id are shown in a refusal.
 const ID_CHARS: usize = 36;
@@ -32,29 +37,57 @@ pub struct Hero {
     pub log_dir: Option<PathBuf>,
 }
 
+/// What requests share.
+type Shared = Arc<State>;
+
+struct State {
+    hero: Option<Hero>,
+    ports: RoutePorts,
+}
+
+/// Returns the routes. Without a Redis, they answer how to configure one.
+pub fn routes(hero: Option<Hero>, ports: RoutePorts) -> Group {
+    let shared = Shared::new(State { hero, ports });
+    let routes = routes::all().map(|route: Route<Shared>| route.with_state(Arc::clone(&shared)));
+    Group {
+        prefix: "/api/v1/hero",
+        render: problem::render,
+        routes: routes.into(),
+    }
+}
+
+/// Describes the routes.
+pub fn description() -> Description {
+    Description {
+        document: openapi::Document::openapi(),
+        kinds: problems::KINDS,
+    }
+}
+
 /// The id of a Hero job in the path, in full.
-pub(super) struct HeroId(String);
+struct HeroId(String);
 
 impl FromRequestParts<Shared> for HeroId {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Problem> {
-        Self::of(shared, segment(parts, shared).await?)
+        let TextInPath(text) = TextInPath::from_request_parts(parts, shared).await?;
+        Self::of(shared, text)
     }
 }
 
 impl HeroId {
-    /// Reads an id. Of a request with a body after that: a connection on which one lies unread is
-    /// closed, which whoever uses it again is not told.
+    /// Reads an id. A request with a body reads that first: a connection is closed if a body is left
+    /// unread on it, and its client does not learn of that before the next request.
     fn of(shared: &Shared, text: String) -> Result<Self, Problem> {
-        // Without Redis, no id is any better.
+        // Without Redis, that is what to correct first.
         hero(shared)?;
         match uuid::Uuid::try_parse(&text) {
             Ok(_) if text.len() == ID_CHARS => Ok(Self(text)),
             _ => {
                 let shown: String = text.chars().take(ID_CHARS).collect();
                 let detail = format!("{shown:?} is no id of a Hero job: those are UUIDs, in full");
-                Err(Problem::new(Code::HeroJobNotFound, detail))
+                Err(Problem::new(&HERO_JOB_NOT_FOUND, detail))
             }
         }
     }
@@ -62,15 +95,15 @@ impl HeroId {
 
 /// Returns what the requests are answered from, or says what is to be configured.
 fn hero(shared: &Shared) -> Result<&Hero, Problem> {
-    shared.api.hero.as_ref().ok_or_else(|| {
+    shared.hero.as_ref().ok_or_else(|| {
         let detail = "no Redis is configured: protocol.hero.url (HOST_HERO_URL) names none";
-        Problem::new(Code::HeroOff, detail)
+        Problem::new(&HERO_OFF, detail)
     })
 }
 
 /// Returns the time as other programs at the same Redis see it.
 fn wall(shared: &Shared) -> Time {
-    shared.api.clock.wall()
+    shared.ports.clock.wall()
 }
 
 /// Returns a job with all its fields.
@@ -78,33 +111,7 @@ async fn find(shared: &Shared, id: &str) -> Result<JobView, Problem> {
     hero(shared)?
         .client
         .job(id)
-        .await?
+        .await
+        .map_err(of_client)?
         .ok_or_else(|| unknown(id))
-}
-
-fn unknown(id: &str) -> Problem {
-    Problem::new(Code::HeroJobNotFound, format!("Redis has no job {id}"))
-}
-
-impl From<ClientError> for Problem {
-    fn from(error: ClientError) -> Self {
-        match error {
-            ClientError::Away(why) => Self::new(Code::HeroRedisAway, why),
-            ClientError::Refused(refusal) => refusal.into(),
-            ClientError::Full => Self::new(Code::Busy, error.to_string()),
-        }
-    }
-}
-
-impl From<Refusal> for Problem {
-    fn from(refusal: Refusal) -> Self {
-        let code = match refusal.code() {
-            "E_DEP_CYCLE" => Code::DependencyCycle,
-            "E_JOB_ENDED" => Code::HeroJobEnded,
-            "E_JOB_BUSY" => Code::HeroJobBusy,
-            "E_REPLY" => Code::HeroRedisAway,
-            _ => Code::InvalidRequest,
-        };
-        Self::new(code, refusal.text())
-    }
 }

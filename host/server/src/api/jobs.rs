@@ -1,32 +1,24 @@
 //! Looking at jobs, waiting for them, cancelling and running them again.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::{Request, State};
 use host_core::command::{Command, Reply};
 use host_core::id::JobId;
 use host_core::job;
 use host_core::name::{Name, NameError, RUNNER_SEPARATOR};
-use host_core::query::{Cursor, JobFilter, PAGE_ITEMS_MAX};
+use host_core::query::{Cursor, JobFilter};
 use host_core::seconds::Seconds;
 use host_core::time::Time;
+use host_http::extract::{EmptyBody, InQuery, small_body_or_default};
+use host_http::query::{PageView, WaitQuery, page_limit};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::body::SMALL_BYTES_MAX;
-use super::extract::{IdInPath, InQuery};
-use super::json;
-use super::problem::{Code, Problem};
-use super::view::{self, AttemptView, JobView, PageView};
-use super::{Shared, guard};
-
-/// How many items a page has that asks for no number.
-const PAGE_ITEMS: u32 = 100;
-
-/// How long a request waits that names no time, and the longest it may, in milliseconds.
-const WAIT_MS: u64 = 30_000;
-const WAIT_MS_MAX: u64 = 300_000;
+use super::Shared;
+use super::error::ApiError;
+use super::job_id::IdInPath;
+use super::problem::kinds;
+use super::view::{AttemptView, JobView};
 
 /// The longest reason of a cancel, in bytes.
 const REASON_BYTES_MAX: usize = 1_024;
@@ -50,28 +42,6 @@ pub(super) struct ListQuery {
     cursor: Option<u64>,
 }
 
-/// How long to wait.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct WaitQuery {
-    /// At most 300; 30 if absent.
-    #[param(value_type = Option<f64>)]
-    timeout_seconds: Option<Seconds>,
-}
-
-impl WaitQuery {
-    /// Returns how long, in milliseconds.
-    pub(super) fn ms(&self) -> Result<u64, Problem> {
-        let ms = self.timeout_seconds.map_or(WAIT_MS, |timeout| timeout.ms);
-        if ms > WAIT_MS_MAX {
-            let detail = format!("timeout_seconds: it is at most {}", WAIT_MS_MAX / 1000);
-            return Err(Problem::new(Code::InvalidQuery, detail));
-        }
-        Ok(ms)
-    }
-}
-
 /// How to stop a job.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -82,11 +52,6 @@ pub(super) struct CancelBody {
     #[schema(value_type = Option<f64>)]
     grace_seconds: Option<Seconds>,
 }
-
-/// A body without fields.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct EmptyBody {}
 
 /// What became of a cancel.
 #[derive(Debug, Serialize, ToSchema)]
@@ -100,22 +65,12 @@ pub(super) struct CancelView {
     cancel_requested_at: Option<String>,
 }
 
-/// Checks the `limit` of a list.
-pub(super) fn limit(asked: Option<u32>) -> Result<u32, Problem> {
-    let limit = asked.unwrap_or(PAGE_ITEMS);
-    if limit == 0 || limit > PAGE_ITEMS_MAX {
-        let detail = format!("limit: it is 1 to {PAGE_ITEMS_MAX}, this one is {limit}");
-        return Err(Problem::new(Code::InvalidQuery, detail));
-    }
-    Ok(limit)
-}
-
 /// Reads a handler's name with that of its runner, if it has one.
-fn handler(text: &str) -> Result<(Option<Name>, Name), Problem> {
+fn handler(text: &str) -> Result<(Option<Name>, Name), ApiError> {
     let name = |text: &str| {
         text.parse().map_err(|error: NameError| {
             let detail = format!("handler: {error}");
-            Problem::new(Code::InvalidQuery, detail)
+            ApiError::new(&kinds::INVALID_QUERY, detail)
         })
     };
     match text.split_once(RUNNER_SEPARATOR) {
@@ -132,8 +87,8 @@ fn handler(text: &str) -> Result<(Option<Name>, Name), Problem> {
 pub(super) async fn list(
     State(shared): State<Shared>,
     InQuery(query): InQuery<ListQuery>,
-) -> Result<Json<PageView<JobView>>, Problem> {
-    let limit = limit(query.limit)?;
+) -> Result<Json<PageView<JobView>>, ApiError> {
+    let limit = page_limit(query.limit)?;
     let filter = JobFilter {
         state: query.state,
         queue: query.queue,
@@ -164,20 +119,20 @@ pub(super) async fn list(
 pub(super) async fn show(
     State(shared): State<Shared>,
     id: IdInPath,
-) -> Result<Json<JobView>, Problem> {
+) -> Result<Json<JobView>, ApiError> {
     let id = id.find(&shared).await?;
     Ok(Json(read(&shared, id).await?))
 }
 
-async fn read(shared: &Shared, id: JobId) -> Result<JobView, Problem> {
+async fn read(shared: &Shared, id: JobId) -> Result<JobView, ApiError> {
     let dispatch = &shared.api.dispatch;
     let job = dispatch.read(move |reader| reader.job(id)).await?;
     let job = job.ok_or_else(|| unknown(id))?;
     Ok(JobView::detail(job, dispatch.shared().live.progress(id)))
 }
 
-fn unknown(id: JobId) -> Problem {
-    Problem::new(Code::JobNotFound, format!("no job has the id {id}"))
+fn unknown(id: JobId) -> ApiError {
+    ApiError::new(&kinds::JOB_NOT_FOUND, format!("no job has the id {id}"))
 }
 
 /// Asks for a job to be stopped.
@@ -191,15 +146,15 @@ pub(super) async fn cancel(
     State(shared): State<Shared>,
     id: IdInPath,
     request: Request,
-) -> Result<Json<CancelView>, Problem> {
-    let body: CancelBody = small(&shared, request).await?;
+) -> Result<Json<CancelView>, ApiError> {
+    let body: CancelBody = small_body_or_default(&shared.api.bodies, request).await?;
     if body
         .reason
         .as_ref()
         .is_some_and(|reason| reason.len() > REASON_BYTES_MAX)
     {
         let detail = format!("reason: it has at most {REASON_BYTES_MAX} bytes");
-        return Err(Problem::new(Code::InvalidRequest, detail));
+        return Err(ApiError::new(&kinds::INVALID_REQUEST, detail));
     }
     let command = Command::Cancel {
         job: id.find(&shared).await?,
@@ -207,7 +162,7 @@ pub(super) async fn cancel(
         grace_ms: body.grace_seconds.map(|grace| grace.ms),
     };
     let Reply::Moved(job) = shared.api.dispatch.submit(command).await? else {
-        return Err(view::unexpected("a cancel"));
+        return Err(ApiError::unexpected_reply("a cancel"));
     };
     let requested_at = job.cancel.map(|cancel| cancel.requested_at);
     Ok(Json(CancelView {
@@ -228,8 +183,8 @@ pub(super) async fn retry(
     State(shared): State<Shared>,
     id: IdInPath,
     request: Request,
-) -> Result<Json<JobView>, Problem> {
-    let EmptyBody {} = small(&shared, request).await?;
+) -> Result<Json<JobView>, ApiError> {
+    let EmptyBody {} = small_body_or_default(&shared.api.bodies, request).await?;
     let job = id.find(&shared).await?;
     shared.api.dispatch.submit(Command::Retry { job }).await?;
     Ok(Json(read(&shared, job).await?))
@@ -245,11 +200,10 @@ pub(super) async fn wait(
     State(shared): State<Shared>,
     id: IdInPath,
     InQuery(query): InQuery<WaitQuery>,
-) -> Result<Json<JobView>, Problem> {
-    let ms = query.ms()?;
+) -> Result<Json<JobView>, ApiError> {
+    let timeout = tokio::time::sleep(query.timeout()?);
     let id = id.find(&shared).await?;
     let (dispatch, stopping) = (&shared.api.dispatch, &shared.api.stopping);
-    let timeout = tokio::time::sleep(Duration::from_millis(ms));
     tokio::pin!(timeout);
     loop {
         let waiter = dispatch.wait(id);
@@ -276,7 +230,7 @@ pub(super) async fn wait(
 pub(super) async fn attempts(
     State(shared): State<Shared>,
     id: IdInPath,
-) -> Result<Json<PageView<AttemptView>>, Problem> {
+) -> Result<Json<PageView<AttemptView>>, ApiError> {
     let id = id.find(&shared).await?;
     let dispatch = &shared.api.dispatch;
     let (job, attempts) = dispatch
@@ -286,22 +240,5 @@ pub(super) async fn attempts(
     let recorded = attempts.iter().any(|attempt| attempt.number == job.attempt);
     let running = AttemptView::running(&job).filter(|_| !recorded);
     let items = attempts.into_iter().map(AttemptView::from).chain(running);
-    Ok(Json(PageView {
-        items: items.collect(),
-        next_cursor: None,
-    }))
-}
-
-/// Reads a small body of JSON, which may be empty.
-pub(super) async fn small<T>(shared: &Shared, request: Request) -> Result<T, Problem>
-where
-    T: for<'de> Deserialize<'de> + Default,
-{
-    let (parts, body) = request.into_parts();
-    guard::check_json(&parts.headers)?;
-    let held = shared
-        .room
-        .read(&parts.headers, body, SMALL_BYTES_MAX)
-        .await?;
-    json::read_or_default(&held.bytes)
+    Ok(Json(PageView::all(items.collect())))
 }

@@ -6,15 +6,16 @@ use axum::Json;
 use axum::extract::State;
 use host_core::cell::{Level, LogSource};
 use host_core::time::Time;
+use host_http::extract::InQuery;
+use host_http::query::{PageView, page_limit};
 use host_store::logs::LogEntry;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::Shared;
-use super::extract::{IdInPath, InQuery};
-use super::jobs::limit;
-use super::problem::{Code, Problem};
-use super::view::PageView;
+use super::error::ApiError;
+use super::job_id::IdInPath;
+use super::problem::kinds;
 
 /// Which lines.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -60,8 +61,8 @@ pub(super) async fn logs(
     State(shared): State<Shared>,
     id: IdInPath,
     InQuery(query): InQuery<LogsQuery>,
-) -> Result<Json<PageView<LineView>>, Problem> {
-    let limit = limit(query.limit)?;
+) -> Result<Json<PageView<LineView>>, ApiError> {
+    let limit = page_limit(query.limit)?;
     let id = id.find(&shared).await?;
     let page = shared.api.logs.page(id, query.cursor, limit).await?;
     let read = shared.api.dispatch.read(move |reader| {
@@ -80,7 +81,7 @@ pub(super) async fn logs(
     });
     let Some(started) = read.await? else {
         let detail = format!("no job has the id {id}");
-        return Err(Problem::new(Code::JobNotFound, detail));
+        return Err(ApiError::new(&kinds::JOB_NOT_FOUND, detail));
     };
     let items = page.items.into_iter();
     Ok(Json(PageView {

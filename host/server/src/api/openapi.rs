@@ -1,4 +1,4 @@
-//! The OpenAPI document: what `routes.rs` answers, described. A test compares the two.
+//! The OpenAPI document: what `routes.rs` and the wires answer, described. A test compares.
 
 use std::sync::LazyLock;
 
@@ -6,14 +6,15 @@ use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use host_http::problem::ProblemView;
+use utoipa::OpenApi;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::{ContentBuilder, Ref, ResponseBuilder};
-use utoipa::{Modify, OpenApi};
 
-use super::problem::ProblemView;
-use super::{components, enqueue, events, handlers, health, hero, jobs, logs, queues, runners};
+use super::wire_routes;
+use super::{components, enqueue, events, handlers, health, jobs, logs, queues, runners};
 
-/// The description of all routes.
+/// The description of the API's own routes.
 #[derive(OpenApi)]
 #[openapi(
     info(
@@ -33,15 +34,6 @@ use super::{components, enqueue, events, handlers, health, hero, jobs, logs, que
         queues::show,
         queues::pause,
         queues::resume,
-        hero::submit::submit,
-        hero::list::list,
-        hero::list::show,
-        hero::list::wait,
-        hero::logs::logs,
-        hero::steer::stop,
-        hero::steer::requeue,
-        hero::list::worker,
-        hero::steer::requeue_stale,
         handlers::list,
         handlers::show,
         components::list,
@@ -58,43 +50,43 @@ use super::{components, enqueue, events, handlers, health, hero, jobs, logs, que
         health::ready,
         health::metrics,
     ),
-    components(schemas(ProblemView<'static>, events::ProgressEventView<'static>, events::GapView)),
-    modifiers(&Refusals)
+    components(schemas(ProblemView<'static>, events::ProgressEventView<'static>, events::GapView))
 )]
-pub(super) struct Document;
+struct Document;
 
-/// Says of each operation that it may be refused with a problem document.
-struct Refusals;
-
-impl Modify for Refusals {
-    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
-        let refusal = ResponseBuilder::new()
-            .description("Refused")
-            .content(
-                "application/problem+json",
-                ContentBuilder::new()
-                    .schema(Some(Ref::from_schema_name("Problem")))
-                    .build(),
-            )
-            .build();
-        for path in document.paths.paths.values_mut() {
-            let methods: [&mut Option<Operation>; 4] = [
-                &mut path.get,
-                &mut path.put,
-                &mut path.post,
-                &mut path.delete,
-            ];
-            for operation in methods.into_iter().flatten() {
-                let responses = &mut operation.responses.responses;
-                responses.insert("default".to_owned(), refusal.clone().into());
-            }
+/// Says of each operation that describes no refusal that it may be refused with a problem document.
+fn add_refusals(document: &mut utoipa::openapi::OpenApi) {
+    let refusal = ResponseBuilder::new()
+        .description("Refused")
+        .content(
+            "application/problem+json",
+            ContentBuilder::new()
+                .schema(Some(Ref::from_schema_name("Problem")))
+                .build(),
+        )
+        .build();
+    for path in document.paths.paths.values_mut() {
+        let methods: [&mut Option<Operation>; 4] = [
+            &mut path.get,
+            &mut path.put,
+            &mut path.post,
+            &mut path.delete,
+        ];
+        for operation in methods.into_iter().flatten() {
+            let responses = &mut operation.responses.responses;
+            let default = responses.entry("default".to_owned());
+            default.or_insert_with(|| refusal.clone().into());
         }
     }
 }
 
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
-    let text = Document::openapi().to_json();
-    Bytes::from(text.unwrap_or_default())
+    let mut document = Document::openapi();
+    for wire in wire_routes::descriptions() {
+        document.merge(wire.document);
+    }
+    add_refusals(&mut document);
+    Bytes::from(document.to_json().unwrap_or_default())
 });
 
 /// Shows this document.

@@ -4,19 +4,20 @@ use futures_util::future::BoxFuture;
 use host_core::handler::Manifest;
 use host_core::id::JobId;
 use host_core::name::Name;
+use host_dispatch::SubmitError;
+use host_http::problem::Kind;
 use host_store::StoreError;
 use host_store::logs::LogPage;
 
-use super::problem::{Code, Problem};
-use host_dispatch::SubmitError;
+use super::error::ApiError;
 
 pub use crate::deploy::Deployed;
 
 /// Why a component is not deployed, taken back or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeployError {
-    /// The stable code.
-    pub code: Code,
+    /// Which kind of problem it is.
+    pub kind: &'static Kind,
     /// What is wrong, in words.
     pub message: String,
 }
@@ -50,10 +51,10 @@ pub trait Logs: Send + Sync {
 }
 
 impl DeployError {
-    /// Makes an error with its code and what is wrong.
-    pub fn new(code: Code, message: impl Into<String>) -> Self {
+    /// Makes an error of a kind, with what is wrong.
+    pub fn new(kind: &'static Kind, message: impl Into<String>) -> Self {
         Self {
-            code,
+            kind,
             message: message.into(),
         }
     }
@@ -62,12 +63,12 @@ impl DeployError {
 impl From<SubmitError> for DeployError {
     fn from(error: SubmitError) -> Self {
         let message = error.to_string();
-        Self::new(Problem::from(error).code(), message)
+        Self::new(ApiError::from(error).kind(), message)
     }
 }
 
-impl From<DeployError> for Problem {
+impl From<DeployError> for ApiError {
     fn from(error: DeployError) -> Self {
-        Self::new(error.code, error.message)
+        Self::new(error.kind, error.message)
     }
 }

@@ -9,14 +9,13 @@ use host_core::job::STATES;
 use host_core::name::Name;
 use host_core::query::QueueStatus;
 use host_core::rejection::Rejection;
+use host_http::extract::{EmptyBody, InPath, small_body_or_default};
+use host_http::query::PageView;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::Shared;
-use super::extract::InPath;
-use super::jobs::{EmptyBody, small};
-use super::problem::Problem;
-use super::view::PageView;
+use super::error::ApiError;
 
 /// A queue.
 #[derive(Debug, Serialize, ToSchema)]
@@ -49,12 +48,10 @@ impl From<QueueStatus> for QueueView {
 )]
 pub(super) async fn list(
     State(shared): State<Shared>,
-) -> Result<Json<PageView<QueueView>>, Problem> {
+) -> Result<Json<PageView<QueueView>>, ApiError> {
     let queues = shared.api.dispatch.read(|reader| reader.queues()).await?;
-    Ok(Json(PageView {
-        items: queues.into_iter().map(QueueView::from).collect(),
-        next_cursor: None,
-    }))
+    let items = queues.into_iter().map(QueueView::from);
+    Ok(Json(PageView::all(items.collect())))
 }
 
 /// Shows one queue.
@@ -65,8 +62,8 @@ pub(super) async fn list(
 )]
 pub(super) async fn show(
     State(shared): State<Shared>,
-    InPath(name): InPath,
-) -> Result<Json<QueueView>, Problem> {
+    InPath(name): InPath<Name>,
+) -> Result<Json<QueueView>, ApiError> {
     read(&shared, name).await
 }
 
@@ -79,9 +76,9 @@ pub(super) async fn show(
 )]
 pub(super) async fn pause(
     State(shared): State<Shared>,
-    InPath(name): InPath,
+    InPath(name): InPath<Name>,
     request: Request,
-) -> Result<Json<QueueView>, Problem> {
+) -> Result<Json<QueueView>, ApiError> {
     set(&shared, name, true, request).await
 }
 
@@ -94,9 +91,9 @@ pub(super) async fn pause(
 )]
 pub(super) async fn resume(
     State(shared): State<Shared>,
-    InPath(name): InPath,
+    InPath(name): InPath<Name>,
     request: Request,
-) -> Result<Json<QueueView>, Problem> {
+) -> Result<Json<QueueView>, ApiError> {
     set(&shared, name, false, request).await
 }
 
@@ -105,15 +102,15 @@ async fn set(
     name: Name,
     paused: bool,
     request: Request,
-) -> Result<Json<QueueView>, Problem> {
-    let EmptyBody {} = small(shared, request).await?;
+) -> Result<Json<QueueView>, ApiError> {
+    let EmptyBody {} = small_body_or_default(&shared.api.bodies, request).await?;
     let queue = name.clone();
     let command = Command::SetPaused { queue, paused };
     shared.api.dispatch.submit(command).await?;
     read(shared, name).await
 }
 
-async fn read(shared: &Shared, name: Name) -> Result<Json<QueueView>, Problem> {
+async fn read(shared: &Shared, name: Name) -> Result<Json<QueueView>, ApiError> {
     let queues = shared.api.dispatch.read(|reader| reader.queues()).await?;
     let queue = queues.into_iter().find(|queue| queue.name == name);
     let queue = queue.ok_or(Rejection::UnknownQueue(name))?;

@@ -1,117 +1,60 @@
-//! Every route of the API, one line each. `openapi.rs` describes the same set; a test compares.
+//! The routes of the API itself, one line each; wires hand in theirs. `openapi.rs` describes the
+//! same set; a test compares.
 
-use axum::routing::{MethodRouter, delete, get, post, put};
+use host_http::route::Route;
 
-use super::{
-    Shared, components, enqueue, events, handlers, health, hero, jobs, logs, openapi, queues,
-    runners,
-};
-
-/// One method of one path.
-pub(super) struct Route {
-    /// The method.
-    pub(super) method: &'static str,
-    /// The path, with its parameters in braces.
-    pub(super) path: &'static str,
-    /// Whether the request itself bounds how long its answer takes.
-    pub(super) takes_its_time: bool,
-    /// What answers.
-    pub(super) call: MethodRouter<Shared>,
-}
-
-impl Route {
-    fn new(method: &'static str, path: &'static str, call: MethodRouter<Shared>) -> Self {
-        Self {
-            method,
-            path,
-            takes_its_time: false,
-            call,
-        }
-    }
-
-    fn takes_its_time(mut self) -> Self {
-        self.takes_its_time = true;
-        self
-    }
-}
+use super::{Shared, components, enqueue, events, handlers, health, jobs, logs, openapi};
+use super::{queues, runners};
 
 /// Returns all routes.
-pub(super) fn all() -> Vec<Route> {
+pub(super) fn all() -> Vec<Route<Shared>> {
     let mut all = jobs();
-    all.extend(heroes());
     all.extend(deployed());
     all.extend(host());
     all
 }
 
-fn jobs() -> Vec<Route> {
-    let new = Route::new;
+fn jobs() -> Vec<Route<Shared>> {
     vec![
-        new("POST", "/api/v1/jobs", post(enqueue::enqueue)),
-        new("GET", "/api/v1/jobs", get(jobs::list)),
-        new("GET", "/api/v1/jobs/{id}", get(jobs::show)),
-        new("POST", "/api/v1/jobs/{id}/cancel", post(jobs::cancel)),
-        new("POST", "/api/v1/jobs/{id}/retry", post(jobs::retry)),
-        new("GET", "/api/v1/jobs/{id}/wait", get(jobs::wait)).takes_its_time(),
-        new("GET", "/api/v1/jobs/{id}/attempts", get(jobs::attempts)),
-        new("GET", "/api/v1/jobs/{id}/logs", get(logs::logs)),
-        new("GET", "/api/v1/queues", get(queues::list)),
-        new("GET", "/api/v1/queues/{name}", get(queues::show)),
-        new("POST", "/api/v1/queues/{name}/pause", post(queues::pause)),
-        new("POST", "/api/v1/queues/{name}/resume", post(queues::resume)),
+        Route::post("/api/v1/jobs", enqueue::enqueue),
+        Route::get("/api/v1/jobs", jobs::list),
+        Route::get("/api/v1/jobs/{id}", jobs::show),
+        Route::post("/api/v1/jobs/{id}/cancel", jobs::cancel),
+        Route::post("/api/v1/jobs/{id}/retry", jobs::retry),
+        Route::get("/api/v1/jobs/{id}/wait", jobs::wait).long_running(),
+        Route::get("/api/v1/jobs/{id}/attempts", jobs::attempts),
+        Route::get("/api/v1/jobs/{id}/logs", logs::logs),
+        Route::get("/api/v1/queues", queues::list),
+        Route::get("/api/v1/queues/{name}", queues::show),
+        Route::post("/api/v1/queues/{name}/pause", queues::pause),
+        Route::post("/api/v1/queues/{name}/resume", queues::resume),
     ]
 }
 
-fn heroes() -> Vec<Route> {
-    const JOBS: &str = "/api/v1/hero/jobs";
-    const JOB: &str = "/api/v1/hero/jobs/{id}";
-    const WAIT: &str = "/api/v1/hero/jobs/{id}/wait";
-    const LOGS: &str = "/api/v1/hero/jobs/{id}/logs";
-    const STOP: &str = "/api/v1/hero/jobs/{id}/stop";
-    const REQUEUE: &str = "/api/v1/hero/jobs/{id}/requeue";
-    const WORKER: &str = "/api/v1/hero/workers/{worker_id}";
-    const STALE: &str = "/api/v1/hero/workers/{worker_id}/requeue";
-    let new = Route::new;
-    vec![
-        new("POST", JOBS, post(hero::submit::submit)),
-        new("GET", JOBS, get(hero::list::list)),
-        new("GET", JOB, get(hero::list::show)),
-        new("GET", WAIT, get(hero::list::wait)).takes_its_time(),
-        new("GET", LOGS, get(hero::logs::logs)),
-        new("POST", STOP, post(hero::steer::stop)),
-        new("POST", REQUEUE, post(hero::steer::requeue)),
-        new("GET", WORKER, get(hero::list::worker)),
-        new("POST", STALE, post(hero::steer::requeue_stale)),
-    ]
-}
-
-fn deployed() -> Vec<Route> {
+fn deployed() -> Vec<Route<Shared>> {
     const ONE: &str = "/api/v1/components/{name}";
-    const RUNNER: &str = "/api/v1/runners/{name}";
-    const RESTART: &str = "/api/v1/runners/{name}/restart";
     const ROLLBACK: &str = "/api/v1/components/{name}/rollback";
-    let new = Route::new;
+    let deploy = Route::put(ONE, components::deploy).takes(components::DEPLOY_MEDIA_TYPES);
     vec![
-        new("GET", "/api/v1/handlers", get(handlers::list)),
-        new("GET", "/api/v1/handlers/{name}", get(handlers::show)),
-        new("GET", "/api/v1/components", get(components::list)),
-        new("GET", ONE, get(components::show)),
-        new("PUT", ONE, put(components::deploy)).takes_its_time(),
-        new("DELETE", ONE, delete(components::remove)),
-        new("GET", "/api/v1/runners", get(runners::list)),
-        new("GET", RUNNER, get(runners::show)),
-        new("POST", RESTART, post(runners::restart)),
-        new("POST", ROLLBACK, post(components::rollback)).takes_its_time(),
+        Route::get("/api/v1/handlers", handlers::list),
+        Route::get("/api/v1/handlers/{name}", handlers::show),
+        Route::get("/api/v1/components", components::list),
+        Route::get(ONE, components::show),
+        deploy.long_running(),
+        Route::delete(ONE, components::remove),
+        Route::post(ROLLBACK, components::rollback).long_running(),
+        Route::get("/api/v1/runners", runners::list),
+        Route::get("/api/v1/runners/{name}", runners::show),
+        Route::post("/api/v1/runners/{name}/restart", runners::restart),
     ]
 }
 
-fn host() -> Vec<Route> {
-    let new = Route::new;
+fn host() -> Vec<Route<Shared>> {
     vec![
-        new("GET", "/api/v1/events", get(events::events)).takes_its_time(),
-        new("GET", "/api/v1/openapi.json", get(openapi::document)),
-        new("GET", "/healthz", get(health::alive)),
-        new("GET", "/readyz", get(health::ready)),
-        new("GET", "/metrics", get(health::metrics)),
+        Route::get("/api/v1/events", events::events).long_running(),
+        Route::get("/api/v1/openapi.json", openapi::document),
+        Route::get("/healthz", health::alive),
+        Route::get("/readyz", health::ready),
+        Route::get("/metrics", health::metrics),
     ]
 }

@@ -3,15 +3,15 @@
 use axum::Json;
 use axum::extract::{Request, State};
 use host_core::name::Name;
+use host_http::extract::{InPath, small_body_or_default};
+use host_http::query::PageView;
 use host_protocols::wire::executors::{ExecutorHealth, RestartError, WorkerHealth, WorkerState};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Shared;
-use super::extract::InPath;
-use super::jobs::small;
-use super::problem::{Code, Problem};
-use super::view::PageView;
+use super::error::ApiError;
+use super::problem::kinds;
 
 /// A pool of foreign runners.
 #[derive(Debug, Serialize, ToSchema)]
@@ -108,12 +108,8 @@ impl From<WorkerHealth> for RunnerView {
 )]
 pub(super) async fn list(State(shared): State<Shared>) -> Json<PageView<PoolView>> {
     let executors = shared.api.executors.health().into_iter();
-    Json(PageView {
-        items: executors
-            .map(|executor| PoolView::new(&shared, executor))
-            .collect(),
-        next_cursor: None,
-    })
+    let items = executors.map(|executor| PoolView::new(&shared, executor));
+    Json(PageView::all(items.collect()))
 }
 
 /// Shows one pool of foreign runners.
@@ -124,8 +120,8 @@ pub(super) async fn list(State(shared): State<Shared>) -> Json<PageView<PoolView
 )]
 pub(super) async fn show(
     State(shared): State<Shared>,
-    InPath(name): InPath,
-) -> Result<Json<PoolView>, Problem> {
+    InPath(name): InPath<Name>,
+) -> Result<Json<PoolView>, ApiError> {
     look(&shared, &name)
 }
 
@@ -138,12 +134,12 @@ pub(super) async fn show(
 )]
 pub(super) async fn restart(
     State(shared): State<Shared>,
-    InPath(name): InPath,
+    InPath(name): InPath<Name>,
     request: Request,
-) -> Result<Json<PoolView>, Problem> {
-    let RestartBody { runner } = small(&shared, request).await?;
+) -> Result<Json<PoolView>, ApiError> {
+    let RestartBody { runner } = small_body_or_default(&shared.api.bodies, request).await?;
     let Json(pool) = look(&shared, &name)?;
-    let refused = |detail| Err(Problem::new(Code::InvalidRequest, detail));
+    let refused = |detail| Err(ApiError::new(&kinds::INVALID_REQUEST, detail));
     match shared.api.executors.restart(&name, runner) {
         Ok(()) => look(&shared, &name),
         Err(RestartError::NotOurs) => refused(format!(
@@ -155,12 +151,12 @@ pub(super) async fn restart(
     }
 }
 
-fn look(shared: &Shared, name: &Name) -> Result<Json<PoolView>, Problem> {
+fn look(shared: &Shared, name: &Name) -> Result<Json<PoolView>, ApiError> {
     let mut executors = shared.api.executors.health().into_iter();
     let executor = executors.find(|executor| executor.name == *name);
     let executor = executor.ok_or_else(|| {
         let detail = format!("no runner is named {name}");
-        Problem::new(Code::RunnerNotFound, detail)
+        ApiError::new(&kinds::RUNNER_NOT_FOUND, detail)
     })?;
     Ok(Json(PoolView::new(shared, executor)))
 }

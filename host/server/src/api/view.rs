@@ -14,17 +14,6 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::problem::{Code, Problem};
-
-/// A page of a list.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct PageView<T> {
-    /// The items; a page may have fewer than asked for although more follow.
-    pub(super) items: Vec<T>,
-    /// What to give as `cursor` for the next page, `null` at the end.
-    pub(super) next_cursor: Option<String>,
-}
-
 /// A job. Lists leave out what is large: params, result and the rest that does not change.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Job)]
@@ -315,12 +304,6 @@ impl From<Failure> for FailureView {
 /// Shows a document that is kept as text. One that is no JSON, which nobody accepted, is `null`.
 pub(super) fn raw(text: JsonText) -> Box<RawValue> {
     RawValue::from_string(text.0).unwrap_or_else(|_| RawValue::NULL.to_owned())
-}
-
-/// Makes the refusal of a request that the dispatch loop answered as if it were another one.
-pub(super) fn unexpected(request: &str) -> Problem {
-    let detail = format!("the dispatch loop gave {request} the answer to another request");
-    Problem::new(Code::Internal, detail)
 }
 
 fn some<T>(items: Vec<T>) -> Option<Vec<T>> {

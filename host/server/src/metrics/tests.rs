@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use host_core::outcome::Outcome;
 
+use host_http::metrics::Metrics as _;
+
 use super::*;
 use crate::published;
 use host_dispatch::logged::Logs;

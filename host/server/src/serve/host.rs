@@ -25,6 +25,8 @@ use host_dispatch::numbers::Numbers;
 use host_dispatch::readers::{READERS, Readers};
 use host_dispatch::writer::{self, EVENTS_MAX, PARAMS_BYTES_MAX, Phase};
 use host_dispatch::{Dispatch, REQUESTS_MAX, Shared};
+use host_http::budget::ByteBudget;
+use host_http::route::RoutePorts;
 use host_protocols::wire::{self, Active, ExecutorPorts, Ports};
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
@@ -35,7 +37,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{ServeError, system};
-use crate::api::Api;
+use crate::api::{self, Api};
 use crate::config::Config;
 use crate::deploy::{self, Deployments};
 use crate::executors::Executors;
@@ -165,13 +167,19 @@ impl Host {
 
     /// Returns what the API at `listen` answers from.
     pub(super) fn api(&self, listen: SocketAddr) -> Api {
+        let ports = RoutePorts {
+            bodies: ByteBudget::default(),
+            clock: Arc::new(self.shared.clock),
+            stopping: self.tasks.stopping().clone(),
+        };
         Api {
             dispatch: self.dispatch.clone(),
             handlers: self.shared.runs.handlers().clone(),
             clock: self.shared.clock,
             deployer: Arc::new(self.deployments.clone()),
             executors: self.executors.clone(),
-            hero: None,
+            bodies: ports.bodies.clone(),
+            wire_routes: vec![api::hero::routes(None, ports)],
             logs: Arc::clone(&self.job_logs) as _,
             metrics: self.shared.metrics.clone(),
             listen,

@@ -11,13 +11,14 @@ use host_core::name::Name;
 use host_core::policy::Policy;
 use host_core::seconds::Seconds;
 use host_core::time::Time;
+use host_http::json::{self, Pairs};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::route::Route;
-use crate::api::json::{self, Pairs};
-use crate::api::problem::{Code, Problem};
+use crate::api::error::ApiError;
+use crate::api::problem::kinds;
 
 /// The priority of jobs that name none, and the last one.
 const PRIORITY_DEFAULT: u8 = 5;
@@ -95,7 +96,7 @@ impl<'a> Entry<'a> {
     }
 
     /// Returns the queue it waits in.
-    pub(super) fn queue(&self) -> Result<Name, Problem> {
+    pub(super) fn queue(&self) -> Result<Name, ApiError> {
         match self.queue.as_deref() {
             None => Ok(Name::default_queue()),
             Some(queue) => queue
@@ -105,7 +106,7 @@ impl<'a> Entry<'a> {
     }
 
     /// Returns the entries of the same array that it waits for.
-    pub(super) fn references(&self) -> impl Iterator<Item = Result<usize, Problem>> + '_ {
+    pub(super) fn references(&self) -> impl Iterator<Item = Result<usize, ApiError>> + '_ {
         let named = self
             .depends_on
             .iter()
@@ -126,9 +127,9 @@ impl<'a> Entry<'a> {
         route: Route,
         siblings: &[JobId],
         now: Time,
-    ) -> Result<NewJob, Problem> {
+    ) -> Result<NewJob, ApiError> {
         let params = self.params_text();
-        json::check(params.as_bytes()).map_err(|problem| problem.at("params"))?;
+        json::check(params.as_bytes()).map_err(|error| error.at("params"))?;
         let priority = self.priority.unwrap_or(PRIORITY_DEFAULT);
         if priority > PRIORITY_LAST {
             return Err(invalid(format!(
@@ -157,7 +158,7 @@ impl<'a> Entry<'a> {
         })
     }
 
-    fn start(&self, now: Time) -> Result<Option<Time>, Problem> {
+    fn start(&self, now: Time) -> Result<Option<Time>, ApiError> {
         match (self.delay_seconds, self.run_at.as_deref()) {
             (Some(_), Some(_)) => Err(invalid("run_at and delay_seconds exclude each other")),
             (Some(delay), None) => Ok(Some(now.plus_ms(delay.ms))),
@@ -166,7 +167,7 @@ impl<'a> Entry<'a> {
     }
 
     /// Makes the rules of the job: those of whoever executes it, and what the entry says.
-    fn policy(&self, mut policy: Policy) -> Result<Policy, Problem> {
+    fn policy(&self, mut policy: Policy) -> Result<Policy, ApiError> {
         if let Some(attempts) = self.max_attempts {
             if attempts == 0 {
                 return Err(invalid("max_attempts: it is at least 1"));
@@ -182,7 +183,7 @@ impl<'a> Entry<'a> {
         Ok(policy)
     }
 
-    fn prerequisites(&self, siblings: &[JobId]) -> Result<Vec<JobId>, Problem> {
+    fn prerequisites(&self, siblings: &[JobId]) -> Result<Vec<JobId>, ApiError> {
         if self.depends_on.len() > PREREQUISITES_MAX {
             return Err(invalid(format!(
                 "depends_on: a job waits for at most {PREREQUISITES_MAX} others"
@@ -207,11 +208,11 @@ impl<'a> Entry<'a> {
     }
 }
 
-fn invalid(detail: impl Into<String>) -> Problem {
-    Problem::new(Code::InvalidRequest, detail)
+fn invalid(detail: impl Into<String>) -> ApiError {
+    ApiError::new(&kinds::INVALID_REQUEST, detail)
 }
 
-fn instant(field: &str, text: Option<&str>) -> Result<Option<Time>, Problem> {
+fn instant(field: &str, text: Option<&str>) -> Result<Option<Time>, ApiError> {
     let Some(text) = text else {
         return Ok(None);
     };
@@ -223,7 +224,7 @@ fn instant(field: &str, text: Option<&str>) -> Result<Option<Time>, Problem> {
     Ok(Some(at))
 }
 
-fn unique_key(key: Option<Cow<'_, str>>) -> Result<Option<String>, Problem> {
+fn unique_key(key: Option<Cow<'_, str>>) -> Result<Option<String>, ApiError> {
     let Some(key) = key else {
         return Ok(None);
     };
@@ -236,7 +237,7 @@ fn unique_key(key: Option<Cow<'_, str>>) -> Result<Option<String>, Problem> {
     Ok(Some(key.into_owned()))
 }
 
-fn attributes(pairs: Option<Pairs>) -> Result<Vec<(String, String)>, Problem> {
+fn attributes(pairs: Option<Pairs>) -> Result<Vec<(String, String)>, ApiError> {
     let pairs = pairs.unwrap_or_default().0;
     let bytes: usize = pairs
         .iter()
@@ -252,7 +253,7 @@ fn attributes(pairs: Option<Pairs>) -> Result<Vec<(String, String)>, Problem> {
     Ok(pairs)
 }
 
-fn trace_context(pairs: Option<Pairs>) -> Result<Vec<(String, String)>, Problem> {
+fn trace_context(pairs: Option<Pairs>) -> Result<Vec<(String, String)>, ApiError> {
     let pairs = pairs.unwrap_or_default().0;
     let longest = pairs
         .iter()

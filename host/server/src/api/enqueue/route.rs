@@ -1,15 +1,15 @@
 //! Who executes a job: the runner its handler names, the one its queue goes to, the component that
 //! has its handler, the default runner, in this order. Params are checked for whoever it is.
 
+use host_cells::handlers::Handler;
 use host_core::name::{Name, RUNNER_SEPARATOR};
 use host_core::policy::Policy;
+use host_http::json::nearest;
 
-use super::entry::Entry;
-use crate::api::json::meant;
-use crate::api::problem::{Code, Problem};
+use crate::api::error::ApiError;
+use crate::api::problem::kinds;
 use crate::api::{Api, handlers};
 use crate::executors::Found;
-use host_cells::handlers::Handler;
 
 /// Where a job goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,20 +21,28 @@ pub(super) struct Route {
     pub(super) policy: Policy,
 }
 
-/// Finds who executes the job, and checks that its params are of the kind they take.
-pub(super) fn find(api: &Api, entry: &Entry<'_>) -> Result<Route, Problem> {
-    let queue = entry.queue()?;
-    let text = entry.handler.as_ref();
-    if let Some((prefix, rest)) = text.split_once(RUNNER_SEPARATOR) {
+/// What decides where a job goes.
+pub(super) struct Asked<'a> {
+    /// The handler as it was written, perhaps behind the name of a runner.
+    pub(super) handler: &'a str,
+    pub(super) queue: Name,
+    /// A document of JSON.
+    pub(super) params: &'a str,
+}
+
+/// Finds who executes a job, and checks that its params are of the kind they take.
+pub(super) fn find(api: &Api, asked: Asked<'_>) -> Result<Route, ApiError> {
+    let (queue, params) = (asked.queue, asked.params);
+    if let Some((prefix, rest)) = asked.handler.split_once(RUNNER_SEPARATOR) {
         let runner = named(api, prefix)?;
-        return to_runner(api, entry, queue, runner, name(rest)?);
+        return to_runner(api, params, queue, runner, name(rest)?);
     }
-    let handler = name(text)?;
+    let handler = name(asked.handler)?;
     if let Some(runner) = api.executors.of_queue(&queue) {
-        return to_runner(api, entry, queue, runner.clone(), handler);
+        return to_runner(api, params, queue, runner.clone(), handler);
     }
     if let Some(deployed) = api.handlers.get(&handler) {
-        check_schema(entry, &deployed)?;
+        check_schema(params, &deployed)?;
         let runner = None;
         return Ok(Route {
             queue,
@@ -44,18 +52,18 @@ pub(super) fn find(api: &Api, entry: &Entry<'_>) -> Result<Route, Problem> {
         });
     }
     match api.executors.default_executor() {
-        Some(runner) => to_runner(api, entry, queue, runner.clone(), handler),
+        Some(runner) => to_runner(api, params, queue, runner.clone(), handler),
         None => Err(handlers::unknown(&api.handlers.all(), &handler)),
     }
 }
 
-fn name(text: &str) -> Result<Name, Problem> {
+fn name(text: &str) -> Result<Name, ApiError> {
     text.parse()
-        .map_err(|error| Problem::new(Code::InvalidRequest, format!("handler: {error}")))
+        .map_err(|error| ApiError::new(&kinds::INVALID_REQUEST, format!("handler: {error}")))
 }
 
 /// Finds the runner of a prefix.
-fn named(api: &Api, prefix: &str) -> Result<Name, Problem> {
+fn named(api: &Api, prefix: &str) -> Result<Name, ApiError> {
     let shown: String = prefix.chars().take(64).collect();
     let detail = match api.executors.find(prefix) {
         Found::Executor(name) => return Ok(name),
@@ -64,31 +72,31 @@ fn named(api: &Api, prefix: &str) -> Result<Name, Problem> {
         }
         Found::Nobody => {
             let names = api.executors.names();
-            match meant(prefix, names.iter().map(Name::as_str)) {
+            match nearest(prefix, names.iter().map(Name::as_str)) {
                 Some(near) => format!("no runner is named {shown:?}; did you mean {near}?"),
                 None => format!("no runner is named {shown:?}"),
             }
         }
     };
-    Err(Problem::new(Code::HandlerNotFound, detail))
+    Err(ApiError::new(&kinds::HANDLER_NOT_FOUND, detail))
 }
 
 /// A runner takes an object; absent params are an empty one.
 fn to_runner(
     api: &Api,
-    entry: &Entry<'_>,
+    params: &str,
     queue: Name,
     runner: Name,
     handler: Name,
-) -> Result<Route, Problem> {
-    let params = entry.params_text().trim_ascii_start();
+) -> Result<Route, ApiError> {
+    let params = params.trim_ascii_start();
     if !params.starts_with('{') && params != "null" {
         let detail = format!("params: a handler of the runner {runner} takes an object");
-        return Err(Problem::new(Code::InvalidParams, detail));
+        return Err(ApiError::new(&kinds::INVALID_PARAMS, detail));
     }
     api.executors
         .check(&runner, &handler, params)
-        .map_err(|detail| Problem::new(Code::InvalidParams, detail))?;
+        .map_err(|detail| ApiError::new(&kinds::INVALID_PARAMS, detail))?;
     let policy = api.executors.policy(&runner);
     let runner = Some(runner);
     Ok(Route {
@@ -99,13 +107,13 @@ fn to_runner(
     })
 }
 
-fn check_schema(entry: &Entry<'_>, handler: &Handler) -> Result<(), Problem> {
+fn check_schema(params: &str, handler: &Handler) -> Result<(), ApiError> {
     let Some(schema) = &handler.params else {
         return Ok(());
     };
-    let params = serde_json::from_str(entry.params_text())
-        .map_err(|error| Problem::new(Code::InvalidJson, format!("params: {error}")))?;
+    let params = serde_json::from_str(params)
+        .map_err(|error| ApiError::new(&kinds::INVALID_JSON, format!("params: {error}")))?;
     schema
         .check(&params)
-        .map_err(|detail| Problem::new(Code::InvalidParams, detail))
+        .map_err(|detail| ApiError::new(&kinds::INVALID_PARAMS, detail))
 }

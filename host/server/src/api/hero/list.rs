@@ -1,28 +1,26 @@
 //! Looking at Hero jobs, waiting for them, and the lengths of a worker's queues.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
+use host_http::extract::{InQuery, TextInPath};
+use host_http::problem::Problem;
+use host_http::query::{PageView, WaitQuery, page_limit};
 use host_protocols::hero::client::JobView;
 use host_protocols::hero::client::live::Filter;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::problems::{of_client, unknown};
 use super::view::HeroJobView;
-use super::{HeroId, find, hero, unknown, wall};
-use crate::api::Shared;
-use crate::api::extract::{InQuery, TextInPath};
-use crate::api::jobs::{WaitQuery, limit};
-use crate::api::problem::Problem;
-use crate::api::view::PageView;
+use super::{HeroId, Shared, find, hero, wall};
 
 /// Which jobs to list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(in crate::api) struct HeroListQuery {
+pub(super) struct HeroListQuery {
     /// Only jobs for this worker.
     worker_id: Option<String>,
     /// Only jobs in this status.
@@ -37,7 +35,7 @@ pub(in crate::api) struct HeroListQuery {
 /// The queues of one worker.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = HeroWorker)]
-pub(in crate::api) struct WorkerView {
+pub(super) struct WorkerView {
     /// Its id.
     worker_id: String,
     /// Jobs in its work queue.
@@ -56,17 +54,18 @@ pub(in crate::api) struct WorkerView {
     get, path = "/api/v1/hero/jobs", tag = "hero", params(HeroListQuery),
     responses((status = 200, body = PageView<HeroJobView>))
 )]
-pub(in crate::api) async fn list(
+pub(super) async fn list(
     State(shared): State<Shared>,
     InQuery(query): InQuery<HeroListQuery>,
 ) -> Result<Json<PageView<HeroJobView>>, Problem> {
-    let limit = limit(query.limit)? as usize;
+    let limit = page_limit(query.limit)? as usize;
     let filter = Filter {
         worker_id: query.worker_id,
         status: query.status,
     };
     let client = &hero(&shared)?.client;
-    let page = client.jobs(&filter, query.cursor, limit).await?;
+    let page = client.jobs(&filter, query.cursor, limit).await;
+    let page = page.map_err(of_client)?;
     let now = wall(&shared);
     Ok(Json(PageView {
         items: page
@@ -84,7 +83,7 @@ pub(in crate::api) async fn list(
     params(("id" = String, Path, description = "The job's id, in full")),
     responses((status = 200, body = HeroJobView))
 )]
-pub(in crate::api) async fn show(
+pub(super) async fn show(
     State(shared): State<Shared>,
     HeroId(id): HeroId,
 ) -> Result<Json<HeroJobView>, Problem> {
@@ -98,7 +97,8 @@ pub(super) async fn detail(shared: &Shared, job: &JobView) -> Result<Json<HeroJo
         .waits_for()
         .filter(|_| job.status() == "dispatched")
         .unwrap_or_default();
-    let status = hero(shared)?.client.statuses(&open).await?;
+    let status = hero(shared)?.client.statuses(&open).await;
+    let status = status.map_err(of_client)?;
     Ok(Json(HeroJobView::detail(job, &status, wall(shared))))
 }
 
@@ -109,18 +109,18 @@ pub(super) async fn detail(shared: &Shared, job: &JobView) -> Result<Json<HeroJo
     params(("id" = String, Path, description = "The job's id, in full"), WaitQuery),
     responses((status = 200, body = HeroJobView, description = "The job as it is then, ended or not"))
 )]
-pub(in crate::api) async fn wait(
+pub(super) async fn wait(
     State(shared): State<Shared>,
     HeroId(id): HeroId,
     InQuery(query): InQuery<WaitQuery>,
 ) -> Result<Json<HeroJobView>, Problem> {
-    let within = Duration::from_millis(query.ms()?);
+    let within = query.timeout()?;
     let client = &hero(&shared)?.client;
     let waited = tokio::select! {
-        waited = client.wait(&id, within) => waited?,
-        () = shared.api.stopping.cancelled() => client.job(&id).await?,
+        waited = client.wait(&id, within) => waited,
+        () = shared.ports.stopping.cancelled() => client.job(&id).await,
     };
-    let job = waited.ok_or_else(|| unknown(&id))?;
+    let job = waited.map_err(of_client)?.ok_or_else(|| unknown(&id))?;
     detail(&shared, &job).await
 }
 
@@ -130,12 +130,12 @@ pub(in crate::api) async fn wait(
     params(("worker_id" = String, Path, description = "The worker's id")),
     responses((status = 200, body = WorkerView))
 )]
-pub(in crate::api) async fn worker(
+pub(super) async fn worker(
     State(shared): State<Shared>,
     TextInPath(worker_id): TextInPath,
 ) -> Result<Json<WorkerView>, Problem> {
-    let lengths = hero(&shared)?.client.lengths(&worker_id).await?;
-    let [queued, processing, stops, dead_letters] = lengths;
+    let lengths = hero(&shared)?.client.lengths(&worker_id).await;
+    let [queued, processing, stops, dead_letters] = lengths.map_err(of_client)?;
     Ok(Json(WorkerView {
         worker_id,
         queued,

@@ -5,14 +5,14 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 
 use axum::Json;
 use axum::extract::State;
+use host_http::extract::InQuery;
+use host_http::problem::{Problem, kinds};
+use host_protocols::hero::log_files::{LogFileError, LogRoot};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{HeroId, find, hero};
-use crate::api::Shared;
-use crate::api::extract::InQuery;
-use crate::api::problem::{Code, Problem};
-use host_protocols::hero::log_files::{LogFileError, LogRoot};
+use super::problems::{HERO_LOG_MISSING, HERO_OFF};
+use super::{HeroId, Shared, find, hero};
 
 /// How much of the end is shown where a request says nothing, and the most it may ask for, in bytes.
 const TAIL_BYTES: u64 = 1 << 20;
@@ -22,7 +22,7 @@ const TAIL_BYTES_MAX: u64 = 16 << 20;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(in crate::api) struct TailQuery {
+pub(super) struct TailQuery {
     /// At most so many bytes from the end, 1 to 16 MiB; 1 MiB if absent.
     tail_bytes: Option<u64>,
 }
@@ -30,7 +30,7 @@ pub(in crate::api) struct TailQuery {
 /// The end of a log file.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = HeroLog)]
-pub(in crate::api) struct LogView {
+pub(super) struct LogView {
     /// The job.
     id: String,
     /// The file, as the job names it.
@@ -49,7 +49,7 @@ pub(in crate::api) struct LogView {
     params(("id" = String, Path, description = "The job's id, in full"), TailQuery),
     responses((status = 200, body = LogView))
 )]
-pub(in crate::api) async fn logs(
+pub(super) async fn logs(
     State(shared): State<Shared>,
     HeroId(id): HeroId,
     InQuery(query): InQuery<TailQuery>,
@@ -57,14 +57,14 @@ pub(in crate::api) async fn logs(
     let bytes_max = query.tail_bytes.unwrap_or(TAIL_BYTES);
     if !(1..=TAIL_BYTES_MAX).contains(&bytes_max) {
         let detail = format!("tail_bytes: it is 1 to {TAIL_BYTES_MAX}, this one is {bytes_max}");
-        return Err(Problem::new(Code::InvalidQuery, detail));
+        return Err(Problem::new(&kinds::INVALID_QUERY, detail));
     }
     let Some(root) = hero(&shared)?.log_dir.as_deref().map(LogRoot::new) else {
         let detail = "no folder for logs is configured: protocol.hero.log_dir names none";
-        return Err(Problem::new(Code::HeroOff, detail));
+        return Err(Problem::new(&HERO_OFF, detail));
     };
     let job = find(&shared, &id).await?;
-    let missing = |detail: String| Problem::new(Code::HeroLogMissing, detail);
+    let missing = |detail: String| Problem::new(&HERO_LOG_MISSING, detail);
     let path = job.get("log_path").filter(|path| !path.is_empty());
     let Some(path) = path.map(str::to_owned) else {
         return Err(missing(format!("job {id} names no log_path")));
@@ -75,7 +75,10 @@ pub(in crate::api) async fn logs(
         Err(error) => Err(error),
     });
     let read = read.await.map_err(|error| {
-        Problem::new(Code::Internal, format!("reading a log file ended: {error}"))
+        Problem::new(
+            &kinds::INTERNAL,
+            format!("reading a log file ended: {error}"),
+        )
     })?;
     let (file_bytes, tail) = read.map_err(|error| match error {
         LogFileError::System(error) if error.kind() == io::ErrorKind::NotFound => {

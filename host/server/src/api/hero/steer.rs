@@ -2,6 +2,8 @@
 
 use axum::Json;
 use axum::extract::{Request, State};
+use host_http::extract::{EmptyBody, TextInPath, small_body_or_default};
+use host_http::problem::Problem;
 use host_protocols::hero::client::Stopped;
 use host_protocols::hero::client::is_stale;
 use host_protocols::hero::client::live::{ClientError, Filter};
@@ -9,12 +11,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::list::detail;
+use super::problems::{of_client, unknown};
 use super::view::HeroJobView;
-use super::{HeroId, find, hero, unknown, wall};
-use crate::api::Shared;
-use crate::api::extract::TextInPath;
-use crate::api::jobs::{EmptyBody, small};
-use crate::api::problem::Problem;
+use super::{HeroId, Shared, find, hero, wall};
 
 /// How many jobs one request for all stale ones aims to find.
 const STALE_JOBS: usize = 500;
@@ -22,7 +21,7 @@ const STALE_JOBS: usize = 500;
 /// What became of a stop.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = HeroStop)]
-pub(in crate::api) struct StopView {
+pub(super) struct StopView {
     /// The job.
     id: String,
     /// Whether it has stopped: it waited for others. Else its worker is asked.
@@ -33,7 +32,7 @@ pub(in crate::api) struct StopView {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = HeroRequeue)]
 #[serde(deny_unknown_fields, default)]
-pub(in crate::api) struct RequeueBody {
+pub(super) struct RequeueBody {
     /// Also if its worker may be at it: then it may run twice.
     force: bool,
 }
@@ -42,7 +41,7 @@ pub(in crate::api) struct RequeueBody {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = HeroRequeueStale)]
 #[serde(deny_unknown_fields, default)]
-pub(in crate::api) struct StaleBody {
+pub(super) struct StaleBody {
     /// The `next_cursor` of the answer before.
     cursor: Option<u64>,
 }
@@ -50,7 +49,7 @@ pub(in crate::api) struct StaleBody {
 /// Which jobs were queued again.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = HeroRequeued)]
-pub(in crate::api) struct RequeuedView {
+pub(super) struct RequeuedView {
     /// Their ids.
     requeued: Vec<String>,
     /// What to give as `cursor` to go on, `null` at the end.
@@ -64,15 +63,15 @@ pub(in crate::api) struct RequeuedView {
     request_body = EmptyBody,
     responses((status = 200, body = StopView))
 )]
-pub(in crate::api) async fn stop(
+pub(super) async fn stop(
     State(shared): State<Shared>,
     TextInPath(id): TextInPath,
     request: Request,
 ) -> Result<Json<StopView>, Problem> {
-    let EmptyBody {} = small(&shared, request).await?;
+    let EmptyBody {} = small_body_or_default(&shared.ports.bodies, request).await?;
     let HeroId(id) = HeroId::of(&shared, id)?;
     let client = &hero(&shared)?.client;
-    let stopped = client.stop(&id, wall(&shared)).await?;
+    let stopped = client.stop(&id, wall(&shared)).await.map_err(of_client)?;
     let stopped = stopped.ok_or_else(|| unknown(&id))? == Stopped::Ended;
     Ok(Json(StopView { id, stopped }))
 }
@@ -84,16 +83,16 @@ pub(in crate::api) async fn stop(
     request_body = RequeueBody,
     responses((status = 200, body = HeroJobView))
 )]
-pub(in crate::api) async fn requeue(
+pub(super) async fn requeue(
     State(shared): State<Shared>,
     TextInPath(id): TextInPath,
     request: Request,
 ) -> Result<Json<HeroJobView>, Problem> {
-    let RequeueBody { force } = small(&shared, request).await?;
+    let RequeueBody { force } = small_body_or_default(&shared.ports.bodies, request).await?;
     let HeroId(id) = HeroId::of(&shared, id)?;
     let client = &hero(&shared)?.client;
-    let requeued = client.requeue(&id, force, wall(&shared)).await?;
-    requeued.ok_or_else(|| unknown(&id))?;
+    let requeued = client.requeue(&id, force, wall(&shared)).await;
+    requeued.map_err(of_client)?.ok_or_else(|| unknown(&id))?;
     detail(&shared, &find(&shared, &id).await?).await
 }
 
@@ -105,25 +104,26 @@ pub(in crate::api) async fn requeue(
     request_body = StaleBody,
     responses((status = 200, body = RequeuedView))
 )]
-pub(in crate::api) async fn requeue_stale(
+pub(super) async fn requeue_stale(
     State(shared): State<Shared>,
     TextInPath(worker_id): TextInPath,
     request: Request,
 ) -> Result<Json<RequeuedView>, Problem> {
-    let StaleBody { cursor } = small(&shared, request).await?;
+    let StaleBody { cursor } = small_body_or_default(&shared.ports.bodies, request).await?;
     let (client, now) = (&hero(&shared)?.client, wall(&shared));
     let filter = Filter {
         worker_id: Some(worker_id),
         status: Some("started".to_owned()),
     };
-    let page = client.jobs(&filter, cursor, STALE_JOBS).await?;
+    let page = client.jobs(&filter, cursor, STALE_JOBS).await;
+    let page = page.map_err(of_client)?;
     let mut requeued = Vec::new();
     for job in page.jobs.into_iter().filter(|job| is_stale(job, now)) {
         match client.requeue(&job.id, false, now).await {
             Ok(Some(())) => requeued.push(job.id),
             // It has ended meanwhile, or a host is at it.
             Ok(None) | Err(ClientError::Refused(_)) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(of_client(error)),
         }
     }
     Ok(Json(RequeuedView {

@@ -8,18 +8,21 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use host_core::json::JsonText;
 use host_core::seconds::Seconds;
+use host_http::json;
+use host_http::problem::{Problem, kinds};
 use host_protocols::hero::Task;
 use host_protocols::hero::client::live::ClientError;
 use host_protocols::hero::client::{Submission, Submitted};
+use host_runtime::ids;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::{hero, wall};
-use crate::api::body::JOBS_BYTES_MAX;
-use crate::api::problem::{Code, Problem};
-use crate::api::{Shared, guard, json};
-use host_runtime::ids;
+use super::problems::{HERO_REDIS_AWAY, of_client};
+use super::{Shared, hero, wall};
+
+/// The largest body of a job, in bytes.
+const JOB_BYTES_MAX: usize = 8 << 20;
 
 /// The time limit of a job that names none.
 const TIMEOUT: Seconds = Seconds { ms: 30_000 };
@@ -34,7 +37,7 @@ const CONTEXT: &str = "default";
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewHeroJob)]
 #[serde(deny_unknown_fields)]
-pub(in crate::api) struct NewHeroJob {
+pub(super) struct NewHeroJob {
     /// A UUID that no other job has; a new one if absent. Sent again with the same id, a request
     /// changes nothing.
     id: Option<String>,
@@ -75,7 +78,7 @@ pub(in crate::api) struct NewHeroJob {
 /// What became of a submission.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SubmittedHeroJob)]
-pub(in crate::api) struct SubmittedView {
+pub(super) struct SubmittedView {
     /// The job's id.
     id: String,
     /// The worker it is for.
@@ -95,18 +98,15 @@ pub(in crate::api) struct SubmittedView {
         (status = 200, body = SubmittedView, description = "A job of this id was there already, and is as it was"),
     )
 )]
-pub(in crate::api) async fn submit(
+pub(super) async fn submit(
     State(shared): State<Shared>,
     request: Request,
 ) -> Result<(StatusCode, Json<SubmittedView>), Problem> {
     let (parts, body) = request.into_parts();
-    guard::check_json(&parts.headers)?;
-    let held = shared
-        .room
-        .read(&parts.headers, body, JOBS_BYTES_MAX)
-        .await?;
+    let bodies = &shared.ports.bodies;
+    let read = bodies.read(&parts.headers, body, JOB_BYTES_MAX).await?;
     let hero = hero(&shared)?;
-    let mut job: NewHeroJob = json::read_object(&held.bytes)?;
+    let mut job: NewHeroJob = json::read_object(&read.bytes)?;
     let given = job.id.take();
     let is_given = given.is_some();
     let id = given.unwrap_or_else(ids::uuid);
@@ -120,9 +120,9 @@ pub(in crate::api) async fn submit(
         ClientError::Away(why) => {
             let detail =
                 format!("{why}; if job {id} is stored is not known: repeat it with this id");
-            Problem::new(Code::HeroRedisAway, detail)
+            Problem::new(&HERO_REDIS_AWAY, detail)
         }
-        error => error.into(),
+        error => of_client(error),
     })?;
     // Nobody else has an id that we have made: it is ours that came through at the second try.
     let existing = submitted == Submitted::Known && is_given;
@@ -146,7 +146,7 @@ pub(in crate::api) async fn submit(
 
 impl NewHeroJob {
     fn into_submission(self, id: String) -> Result<Submission, Problem> {
-        let refused = |detail| Err(Problem::new(Code::InvalidRequest, detail));
+        let refused = |detail| Err(Problem::new(&kinds::INVALID_REQUEST, detail));
         let task = match (self.script, self.handler) {
             (Some(script), None) if self.params.is_none() => Task::Script(script),
             (None, Some(name)) if self.script_type.is_none() => {

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 /// A job in Redis, for a worker of a Hero dispatcher. Lists leave out what is large.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = HeroJob)]
-pub(in crate::api) struct HeroJobView {
+pub(super) struct HeroJobView {
     /// Its id.
     id: String,
     /// The worker it is for.
@@ -48,7 +48,7 @@ pub(in crate::api) struct HeroJobView {
 
 /// A job that another one waits for.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::api) struct WaitsFor {
+pub(super) struct WaitsFor {
     /// Its id.
     id: String,
     /// How it is; `missing` if there is none.
@@ -59,7 +59,7 @@ pub(in crate::api) struct WaitsFor {
 /// What is shown of a single job alone.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = HeroJobRest)]
-pub(in crate::api) struct Rest {
+pub(super) struct Rest {
     /// Its script, or the params of its handler.
     script: Option<String>,
     /// Its log file.

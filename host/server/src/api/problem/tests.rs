@@ -1,20 +1,19 @@
 //! Generates `docs/errors.md` and compares it; `UPDATE_DOCS=1` writes it anew.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use host_core::failure::FAILURE_KINDS;
 
 use crate::published;
 
-use super::{CODES, Explanation, explain, failures, wires};
+use super::{Explanation, declared, explain, failures, refusals, wires};
 
 const INTRO: &str = "\
 # Errors
 
 Every refusal of the HTTP API is a problem document (RFC 9457): `type`, `title`, `status`, `detail`,
 `code` and `next`. The code is stable; the detail says what is wrong with this request. Generated
-from `host/server/src/api/problem.rs`; `UPDATE_DOCS=1 cargo test -p host-server` writes it anew.
+from what the API and the wires declare; `UPDATE_DOCS=1 cargo test -p host-server` writes it anew.
 
 | code | status | meaning | what to do |
 |---|---|---|---|
@@ -42,16 +41,11 @@ where the wire has one, and as a label of `host_wire_refusals` in any case.
 
 fn generate() -> String {
     let mut doc = INTRO.to_owned();
-    for code in CODES {
-        let it = code.explanation();
+    for kind in refusals() {
         writeln!(
             doc,
             "| `{}` | {} | {}: {} | {} |",
-            it.code,
-            it.status.unwrap(),
-            it.title,
-            it.explanation,
-            it.next
+            kind.code, kind.status, kind.title, kind.meaning, kind.next
         )
         .unwrap();
     }
@@ -87,17 +81,11 @@ fn the_published_list_is_that_of_the_code() {
 
 #[test]
 fn codes_are_unique_and_explained() {
-    let names: BTreeSet<_> = CODES.iter().map(|code| code.explanation().code).collect();
-    assert_eq!(names.len(), CODES.len());
-    for code in CODES {
-        let it = code.explanation();
-        assert_eq!(explain(it.code), Some(it));
-        assert!(
-            it.status
-                .is_some_and(|status| (400..=599).contains(&status)),
-            "{it:?}"
-        );
-        assert_fits(it);
+    for kind in declared() {
+        let known = explain(kind.code).unwrap();
+        assert_eq!(*known, Explanation::from(kind), "parts share one meaning");
+        assert!((400..=599).contains(&kind.status), "{kind:?}");
+        assert_fits(known);
     }
     for kind in FAILURE_KINDS {
         let it = failures::explain(kind);

@@ -19,9 +19,10 @@ use host_core::lease::{Fence, Hold};
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome, Report};
 use host_core::time::Time;
+use host_http::budget::ByteBudget;
+use host_http::route::RoutePorts;
 use host_protocols::hero::RedisUrl;
 use host_protocols::hero::client::live::Client;
-use host_protocols::rrq::{Dialect, Launch, RunnerConfig, Source};
 use host_store::memory::MemoryStore;
 use host_store::{Store as _, StoreError};
 use http_body_util::BodyExt as _;
@@ -30,15 +31,14 @@ use hyper_util::service::TowerToHyperService;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::api::hero::Hero;
+use super::sample_executors::Sample;
+use crate::api::hero::{self, Hero};
 use crate::api::ports::{DeployError, Deployed, Deployer, Logs};
-use crate::api::problem::Code;
 use crate::api::{Api, router};
+use crate::executors::{Executors, Routes};
 use crate::metrics::Metrics;
-use crate::runners::{LanesConfig, Ports, Runners, RunnersConfig};
 use host_cells::handlers::Handlers;
 use host_dispatch::events::Happened;
-use host_dispatch::logged::Logs as LoggedTo;
 use host_dispatch::readers::Readers;
 use host_dispatch::{Dispatch, Request, Shared};
 use host_runtime::clock::Clock;
@@ -132,7 +132,7 @@ impl Deployer for Listed {
     ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
         Box::pin(async move {
             let Ok(listed) = serde_json::from_slice::<Vec<Value>>(&bytes) else {
-                let error = DeployError::new(Code::ComponentInvalid, "these bytes are no list");
+                let error = DeployError::new(&kinds::COMPONENT_INVALID, "these bytes are no list");
                 return Err(error);
             };
             let handlers = listed.iter().map(|handler| HandlerInfo {
@@ -202,45 +202,30 @@ async fn run(
     }
 }
 
-/// Makes two pools of runners that nobody runs: `python`, which has the queue `pythons`, and `ruby`.
-fn runners(default: Option<&str>, metrics: &Metrics) -> Runners {
-    runners_and(default, None, metrics)
-}
-
-fn runners_and(default: Option<&str>, hero: Option<LanesConfig>, metrics: &Metrics) -> Runners {
-    let pool = |name: &str, pool_size| {
-        let config = RunnerConfig {
-            name: name.to_owned(),
-            source: Source::Launched(Launch {
-                command: vec!["nothing".to_owned()],
-                pool_size,
-                tcp_port: None,
-                cwd: None,
-                env: BTreeMap::new(),
-            }),
-            in_flight_max: 1,
-            dialect: Dialect::Current,
-        };
-        (name.parse().unwrap(), config)
-    };
-    let config = RunnersConfig {
-        pools: [pool("python", 2), pool("ruby", 1)].into(),
+/// Makes the executors of the sample wire; `python` has the queue `pythons`.
+fn executors(default: Option<&str>, metrics: &Metrics) -> Executors {
+    let routes = Routes {
         queues: [("pythons".parse().unwrap(), "python".parse().unwrap())].into(),
         default: default.map(|name| name.parse().unwrap()),
     };
-    let ports = Ports {
-        clock: Arc::new(Clock::start()),
-        counters: Arc::new(metrics.clone()),
-        logs: LoggedTo::channel().0,
-    };
-    let runners = Runners::new(config, hero, &ports);
-    runners.register(metrics);
-    runners
+    let executors = Executors::new(vec![Arc::new(Sample::default())], routes);
+    executors.register(metrics);
+    executors
+}
+
+/// Makes what routes of wires need.
+fn route_ports(tasks: &Tasks, clock: Clock) -> RoutePorts {
+    RoutePorts {
+        bodies: ByteBudget::default(),
+        clock: Arc::new(clock),
+        stopping: tasks.stopping().clone(),
+    }
 }
 
 /// Makes an API over any loop.
 pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: Clock) -> Api {
     let (handlers, metrics) = (Handlers::default(), Metrics::default());
+    let ports = route_ports(tasks, clock);
     Api {
         dispatch: dispatch.clone(),
         deployer: Arc::new(Listed {
@@ -249,8 +234,9 @@ pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: 
         }),
         handlers,
         clock,
-        runners: runners(None, &metrics),
-        hero: None,
+        executors: executors(None, &metrics),
+        bodies: ports.bodies.clone(),
+        wire_routes: vec![hero::routes(None, ports)],
         logs: Arc::clone(logs) as Arc<dyn Logs>,
         metrics,
         listen: SocketAddr::from(([127, 0, 0, 9], 7700)),
@@ -265,19 +251,9 @@ impl Host {
         Self::start_as(|_| {}).await
     }
 
-    /// Starts a host that knows of a Redis of Hero.
-    pub(super) async fn start_with_hero() -> Self {
-        let hero = LanesConfig {
-            url: RedisUrl::parse("redis://me:hush@127.0.0.1:1").unwrap(),
-            instance: "host-a".to_owned(),
-            in_flight_max: 4,
-        };
-        Self::start_as(|api| api.runners = runners_and(None, Some(hero), &api.metrics)).await
-    }
-
     /// Starts a host with its handlers and a default runner.
     pub(super) async fn start_with_default(runner: &str) -> Self {
-        Self::start_as(|api| api.runners = runners(Some(runner), &api.metrics)).await
+        Self::start_as(|api| api.executors = executors(Some(runner), &api.metrics)).await
     }
 
     /// Starts a host with its handlers that is configured for a Redis.
@@ -286,7 +262,15 @@ impl Host {
             client: Client::new(&RedisUrl::parse(url).unwrap()),
             log_dir: log_dir.map(Path::to_owned),
         };
-        Self::start_as(|api| api.hero = Some(hero)).await
+        Self::start_as(|api| {
+            let ports = RoutePorts {
+                bodies: api.bodies.clone(),
+                clock: Arc::new(api.clock),
+                stopping: api.stopping.clone(),
+            };
+            api.wire_routes = vec![hero::routes(Some(hero), ports)];
+        })
+        .await
     }
 
     async fn start_as(change: impl FnOnce(&mut Api)) -> Self {
@@ -321,7 +305,12 @@ impl Host {
     }
 
     pub(super) async fn get(&self, path: &str) -> Answer {
-        let request = HttpRequest::get(path).header("host", "127.0.0.1:7700");
+        self.get_as("127.0.0.1:7700", path).await
+    }
+
+    /// Asks for a path of the host of this name.
+    pub(super) async fn get_as(&self, name: &str, path: &str) -> Answer {
+        let request = HttpRequest::get(path).header("host", name);
         call(&self.router, request.body(Body::empty()).unwrap()).await
     }
 

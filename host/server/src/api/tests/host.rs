@@ -36,11 +36,14 @@ async fn the_openapi_document_has_exactly_the_routes() {
             described.insert(name);
         }
     }
-    let routes = routes::all();
-    let answered = routes
-        .iter()
-        .map(|route| format!("{} {}", route.method, route.path));
-    assert_eq!(described, answered.collect());
+    let (tasks, clock) = (Tasks::default(), Clock::start());
+    let dispatch = Host::run_loop(&tasks, clock);
+    let groups = api(&dispatch, &Arc::default(), &tasks, clock).wire_routes;
+    let of_wires = groups.iter().flat_map(|group| &group.routes);
+    let of_wires = of_wires.map(|route| format!("{} {}", route.method, route.path));
+    let own = routes::all().into_iter();
+    let own = own.map(|route| format!("{} {}", route.method, route.path));
+    assert_eq!(described, own.chain(of_wires).collect());
 }
 
 #[tokio::test]

@@ -2,10 +2,10 @@
 
 use axum::http::StatusCode;
 use host_core::policy::Policy;
-use host_protocols::rrq;
 use serde_json::json;
 
 use super::fixture::Host;
+use super::sample_executors;
 
 const JOBS: &str = "/api/v1/jobs";
 
@@ -61,7 +61,7 @@ async fn a_default_runner_has_what_nobody_else_has() {
 #[tokio::test]
 async fn jobs_of_runners_have_the_rules_of_their_wire_and_their_own_come_first() {
     let host = Host::start().await;
-    for (job, attempts, timeout_ms, is_rrq) in [
+    for (job, attempts, timeout_ms, is_runners) in [
         (r#"{"handler":"noop"}"#, 5, None, false),
         (r#"{"handler":"python#noop"}"#, 5, None, true),
         (r#"{"handler":"noop","queue":"pythons"}"#, 5, None, true),
@@ -76,12 +76,12 @@ async fn jobs_of_runners_have_the_rules_of_their_wire_and_their_own_come_first()
         let id = id.parse().unwrap();
         let read = host.dispatch.read(move |reader| reader.job(id)).await;
         let policy = read.unwrap().unwrap().lifecycle.policy;
-        let rules = if is_rrq {
-            rrq::policy()
+        let rules = if is_runners {
+            sample_executors::policy()
         } else {
             Policy::default()
         };
-        let base_ms = if is_rrq { 5_000 } else { 1_000 };
+        let base_ms = if is_runners { 5_000 } else { 1_000 };
         assert_eq!(policy.backoff.base_ms, base_ms, "{job}");
         assert_eq!(policy.backoff.max_ms, 3_600_000, "{job}");
         let expected = Policy {
@@ -98,8 +98,9 @@ async fn pools_are_listed_shown_and_restarted() {
     let host = Host::start().await;
     let python = json!({
         "name": "python",
-        "wire": "rrq",
+        "wire": "sample",
         "external": false,
+        "restartable": true,
         "queues": ["pythons"],
         "default": false,
         "up": 0,
@@ -145,26 +146,26 @@ async fn the_numbers_of_runners_are_shown() {
 }
 
 #[tokio::test]
-async fn jobs_go_to_workers_of_hero_by_their_names() {
-    let host = Host::start_with_hero().await;
+async fn jobs_go_to_workers_elsewhere_by_their_names() {
+    let host = Host::start().await;
     let list = host.get("/api/v1/runners").await.is(StatusCode::OK);
     assert_eq!(list.body["items"].as_array().unwrap().len(), 2);
     for body in [
-        r#"{"handler":"hero-w1#resize","params":{"w":1}}"#,
-        r#"{"handler":"hero-w1#script","params":{"script":"40 + 2"}}"#,
+        r#"{"handler":"far-w1#resize","params":{"w":1}}"#,
+        r#"{"handler":"far-w1#script","params":{"script":"40 + 2"}}"#,
     ] {
         host.post("/api/v1/jobs", body)
             .await
             .is(StatusCode::CREATED);
     }
     for (body, said) in [
-        (r#"{"handler":"hero-w1#script"}"#, "params.script"),
+        (r#"{"handler":"far-w1#script"}"#, "params.script"),
         (
-            r#"{"handler":"hero-w1#script","params":{"script":7}}"#,
+            r#"{"handler":"far-w1#script","params":{"x":7}}"#,
             "params.script",
         ),
         (
-            r#"{"handler":"hero-w1#resize","params":[]}"#,
+            r#"{"handler":"far-w1#resize","params":[]}"#,
             "takes an object",
         ),
     ] {
@@ -172,44 +173,51 @@ async fn jobs_go_to_workers_of_hero_by_their_names() {
         let detail = refused.refused(422, "invalid_params");
         assert!(detail.contains(said), "{detail}");
     }
-    for name in ["hero-", "hero-a b", "hera-x"] {
+    for name in ["far", "far-a b", "fare-x"] {
         let body = format!(r#"{{"handler":"{name}#x"}}"#);
         let refused = host.post("/api/v1/jobs", &body).await;
         refused.refused(422, "handler_not_found");
     }
     let lane = json!({
-        "name": "hero-w1",
-        "wire": "hero",
+        "name": "far-w1",
+        "wire": "sample",
         "external": true,
+        "restartable": false,
         "queues": [],
         "default": false,
-        "external": true,
         "up": 0,
         "in_flight": 0,
         "runners": [{
-            "executor": "hero-w1",
+            "executor": "far-w1",
             "state": "starting",
-            "address": "redis://127.0.0.1:1/0",
+            "address": "tcp://127.0.0.1:1",
             "in_flight": 0,
             "failures": 0,
         }],
     });
-    let shown = host.get("/api/v1/runners/hero-w1").await;
+    let shown = host.get("/api/v1/runners/far-w1").await;
     assert_eq!(shown.is(StatusCode::OK).body, lane);
     let metrics = host.get("/metrics").await.text;
-    let starting = "host_runner_seats{runner=\"hero-w1\",state=\"starting\"} 1";
+    let starting = "host_runner_seats{runner=\"far-w1\",state=\"starting\"} 1";
     assert!(metrics.contains(starting), "{metrics}");
-    let restart = host.post("/api/v1/runners/hero-w1/restart", "{}").await;
+    let restart = host.post("/api/v1/runners/far-w1/restart", "{}").await;
     let said = restart.refused(422, "invalid_request");
     assert!(said.contains("not started by this host"), "{said}");
 }
 
 #[tokio::test]
-async fn without_a_redis_there_are_no_workers_of_hero() {
+async fn as_many_workers_elsewhere_are_named_as_may_be() {
     let host = Host::start().await;
-    let refused = host
-        .post("/api/v1/jobs", r#"{"handler":"hero-w1#x"}"#)
-        .await;
+    for (n, status) in [(1, 201), (2, 201), (3, 201), (1, 201), (4, 422)] {
+        let body = format!(r#"{{"handler":"far-{n}#x"}}"#);
+        let answer = host.post(JOBS, body).await;
+        assert_eq!(answer.status, status, "{answer:?}");
+        if status == 422 {
+            let said = answer.refused(422, "handler_not_found");
+            assert!(said.contains("3 were named"), "{said}");
+        }
+    }
+    let refused = host.post(JOBS, r#"{"handler":"pyton#x"}"#).await;
     let said = refused.refused(422, "handler_not_found");
-    assert!(said.contains("no runner is named"), "{said}");
+    assert!(said.contains("did you mean python?"), "{said}");
 }

@@ -1,0 +1,120 @@
+//! How a handler refuses a request: a problem, made from what another part of the host has said.
+
+use axum::response::{IntoResponse, Response};
+use host_core::job::State;
+use host_core::rejection::Rejection;
+use host_dispatch::SubmitError;
+use host_http::json::JsonError;
+use host_http::problem::{Kind, Problem};
+use host_http::refusal::Refusal;
+use host_store::StoreError;
+
+use super::problem::kinds;
+
+/// A refusal on its way out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ApiError(Problem);
+
+impl ApiError {
+    /// Makes a refusal of a kind, with what is wrong with this request.
+    pub(super) fn new(kind: &'static Kind, detail: impl Into<String>) -> Self {
+        Self(Problem::new(kind, detail))
+    }
+
+    /// Makes the refusal of a request that the dispatch loop answered as if it were another one.
+    pub(super) fn unexpected_reply(request: &str) -> Self {
+        let detail = format!("the dispatch loop gave {request} the answer to another request");
+        Self::new(&kinds::INTERNAL, detail)
+    }
+
+    /// Returns its kind.
+    pub(super) fn kind(&self) -> &'static Kind {
+        self.0.kind()
+    }
+
+    /// Answers with 404, because the path names what is missing.
+    pub(super) fn in_path(self) -> Self {
+        Self(self.0.in_path())
+    }
+
+    /// Puts the place of the mistake in front of the detail.
+    pub(super) fn at(self, place: &str) -> Self {
+        Self(self.0.at(place))
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        self.0.into_response()
+    }
+}
+
+impl From<Problem> for ApiError {
+    fn from(problem: Problem) -> Self {
+        Self(problem)
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        Self(refusal.into())
+    }
+}
+
+impl From<JsonError> for ApiError {
+    fn from(error: JsonError) -> Self {
+        Self(error.into())
+    }
+}
+
+impl From<Rejection> for ApiError {
+    fn from(rejection: Rejection) -> Self {
+        let kind = match &rejection {
+            Rejection::UnknownJob(_) => &kinds::JOB_NOT_FOUND,
+            Rejection::Stale | Rejection::LeaseExpired | Rejection::NotAcknowledged => {
+                &kinds::STALE_LEASE
+            }
+            Rejection::Terminal(_) => &kinds::JOB_TERMINAL,
+            Rejection::WrongState(_) => &kinds::JOB_NOT_TERMINAL,
+            Rejection::Foreign => &kinds::JOB_FOREIGN,
+            Rejection::UnknownPrerequisite(_) => &kinds::UNKNOWN_PREREQUISITE,
+            Rejection::TooManyDependents { .. } => &kinds::TOO_MANY_DEPENDENTS,
+            Rejection::UnknownQueue(_) => &kinds::QUEUE_NOT_FOUND,
+            Rejection::UnknownComponent(_) => &kinds::COMPONENT_NOT_FOUND,
+            Rejection::UnknownRevision { .. } => &kinds::REVISION_NOT_FOUND,
+            Rejection::HandlerOwned { .. } => &kinds::HANDLER_OWNED,
+            Rejection::ComponentInUse { .. } => &kinds::COMPONENT_IN_USE,
+        };
+        let problem = Problem::new(kind, rejection.to_string());
+        Self(match rejection {
+            Rejection::Terminal(state) | Rejection::WrongState(state) => {
+                problem.with_state(State::as_str(state))
+            }
+            _ => problem,
+        })
+    }
+}
+
+impl From<SubmitError> for ApiError {
+    fn from(error: SubmitError) -> Self {
+        let kind = match error {
+            SubmitError::Rejected(rejection) => return rejection.into(),
+            SubmitError::StoreFull => &kinds::STORE_FULL,
+            SubmitError::Busy => &kinds::BUSY,
+            SubmitError::Stopping => &kinds::STOPPING,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        let kind = match &error {
+            StoreError::Full => &kinds::STORE_FULL,
+            StoreError::Broken { .. } | StoreError::Newer { .. } => &kinds::STORE_BROKEN,
+            StoreError::Damaged { .. } => &kinds::STORE_DAMAGED,
+        };
+        tracing::error!(%error, "a request met a failure of the store");
+        Self::new(kind, error.to_string())
+    }
+}

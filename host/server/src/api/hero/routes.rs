@@ -1,0 +1,29 @@
+//! The routes about Hero jobs, one line each; `openapi.rs` describes the same set.
+
+use host_http::route::Route;
+
+use super::{Shared, list, logs, steer, submit};
+
+const JOBS: &str = "/api/v1/hero/jobs";
+const JOB: &str = "/api/v1/hero/jobs/{id}";
+const WAIT: &str = "/api/v1/hero/jobs/{id}/wait";
+const LOGS: &str = "/api/v1/hero/jobs/{id}/logs";
+const STOP: &str = "/api/v1/hero/jobs/{id}/stop";
+const REQUEUE: &str = "/api/v1/hero/jobs/{id}/requeue";
+const WORKER: &str = "/api/v1/hero/workers/{worker_id}";
+const STALE: &str = "/api/v1/hero/workers/{worker_id}/requeue";
+
+/// Returns all routes.
+pub(super) fn all() -> [Route<Shared>; 9] {
+    [
+        Route::post(JOBS, submit::submit),
+        Route::get(JOBS, list::list),
+        Route::get(JOB, list::show),
+        Route::get(WAIT, list::wait).long_running(),
+        Route::get(LOGS, logs::logs),
+        Route::post(STOP, steer::stop),
+        Route::post(REQUEUE, steer::requeue),
+        Route::get(WORKER, list::worker),
+        Route::post(STALE, steer::requeue_stale),
+    ]
+}

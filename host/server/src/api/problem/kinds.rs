@@ -1,0 +1,103 @@
+//! The kinds of problem of this API, beside those that every JSON API has.
+
+pub use host_http::problem::kinds::*;
+
+host_http::kinds! {
+    INVALID_PARAMS 422 "invalid_params", "Params do not fit the handler",
+        "The params violate the JSON Schema that the handler states for them.",
+        "Correct the params at the places the detail names; `host handler show NAME` prints the schema.";
+    HANDLER_NOT_FOUND 422 "handler_not_found", "No such handler",
+        "No deployed component has a handler of this name, and no runner is configured for it. The status is 404 where the path names the handler.",
+        "Deploy the component that has it, or correct the name; `host handler ls` lists the handlers.";
+    RUNNER_NOT_FOUND 404 "runner_not_found", "No such runner",
+        "No pool of foreign runners has this name.",
+        "`host runner ls` lists them; docs/config.md says how to configure one.";
+    DEPENDENCY_CYCLE 422 "dependency_cycle", "Jobs wait for each other",
+        "The jobs depend on each other in a circle, so none of them could ever start.",
+        "Take one of the references along the path in the detail out of its depends_on or dependencies.";
+    UNKNOWN_PREREQUISITE 422 "unknown_prerequisite", "Unknown prerequisite",
+        "A job to wait for is one that this host does not know, or no longer does.",
+        "Name a job that exists; ended jobs are kept 7 days.";
+    TOO_MANY_DEPENDENTS 422 "too_many_dependents", "Too many jobs wait for one",
+        "At most 10000 jobs may depend on the same job.",
+        "Put a job between them that the others depend on.";
+    TOO_MANY_JOBS 413 "too_many_jobs", "Too many jobs in one request",
+        "An array may have at most 1000 jobs.",
+        "Split the array.";
+    INVALID_MULTIPART 400 "invalid_multipart", "Not a multipart body",
+        "The body is not a multipart document with a part `component` and perhaps a part `manifest`.",
+        "Send the two parts by these names, each at most once.";
+    JOB_NOT_FOUND 404 "job_not_found", "No such job",
+        "No job has this id or an id that starts so.",
+        "`host job ls` lists the jobs; ended jobs are kept 7 days.";
+    AMBIGUOUS_ID 409 "ambiguous_id", "More than one job",
+        "The ids of several jobs start so.",
+        "Write more of the id.";
+    JOB_TERMINAL 409 "job_terminal", "The job has ended",
+        "The job has ended already in a way that does not allow this.",
+        "Read the job; a new job does it again.";
+    JOB_NOT_TERMINAL 409 "job_not_terminal", "The job has not ended",
+        "Only jobs that are discarded or cancelled can be run again.",
+        "Wait for its end or cancel it first.";
+    JOB_FOREIGN 409 "job_foreign", "A job of another orchestrator",
+        "The job was executed for another orchestrator; what is kept here is its history.",
+        "Ask the orchestrator that the job's wire and external_id name to run it again.";
+    STALE_LEASE 409 "stale_lease", "Not the current lease",
+        "The message is about a lease that is not the current one, is not acknowledged or is over.",
+        "Stop the work: somebody else does it or has done it.";
+    QUEUE_NOT_FOUND 404 "queue_not_found", "No such queue",
+        "No queue of this name has or had jobs or is paused.",
+        "`host queue ls` lists the queues; one comes to be with its first job.";
+    COMPONENT_NOT_FOUND 404 "component_not_found", "No such component",
+        "No component of this name is deployed.",
+        "`host component ls` lists the components.";
+    REVISION_NOT_FOUND 404 "revision_not_found", "No such revision",
+        "The component has no revision of this number.",
+        "`host component show NAME` lists its revisions.";
+    HANDLER_OWNED 409 "handler_owned", "Handler of another component",
+        "A handler of the component has the name of one that another component has.",
+        "Rename the handler, or remove the other component.";
+    COMPONENT_IN_USE 409 "component_in_use", "Component in use",
+        "Jobs that have not ended need handlers of the component.",
+        "Wait for these jobs or cancel them, then remove the component.";
+    COMPONENT_INVALID 422 "component_invalid", "Not a component",
+        "The bytes are not a WebAssembly component, or not a valid one.",
+        "Build for wasm32-wasip2; a core module or a compiled file is not taken.";
+    COMPONENT_TOO_LARGE 413 "component_too_large", "Component too large",
+        "The component's file is larger than 32 MiB.",
+        "Build with optimization and strip names.";
+    COMPONENT_WRONG_WORLD 422 "component_wrong_world", "Not a component of jobs",
+        "The component does not export what the world host:jobs/job asks for.",
+        "Build it with the guest SDK or against the WIT package host:jobs@1.0.0.";
+    COMPONENT_FORBIDDEN_IMPORT 422 "component_forbidden_import", "Forbidden import",
+        "The component imports something that no component gets here.",
+        "Build it without the import that the detail names.";
+    COMPILE_FAILED 422 "compile_failed", "Cannot compile",
+        "The component could not be compiled within the limits of the compiling process.",
+        "Make it smaller or less deeply nested; the detail says which limit it met.";
+    DESCRIBE_FAILED 422 "describe_failed", "Cannot describe",
+        "The component was asked for its handlers and did not answer as it should.",
+        "Correct its `describe`; the detail says how it ended.";
+    SCHEMA_INVALID 422 "schema_invalid", "Schema not usable",
+        "A handler's JSON Schema is none, is larger than 64 KiB, nested deeper than 32 levels or refers to files or addresses.",
+        "Correct the schema of the handler that the detail names.";
+    MANIFEST_INVALID 422 "manifest_invalid", "Manifest not usable",
+        "The manifest is not TOML, has an unknown key, a value out of range, a handler that the component does not have or another component's name.",
+        "Correct the key the detail names.";
+    GRANT_MISSING 422 "grant_missing", "Grant not possible",
+        "The manifest grants something that this machine does not have.",
+        "Create it, or take the grant out of the manifest.";
+    STOPPING 503 "stopping", "Stopping",
+        "The host stops. Whether the request was carried out is not known.",
+        "Look when it is there again before you repeat it; with a unique_key a repeated enqueue is safe."
+        retry 1;
+    STORE_FULL 507 "store_full", "Disk full",
+        "There is no room on the disk; nothing of this request was kept.",
+        "Free space where the data directory is and repeat the request.";
+    STORE_BROKEN 500 "store_broken", "Store broken",
+        "The store cannot read or write.",
+        "Read the host's log; check the disk and restart the host.";
+    STORE_DAMAGED 500 "store_damaged", "Store damaged",
+        "What is on disk is not what was written.",
+        "Restore the data directory from a copy.";
+}

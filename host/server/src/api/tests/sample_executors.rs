@@ -1,0 +1,117 @@
+//! Executors of a wire that nobody runs: two pools, and workers elsewhere that are known by the
+//! start of their names.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use host_core::name::Name;
+use host_core::policy::Policy;
+use host_core::port::Assign;
+use host_protocols::wire::executors::{
+    ExecutorHealth, Executors, Found, RestartError, WorkerHealth, WorkerState,
+};
+
+/// The names of pools and how many workers each has.
+const POOLS: [(&str, usize); 2] = [("python", 2), ("ruby", 1)];
+
+/// What the names of workers elsewhere start with, and how many there may be.
+const FAR: &str = "far-";
+const FAR_MAX: usize = 3;
+
+/// The executors.
+#[derive(Default)]
+pub(super) struct Sample {
+    far: Mutex<BTreeSet<Name>>,
+}
+
+/// Returns the rules of jobs for them.
+pub(super) fn policy() -> Policy {
+    let mut policy = Policy::default();
+    policy.backoff.base_ms = 5_000;
+    policy
+}
+
+fn pool_size(name: &Name) -> Option<usize> {
+    let mut pools = POOLS.iter();
+    pools
+        .find(|(pool, _)| *pool == name.as_str())
+        .map(|(_, size)| *size)
+}
+
+fn worker(name: String, state: WorkerState, address: Option<&str>) -> WorkerHealth {
+    WorkerHealth {
+        name,
+        state,
+        address: address.map(str::to_owned),
+        pid: None,
+        in_flight: 0,
+        failures: 0,
+        reason: None,
+    }
+}
+
+impl Executors for Sample {
+    fn names(&self) -> Vec<Name> {
+        POOLS.map(|(name, _)| name.parse().unwrap()).to_vec()
+    }
+
+    fn find(&self, name: &Name) -> Found {
+        let mut far = self.far.lock().unwrap();
+        if pool_size(name).is_some() || far.contains(name) {
+            Found::Here
+        } else if !name.as_str().starts_with(FAR) {
+            Found::Nobody
+        } else if far.len() == FAR_MAX {
+            Found::Full(FAR_MAX)
+        } else {
+            far.insert(name.clone());
+            Found::Here
+        }
+    }
+
+    fn check(&self, executor: &Name, handler: &Name, params: &str) -> Result<(), String> {
+        let needs_script = executor.as_str().starts_with(FAR) && handler.as_str() == "script";
+        if needs_script && !params.contains("script") {
+            return Err("params.script is missing".to_owned());
+        }
+        Ok(())
+    }
+
+    fn policy(&self, _executor: &Name) -> Policy {
+        policy()
+    }
+
+    fn open(&self, _executor: &Name) -> Option<Box<dyn Assign>> {
+        None
+    }
+
+    fn health(&self) -> Vec<ExecutorHealth> {
+        let executor = |name: Name, is_ours, workers| ExecutorHealth {
+            name,
+            wire: "sample",
+            is_external: !is_ours,
+            is_restartable: is_ours,
+            workers,
+        };
+        let pools = POOLS.map(|(name, size)| {
+            let workers =
+                (1..=size).map(|n| worker(format!("{name}/{n}"), WorkerState::Down, None));
+            executor(name.parse().unwrap(), true, workers.collect())
+        });
+        let far = self.far.lock().unwrap();
+        let far = far.iter().map(|name| {
+            let starting = WorkerState::Starting;
+            let only = worker(name.to_string(), starting, Some("tcp://127.0.0.1:1"));
+            executor(name.clone(), false, vec![only])
+        });
+        pools.into_iter().chain(far).collect()
+    }
+
+    fn restart(&self, executor: &Name, only: Option<usize>) -> Result<(), RestartError> {
+        match (pool_size(executor), only) {
+            (None, _) => Err(RestartError::NotOurs),
+            (Some(size), Some(n)) if !(1..=size).contains(&n) => Err(RestartError::NoSuchWorker),
+            (Some(_), _) => Ok(()),
+        }
+    }
+}
