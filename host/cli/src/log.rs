@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::plain;
+use host_console::plain;
 
 /// Returns what stands before a line: where it comes from, or how urgent the guest says it is.
 pub(crate) fn label<'a>(source: &'a str, level: &'a str) -> &'a str {

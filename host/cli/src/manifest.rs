@@ -5,13 +5,12 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use host_console::error::{CliError, Exit};
+use host_console::{human, plain};
 use host_core::handler::DirGrant;
 use host_core::name::Name;
 use host_core::seconds::Seconds;
 use toml::{Table, Value};
-
-use crate::error::{CliError, Exit};
-use crate::{human, plain};
 
 /// The options that stand above the `[defaults]` of a manifest.
 #[derive(Debug, Default, Args)]

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-
-use crate::error::{CliError, Exit};
+use host_console::error::{CliError, Exit};
 
 /// The child processes of a host.
 #[derive(Debug, Args)]

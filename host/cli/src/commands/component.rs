@@ -9,13 +9,12 @@ mod show;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use host_console::client::{Answer, Client, segment};
+use host_console::error::{CliError, Exit};
+use host_console::options::Remote;
+use host_console::plain;
 use host_core::handler::Manifest;
 use serde::Deserialize;
-
-use crate::args::Remote;
-use crate::client::{Answer, Client, segment};
-use crate::error::{CliError, Exit};
-use crate::plain;
 
 /// Look at deployed components, go back to earlier ones and remove them.
 #[derive(Debug, Args)]

@@ -4,17 +4,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use host_console::client::segment;
+use host_console::error::{CliError, Exit};
+use host_console::options::Remote;
+use host_console::output::{Output, put_section};
+use host_console::plain;
+use host_console::progress::Spinner;
+use host_console::table::Rows;
 use host_core::name::Name;
 use serde::Deserialize;
 
-use crate::args::Remote;
-use crate::client::segment;
-use crate::error::{CliError, Exit};
 use crate::manifest::{Manifest, Overrides};
 use crate::multipart::Multipart;
-use crate::output::{Output, Rows, put_section};
-use crate::plain;
-use crate::progress::Spinner;
 
 /// How long a host may take to compile a component, those that were sent before it included.
 const COMPILE_PATIENCE: Duration = Duration::from_mins(10);

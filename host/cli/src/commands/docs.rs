@@ -2,11 +2,9 @@
 
 use std::fmt::Write as _;
 
-use clap::{Arg, Command, CommandFactory as _};
-
-use crate::args::Cli;
-use crate::error::CliError;
-use crate::output::put_line;
+use clap::{Arg, Command};
+use host_console::error::CliError;
+use host_console::output::put_line;
 
 const HEAD: &str = "\
 # The command line
@@ -32,16 +30,15 @@ written `30s` or `1h30m`, times as RFC 3339 (`2026-05-17T18:30:00Z`).
 
 const TABLE_HEAD: &str = "| argument | meaning |\n|---|---|\n";
 
-/// Prints the document.
-pub(crate) fn run() -> Result<(), CliError> {
+/// Prints the document about the command line `host`.
+pub(crate) fn run(mut host: Command) -> Result<(), CliError> {
     let mut out = HEAD.to_owned();
-    let mut command = Cli::command();
-    command.build();
+    host.build();
     let _infallible = write!(
         out,
         "\n## Options of every command that has them\n\n{TABLE_HEAD}"
     );
-    let listing = command
+    let listing = host
         .find_subcommand("job")
         .and_then(|job| job.find_subcommand("ls"));
     for argument in listing.into_iter().flat_map(Command::get_arguments) {
@@ -50,7 +47,7 @@ pub(crate) fn run() -> Result<(), CliError> {
             let _infallible = writeln!(out, "| `{}` | {heading}: {meaning} |", written(argument));
         }
     }
-    for noun in visible(&command) {
+    for noun in visible(&host) {
         describe(&mut out, noun, "host");
     }
     put_line(out.trim_end())

@@ -8,12 +8,11 @@ mod redis;
 use std::path::PathBuf;
 
 use clap::Args;
-use comfy_table::{Cell, Color};
+use host_console::error::{CliError, Exit};
+use host_console::options::Shown;
+use host_console::output::Output;
+use host_console::table::{Cell, Color, Column, Rows};
 use serde::Serialize;
-
-use crate::args::Shown;
-use crate::error::{CliError, Exit};
-use crate::output::{Column, Output, Rows};
 
 /// Check that this machine runs jobs well.
 #[derive(Debug, Args)]

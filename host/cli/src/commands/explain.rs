@@ -1,13 +1,13 @@
 //! `host explain`: says what a code of a refusal or a failure means and what to do about it.
 
 use clap::Args;
+use host_console::error::{CliError, Exit};
+use host_console::options::Shown;
+use host_console::output::put_line;
+use host_console::plain;
+use host_console::table::Rows;
 use host_server::api::problem::{self, Explanation, wires, wires::WireCode};
 use serde::Serialize;
-
-use crate::args::Shown;
-use crate::error::{CliError, Exit};
-use crate::output::{Rows, put_line};
-use crate::plain;
 
 /// Say what an error code means and what to do next.
 #[derive(Debug, Args)]

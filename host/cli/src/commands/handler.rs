@@ -5,12 +5,11 @@ mod ls;
 mod show;
 
 use clap::{Args, Subcommand};
+use host_console::error::CliError;
+use host_console::{human, plain};
 use host_core::handler::{FUEL_PER_SECOND, Grants, Limits};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-
-use crate::error::CliError;
-use crate::{human, plain};
 
 /// Look at what can be run.
 #[derive(Debug, Args)]

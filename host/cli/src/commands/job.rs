@@ -12,14 +12,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
+use host_console::client::{Answer, Client, segment};
+use host_console::error::{CliError, Exit};
+use host_console::{human, plain};
 use host_core::time::Time;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-
-use crate::client::{Answer, Client, segment};
-use crate::error::{CliError, Exit};
-use crate::output::say;
-use crate::{human, plain};
 
 /// Enqueue, watch and steer jobs.
 #[derive(Debug, Args)]
@@ -221,27 +219,6 @@ fn fetch(client: &Client, doing: &str, id: &str) -> Result<Answer, CliError> {
             }
             _ => error,
         })
-}
-
-/// Does one thing for each id, says what failed and goes on; the first failure gives the exit code.
-pub(super) fn each(
-    ids: &[String],
-    one: impl Fn(&str) -> Result<(), CliError>,
-) -> Result<(), CliError> {
-    let mut first = None;
-    for id in ids {
-        match one(id) {
-            Ok(()) => {}
-            Err(CliError::Silent(Exit::Ok)) => return Err(CliError::Silent(Exit::Ok)),
-            Err(error) => {
-                if !matches!(error, CliError::Silent(_)) {
-                    say(&error.to_string());
-                }
-                first = first.or(Some(error.exit()));
-            }
-        }
-    }
-    first.map_or(Ok(()), |exit| Err(CliError::Silent(exit)))
 }
 
 /// Formats how long it took from one instant to another, empty if either is not known.

@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use comfy_table::Cell;
+use host_console::client::segment;
+use host_console::error::{CliError, Exit};
+use host_console::options::Remote;
+use host_console::output::put_line;
+use host_console::table::{Cell, Column, Rows, state_cell};
+use host_console::{human, pages, plain};
 use host_core::job::{STATES, State};
 use serde::Deserialize;
-
-use crate::args::Remote;
-use crate::client::segment;
-use crate::error::{CliError, Exit};
-use crate::output::{Column, Rows, put_line, state_cell};
-use crate::{human, pages, plain};
 
 /// Look at queues, pause and resume them.
 #[derive(Debug, Args)]

@@ -4,6 +4,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use host_console::error::{CliError, Exit};
+use host_console::options::Shown;
+use host_console::output::{Format, Output, put_line, say};
+use host_console::progress::Spinner;
+use host_console::{human, json, plain};
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome};
@@ -15,14 +20,10 @@ use host_server::once::{self, Asked, OnceError};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::args::Shown;
 use crate::commands::deploy::component;
 use crate::commands::serve;
-use crate::error::{CliError, Exit};
+use crate::log;
 use crate::manifest::{Manifest, Overrides};
-use crate::output::{Format, Output, put_line, say};
-use crate::progress::Spinner;
-use crate::{human, json, log, plain};
 
 /// Run a handler once, here and now, without a host.
 #[derive(Debug, Args)]

@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use comfy_table::Cell;
+use host_console::client::segment;
+use host_console::error::{CliError, Exit};
+use host_console::options::Remote;
+use host_console::output::put_line;
+use host_console::table::{Cell, Column, Rows};
+use host_console::{human, pages, plain};
 use serde::Deserialize;
 use serde_json::json;
-
-use crate::args::Remote;
-use crate::client::segment;
-use crate::error::{CliError, Exit};
-use crate::output::{Column, Rows, put_line};
-use crate::{human, pages, plain};
 
 /// Look at foreign runners and restart them.
 #[derive(Debug, Args)]

@@ -5,14 +5,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use host_console::error::{CliError, Exit};
+use host_console::output::{put_line, say};
 use host_server::cells::spawn::CellProgram;
 use host_server::config::{Config, ConfigError, Flags};
 use host_server::serve::{self, Ready};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt;
-
-use crate::error::{CliError, Exit};
-use crate::output::{put_line, say};
 
 /// Run a host: accept jobs, run them in sandboxes and keep them through crashes.
 #[derive(Debug, Args)]

@@ -3,15 +3,14 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use comfy_table::Cell;
+use host_console::error::{CliError, Exit};
+use host_console::options::Shown;
+use host_console::output::Output;
+use host_console::plain;
+use host_console::progress::Spinner;
+use host_console::table::{Cell, Column, Rows};
 use host_store::Finding;
 use serde_json::json;
-
-use crate::args::Shown;
-use crate::error::{CliError, Exit};
-use crate::output::{Column, Output, Rows};
-use crate::plain;
-use crate::progress::Spinner;
 
 /// Look after the store of a data directory.
 #[derive(Debug, Args)]

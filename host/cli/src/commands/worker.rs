@@ -6,12 +6,12 @@ mod hero;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use host_console::error::{CliError, Exit};
+use host_console::output::put_line;
 use host_server::config::{self, Config, Flags, HeroConfig};
 use host_server::worker::{self, Source, WorkerConfig, WorkerError};
 
 use super::serve;
-use crate::error::{CliError, Exit};
-use crate::output::put_line;
 
 /// Execute the jobs of a foreign orchestrator, without a host.
 #[derive(Debug, Args)]

@@ -1,15 +1,14 @@
 //! `host component ls`: each component with its current revision.
 
-use comfy_table::Cell;
+use host_console::error::CliError;
+use host_console::human::ago;
+use host_console::options::Remote;
+use host_console::table::{Cell, Column, Rows};
+use host_console::{pages, plain};
 use host_core::time::Time;
 use serde::Deserialize;
 
 use super::{RevisionView, names, short_digest};
-use crate::args::Remote;
-use crate::error::CliError;
-use crate::human::ago;
-use crate::output::{Column, Rows};
-use crate::{pages, plain};
 
 /// An entry of the list.
 #[derive(Deserialize)]

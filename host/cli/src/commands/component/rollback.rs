@@ -1,15 +1,15 @@
 //! `host component rollback`: makes an earlier revision the current one.
 
 use clap::Args;
+use host_console::client::Client;
+use host_console::error::{CliError, Exit};
+use host_console::options::Remote;
+use host_console::output::put_line;
+use host_console::plain;
 use serde::{Deserialize, Serialize};
 
 use super::{View, fetch, path};
-use crate::args::Remote;
-use crate::client::Client;
 use crate::commands::deploy::put_new_grants;
-use crate::error::{CliError, Exit};
-use crate::output::put_line;
-use crate::plain;
 
 /// Go back to an earlier revision.
 #[derive(Debug, Args)]

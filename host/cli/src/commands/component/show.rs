@@ -1,14 +1,14 @@
 //! `host component show`: the revisions of a component, the newest first, and the manifest of the
 //! current one as it would stand in a file.
 
-use comfy_table::{Cell, Color};
+use host_console::error::{CliError, Exit};
+use host_console::output::{Output, put_line, put_section};
+use host_console::table::{Cell, Color, Column, Rows};
+use host_console::{human, plain};
 use host_core::handler::Manifest;
 use host_core::time::Time;
 
 use super::{Named, RevisionView, View, fetch, names, short_digest};
-use crate::error::{CliError, Exit};
-use crate::output::{Column, Output, Rows, put_line, put_section};
-use crate::{human, plain};
 
 /// Shows one component.
 pub(super) fn run(named: &Named) -> Result<(), CliError> {

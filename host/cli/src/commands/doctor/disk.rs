@@ -6,8 +6,9 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use host_console::{human, plain};
+
 use super::Check;
-use crate::{human, plain};
 
 /// How many writes are made safe to learn how long one takes.
 const SYNCS: usize = 32;

@@ -1,8 +1,9 @@
 //! Checks of the kernel, the limits of this process, memory and processors. Each reads a file or
 //! asks the system, then judges what it read in a function of its own.
 
+use host_console::human;
+
 use super::Check;
-use crate::human;
 
 /// The kernel from which a sandbox finds the pages it has to clean by `PAGEMAP_SCAN`.
 const KERNEL_PAGEMAP_SCAN: (u32, u32) = (6, 7);

@@ -4,8 +4,9 @@ use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::time::Duration;
 
+use host_console::client::{Client, SERVER_DEFAULT};
+
 use super::Check;
-use crate::client::{Client, SERVER_DEFAULT};
 
 /// Checks the default address.
 pub(super) fn port() -> Check {

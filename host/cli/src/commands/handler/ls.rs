@@ -1,14 +1,13 @@
 //! `host handler ls`: one line for each handler.
 
 use clap::Args;
-use comfy_table::Cell;
+use host_console::error::CliError;
+use host_console::options::Remote;
+use host_console::pages::{self, Listing};
+use host_console::table::{Cell, Column, Rows};
+use host_console::{human, plain};
 
 use super::{View, grant_lines};
-use crate::args::Remote;
-use crate::error::CliError;
-use crate::output::{Column, Rows};
-use crate::pages::{self, Listing};
-use crate::{human, plain};
 
 /// List the handlers.
 #[derive(Debug, Args)]

@@ -1,15 +1,16 @@
 //! `host job cancel`: asks for jobs to be stopped and, if told to, waits until they are.
 
 use clap::Args;
+use host_console::client::{Client, segment};
+use host_console::error::{CliError, Exit};
+use host_console::ids::each;
+use host_console::options::Remote;
+use host_console::output::{Format, Output, put_line};
+use host_console::{human, plain};
 use host_core::seconds::Seconds;
 use serde::{Deserialize, Serialize};
 
-use super::{each, short_id, wait};
-use crate::args::Remote;
-use crate::client::{Client, segment};
-use crate::error::{CliError, Exit};
-use crate::output::{Format, Output, put_line};
-use crate::{human, plain};
+use super::{short_id, wait};
 
 /// Stop jobs.
 #[derive(Debug, Args)]

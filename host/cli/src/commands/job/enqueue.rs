@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
+use host_console::client::Client;
+use host_console::error::{CliError, Exit};
+use host_console::options::Remote;
+use host_console::output::{Format, put_line};
+use host_console::{human, json, plain};
 use host_core::seconds::Seconds;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{View, fetch, short_id, wait};
-use crate::args::Remote;
-use crate::client::Client;
-use crate::error::{CliError, Exit};
-use crate::output::{Format, put_line};
-use crate::{human, json, plain};
 
 /// The length of an id that is written out in full.
 const ID_CHARS: usize = 36;

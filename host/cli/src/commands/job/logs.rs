@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
+use host_console::client::{Client, query, read, segment};
+use host_console::error::CliError;
+use host_console::options::Remote;
+use host_console::output::{Format, Output, put_line};
+use host_console::plain;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{View, fetch};
-use crate::args::Remote;
-use crate::client::{Client, query, read, segment};
-use crate::error::CliError;
-use crate::output::{Format, Output, put_line};
-use crate::{log, plain};
+use crate::log;
 
 /// How often a followed job is asked for more, in seconds.
 const POLL_SECONDS: u64 = 1;

@@ -4,7 +4,12 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use comfy_table::Cell;
+use host_console::client::{query, read};
+use host_console::error::CliError;
+use host_console::human::ago;
+use host_console::options::Remote;
+use host_console::plain;
+use host_console::table::{Cell, Column, Rows, state_cell};
 use host_core::job::{STATES, State};
 use host_core::query::PAGE_ITEMS_MAX;
 use host_core::time::Time;
@@ -12,12 +17,6 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{View, between, short_ids};
-use crate::args::Remote;
-use crate::client::{query, read};
-use crate::error::CliError;
-use crate::human::ago;
-use crate::output::{Column, Rows, state_cell};
-use crate::plain;
 
 /// List jobs.
 #[derive(Debug, Args)]

@@ -1,14 +1,15 @@
 //! `host job retry`: makes discarded and cancelled jobs available again.
 
 use clap::Args;
+use host_console::client::{Client, segment};
+use host_console::error::CliError;
+use host_console::ids::each;
+use host_console::options::Remote;
+use host_console::output::{Format, Output, put_line};
+use host_console::plain;
 use serde::Deserialize;
 
-use super::{each, short_id, wait};
-use crate::args::Remote;
-use crate::client::{Client, segment};
-use crate::error::CliError;
-use crate::output::{Format, Output, put_line};
-use crate::plain;
+use super::{short_id, wait};
 
 /// Run discarded or cancelled jobs again.
 #[derive(Debug, Args)]

@@ -3,15 +3,15 @@
 use std::fmt::Write as _;
 
 use clap::Args;
+use host_console::client::{Answer, Client, segment};
+use host_console::error::{CliError, Exit};
+use host_console::options::Remote;
+use host_console::output::{Output, put_line};
+use host_console::waiting::{self, Awaited};
+use host_console::{human, json, plain};
 use host_core::seconds::Seconds;
 
 use super::{View, between, short_id};
-use crate::args::Remote;
-use crate::client::{Answer, Client, segment};
-use crate::commands::waiting::{self, Awaited};
-use crate::error::{CliError, Exit};
-use crate::output::{Output, put_line};
-use crate::{human, json, plain};
 
 /// Wait until a job ends and print its result.
 #[derive(Debug, Args)]

@@ -1,12 +1,12 @@
 //! `host worker hero`: takes jobs of Hero dispatchers from their Redis, as a service of its own.
 
 use clap::Args;
+use host_console::error::{CliError, Exit};
+use host_console::output::put_line;
 use host_server::config::{self, HeroConfig};
 use host_server::worker;
 
 use super::{Shared, serve};
-use crate::error::{CliError, Exit};
-use crate::output::put_line;
 
 const DOING: &str = "work for Hero dispatchers";
 

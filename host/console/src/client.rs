@@ -1,13 +1,16 @@
 //! Speaks HTTP to a host: one request, one answer, every failure in words. Knows paths only as it
 //! is given them and reads no answer beyond its problem document.
 
-use std::fmt::Write as _;
+mod failure;
+mod path;
+
+pub use path::{query, segment};
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use chrono::DateTime;
 use host_core::time::Time;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use ureq::http::Request;
 use ureq::{Agent, AsSendBody};
@@ -16,7 +19,7 @@ use crate::error::{CliError, Exit};
 use crate::plain;
 
 /// The server of commands that name none.
-pub(crate) const SERVER_DEFAULT: &str = "http://127.0.0.1:7700";
+pub const SERVER_DEFAULT: &str = "http://127.0.0.1:7700";
 
 /// The most bytes read of one answer.
 const ANSWER_BYTES_MAX: u64 = 256 << 20;
@@ -36,7 +39,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A host, as seen from here.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub struct Client {
     agent: Agent,
     base: String,
     /// Whether a host has ever been there.
@@ -45,28 +48,18 @@ pub(crate) struct Client {
 
 /// What a host answered: always a success.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub struct Answer {
     /// The HTTP status: 200 to 299.
-    pub(crate) status: u16,
+    pub status: u16,
     /// The host's time when it answered, in whole seconds.
-    pub(crate) now: Option<Time>,
+    pub now: Option<Time>,
     /// The document.
-    pub(crate) body: String,
-}
-
-/// The problem document of a refusal (RFC 9457), with the host's stable code.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Problem {
-    title: Option<String>,
-    detail: Option<String>,
-    code: Option<String>,
-    next: Option<String>,
+    pub body: String,
 }
 
 impl Client {
     /// Makes a client of the host at `server`, an `http://` URL without a path.
-    pub(crate) fn new(server: &str) -> Result<Self, CliError> {
+    pub fn new(server: &str) -> Result<Self, CliError> {
         let base = server.trim_end_matches('/');
         let refused = |cause: &str| {
             Err(CliError::new(
@@ -106,18 +99,13 @@ impl Client {
     }
 
     /// Asks for `path`; the host may take `patience` before it answers.
-    pub(crate) fn get(
-        &self,
-        doing: &str,
-        path: &str,
-        patience: Duration,
-    ) -> Result<Answer, CliError> {
+    pub fn get(&self, doing: &str, path: &str, patience: Duration) -> Result<Answer, CliError> {
         self.answer(doing, Request::get(self.url(path)).body(()), patience)
     }
 
     /// Sends a body of type `kind` to `path` by the method `method`; the host may take `patience`
     /// before it answers.
-    pub(crate) fn send(
+    pub fn send(
         &self,
         doing: &str,
         method: &str,
@@ -136,20 +124,20 @@ impl Client {
     }
 
     /// Posts a JSON document.
-    pub(crate) fn post(&self, doing: &str, path: &str, json: &str) -> Result<Answer, CliError> {
+    pub fn post(&self, doing: &str, path: &str, json: &str) -> Result<Answer, CliError> {
         let body = (JSON, json.as_bytes());
         self.send(doing, "POST", path, body, Duration::ZERO)
     }
 
     /// Deletes what is at `path`. The request names a type although it has no body: a host takes
     /// no change from a request that a web page could make without asking.
-    pub(crate) fn delete(&self, doing: &str, path: &str) -> Result<Answer, CliError> {
+    pub fn delete(&self, doing: &str, path: &str) -> Result<Answer, CliError> {
         let request = Request::delete(self.url(path)).header("content-type", JSON);
         self.answer(doing, request.body(()), Duration::ZERO)
     }
 
     /// Tells whether somebody has ever taken a connection, be it without an answer.
-    pub(crate) fn was_answering(&self) -> bool {
+    pub fn was_answering(&self) -> bool {
         self.answering.load(Ordering::Relaxed)
     }
 
@@ -191,69 +179,17 @@ impl Client {
         }
         Err(self.refusal(doing, status, &body))
     }
-
-    fn broken(&self, doing: &str, error: &ureq::Error) -> CliError {
-        let never_connected = match error {
-            ureq::Error::Io(error) => error.kind() == std::io::ErrorKind::ConnectionRefused,
-            ureq::Error::Timeout(ureq::Timeout::Connect | ureq::Timeout::Resolve)
-            | ureq::Error::HostNotFound
-            | ureq::Error::ConnectionFailed => true,
-            _ => false,
-        };
-        if !never_connected {
-            self.answering.store(true, Ordering::Relaxed);
-        }
-        let cause = match error {
-            ureq::Error::Io(error) => format!("no answer from {}: {error}", self.base),
-            error => format!("no answer from {}: {error}", self.base),
-        };
-        let error = CliError::new(Exit::Unreachable, doing, cause);
-        if never_connected {
-            error.next(
-                "start a host with `host serve --data DIR`, or name another one with --server URL \
-                 or HOST_SERVER",
-            )
-        } else {
-            error.next(
-                "the host may or may not have done it: look before you repeat it (an enqueue with \
-                 --unique-key is safe to repeat)",
-            )
-        }
-    }
-
-    fn refusal(&self, doing: &str, status: u16, body: &str) -> CliError {
-        let exit = match status {
-            404 => Exit::NotFound,
-            _ => Exit::Failed,
-        };
-        let Ok(problem) = serde_json::from_str::<Problem>(body) else {
-            let cause = format!("{} answered {status} without saying why", self.base);
-            return CliError::new(Exit::Failed, doing, cause)
-                .next("check that a host listens at this address: `curl` its /healthz");
-        };
-        let words = problem.detail.or(problem.title);
-        let words = words.unwrap_or_else(|| format!("the host answered {status}"));
-        let Some(code) = problem.code else {
-            return CliError::new(exit, doing, plain::line(&words));
-        };
-        let code = plain::line(&code).into_owned();
-        let next = problem.next.map_or_else(
-            || format!("`host explain {code}` says more"),
-            |next| plain::line(&next).into_owned(),
-        );
-        CliError::new(exit, doing, format!("{} ({code})", plain::line(&words))).next(next)
-    }
 }
 
 impl Answer {
     /// Reads the document as `T`.
-    pub(crate) fn read<T: DeserializeOwned>(&self, doing: &str) -> Result<T, CliError> {
+    pub fn read<T: DeserializeOwned>(&self, doing: &str) -> Result<T, CliError> {
         read(doing, &self.body)
     }
 }
 
 /// Reads a part of an answer as `T`.
-pub(crate) fn read<T: DeserializeOwned>(doing: &str, json: &str) -> Result<T, CliError> {
+pub fn read<T: DeserializeOwned>(doing: &str, json: &str) -> Result<T, CliError> {
     serde_json::from_str(json).map_err(|error| {
         CliError::new(
             Exit::Failed,
@@ -262,31 +198,4 @@ pub(crate) fn read<T: DeserializeOwned>(doing: &str, json: &str) -> Result<T, Cl
         )
         .next("use the `host` of the same version as the server, or -o json to see the answer")
     })
-}
-
-/// Escapes a name or id as one segment of a path.
-pub(crate) fn segment(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            let _infallible = write!(out, "%{byte:02X}");
-        }
-    }
-    out
-}
-
-/// Joins the given parameters to a query string, empty if there are none.
-pub(crate) fn query(parameters: &[(&str, Option<String>)]) -> String {
-    let mut out = String::new();
-    for (key, value) in parameters {
-        if let Some(value) = value {
-            out.push(if out.is_empty() { '?' } else { '&' });
-            out.push_str(key);
-            out.push('=');
-            out.push_str(&segment(value));
-        }
-    }
-    out
 }

@@ -6,7 +6,7 @@ use std::io;
 
 /// The exit codes. They are part of the public contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub enum Exit {
     /// Everything else, and commands that did what they were asked to.
     Ok = 0,
     /// The request was refused or something on this machine failed.
@@ -27,9 +27,9 @@ pub(crate) enum Exit {
 
 /// Why a command ends early.
 #[derive(Debug)]
-pub(crate) enum CliError {
+pub enum CliError {
     /// It did not work, and a person should read why.
-    Told {
+    Message {
         /// What the process exits with.
         exit: Exit,
         /// What was being done, to what: completes "cannot …".
@@ -45,8 +45,8 @@ pub(crate) enum CliError {
 
 impl CliError {
     /// Makes an error that exits with `exit` and says "cannot `doing`: `cause`".
-    pub(crate) fn new(exit: Exit, doing: impl Into<String>, cause: impl fmt::Display) -> Self {
-        Self::Told {
+    pub fn new(exit: Exit, doing: impl Into<String>, cause: impl fmt::Display) -> Self {
+        Self::Message {
             exit,
             doing: doing.into(),
             cause: cause.to_string(),
@@ -56,8 +56,8 @@ impl CliError {
 
     /// Adds what to do next.
     #[must_use]
-    pub(crate) fn next(mut self, advice: impl Into<String>) -> Self {
-        if let Self::Told { next, .. } = &mut self {
+    pub fn next(mut self, advice: impl Into<String>) -> Self {
+        if let Self::Message { next, .. } = &mut self {
             *next = Some(advice.into());
         }
         self
@@ -65,7 +65,7 @@ impl CliError {
 
     /// Makes the error of a failed write to standard output. A reader that went away (`| head`)
     /// has what it wanted, so that is no failure.
-    pub(crate) fn stdout(error: &io::Error) -> Self {
+    pub fn stdout(error: &io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::Silent(Exit::Ok);
         }
@@ -74,9 +74,9 @@ impl CliError {
     }
 
     /// Returns what the process exits with.
-    pub(crate) fn exit(&self) -> Exit {
+    pub fn exit(&self) -> Exit {
         match self {
-            Self::Told { exit, .. } | Self::Silent(exit) => *exit,
+            Self::Message { exit, .. } | Self::Silent(exit) => *exit,
         }
     }
 }
@@ -84,7 +84,7 @@ impl CliError {
 impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Told {
+            Self::Message {
                 doing, cause, next, ..
             } => {
                 write!(f, "error: cannot {doing}: {cause}")?;

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 
 /// Returns `text` on one line: escape sequences are removed, what else could act on a terminal is
 /// written as `\u{…}`, newlines and tabs too.
-pub(crate) fn line(text: &str) -> Cow<'_, str> {
+pub fn line(text: &str) -> Cow<'_, str> {
     clean(text, |_| false)
 }
 
 /// Returns `text` with its line breaks and tabs, otherwise as [`line`].
-pub(crate) fn block(text: &str) -> Cow<'_, str> {
+pub fn block(text: &str) -> Cow<'_, str> {
     clean(text, |c| matches!(c, '\n' | '\t'))
 }
 
@@ -38,7 +38,7 @@ fn clean(text: &str, kept: impl Fn(char) -> bool) -> Cow<'_, str> {
 }
 
 /// Tells whether a character does something to a terminal or to the order of the text around it.
-pub(crate) fn acts(c: char) -> bool {
+pub fn acts(c: char) -> bool {
     c.is_control()
         || matches!(
             c,

@@ -12,18 +12,18 @@ use crate::error::CliError;
 
 /// A list as the host sent it and as it is understood: entry by entry the same.
 #[derive(Debug)]
-pub(crate) struct Listing<T> {
+pub struct Listing<T> {
     /// The host's time when it answered, in whole seconds.
-    pub(crate) now: Option<Time>,
+    pub now: Option<Time>,
     /// The entries, untouched.
-    pub(crate) items: Vec<Box<RawValue>>,
+    pub items: Vec<Box<RawValue>>,
     /// The entries, read.
-    pub(crate) views: Vec<T>,
+    pub views: Vec<T>,
 }
 
 impl<T> Listing<T> {
     /// Keeps only the entries that `kept` agrees to.
-    pub(crate) fn retain(&mut self, kept: impl Fn(&T) -> bool) {
+    pub fn retain(&mut self, kept: impl Fn(&T) -> bool) {
         let (items, views) = std::mem::take(&mut self.items)
             .into_iter()
             .zip(std::mem::take(&mut self.views))
@@ -40,7 +40,7 @@ struct Page {
 }
 
 /// Reads the whole list at `path`.
-pub(crate) fn all<T: DeserializeOwned>(
+pub fn all<T: DeserializeOwned>(
     client: &Client,
     doing: &str,
     path: &str,

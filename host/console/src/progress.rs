@@ -8,11 +8,11 @@ use crate::output::Output;
 
 /// One line on standard error that says what is waited for.
 #[derive(Debug)]
-pub(crate) struct Spinner(Option<ProgressBar>);
+pub struct Spinner(Option<ProgressBar>);
 
 impl Spinner {
     /// Shows `text` until the spinner is dropped.
-    pub(crate) fn new(output: Output, text: &str) -> Self {
+    pub fn new(output: Output, text: &str) -> Self {
         Self(output.is_live().then(|| {
             let style = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed:>5}")
                 .unwrap_or_else(|_| ProgressStyle::default_spinner());
@@ -24,14 +24,14 @@ impl Spinner {
     }
 
     /// Shows another text.
-    pub(crate) fn say(&self, text: &str) {
+    pub fn say(&self, text: &str) {
         if let Self(Some(bar)) = self {
             bar.set_message(text.to_owned());
         }
     }
 
     /// Lets `write` write above the spinner.
-    pub(crate) fn above(&self, write: impl FnOnce()) {
+    pub fn above(&self, write: impl FnOnce()) {
         match &self.0 {
             Some(bar) => bar.suspend(write),
             None => write(),

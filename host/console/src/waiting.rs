@@ -1,10 +1,9 @@
 //! Waiting in slices for what the API has a `wait` of, also while its host is started again. Knows
 //! nothing of what is waited for.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use host_core::seconds::Seconds;
-use host_server::clock::Clock;
 use serde::de::DeserializeOwned;
 
 use crate::client::{Answer, Client};
@@ -28,7 +27,7 @@ const AGAIN_MS_MAX: u64 = 5_000;
 const AWAY_MS_MAX: u64 = 300_000;
 
 /// What can be waited for.
-pub(super) trait Awaited: DeserializeOwned {
+pub trait Awaited: DeserializeOwned {
     /// Tells whether it has ended.
     fn has_ended(&self) -> bool;
 
@@ -49,7 +48,7 @@ pub(super) trait Awaited: DeserializeOwned {
 }
 
 /// Waits at `path` until something ends, prints what it returned and fails if it has not ended well.
-pub(super) fn until_end<T: Awaited>(
+pub fn until_end<T: Awaited>(
     client: &Client,
     output: Output,
     doing: &str,
@@ -72,7 +71,7 @@ pub(super) fn until_end<T: Awaited>(
 }
 
 /// Waits at `path` until something ends or `timeout` has passed, and returns how it is then.
-pub(super) fn ended<T: Awaited>(
+pub fn ended<T: Awaited>(
     client: &Client,
     output: Output,
     doing: &str,
@@ -123,20 +122,20 @@ pub(super) fn ended<T: Awaited>(
 
 /// How much of the wait is left.
 struct Left {
-    clock: Clock,
+    began: Instant,
     total_ms: u64,
 }
 
 impl Left {
     fn new(timeout: Option<Seconds>) -> Self {
         Self {
-            clock: Clock::start(),
+            began: now(),
             total_ms: timeout.map_or(u64::MAX, |timeout| timeout.ms),
         }
     }
 
     fn passed_ms(&self) -> u64 {
-        u64::try_from(self.clock.uptime().as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     fn left_ms(&self) -> u64 {
@@ -163,6 +162,14 @@ impl Away {
         self.pauses += 1;
         pause_ms.min(AGAIN_MS_MAX)
     }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a command measures how long it waits itself"
+)]
+fn now() -> Instant {
+    Instant::now()
 }
 
 #[expect(
