@@ -18,8 +18,8 @@ Examples:
 Exit codes:
   0  done                      4  the job was cancelled
   1  refused or failed         5  not found
-  2  wrong command line        6  no host answers
-  3  the job was discarded     7  the wait ran out";
+  2  wrong command line        6  the host cannot be reached
+  3  the job was discarded     7  the wait timed out";
 
 /// The nouns that wires bring.
 static WIRES: &[&dyn Command] = &[&hero::COMMAND];
@@ -42,29 +42,29 @@ struct Cli {}
 enum Noun {
     /// Run a host: accept jobs, run them in sandboxes and keep them through crashes
     Serve(serve::Serve),
-    /// Run a handler once, here and now, without a host
+    /// Run a handler once on this machine, without a host
     Run(run::Run),
-    /// Bring a component's handlers to a host
+    /// Deploy a component's handlers to a host
     Deploy(deploy::Deploy),
-    /// Look at deployed components, go back to earlier ones and remove them
+    /// List, show, roll back and remove deployed components
     Component(component::Component),
-    /// Look at what can be run
+    /// List and show the handlers that jobs can run
     Handler(handler::Handler),
-    /// Enqueue, watch and steer jobs
+    /// Enqueue, show, cancel and retry jobs
     Job(Box<job::Job>),
-    /// Look at queues, pause and resume them
+    /// List, show, pause and resume queues
     Queue(queue::Queue),
-    /// Look at foreign runners and restart them
+    /// List, show and restart foreign runners
     Runner(runner::Runner),
-    /// Check that this machine runs jobs well
+    /// Check that a host can run well on this machine
     Doctor(doctor::Doctor),
     /// Execute the jobs of a foreign orchestrator, without a host
     Worker(worker::Worker),
-    /// Look after the store of a data directory
+    /// Check the store of a data directory
     Store(store::Store),
     /// Say what an error code means and what to do next
     Explain(explain::Explain),
-    /// Print a script that completes commands in a shell
+    /// Print a completion script for a shell
     Completion(completion::Completion),
     /// The child processes of a host
     #[command(hide = true)]

@@ -1,4 +1,4 @@
-//! One file per noun. This one only knows their names.
+//! One file per noun.
 
 pub(crate) mod cell;
 pub(crate) mod completion;
@@ -16,5 +16,3 @@ pub(crate) mod runner;
 pub(crate) mod serve;
 pub(crate) mod store;
 pub(crate) mod worker;
-
-use host_console::error::CliError;

@@ -1,5 +1,5 @@
 //! The `host` command: reads the command line, hands it to its command and turns what comes back
-//! into an exit code. Knows no command by more than its name.
+//! into an exit code. Knows no command.
 
 mod args;
 mod commands;

@@ -1,5 +1,5 @@
-//! Speaks HTTP to a host: one request, one answer, every failure in words. Knows paths only as it
-//! is given them and reads no answer beyond its problem document.
+//! The HTTP client: one request, one answer. Knows no path; of answers it reads only the status and
+//! the date.
 
 mod failure;
 mod path;
@@ -12,13 +12,13 @@ use std::time::Duration;
 use chrono::DateTime;
 use host_core::time::Time;
 use serde::de::DeserializeOwned;
-use ureq::http::Request;
+use ureq::http::{Method, Request};
 use ureq::{Agent, AsSendBody};
 
 use crate::error::{CliError, Exit};
 use crate::plain;
 
-/// The server of commands that name none.
+/// The default of `--server`.
 pub const SERVER_DEFAULT: &str = "http://127.0.0.1:7700";
 
 /// The most bytes read of one answer.
@@ -27,22 +27,22 @@ const ANSWER_BYTES_MAX: u64 = 256 << 20;
 /// The type of a JSON document.
 const JSON: &str = "application/json";
 
-/// The largest body that is sent without asking first. A refusal that comes while a large one is
-/// under way would be lost with the connection.
-const UNASKED_BYTES_MAX: usize = 1 << 20;
+/// The largest body that is sent without `Expect: 100-continue`. If the host refuses a body while it
+/// is being sent, the connection breaks and the refusal is lost.
+const BODY_WITHOUT_EXPECT_BYTES_MAX: usize = 1 << 20;
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long an answer may take beyond what was asked for.
+/// How long an answer may take, not counting the wait that the request asks for.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A host, as seen from here.
+/// A client of one host.
 #[derive(Debug)]
 pub struct Client {
     agent: Agent,
     base: String,
-    /// Whether a host has ever been there.
+    /// Whether the host ever accepted a connection.
     answering: AtomicBool,
 }
 
@@ -72,14 +72,14 @@ impl Client {
             )))
         };
         let Some(authority) = base.strip_prefix("http://") else {
-            return refused("only http:// is spoken here");
+            return refused("only http:// URLs are supported");
         };
         if authority.is_empty()
             || !authority
                 .chars()
                 .all(|c| c.is_ascii_alphanumeric() || ".-_:[]".contains(c))
         {
-            return refused("it must be http://ADDRESS:PORT and nothing more");
+            return refused("it must be http://ADDRESS:PORT, without a path");
         }
         let agent = Agent::config_builder()
             .http_status_as_error(false)
@@ -98,13 +98,14 @@ impl Client {
         })
     }
 
-    /// Asks for `path`; the host may take `patience` before it answers.
+    /// Gets `path`. `doing` completes "cannot …" in errors. The host may wait for `patience` before it
+    /// answers.
     pub fn get(&self, doing: &str, path: &str, patience: Duration) -> Result<Answer, CliError> {
         self.answer(doing, Request::get(self.url(path)).body(()), patience)
     }
 
-    /// Sends a body of type `kind` to `path` by the method `method`; the host may take `patience`
-    /// before it answers.
+    /// Sends a body of content type `kind` to `path`. The host may wait for `patience` before it
+    /// answers.
     pub fn send(
         &self,
         doing: &str,
@@ -117,7 +118,7 @@ impl Client {
             .method(method)
             .uri(self.url(path))
             .header("content-type", kind);
-        if body.len() > UNASKED_BYTES_MAX {
+        if body.len() > BODY_WITHOUT_EXPECT_BYTES_MAX {
             request = request.header("expect", "100-continue");
         }
         self.answer(doing, request.body(body), patience)
@@ -129,14 +130,14 @@ impl Client {
         self.send(doing, "POST", path, body, Duration::ZERO)
     }
 
-    /// Deletes what is at `path`. The request names a type although it has no body: a host takes
-    /// no change from a request that a web page could make without asking.
+    /// Deletes `path`. The request has a content type although it has no body: a host refuses changes
+    /// that a web page could request without a preflight.
     pub fn delete(&self, doing: &str, path: &str) -> Result<Answer, CliError> {
         let request = Request::delete(self.url(path)).header("content-type", JSON);
         self.answer(doing, request.body(()), Duration::ZERO)
     }
 
-    /// Tells whether somebody has ever taken a connection, be it without an answer.
+    /// Tells whether the host ever accepted a connection, even if it did not answer.
     pub fn was_answering(&self) -> bool {
         self.answering.load(Ordering::Relaxed)
     }
@@ -152,6 +153,7 @@ impl Client {
         patience: Duration,
     ) -> Result<Answer, CliError> {
         let request = request.map_err(|error| CliError::new(Exit::Usage, doing, error))?;
+        let only_reads = request.method() == Method::GET;
         let request = self
             .agent
             .configure_request(request)
@@ -160,7 +162,7 @@ impl Client {
         let mut response = self
             .agent
             .run(request)
-            .map_err(|error| self.broken(doing, &error))?;
+            .map_err(|error| self.no_answer(doing, &error, only_reads))?;
         self.answering.store(true, Ordering::Relaxed);
         let status = response.status().as_u16();
         let now = response
@@ -173,7 +175,7 @@ impl Client {
             .with_config()
             .limit(ANSWER_BYTES_MAX)
             .read_to_string()
-            .map_err(|error| self.broken(doing, &error))?;
+            .map_err(|error| self.no_answer(doing, &error, only_reads))?;
         if (200..300).contains(&status) {
             return Ok(Answer { status, now, body });
         }
@@ -194,8 +196,8 @@ pub fn read<T: DeserializeOwned>(doing: &str, json: &str) -> Result<T, CliError>
         CliError::new(
             Exit::Failed,
             doing,
-            format!("the answer is not what this version understands: {error}"),
+            format!("this version does not understand the answer: {error}"),
         )
-        .next("use the `host` of the same version as the server, or -o json to see the answer")
+        .next("use a `host` command of the same version as the server")
     })
 }

@@ -55,3 +55,6 @@ impl<T> fmt::Debug for Derived<T> {
         f.debug_tuple("Derived").field(&self.name).finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

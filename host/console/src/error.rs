@@ -1,5 +1,4 @@
-//! How a command fails: the exit code, what was being done, why it did not work and what to do next.
-//! Knows nothing of any command.
+//! The error of a command: its exit code, what was being done, why it failed and what to do next.
 
 use std::fmt;
 use std::io;
@@ -7,7 +6,7 @@ use std::io;
 /// The exit codes. They are part of the public contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Everything else, and commands that did what they were asked to.
+    /// The command did what it was asked to.
     Ok = 0,
     /// The request was refused or something on this machine failed.
     Failed = 1,
@@ -17,18 +16,18 @@ pub enum Exit {
     JobFailed = 3,
     /// The job was cancelled.
     Cancelled = 4,
-    /// The host knows nothing of this name or id.
+    /// The host does not know this name or id.
     NotFound = 5,
-    /// No host answers.
+    /// The host cannot be reached.
     Unreachable = 6,
-    /// The job had not ended when the wait ran out.
+    /// The job had not ended when the wait timed out.
     WaitRanOut = 7,
 }
 
 /// Why a command ends early.
 #[derive(Debug)]
 pub enum CliError {
-    /// It did not work, and a person should read why.
+    /// A failure whose text is still to be printed.
     Message {
         /// What the process exits with.
         exit: Exit,
@@ -39,7 +38,7 @@ pub enum CliError {
         /// What to do next.
         next: Option<String>,
     },
-    /// Everything is said already; only the exit code is left.
+    /// Everything is printed already; only the exit code is left.
     Silent(Exit),
 }
 
@@ -63,8 +62,8 @@ impl CliError {
         self
     }
 
-    /// Makes the error of a failed write to standard output. A reader that went away (`| head`)
-    /// has what it wanted, so that is no failure.
+    /// Makes the error of a failed write to standard output. If the reader is gone
+    /// (`| head`), that is no failure.
     pub fn stdout(error: &io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::Silent(Exit::Ok);

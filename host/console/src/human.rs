@@ -1,5 +1,5 @@
-//! Durations, sizes, counts and ages as people read and write them. Knows no clock: whoever asks
-//! for an age brings both instants.
+//! Durations, sizes, counts and ages as people read and write them. Reads no clock: the caller
+//! gives both instants of an age.
 
 use host_core::seconds::{SECONDS_MAX, Seconds};
 use host_core::time::Time;
@@ -75,8 +75,8 @@ pub fn took(ms: u64) -> String {
     }
 }
 
-/// Formats how far two instants are apart by the largest unit: `12s`, `4m`, `3h`, `2d`. A host tells
-/// its time in whole seconds, so what is less than one ahead is now.
+/// Formats how far two instants are apart by the largest unit: `12s`, `4m`, `3h`, `2d`. The host's
+/// time has whole seconds, so an instant less than a second ahead counts as now.
 pub fn age(now: Time, then: Time) -> String {
     let (ahead, ms) = if then > now.plus_ms(999) {
         ("in ", then.since_ms(now))

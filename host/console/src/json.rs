@@ -1,4 +1,4 @@
-//! JSON as the server sent it: laid out for reading without touching numbers or the order of keys.
+//! JSON as the server sent it, laid out for reading. Numbers and the order of keys stay as they are.
 
 mod argument;
 
@@ -57,8 +57,8 @@ pub fn pretty(json: &str) -> String {
     out
 }
 
-/// Returns valid JSON with every character that could act on a terminal as a `\u` escape, which
-/// means the same.
+/// Returns valid JSON with every character that could control a terminal written as a `\u`
+/// escape, which has the same meaning.
 pub fn harmless(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {

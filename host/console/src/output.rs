@@ -1,5 +1,5 @@
-//! What reaches the terminal: data on standard output in the format asked for, everything else on
-//! standard error. Knows no command; text of guests is made harmless by whoever passes it in.
+//! Writes data to standard output in the format asked for, and everything else to standard error.
+//! Callers escape text of guests, jobs and servers (`plain`) before they pass it in.
 
 use std::io::{IsTerminal, Write};
 
@@ -48,12 +48,12 @@ impl Output {
         self.format
     }
 
-    /// Tells whether people read the output.
+    /// Tells whether the output is for people.
     pub fn is_human(self) -> bool {
         self.format == Format::Table
     }
 
-    /// Tells whether something that moves may be shown while waiting.
+    /// Tells whether a spinner may be shown.
     pub fn is_live(self) -> bool {
         !self.quiet && std::io::stderr().is_terminal()
     }
@@ -67,7 +67,8 @@ impl Output {
         }
     }
 
-    /// Writes a list: `name` and `table` are asked only where the format needs them.
+    /// Writes a list. `name` returns the name of the item at an index; `name` and `table` are called
+    /// only if the format needs them.
     pub fn list(
         self,
         items: &[Box<RawValue>],
@@ -86,7 +87,7 @@ impl Output {
         }
     }
 
-    /// Writes one thing: its JSON, its name, or what `human` writes.
+    /// Writes one item: its JSON, its name, or what `human` writes.
     pub fn one(
         self,
         document: &str,
@@ -105,14 +106,14 @@ impl Output {
         put_line(&rows.render(self.color))
     }
 
-    /// Tells the reader something that is not data, on standard error.
+    /// Writes a note to standard error, unless `--quiet` is given.
     pub fn note(self, text: &str) {
         if !self.quiet {
             say(text);
         }
     }
 
-    /// Tells a person what to do next, on standard error; other readers are not bothered.
+    /// Writes a hint about what to do next to standard error, if the output is for people.
     pub fn hint(self, text: &str) {
         if self.is_human() && !self.quiet {
             say(&format!("hint: {text}"));
@@ -136,7 +137,7 @@ pub fn put_section(title: &str, text: &str) -> Result<(), CliError> {
         .try_for_each(|line| put_line(format!("  {line}").trim_end()))
 }
 
-/// Writes a line to standard error. Nobody can be told when that fails.
+/// Writes a line to standard error. A failure to write is ignored.
 pub fn say(text: &str) {
     let mut err = std::io::stderr().lock();
     let _ignored = writeln!(err, "{text}").and_then(|()| err.flush());

@@ -1,4 +1,4 @@
-//! Reads a list of the API to its end, page by page. Knows nothing of what the list holds.
+//! Reads a whole list of the API, page by page.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use serde_json::value::RawValue;
 use crate::client::{Client, query, read};
 use crate::error::CliError;
 
-/// A list as the host sent it and as it is understood: entry by entry the same.
+/// A list: each entry as the host sent it and as it was read, in the same order.
 #[derive(Debug)]
 pub struct Listing<T> {
     /// The host's time when it answered, in whole seconds.
     pub now: Option<Time>,
-    /// The entries, untouched.
+    /// The entries as sent.
     pub items: Vec<Box<RawValue>>,
     /// The entries, read.
     pub views: Vec<T>,
 }
 
 impl<T> Listing<T> {
-    /// Keeps only the entries that `kept` agrees to.
+    /// Keeps only the entries for which `kept` returns true.
     pub fn retain(&mut self, kept: impl Fn(&T) -> bool) {
         let (items, views) = std::mem::take(&mut self.items)
             .into_iter()

@@ -1,15 +1,15 @@
 //! Makes text of guests, jobs and servers harmless on a terminal: no escape sequence, control
-//! character or change of direction reaches it. Knows nothing of what the text means.
+//! character or change of direction reaches it.
 
 use std::borrow::Cow;
 
-/// Returns `text` on one line: escape sequences are removed, what else could act on a terminal is
-/// written as `\u{…}`, newlines and tabs too.
+/// Returns `text` on one line: escape sequences are removed, other characters that could control a
+/// terminal are written as `\u{…}`, newlines and tabs as `\n` and `\t`.
 pub fn line(text: &str) -> Cow<'_, str> {
     clean(text, |_| false)
 }
 
-/// Returns `text` with its line breaks and tabs, otherwise as [`line`].
+/// Does the same as [`line`], but keeps line breaks and tabs.
 pub fn block(text: &str) -> Cow<'_, str> {
     clean(text, |c| matches!(c, '\n' | '\t'))
 }
@@ -37,7 +37,7 @@ fn clean(text: &str, kept: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Tells whether a character does something to a terminal or to the order of the text around it.
+/// Tells whether a character could control a terminal or change the order of the text around it.
 pub fn acts(c: char) -> bool {
     c.is_control()
         || matches!(

@@ -1,4 +1,5 @@
-//! What moves on a terminal while a command waits. On anything else it is not there at all.
+//! A spinner on the terminal while a command waits. If standard error is no terminal, nothing is
+//! shown.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output::Output;
 
-/// One line on standard error that says what is waited for.
+/// One line on standard error that says what the command waits for.
 #[derive(Debug)]
 pub struct Spinner(Option<ProgressBar>);
 
@@ -30,7 +31,7 @@ impl Spinner {
         }
     }
 
-    /// Lets `write` write above the spinner.
+    /// Calls `write` with the spinner hidden, so that its lines stand above the spinner.
     pub fn above(&self, write: impl FnOnce()) {
         match &self.0 {
             Some(bar) => bar.suspend(write),

@@ -4,7 +4,7 @@ pub use comfy_table::{Cell, Color};
 
 use comfy_table::{Attribute, CellAlignment, Table, presets};
 
-/// How the cells of a column are laid out.
+/// The title of a column and how its cells are aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
     /// Text, from the left.
@@ -13,7 +13,7 @@ pub enum Column {
     Right(&'static str),
 }
 
-/// A table in the making.
+/// A table that rows are added to.
 #[derive(Debug)]
 pub struct Rows {
     table: Table,
@@ -72,7 +72,7 @@ impl Rows {
     }
 }
 
-/// Makes the cell of a job's state, in the color of what it means.
+/// Makes the cell of a job's state, colored by the state.
 pub fn state_cell(state: &str) -> Cell {
     let cell = Cell::new(state);
     match state {

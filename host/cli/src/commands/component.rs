@@ -1,5 +1,5 @@
-//! `host component`: what its verbs share — the component as the API shows it and how one that is
-//! not there is told.
+//! `host component`: what its verbs share: the component as the API shows it and the error for an
+//! unknown one.
 
 mod ls;
 mod rm;
@@ -16,7 +16,7 @@ use host_console::plain;
 use host_core::handler::Manifest;
 use serde::Deserialize;
 
-/// Look at deployed components, go back to earlier ones and remove them.
+/// List, show, roll back and remove deployed components.
 #[derive(Debug, Args)]
 pub(crate) struct Component {
     #[command(subcommand)]
@@ -34,9 +34,9 @@ Examples:
   host component show basics
   host component show basics -o json | jq .revisions")]
     Show(Named),
-    /// Go back to an earlier revision; running attempts keep theirs
+    /// Go back to an earlier revision; running attempts keep the one they started with
     Rollback(rollback::Rollback),
-    /// Remove a component and its handlers; refused while it has jobs that have not ended
+    /// Remove a component and its handlers; refused while it has unfinished jobs
     #[command(after_help = "Example:\n  host component rm basics")]
     Rm(Named),
 }
@@ -82,7 +82,7 @@ struct RevisionView {
     manifest: Option<Manifest>,
 }
 
-/// How many characters of a digest tell components of one list apart.
+/// How many characters of a digest a list shows.
 const SHORT_DIGEST_CHARS: usize = 12;
 
 /// Shortens a digest in a list.

@@ -13,8 +13,8 @@ const HEAD: &str = "\
 
 `host <noun> <verb>`. Data goes to standard output, everything else to standard error.
 `-o table|json|jsonl|name` chooses how data is written; colors and spinners appear on terminals only,
-and `NO_COLOR` turns colors off. Ids may be cut to any start that names one job. Durations are
-written `30s` or `1h30m`, times as RFC 3339 (`2026-05-17T18:30:00Z`).
+and `NO_COLOR` turns colors off. An id may be shortened to any prefix that only one
+job has. Durations are written `30s` or `1h30m`, times as RFC 3339 (`2026-05-17T18:30:00Z`).
 
 | exit code | meaning |
 |---|---|
@@ -24,8 +24,8 @@ written `30s` or `1h30m`, times as RFC 3339 (`2026-05-17T18:30:00Z`).
 | 3 | the job was discarded |
 | 4 | the job was cancelled |
 | 5 | not found |
-| 6 | no host answers |
-| 7 | the wait ran out; the job goes on |
+| 6 | the host cannot be reached |
+| 7 | the wait timed out; the job goes on |
 ";
 
 const TABLE_HEAD: &str = "| argument | meaning |\n|---|---|\n";
@@ -34,10 +34,7 @@ const TABLE_HEAD: &str = "| argument | meaning |\n|---|---|\n";
 pub(crate) fn run(mut host: Command) -> Result<(), CliError> {
     let mut out = HEAD.to_owned();
     host.build();
-    let _infallible = write!(
-        out,
-        "\n## Options of every command that has them\n\n{TABLE_HEAD}"
-    );
+    let _infallible = write!(out, "\n## Common options\n\n{TABLE_HEAD}");
     let listing = host
         .find_subcommand("job")
         .and_then(|job| job.find_subcommand("ls"));

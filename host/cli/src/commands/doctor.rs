@@ -1,4 +1,4 @@
-//! `host doctor`: runs every check of this machine and says, line by line, what to do about it.
+//! `host doctor`: runs every check of this machine and prints what each found and what to do.
 
 mod disk;
 mod machine;
@@ -14,7 +14,7 @@ use host_console::output::Output;
 use host_console::table::{Cell, Color, Column, Rows};
 use serde::Serialize;
 
-/// Check that this machine runs jobs well.
+/// Check that a host can run well on this machine.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -23,7 +23,7 @@ Examples:
 
 Exit codes: 0 a host can run here, 1 a check failed.")]
 pub(crate) struct Doctor {
-    /// The directory that a host would keep its data in
+    /// The data directory of the host
     #[arg(long, value_name = "DIR", default_value = ".")]
     data: PathBuf,
     #[command(flatten)]
@@ -34,11 +34,11 @@ pub(crate) struct Doctor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Status {
-    /// As it should be.
+    /// Nothing to do.
     Ok,
     /// A host runs, but slower or less protected than it could.
     Warn,
-    /// A host does not run, or not for long.
+    /// A host does not start, or stops soon.
     Fail,
 }
 

@@ -12,7 +12,7 @@ use host_console::{human, pages, plain};
 use host_core::job::{STATES, State};
 use serde::Deserialize;
 
-/// Look at queues, pause and resume them.
+/// List, show, pause and resume queues.
 #[derive(Debug, Args)]
 pub(crate) struct Queue {
     #[command(subcommand)]
@@ -27,7 +27,7 @@ enum Verb {
     /// Show one queue
     #[command(after_help = "Example:\n  host queue show default")]
     Show(Named),
-    /// Start no more jobs of a queue; running ones go on
+    /// Stop starting jobs of a queue; running jobs go on
     #[command(after_help = "Example:\n  host queue pause nightly")]
     Pause(Named),
     /// Start jobs of a queue again
@@ -75,9 +75,9 @@ fn ls(remote: &Remote) -> Result<(), CliError> {
     };
     output.list(&list.items, name, || table(views))?;
     output.hint(if views.is_empty() {
-        "no queues; one comes to be with its first job"
+        "no queues; the first job of a queue creates it"
     } else {
-        "`host queue pause NAME` starts no more jobs of a queue"
+        "`host queue pause NAME` stops starting jobs of a queue"
     });
     Ok(())
 }
@@ -128,7 +128,7 @@ fn show(named: &Named) -> Result<(), CliError> {
         }
         output.rows(rows)?;
         output.note(&if view.paused {
-            format!("queue {name} is paused; `host queue resume {name}` starts its jobs again")
+            format!("queue {name} is paused; `host queue resume {name}` lets its jobs start again")
         } else {
             format!("queue {name} is open")
         });
@@ -148,7 +148,7 @@ fn switch(named: &Named, verb: &str) -> Result<(), CliError> {
         if verb == "pause" {
             put_line(&format!("{name} is paused"))?;
             output.hint(&format!(
-                "running jobs go on; `host queue resume {name}` starts the others again"
+                "running jobs go on; `host queue resume {name}` lets the others start again"
             ));
             return Ok(());
         }

@@ -29,7 +29,7 @@ pub(super) fn run(remote: &Remote) -> Result<(), CliError> {
     };
     output.list(&list.items, name, || table(&list.views, list.now))?;
     output.hint(if list.views.is_empty() {
-        "no components; `host deploy FILE` brings one"
+        "no components; `host deploy FILE` deploys one"
     } else {
         "`host component show NAME` shows the revisions of one"
     });

@@ -1,4 +1,4 @@
-//! `host component rm`: removes a component that no live job needs.
+//! `host component rm`: removes a component that no unfinished job needs.
 
 use host_console::error::{CliError, Exit};
 use host_console::output::put_line;
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{Named, path, unknown};
 
-/// What is printed for programs: the API answers with no document.
+/// What is printed as JSON, since the API answers without a document.
 #[derive(Serialize)]
 struct Removed<'a> {
     component: &'a str,

@@ -1,5 +1,5 @@
 //! `host component show`: the revisions of a component, the newest first, and the manifest of the
-//! current one as it would stand in a file.
+//! current one as TOML.
 
 use host_console::error::{CliError, Exit};
 use host_console::output::{Output, put_line, put_section};
@@ -23,7 +23,7 @@ pub(super) fn run(named: &Named) -> Result<(), CliError> {
     output.hint(&if view.revisions.len() > 1 {
         format!("`host component rollback {name} REVISION` goes to another revision")
     } else {
-        format!("`host handler ls --component {name}` says more about its handlers")
+        format!("`host handler ls --component {name}` lists its handlers")
     });
     Ok(())
 }
@@ -82,7 +82,7 @@ fn history(view: &View, now: Option<Time>) -> Rows {
     rows
 }
 
-/// Writes a manifest as TOML, empty if it says nothing.
+/// Writes a manifest as TOML, empty if it has no keys.
 fn manifest(doing: &str, revision: &RevisionView) -> Result<String, CliError> {
     let Some(manifest) = &revision.manifest else {
         return Ok(String::new());

@@ -36,9 +36,9 @@ impl Ls {
         };
         output.list(&list.items, name, || table(&list.views))?;
         output.hint(match (&self.component, list.views.is_empty()) {
-            (None, true) => "no handlers; `host deploy FILE` brings some",
+            (None, true) => "no handlers; `host deploy FILE` deploys some",
             (Some(_), true) => "no handlers; `host component ls` lists the components",
-            (_, false) => "`host handler show NAME` says everything about one",
+            (_, false) => "`host handler show NAME` shows everything about one",
         });
         Ok(())
     }

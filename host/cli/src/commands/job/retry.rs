@@ -1,4 +1,4 @@
-//! `host job retry`: makes discarded and cancelled jobs available again.
+//! `host job retry`: runs discarded and cancelled jobs again.
 
 use clap::Args;
 use host_console::client::{Client, segment};
@@ -18,7 +18,7 @@ Examples:
   host job retry 01990f3c --wait
   host job ls --state discarded -o name | xargs host job retry")]
 pub(super) struct Retry {
-    /// The jobs' ids or the starts of them
+    /// The jobs' ids or prefixes of them
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
     /// Wait until they end and print their results

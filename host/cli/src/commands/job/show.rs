@@ -23,7 +23,7 @@ Examples:
   host job show 01990f3c
   host job show 01990f3c -o json | jq .attempts")]
 pub(super) struct Show {
-    /// The job's id or the start of it
+    /// The job's id or a prefix of it
     id: String,
     #[command(flatten)]
     remote: Remote,
