@@ -18,7 +18,7 @@ Examples:
 Exit codes:
   0  done                      4  the job was cancelled
   1  refused or failed         5  not found
-  2  wrong command line        6  the host cannot be reached
+  2  wrong command line        6  the host does not answer
   3  the job was discarded     7  the wait timed out";
 
 /// The nouns that wires bring.

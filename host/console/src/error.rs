@@ -18,7 +18,7 @@ pub enum Exit {
     Cancelled = 4,
     /// The host does not know this name or id.
     NotFound = 5,
-    /// The host cannot be reached.
+    /// The host does not answer.
     Unreachable = 6,
     /// The job had not ended when the wait timed out.
     WaitRanOut = 7,

@@ -24,7 +24,7 @@ job has. Durations are written `30s` or `1h30m`, times as RFC 3339 (`2026-05-17T
 | 3 | the job was discarded |
 | 4 | the job was cancelled |
 | 5 | not found |
-| 6 | the host cannot be reached |
+| 6 | the host does not answer |
 | 7 | the wait timed out; the job goes on |
 ";
 

@@ -27,10 +27,10 @@ enum Verb {
     /// Show one queue
     #[command(after_help = "Example:\n  host queue show default")]
     Show(Named),
-    /// Stop starting jobs of a queue; running jobs go on
+    /// Pause a queue: running jobs go on, no others start
     #[command(after_help = "Example:\n  host queue pause nightly")]
     Pause(Named),
-    /// Start jobs of a queue again
+    /// Resume a paused queue
     #[command(after_help = "Example:\n  host queue resume nightly")]
     Resume(Named),
 }
@@ -77,7 +77,7 @@ fn ls(remote: &Remote) -> Result<(), CliError> {
     output.hint(if views.is_empty() {
         "no queues; the first job of a queue creates it"
     } else {
-        "`host queue pause NAME` stops starting jobs of a queue"
+        "`host queue pause NAME` pauses a queue"
     });
     Ok(())
 }
@@ -128,7 +128,7 @@ fn show(named: &Named) -> Result<(), CliError> {
         }
         output.rows(rows)?;
         output.note(&if view.paused {
-            format!("queue {name} is paused; `host queue resume {name}` lets its jobs start again")
+            format!("queue {name} is paused; `host queue resume {name}` resumes it")
         } else {
             format!("queue {name} is open")
         });
@@ -148,7 +148,7 @@ fn switch(named: &Named, verb: &str) -> Result<(), CliError> {
         if verb == "pause" {
             put_line(&format!("{name} is paused"))?;
             output.hint(&format!(
-                "running jobs go on; `host queue resume {name}` lets the others start again"
+                "running jobs go on; `host queue resume {name}` resumes the queue"
             ));
             return Ok(());
         }

@@ -72,7 +72,7 @@ impl Client {
         };
         let code = plain::line(&code).into_owned();
         let next = problem.next.map_or_else(
-            || format!("`host explain {code}` explains it"),
+            || format!("`host explain {code}` explains this error"),
             |next| plain::line(&next).into_owned(),
         );
         CliError::new(exit, doing, format!("{} ({code})", plain::line(&words))).next(next)

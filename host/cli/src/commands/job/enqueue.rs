@@ -39,7 +39,7 @@ pub(super) struct Enqueue {
     /// Do not start before this time
     #[arg(long, value_name = "TIME", value_parser = human::parse_time, conflicts_with = "delay")]
     run_at: Option<String>,
-    /// Do not start until this long from now
+    /// Delay the start by this long
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
     delay: Option<Seconds>,
     /// Run no attempt after this time

@@ -22,7 +22,7 @@ Examples:
 
 The wait survives a restart of the host: it asks again for up to five minutes.
 
-Exit codes: 0 completed, 3 discarded, 4 cancelled, 6 the host cannot be reached, 7 the wait timed out.")]
+Exit codes: 0 completed, 3 discarded, 4 cancelled, 6 the host does not answer, 7 the wait timed out.")]
 pub(super) struct Wait {
     /// The job's id or a prefix of it
     id: String,
