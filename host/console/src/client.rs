@@ -98,8 +98,8 @@ impl Client {
         })
     }
 
-    /// Gets `path`. `doing` completes "cannot …" in errors. The host may wait for `patience` before it
-    /// answers.
+    /// Gets `path`. `doing` completes "cannot …" in errors. The host may wait for `patience` before
+    /// it answers.
     pub fn get(&self, doing: &str, path: &str, patience: Duration) -> Result<Answer, CliError> {
         self.answer(doing, Request::get(self.url(path)).body(()), patience)
     }
@@ -130,8 +130,8 @@ impl Client {
         self.send(doing, "POST", path, body, Duration::ZERO)
     }
 
-    /// Deletes `path`. The request has a content type although it has no body: a host refuses changes
-    /// that a web page could request without a preflight.
+    /// Deletes `path`. The request has a content type although it has no body: a host refuses
+    /// changes that a web page could request without a preflight.
     pub fn delete(&self, doing: &str, path: &str) -> Result<Answer, CliError> {
         let request = Request::delete(self.url(path)).header("content-type", JSON);
         self.answer(doing, request.body(()), Duration::ZERO)

@@ -19,7 +19,7 @@ const SLICE_MS: u64 = 60_000;
 const SLICE_LIVE_MS: u64 = 1_000;
 
 /// The pause before a host that no longer answers is asked again, in milliseconds; it doubles up to
-/// the maximum. It is also the pause after an answer that came too early, because the host is stopping.
+/// the maximum. It is also the pause after an answer that came too early: such a host is stopping.
 const AGAIN_MS: u64 = 200;
 const AGAIN_MS_MAX: u64 = 5_000;
 
