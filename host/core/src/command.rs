@@ -4,8 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::handler::Revision;
-use crate::id::{JobId, LeaseId};
+use crate::id::{JobId, LeaseId, NodeId};
 use crate::job::{Lane, Lifecycle, Payload, State};
+use crate::json::JsonText;
 use crate::lease::{Fence, Hold};
 use crate::name::Name;
 use crate::outcome::Report;
@@ -67,6 +68,8 @@ pub struct Slot {
     pub worker: String,
     /// Which jobs it takes.
     pub lane: Lane,
+    /// What keeps the lease alive.
+    pub hold: Hold,
 }
 
 /// One thing a store is told to do.
@@ -78,10 +81,10 @@ pub enum Command {
     /// then the oldest first. Answered by [`Reply::Claimed`], shorter than `slots` if too few
     /// jobs are available.
     Claim {
+        /// The host that grants the leases.
+        node: NodeId,
         /// Room for this many.
         slots: Vec<Slot>,
-        /// What keeps the leases alive.
-        hold: Hold,
         /// The claim ends with the job whose params bring it to so many bytes in all.
         params_bytes_max: usize,
     },
@@ -92,7 +95,8 @@ pub enum Command {
         /// Which lease.
         fence: Fence,
     },
-    /// A worker is alive; its lease by TTL is extended. Answered by [`Reply::Moved`].
+    /// A worker is alive; its lease by TTL is extended. Answered by [`Reply::Moved`]: the job shows
+    /// the lease's new end and, if a cancel is requested, its reason and the end of its grace.
     Heartbeat {
         /// Which job.
         job: JobId,
@@ -128,6 +132,16 @@ pub enum Command {
         /// Overrides the job's grace, in milliseconds.
         grace_ms: Option<u64>,
     },
+    /// A worker has stopped because of the cancel: the attempt and the job end as cancelled. Refused
+    /// if no cancel is requested. Answered by [`Reply::Moved`].
+    CancelAck {
+        /// Which job.
+        job: JobId,
+        /// Which lease.
+        fence: Fence,
+        /// What the attempt had done until then.
+        partial: Option<JsonText>,
+    },
     /// An operator wants a cancelled or discarded job run again. Answered by [`Reply::Moved`].
     Retry {
         /// Which job.
@@ -139,9 +153,13 @@ pub enum Command {
         /// The most jobs to look at.
         limit: u32,
     },
-    /// The host has started and knows that no cell of an earlier life is left: every lease held by
-    /// a connection is lost with [`Loss::HostRestarted`]. Answered by [`Reply::Ticked`].
-    Recover,
+    /// The host `node` has started and none of its earlier cells and connections is left: each
+    /// lease that it granted and that a connection holds is lost with [`Loss::HostRestarted`].
+    /// Leases of other nodes and leases by TTL stay. Answered by [`Reply::Ticked`].
+    Recover {
+        /// The host that has started.
+        node: NodeId,
+    },
     /// Keep what was executed for another orchestrator. Answered by [`Reply::Moved`].
     Record(Box<Foreign>),
     /// Claims skip the queue from now on, or no longer. Answered by [`Reply::Done`]; a queue that

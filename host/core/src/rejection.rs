@@ -21,6 +21,9 @@ pub enum Rejection {
     /// The worker must acknowledge its lease before it says more.
     #[error("the lease is not acknowledged yet")]
     NotAcknowledged,
+    /// A worker says that it has stopped because of a cancel, but nobody has asked for one.
+    #[error("no cancel of the job is requested: complete the attempt or give the lease back")]
+    CancelNotRequested,
     /// The job has ended.
     #[error("the job is already {}", .0.as_str())]
     Terminal(State),

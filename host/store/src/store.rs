@@ -7,7 +7,7 @@ use host_core::id::JobId;
 use host_core::job::State;
 use host_core::name::Name;
 use host_core::outcome::Attempt;
-use host_core::query::{Cursor, JobDetail, JobFilter, JobSummary, Page, QueueStatus};
+use host_core::query::{Cursor, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease};
 use host_core::time::Time;
 
 use crate::error::StoreError;
@@ -52,6 +52,12 @@ pub trait Reader: Send {
 
     /// Returns the pools of foreign runners for which jobs are available, by name.
     fn runners_awaited(&self) -> Result<Vec<Name>, StoreError>;
+
+    /// Returns the leases by TTL of all running jobs, of all nodes, in the order in which the jobs
+    /// were enqueued. A lease stays until a tick takes it away, even if its time is over.
+    ///
+    /// It reads every running job: a host asks once, when it starts.
+    fn remote_leases(&self) -> Result<Vec<RemoteLease>, StoreError>;
 
     /// Returns the current revision of every component, by name.
     fn components(&self) -> Result<Vec<Revision>, StoreError>;

@@ -24,7 +24,8 @@ pub enum Loss {
     WorkerGone,
     /// The cell died for another job's sake: the job is not suspected.
     Innocent,
-    /// Nobody has begun it: there was no room after all. No attempt counts and none is recorded.
+    /// The worker gave it back before it began. No attempt counts and none is recorded. Refused
+    /// once the lease has expired: that is a loss like any other.
     NotBegun,
     /// The cell died, and this job was in it.
     CellDied {
@@ -61,7 +62,8 @@ impl Loss {
     }
 }
 
-/// Gives the lease up for a worker that presents it.
+/// Gives the lease up for its holder. A loss may be reported after the lease has expired; a
+/// give-back may not.
 pub(super) fn apply(
     job: &mut Lifecycle,
     now: Time,
@@ -69,8 +71,8 @@ pub(super) fn apply(
     loss: Loss,
 ) -> Result<Vec<Effect>, Rejection> {
     match job.check_fence(now, fence) {
-        Ok(()) | Err(Rejection::LeaseExpired) => Ok(lose(job, now, loss)),
-        Err(stale) => Err(stale),
+        Err(Rejection::LeaseExpired) if loss != Loss::NotBegun => Ok(lose(job, now, loss)),
+        checked => checked.map(|()| lose(job, now, loss)),
     }
 }
 

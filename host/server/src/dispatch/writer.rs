@@ -14,6 +14,7 @@ use std::io;
 use std::sync::Arc;
 
 use host_core::command::Command;
+use host_core::id::NodeId;
 use host_core::name::Name;
 use host_core::time::Time;
 use host_store::{Store, StoreError};
@@ -191,7 +192,9 @@ impl<P: CellPort> Writer<P> {
     /// Takes back what an earlier life of the host was executing when it ended.
     fn recover(&mut self) -> Result<(), StoreError> {
         let now = self.clock.now();
-        let committed = self.store.commit(now, vec![Command::Recover])?;
+        let committed = self
+            .store
+            .commit(now, vec![Command::Recover { node: NodeId::NIL }])?;
         let jobs = committed.changes.len();
         if jobs > 0 {
             tracing::info!(jobs, "jobs of an earlier life of the host are taken back");

@@ -1,6 +1,7 @@
 //! What was executed for other orchestrators, kept as if it had gone through here.
 
 use host_core::command::{Foreign, Reply};
+use host_core::id::NodeId;
 use host_core::job::Lifecycle;
 use host_core::lease::{Fence, Hold};
 use host_core::transition::Input;
@@ -25,7 +26,9 @@ impl<R: Rows> Batch<'_, R> {
         let job = Lifecycle::accept(started_at, &new, 0);
         self.rows.insert(&job, &new)?;
         self.tell(None, Some(&job));
+        // The job has ended before this batch does, so nobody sees its lease.
         let claim = Input::Claim {
+            node: NodeId::NIL,
             lease,
             worker: &report.executor,
             hold: Hold::Connection,

@@ -4,14 +4,16 @@
 use std::path::Path;
 
 use host_core::command::Command;
+use host_core::id::NodeId;
 use host_core::job::Lane;
-use host_core::lease::Fence;
+use host_core::lease::{Fence, Hold};
 use host_core::transition::Loss;
 use host_store::memory::MemoryStore;
 use host_store::sqlite::SqliteStore;
 use host_store::store::Store;
 use proptest::prelude::*;
 use tempfile::TempDir;
+use uuid::Uuid;
 
 use crate::jobs::{NOW, claim_in, complete, failed, id, job, lease, read, returned, runner};
 
@@ -30,6 +32,8 @@ enum Step {
     Claim {
         slots: u8,
         lane: u8,
+        node: u8,
+        remote: bool,
     },
     Complete {
         lease: u8,
@@ -39,8 +43,17 @@ enum Step {
         lease: u8,
         loss: u8,
     },
+    Ack {
+        lease: u8,
+    },
+    Heartbeat {
+        lease: u8,
+    },
     Cancel {
         job: u8,
+    },
+    CancelAck {
+        lease: u8,
     },
     Retry {
         job: u8,
@@ -49,21 +62,27 @@ enum Step {
         paused: bool,
     },
     Tick,
-    Restart,
+    Restart {
+        node: u8,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (1_u8..4, any::<bool>(), proptest::option::of(any::<u8>()), 0_u8..3, prop_oneof![2 => Just(0), 1 => 0_u16..2_000], proptest::option::weighted(0.2, 1_u16..5_000), proptest::bool::weighted(0.3))
             .prop_map(|(jobs, keyed, depends, priority, delay_ms, deadline_ms, theirs)| Step::Enqueue { jobs, keyed, depends, priority, delay_ms, deadline_ms, theirs }),
-        4 => (1_u8..4, 0_u8..6).prop_map(|(slots, lane)| Step::Claim { slots, lane }),
+        4 => (1_u8..4, 0_u8..6, 0_u8..3, any::<bool>())
+            .prop_map(|(slots, lane, node, remote)| Step::Claim { slots, lane, node, remote }),
+        2 => any::<u8>().prop_map(|lease| Step::Ack { lease }),
+        1 => any::<u8>().prop_map(|lease| Step::Heartbeat { lease }),
+        1 => any::<u8>().prop_map(|lease| Step::CancelAck { lease }),
         4 => (any::<u8>(), 0_u8..3).prop_map(|(lease, result)| Step::Complete { lease, result }),
         2 => (any::<u8>(), 0_u8..5).prop_map(|(lease, loss)| Step::Lose { lease, loss }),
         1 => any::<u8>().prop_map(|job| Step::Cancel { job }),
         1 => any::<u8>().prop_map(|job| Step::Retry { job }),
         1 => any::<bool>().prop_map(|paused| Step::Pause { paused }),
         3 => Just(Step::Tick),
-        1 => Just(Step::Restart),
+        1 => (0_u8..3).prop_map(|node| Step::Restart { node }),
     ]
 }
 
@@ -105,12 +124,18 @@ impl History {
                     new.run_at = (*delay_ms > 0).then(|| now.plus_ms(u64::from(*delay_ms)));
                     new.deadline = deadline_ms.map(|ms| now.plus_ms(u64::from(ms)));
                     new.policy.max_attempts = 2;
+                    new.policy.ack_window_ms = (self.jobs % 3 == 0).then_some(1_000);
                     new.policy.retention_ms = 20_000;
                     new
                 });
                 Command::Enqueue(new.collect())
             }
-            Step::Claim { slots, lane } => {
+            Step::Claim {
+                slots,
+                lane,
+                node,
+                remote,
+            } => {
                 let first = self.next_lease;
                 self.next_lease += u128::from(*slots);
                 let lane = match lane {
@@ -118,7 +143,7 @@ impl History {
                     1 | 2 => runner("python"),
                     _ => Lane::Shared,
                 };
-                claim_in(&lane, first..self.next_lease)
+                claim_as(*node, *remote, claim_in(&lane, first..self.next_lease))
             }
             Step::Complete { lease, result } => {
                 let (job, lease) = self.lease(*lease);
@@ -144,6 +169,28 @@ impl History {
                     executor: "cell-2".to_owned(),
                 }
             }
+            Step::Ack { lease: n } => {
+                let (job, lease_id) = self.lease(*n);
+                Command::Ack {
+                    job: id(job),
+                    fence: Fence::Lease(lease(lease_id)),
+                }
+            }
+            Step::Heartbeat { lease: n } => {
+                let (job, lease_id) = self.lease(*n);
+                Command::Heartbeat {
+                    job: id(job),
+                    fence: Fence::Lease(lease(lease_id)),
+                }
+            }
+            Step::CancelAck { lease: n } => {
+                let (job, lease_id) = self.lease(*n);
+                Command::CancelAck {
+                    job: id(job),
+                    fence: Fence::Lease(lease(lease_id)),
+                    partial: None,
+                }
+            }
             Step::Cancel { job } => Command::Cancel {
                 job: id(self.pick(*job)),
                 reason: None,
@@ -157,7 +204,9 @@ impl History {
                 paused: *paused,
             },
             Step::Tick => Command::Tick { limit: 5 },
-            Step::Restart => Command::Recover,
+            Step::Restart { node } => Command::Recover {
+                node: numbered(*node),
+            },
         }
     }
 
@@ -167,6 +216,22 @@ impl History {
             len => self.leases[usize::from(n) % len],
         }
     }
+}
+
+/// Returns one of three nodes; the first is the nil node.
+fn numbered(node: u8) -> NodeId {
+    NodeId(Uuid::from_u128(node.into()))
+}
+
+/// Makes a claim one of `node`, for remote workers if `remote`.
+fn claim_as(by: u8, remote: bool, mut claim: Command) -> Command {
+    if let Command::Claim { node, slots, .. } = &mut claim {
+        *node = numbered(by);
+        for slot in slots.iter_mut().filter(|_| remote) {
+            slot.hold = Hold::Ttl { ttl_ms: 3_000 };
+        }
+    }
+    claim
 }
 
 fn open(path: &Path) -> SqliteStore {
@@ -188,7 +253,7 @@ proptest! {
         let mut now = NOW;
         for (steps, wait_ms) in batches {
             now = now.plus_ms(wait_ms);
-            if matches!(steps[0], Step::Restart) {
+            if matches!(steps[0], Step::Restart { .. }) {
                 drop(sqlite);
                 sqlite = open(&path);
             }

@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::fixture::{self, LEASE, NOW, OTHER_LEASE, TTL, error, job_id};
+use super::fixture::{self, LEASE, NODE, NOW, OTHER_LEASE, TTL, error, job_id};
 use crate::job::{Lifecycle, STATES, State};
 use crate::lease::Fence;
 use crate::outcome::Outcome;
+use crate::policy::Policy;
 use crate::rejection::Rejection;
 use crate::time::Time;
 use crate::transition::{Effect, Input, Loss};
@@ -18,10 +19,18 @@ const INTRO: &str = "\
 What a job does in each state with each input. Generated from the rules (`host-core`,
 `transition/`) by running them; `UPDATE_DOCS=1 cargo test -p host-core` writes it anew.
 
-A cell of the table names the state that follows and, after `+`, what has to be done. `–` means
-that the state refuses the input as it is (`WrongState`, `Terminal`), `stale` that the message is
-not about the current lease, `expired` that its lease is over; a refused input changes nothing.
-The running job here holds a lease by TTL; its attempt is the first of five.
+A cell of the table names the state that follows and, after `+`, what has to be done. A refused
+input changes nothing:
+
+- `–`: the state does not allow the input (`WrongState`, `Terminal`).
+- `stale`: the message is not about the current lease (`Stale`).
+- `expired`: the lease named is over (`LeaseExpired`).
+- `ack first`: the lease must be acknowledged before (`NotAcknowledged`).
+- `not asked`: nobody has requested a cancel (`CancelNotRequested`).
+
+The running jobs here hold a lease by TTL of 30 s; the attempt is the first of five and a lost lease
+does not cost one. `running, no ack` still has to acknowledge its lease, within 10 s;
+`running, cancel` is asked to stop within 5 s.
 
 ";
 
@@ -36,6 +45,7 @@ fn inputs<'a>(current: &'a Fence, old: &'a Fence) -> Vec<(&'static str, Time, In
     let fatal = Box::leak(Box::new(error(false)));
     let late = NOW.plus_ms(40_000);
     let claim = Input::Claim {
+        node: NODE,
         lease: LEASE,
         worker: "cell-1",
         hold: TTL,
@@ -47,6 +57,8 @@ fn inputs<'a>(current: &'a Fence, old: &'a Fence) -> Vec<(&'static str, Time, In
     vec![
         ("claim", NOW, claim),
         ("ack", NOW, Input::Ack(current)),
+        ("ack, old lease", NOW, Input::Ack(old)),
+        ("ack after the lease", late, Input::Ack(current)),
         ("heartbeat", NOW, Input::Heartbeat(current)),
         ("heartbeat, old lease", NOW, Input::Heartbeat(old)),
         ("heartbeat after the lease", late, Input::Heartbeat(current)),
@@ -82,6 +94,21 @@ fn inputs<'a>(current: &'a Fence, old: &'a Fence) -> Vec<(&'static str, Time, In
             Input::Complete(current, COMPLETED),
         ),
         (
+            "given back, not begun",
+            NOW,
+            Input::Lose(current, Loss::NotBegun),
+        ),
+        (
+            "given back, old lease",
+            NOW,
+            Input::Lose(old, Loss::NotBegun),
+        ),
+        (
+            "given back after the lease",
+            late,
+            Input::Lose(current, Loss::NotBegun),
+        ),
+        (
             "lost: worker gone",
             NOW,
             Input::Lose(current, Loss::WorkerGone),
@@ -97,7 +124,15 @@ fn inputs<'a>(current: &'a Fence, old: &'a Fence) -> Vec<(&'static str, Time, In
             Input::Lose(current, Loss::HostRestarted),
         ),
         ("cancel", NOW, cancel),
+        ("cancel acknowledged", NOW, Input::CancelAck(current)),
+        ("cancel acknowledged, old lease", NOW, Input::CancelAck(old)),
+        (
+            "cancel acknowledged after the lease",
+            late,
+            Input::CancelAck(current),
+        ),
         ("tick, nothing due", NOW, Input::Tick),
+        ("tick, 6 s later", NOW.plus_ms(6_000), Input::Tick),
         ("tick, 40 s later", late, Input::Tick),
         (
             "tick, 8 days later",
@@ -112,6 +147,36 @@ fn inputs<'a>(current: &'a Fence, old: &'a Fence) -> Vec<(&'static str, Time, In
             Input::PrerequisiteFailed(job_id(2)),
         ),
     ]
+}
+
+/// Returns a job in each state, the running one in each of the forms that the rules tell apart.
+fn columns() -> Vec<(&'static str, Lifecycle)> {
+    let mut columns = Vec::new();
+    for state in STATES {
+        let job = fixture::in_state(state, TTL);
+        assert_eq!(job.state, state);
+        if state != State::Running {
+            columns.push((state.as_str(), job));
+            continue;
+        }
+        let unacknowledged = fixture::running(
+            Policy {
+                ack_window_ms: Some(10_000),
+                ..Policy::default()
+            },
+            TTL,
+        );
+        let mut cancelling = job.clone();
+        let cancel = Input::Cancel {
+            reason: None,
+            grace_ms: Some(5_000),
+        };
+        cancelling.apply(NOW, &cancel).unwrap();
+        columns.push(("running, no ack", unacknowledged));
+        columns.push(("running", job));
+        columns.push(("running, cancel", cancelling));
+    }
+    columns
 }
 
 fn effect_name(effect: &Effect) -> &'static str {
@@ -134,6 +199,8 @@ fn outcome_cell(job: &mut Lifecycle, now: Time, input: &Input<'_>) -> String {
             }),
         Err(Rejection::Stale) => "stale".to_owned(),
         Err(Rejection::LeaseExpired) => "expired".to_owned(),
+        Err(Rejection::NotAcknowledged) => "ack first".to_owned(),
+        Err(Rejection::CancelNotRequested) => "not asked".to_owned(),
         Err(Rejection::WrongState(_) | Rejection::Terminal(_)) => "–".to_owned(),
         Err(other) => panic!("{input:?} is refused with {other:?}"),
     }
@@ -144,17 +211,15 @@ fn generate() -> String {
     let old = Fence::Lease(OTHER_LEASE);
     let mut doc = INTRO.to_owned();
     doc.push_str("| input |");
-    for state in STATES {
-        let _ = write!(doc, " {} |", state.as_str());
+    for (name, _) in columns() {
+        let _ = write!(doc, " {name} |");
     }
     doc.push_str("\n|---|");
-    doc.push_str(&"---|".repeat(STATES.len()));
+    doc.push_str(&"---|".repeat(columns().len()));
     doc.push('\n');
     for (name, now, input) in inputs(&current, &old) {
         let _ = write!(doc, "| {name} |");
-        for state in STATES {
-            let mut job = fixture::in_state(state, TTL);
-            assert_eq!(job.state, state);
+        for (_, mut job) in columns() {
             let _ = write!(doc, " {} |", outcome_cell(&mut job, now, &input));
         }
         doc.push('\n');
