@@ -16,6 +16,7 @@ pub mod lease;
 pub mod name;
 pub mod outcome;
 pub mod policy;
+pub mod port;
 pub mod query;
 pub mod rejection;
 pub mod seconds;

@@ -18,7 +18,7 @@ use host_core::time::Time;
 use tokio::sync::Notify;
 
 use self::outbox::Outbox;
-use crate::port::{Clock, Counters};
+use host_core::port::{Clock, Counters};
 use crate::session::{Action, Actions, Link, Moment, Session};
 
 pub use accept::{CONNECTIONS_MAX, accept};

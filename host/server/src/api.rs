@@ -41,9 +41,9 @@ use self::guard::Gate;
 use self::hero::Hero;
 use self::ports::{Deployer, Logs};
 use self::problem::{Code, Problem};
-use crate::clock::Clock;
-use crate::dispatch::Dispatch;
-use crate::handlers::Handlers;
+use host_runtime::clock::Clock;
+use host_dispatch::Dispatch;
+use host_cells::handlers::Handlers;
 use crate::metrics::Metrics;
 use crate::runners::Runners;
 

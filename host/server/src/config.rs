@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use self::file::File;
 use self::value::Values;
-use crate::dispatch::writer::Environment;
+use host_dispatch::writer::Environment;
 use crate::runners::RunnersConfig;
 
 pub use self::hero::{CertificateFiles, HeroConfig};

@@ -4,15 +4,11 @@
 //! of their own, in the messages of `host_core::cell`.
 
 pub mod api;
-pub mod cells;
-pub mod clock;
 pub mod config;
-pub mod dispatch;
+pub mod deploy;
 pub mod doctor;
-pub mod foreign;
-pub mod handlers;
+pub mod folder;
 pub mod hero_logs;
-pub mod ids;
 pub mod lock;
 pub mod logs;
 pub mod metrics;
@@ -21,5 +17,4 @@ pub mod once;
 mod published;
 pub mod runners;
 pub mod serve;
-pub mod tasks;
 pub mod worker;

@@ -13,8 +13,8 @@ use host_store::logs::{LogEntry, LogPage, LogReader, LogStore};
 use tokio::sync::mpsc;
 
 use crate::api::ports::Logs;
-use crate::dispatch::logged::{Gaps, Logged, Waiting};
-use crate::dispatch::readers::Readers;
+use host_dispatch::logged::{Gaps, Logged, Waiting};
+use host_dispatch::readers::Readers;
 
 /// How many messages are written in one transaction.
 const BATCH_MAX: usize = 256;
@@ -137,7 +137,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::dispatch::logged::{LOGGED_WAITING_MAX, Logs as Told};
+    use host_dispatch::logged::{LOGGED_WAITING_MAX, Logs as Told};
 
     fn line(message: &str) -> Logged {
         Logged::Lines {

@@ -13,17 +13,17 @@ use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome};
 use thiserror::Error;
 
-use crate::cells::once::Said;
-use crate::cells::process::Cells;
-use crate::cells::spawn::{CellProgram, Spawner};
-use crate::clock::Clock;
-use crate::dispatch::writer::{Environment, granted};
-use crate::handlers::Handlers;
-use crate::handlers::compile::Cache;
-use crate::handlers::examine::{Candidate, Examiner, Flaw};
-use crate::handlers::schema::Schema;
-use crate::ids;
-use crate::tasks::Tasks;
+use host_cells::once::Said;
+use host_cells::process::Cells;
+use host_cells::spawn::{CellProgram, Spawner};
+use host_runtime::clock::Clock;
+use host_dispatch::writer::{Environment, granted};
+use host_cells::handlers::Handlers;
+use host_cells::compile::Cache;
+use host_cells::examine::{Candidate, Examiner, Flaw};
+use host_cells::schema::Schema;
+use host_runtime::ids;
+use host_runtime::tasks::Tasks;
 
 /// Room for the guest beyond its own limit, in MiB: its tables and what the cell keeps for it.
 const CELL_SPARE_MIB: u64 = 64;

@@ -12,19 +12,19 @@ use std::sync::Arc;
 
 use host_core::name::Name;
 use host_core::policy::Policy;
-use host_protocols::port::{Clock, Counters, Tag};
+use host_core::port::{Clock, Counters, Tag};
 use host_protocols::rrq::{self, PoolPorts, RunnerConfig, RunnerPool, SeatHealth};
-use host_protocols::runner::{Assignment, SeatState};
+use host_core::port::{Assignment, SeatState};
 use tokio_util::sync::CancellationToken;
 
 use self::lanes::Lanes;
 use self::lines::Lines;
 use self::numbers::Numbers;
 use self::office::Office;
-use crate::dispatch::logged::Logs;
-use crate::dispatch::runners::RunnerPort;
+use host_dispatch::logged::Logs;
+use host_dispatch::runners::RunnerPort;
 use crate::metrics::Metrics;
-use crate::tasks::Tasks;
+use host_runtime::tasks::Tasks;
 
 pub use self::inbox::{Inbox, News, Over};
 pub use self::lanes::{LANE_PREFIX, LANES_MAX, LanesConfig, is_lane};

@@ -17,11 +17,11 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::parts::Parts;
-use crate::cells::spawn::CellProgram;
+use host_cells::spawn::CellProgram;
 use crate::config::Config;
-use crate::dispatch::writer::Phase;
-use crate::handlers::compile::CompileError;
-use crate::handlers::folder::{self, FolderError};
+use host_dispatch::writer::Phase;
+use host_cells::compile::CompileError;
+use crate::folder::{self, FolderError};
 use crate::lock::{DataLock, LockError};
 use crate::{api, lock};
 

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use host_protocols::port::{Counters, Executor};
+use host_core::port::{Counters, Executor};
 use host_protocols::rrq::{self, ListenError, WorkerPorts};
 use host_store::StoreError;
 use host_store::sqlite::open_reader;
@@ -24,20 +24,20 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use self::one_core::{Counted, OneCore};
-use crate::cells::pool::{Pool, Shape};
-use crate::cells::process::{Cells, ProcessPort};
-use crate::cells::spawn::{CellProgram, Spawner};
-use crate::clock::Clock;
-use crate::dispatch::numbers::Numbers;
-use crate::dispatch::writer::{EVENTS_MAX, Environment};
-use crate::foreign::{Foreign, Wiring};
-use crate::handlers::Handlers;
-use crate::handlers::compile::{Cache, CompileError};
-use crate::handlers::deploy;
-use crate::handlers::examine::Examiner;
-use crate::handlers::folder::{self, FolderError};
+use host_cells::pool::{Pool, Shape};
+use host_cells::process::{Cells, ProcessPort};
+use host_cells::spawn::{CellProgram, Spawner};
+use host_runtime::clock::Clock;
+use host_dispatch::numbers::Numbers;
+use host_dispatch::writer::{EVENTS_MAX, Environment};
+use host_dispatch::foreign::{Foreign, Wiring};
+use host_cells::handlers::Handlers;
+use host_cells::compile::{Cache, CompileError};
+use crate::deploy;
+use host_cells::examine::Examiner;
+use crate::folder::{self, FolderError};
 use crate::hero_logs::LogFiles;
-use crate::tasks::Tasks;
+use host_runtime::tasks::Tasks;
 
 pub use self::hero::hero;
 

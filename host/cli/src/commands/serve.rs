@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use host_server::cells::spawn::CellProgram;
+use host_cells::spawn::CellProgram;
 use host_server::config::{Config, ConfigError, Flags};
 use host_server::serve::{self, Ready};
 use tracing_subscriber::EnvFilter;

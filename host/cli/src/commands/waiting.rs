@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use host_core::seconds::Seconds;
-use host_server::clock::Clock;
+use host_runtime::clock::Clock;
 use serde::de::DeserializeOwned;
 
 use crate::client::{Answer, Client};

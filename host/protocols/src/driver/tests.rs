@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::*;
-use crate::port::Tag;
+use host_core::port::Tag;
 use crate::rrq::{Worker, WorkerAsk};
 
 /// A clock that is set.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::WIRE;
 use super::job::HeroJob;
 use super::refusal::Refusal;
-use crate::port::ForeignJob;
+use host_core::port::ForeignJob;
 
 /// The largest output, in bytes.
 const OUTPUT_BYTES_MAX: u64 = 16 << 20;

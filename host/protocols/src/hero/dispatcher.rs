@@ -16,8 +16,8 @@ use host_core::time::Time;
 use super::config::DispatcherConfig;
 use super::job::is_id;
 use super::wire::{self, Call, CallTag, Command, Lane, Value};
-use crate::port::Tag;
-use crate::runner::End;
+use host_core::port::Tag;
+use host_core::port::End;
 use crate::session::Moment;
 
 pub use self::execution::{Execution, SCRIPT, Task};

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::address::RedisUrl;
 use super::transport::{Link, Replied};
 use super::wire::{Call, CallTag, Lane, Value};
-use crate::port::Clock;
+use host_core::port::Clock;
 use crate::session::Moment;
 
 pub use self::dispatch::{Desk, DispatcherPorts, Employer};

@@ -19,7 +19,7 @@ use super::convert::Ending;
 use super::job::{HeroJob, Terms};
 use super::refusal::{Code, Refusal};
 use super::wire::{self, Call, CallTag, Command, Lane, PopSide, Script, Value};
-use crate::port::{Answer, ForeignJob, Stop, Tag};
+use host_core::port::{Answer, ForeignJob, Stop, Tag};
 use crate::session::Moment;
 
 /// How long a claim holds unless it is renewed, in milliseconds.

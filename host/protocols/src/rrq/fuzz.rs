@@ -8,7 +8,7 @@ use super::config::{Dialect, RunnerConfig, Source};
 use super::frame::Frames;
 use super::orchestrator::{Orchestrator, RunnerAsk};
 use super::worker::{Worker, WorkerAsk, WorkerSaid};
-use crate::port::Answer;
+use host_core::port::Answer;
 use crate::session::{Action, Actions, ActionsOf, Framing, Link, Moment, Session};
 
 const AT: Moment = Moment {

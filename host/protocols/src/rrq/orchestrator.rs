@@ -23,8 +23,8 @@ use super::read::{self, Message};
 use super::refusal::{About, Code, Refusal};
 use super::wire::{self, Out};
 use super::worker::IN_FLIGHT_MAX;
-use crate::port::Tag;
-use crate::runner::{Assignment, End, Room, SeatState};
+use host_core::port::Tag;
+use host_core::port::{Assignment, End, Room, SeatState};
 use crate::session::{Actions, Link, Moment, Session};
 
 /// How a runner's process is given to end by itself, in milliseconds.

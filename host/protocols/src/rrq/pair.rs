@@ -12,8 +12,8 @@ use proptest::prelude::*;
 use super::config::{Dialect, Launch, RunnerConfig, Source};
 use super::orchestrator::{Orchestrator, RunnerAsk, RunnerSaid};
 use super::worker::{Worker, WorkerAsk, WorkerSaid};
-use crate::port::{Answer, Tag};
-use crate::runner::{Assignment, End};
+use host_core::port::{Answer, Tag};
+use host_core::port::{Assignment, End};
 use crate::session::{Action, Actions, ActionsOf, Link, Moment, Session};
 
 const SEATS: usize = 2;

@@ -23,8 +23,8 @@ use self::launcher::Launcher;
 use super::config::{RunnerConfig, Source};
 use super::orchestrator::{Orchestrator, RunnerAsk, RunnerSaid};
 use crate::driver::{Edge, Hub, serve_link};
-use crate::port::{Clock, Counters, Tag};
-use crate::runner::{Assignment, End, Room, SeatState};
+use host_core::port::{Clock, Counters, Tag};
+use host_core::port::{Assignment, End, Room, SeatState};
 use crate::session::{Link, Session as _};
 
 /// How long a connection to a local port may take.

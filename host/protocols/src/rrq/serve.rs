@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::worker::{Worker, WorkerAsk, WorkerSaid};
 use crate::adapter::Listener;
 use crate::driver::{Edge, Hub, accept};
-use crate::port::{Answer, Answers, Clock, Counters, Executor, Reply, Tag};
+use host_core::port::{Answer, Answers, Clock, Counters, Executor, Reply, Tag};
 
 /// How long everything in flight may take to be answered when the host stops.
 const DRAIN_TIME: Duration = Duration::from_millis(130);

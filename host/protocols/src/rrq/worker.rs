@@ -17,7 +17,7 @@ use super::frame::{Defect, Frames, PAYLOAD_BYTES_MAX};
 use super::read::{self, Cancel, Message, Request};
 use super::refusal::{About, Code, Ids, Refusal};
 use super::wire::{self, Out};
-use crate::port::{Answer, ForeignJob, Stop, Tag};
+use host_core::port::{Answer, ForeignJob, Stop, Tag};
 use crate::session::{Actions, Link, Moment, Session};
 
 /// The most requests of one connection at once.

@@ -18,7 +18,7 @@ use super::ports::Deployed;
 use super::problem::{Code, Problem};
 use super::view::PageView;
 use super::{Shared, guard};
-use crate::handlers::manifest;
+use host_cells::manifest;
 
 /// One revision of a component.
 #[derive(Debug, Serialize, ToSchema)]

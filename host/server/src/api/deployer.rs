@@ -8,9 +8,9 @@ use host_core::name::Name;
 
 use super::ports::{DeployError, Deployed, Deployer};
 use super::problem::Code;
-use crate::handlers::compile::CompileError;
-use crate::handlers::deploy::{DeployError as Reason, Deployments};
-use crate::handlers::examine::Flaw;
+use host_cells::compile::CompileError;
+use crate::deploy::{DeployError as Reason, Deployments};
+use host_cells::examine::Flaw;
 
 impl Deployer for Deployments {
     fn deploy(

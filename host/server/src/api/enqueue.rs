@@ -22,7 +22,7 @@ use super::body::JOBS_BYTES_MAX;
 use super::json::{AtMost, read, read_object};
 use super::problem::{Code, Problem};
 use super::{Api, Shared, guard, view};
-use crate::ids;
+use host_runtime::ids;
 
 /// The most jobs of one array.
 const JOBS_MAX: usize = 1_000;

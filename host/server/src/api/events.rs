@@ -28,7 +28,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::Shared;
 use super::extract::InQuery;
 use super::problem::{Code, Problem};
-use crate::dispatch::events::{Event, Happened};
+use host_dispatch::events::{Event, Happened};
 
 /// How long a stream is silent before a comment shows that it lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

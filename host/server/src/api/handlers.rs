@@ -16,7 +16,7 @@ use super::extract::InPath;
 use super::json::meant;
 use super::problem::{Code, Problem};
 use super::view::{PageView, raw};
-use crate::handlers::Handler;
+use host_cells::handlers::Handler;
 
 /// A handler, as its component's current revision has it.
 #[derive(Debug, Serialize, ToSchema)]

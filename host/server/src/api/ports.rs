@@ -8,9 +8,9 @@ use host_store::StoreError;
 use host_store::logs::LogPage;
 
 use super::problem::{Code, Problem};
-use crate::dispatch::SubmitError;
+use host_dispatch::SubmitError;
 
-pub use crate::handlers::deploy::Deployed;
+pub use crate::deploy::Deployed;
 
 /// Why a component is not deployed, taken back or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use host_store::StoreError;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::dispatch::SubmitError;
+use host_dispatch::SubmitError;
 
 /// How soon a request that met a busy host may be repeated, in seconds.
 const RETRY_AFTER_SECONDS: u32 = 1;

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use host_core::name::Name;
 use host_protocols::hero;
-use host_protocols::runner::SeatState;
+use host_core::port::SeatState;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

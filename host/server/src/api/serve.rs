@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::patient::Patient;
 use super::{Api, router};
 use crate::metrics::Metrics;
-use crate::tasks::Tasks;
+use host_runtime::tasks::Tasks;
 
 /// How many connections may be open at once, if the process may have twice as many files open;
 /// later ones are told so and closed.

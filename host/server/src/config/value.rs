@@ -8,7 +8,7 @@ use host_core::seconds::Seconds;
 
 use super::file::Stated;
 use super::{ConfigError, SETTINGS};
-use crate::dispatch::writer::Environment;
+use host_dispatch::writer::Environment;
 
 /// All sources.
 pub(super) struct Values<'a> {

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use host_core::outcome::Outcome;
 
 use super::*;
-use crate::dispatch::logged::Logs;
-use crate::dispatch::numbers::Numbers;
+use host_dispatch::logged::Logs;
+use host_dispatch::numbers::Numbers;
 use crate::published;
 
 const INTRO: &str = "\

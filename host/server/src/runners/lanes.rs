@@ -13,15 +13,15 @@ use host_protocols::hero::{
     self, Desk, DispatcherConfig, DispatcherPorts, Employer, Execution, News, RedisUrl, SCRIPT,
     Task,
 };
-use host_protocols::port::{Clock, Tag};
-use host_protocols::runner::{Assignment, End, Room, SeatState};
+use host_core::port::{Clock, Tag};
+use host_core::port::{Assignment, End, Room, SeatState};
 use tokio_util::sync::CancellationToken;
 
 use super::inbox::{Inbox, Over};
 use super::{PoolHealth, RunnerHealth};
-use crate::dispatch::runners::RunnerPort;
-use crate::ids;
-use crate::tasks::Tasks;
+use host_dispatch::runners::RunnerPort;
+use host_runtime::ids;
+use host_runtime::tasks::Tasks;
 
 /// What stands before the worker id in a lane's name.
 pub const LANE_PREFIX: &str = "hero-";

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use host_core::cell::{Level, LogLine, LogSource};
 use host_core::id::JobId;
 use host_core::time::Time;
-use host_protocols::port::{Clock, Tag};
+use host_core::port::{Clock, Tag};
 use host_protocols::rrq::Output;
-use host_protocols::runner::Assignment;
+use host_core::port::Assignment;
 
-use crate::dispatch::logged::{Logged, Logs};
+use host_dispatch::logged::{Logged, Logs};
 
 /// How much of what runners write during one attempt is kept, in bytes.
 const LOG_BYTES_MAX: usize = 1 << 20;

@@ -1,6 +1,6 @@
 //! What `/metrics` shows of foreign runners, counted when it is asked for.
 
-use host_protocols::runner::SeatState;
+use host_core::port::SeatState;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;

@@ -17,7 +17,7 @@ use host_protocols::hero::{self, News, WorkerConfig};
 use super::ServeError;
 use super::parts::Parts;
 use crate::config::HeroConfig;
-use crate::ids;
+use host_runtime::ids;
 use crate::runners::LanesConfig;
 
 /// Starts to take work for every worker id. Whether Redis can be reached does not matter.

@@ -11,14 +11,14 @@ use host_protocols::hero::{self, WorkerPorts};
 use sha2::{Digest as _, Sha256};
 
 use super::{Told, WorkerConfig, WorkerError, Workers, no_lock, runtime, stop_on_signals};
-use crate::cells::spawn::CellProgram;
-use crate::clock::Clock;
+use host_cells::spawn::CellProgram;
+use host_runtime::clock::Clock;
 use crate::config::HeroConfig;
 use crate::hero_logs::LogFiles;
-use crate::ids;
+use host_runtime::ids;
 use crate::lock::{self, DataLock, LockError};
 use crate::serve::hero::{instance, news, sessions};
-use crate::tasks::Tasks;
+use host_runtime::tasks::Tasks;
 
 /// The most workers of one user with the same Redis and worker ids that keep their names.
 const PLACES_MAX: usize = 256;

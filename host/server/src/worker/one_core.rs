@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use host_protocols::port::{Executor, ForeignJob, Reply, Stop, Tag};
+use host_core::port::{Executor, ForeignJob, Reply, Stop, Tag};
 use rustix::process::{Pid, getpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use crate::cells::process::Cells;
-use crate::clock::Clock;
+use host_cells::process::Cells;
+use host_runtime::clock::Clock;
 
 /// How often is looked while requests come.
 const WINDOW: Duration = Duration::from_millis(10);

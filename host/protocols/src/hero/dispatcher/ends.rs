@@ -9,8 +9,8 @@ use host_core::time::Time;
 
 use super::{Dispatcher, DispatcherAct, Due, Out, Purpose, REFUSED_PAUSE_MS, Todo, Trace};
 use crate::hero::wire::{self, Command, Value};
-use crate::port::Tag;
-use crate::runner::End;
+use host_core::port::Tag;
+use host_core::port::End;
 use crate::session::Moment;
 
 /// How long after its end a job's traces are removed, in milliseconds: workers write the hash first

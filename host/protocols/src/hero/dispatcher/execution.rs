@@ -8,7 +8,7 @@ use host_core::time::Time;
 use serde_json::{Value, json};
 
 use crate::hero::config::DispatcherConfig;
-use crate::runner::Assignment;
+use host_core::port::Assignment;
 
 /// The handler that stands for the script in its params.
 pub const SCRIPT: &str = "script";

@@ -10,8 +10,8 @@ use super::outcome::{self, OUTPUT_BYTES_MAX};
 use super::{Dispatcher, Due, Out, Purpose, STOP_LATE_MS, Todo};
 use crate::hero::client::{self, Fields, JobView, LOOK_JOBS_MAX};
 use crate::hero::wire::{self, Value};
-use crate::port::Tag;
-use crate::runner::End;
+use host_core::port::Tag;
+use host_core::port::End;
 use crate::session::Moment;
 
 /// How often hashes are looked at: soon after a job was queued, and later on, in milliseconds.

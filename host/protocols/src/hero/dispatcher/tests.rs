@@ -378,7 +378,7 @@ fn what_redis_refuses_is_told_and_asked_for_again() {
 
 #[test]
 fn an_assignment_becomes_a_hash() {
-    let assignment = |handler: &str, params: &str| crate::runner::Assignment {
+    let assignment = |handler: &str, params: &str| host_core::port::Assignment {
         request_id: "r".to_owned(),
         job_id: "j".to_owned(),
         handler: handler.to_owned(),

@@ -11,7 +11,7 @@ use crate::hero::address::RedisUrl;
 use crate::hero::config::WorkerConfig;
 use crate::hero::wire::{Call, CallTag, Value};
 use crate::hero::worker::{Worker, WorkerAct};
-use crate::port::{Answer, Answers, Clock, Counters, Executor, Reply, Tag};
+use host_core::port::{Answer, Answers, Clock, Counters, Executor, Reply, Tag};
 use crate::session::Moment;
 
 /// What the worker role needs of its host.

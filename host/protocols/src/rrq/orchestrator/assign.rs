@@ -8,7 +8,7 @@ use super::super::config::Dialect;
 use super::super::field::{ID_BYTES_MAX, PAIR_BYTES_MAX, PAIRS_MAX};
 use super::super::frame::PAYLOAD_BYTES_MAX;
 use super::super::wire::{ContextOut, Pairs, RequestOut, VERSION};
-use crate::runner::Assignment;
+use host_core::port::Assignment;
 use crate::session::Moment;
 
 /// What a request needs beside its params, all names at their longest and escaped, in bytes.

@@ -10,7 +10,7 @@ use super::super::refusal::{About, Code, Refusal};
 use super::super::wire::{CancelOut, Out, VERSION};
 use super::seat::State;
 use super::{Assignment, End, Orchestrator, Purpose, RunnerAsk, Timer, Todo};
-use crate::port::Tag;
+use host_core::port::Tag;
 use crate::session::{Link, Moment};
 
 /// How long a runner may take to answer after it was told to stop, in milliseconds.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use host_core::time::Time;
 
-use crate::port::Tag;
+use host_core::port::Tag;
 use crate::session::Link;
 
 /// How long a started runner may take to listen, in milliseconds.

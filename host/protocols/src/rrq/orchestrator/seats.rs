@@ -5,7 +5,7 @@ use host_core::time::Time;
 use super::super::config::Dialect;
 use super::seat::{CONNECT_MS_MAX, State, connect_backoff_ms};
 use super::{Orchestrator, Purpose, RunnerAsk, TERM_GRACE_MS, Timer, Todo};
-use crate::port::Tag;
+use host_core::port::Tag;
 use crate::session::Link;
 
 impl Orchestrator {

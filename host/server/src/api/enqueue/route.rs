@@ -8,7 +8,7 @@ use super::entry::Entry;
 use crate::api::json::meant;
 use crate::api::problem::{Code, Problem};
 use crate::api::{Api, handlers};
-use crate::handlers::Handler;
+use host_cells::handlers::Handler;
 use crate::runners::{Found, LANES_MAX};
 
 /// Where a job goes.

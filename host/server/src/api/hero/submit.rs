@@ -19,7 +19,7 @@ use super::{hero, wall};
 use crate::api::body::JOBS_BYTES_MAX;
 use crate::api::problem::{Code, Problem};
 use crate::api::{Shared, guard, json};
-use crate::ids;
+use host_runtime::ids;
 
 /// The time limit of a job that names none.
 const TIMEOUT: Seconds = Seconds { ms: 30_000 };

@@ -12,7 +12,7 @@ use hyper_util::service::TowerToHyperService;
 use serde_json::Value;
 
 use super::fixture::Host;
-use crate::dispatch::events::Happened;
+use host_dispatch::events::Happened;
 
 /// More than any event needs.
 const SOON: Duration = Duration::from_secs(20);

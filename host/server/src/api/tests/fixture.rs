@@ -34,16 +34,16 @@ use crate::api::hero::Hero;
 use crate::api::ports::{DeployError, Deployed, Deployer, Logs};
 use crate::api::problem::Code;
 use crate::api::{Api, router};
-use crate::clock::Clock;
-use crate::dispatch::events::Happened;
-use crate::dispatch::logged::Logs as LoggedTo;
-use crate::dispatch::readers::Readers;
-use crate::dispatch::{Dispatch, Request, Shared};
-use crate::handlers::Handlers;
-use crate::ids;
+use host_runtime::clock::Clock;
+use host_dispatch::events::Happened;
+use host_dispatch::logged::Logs as LoggedTo;
+use host_dispatch::readers::Readers;
+use host_dispatch::{Dispatch, Request, Shared};
+use host_cells::handlers::Handlers;
+use host_runtime::ids;
 use crate::metrics::Metrics;
 use crate::runners::{LanesConfig, Ports, Runners, RunnersConfig};
-use crate::tasks::Tasks;
+use host_runtime::tasks::Tasks;
 use host_store::logs::{LogEntry, LogPage};
 
 /// A host whose handlers are `noop`, `a/b` and `typed`, which takes `{"n": integer}`.

@@ -11,10 +11,10 @@ use tokio::sync::mpsc;
 
 use super::fixture::{Host, Lines, api};
 use crate::api::{router, routes};
-use crate::clock::Clock;
-use crate::dispatch::readers::Readers;
-use crate::dispatch::{Dispatch, Request, SubmitError};
-use crate::tasks::Tasks;
+use host_runtime::clock::Clock;
+use host_dispatch::readers::Readers;
+use host_dispatch::{Dispatch, Request, SubmitError};
+use host_runtime::tasks::Tasks;
 
 #[tokio::test]
 async fn the_openapi_document_has_exactly_the_routes() {

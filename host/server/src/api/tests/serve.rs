@@ -8,9 +8,9 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::fixture::{Host, Lines, api};
 use crate::api::serve::{accept, connection, serve};
-use crate::clock::Clock;
+use host_runtime::clock::Clock;
 use crate::metrics::Metrics;
-use crate::tasks::Tasks;
+use host_runtime::tasks::Tasks;
 
 /// More than any answer needs.
 const SOON: Duration = Duration::from_secs(20);

@@ -1,7 +1,7 @@
 //! What lanes there are and what the dispatch loop hears of them, without a Redis.
 
 use super::*;
-use crate::clock::Clock;
+use host_runtime::clock::Clock;
 
 fn lanes() -> (Lanes, Arc<Inbox>) {
     let inbox = Arc::new(Inbox::default());

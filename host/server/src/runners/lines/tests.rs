@@ -6,7 +6,7 @@ use host_core::json::JsonText;
 use tokio::sync::mpsc::Receiver;
 
 use super::*;
-use crate::dispatch::logged::Waiting;
+use host_dispatch::logged::Waiting;
 
 #[derive(Default)]
 struct Hand(AtomicI64);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use host_protocols::hero::client::live::Client;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
+use host_runtime::clock::Clock;
 
 /// How often the jobs that wait for others are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(250);

@@ -9,7 +9,7 @@ use super::*;
 use crate::hero::config::WorkerConfig;
 use crate::hero::model::Entry;
 use crate::hero::worker::{Worker, WorkerAct};
-use crate::port::{Answer, Stop};
+use host_core::port::{Answer, Stop};
 
 #[derive(Clone, Debug)]
 enum Step {

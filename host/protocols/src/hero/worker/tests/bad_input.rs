@@ -4,7 +4,7 @@ use host_core::time::Time;
 
 use super::fixture::{Bench, completed, id};
 use crate::hero::model::Entry;
-use crate::port::Answer;
+use host_core::port::Answer;
 
 fn letters(bench: &Bench) -> Vec<(String, String)> {
     let letters = bench.list("dead_letter");

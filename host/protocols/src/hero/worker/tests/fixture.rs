@@ -11,7 +11,7 @@ use crate::hero::config::WorkerConfig;
 use crate::hero::model::Model;
 use crate::hero::wire::{Call, Command, Lane};
 use crate::hero::worker::{Worker, WorkerAct};
-use crate::port::{Answer, ForeignJob, Stop, Tag};
+use host_core::port::{Answer, ForeignJob, Stop, Tag};
 use crate::session::Moment;
 
 /// Returns the id of job `n`.

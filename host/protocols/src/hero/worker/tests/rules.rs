@@ -8,7 +8,7 @@ use super::fixture::{Bench, completed, failed, id};
 use crate::hero::config::WorkerConfig;
 use crate::hero::wire::PopSide;
 use crate::hero::worker::Worker;
-use crate::port::{Answer, Stop};
+use host_core::port::{Answer, Stop};
 
 #[test]
 fn a_job_is_taken_run_and_written_down() {

@@ -11,7 +11,7 @@ use crate::hero::config::WorkerConfig;
 use crate::hero::model::{Entry, Model};
 use crate::hero::wire::Lane;
 use crate::hero::worker::Worker;
-use crate::port::Answer;
+use host_core::port::Answer;
 
 #[derive(Clone, Debug)]
 enum Step {

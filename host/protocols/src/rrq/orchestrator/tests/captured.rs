@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::super::{Assignment, End, RunnerSaid};
 use super::fixture::Bench;
-use crate::port::Tag;
+use host_core::port::Tag;
 use crate::rrq::config::Dialect;
 use crate::rrq::read::{Message, read};
 

@@ -8,7 +8,7 @@ use host_core::time::Time;
 use serde_json::{Value, json};
 
 use super::super::{Assignment, End, Orchestrator, RunnerAsk, RunnerSaid};
-use crate::port::Tag;
+use host_core::port::Tag;
 use crate::rrq::config::{Dialect, Launch, RunnerConfig, Source};
 use crate::rrq::frame::{Defect, Frames};
 use crate::session::{Action, Actions, Framing, Link, Moment, Session};

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::{End, RunnerSaid};
 use super::fixture::{Bench, assignment, config, response};
-use crate::port::Tag;
+use host_core::port::Tag;
 use crate::rrq::config::{Dialect, Source};
 use crate::session::{Link, Session as _};
 

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::{WorkerPorts, serve};
 use crate::adapter::Listener;
-use crate::port::{Clock, Counters, Executor, ForeignJob, Reply, Stop, Tag};
+use host_core::port::{Clock, Counters, Executor, ForeignJob, Reply, Stop, Tag};
 
 /// Nothing in a test takes as long.
 pub(crate) const BOUND: Duration = Duration::from_mins(1);

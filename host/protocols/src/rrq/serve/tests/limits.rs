@@ -7,7 +7,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::Instant;
 
 use super::fixture::{Host, Memory, connect};
-use crate::port::Stop;
+use host_core::port::Stop;
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_frame_ends_its_connection_and_an_idle_one_stays() {

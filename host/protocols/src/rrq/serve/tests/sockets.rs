@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use super::super::{bind, read_address};
 use super::fixture::{Client, Host, cancel};
-use crate::port::Stop;
+use host_core::port::Stop;
 
 async fn host() -> (Host, SocketAddr) {
     let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();

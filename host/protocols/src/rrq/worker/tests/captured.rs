@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::fixture::{Bench, completed};
-use crate::port::Stop;
+use host_core::port::Stop;
 use crate::rrq::convert;
 use crate::rrq::read::{self, Message};
 

@@ -10,7 +10,7 @@ use host_core::outcome::Outcome;
 use host_core::time::Time;
 use serde_json::{Value, json};
 
-use crate::port::{Answer, ForeignJob, Stop, Tag};
+use host_core::port::{Answer, ForeignJob, Stop, Tag};
 use crate::rrq::frame::Frames;
 use crate::rrq::{Worker, WorkerAsk, WorkerSaid};
 use crate::session::{Action, Actions, Framing, Link, Moment, Session};

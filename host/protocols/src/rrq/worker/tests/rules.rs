@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::fixture::{Bench, START, cancel, completed, stopped};
-use crate::port::{Answer, Stop};
+use host_core::port::{Answer, Stop};
 use crate::rrq::{IN_FLIGHT_MAX, WorkerSaid};
 use crate::session::Session as _;
 

@@ -6,7 +6,7 @@ use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 
 use super::fixture::{START, WALL_AHEAD_MS};
-use crate::port::{Answer, Tag};
+use host_core::port::{Answer, Tag};
 use crate::rrq::transcript::{Stage, replay_all};
 use crate::rrq::{Worker, WorkerAsk, WorkerSaid};
 use crate::session::{Action, Actions, ActionsOf, Link, Moment, Session};

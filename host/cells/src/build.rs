@@ -1,0 +1,194 @@
+//! The one builder of what a run is started with: the handler as it is now, its limits cut to what
+//! the attempt allows, its grants looked up, and the chain of a script. Starts nothing.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use host_core::cell::{ComponentKey, Context, RunId, Start};
+use host_core::failure::{Failure, FailureKind};
+use host_core::handler::{Grants, Limits};
+use host_core::id::{JobId, LeaseId};
+use host_core::json::JsonText;
+use host_core::name::Name;
+use host_core::time::Time;
+
+use crate::chain::Chain;
+use crate::handlers::{Handler, Handlers, Program};
+use crate::pool::Order;
+
+/// The environment of the host's process, as far as guests may be granted it.
+pub type Environment = BTreeMap<String, String>;
+
+/// One attempt that a cell is to execute, whoever owns its job.
+#[derive(Clone, Debug)]
+pub struct RunRequest {
+    /// The job.
+    pub job: JobId,
+    /// The lease under which it is executed.
+    pub lease: LeaseId,
+    /// What the guest is told; it names the handler.
+    pub context: Context,
+    /// What the handler is called with.
+    pub params: JsonText,
+    /// Whether nobody has checked the params against the handler's schema yet.
+    pub check_params: bool,
+    /// Variables that came with the job; a granted one stands in place of the host's own.
+    pub env: Vec<(String, String)>,
+    /// What cuts the handler's own limits.
+    pub caps: Caps,
+}
+
+/// Limits of one attempt beyond those of its handler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Caps {
+    /// The time limit, in milliseconds.
+    pub timeout_ms: Option<u64>,
+    /// The instant at which the guest must have stopped.
+    pub deadline: Option<Time>,
+    /// The largest result, in bytes.
+    pub result_bytes_max: Option<u64>,
+}
+
+/// Why an attempt cannot be executed.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// How the attempt fails.
+    pub failure: Failure,
+    /// The component and revision that has the handler, if there is one.
+    pub revision: Option<(String, u32)>,
+}
+
+/// Builds runs. Cloning shares what is deployed.
+#[derive(Clone)]
+pub struct RunBuilder {
+    handlers: Handlers,
+    environment: Arc<Environment>,
+    chain_handlers: Arc<BTreeSet<Name>>,
+}
+
+impl RunBuilder {
+    /// Builds runs of `handlers`, which may be granted some of `environment`. The result of one of
+    /// `chain_handlers` is a list of steps that run in the same attempt.
+    pub fn new(
+        handlers: Handlers,
+        environment: Environment,
+        chain_handlers: BTreeSet<Name>,
+    ) -> Self {
+        Self {
+            handlers,
+            environment: Arc::new(environment),
+            chain_handlers: Arc::new(chain_handlers),
+        }
+    }
+
+    /// Returns what is deployed.
+    pub const fn handlers(&self) -> &Handlers {
+        &self.handlers
+    }
+
+    /// Tells whether a handler's result is a list of steps.
+    pub fn makes_chains(&self, handler: &Name) -> bool {
+        self.chain_handlers.contains(handler)
+    }
+
+    /// Builds a run, and says which compiled component executes it.
+    pub fn build(
+        &self,
+        now: Time,
+        request: RunRequest,
+    ) -> Result<(Order, Arc<Program>), Box<Refused>> {
+        let refused = |failure, revision| Box::new(Refused { failure, revision });
+        let name: Name = request.context.handler.parse().map_err(|_| {
+            let message = format!("{:?} cannot be a handler's name", request.context.handler);
+            refused(Failure::new(FailureKind::HandlerNotFound, message), None)
+        })?;
+        let (handler, program) = self
+            .handlers
+            .executable(&name)
+            .map_err(|failure| refused(failure, None))?;
+        let revision = &handler.revision;
+        let revision = (revision.component.to_string(), revision.revision);
+        let (job, lease) = (request.job, request.lease);
+        // Only a chain needs them beyond this run.
+        let env = self.makes_chains(&name).then(|| request.env.clone());
+        let start = self
+            .start(now, request, &handler)
+            .map_err(|failure| refused(failure, Some(revision.clone())))?;
+        let chain = env.map(|env| Box::new(Chain::new(self.clone(), &start, env)));
+        let order = Order {
+            job,
+            lease,
+            revision,
+            start,
+            chain,
+        };
+        Ok((order, program))
+    }
+
+    fn start(&self, now: Time, request: RunRequest, handler: &Handler) -> Result<Start, Failure> {
+        if request.check_params {
+            handler.check_params(&request.params)?;
+        }
+        let env = self.granted(handler, &request.env)?;
+        Ok(Start {
+            run: RunId(0),
+            component: ComponentKey(0),
+            limits: request.caps.cut(now, handler.limits.clone()),
+            context: request.context,
+            params: request.params,
+            env,
+            read_dirs: handler.grants.read_dirs.clone(),
+        })
+    }
+
+    /// Looks up the variables that a handler is granted: those that came with the job first, then
+    /// the host's own. Fails with the name of one that neither has.
+    pub fn granted(
+        &self,
+        handler: &Handler,
+        env: &[(String, String)],
+    ) -> Result<Vec<(String, String)>, Failure> {
+        granted(
+            &handler.grants,
+            handler.revision.component.as_str(),
+            &self.environment,
+            env,
+        )
+    }
+}
+
+fn granted(
+    grants: &Grants,
+    component: &str,
+    environment: &Environment,
+    env: &[(String, String)],
+) -> Result<Vec<(String, String)>, Failure> {
+    let values = grants.env.iter().map(|name| {
+        let sent = env.iter().rfind(|(key, _)| key == name);
+        let value = sent.map(|(_, value)| value).or_else(|| environment.get(name));
+        let value = value.ok_or_else(|| {
+            let message = format!(
+                "the manifest of {component} grants the environment variable {name}, which the host was started without"
+            );
+            Failure::new(FailureKind::GrantMissing, message)
+        })?;
+        Ok((name.clone(), value.clone()))
+    });
+    values.collect()
+}
+
+impl Caps {
+    fn cut(self, now: Time, mut limits: Limits) -> Limits {
+        let left_ms = self.deadline.map(|deadline| deadline.since_ms(now).max(1));
+        for limit_ms in [self.timeout_ms, left_ms].into_iter().flatten() {
+            limits.timeout_ms = limits.timeout_ms.min(limit_ms);
+        }
+        if let Some(bytes_max) = self.result_bytes_max {
+            limits.result_bytes_max = limits.result_bytes_max.min(bytes_max);
+        }
+        limits
+    }
+}

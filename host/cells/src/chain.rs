@@ -1,0 +1,287 @@
+//! A chain: the result of one handler is a list of steps, and the handlers it names run one after
+//! the other in the same attempt, with what is left of its fuel, time, memory and log. Pure: the
+//! pool starts what comes next and says how it ended.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use host_core::cell::{ComponentKey, Context, RunId, Start};
+use host_core::failure::{Failure, FailureKind};
+use host_core::handler::{FUEL_PER_SECOND, Limits};
+use host_core::json::{DEPTH_MAX, JsonText};
+use host_core::name::Name;
+use host_core::outcome::{Meter, Outcome};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::build::RunBuilder;
+use crate::handlers::{Handler, Program};
+
+/// The most steps of one chain.
+const STEPS_MAX: usize = 1_000;
+
+/// One attempt of a chain.
+#[derive(Clone)]
+pub struct Chain {
+    runs: RunBuilder,
+    /// Variables that came with the job.
+    env: Vec<(String, String)>,
+    context: Context,
+    limits: Limits,
+    /// What is still to run; `None` until the first handler has said what.
+    steps: Option<VecDeque<Step>>,
+    steps_total: usize,
+    running: Option<Name>,
+    results: Vec<JsonText>,
+    result_bytes: u64,
+    used: Meter,
+}
+
+/// One step, with the handler as it was when the chain was planned.
+#[derive(Clone)]
+struct Step {
+    handler: Arc<Handler>,
+    program: Arc<Program>,
+    params: JsonText,
+    env: Vec<(String, String)>,
+}
+
+/// What an attempt has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// Of its time limit, in milliseconds.
+    pub timeout_ms: u64,
+    /// Of its log, in bytes.
+    pub log_bytes: u64,
+    /// Whether it was asked to stop.
+    pub stopping: bool,
+}
+
+/// What follows the end of a step.
+#[derive(Debug)]
+pub enum Next {
+    /// Another one.
+    Run(Arc<Program>, Box<Start>),
+    /// Nothing: the attempt has ended.
+    End(Outcome),
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    handler: Name,
+    params: Box<RawValue>,
+}
+
+impl Chain {
+    /// Makes the chain of an attempt whose first handler is about to start.
+    pub(crate) fn new(runs: RunBuilder, start: &Start, env: Vec<(String, String)>) -> Self {
+        Self {
+            runs,
+            env,
+            context: start.context.clone(),
+            limits: start.limits.clone(),
+            steps: None,
+            steps_total: 0,
+            running: None,
+            results: Vec::new(),
+            result_bytes: 0,
+            used: Meter::default(),
+        }
+    }
+
+    /// Returns what all its handlers have used together.
+    pub const fn used(&self) -> Meter {
+        self.used
+    }
+
+    /// Takes in how a handler ended and returns what follows.
+    pub fn next(&mut self, outcome: Outcome, meter: Meter, left: Left) -> Next {
+        self.count(meter);
+        let followed = match outcome {
+            Outcome::Completed { result } => self.follow(result, left),
+            Outcome::Failed(failure) => Err(Outcome::Failed(self.blame(failure))),
+            Outcome::Retry { .. } => Err(outcome),
+            Outcome::Cancelled { .. } => Err(self.cancelled()),
+        };
+        followed.unwrap_or_else(Next::End)
+    }
+
+    fn follow(&mut self, result: Option<JsonText>, left: Left) -> Result<Next, Outcome> {
+        let result = result.unwrap_or_else(JsonText::null);
+        if self.steps.is_none() {
+            let steps = self.plan(&result).map_err(Outcome::Failed)?;
+            self.steps_total = steps.len();
+            self.steps = Some(steps);
+        } else {
+            self.keep(result).map_err(Outcome::Failed)?;
+        }
+        let Some(step) = self.steps.as_mut().and_then(VecDeque::pop_front) else {
+            let result = Some(self.list());
+            return Err(Outcome::Completed { result });
+        };
+        if left.stopping {
+            return Err(self.cancelled());
+        }
+        self.running = Some(step.handler.info.name.clone());
+        self.begin(step, left)
+            .map_err(|failure| Outcome::Failed(self.blame(failure)))
+    }
+
+    /// Looks up every handler before the first one runs, so that a script with a wrong name in it
+    /// does nothing at all.
+    fn plan(&self, result: &JsonText) -> Result<VecDeque<Step>, Failure> {
+        let listed: Vec<Listed> = serde_json::from_str(result.as_str()).map_err(|error| {
+            let planner = &self.context.handler;
+            let message = format!("the result of {planner} is no list of steps: {error}");
+            Failure::new(FailureKind::Trapped, message)
+        })?;
+        if listed.len() > STEPS_MAX {
+            let count = listed.len();
+            let message = format!(
+                "the script has {count} actions, at most {STEPS_MAX} run in one job; split it"
+            );
+            return Err(Failure::new(FailureKind::InvalidParams, message));
+        }
+        let total = listed.len();
+        listed
+            .into_iter()
+            .enumerate()
+            .map(|(index, step)| {
+                let name = step.handler.clone();
+                self.look_up(step)
+                    .map_err(|failure| blamed(failure, index + 1, total, &name))
+            })
+            .collect()
+    }
+
+    fn look_up(&self, listed: Listed) -> Result<Step, Failure> {
+        let name = &listed.handler;
+        if self.runs.makes_chains(name) {
+            let message = "a script cannot be an action of a script";
+            return Err(Failure::new(FailureKind::InvalidParams, message));
+        }
+        let (handler, program) = self.runs.handlers().executable(name)?;
+        let params = JsonText(String::from(Box::<str>::from(listed.params)));
+        handler.check_params(&params)?;
+        let env = self.runs.granted(&handler, &self.env)?;
+        Ok(Step {
+            handler,
+            program,
+            params,
+            env,
+        })
+    }
+
+    /// Makes the start of a step: no handler gets more than its own limits, nor more than what the
+    /// attempt has left.
+    fn begin(&self, step: Step, left: Left) -> Result<Next, Failure> {
+        let all = &self.limits;
+        if left.timeout_ms == 0 {
+            let limit_ms = all.timeout_ms;
+            let message =
+                format!("the actions took longer than their limit of {limit_ms} ms together");
+            return Err(Failure::new(FailureKind::TimedOut, message));
+        }
+        let fuel = self.fuel().saturating_sub(self.used.fuel);
+        if fuel == 0 {
+            let message = "the actions used up their CPU budget together";
+            return Err(Failure::new(FailureKind::FuelExhausted, message));
+        }
+        let own = &step.handler.limits;
+        let limits = Limits {
+            memory_bytes: own.memory_bytes.min(all.memory_bytes),
+            fuel: Some(own.fuel.map_or(fuel, |own| own.min(fuel))),
+            timeout_ms: own.timeout_ms.min(left.timeout_ms),
+            grace_ms: all.grace_ms,
+            result_bytes_max: own.result_bytes_max.min(all.result_bytes_max),
+            log_bytes_max: own.log_bytes_max.min(left.log_bytes),
+        };
+        let mut context = self.context.clone();
+        context.handler = step.handler.info.name.to_string();
+        let start = Start {
+            run: RunId(0),
+            component: ComponentKey(0),
+            context,
+            params: step.params,
+            limits,
+            env: step.env,
+            read_dirs: step.handler.grants.read_dirs.clone(),
+        };
+        Ok(Next::Run(step.program, Box::new(start)))
+    }
+
+    fn fuel(&self) -> u64 {
+        let seconds = self.limits.timeout_ms.div_ceil(1_000).max(1);
+        self.limits
+            .fuel
+            .unwrap_or_else(|| FUEL_PER_SECOND.saturating_mul(seconds))
+    }
+
+    fn count(&mut self, meter: Meter) {
+        let used = &mut self.used;
+        used.fuel = used.fuel.saturating_add(meter.fuel);
+        used.cpu_us = used.cpu_us.saturating_add(meter.cpu_us);
+        used.peak_memory_bytes = used.peak_memory_bytes.max(meter.peak_memory_bytes);
+    }
+
+    fn keep(&mut self, result: JsonText) -> Result<(), Failure> {
+        self.result_bytes += result.as_str().len() as u64 + 1;
+        let limit = self.limits.result_bytes_max;
+        let refused = if self.result_bytes >= limit {
+            Some(format!(
+                "the results of the actions have more than {limit} bytes together"
+            ))
+        } else if result.depth() >= DEPTH_MAX {
+            Some(format!(
+                "its result is nested deeper than {} levels",
+                DEPTH_MAX - 1
+            ))
+        } else {
+            None
+        };
+        self.results.push(result);
+        match refused {
+            None => Ok(()),
+            Some(message) => Err(self.blame(Failure::new(FailureKind::ResultTooLarge, message))),
+        }
+    }
+
+    /// Returns the results so far as one list.
+    fn list(&self) -> JsonText {
+        let results: Vec<&str> = self.results.iter().map(JsonText::as_str).collect();
+        JsonText(format!("[{}]", results.join(",")))
+    }
+
+    fn cancelled(&self) -> Outcome {
+        let partial = self.steps.is_some().then(|| self.list());
+        Outcome::Cancelled { partial }
+    }
+
+    /// Says in a failure which action it was.
+    fn blame(&self, failure: Failure) -> Failure {
+        match &self.running {
+            None => failure,
+            Some(name) => {
+                let ended = self.steps.as_ref().map_or(0, VecDeque::len);
+                let number = self.steps_total - ended;
+                blamed(failure, number, self.steps_total, name)
+            }
+        }
+    }
+}
+
+fn blamed(mut failure: Failure, number: usize, total: usize, name: &Name) -> Failure {
+    failure.message = format!("action {number} of {total}, {name}: {}", failure.message);
+    failure
+}
+
+impl fmt::Debug for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let done = self.results.len();
+        write!(f, "Chain({done} of {} steps)", self.steps_total)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,285 @@
+//! Compiled components: made by a child process, kept in the cache folder under the component's
+//! digest and the engine's hash. Beside each file stands what it must hash to; a file without that
+//! is not there.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use host_core::cell::{CompileReply, Compiled, Refusal};
+use host_core::handler::Digest;
+use thiserror::Error;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
+
+use crate::spawn::CellProgram;
+use host_runtime::ids;
+
+/// How long the compile child may take; what it may compute is limited by itself.
+const COMPILE_TIMEOUT: Duration = Duration::from_mins(5);
+
+/// The longest answer of the compile child, in bytes.
+const REPLY_BYTES_MAX: u64 = 64 << 10;
+
+/// How much of what it writes to its standard error is shown, in bytes.
+const STDERR_BYTES_MAX: u64 = 4 << 10;
+
+/// How old a file must be before it is swept: another process may be about to use a younger one.
+const SWEPT_AGE: Duration = Duration::from_hours(1);
+
+/// The same for files of other engines: a worker of another version may still use them.
+const SWEPT_AGE_OTHER: Duration = Duration::from_hours(30 * 24);
+
+/// Why a component is not compiled.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CompileError {
+    /// The component is refused.
+    #[error(transparent)]
+    Refused(Refusal),
+    /// The child broke: its limits, or the machine's.
+    #[error("the component cannot be compiled: {message}")]
+    Broken {
+        /// What happened.
+        message: String,
+    },
+    /// The cache folder cannot be used.
+    #[error("cannot {operation} {}: {message}; check the folder and its disk", .path.display())]
+    Cache {
+        /// What was being done.
+        operation: &'static str,
+        /// To which file.
+        path: PathBuf,
+        /// What the system said.
+        message: String,
+    },
+}
+
+/// A folder of compiled components.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    folder: PathBuf,
+    program: CellProgram,
+}
+
+impl Cache {
+    /// Uses `folder` and makes it if it is not there.
+    pub fn open(folder: PathBuf, program: CellProgram) -> Result<Self, CompileError> {
+        // Who can write here could have cells execute anything.
+        let made = fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder);
+        made.map_err(cache("make the folder", &folder))?;
+        Ok(Self { folder, program })
+    }
+
+    /// Returns the compiled file of a component and what it must hash to, `None` if it is not
+    /// there or was made for another engine.
+    pub fn get(&self, digest: Digest) -> Option<(PathBuf, [u8; 32])> {
+        let compiled: Compiled = serde_json::from_slice(&fs::read(self.note(digest)).ok()?).ok()?;
+        let file = self.file(digest, &compiled);
+        let bytes = fs::metadata(&file).ok()?.len();
+        (bytes == compiled.bytes).then_some((file, compiled.sha256))
+    }
+
+    /// Compiles a component and keeps the result. Other processes may use the same folder and
+    /// compile the same component: whoever is last has the note, and every note has its file.
+    /// Cancel safe: the child is killed, and what it has written counts as not there.
+    pub async fn compile(
+        &self,
+        digest: Digest,
+        component: &[u8],
+    ) -> Result<(PathBuf, [u8; 32]), CompileError> {
+        let note = self.note(digest);
+        let made = Unfinished(note.with_extension(format!("{}.cwasm", ids::unique())));
+        let compiled = self.run(&made.0, component).await?;
+        let bytes = fs::metadata(&made.0).map_err(cache("look at", &made.0))?;
+        let bytes = bytes.len();
+        if bytes != compiled.bytes {
+            let message = format!("it wrote {bytes} bytes and speaks of {}", compiled.bytes);
+            return Err(CompileError::Broken { message });
+        }
+        let text = serde_json::to_vec(&compiled).map_err(|error| CompileError::Broken {
+            message: error.to_string(),
+        })?;
+        // A cell may have mapped an old file; it keeps it, for the new one is another.
+        let file = self.file(digest, &compiled);
+        fs::rename(&made.0, &file).map_err(cache("write", &file))?;
+        let half = Unfinished(note.with_extension(format!("{}.half", ids::unique())));
+        fs::write(&half.0, text).map_err(cache("write", &half.0))?;
+        fs::rename(&half.0, &note).map_err(cache("write", &note))?;
+        Ok((file, compiled.sha256))
+    }
+
+    /// Removes files of components that are not in `used`, of engines that are long gone, and what
+    /// was never finished; returns how many. All of it can be made again.
+    pub fn sweep(&self, used: &BTreeSet<Digest>) -> io::Result<usize> {
+        let used: BTreeSet<String> = used.iter().map(Digest::to_string).collect();
+        let mut swept = 0;
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let needed = name.to_str().and_then(|name| self.needed(name, &used));
+            let Some(needed_for) = needed else { continue };
+            let age = entry.metadata()?.modified()?.elapsed().unwrap_or_default();
+            if age > needed_for {
+                fs::remove_file(entry.path())?;
+                swept += 1;
+            }
+        }
+        Ok(swept)
+    }
+
+    /// Returns until which age a file is kept, `None` for ever or if it is none of ours.
+    fn needed(&self, name: &str, used: &BTreeSet<String>) -> Option<Duration> {
+        let (digest, rest) = name.split_once('-')?;
+        if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        if !used.contains(digest) {
+            return Some(SWEPT_AGE);
+        }
+        match rest.strip_prefix(self.program.engine_hash.as_str()) {
+            None => Some(SWEPT_AGE_OTHER),
+            // Its note, or a file that has its final name.
+            Some(".json") => None,
+            Some(rest) if rest.starts_with('-') => None,
+            Some(_) => Some(SWEPT_AGE),
+        }
+    }
+
+    fn stem(&self, digest: Digest) -> String {
+        format!("{digest}-{}", self.program.engine_hash)
+    }
+
+    fn note(&self, digest: Digest) -> PathBuf {
+        self.folder.join(format!("{}.json", self.stem(digest)))
+    }
+
+    /// Names a compiled file after what is in it.
+    fn file(&self, digest: Digest, compiled: &Compiled) -> PathBuf {
+        let content = Digest(compiled.sha256).to_string();
+        let stem = self.stem(digest);
+        self.folder.join(format!("{stem}-{}.cwasm", &content[..16]))
+    }
+
+    async fn run(&self, file: &Path, component: &[u8]) -> Result<Compiled, CompileError> {
+        let broken = |message: String| CompileError::Broken { message };
+        let mut child = Command::new(&self.program.exe)
+            .arg0("host")
+            .args(["cell", "compile", "--output"])
+            .arg(file)
+            .env_clear()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| {
+                let exe = self.program.exe.display();
+                broken(format!("{exe} cannot be started: {error}"))
+            })?;
+        let (stdin, stdout, stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(mut stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
+            return Err(broken("its child has no pipes".to_owned()));
+        };
+        let feed = async move {
+            // A child that refuses early reads no more.
+            let _refused = stdin.write_all(component).await;
+        };
+        let (mut reply, mut errors) = (Vec::new(), Vec::new());
+        let (mut stdout, mut stderr) =
+            (stdout.take(REPLY_BYTES_MAX), stderr.take(STDERR_BYTES_MAX));
+        let work = async {
+            let (read, _, ()) = tokio::join!(
+                stdout.read_to_end(&mut reply),
+                stderr.read_to_end(&mut errors),
+                feed
+            );
+            read.and(child.wait().await)
+        };
+        let status = tokio::time::timeout(COMPILE_TIMEOUT, work)
+            .await
+            .map_err(|_| {
+                let limit = COMPILE_TIMEOUT.as_secs();
+                broken(format!("it takes longer than {limit} s"))
+            })?
+            .map_err(|error| broken(format!("its child cannot be heard: {error}")))?;
+        match serde_json::from_slice::<CompileReply>(&reply) {
+            Ok(Ok(compiled)) if status.success() => Ok(compiled),
+            Ok(Err(refusal)) => Err(CompileError::Refused(refusal)),
+            _ => {
+                let said = String::from_utf8_lossy(&errors);
+                Err(broken(format!(
+                    "its child ended with {status}: {}",
+                    said.trim()
+                )))
+            }
+        }
+    }
+}
+
+/// A file that goes unless it is given its name.
+struct Unfinished(PathBuf);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // Finished, it has another name by now.
+        let _gone = fs::remove_file(&self.0);
+    }
+}
+
+fn cache<'a>(operation: &'static str, path: &'a Path) -> impl Fn(io::Error) -> CompileError + 'a {
+    move |error| CompileError::Cache {
+        operation,
+        path: path.to_owned(),
+        message: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{File, FileTimes};
+    use std::time::UNIX_EPOCH;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn what_nobody_needs_is_swept_once_it_is_old() {
+        let folder = TempDir::new().unwrap();
+        let program = CellProgram {
+            exe: PathBuf::from("host"),
+            engine_hash: "abc".to_owned(),
+        };
+        let cache = Cache::open(folder.path().join("cache"), program).unwrap();
+        let (used, unused) = (Digest([1; 32]), Digest([2; 32]));
+        let old = [
+            (format!("{used}-abc.json"), true),
+            (format!("{used}-abc-0123456789abcdef.cwasm"), true),
+            (format!("{used}-abc.17.cwasm"), false),
+            (format!("{used}-other.json"), false),
+            (format!("{unused}-abc.json"), false),
+            (format!("{unused}-abc-0123456789abcdef.cwasm"), false),
+            ("notes-of-somebody.txt".to_owned(), true),
+        ];
+        let put = |name: &str| File::create(folder.path().join("cache").join(name)).unwrap();
+        for (name, _) in &old {
+            let long_ago = FileTimes::new().set_modified(UNIX_EPOCH);
+            put(name).set_times(long_ago).unwrap();
+        }
+        let young = format!("{unused}-abc-fedcba9876543210.cwasm");
+        put(&young);
+        assert_eq!(cache.sweep(&BTreeSet::from([used])).unwrap(), 4);
+        for (name, stays) in &old {
+            assert_eq!(cache.folder.join(name).exists(), *stays, "{name}");
+        }
+        assert!(cache.folder.join(young).exists());
+    }
+}

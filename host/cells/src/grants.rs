@@ -1,0 +1,72 @@
+//! What a new revision's handlers may reach: whether the machine has it, and what of it is new,
+//! which is shown to whoever deploys.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use host_core::handler::{Grants, HandlerInfo, Manifest, Revision};
+use host_core::name::Name;
+
+use crate::build::Environment;
+
+/// Returns what is granted and not there: the first of it, in words.
+pub fn missing(
+    manifest: &Manifest,
+    handlers: &[HandlerInfo],
+    environment: &Environment,
+) -> Option<String> {
+    handlers
+        .iter()
+        .find_map(|handler| lacking(&handler.name, &manifest.grants(&handler.name), environment))
+}
+
+fn lacking(handler: &Name, grants: &Grants, environment: &Environment) -> Option<String> {
+    let variable = grants
+        .env
+        .iter()
+        .find(|name| !environment.contains_key(*name));
+    if let Some(name) = variable {
+        return Some(format!(
+            "the manifest grants {handler} the environment variable {name}, which the host was started without"
+        ));
+    }
+    let dir = grants
+        .read_dirs
+        .iter()
+        .find(|dir| !Path::new(&dir.host).is_dir())?;
+    Some(format!(
+        "the manifest grants {handler} the directory {}, which is none on this machine",
+        dir.host
+    ))
+}
+
+/// Returns one line for each grant that is new to a handler, in order.
+pub fn added(
+    current: Option<&Revision>,
+    manifest: &Manifest,
+    handlers: &[HandlerInfo],
+) -> Vec<String> {
+    let mut lines = BTreeSet::new();
+    for handler in handlers {
+        let before = current
+            .filter(|revision| revision.handlers.iter().any(|old| old.name == handler.name))
+            .map(|revision| revision.manifest.grants(&handler.name))
+            .unwrap_or_default();
+        let after = manifest.grants(&handler.name);
+        for variable in after.env {
+            if !before.env.contains(&variable) {
+                lines.insert(format!("{}: env {variable}", handler.name));
+            }
+        }
+        for dir in after.read_dirs {
+            if !before.read_dirs.contains(&dir) {
+                let (host, guest) = (&dir.host, &dir.guest);
+                lines.insert(format!("{}: read {host} as {guest}", handler.name));
+            }
+        }
+    }
+    lines.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! Missing grants, and new ones as a table of manifests before and after.
+
+use host_core::handler::Digest;
+use host_core::time::Time;
+
+use super::*;
+use crate::manifest::parse;
+
+fn handlers(names: &[&str]) -> Vec<HandlerInfo> {
+    let info = |name: &&str| HandlerInfo {
+        name: name.parse().unwrap(),
+        description: None,
+        params_schema: None,
+        result_schema: None,
+    };
+    names.iter().map(info).collect()
+}
+
+#[test]
+fn only_what_is_new_to_a_handler_is_shown() {
+    let env = "[defaults]\nenv = [\"A\"]";
+    let dir = "[handlers.x]\nread_dirs = [{ host = \"/h\", guest = \"/g\" }]";
+    #[rustfmt::skip]
+    let table: &[(Option<(&str, &[&str])>, &str, &[&str], &[&str])] = &[
+        // before: manifest, handlers    after     handlers      added
+        (None,                           "",       &["x"],       &[]),
+        (None,                           env,      &["x", "y"],  &["x: env A", "y: env A"]),
+        (Some((env, &["x"])),            env,      &["x"],       &[]),
+        (Some((env, &["x"])),            env,      &["x", "y"],  &["y: env A"]),
+        (Some((env, &["x"])),            "",       &["x"],       &[]),
+        (Some((env, &["x"])),            dir,      &["x", "y"],  &["x: read /h as /g"]),
+        (Some((dir, &["x"])),            dir,      &["x"],       &[]),
+    ];
+    for (before, after, names, lines) in table {
+        let current = before.map(|(manifest, names)| Revision {
+            component: "c".parse().unwrap(),
+            revision: 1,
+            digest: Digest([0; 32]),
+            manifest: parse(manifest).unwrap(),
+            handlers: handlers(names),
+            deployed_at: Time(0),
+        });
+        let added = added(current.as_ref(), &parse(after).unwrap(), &handlers(names));
+        assert_eq!(added, *lines, "{before:?} to {after}");
+    }
+}
+
+#[test]
+fn what_the_machine_does_not_have_is_named() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let there = folder.path().to_str().unwrap();
+    let environment = Environment::from([("HAS".to_owned(), String::new())]);
+    let said = |manifest: &str| missing(&parse(manifest).unwrap(), &handlers(&["x"]), &environment);
+    let dir = |host: &str| format!("read_dirs = [{{ host = \"{host}\", guest = \"/g\" }}]");
+    assert_eq!(
+        said(&format!("[defaults]\nenv = [\"HAS\"]\n{}", dir(there))),
+        None
+    );
+    let gone = format!("{there}/gone");
+    assert!(
+        said(&format!("[defaults]\n{}", dir(&gone)))
+            .unwrap()
+            .contains(&gone)
+    );
+    let unset = said("[handlers.x]\nenv = [\"HAS\", \"UNSET\"]").unwrap();
+    assert!(
+        unset.contains("x the environment variable UNSET"),
+        "{unset}"
+    );
+    assert_eq!(said("[handlers.y]\nenv = [\"UNSET\"]"), None);
+}

@@ -1,0 +1,147 @@
+//! What is deployed: which component has which handler, with which limits. The store keeps it; this
+//! is the picture of it that requests and runs are made from.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use host_core::cell::ComponentKey;
+use host_core::failure::{Failure, FailureKind};
+use host_core::handler::{Digest, Grants, HandlerInfo, Limits, Revision};
+use host_core::json::JsonText;
+use host_core::name::Name;
+
+use crate::schema::Schema;
+
+/// One deployed handler, as its component's current revision has it.
+#[derive(Debug)]
+pub struct Handler {
+    /// What the component says about it.
+    pub info: HandlerInfo,
+    /// Where it comes from.
+    pub revision: Arc<Revision>,
+    /// What an attempt may use up.
+    pub limits: Limits,
+    /// What an attempt may reach.
+    pub grants: Grants,
+    /// What its params must look like.
+    pub params: Option<Schema>,
+}
+
+impl Handler {
+    /// Checks params against the schema that the handler states for them.
+    pub fn check_params(&self, params: &JsonText) -> Result<(), Failure> {
+        let Some(schema) = &self.params else {
+            return Ok(());
+        };
+        schema
+            .check_text(params)
+            .map_err(|message| Failure::new(FailureKind::InvalidParams, message))
+    }
+}
+
+/// One compiled component, as cells load it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// What cells know it by.
+    pub component: ComponentKey,
+    /// The compiled file.
+    pub path: PathBuf,
+    /// What the file must hash to.
+    pub sha256: [u8; 32],
+}
+
+/// All deployed handlers. Cloning shares them.
+#[derive(Clone, Default)]
+pub struct Handlers {
+    by_name: Arc<RwLock<Arc<BTreeMap<Name, Arc<Handler>>>>>,
+    programs: Arc<RwLock<BTreeMap<Digest, Arc<Program>>>>,
+}
+
+impl Handlers {
+    /// Returns the compiled component with this digest, `None` if this host has not compiled it.
+    pub fn program(&self, digest: Digest) -> Option<Arc<Program>> {
+        let programs = self.programs.read().unwrap_or_else(PoisonError::into_inner);
+        programs.get(&digest).cloned()
+    }
+
+    /// Takes in a compiled component. One that is known already keeps its key, so that cells which
+    /// have loaded it need not load it again.
+    pub fn add_program(&self, digest: Digest, path: PathBuf, sha256: [u8; 32]) -> Arc<Program> {
+        let mut programs = self
+            .programs
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = programs.get(&digest)
+            && known.path == path
+            && known.sha256 == sha256
+        {
+            return Arc::clone(known);
+        }
+        let keys = programs.values().map(|program| program.component.0 + 1);
+        let component = ComponentKey(keys.max().unwrap_or(0));
+        let program = Arc::new(Program {
+            component,
+            path,
+            sha256,
+        });
+        programs.insert(digest, Arc::clone(&program));
+        program
+    }
+
+    /// Tells whether a deployed handler needs this compiled component.
+    pub fn needs(&self, component: ComponentKey) -> bool {
+        self.all().values().any(|handler| {
+            self.program(handler.revision.digest)
+                .is_some_and(|program| program.component == component)
+        })
+    }
+
+    /// Returns the handler `name`.
+    pub fn get(&self, name: &Name) -> Option<Arc<Handler>> {
+        self.all().get(name).cloned()
+    }
+
+    /// Returns the handler `name` with its compiled component, or the failure of a run without.
+    pub fn executable(&self, name: &Name) -> Result<(Arc<Handler>, Arc<Program>), Failure> {
+        let found = self.get(name).and_then(|handler| {
+            let program = self.program(handler.revision.digest)?;
+            Some((handler, program))
+        });
+        found.ok_or_else(|| {
+            let message = format!("no deployed component has the handler {name}");
+            Failure::new(FailureKind::HandlerNotFound, message)
+        })
+    }
+
+    /// Returns all handlers, by name.
+    pub fn all(&self) -> Arc<BTreeMap<Name, Arc<Handler>>> {
+        let by_name = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&by_name)
+    }
+
+    /// Takes over the current revisions of all components.
+    pub fn replace(&self, revisions: Vec<Revision>) {
+        let mut by_name = BTreeMap::new();
+        for revision in revisions {
+            let revision = Arc::new(revision);
+            for info in &revision.handlers {
+                let handler = Handler {
+                    info: info.clone(),
+                    revision: Arc::clone(&revision),
+                    limits: revision.manifest.limits(&info.name),
+                    grants: revision.manifest.grants(&info.name),
+                    // A schema was compiled when it was deployed; one that no longer compiles
+                    // checks nothing.
+                    params: info
+                        .params_schema
+                        .as_ref()
+                        .and_then(|schema| Schema::compile(schema).ok()),
+                };
+                by_name.insert(info.name.clone(), Arc::new(handler));
+            }
+        }
+        let mut shared = self.by_name.write().unwrap_or_else(PoisonError::into_inner);
+        *shared = Arc::new(by_name);
+    }
+}

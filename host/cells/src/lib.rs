@@ -1,0 +1,26 @@
+//! The orchestrator's side of cells, the processes where guests run. The pure parts decide
+//! (`ladder`, `suspects`, `placement`, `chain`, `build`), `pool` keeps the picture, `process` is the
+//! thin shell around real processes. Knows neither the store nor any wire.
+
+pub mod build;
+pub mod chain;
+pub mod check;
+pub mod compile;
+pub mod examine;
+pub mod feed;
+pub mod frames;
+pub mod grants;
+pub mod handlers;
+pub mod ladder;
+pub mod manifest;
+pub mod once;
+pub mod placement;
+pub mod pool;
+pub mod port;
+pub mod process;
+pub mod schema;
+pub mod spawn;
+pub mod suspects;
+
+#[cfg(test)]
+extern crate self as host_cells;

@@ -1,0 +1,71 @@
+//! One run in a cell of its own, outside of any store: nothing is kept and nothing is retried.
+
+use host_core::cell::{FromCell, LogLine, Start, ToCell};
+use host_core::failure::{Failure, FailureKind};
+use host_core::outcome::{Meter, Outcome, Progress};
+use tokio::sync::mpsc;
+
+use crate::port::{CellEvent, CellId};
+use crate::process::Cells;
+use crate::handlers::Program;
+
+/// What a run says before it ends.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Said {
+    /// Lines of its log, in order.
+    Log(Vec<LogLine>),
+    /// How far it is.
+    Progress(Progress),
+}
+
+impl Cells {
+    /// Runs `start` and tells `said` what it says meanwhile. Dropped, the cell is killed and the
+    /// guest with it.
+    pub async fn run_once(
+        &self,
+        program: &Program,
+        mut start: Start,
+        mut said: impl FnMut(Said),
+    ) -> (Outcome, Meter) {
+        let (events, mut heard) = mpsc::channel(16);
+        let line = self.open(CellId(u64::MAX), "cell-once", 1, events);
+        start.component = program.component;
+        let run = start.run;
+        let messages = vec![
+            ToCell::Load {
+                component: program.component,
+                path: program.path.clone(),
+                sha256: program.sha256,
+            },
+            ToCell::Start(Box::new(start)),
+        ];
+        if line.outbound.send(messages).await.is_err() {
+            return lost("it did not start");
+        }
+        while let Some(event) = heard.recv().await {
+            let messages = match event {
+                CellEvent::Said { messages, .. } => messages,
+                CellEvent::Gone { how, .. } => return lost(&how),
+            };
+            for message in messages {
+                match message {
+                    FromCell::Log { lines, .. } => said(Said::Log(lines)),
+                    FromCell::Progress { progress, .. } => said(Said::Progress(progress)),
+                    FromCell::Ended {
+                        run: ended,
+                        outcome,
+                        meter,
+                    } if ended == run => return (outcome, meter),
+                    _ => {}
+                }
+            }
+        }
+        lost("nothing is heard of it any more")
+    }
+}
+
+fn lost(how: &str) -> (Outcome, Meter) {
+    let message = format!("the cell ended before the handler did: {how}");
+    let failure = Failure::new(FailureKind::CellLost, message);
+    (Outcome::Failed(failure), Meter::default())
+}

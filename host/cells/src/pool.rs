@@ -1,0 +1,417 @@
+//! The picture of all cells and the runs in them: who has room, what is loaded where, who is to be
+//! killed or restarted. Speaks to cells through a [`CellPort`] only; knows no store and no clock.
+
+mod cell;
+mod heard;
+mod seat;
+
+use std::collections::{BTreeMap, HashMap};
+
+use host_core::cell::{ComponentKey, RunId, Start, ToCell};
+use host_core::handler::Limits;
+use host_core::id::{JobId, LeaseId};
+use host_core::time::Time;
+
+use self::cell::{Cell, Kind};
+use self::seat::Seat;
+use crate::chain::Chain;
+use crate::ladder::Ladder;
+use crate::placement::{self, Load};
+use crate::port::{CellEvent, CellId, CellPort};
+use crate::suspects::Death;
+use crate::handlers::Program;
+
+pub use self::heard::Heard;
+
+/// How long a cell may take to start, in milliseconds.
+const START_TIMEOUT_MS: u64 = 15_000;
+
+/// How many cells there are and how many runs each has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// What the cells are called, before their number.
+    pub name: &'static str,
+    /// Cells that share their runs; suspects get further cells of their own, at most as many.
+    pub cells: usize,
+    /// Runs of one cell at once.
+    pub slots: u32,
+}
+
+/// One run, as long as a cell has it.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Of which job.
+    pub job: JobId,
+    /// By which lease.
+    pub lease: LeaseId,
+    /// Which attempt.
+    pub attempt: u32,
+    /// Where: the cell's name.
+    pub executor: String,
+    /// The component and its revision.
+    pub revision: (String, u32),
+    /// What it may use up.
+    pub limits: Limits,
+    /// When it was given to its cell.
+    pub started_at: Time,
+    component: ComponentKey,
+    cell: CellId,
+    ladder: Ladder,
+    logged_bytes: u64,
+    revoked: bool,
+    chain: Option<Box<Chain>>,
+    /// When what it runs now was given to its cell.
+    step_started_at: Time,
+}
+
+/// Where a run is to go: kept from the offer of a slot until its lease is granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Into this cell.
+    Shared(CellId),
+    /// Into a new cell of its own.
+    Alone,
+}
+
+/// What is to be started.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// Of which job.
+    pub job: JobId,
+    /// By which lease.
+    pub lease: LeaseId,
+    /// The component and its revision.
+    pub revision: (String, u32),
+    /// What the cell is told; its run and component are filled in here.
+    pub start: Start,
+    /// What follows its handler, if that makes a list of steps.
+    pub chain: Option<Box<Chain>>,
+}
+
+/// All cells.
+pub struct Pool<P> {
+    port: P,
+    shape: Shape,
+    seats: Vec<Seat>,
+    cells: BTreeMap<CellId, Cell>,
+    runs: HashMap<RunId, Run>,
+    by_lease: HashMap<LeaseId, RunId>,
+    cells_made: u64,
+    runs_made: u64,
+    alone_made: u64,
+    alone_not_before: Time,
+    closing: bool,
+}
+
+impl<P: CellPort> Pool<P> {
+    /// Makes a pool whose cells start with the first [`Pool::tick`].
+    pub fn new(port: P, shape: Shape) -> Self {
+        Self {
+            port,
+            shape,
+            seats: (0..shape.cells).map(|_| Seat::default()).collect(),
+            cells: BTreeMap::new(),
+            runs: HashMap::new(),
+            by_lease: HashMap::new(),
+            cells_made: 0,
+            runs_made: 0,
+            alone_made: 0,
+            alone_not_before: Time(i64::MIN),
+            closing: false,
+        }
+    }
+
+    /// Returns how many runs the shared cells have room for now.
+    pub fn free(&self) -> usize {
+        self.loads()
+            .iter()
+            .map(|load| load.slots.saturating_sub(load.runs) as usize)
+            .sum()
+    }
+
+    /// Returns how many more suspects may run at `now`, each in a cell of its own.
+    pub fn free_alone(&self, now: Time) -> usize {
+        if self.closing || now < self.alone_not_before {
+            return 0;
+        }
+        let busy = self.cells.values().filter(|cell| cell.kind == Kind::Alone);
+        self.shape.cells.saturating_sub(busy.count())
+    }
+
+    /// Returns from when on suspects may run.
+    pub fn alone_at(&self) -> Time {
+        self.alone_not_before
+    }
+
+    /// Returns places for at most `wanted` runs.
+    pub fn offer(&self, wanted: usize) -> Vec<CellId> {
+        placement::spread(self.loads(), wanted)
+    }
+
+    /// Returns the name of a cell, for people.
+    pub fn name(&self, cell: CellId) -> &str {
+        self.cells.get(&cell).map_or("cell-gone", |cell| &cell.name)
+    }
+
+    /// Returns how many runs cells have now.
+    pub fn runs(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Tells whether no cell is left.
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// Returns how many cells take runs.
+    pub fn ready(&self) -> usize {
+        self.cells.values().filter(|cell| cell.ready).count()
+    }
+
+    /// Starts a run. The order comes back if its cell died in the meantime.
+    pub fn start(
+        &mut self,
+        now: Time,
+        place: &Place,
+        program: &Program,
+        order: Order,
+    ) -> Result<(), Box<Order>> {
+        let id = match place {
+            Place::Shared(id) => *id,
+            Place::Alone => self.open(now, Kind::Alone),
+        };
+        let Some(cell) = self.cells.get_mut(&id).filter(|cell| !cell.doomed) else {
+            return Err(Box::new(order));
+        };
+        let run = RunId(self.runs_made);
+        self.runs_made += 1;
+        let mut start = order.start;
+        start.run = run;
+        start.component = program.component;
+        let kept = Run {
+            job: order.job,
+            lease: order.lease,
+            attempt: start.context.attempt,
+            executor: cell.name.clone(),
+            revision: order.revision,
+            limits: start.limits.clone(),
+            started_at: now,
+            component: program.component,
+            cell: id,
+            ladder: Ladder::begin(now, start.limits.timeout_ms),
+            logged_bytes: 0,
+            revoked: false,
+            chain: order.chain,
+            step_started_at: now,
+        };
+        cell.begin(program, start);
+        self.by_lease.insert(kept.lease, run);
+        self.runs.insert(run, kept);
+        Ok(())
+    }
+
+    /// Tells a run to stop within `grace_ms`, or within its own grace; a lease without a run is
+    /// none of ours any more.
+    pub fn stop(&mut self, now: Time, lease: LeaseId, grace_ms: Option<u64>, reason: &str) {
+        let Some(id) = self.by_lease.get(&lease) else {
+            return;
+        };
+        let Some(run) = self.runs.get_mut(id) else {
+            return;
+        };
+        let grace_ms = grace_ms.unwrap_or(run.limits.grace_ms);
+        run.ladder.stop(now, grace_ms);
+        if let Some(cell) = self.cells.get_mut(&run.cell) {
+            cell.outbox.push(ToCell::Stop {
+                run: *id,
+                grace_ms,
+                reason: reason.to_owned(),
+            });
+        }
+    }
+
+    /// Ends a run whose lease is taken away; nothing will be heard of it.
+    pub fn revoke(&mut self, now: Time, lease: LeaseId) {
+        self.stop(now, lease, Some(0), "the lease was taken away");
+        let run = self
+            .by_lease
+            .get(&lease)
+            .and_then(|id| self.runs.get_mut(id));
+        if let Some(run) = run {
+            run.revoked = true;
+        }
+    }
+
+    /// Unmaps components that no handler needs and no run has.
+    pub fn keep_loaded(&mut self, needed: impl Fn(ComponentKey) -> bool) {
+        let runs = &self.runs;
+        for (id, cell) in &mut self.cells {
+            cell.unload(|component| {
+                needed(component)
+                    || runs
+                        .values()
+                        .any(|run| run.cell == *id && run.component == component)
+            });
+        }
+    }
+
+    /// Does what is due at `now`: kills cells whose runs do not end, starts cells that are missing.
+    pub fn tick(&mut self, now: Time) {
+        self.kill_overrun(now);
+        for id in self.late_starters(now) {
+            self.doom(id, "it did not get ready in time");
+        }
+        if self.closing {
+            return;
+        }
+        for seat in 0..self.seats.len() {
+            if self.seats[seat].is_due(now) {
+                let cell = self.open(now, Kind::Shared { seat });
+                self.seats[seat].take(cell);
+            }
+        }
+    }
+
+    /// Returns when [`Pool::tick`] has something to do next.
+    pub fn due(&self) -> Option<Time> {
+        let doomed = |run: &&Run| self.cells.get(&run.cell).is_some_and(|cell| cell.doomed);
+        let kills = self.runs.values().filter(|run| !doomed(run));
+        let kills = kills.map(|run| run.ladder.kill_at());
+        let starts = self.cells.values().filter_map(Cell::start_limit);
+        let seats = self.seats.iter().filter(|_| !self.closing);
+        let seats = seats.filter_map(Seat::due);
+        kills.chain(starts).chain(seats).min()
+    }
+
+    /// Gives every cell what it was told since the last time.
+    pub fn flush(&mut self) {
+        for (id, cell) in &mut self.cells {
+            if cell.outbox.is_empty() || cell.doomed {
+                continue;
+            }
+            if self
+                .port
+                .send(*id, std::mem::take(&mut cell.outbox))
+                .is_err()
+            {
+                tracing::error!(cell = cell.name, "the cell reads nothing; it is killed");
+                cell.doomed = true;
+                self.port.kill(*id);
+            }
+        }
+    }
+
+    /// Kills every cell and starts none any more; their runs are lost to the host's stop.
+    pub fn close(&mut self) {
+        self.closing = true;
+        for (id, cell) in &mut self.cells {
+            cell.doomed = true;
+            self.port.kill(*id);
+        }
+    }
+
+    /// Takes in what happened to a cell and returns what that means.
+    pub fn hear(&mut self, now: Time, event: CellEvent) -> Vec<Heard> {
+        match event {
+            CellEvent::Said { cell, messages } => {
+                let mut heard = Vec::with_capacity(messages.len());
+                for message in messages {
+                    if let Err(breach) = self.said(now, cell, message, &mut heard) {
+                        self.doom(cell, &breach);
+                        break;
+                    }
+                }
+                heard
+            }
+            CellEvent::Gone { cell, how } => self.gone(now, cell, &how),
+        }
+    }
+
+    fn loads(&self) -> Vec<Load> {
+        let cells = self.cells.iter();
+        cells
+            .filter(|(_, cell)| cell.takes_runs())
+            .map(|(id, cell)| Load {
+                cell: *id,
+                runs: u32::try_from(cell.runs.len()).unwrap_or(u32::MAX),
+                slots: cell.slots,
+            })
+            .collect()
+    }
+
+    fn open(&mut self, now: Time, kind: Kind) -> CellId {
+        let id = CellId(self.cells_made);
+        self.cells_made += 1;
+        let (name, slots) = match kind {
+            Kind::Shared { seat } => (
+                format!("{}-{}", self.shape.name, seat + 1),
+                self.shape.slots,
+            ),
+            Kind::Alone => {
+                self.alone_made += 1;
+                (format!("{}-alone-{}", self.shape.name, self.alone_made), 1)
+            }
+        };
+        self.port.start(id, &name, slots);
+        self.cells.insert(id, Cell::new(now, kind, name, slots));
+        id
+    }
+
+    fn late_starters(&self, now: Time) -> Vec<CellId> {
+        let cells = self.cells.iter();
+        cells
+            .filter(|(_, cell)| cell.start_limit().is_some_and(|limit| now >= limit))
+            .map(|(id, _)| *id)
+            .collect()
+    }
+
+    /// Kills a cell for a reason of its own: its runs become suspects.
+    fn doom(&mut self, id: CellId, why: &str) {
+        if let Some(cell) = self.cells.get_mut(&id).filter(|cell| !cell.doomed) {
+            tracing::error!(cell = cell.name, why, "the cell is killed");
+            cell.doomed = true;
+            self.port.kill(id);
+        }
+    }
+
+    fn kill_overrun(&mut self, now: Time) {
+        for (id, run) in &self.runs {
+            let Some(overrun) = run.ladder.overrun(now) else {
+                continue;
+            };
+            let Some(cell) = self.cells.get_mut(&run.cell) else {
+                continue;
+            };
+            // Once a cell is doomed, nobody else is to blame for its death.
+            if !cell.doomed || cell.killed_at == Some(now) {
+                tracing::warn!(cell = cell.name, job = %run.job, ?overrun, "a run does not end; its cell is killed");
+                cell.doomed = true;
+                cell.killed_at = Some(now);
+                cell.culprits.push((*id, overrun));
+                self.port.kill(run.cell);
+            }
+        }
+    }
+}
+
+impl Run {
+    /// Tells for how long it has run at `now`, in milliseconds.
+    pub fn ran_ms(&self, now: Time) -> u64 {
+        now.since_ms(self.started_at)
+    }
+}
+
+fn death(cell: &Cell, closing: bool) -> Death<'_> {
+    if !cell.culprits.is_empty() {
+        Death::Killed(&cell.culprits)
+    } else if closing {
+        Death::HostStops
+    } else if cell.ready {
+        Death::Crashed
+    } else {
+        Death::Unborn
+    }
+}
+
+#[cfg(test)]
+mod tests;

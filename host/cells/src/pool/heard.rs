@@ -1,0 +1,302 @@
+//! What the words and deaths of cells mean. A cell is believed only about its own runs, and only
+//! within their limits; one that says anything else is killed.
+
+use host_core::cell::{FromCell, LogLine, RunId};
+use host_core::failure::{Failure, FailureKind};
+use host_core::id::JobId;
+use host_core::outcome::{Meter, Outcome, Progress};
+use host_core::time::Time;
+use host_core::transition::Loss;
+
+use super::cell::Kind;
+use super::{Pool, Run, death};
+use crate::chain::{Left, Next};
+use crate::ladder::Overrun;
+use crate::port::{CellId, CellPort};
+use crate::suspects::{Verdict, verdict};
+
+/// How much more than a run's log limit is taken, in bytes: what the host itself says about it.
+const LOG_SLACK_BYTES: u64 = 64 << 10;
+
+/// How long no suspect is tried after a cell for one did not start, in milliseconds.
+const ALONE_PAUSE_MS: u64 = 1_000;
+
+/// What a word or the death of a cell means.
+#[derive(Debug)]
+pub enum Heard {
+    /// A run has ended.
+    Ended {
+        /// Which.
+        run: Run,
+        /// How.
+        outcome: Outcome,
+        /// What it used.
+        meter: Meter,
+    },
+    /// A run is lost with its cell.
+    Lost {
+        /// Which.
+        run: Run,
+        /// How.
+        loss: Loss,
+    },
+    /// A run says how far it is.
+    Progressed {
+        /// Which job.
+        job: JobId,
+        /// Which attempt.
+        attempt: u32,
+        /// How far.
+        progress: Progress,
+    },
+    /// A run has written to its log.
+    Logged {
+        /// Which job.
+        job: JobId,
+        /// Which attempt.
+        attempt: u32,
+        /// When the handler began whose lines these are.
+        started_at: Time,
+        /// What.
+        lines: Vec<LogLine>,
+    },
+}
+
+impl<P: CellPort> Pool<P> {
+    /// Takes in one message, or says why the cell must not be believed any more.
+    pub(super) fn said(
+        &mut self,
+        now: Time,
+        id: CellId,
+        message: FromCell,
+        heard: &mut Vec<Heard>,
+    ) -> Result<(), String> {
+        match message {
+            FromCell::Ready { slots } => self.is_ready(id, slots),
+            FromCell::LoadFailed { component, message } => {
+                let cell = self.cells.get_mut(&id).ok_or("it is not known")?;
+                if !cell.loaded.remove(&component) {
+                    return Err(format!("{component:?} was never given to it"));
+                }
+                tracing::error!(cell = cell.name, message, "a component cannot be loaded");
+                Ok(())
+            }
+            FromCell::Log { run, lines } => {
+                let run = self.run_of(id, run)?;
+                if let Some(lines) = run.bounded(lines) {
+                    heard.push(Heard::Logged {
+                        job: run.job,
+                        attempt: run.attempt,
+                        started_at: run.step_started_at,
+                        lines,
+                    });
+                }
+                Ok(())
+            }
+            FromCell::Progress { run, progress } => {
+                let run = self.run_of(id, run)?;
+                if !run.revoked {
+                    heard.push(Heard::Progressed {
+                        job: run.job,
+                        attempt: run.attempt,
+                        progress,
+                    });
+                }
+                Ok(())
+            }
+            FromCell::Ended {
+                run,
+                outcome,
+                meter,
+            } => {
+                self.run_of(id, run)?;
+                heard.extend(self.ended(now, run, outcome, meter));
+                Ok(())
+            }
+            FromCell::Described { .. } => Err("it described what nobody asked for".to_owned()),
+        }
+    }
+
+    /// Settles what was in a cell that is dead.
+    pub(super) fn gone(&mut self, now: Time, id: CellId, how: &str) -> Vec<Heard> {
+        let Some(cell) = self.cells.remove(&id) else {
+            return Vec::new();
+        };
+        if let Kind::Shared { seat } = cell.kind {
+            self.seats[seat].leave(now, now.since_ms(cell.started_at));
+        } else if !cell.ready {
+            self.alone_not_before = now.plus_ms(ALONE_PAUSE_MS);
+        }
+        // One that has done its only run was ended by us, and so are all when the host stops.
+        if self.closing && cell.runs.is_empty() {
+            tracing::debug!(cell = cell.name, how, "a cell is gone");
+        } else if cell.kind != Kind::Alone || !cell.runs.is_empty() {
+            let runs = cell.runs.len();
+            tracing::warn!(cell = cell.name, how, runs, "a cell is gone");
+        }
+        let death = death(&cell, self.closing);
+        let mut heard = Vec::with_capacity(cell.runs.len());
+        for run in &cell.runs {
+            let verdict = verdict(death, *run, cell.runs.len());
+            let Some(run) = self.forget(*run) else {
+                continue;
+            };
+            if run.revoked {
+                continue;
+            }
+            heard.push(match verdict {
+                Verdict::Lost(loss) => Heard::Lost { run, loss },
+                Verdict::Overran(overrun) => Heard::Ended {
+                    outcome: Outcome::Failed(overran(overrun, &run)),
+                    run,
+                    meter: Meter::default(),
+                },
+            });
+        }
+        heard
+    }
+
+    fn is_ready(&mut self, id: CellId, slots: u32) -> Result<(), String> {
+        let cell = self.cells.get_mut(&id).ok_or("it is not known")?;
+        if cell.ready {
+            return Err("it got ready twice".to_owned());
+        }
+        if slots == 0 {
+            return Err("it has no room for a run".to_owned());
+        }
+        cell.slots = cell.slots.min(slots);
+        cell.ready = true;
+        Ok(())
+    }
+
+    fn run_of(&mut self, cell: CellId, run: RunId) -> Result<&mut Run, String> {
+        self.runs
+            .get_mut(&run)
+            .filter(|run| run.cell == cell)
+            .ok_or_else(|| format!("it has no run {}", run.0))
+    }
+
+    fn ended(&mut self, now: Time, id: RunId, outcome: Outcome, meter: Meter) -> Option<Heard> {
+        let (outcome, meter) = self.follow(now, id, outcome, meter)?;
+        let run = self.forget(id)?;
+        if let Some(cell) = self.cells.get_mut(&run.cell) {
+            cell.runs.remove(&id);
+            if cell.kind == Kind::Alone {
+                cell.doomed = true;
+                self.port.kill(run.cell);
+            }
+        }
+        if run.revoked {
+            return None;
+        }
+        tracing::debug!(job = %run.job, ran_ms = run.ran_ms(now), "a run has ended");
+        let outcome = run.fits(outcome);
+        Some(Heard::Ended {
+            run,
+            outcome,
+            meter,
+        })
+    }
+
+    /// Goes on with the next step of a chain; returns how the run ended if there is none.
+    fn follow(
+        &mut self,
+        now: Time,
+        id: RunId,
+        outcome: Outcome,
+        meter: Meter,
+    ) -> Option<(Outcome, Meter)> {
+        let ended = (outcome, meter);
+        let Some(run) = self.runs.get_mut(&id).filter(|run| !run.revoked) else {
+            return Some(ended);
+        };
+        let left = run.left(now);
+        let Some(chain) = &mut run.chain else {
+            return Some(ended);
+        };
+        let (program, mut start) = match chain.next(ended.0, ended.1, left) {
+            Next::End(outcome) => return Some((outcome, chain.used())),
+            Next::Run(program, start) => (program, start),
+        };
+        let used = chain.used();
+        let Some(cell) = self.cells.get_mut(&run.cell).filter(|cell| !cell.doomed) else {
+            let message = "the cell is killed before the next action could start in it";
+            let failure = Failure::new(FailureKind::CellLost, message);
+            return Some((Outcome::Failed(failure), used));
+        };
+        let next = RunId(self.runs_made);
+        self.runs_made += 1;
+        cell.runs.remove(&id);
+        start.run = next;
+        cell.begin(&program, *start);
+        let mut run = self.runs.remove(&id)?;
+        run.component = program.component;
+        run.step_started_at = now;
+        self.by_lease.insert(run.lease, next);
+        self.runs.insert(next, run);
+        None
+    }
+
+    fn forget(&mut self, id: RunId) -> Option<Run> {
+        let run = self.runs.remove(&id)?;
+        self.by_lease.remove(&run.lease);
+        Some(run)
+    }
+}
+
+impl Run {
+    /// Returns what is left of its limits for another handler.
+    fn left(&self, now: Time) -> Left {
+        Left {
+            timeout_ms: self.limits.timeout_ms.saturating_sub(self.ran_ms(now)),
+            log_bytes: self.limits.log_bytes_max.saturating_sub(self.logged_bytes),
+            stopping: self.ladder.is_stopping(),
+        }
+    }
+
+    /// Refuses a result that is larger than the run's limit.
+    fn fits(&self, outcome: Outcome) -> Outcome {
+        let result = match &outcome {
+            Outcome::Completed { result } | Outcome::Cancelled { partial: result } => result,
+            Outcome::Failed(_) | Outcome::Retry { .. } => return outcome,
+        };
+        let bytes = result.as_ref().map_or(0, |text| text.as_str().len() as u64);
+        let limit = self.limits.result_bytes_max;
+        if bytes <= limit {
+            return outcome;
+        }
+        let message = format!("the result has {bytes} bytes, the handler's limit is {limit}");
+        Outcome::Failed(Failure::new(FailureKind::ResultTooLarge, message))
+    }
+
+    /// Returns the lines that the run's log has room for, `None` if there is none.
+    fn bounded(&mut self, mut lines: Vec<LogLine>) -> Option<Vec<LogLine>> {
+        let room = self.limits.log_bytes_max.saturating_add(LOG_SLACK_BYTES);
+        let taken = lines
+            .iter()
+            .take_while(|line| {
+                let fields = line.fields.iter();
+                let fields: usize = fields.map(|(name, value)| name.len() + value.len()).sum();
+                self.logged_bytes += (line.message.len() + fields) as u64;
+                self.logged_bytes <= room
+            })
+            .count();
+        lines.truncate(taken);
+        (!lines.is_empty() && !self.revoked).then_some(lines)
+    }
+}
+
+fn overran(overrun: Overrun, run: &Run) -> Failure {
+    match overrun {
+        Overrun::Untimed => {
+            let limit = run.limits.timeout_ms;
+            let message =
+                format!("the handler ran longer than its {limit} ms and was ended with its cell");
+            Failure::new(FailureKind::TimedOut, message)
+        }
+        Overrun::Unstopped => {
+            let message = "the handler did not stop and was ended with its cell";
+            Failure::new(FailureKind::Cancelled, message)
+        }
+    }
+}

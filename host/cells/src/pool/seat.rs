@@ -1,0 +1,98 @@
+//! A place for one shared cell: when the next one starts after one has died. The first death is
+//! followed at once, repeated ones ever later.
+
+use host_core::time::Time;
+
+use crate::port::CellId;
+
+/// The wait after the second death in a row, in milliseconds; doubles with each further one.
+const BACKOFF_BASE_MS: u64 = 100;
+
+/// The longest wait, in milliseconds.
+const BACKOFF_MAX_MS: u64 = 10_000;
+
+/// A cell that lived this long was sound, in milliseconds: its death is the first of a row.
+const SOUND_MS: u64 = 60_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seat {
+    holder: Option<CellId>,
+    start_at: Time,
+    deaths: u32,
+}
+
+impl Default for Seat {
+    fn default() -> Self {
+        Self {
+            holder: None,
+            start_at: Time(i64::MIN),
+            deaths: 0,
+        }
+    }
+}
+
+impl Seat {
+    pub(super) fn is_due(&self, now: Time) -> bool {
+        self.due().is_some_and(|at| now >= at)
+    }
+
+    /// Returns when the next cell starts, `None` while there is one.
+    pub(super) fn due(&self) -> Option<Time> {
+        self.holder.is_none().then_some(self.start_at)
+    }
+
+    pub(super) fn take(&mut self, cell: CellId) {
+        self.holder = Some(cell);
+    }
+
+    /// Notes the death of its cell, which lived for `lived_ms`.
+    pub(super) fn leave(&mut self, now: Time, lived_ms: u64) {
+        self.holder = None;
+        self.deaths = if lived_ms >= SOUND_MS {
+            1
+        } else {
+            self.deaths.saturating_add(1)
+        };
+        self.start_at = now.plus_ms(backoff_ms(self.deaths));
+    }
+}
+
+fn backoff_ms(deaths: u32) -> u64 {
+    match deaths.checked_sub(2) {
+        None => 0,
+        Some(doublings) => 1_u64
+            .checked_shl(doublings)
+            .map_or(BACKOFF_MAX_MS, |factor| {
+                factor.saturating_mul(BACKOFF_BASE_MS)
+            })
+            .min(BACKOFF_MAX_MS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_deaths_wait_longer() {
+        #[rustfmt::skip]
+        let table = [(0, 0), (1, 0), (2, 100), (3, 200), (4, 400), (8, 6_400), (9, 10_000), (99, 10_000)];
+        for (deaths, wait_ms) in table {
+            assert_eq!(backoff_ms(deaths), wait_ms, "after {deaths} deaths");
+        }
+    }
+
+    #[test]
+    fn a_long_life_forgives_earlier_deaths() {
+        let mut seat = Seat::default();
+        for now in [0, 10, 20] {
+            seat.take(CellId(1));
+            seat.leave(Time(now), 5);
+        }
+        assert_eq!(seat.due(), Some(Time(220)));
+        seat.take(CellId(2));
+        assert_eq!(seat.due(), None);
+        seat.leave(Time(90_000), SOUND_MS);
+        assert_eq!(seat.due(), Some(Time(90_000)));
+    }
+}

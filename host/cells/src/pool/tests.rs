@@ -1,0 +1,453 @@
+//! The pool with cells in memory: who is blamed, what is believed, what is started again.
+
+use std::path::PathBuf;
+
+use host_core::cell::{Context, FromCell};
+use host_core::failure::FailureKind;
+use host_core::json::JsonText;
+use host_core::outcome::{Meter, Outcome};
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+use super::*;
+use crate::port::fake::{FakePort, Record, Told};
+
+const SHAPE: Shape = Shape {
+    name: "cell",
+    cells: 2,
+    slots: 4,
+};
+
+struct Bench {
+    pool: Pool<FakePort>,
+    events: mpsc::Receiver<CellEvent>,
+    record: Record,
+    orders: u128,
+}
+
+impl Bench {
+    fn new(ready: bool) -> Self {
+        let (sender, events) = mpsc::channel(1_000);
+        let (port, record) = FakePort::new(sender, ready);
+        let mut bench = Self {
+            pool: Pool::new(port, SHAPE),
+            events,
+            record,
+            orders: 0,
+        };
+        bench.pool.tick(Time(0));
+        bench.hear(0);
+        bench
+    }
+
+    fn hear(&mut self, now: i64) -> Vec<Heard> {
+        self.pool.flush();
+        let mut heard = Vec::new();
+        while let Ok(event) = self.events.try_recv() {
+            heard.extend(self.pool.hear(Time(now), event));
+        }
+        heard
+    }
+
+    fn start(&mut self, now: i64, place: &Place, handler: &str) -> LeaseId {
+        self.begin(now, place, start_of(handler), None)
+    }
+
+    fn begin(
+        &mut self,
+        now: i64,
+        place: &Place,
+        start: Start,
+        chain: Option<Box<Chain>>,
+    ) -> LeaseId {
+        self.orders += 1;
+        let lease = LeaseId(Uuid::from_u128(self.orders));
+        let order = Order {
+            job: JobId(Uuid::from_u128(self.orders)),
+            lease,
+            revision: ("c".to_owned(), 1),
+            start,
+            chain,
+        };
+        let program = Program {
+            component: ComponentKey(7),
+            path: PathBuf::from("/c.cwasm"),
+            sha256: [0; 32],
+        };
+        let started = self.pool.start(Time(now), place, &program, order);
+        assert!(started.is_ok(), "the cell is there");
+        lease
+    }
+
+    /// Starts a run in the least loaded cell.
+    fn shared(&mut self, now: i64, handler: &str) -> LeaseId {
+        let cell = self.pool.offer(1)[0];
+        self.start(now, &Place::Shared(cell), handler)
+    }
+
+    fn count(&self, told: &Told) -> usize {
+        self.record
+            .all()
+            .iter()
+            .filter(|other| *other == told)
+            .count()
+    }
+}
+
+fn start_of(handler: &str) -> Start {
+    Start {
+        run: RunId(0),
+        component: ComponentKey(0),
+        context: Context {
+            job_id: String::new(),
+            request_id: String::new(),
+            handler: handler.to_owned(),
+            queue: String::new(),
+            protocol: String::new(),
+            attempt: 1,
+            max_attempts: None,
+            enqueued_at: String::new(),
+            deadline: None,
+            worker_id: None,
+            trace: Vec::new(),
+            attributes: Vec::new(),
+        },
+        params: JsonText::null(),
+        limits: Limits {
+            timeout_ms: 1_000,
+            grace_ms: 100,
+            ..Limits::default()
+        },
+        env: Vec::new(),
+        read_dirs: Vec::new(),
+    }
+}
+
+/// What was heard, in short and sorted by lease.
+fn short(heard: &[Heard]) -> Vec<(u128, String)> {
+    let mut short: Vec<(u128, String)> = heard
+        .iter()
+        .filter_map(|heard| match heard {
+            Heard::Ended { run, outcome, .. } => {
+                let text = match outcome {
+                    Outcome::Failed(failure) => failure.kind.as_str().to_owned(),
+                    other => other.as_str().to_owned(),
+                };
+                Some((run.lease.0.as_u128(), text))
+            }
+            Heard::Lost { run, loss } => Some((run.lease.0.as_u128(), format!("{loss:?}"))),
+            Heard::Progressed { .. } | Heard::Logged { .. } => None,
+        })
+        .collect();
+    short.sort();
+    short
+}
+
+fn texts(expected: &[(u128, &str)]) -> Vec<(u128, String)> {
+    expected
+        .iter()
+        .map(|(lease, text)| (*lease, (*text).to_owned()))
+        .collect()
+}
+
+#[test]
+fn runs_spread_over_cells_and_a_component_is_loaded_once_in_each() {
+    let mut bench = Bench::new(true);
+    assert_eq!((bench.pool.free(), bench.pool.ready()), (8, 2));
+    for _ in 0..8 {
+        bench.shared(0, "hang");
+    }
+    assert_eq!((bench.pool.free(), bench.pool.offer(1).len()), (0, 0));
+    bench.pool.flush();
+    for cell in ["cell-1", "cell-2"] {
+        assert_eq!(bench.count(&Told::Load(cell.to_owned())), 1);
+    }
+    bench.pool.keep_loaded(|_| false);
+    bench.pool.flush();
+    assert_eq!(bench.count(&Told::Unload("cell-1".to_owned())), 0, "in use");
+}
+
+#[test]
+fn an_ended_run_frees_its_slot_and_its_component() {
+    let mut bench = Bench::new(true);
+    bench.shared(0, "noop");
+    assert_eq!(short(&bench.hear(1)), texts(&[(1, "completed")]));
+    assert_eq!((bench.pool.free(), bench.pool.runs()), (8, 0));
+    bench.pool.keep_loaded(|_| false);
+    bench.pool.flush();
+    assert_eq!(bench.count(&Told::Unload("cell-1".to_owned())), 1);
+}
+
+#[test]
+fn a_cell_that_gets_ready_late_is_killed_and_followed_by_another() {
+    let mut bench = Bench::new(false);
+    assert_eq!(bench.pool.free(), 0);
+    assert_eq!(bench.pool.due(), Some(Time(15_000)));
+    bench.pool.tick(Time(15_000));
+    bench.hear(15_000);
+    bench.pool.tick(Time(15_000));
+    assert_eq!(bench.count(&Told::Killed("cell-1".to_owned())), 1);
+    assert_eq!(bench.count(&Told::Started("cell-1".to_owned())), 2);
+}
+
+#[test]
+fn the_ladder_kills_for_the_one_that_does_not_stop_and_the_others_are_innocent() {
+    let mut bench = Bench::new(true);
+    let cell = Place::Shared(bench.pool.offer(1)[0]);
+    let stubborn = bench.start(0, &cell, "ignore");
+    bench.start(0, &cell, "hang");
+    bench.pool.stop(Time(10), stubborn, None, "cancelled");
+    assert!(bench.hear(10).is_empty());
+    assert_eq!(bench.count(&Told::Stop(100)), 1, "the handler's own grace");
+    assert_eq!(bench.pool.due(), Some(Time(10 + 100 + 250)));
+    bench.pool.tick(Time(359));
+    assert!(bench.hear(359).is_empty());
+    bench.pool.tick(Time(360));
+    let heard = bench.hear(360);
+    let expected = texts(&[(1, "cancelled"), (2, "Innocent")]);
+    assert_eq!(short(&heard), expected);
+}
+
+#[test]
+fn a_run_over_its_time_limit_costs_its_cell() {
+    let mut bench = Bench::new(true);
+    bench.shared(0, "ignore");
+    bench.pool.tick(Time(2_999));
+    assert!(bench.hear(2_999).is_empty());
+    bench.pool.tick(Time(3_000));
+    assert_eq!(short(&bench.hear(3_000)), texts(&[(1, "timed_out")]));
+}
+
+#[test]
+fn all_in_a_cell_that_crashes_are_suspects() {
+    let mut bench = Bench::new(true);
+    let cell = Place::Shared(bench.pool.offer(1)[0]);
+    bench.start(0, &cell, "hang");
+    bench.start(0, &cell, "crash");
+    let heard = bench.hear(1);
+    let died = "CellDied { alone: false }";
+    assert_eq!(short(&heard), texts(&[(1, died), (2, died)]));
+    bench.pool.tick(Time(1));
+    bench.hear(1);
+    assert_eq!(bench.pool.free(), 8, "another cell follows at once");
+}
+
+#[test]
+fn a_suspect_gets_a_cell_of_its_own_that_ends_with_it() {
+    let mut bench = Bench::new(true);
+    assert_eq!(bench.pool.free_alone(Time(0)), 2);
+    bench.start(0, &Place::Alone, "noop");
+    assert_eq!(bench.pool.free_alone(Time(0)), 1);
+    assert_eq!(bench.pool.free(), 8, "others do not share it");
+    assert_eq!(short(&bench.hear(1)), texts(&[(1, "completed")]));
+    assert_eq!(bench.count(&Told::Killed("cell-alone-1".to_owned())), 1);
+    assert_eq!(bench.pool.free_alone(Time(1)), 2);
+    bench.start(1, &Place::Alone, "crash");
+    let heard = bench.hear(2);
+    assert_eq!(short(&heard), texts(&[(2, "CellDied { alone: true }")]));
+}
+
+#[test]
+fn a_cell_that_speaks_of_what_it_does_not_have_is_killed() {
+    let message = |run| FromCell::Ended {
+        run: RunId(run),
+        outcome: Outcome::Completed { result: None },
+        meter: Meter::default(),
+    };
+    // Run 0 is in the first cell.
+    let table = [
+        (CellId(0), message(0), "completed", 0),
+        (CellId(1), message(0), "", 1),
+        (CellId(0), message(99), "CellDied { alone: true }", 1),
+        (
+            CellId(0),
+            FromCell::Ready { slots: 4 },
+            "CellDied { alone: true }",
+            1,
+        ),
+        (
+            CellId(0),
+            FromCell::LoadFailed {
+                component: ComponentKey(8),
+                message: String::new(),
+            },
+            "CellDied { alone: true }",
+            1,
+        ),
+        (
+            CellId(0),
+            FromCell::Described {
+                run: RunId(0),
+                result: Ok(Vec::new()),
+            },
+            "CellDied { alone: true }",
+            1,
+        ),
+    ];
+    for (cell, message, becomes, killed) in table {
+        let mut bench = Bench::new(true);
+        bench.shared(0, "hang");
+        bench.pool.flush();
+        let said = CellEvent::Said {
+            cell,
+            messages: vec![message.clone()],
+        };
+        let mut heard = bench.pool.hear(Time(1), said);
+        heard.extend(bench.hear(1));
+        let became = short(&heard)
+            .pop()
+            .map(|(_, text)| text)
+            .unwrap_or_default();
+        assert_eq!(became, becomes, "{message:?} from {cell:?}");
+        let name = format!("cell-{}", cell.0 + 1);
+        assert_eq!(bench.count(&Told::Killed(name)), killed, "{message:?}");
+    }
+}
+
+#[test]
+fn a_result_over_the_handlers_limit_is_a_failure() {
+    let mut bench = Bench::new(true);
+    bench.shared(0, "giant");
+    let heard = bench.hear(1);
+    assert_eq!(
+        short(&heard),
+        texts(&[(1, FailureKind::ResultTooLarge.as_str())])
+    );
+}
+
+#[test]
+fn nothing_is_heard_of_a_revoked_run() {
+    let mut bench = Bench::new(true);
+    let lease = bench.shared(0, "hang");
+    bench.hear(0);
+    bench.pool.revoke(Time(1), lease);
+    assert!(short(&bench.hear(1)).is_empty());
+    assert_eq!((bench.pool.runs(), bench.count(&Told::Stop(0))), (0, 1));
+}
+
+#[test]
+fn a_closed_pool_gives_its_runs_up_and_starts_no_more_cells() {
+    let mut bench = Bench::new(true);
+    bench.shared(0, "hang");
+    bench.hear(0);
+    bench.pool.close();
+    let heard = bench.hear(1);
+    assert_eq!(short(&heard), texts(&[(1, "HostRestarted")]));
+    bench.pool.tick(Time(60_000));
+    assert!(bench.pool.is_empty());
+    assert_eq!(bench.pool.due(), None);
+}
+
+/// Deploys what the fake knows and makes a chain out of a handler's result.
+fn chained(steps: &[&str]) -> (Start, Option<Box<Chain>>) {
+    use crate::handlers::Handlers;
+    use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
+    let info = |name: &&str| HandlerInfo {
+        name: name.parse().unwrap(),
+        description: None,
+        params_schema: None,
+        result_schema: None,
+    };
+    let handlers = Handlers::default();
+    let digest = Digest([3; 32]);
+    handlers.add_program(digest, PathBuf::from("/steps.cwasm"), [0; 32]);
+    handlers.replace(vec![Revision {
+        component: "steps".parse().unwrap(),
+        revision: 1,
+        digest,
+        manifest: Manifest::default(),
+        handlers: ["echo", "noop", "hang", "crash", "ignore"]
+            .iter()
+            .map(info)
+            .collect(),
+        deployed_at: Time(0),
+    }]);
+    let mut start = start_of(crate::chain::CHAIN_HANDLER);
+    let chain = Chain::of(&start, &handlers, &BTreeMap::new());
+    let steps: Vec<_> = steps
+        .iter()
+        .map(|name| serde_json::json!({"handler": name, "params": {"n": name}}))
+        .collect();
+    start.context.handler = "echo".to_owned();
+    start.params = JsonText(serde_json::to_string(&steps).unwrap());
+    (start, chain)
+}
+
+#[test]
+fn a_chain_keeps_its_slot_and_its_lease_to_the_end() {
+    let mut bench = Bench::new(true);
+    let (start, chain) = chained(&["echo", "noop", "echo"]);
+    let place = Place::Shared(bench.pool.offer(1)[0]);
+    bench.begin(0, &place, start, chain);
+    let mut ended = Vec::new();
+    for turn in 1..=3 {
+        assert_eq!(
+            (bench.pool.runs(), bench.pool.free()),
+            (1, 7),
+            "turn {turn}"
+        );
+        assert!(ended.is_empty(), "turn {turn}");
+        ended = bench.hear(turn);
+    }
+    ended.extend(bench.hear(4));
+    let [
+        Heard::Ended {
+            run,
+            outcome,
+            meter,
+        },
+    ] = &ended[..]
+    else {
+        panic!("{ended:?}")
+    };
+    assert_eq!(run.lease.0.as_u128(), 1);
+    let result = JsonText(r#"[{"n":"echo"},null,{"n":"echo"}]"#.to_owned());
+    let result = Some(result);
+    assert_eq!(*outcome, Outcome::Completed { result });
+    assert_eq!(meter.fuel, 4, "all four are counted");
+    assert_eq!((bench.pool.runs(), bench.pool.free()), (0, 8));
+}
+
+#[test]
+fn a_chain_is_stopped_timed_and_lost_as_one_run() {
+    let mut bench = Bench::new(true);
+    let begin = |bench: &mut Bench, steps: &[&str]| {
+        let (start, chain) = chained(steps);
+        let place = Place::Shared(bench.pool.offer(1)[0]);
+        let lease = bench.begin(0, &place, start, chain);
+        bench.hear(0);
+        bench.pool.flush();
+        lease
+    };
+    let lease = begin(&mut bench, &["hang", "echo"]);
+    bench.pool.stop(Time(1), lease, None, "enough");
+    assert_eq!(short(&bench.hear(1)), texts(&[(1, "cancelled")]));
+
+    begin(&mut bench, &["noop", "ignore"]);
+    bench.hear(900);
+    assert_eq!(
+        bench.pool.due(),
+        Some(Time(3_000)),
+        "its time began with it"
+    );
+    bench.pool.tick(Time(3_000));
+    assert_eq!(short(&bench.hear(3_000)), texts(&[(2, "timed_out")]));
+
+    bench.pool.tick(Time(3_000));
+    bench.hear(3_000);
+    let lease = begin(&mut bench, &["noop", "hang"]);
+    bench.pool.stop(Time(3_001), lease, None, "enough");
+    let heard = bench.hear(3_001);
+    assert_eq!(
+        short(&heard),
+        texts(&[(3, "cancelled")]),
+        "a stop between two steps"
+    );
+
+    begin(&mut bench, &["crash", "echo"]);
+    assert_eq!(
+        short(&bench.hear(3_002)),
+        texts(&[(4, "CellDied { alone: true }")])
+    );
+    assert_eq!(bench.pool.runs(), 0);
+}

@@ -1,0 +1,416 @@
+//! Real cells: one task for each process, which carries frames both ways until it is dead. Decides
+//! nothing.
+
+use std::collections::{BTreeSet, HashMap};
+use std::pin::pin;
+use std::process::ExitStatus;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{SinkExt, StreamExt};
+use host_core::cell::{FRAME_BYTES_MAX, FromCell, RunId, ToCell};
+use host_core::failure::Failure;
+use host_core::handler::HandlerInfo;
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio_util::codec::{
+    FramedRead, FramedWrite, LengthDelimitedCodec, LinesCodec, LinesCodecError,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::check::checked;
+use crate::frames::{self, FrameError};
+use crate::port::{CellEvent, CellId, CellPort, Deaf};
+use crate::spawn::{Room, Spawned, Spawner};
+use crate::handlers::Program;
+use host_runtime::tasks::Tasks;
+
+/// How many batches of messages a cell may leave unread before it counts as deaf.
+const BATCHES_UNREAD_MAX: usize = 1_024;
+
+/// How long the socket of a dead process may stay open.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The longest line a cell's standard error may have, in bytes.
+const STDERR_LINE_BYTES_MAX: usize = 8 << 10;
+
+/// From which size on a frame is not read beside other work, in bytes.
+const LARGE_BYTES: usize = 512 << 10;
+
+/// How long a component may take to say what it offers.
+const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Starts real cells. Cloning shares it.
+#[derive(Clone)]
+pub struct Cells {
+    spawner: Spawner,
+    tasks: Tasks,
+    runtime: Handle,
+    memory_mib: u64,
+    pids: Pids,
+}
+
+/// The processes that are cells now.
+#[derive(Clone, Default)]
+struct Pids(Arc<Mutex<BTreeSet<u32>>>);
+
+/// The way to one cell; the cell is killed when this is dropped.
+pub(super) struct Line {
+    pub(super) outbound: mpsc::Sender<Vec<ToCell>>,
+    kill: CancellationToken,
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.kill.cancel();
+    }
+}
+
+/// Why a component's handlers are not known.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DescribeError {
+    /// The component says so, or does not do what it must.
+    #[error("the component does not describe its handlers: {}", .0.message)]
+    Failed(Failure),
+    /// Its cell died.
+    #[error("the component's cell ended while it described its handlers ({0})")]
+    CellGone(String),
+    /// It takes too long.
+    #[error("the component does not describe its handlers within {} s", DESCRIBE_TIMEOUT.as_secs())]
+    TimedOut,
+}
+
+impl Cells {
+    /// Cells that `spawner` starts, with `memory_mib` for the guests of each. Their tasks run on
+    /// the runtime this is called in.
+    pub fn new(spawner: Spawner, tasks: Tasks, memory_mib: u64) -> Self {
+        Self {
+            spawner,
+            tasks,
+            runtime: Handle::current(),
+            memory_mib,
+            pids: Pids::default(),
+        }
+    }
+
+    /// Returns the ids of the processes that are cells now.
+    pub fn pids(&self) -> Vec<u32> {
+        self.pids.all().iter().copied().collect()
+    }
+
+    /// Asks a component for its handlers, in a cell that does nothing else.
+    pub async fn describe(&self, program: &Program) -> Result<Vec<HandlerInfo>, DescribeError> {
+        let (events, mut heard) = mpsc::channel(16);
+        let line = self.open(CellId(u64::MAX), "cell-describe", 1, events);
+        let component = program.component;
+        let messages = vec![
+            ToCell::Load {
+                component,
+                path: program.path.clone(),
+                sha256: program.sha256,
+            },
+            ToCell::Describe {
+                run: RunId(0),
+                component,
+            },
+        ];
+        if line.outbound.send(messages).await.is_err() {
+            return Err(DescribeError::CellGone("it did not start".to_owned()));
+        }
+        let answer = async {
+            while let Some(event) = heard.recv().await {
+                match event {
+                    CellEvent::Said { messages, .. } => {
+                        for message in messages {
+                            if let FromCell::Described { result, .. } = message {
+                                return result.map_err(DescribeError::Failed);
+                            }
+                        }
+                    }
+                    CellEvent::Gone { how, .. } => return Err(DescribeError::CellGone(how)),
+                }
+            }
+            Err(DescribeError::CellGone("the host is stopping".to_owned()))
+        };
+        tokio::time::timeout(DESCRIBE_TIMEOUT, answer)
+            .await
+            .unwrap_or(Err(DescribeError::TimedOut))
+    }
+
+    /// Starts a cell; it is killed when what comes back is dropped.
+    pub(super) fn open(
+        &self,
+        id: CellId,
+        name: &str,
+        slots: u32,
+        events: mpsc::Sender<CellEvent>,
+    ) -> Line {
+        let (outbound, messages) = mpsc::channel(BATCHES_UNREAD_MAX);
+        let kill = CancellationToken::new();
+        let life = live(Life {
+            id,
+            name: name.to_owned(),
+            room: Room {
+                slots,
+                memory_mib: self.memory_mib,
+            },
+            spawner: self.spawner.clone(),
+            messages,
+            events,
+            kill: kill.clone(),
+            pids: self.pids.clone(),
+        });
+        let _runtime = self.runtime.enter();
+        self.tasks.spawn(life);
+        Line { outbound, kill }
+    }
+}
+
+/// Real cells as the pool sees them.
+pub struct ProcessPort {
+    cells: Cells,
+    events: mpsc::Sender<CellEvent>,
+    lines: HashMap<CellId, Line>,
+}
+
+impl ProcessPort {
+    /// Tells `events` what happens to the cells of the pool.
+    pub fn new(cells: Cells, events: mpsc::Sender<CellEvent>) -> Self {
+        Self {
+            cells,
+            events,
+            lines: HashMap::new(),
+        }
+    }
+}
+
+impl CellPort for ProcessPort {
+    fn start(&mut self, cell: CellId, name: &str, slots: u32) {
+        self.lines.retain(|_, line| !line.outbound.is_closed());
+        let line = self.cells.open(cell, name, slots, self.events.clone());
+        self.lines.insert(cell, line);
+    }
+
+    fn send(&mut self, cell: CellId, messages: Vec<ToCell>) -> Result<(), Deaf> {
+        let line = self.lines.get(&cell).ok_or(Deaf)?;
+        match line.outbound.try_send(messages) {
+            // The death of one that is closed is about to be told.
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
+            Err(mpsc::error::TrySendError::Full(_)) => Err(Deaf),
+        }
+    }
+
+    fn kill(&mut self, cell: CellId) {
+        if let Some(line) = self.lines.get(&cell) {
+            line.kill.cancel();
+        }
+    }
+}
+
+impl Pids {
+    fn all(&self) -> MutexGuard<'_, BTreeSet<u32>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Life {
+    id: CellId,
+    name: String,
+    room: Room,
+    spawner: Spawner,
+    messages: mpsc::Receiver<Vec<ToCell>>,
+    events: mpsc::Sender<CellEvent>,
+    kill: CancellationToken,
+    pids: Pids,
+}
+
+/// One cell from its start until its process is gone and all it said is told.
+async fn live(life: Life) {
+    let Life {
+        id,
+        name,
+        room,
+        spawner,
+        messages,
+        events,
+        kill,
+        pids,
+    } = life;
+    let how = match spawner.spawn(room).await {
+        Ok(spawned) => converse(id, &name, spawned, messages, &events, &kill, &pids).await,
+        Err(error) => format!("it cannot be started: {error}"),
+    };
+    // Nobody listens any more once the host has stopped.
+    let _stopped = events.send(CellEvent::Gone { cell: id, how }).await;
+}
+
+/// Carries frames until one side ends, then makes sure that the process has.
+async fn converse(
+    id: CellId,
+    name: &str,
+    spawned: Spawned,
+    messages: mpsc::Receiver<Vec<ToCell>>,
+    events: &mpsc::Sender<CellEvent>,
+    kill: &CancellationToken,
+    pids: &Pids,
+) -> String {
+    let Spawned { mut child, socket } = spawned;
+    let (reader, writer) = match host_socket::split(socket) {
+        Ok(halves) => halves,
+        Err(error) => return format!("its socket cannot be used: {error}"),
+    };
+    let pid = child.id();
+    pids.all().extend(pid);
+    let mut listening = pin!(listen(id, reader, events));
+    let errors = child.stderr.take();
+    let mut logging = pin!(async {
+        if let Some(errors) = errors {
+            log(name, errors).await;
+        }
+    });
+    let (mut heard, mut logged) = (false, false);
+    let reason = {
+        let mut talking = pin!(talk(writer, messages));
+        loop {
+            tokio::select! {
+                end = &mut listening => {
+                    heard = true;
+                    break end;
+                }
+                end = &mut talking => break end,
+                () = kill.cancelled() => break "it was killed".to_owned(),
+                () = &mut logging, if !logged => logged = true,
+            }
+        }
+    };
+    // It may be dead already.
+    let _dead = child.start_kill();
+    // Its number may be another's as soon as the kernel has told how it ended.
+    pids.all().retain(|it| Some(*it) != pid);
+    let status = child.wait().await;
+    // What it said before its death is in the pipes still.
+    let rest = async {
+        if !heard {
+            listening.await;
+        }
+        if !logged {
+            logging.await;
+        }
+    };
+    let _drained = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
+    match status {
+        Ok(status) => format!("{reason}; {}", ending(status)),
+        Err(error) => format!("{reason}; how it ended is not known: {error}"),
+    }
+}
+
+fn ending(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("it exited with {code}"),
+        (None, Some(signal)) => format!("it ended by signal {signal}"),
+        (None, None) => "it ended".to_owned(),
+    }
+}
+
+fn codec() -> LengthDelimitedCodec {
+    LengthDelimitedCodec::builder()
+        .length_field_type::<u32>()
+        .max_frame_length(FRAME_BYTES_MAX)
+        .new_codec()
+}
+
+/// Tells what the cell says until it says no more; returns why.
+async fn listen(
+    id: CellId,
+    reader: impl AsyncRead + Unpin,
+    events: &mpsc::Sender<CellEvent>,
+) -> String {
+    let mut frames = FramedRead::new(reader, codec());
+    loop {
+        let frame = match frames.next().await {
+            None => return "it closed its socket".to_owned(),
+            Some(Err(error)) => return format!("its socket failed: {error}"),
+            Some(Ok(frame)) => frame,
+        };
+        let messages = match read(frame.freeze()).await {
+            Ok(messages) => messages,
+            Err(error) => return error.to_string(),
+        };
+        let said = CellEvent::Said { cell: id, messages };
+        if events.send(said).await.is_err() {
+            return "nobody listens to it".to_owned();
+        }
+    }
+}
+
+/// Reads what a cell says; much of it on another thread, so that it delays nobody else.
+async fn read(frame: Bytes) -> Result<Vec<FromCell>, FrameError> {
+    let read = |frame: &[u8]| {
+        let messages = frames::decode::<FromCell>(frame)?;
+        Ok(messages.into_iter().map(checked).collect())
+    };
+    if frame.len() < LARGE_BYTES {
+        return read(&frame);
+    }
+    let copy = frame.clone();
+    let reading = tokio::task::spawn_blocking(move || read(&frame));
+    // It is lost only if reading panics, which it then does here too.
+    reading.await.unwrap_or_else(|_| read(&copy))
+}
+
+/// Gives the cell what it is told until it takes no more; returns why.
+async fn talk(
+    writer: impl AsyncWrite + Unpin,
+    mut messages: mpsc::Receiver<Vec<ToCell>>,
+) -> String {
+    let mut sink = FramedWrite::new(writer, codec());
+    while let Some(batch) = messages.recv().await {
+        let frames = match frames::encode(&batch) {
+            Ok(frames) => frames,
+            Err(error) => return format!("it cannot be told: {error}"),
+        };
+        for frame in frames {
+            if let Err(error) = sink.feed(frame).await {
+                return format!("it takes nothing: {error}");
+            }
+        }
+        if let Err(error) = SinkExt::<Bytes>::flush(&mut sink).await {
+            return format!("it takes nothing: {error}");
+        }
+    }
+    "nobody needs it any more".to_owned()
+}
+
+/// Passes its standard error on, line by line.
+async fn log(name: &str, errors: impl AsyncRead + Unpin) {
+    let codec = LinesCodec::new_with_max_length(STDERR_LINE_BYTES_MAX);
+    let mut lines = FramedRead::new(errors, codec);
+    loop {
+        match lines.next().await {
+            Some(Ok(line)) => tracing::warn!(cell = name, "{line}"),
+            // The stream ends behind an error, and goes on with the next line if asked again.
+            Some(Err(LinesCodecError::MaxLineLengthExceeded)) => {
+                let _ended = lines.next().await;
+            }
+            Some(Err(LinesCodecError::Io(_))) | None => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_line_that_is_too_long_does_not_end_the_log() {
+        let long = "x".repeat(10 * STDERR_LINE_BYTES_MAX);
+        let text = format!("{long}\n{long}\nlast\n");
+        let mut errors = text.as_bytes();
+        log("cell-1", &mut errors).await;
+        assert!(errors.is_empty(), "{} bytes are not read", errors.len());
+    }
+}

@@ -1,0 +1,70 @@
+//! What executors say to the dispatch loop, kept until the loop takes it, so that no wire ever
+//! waits. Bounded by what was started; progress is dropped when the loop is behind.
+
+use host_core::name::Name;
+use host_core::outcome::Progress;
+use host_core::port::{AssignEvents, End, Tag};
+use host_runtime::mailbox::Mailbox;
+
+/// How many messages may wait before progress is dropped.
+const WAITING_MAX: usize = 4_096;
+
+/// One message of an executor.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AssignEvent {
+    /// So many attempts of this executor may be in flight.
+    Capacity(Name, usize),
+    /// A worker has begun an attempt.
+    Started(Tag),
+    /// How far an attempt is.
+    Progressed(Tag, Progress),
+    /// An attempt is over.
+    Ended {
+        /// Which one.
+        tag: Tag,
+        /// Who had it, for people: `python/1`.
+        worker: String,
+        /// How.
+        end: End,
+    },
+}
+
+/// The dispatch loop's mail from executors.
+#[derive(Debug, Default)]
+pub struct AssignMail(Mailbox<AssignEvent>);
+
+impl AssignMail {
+    /// Takes all messages, oldest first.
+    pub(crate) fn take(&self) -> Vec<AssignEvent> {
+        self.0.take()
+    }
+
+    /// Waits until a message has arrived. Cancel safe.
+    pub(crate) async fn arrived(&self) {
+        self.0.arrived().await;
+    }
+
+    fn put(&self, event: AssignEvent) {
+        // The mailbox is never closed.
+        let _kept = self.0.put(event);
+    }
+}
+
+impl AssignEvents for AssignMail {
+    fn capacity(&self, executor: &Name, attempts: usize) {
+        self.put(AssignEvent::Capacity(executor.clone(), attempts));
+    }
+
+    fn started(&self, tag: Tag) {
+        self.put(AssignEvent::Started(tag));
+    }
+
+    fn progressed(&self, tag: Tag, progress: Progress) {
+        let event = AssignEvent::Progressed(tag, progress);
+        let _dropped_if_behind = self.0.put_below(WAITING_MAX, event);
+    }
+
+    fn ended(&self, tag: Tag, worker: String, end: End) {
+        self.put(AssignEvent::Ended { tag, worker, end });
+    }
+}

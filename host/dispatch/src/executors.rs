@@ -1,0 +1,260 @@
+//! The dispatch loop's picture of executors that are pushed to: who has room, who may have work,
+//! what is in flight there. Speaks to them through [`Assign`] only; knows no store and no wire.
+
+mod assignment;
+mod missing;
+
+#[cfg(test)]
+pub(crate) mod fake;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use host_core::command::{Change, Claimed, Command};
+use host_core::id::{JobId, LeaseId};
+use host_core::job::State;
+use host_core::name::Name;
+use host_core::outcome::Progress;
+use host_core::port::{Assign, AssignEvents, End, Tag};
+use host_core::time::Time;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use self::missing::Missing;
+use crate::assign_mail::{AssignEvent, AssignMail};
+
+/// Opens the way to the executor of this name; `None` if the host is not configured for it.
+type Open = Box<dyn Fn(&Name) -> Option<Box<dyn Assign>> + Send>;
+
+/// One attempt at an executor.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) job: JobId,
+    pub(crate) lease: LeaseId,
+    pub(crate) attempt: u32,
+    pub(crate) started_at: Time,
+    executor: Name,
+}
+
+/// What the loop has to know of what executors say.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    /// An attempt is over.
+    Ended { run: Run, worker: String, end: End },
+    /// How far an attempt is.
+    Progressed {
+        job: JobId,
+        attempt: u32,
+        progress: Progress,
+    },
+}
+
+struct Executor {
+    port: Box<dyn Assign>,
+    /// What was given to it and is not over.
+    in_flight: usize,
+    /// How many jobs may be claimable for it at most; `u64::MAX` if that is not known.
+    claimable_max: u64,
+}
+
+/// All executors that jobs have named.
+pub struct Executors {
+    by_name: BTreeMap<Name, Executor>,
+    /// How many attempts each takes at once, as far as it has said.
+    capacity: BTreeMap<Name, usize>,
+    runs: HashMap<Tag, Run>,
+    by_lease: HashMap<LeaseId, Tag>,
+    mail: Arc<AssignMail>,
+    open: Open,
+    tags_made: u64,
+    stopping: CancellationToken,
+    _stops_with_us: DropGuard,
+}
+
+impl Executors {
+    /// Reaches executors through `open` when a job names them first; they speak to `mail`. They are
+    /// to end with `stopping`, which is cancelled when the last job is through or the loop is gone.
+    pub fn new(
+        open: impl Fn(&Name) -> Option<Box<dyn Assign>> + Send + 'static,
+        mail: Arc<AssignMail>,
+        stopping: CancellationToken,
+    ) -> Self {
+        Self {
+            by_name: BTreeMap::new(),
+            capacity: BTreeMap::new(),
+            runs: HashMap::new(),
+            by_lease: HashMap::new(),
+            mail,
+            open: Box::new(open),
+            tags_made: 0,
+            _stops_with_us: stopping.clone().drop_guard(),
+            stopping,
+        }
+    }
+
+    /// Makes sure that the executor of waiting jobs is known. Jobs of one that is not configured
+    /// fail: nobody knows whether it will ever be.
+    pub(crate) fn know(&mut self, name: &Name) {
+        if self.by_name.contains_key(name) {
+            return;
+        }
+        let port = (self.open)(name).unwrap_or_else(|| {
+            tracing::warn!(runner = %name, "there are jobs for a runner that is not configured; they are discarded");
+            self.capacity.insert(name.clone(), missing::AT_ONCE_MAX);
+            let events: Arc<dyn AssignEvents> = Arc::<AssignMail>::clone(&self.mail);
+            Box::new(Missing::new(name.clone(), events))
+        });
+        let executor = Executor {
+            port,
+            in_flight: 0,
+            claimable_max: u64::MAX,
+        };
+        self.by_name.insert(name.clone(), executor);
+    }
+
+    /// Returns the mail from executors.
+    pub(crate) fn mail(&self) -> &Arc<AssignMail> {
+        &self.mail
+    }
+
+    /// Returns how many attempts are in flight.
+    pub(crate) fn runs(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Takes in what executors have said.
+    pub(crate) fn hear(&mut self) -> Vec<Heard> {
+        let mail = self.mail.take().into_iter();
+        mail.filter_map(|event| match event {
+            AssignEvent::Capacity(name, attempts) => {
+                self.capacity.insert(name, attempts);
+                None
+            }
+            // A lease held by connection needs no acknowledgement.
+            AssignEvent::Started(_) => None,
+            AssignEvent::Progressed(tag, progress) => {
+                let run = self.runs.get(&tag)?;
+                Some(Heard::Progressed {
+                    job: run.job,
+                    attempt: run.attempt,
+                    progress,
+                })
+            }
+            AssignEvent::Ended { tag, worker, end } => {
+                let run = self.runs.remove(&tag)?;
+                self.by_lease.remove(&run.lease);
+                if let Some(executor) = self.by_name.get_mut(&run.executor) {
+                    executor.in_flight = executor.in_flight.saturating_sub(1);
+                }
+                Some(Heard::Ended { run, worker, end })
+            }
+        })
+        .collect()
+    }
+
+    fn free(&self, name: &Name, executor: &Executor) -> usize {
+        let capacity = self.capacity.get(name).copied().unwrap_or(0);
+        capacity.saturating_sub(executor.in_flight)
+    }
+
+    /// Tells whether a claim may find work for executors that have room.
+    pub(crate) fn may_claim(&self) -> bool {
+        let mut all = self.by_name.iter();
+        all.any(|(name, executor)| executor.claimable_max > 0 && self.free(name, executor) > 0)
+    }
+
+    /// Takes note of a command that may make jobs claimable in a way that no change tells.
+    pub(crate) fn asked(&mut self, command: &Command) {
+        if let Command::SetPaused { paused: false, .. } = command {
+            for executor in self.by_name.values_mut() {
+                executor.claimable_max = u64::MAX;
+            }
+        }
+    }
+
+    /// Returns how many slots each executor offers, when `new` jobs of each come with the batch.
+    pub(crate) fn offer(&self, new: &BTreeMap<Name, u64>) -> Vec<(Name, usize)> {
+        let slots = |(name, executor): (&Name, &Executor)| {
+            let coming = new.get(name).copied().unwrap_or_default();
+            let wanted = executor.claimable_max.saturating_add(coming);
+            let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+            (name.clone(), self.free(name, executor).min(wanted))
+        };
+        let offered = self.by_name.iter().map(slots);
+        offered.filter(|(_, slots)| *slots > 0).collect()
+    }
+
+    /// Takes note of a change that is committed.
+    pub(crate) fn changed(&mut self, change: &Change) {
+        let Some(name) = &change.runner else { return };
+        let available = change.to == Some(State::Available);
+        if available {
+            self.know(name);
+        }
+        let Some(executor) = self.by_name.get_mut(name) else {
+            return;
+        };
+        if available {
+            executor.claimable_max = executor.claimable_max.saturating_add(1);
+        } else if change.from == Some(State::Available) && change.to != Some(State::Running) {
+            // A claim may have stopped at it: whether others wait behind it is not known.
+            executor.claimable_max = u64::MAX;
+        }
+    }
+
+    /// Takes note of what a claim found.
+    pub(crate) fn claimed(&mut self, name: &Name, offered: usize, claimed: usize) {
+        let Some(executor) = self.by_name.get_mut(name) else {
+            return;
+        };
+        if claimed < offered {
+            executor.claimable_max = 0;
+        } else if executor.claimable_max != u64::MAX {
+            executor.claimable_max = executor.claimable_max.saturating_sub(claimed as u64);
+        }
+    }
+
+    /// Gives a claimed job to its executor.
+    pub(crate) fn start(&mut self, now: Time, name: &Name, lease: LeaseId, claimed: Claimed) {
+        let Some(executor) = self.by_name.get_mut(name) else {
+            return;
+        };
+        let tag = Tag(self.tags_made);
+        self.tags_made += 1;
+        executor.in_flight += 1;
+        let run = Run {
+            job: claimed.lifecycle.id,
+            lease,
+            attempt: claimed.lifecycle.attempt,
+            started_at: now,
+            executor: name.clone(),
+        };
+        self.runs.insert(tag, run);
+        self.by_lease.insert(lease, tag);
+        let assignment = assignment::make(now, lease, claimed);
+        executor.port.start(tag, assignment);
+    }
+
+    /// Stops the attempt that has this lease; tells whether there is one.
+    pub(crate) fn stop(&self, lease: LeaseId, grace_ms: Option<u64>) -> bool {
+        let found = self.by_lease.get(&lease).and_then(|tag| {
+            let executor = self.by_name.get(&self.runs.get(tag)?.executor)?;
+            Some((executor, *tag))
+        });
+        if let Some((executor, tag)) = found {
+            let grace_ms = grace_ms.unwrap_or_else(|| executor.port.grace_ms());
+            executor.port.cancel(tag, grace_ms);
+        }
+        found.is_some()
+    }
+
+    /// Takes back what no worker has begun.
+    pub(crate) fn drain(&self) {
+        let executors = self.by_name.values();
+        executors.for_each(|executor| executor.port.drain());
+    }
+
+    /// Ends all executors: what they have in flight is lost.
+    pub(crate) fn close(&self) {
+        self.stopping.cancel();
+    }
+}

@@ -1,0 +1,145 @@
+//! What was executed for others, on its way to the store: in batches, after the answer has left.
+//! What finds no room is dropped and counted.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use host_core::command::{Command, Foreign, NewJob};
+use host_core::job::Payload;
+use host_core::name::Name;
+use host_core::outcome::{Outcome, Report};
+use host_core::policy::Policy;
+use host_core::time::Time;
+use host_core::port::ForeignJob;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::registry::Registry;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+use super::request::Ids;
+use crate::Dispatch;
+use host_runtime::tasks::Tasks;
+
+/// How many entries may wait.
+const WAITING_MAX: usize = 2_048;
+
+/// How much params and results the waiting entries may hold together, in KiB.
+const WAITING_KIB_MAX: u32 = 32 << 10;
+
+/// How many entries are given to the store at once.
+const BATCH_MAX: usize = 128;
+
+/// The attribute that holds how often the orchestrator has tried.
+const EXTERNAL_ATTEMPT: &str = "external_attempt";
+
+/// Keeps history. Cloning shares it.
+#[derive(Clone)]
+pub struct History {
+    waiting: mpsc::Sender<Entry>,
+    room: Arc<Semaphore>,
+    dropped: Counter,
+}
+
+/// One entry, and its part of the room until the store has it.
+struct Entry {
+    foreign: Box<Foreign>,
+    _room: OwnedSemaphorePermit,
+}
+
+impl History {
+    /// Starts the task that gives history to the store.
+    pub fn start(dispatch: Dispatch, tasks: &Tasks) -> Self {
+        let (waiting, entries) = mpsc::channel(WAITING_MAX);
+        let dropped = Counter::default();
+        tasks.spawn(write(dispatch, entries, dropped.clone()));
+        let room = Arc::new(Semaphore::new(WAITING_KIB_MAX as usize));
+        Self {
+            waiting,
+            room,
+            dropped,
+        }
+    }
+
+    /// Lets `/metrics` show what was dropped.
+    pub fn register(&self, registry: &mut Registry) {
+        let help = "Executions for other orchestrators that are missing in the history";
+        registry.register("foreign_history_dropped", help, self.dropped.clone());
+    }
+
+    pub(super) fn keep(&self, ids: Ids, job: ForeignJob, times: (Time, Time), report: Report) {
+        let entry = Foreign {
+            job: entry(ids, job),
+            lease: ids.lease,
+            started_at: times.0,
+            finished_at: times.1,
+            report,
+        };
+        let room = Arc::clone(&self.room).try_acquire_many_owned(size_kib(&entry));
+        let kept = room.is_ok_and(|room| {
+            let foreign = Box::new(entry);
+            let entry = Entry {
+                foreign,
+                _room: room,
+            };
+            self.waiting.try_send(entry).is_ok()
+        });
+        if !kept {
+            self.dropped.inc();
+        }
+    }
+}
+
+/// Returns how much of an entry is not small.
+fn size_kib(entry: &Foreign) -> u32 {
+    let result = match &entry.report.outcome {
+        Outcome::Completed { result } | Outcome::Cancelled { partial: result } => result.as_ref(),
+        Outcome::Failed(_) | Outcome::Retry { .. } => None,
+    };
+    let result = result.map_or(0, |result| result.as_str().len());
+    let bytes = entry.job.payload.params.as_str().len() + result;
+    u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX)
+}
+
+fn entry(ids: Ids, job: ForeignJob) -> NewJob {
+    let mut attributes = job.attributes;
+    attributes.push((EXTERNAL_ATTEMPT.to_owned(), job.attempt.to_string()));
+    NewJob {
+        id: ids.job,
+        handler: job.handler,
+        runner: None,
+        queue: job.queue.parse().unwrap_or_else(|_| Name::default_queue()),
+        priority: 5,
+        run_at: None,
+        deadline: job.deadline,
+        policy: Policy {
+            max_attempts: 1,
+            lost_lease_costs_attempt: true,
+            ..Policy::default()
+        },
+        unique_key: None,
+        depends_on: Vec::new(),
+        payload: Payload {
+            params: job.params,
+            wire: job.wire.to_owned(),
+            external_id: Some(job.external_id),
+            trace_context: job.trace,
+            attributes,
+        },
+    }
+}
+
+/// Writes until nobody keeps anything any more.
+async fn write(dispatch: Dispatch, mut entries: mpsc::Receiver<Entry>, dropped: Counter) {
+    let mut batch = Vec::with_capacity(BATCH_MAX);
+    while entries.recv_many(&mut batch, BATCH_MAX).await > 0 {
+        let kept = batch.drain(..).map(|entry| async {
+            let Entry { foreign, _room } = entry;
+            dispatch.submit(Command::Record(foreign)).await
+        });
+        for kept in join_all(kept).await {
+            if let Err(error) = kept {
+                tracing::debug!(%error, "an execution is missing in the history");
+                dropped.inc();
+            }
+        }
+    }
+}

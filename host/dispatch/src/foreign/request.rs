@@ -1,0 +1,44 @@
+//! What a cell is asked to run for foreign work. Pure.
+
+use host_cells::build::{Caps, RunRequest};
+use host_core::cell::Context;
+use host_core::id::{JobId, LeaseId};
+use host_core::port::ForeignJob;
+use host_core::time::Time;
+
+/// How one execution is known here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ids {
+    pub(super) job: JobId,
+    pub(super) lease: LeaseId,
+}
+
+/// Makes the request. The job stays: it is kept as history, or runs elsewhere if its cell dies.
+pub(super) fn request(now: Time, ids: Ids, job: &ForeignJob) -> RunRequest {
+    RunRequest {
+        job: ids.job,
+        lease: ids.lease,
+        caps: Caps {
+            timeout_ms: None,
+            deadline: job.deadline,
+            result_bytes_max: Some(job.result_bytes_max),
+        },
+        context: Context {
+            job_id: job.external_id.clone(),
+            request_id: job.request_id.clone(),
+            handler: job.handler.to_string(),
+            queue: job.queue.clone(),
+            protocol: job.wire.to_owned(),
+            attempt: job.attempt,
+            max_attempts: None,
+            enqueued_at: job.enqueued_at.unwrap_or(now).to_rfc3339(),
+            deadline: job.deadline.map(Time::to_rfc3339),
+            worker_id: job.worker_id.clone(),
+            trace: job.trace.clone(),
+            attributes: job.attributes.clone(),
+        },
+        params: job.params.clone(),
+        check_params: true,
+        env: job.env.clone(),
+    }
+}

@@ -1,0 +1,308 @@
+//! The thread that feeds the cells of foreign work: takes what sessions ask, gives it to cells with
+//! room, answers what has ended. Speaks to cells through the pool alone.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use host_cells::feed::NotStarted;
+use host_cells::pool::{Heard, Place, Run};
+use host_cells::port::{CellEvent, CellPort};
+use host_core::failure::{Failure, FailureKind};
+use host_core::id::{JobId, LeaseId};
+use host_core::outcome::{Meter, Outcome, Report};
+use host_core::port::{ForeignJob, Reply, Stop};
+use host_core::time::Time;
+use host_runtime::ids;
+use host_runtime::mailbox::Mailbox;
+use tokio::sync::mpsc;
+use tracing::Span;
+
+use super::request::{Ids, request};
+use super::{Key, Wiring, span};
+use crate::logged::Logged;
+
+/// What sessions ask for.
+pub(super) enum Ask {
+    Start {
+        key: Key,
+        job: Box<ForeignJob>,
+        reply: Reply,
+    },
+    Stop {
+        key: Key,
+        grace_ms: u64,
+        why: Stop,
+    },
+}
+
+/// The most that may wait for room; more is refused at once.
+const WAITING_MAX: usize = 4_096;
+
+/// How many events of cells are taken in at once.
+const EVENTS_BATCH_MAX: usize = 256;
+
+/// How long killed cells may take to be gone, in milliseconds.
+const CLOSE_TIMEOUT_MS: u64 = 5_000;
+
+/// Works until it is told to stop and the last cell is gone.
+pub(super) async fn run<P: CellPort>(wiring: Wiring<P>, asks: Arc<Mailbox<Ask>>) {
+    let awake = wiring.eager;
+    let mut work = Work {
+        wiring,
+        asks,
+        waiting: VecDeque::new(),
+        running: HashMap::new(),
+        by_key: HashMap::new(),
+        by_job: HashMap::new(),
+        awake,
+        close_by: None,
+    };
+    let mut events = Vec::with_capacity(EVENTS_BATCH_MAX);
+    loop {
+        work.gather(&mut events).await;
+        let now = work.wiring.clock.now();
+        work.turn(now, events.drain(..));
+        if work.is_done(now) {
+            return;
+        }
+    }
+}
+
+/// Work that waits for room.
+struct Waiting {
+    key: Key,
+    job: Box<ForeignJob>,
+    reply: Reply,
+}
+
+/// Work in a cell.
+struct Running {
+    ids: Ids,
+    key: Key,
+    wants_log: bool,
+    /// Kept for the history, if there is one.
+    job: Option<Box<ForeignJob>>,
+    reply: Reply,
+    started_at: Time,
+    span: Span,
+}
+
+struct Work<P> {
+    wiring: Wiring<P>,
+    asks: Arc<Mailbox<Ask>>,
+    waiting: VecDeque<Waiting>,
+    running: HashMap<LeaseId, Running>,
+    by_key: HashMap<Key, LeaseId>,
+    by_job: HashMap<JobId, LeaseId>,
+    awake: bool,
+    close_by: Option<Time>,
+}
+
+impl<P: CellPort> Work<P> {
+    /// Waits until there is something to do and takes in what cells say.
+    async fn gather(&mut self, said: &mut Vec<CellEvent>) {
+        let clock = self.wiring.clock;
+        let due = self.due();
+        let sleep = async move {
+            match due {
+                Some(due) => tokio::time::sleep(clock.until(due)).await,
+                None => std::future::pending().await,
+            }
+        };
+        let stopping = self.wiring.stopping.clone();
+        let (loaded, held) = (self.wiring.loaded.clone(), self.is_held());
+        let (events, closed) = (&mut self.wiring.events, self.close_by.is_some());
+        tokio::select! {
+            biased;
+            () = recv(events, said) => {}
+            () = self.asks.arrived() => {}
+            () = sleep => {}
+            () = stopping.cancelled(), if !closed => {}
+            () = loaded.cancelled(), if held => {}
+        }
+    }
+
+    /// Tells whether work waits for the handlers.
+    fn is_held(&self) -> bool {
+        !self.waiting.is_empty() && !self.wiring.loaded.is_cancelled()
+    }
+
+    fn due(&self) -> Option<Time> {
+        let pool = self.awake.then(|| self.wiring.cells.pool.due()).flatten();
+        pool.into_iter().chain(self.close_by).min()
+    }
+
+    fn is_done(&self, now: Time) -> bool {
+        self.close_by
+            .is_some_and(|by| now >= by || self.wiring.cells.pool.is_empty())
+    }
+
+    fn turn(&mut self, now: Time, events: impl Iterator<Item = CellEvent>) {
+        for event in events {
+            for heard in self.wiring.cells.pool.hear(now, event) {
+                self.hear(now, heard);
+            }
+        }
+        if self.close_by.is_none() {
+            for ask in self.asks.take() {
+                self.ask(now, ask);
+            }
+            if self.wiring.stopping.is_cancelled() {
+                self.close(now);
+            }
+        }
+        if self.awake {
+            self.wiring.cells.tick(now);
+            self.fill(now);
+            self.wiring.cells.pool.flush();
+        }
+    }
+
+    fn ask(&mut self, now: Time, ask: Ask) {
+        match ask {
+            Ask::Start { reply, .. } if self.waiting.len() >= WAITING_MAX => reply.busy(),
+            Ask::Start { key, job, reply } => {
+                self.awake = true;
+                self.waiting.push_back(Waiting { key, job, reply });
+            }
+            Ask::Stop { key, grace_ms, why } => {
+                if let Some(lease) = self.by_key.get(&key) {
+                    let why = why.as_str();
+                    self.wiring.cells.pool.stop(now, *lease, Some(grace_ms), why);
+                } else if let Some(at) = self.waiting.iter().position(|it| it.key == key)
+                    && let Some(waiting) = self.waiting.remove(at)
+                {
+                    let failure = Failure::new(FailureKind::Cancelled, why.as_str());
+                    waiting.reply.failed(failure);
+                }
+            }
+        }
+    }
+
+    /// Starts what waits, as far as there is room.
+    fn fill(&mut self, now: Time) {
+        if self.waiting.is_empty() || self.is_held() {
+            return;
+        }
+        for cell in self.wiring.cells.pool.offer(self.waiting.len()) {
+            let Some(waiting) = self.waiting.pop_front() else {
+                return;
+            };
+            self.start(now, &Place::Shared(cell), waiting);
+        }
+    }
+
+    /// Starts one, or answers why it cannot be done.
+    fn start(&mut self, now: Time, place: &Place, waiting: Waiting) {
+        let Waiting { key, job, reply } = waiting;
+        let ids = Ids {
+            job: ids::job(now),
+            lease: ids::lease(),
+        };
+        match self
+            .wiring
+            .cells
+            .start(now, place, request(now, ids, &job))
+        {
+            Ok(()) => {}
+            Err(NotStarted::Refused(refused)) => return reply.failed(refused.failure),
+            Err(NotStarted::CellGone) => {
+                return self.waiting.push_front(Waiting { key, job, reply });
+            }
+        }
+        self.by_key.insert(key, ids.lease);
+        self.by_job.insert(ids.job, ids.lease);
+        let running = Running {
+            span: span::open(ids, &job),
+            ids,
+            key,
+            wants_log: job.wants_log,
+            job: self.wiring.history.is_some().then_some(job),
+            reply,
+            started_at: now,
+        };
+        self.running.insert(ids.lease, running);
+    }
+
+    fn hear(&mut self, now: Time, heard: Heard) {
+        match heard {
+            Heard::Ended {
+                run,
+                outcome,
+                meter,
+            } => {
+                self.wiring.numbers.ended(&outcome, run.ran_ms(now));
+                self.ended(now, run, outcome, meter);
+            }
+            Heard::Lost { run, loss } => {
+                self.wiring.numbers.lost();
+                let outcome = Outcome::Failed(loss.failure());
+                self.ended(now, run, outcome, Meter::default());
+            }
+            Heard::Progressed { job, progress, .. } => {
+                if let Some(running) = self.of_job(job) {
+                    running.reply.progressed(progress);
+                }
+            }
+            Heard::Logged {
+                job,
+                attempt,
+                started_at,
+                lines,
+            } => {
+                if let Some(running) = self.of_job(job).filter(|running| running.wants_log) {
+                    running.reply.logged(started_at, lines.clone());
+                }
+                if let Some(logs) = &self.wiring.logs {
+                    logs.tell(Logged::Lines {
+                        job,
+                        attempt,
+                        started_at,
+                        lines,
+                    });
+                }
+            }
+        }
+    }
+
+    fn of_job(&self, job: JobId) -> Option<&Running> {
+        self.running.get(self.by_job.get(&job)?)
+    }
+
+    fn ended(&mut self, now: Time, run: Run, outcome: Outcome, meter: Meter) {
+        let Some(running) = self.running.remove(&run.lease) else {
+            return;
+        };
+        self.by_key.remove(&running.key);
+        self.by_job.remove(&running.ids.job);
+        span::close(&running.span, &outcome, now.since_ms(running.started_at));
+        let Some((history, job)) = self.wiring.history.as_ref().zip(running.job) else {
+            return running.reply.ended(outcome, meter);
+        };
+        running.reply.ended(outcome.clone(), meter);
+        let report = Report {
+            outcome,
+            meter,
+            progress: None,
+            executor: run.executor,
+            revision: Some(run.revision),
+        };
+        history.keep(running.ids, *job, (running.started_at, now), report);
+    }
+
+    /// Gives everything up.
+    fn close(&mut self, now: Time) {
+        self.close_by = Some(now.plus_ms(CLOSE_TIMEOUT_MS));
+        // Rights to answer that are dropped say that the work is lost.
+        drop(self.asks.close());
+        self.waiting.clear();
+        self.wiring.cells.pool.close();
+    }
+}
+
+/// Takes in what cells say; waits for ever once they are all gone.
+async fn recv(events: &mut mpsc::Receiver<CellEvent>, said: &mut Vec<CellEvent>) {
+    if events.recv_many(said, EVENTS_BATCH_MAX).await == 0 {
+        std::future::pending::<()>().await;
+    }
+}

@@ -1,0 +1,420 @@
+//! The dispatch loop: the thread that owns the store. Each turn gathers requests and what cells
+//! say, commits once, and only then lets anybody know: replies, starts, stops, events. Knows no
+//! wire.
+
+mod batch;
+mod carried;
+mod heard;
+mod intake;
+mod settle;
+mod start;
+
+use std::io;
+use std::sync::Arc;
+
+use host_cells::feed::Feed;
+use host_cells::pool::Place;
+use host_cells::port::{CellEvent, CellPort};
+use host_core::command::Command;
+use host_core::id::NodeId;
+use host_core::time::Time;
+use host_runtime::clock::Clock;
+use host_store::{Store, StoreError};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use self::batch::{Batch, End, Finished, Origin, Target};
+use self::carried::Carried;
+use self::intake::Intake;
+use crate::executors::Executors;
+use crate::logged::Logs;
+use crate::numbers::Numbers;
+use crate::{Request, Shared, SubmitError};
+
+pub use self::intake::{BATCH_BYTES_MAX, BATCH_COMMANDS_MAX};
+
+/// How many events of cells may wait for the loop; cells wait when there are more.
+pub const EVENTS_MAX: usize = 1_024;
+
+/// How many bytes of params may be under way to cells and runners, each job's until its attempt has
+/// ended: more jobs wait in the store instead of in memory.
+pub const PARAMS_BYTES_MAX: usize = 256 << 20;
+
+/// The most jobs one tick looks at.
+const TICK_JOBS_MAX: u32 = 512;
+
+/// How long the loop waits before it tries a full disk again, in milliseconds.
+const FULL_PAUSE_MS: u64 = 250;
+
+/// How long killed cells may take to be gone, in milliseconds.
+const CLOSE_TIMEOUT_MS: u64 = 5_000;
+
+/// What the host is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Jobs are claimed and executed.
+    Running,
+    /// No job is claimed any more; those that run may end.
+    Draining,
+    /// Those that still run are given up.
+    Ending,
+}
+
+/// All that the loop works with.
+pub struct Wiring<P> {
+    /// The store, opened; owned by the loop from here on.
+    pub store: Box<dyn Store>,
+    /// Tells host time.
+    pub clock: Clock,
+    /// What the loop tells everybody.
+    pub shared: Arc<Shared>,
+    /// Where guests run, and what is deployed.
+    pub cells: Feed<P>,
+    /// Executors that foreign workers stand behind.
+    pub executors: Executors,
+    /// Where guests' logs go.
+    pub logs: Logs,
+    /// Commands of everybody else.
+    pub requests: mpsc::Receiver<Request>,
+    /// What the pool's cells say.
+    pub events: mpsc::Receiver<CellEvent>,
+    /// What the host is about.
+    pub phase: watch::Receiver<Phase>,
+    /// How long running jobs may go on once the host drains, in milliseconds.
+    pub drain_ms: u64,
+    /// How many bytes of params may be under way: [`PARAMS_BYTES_MAX`].
+    pub params_bytes_max: usize,
+    /// What is counted.
+    pub numbers: Numbers,
+}
+
+/// Starts the loop on a thread of its own. What comes back tells how it ended: well, or because
+/// the store is broken; if it was a panic, nothing is told.
+pub fn spawn<P: CellPort + 'static>(
+    wiring: Wiring<P>,
+) -> io::Result<oneshot::Receiver<Result<(), StoreError>>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()?;
+    let (told, ended) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("dispatch".to_owned())
+        .spawn(move || {
+            let result = runtime.block_on(run(wiring));
+            // Whoever started it may be gone.
+            let _heard = told.send(result);
+        })?;
+    Ok(ended)
+}
+
+async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
+    let mut inputs = Inputs {
+        requests: wiring.requests,
+        events: wiring.events,
+        phase: wiring.phase,
+    };
+    let mut writer = Writer {
+        store: wiring.store,
+        clock: wiring.clock,
+        shared: wiring.shared,
+        cells: wiring.cells,
+        executors: wiring.executors,
+        logs: wiring.logs,
+        finished: Vec::new(),
+        carried: Carried::new(wiring.params_bytes_max),
+        claimable: 0,
+        suspects: true,
+        next_wakeup: None,
+        full_until: None,
+        drain_ms: wiring.drain_ms,
+        numbers: wiring.numbers,
+        phase: Phase::Running,
+        drain_until: Time(i64::MAX),
+    };
+    writer.recover()?;
+    loop {
+        let intake = writer.gather(&mut inputs).await;
+        writer.turn(intake)?;
+        if writer.is_done() {
+            break;
+        }
+    }
+    inputs.requests.close();
+    while let Ok(request) = inputs.requests.try_recv() {
+        refuse(Origin::Request(request.reply), &SubmitError::Stopping);
+    }
+    Ok(())
+}
+
+struct Inputs {
+    requests: mpsc::Receiver<Request>,
+    events: mpsc::Receiver<CellEvent>,
+    phase: watch::Receiver<Phase>,
+}
+
+struct Writer<P> {
+    store: Box<dyn Store>,
+    clock: Clock,
+    shared: Arc<Shared>,
+    cells: Feed<P>,
+    executors: Executors,
+    logs: Logs,
+    /// Attempts that are over and not in the store yet.
+    finished: Vec<Finished>,
+    carried: Carried,
+    /// How many jobs may be claimable, at most.
+    claimable: u64,
+    /// Whether a suspect may be claimable.
+    suspects: bool,
+    next_wakeup: Option<Time>,
+    /// Until when a full disk is left alone.
+    full_until: Option<Time>,
+    drain_ms: u64,
+    numbers: Numbers,
+    phase: Phase,
+    drain_until: Time,
+}
+
+impl<P: CellPort> Writer<P> {
+    /// Takes back what an earlier life of the host was executing when it ended.
+    fn recover(&mut self) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        let committed = self
+            .store
+            .commit(now, vec![Command::Recover { node: NodeId::NIL }])?;
+        let jobs = committed.changes.len();
+        if jobs > 0 {
+            tracing::info!(jobs, "jobs of an earlier life of the host are taken back");
+        }
+        for executor in self.store.reader()?.runners_awaited()? {
+            self.executors.know(&executor);
+        }
+        self.claimable = committed.available;
+        self.next_wakeup = committed.next_wakeup;
+        self.tell(now, &committed.changes);
+        Ok(())
+    }
+
+    /// Waits until there is something to do and takes in what there is.
+    async fn gather(&mut self, inputs: &mut Inputs) -> Intake {
+        let mut intake = Intake::default();
+        let now = self.clock.now();
+        let due = self.due(now);
+        if due.is_none_or(|due| due > now) {
+            let clock = self.clock;
+            let due = async move {
+                match due {
+                    Some(due) => tokio::time::sleep(clock.until(due)).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let mail = Arc::clone(self.executors.mail());
+            tokio::select! {
+                biased;
+                () = mail.arrived() => {}
+                Some(event) = inputs.events.recv() => intake.events.push(event),
+                Some(request) = inputs.requests.recv() => intake.add(request),
+                Ok(()) = inputs.phase.changed() => {}
+                () = due => {}
+            }
+        }
+        intake.fill(&mut inputs.requests, &mut inputs.events);
+        self.enter(*inputs.phase.borrow_and_update());
+        intake
+    }
+
+    /// Returns when the loop has something to do by itself; at or before `now` if it has already.
+    fn due(&self, now: Time) -> Option<Time> {
+        let full = self.full_until.filter(|until| now < *until);
+        let mut due: Vec<Option<Time>> = vec![self.cells.pool.due()];
+        if self.phase > Phase::Running {
+            due.push(Some(self.drain_until));
+        }
+        if full.is_some() {
+            due.push(full);
+        } else {
+            due.push(self.next_wakeup);
+            let claims = self.claims() && self.claimable > 0 && self.cells.pool.free() > 0;
+            let assigns = self.claims() && self.executors.may_claim();
+            due.push((claims || assigns || !self.finished.is_empty()).then_some(now));
+            if self.suspects && self.claims() {
+                let alone_at = self.cells.pool.alone_at().max(now);
+                due.push((self.cells.pool.free_alone(alone_at) > 0).then_some(alone_at));
+            }
+        }
+        due.into_iter().flatten().min()
+    }
+
+    /// Tells whether jobs are claimed at all now.
+    fn claims(&self) -> bool {
+        self.phase == Phase::Running && self.carried.room() > 0
+    }
+
+    /// Takes note of an attempt that is over.
+    fn finish(&mut self, finished: Finished) {
+        self.carried.end(finished.lease);
+        self.finished.push(finished);
+    }
+
+    /// Moves on to a later phase.
+    fn enter(&mut self, phase: Phase) {
+        if phase <= self.phase {
+            return;
+        }
+        let now = self.clock.now();
+        let runs = self.cells.pool.runs() + self.executors.runs();
+        tracing::info!(?phase, runs, "the host is stopping");
+        self.phase = phase;
+        match phase {
+            Phase::Running => {}
+            Phase::Draining => {
+                self.drain_until = now.plus_ms(self.drain_ms);
+                self.executors.drain();
+            }
+            Phase::Ending => self.close(now),
+        }
+    }
+
+    fn close(&mut self, now: Time) {
+        self.phase = Phase::Ending;
+        self.drain_until = now.plus_ms(CLOSE_TIMEOUT_MS);
+        self.executors.close();
+        self.cells.pool.close();
+    }
+
+    /// Tells whether the loop has nothing left to do.
+    fn is_done(&mut self) -> bool {
+        let now = self.clock.now();
+        let settled = self.finished.is_empty();
+        let settled = settled && self.executors.runs() == 0;
+        let idle = settled && self.cells.pool.runs() == 0;
+        if self.phase == Phase::Draining && (idle || now >= self.drain_until) {
+            self.close(now);
+        }
+        self.phase == Phase::Ending
+            && ((settled && self.cells.pool.is_empty()) || now >= self.drain_until)
+    }
+
+    /// One turn: hears, plans, commits, and then tells.
+    fn turn(&mut self, intake: Intake) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        for event in intake.events {
+            for heard in self.cells.pool.hear(now, event) {
+                self.hear(now, heard);
+            }
+        }
+        for heard in self.executors.hear() {
+            self.hear_executor(now, heard);
+        }
+        self.cells.tick(now);
+        let mut batch = Batch::default();
+        let finished = self.plan(now, &mut batch);
+        let asked = !intake.requests.is_empty();
+        for request in intake.requests {
+            self.suspects |= matches!(&request.command, Command::SetPaused { paused: false, .. });
+            self.executors.asked(&request.command);
+            batch.request(request);
+        }
+        self.plan_claim(now, &mut batch);
+        if !batch.is_empty() {
+            self.commit(now, batch, finished, asked)?;
+        }
+        self.cells.pool.flush();
+        self.numbers.pool(self.cells.pool.runs(), self.cells.pool.ready());
+        Ok(())
+    }
+
+    /// Plans what must be done in any case; returns the ended attempts that are in it.
+    fn plan(&mut self, now: Time, batch: &mut Batch) -> Vec<Finished> {
+        if self.full_until.is_some_and(|until| now < until) {
+            return Vec::new();
+        }
+        self.full_until = None;
+        let finished = std::mem::take(&mut self.finished);
+        self.suspects |= finished
+            .iter()
+            .any(|finished| matches!(finished.end, End::Lost { .. }));
+        batch.finish(&finished);
+        if self.next_wakeup.is_some_and(|wakeup| now >= wakeup) {
+            batch.tick(TICK_JOBS_MAX);
+        }
+        finished
+    }
+
+    /// Plans a claim if there is room and may be work.
+    fn plan_claim(&mut self, now: Time, batch: &mut Batch) {
+        if !self.claims() || self.full_until.is_some() {
+            return;
+        }
+        let wanted = self.claimable.saturating_add(batch.newly_available_max);
+        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+        let mut places: Vec<(Target, String)> = Vec::new();
+        for cell in self.cells.pool.offer(wanted) {
+            let name = self.cells.pool.name(cell).to_owned();
+            places.push((Target::Cell(Place::Shared(cell)), name));
+        }
+        if self.suspects {
+            for _ in 0..self.cells.pool.free_alone(now) {
+                places.push((Target::Cell(Place::Alone), "cell-alone".to_owned()));
+            }
+        }
+        for (executor, slots) in self.executors.offer(&batch.for_executors) {
+            let slot = (Target::Executor(executor.clone()), executor.to_string());
+            places.extend(vec![slot; slots]);
+        }
+        if !places.is_empty() {
+            batch.claim(places, self.carried.room());
+        }
+    }
+
+    /// Commits a batch; if the disk is full, refuses its requests and tries the rest alone.
+    fn commit(
+        &mut self,
+        now: Time,
+        batch: Batch,
+        finished: Vec<Finished>,
+        asked: bool,
+    ) -> Result<(), StoreError> {
+        let newly_available_max = batch.newly_available_max;
+        let (commands, begun) = (batch.commands.len(), self.clock.uptime());
+        match self.store.commit(now, batch.commands) {
+            Ok(committed) => {
+                self.numbers
+                    .committed(commands, self.clock.uptime().saturating_sub(begun));
+                self.settle(now, batch.origins, newly_available_max, committed);
+                Ok(())
+            }
+            Err(StoreError::Full) => {
+                tracing::error!("the disk is full: free space where the data directory is");
+                for origin in batch.origins {
+                    refuse(origin, &SubmitError::StoreFull);
+                }
+                self.finished.splice(0..0, finished);
+                if asked && !self.finished.is_empty() && self.full_until.is_none() {
+                    let mut rest = Batch::default();
+                    let finished = self.plan(now, &mut rest);
+                    return self.commit(now, rest, finished, false);
+                }
+                self.full_until = Some(now.plus_ms(FULL_PAUSE_MS));
+                Ok(())
+            }
+            Err(error) => {
+                for origin in batch.origins {
+                    refuse(origin, &SubmitError::Stopping);
+                }
+                self.cells.pool.close();
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Tells whoever asked that nothing was done.
+fn refuse(origin: Origin, error: &SubmitError) {
+    if let Origin::Request(reply) = origin {
+        // Whoever asked may have gone.
+        let _gone = reply.send(Err(error.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! One batch on its way to the store: its commands, and for each of them who is to hear what
+//! became of it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use host_cells::pool::Place;
+use host_core::command::{Command, Reply, Slot};
+use host_core::id::{JobId, LeaseId, NodeId};
+use host_core::job::Lane;
+use host_core::lease::{Fence, Hold};
+use host_core::name::Name;
+use host_core::outcome::Report;
+use host_core::transition::Loss;
+use host_runtime::ids;
+use tokio::sync::oneshot;
+
+use crate::{Request, SubmitError};
+
+
+/// An attempt that is over, until the store knows it.
+#[derive(Clone, Debug)]
+pub(super) struct Finished {
+    pub(super) job: JobId,
+    pub(super) lease: LeaseId,
+    pub(super) end: End,
+}
+
+/// How an attempt is over.
+#[derive(Clone, Debug)]
+pub(super) enum End {
+    Reported(Box<Report>),
+    Lost { loss: Loss, executor: String },
+}
+
+impl Finished {
+    fn command(&self) -> Command {
+        let (job, fence) = (self.job, Fence::Lease(self.lease));
+        match self.end.clone() {
+            End::Reported(report) => Command::Complete { job, fence, report },
+            End::Lost { loss, executor } => Command::Lose {
+                job,
+                fence,
+                loss,
+                executor,
+            },
+        }
+    }
+}
+
+/// Where a claimed job goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    Cell(Place),
+    Executor(Name),
+}
+
+/// Slots that were offered to the store.
+#[derive(Debug, Default)]
+pub(super) struct Offer {
+    pub(super) places: HashMap<LeaseId, (Target, String)>,
+    pub(super) shared: usize,
+    pub(super) alone: usize,
+    pub(super) executors: BTreeMap<Name, usize>,
+    /// The claim ends where it has so many bytes of params.
+    pub(super) params_bytes_max: usize,
+}
+
+impl Offer {
+    /// Adds a slot and returns it as the store wants it.
+    fn slot(&mut self, target: Target, worker: String) -> Slot {
+        let lease = ids::lease();
+        let lane = match &target {
+            Target::Cell(Place::Shared(_)) => {
+                self.shared += 1;
+                Lane::Shared
+            }
+            Target::Cell(Place::Alone) => {
+                self.alone += 1;
+                Lane::Alone
+            }
+            Target::Executor(name) => {
+                *self.executors.entry(name.clone()).or_default() += 1;
+                Lane::Runner(name.clone())
+            }
+        };
+        self.places.insert(lease, (target, worker.clone()));
+        Slot {
+            lease,
+            worker,
+            lane,
+            hold: Hold::Connection,
+        }
+    }
+}
+
+/// Who hears what became of a command.
+pub(super) enum Origin {
+    Request(oneshot::Sender<Result<Reply, SubmitError>>),
+    Finished,
+    Tick,
+    Claim(Offer),
+}
+
+/// Commands and where they came from, in the same order.
+#[derive(Default)]
+pub(super) struct Batch {
+    pub(super) commands: Vec<Command>,
+    pub(super) origins: Vec<Origin>,
+    /// How many jobs this batch may make available at most: enough to know how many to claim.
+    pub(super) newly_available_max: u64,
+    /// How many new jobs for executors are in it.
+    pub(super) for_executors: BTreeMap<Name, u64>,
+}
+
+impl Batch {
+    pub(super) fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    pub(super) fn finish(&mut self, finished: &[Finished]) {
+        for finished in finished {
+            self.push(finished.command(), Origin::Finished);
+        }
+    }
+
+    pub(super) fn tick(&mut self, limit: u32) {
+        self.push(Command::Tick { limit }, Origin::Tick);
+    }
+
+    pub(super) fn request(&mut self, request: Request) {
+        if let Command::Enqueue(jobs) = &request.command {
+            for executor in jobs.iter().filter_map(|job| job.runner.as_ref()) {
+                match self.for_executors.get_mut(executor) {
+                    Some(jobs) => *jobs += 1,
+                    None => drop(self.for_executors.insert(executor.clone(), 1)),
+                }
+            }
+        }
+        self.push(request.command, Origin::Request(request.reply));
+    }
+
+    pub(super) fn claim(&mut self, places: Vec<(Target, String)>, params_bytes_max: usize) {
+        let mut offer = Offer {
+            params_bytes_max,
+            ..Offer::default()
+        };
+        let slots = places
+            .into_iter()
+            .map(|(target, worker)| offer.slot(target, worker))
+            .collect();
+        let claim = Command::Claim {
+            node: NodeId::NIL,
+            slots,
+            params_bytes_max,
+        };
+        self.push(claim, Origin::Claim(offer));
+    }
+
+    fn push(&mut self, command: Command, origin: Origin) {
+        let more = newly_available_max(&command);
+        self.newly_available_max = self.newly_available_max.saturating_add(more);
+        self.commands.push(command);
+        self.origins.push(origin);
+    }
+}
+
+/// Returns how many jobs a command may make available at most.
+fn newly_available_max(command: &Command) -> u64 {
+    match command {
+        Command::Enqueue(jobs) => {
+            let ours = jobs.iter().filter(|job| job.runner.is_none());
+            ours.count() as u64
+        }
+        Command::Complete { .. } | Command::Lose { .. } | Command::Retry { .. } => 1,
+        Command::Tick { limit } => u64::from(*limit),
+        Command::SetPaused { paused, .. } if !paused => u64::MAX,
+        _ => 0,
+    }
+}

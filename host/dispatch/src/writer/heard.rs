@@ -1,0 +1,138 @@
+//! What cells and executors say of attempts, on its way into the next batch.
+
+use host_cells::pool::Heard;
+use host_cells::port::CellPort;
+use host_core::id::JobId;
+use host_core::outcome::{Meter, Progress, Report};
+use host_core::port;
+use host_core::time::Time;
+use host_core::transition::Loss;
+
+use super::batch::{End, Finished};
+use super::{Phase, Writer};
+use crate::events::Happened;
+use crate::executors;
+use crate::logged::Logged;
+
+impl<P: CellPort> Writer<P> {
+    /// Takes in what an executor says of an attempt.
+    pub(super) fn hear_executor(&mut self, now: Time, heard: executors::Heard) {
+        match heard {
+            executors::Heard::Progressed {
+                job,
+                attempt,
+                progress,
+            } => self.progressed(now, job, attempt, progress),
+            executors::Heard::Ended { run, worker, end } => {
+                self.ended_at_executor(now, run, worker, end);
+            }
+        }
+    }
+
+    fn ended_at_executor(
+        &mut self,
+        now: Time,
+        run: executors::Run,
+        worker: String,
+        end: port::End,
+    ) {
+        let progress = self.shared.live.forget(run.job);
+        let end = match end {
+            port::End::Outcome(outcome) => {
+                let ran_ms = now.since_ms(run.started_at);
+                self.numbers.ended(&outcome, ran_ms);
+                End::Reported(Box::new(Report {
+                    outcome,
+                    meter: Meter::default(),
+                    progress,
+                    executor: worker,
+                    revision: None,
+                }))
+            }
+            port::End::Lost(reason) => {
+                self.numbers.lost();
+                tracing::warn!(job = %run.job, worker, reason, "a foreign worker has lost a job");
+                let loss = match self.phase {
+                    Phase::Ending => Loss::HostRestarted,
+                    Phase::Running | Phase::Draining => Loss::WorkerGone,
+                };
+                End::Lost {
+                    loss,
+                    executor: worker,
+                }
+            }
+            port::End::NoRoom => End::Lost {
+                loss: Loss::NotBegun,
+                executor: worker,
+            },
+        };
+        self.finish(Finished {
+            job: run.job,
+            lease: run.lease,
+            end,
+        });
+    }
+
+    fn progressed(&self, now: Time, job: JobId, attempt: u32, progress: Progress) {
+        self.shared.live.tell(job, progress.clone());
+        let happened = Happened::Progressed {
+            job,
+            attempt,
+            progress,
+        };
+        self.shared.events.tell(now, [happened]);
+    }
+
+    /// Takes in what a cell's word or death means.
+    pub(super) fn hear(&mut self, now: Time, heard: Heard) {
+        match heard {
+            Heard::Ended {
+                run,
+                outcome,
+                meter,
+            } => {
+                self.numbers.ended(&outcome, run.ran_ms(now));
+                let report = Report {
+                    outcome,
+                    meter,
+                    progress: self.shared.live.forget(run.job),
+                    executor: run.executor,
+                    revision: Some(run.revision),
+                };
+                self.finish(Finished {
+                    job: run.job,
+                    lease: run.lease,
+                    end: End::Reported(Box::new(report)),
+                });
+            }
+            Heard::Lost { run, loss } => {
+                self.numbers.lost();
+                self.shared.live.forget(run.job);
+                self.finish(Finished {
+                    job: run.job,
+                    lease: run.lease,
+                    end: End::Lost {
+                        loss,
+                        executor: run.executor,
+                    },
+                });
+            }
+            Heard::Progressed {
+                job,
+                attempt,
+                progress,
+            } => self.progressed(now, job, attempt, progress),
+            Heard::Logged {
+                job,
+                attempt,
+                started_at,
+                lines,
+            } => self.logs.tell(Logged::Lines {
+                job,
+                attempt,
+                started_at,
+                lines,
+            }),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What one turn of the loop takes in: bounded in number and in bytes.
+
+use host_core::command::Command;
+use tokio::sync::mpsc;
+
+use host_cells::port::CellEvent;
+use crate::Request;
+
+/// The most requests of one batch.
+pub const BATCH_COMMANDS_MAX: usize = 512;
+
+/// A batch ends with the request that takes it over this size, in bytes.
+pub const BATCH_BYTES_MAX: usize = 8 << 20;
+
+/// The most events of cells in one turn.
+const TURN_EVENTS_MAX: usize = 4_096;
+
+/// What a small command counts for, in bytes.
+const COMMAND_BYTES: usize = 256;
+
+/// What came in for one turn.
+#[derive(Debug, Default)]
+pub(super) struct Intake {
+    pub(super) requests: Vec<Request>,
+    pub(super) events: Vec<CellEvent>,
+    bytes: usize,
+}
+
+impl Intake {
+    pub(super) fn add(&mut self, request: Request) {
+        self.bytes += weight(&request.command);
+        self.requests.push(request);
+    }
+
+    /// Takes what is there without waiting.
+    pub(super) fn fill(
+        &mut self,
+        requests: &mut mpsc::Receiver<Request>,
+        events: &mut mpsc::Receiver<CellEvent>,
+    ) {
+        while self.events.len() < TURN_EVENTS_MAX {
+            let Ok(event) = events.try_recv() else { break };
+            self.events.push(event);
+        }
+        while self.requests.len() < BATCH_COMMANDS_MAX && self.bytes < BATCH_BYTES_MAX {
+            let Ok(request) = requests.try_recv() else {
+                break;
+            };
+            self.add(request);
+        }
+    }
+}
+
+/// Returns about how much a command writes, in bytes.
+fn weight(command: &Command) -> usize {
+    let payload = match command {
+        Command::Enqueue(jobs) => jobs
+            .iter()
+            .map(|job| {
+                let pairs = job.payload.attributes.iter();
+                let pairs = pairs.chain(&job.payload.trace_context);
+                let pairs: usize = pairs.map(|(name, value)| name.len() + value.len()).sum();
+                COMMAND_BYTES + job.payload.params.as_str().len() + pairs
+            })
+            .sum(),
+        Command::Deploy { bytes, .. } => bytes.len(),
+        _ => 0,
+    };
+    COMMAND_BYTES + payload
+}

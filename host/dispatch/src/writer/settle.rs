@@ -1,0 +1,171 @@
+//! After a commit: everybody hears what is now on disk, claimed jobs start, and what must be
+//! stopped is stopped.
+
+use host_cells::feed::NotStarted;
+use host_cells::port::CellPort;
+use host_core::command::{Change, Claimed, Committed, Reply};
+use host_core::job::{Lane, State};
+use host_core::outcome::{Meter, Outcome, Report};
+use host_core::rejection::Rejection;
+use host_core::time::Time;
+use host_core::transition::{Effect, Loss};
+
+use super::Writer;
+use super::batch::{End, Finished, Offer, Origin, Target};
+use super::start;
+use crate::SubmitError;
+use crate::events::Happened;
+use crate::logged::Logged;
+
+impl<P: CellPort> Writer<P> {
+    /// Does what a committed batch asks for.
+    pub(super) fn settle(
+        &mut self,
+        now: Time,
+        origins: Vec<Origin>,
+        newly_available_max: u64,
+        committed: Committed,
+    ) {
+        self.next_wakeup = committed.next_wakeup;
+        let may_be_more = self.claimable > 0 || newly_available_max > 0;
+        self.claimable = if may_be_more { committed.available } else { 0 };
+        for (_, effect) in committed.effects {
+            self.carry_out(now, effect);
+        }
+        for change in &committed.changes {
+            self.executors.changed(change);
+        }
+        for (origin, reply) in origins.into_iter().zip(committed.replies) {
+            match origin {
+                Origin::Request(asked) => {
+                    // Whoever asked may have gone.
+                    let _gone = asked.send(reply.map_err(SubmitError::Rejected));
+                }
+                Origin::Finished => self.finished(reply),
+                Origin::Tick => {}
+                Origin::Claim(offer) => self.claimed(now, offer, reply),
+            }
+        }
+        self.tell(now, &committed.changes);
+    }
+
+    fn carry_out(&mut self, now: Time, effect: Effect) {
+        match effect {
+            Effect::Stop {
+                lease,
+                grace_ms,
+                reason,
+            } => {
+                if !self.executors.stop(lease, grace_ms) {
+                    self.cells.pool.stop(now, lease, grace_ms, &reason);
+                }
+            }
+            Effect::Revoke { lease } => {
+                self.carried.end(lease);
+                if !self.executors.stop(lease, Some(0)) {
+                    self.cells.pool.revoke(now, lease);
+                }
+            }
+            // The store has kept these.
+            Effect::AttemptLost { .. } | Effect::Failed { .. } | Effect::Purge => {}
+        }
+    }
+
+    fn finished(&mut self, reply: Result<Reply, Rejection>) {
+        match reply {
+            Ok(Reply::Moved(job)) => {
+                self.suspects |= job.suspect && job.state == State::Available;
+            }
+            Ok(_) => {}
+            Err(rejection) => tracing::debug!(%rejection, "the end of an attempt is refused"),
+        }
+    }
+
+    fn claimed(&mut self, now: Time, mut offer: Offer, reply: Result<Reply, Rejection>) {
+        let claimed = match reply {
+            Ok(Reply::Claimed(claimed)) => claimed,
+            Ok(_) => Vec::new(),
+            Err(rejection) => {
+                tracing::error!(%rejection, "no job can be claimed");
+                Vec::new()
+            }
+        };
+        let bytes = |job: &Claimed| job.payload.params.as_str().len();
+        let all_bytes: usize = claimed.iter().map(bytes).sum();
+        // One that was cut short says nothing about what else there is.
+        if all_bytes < offer.params_bytes_max {
+            self.exhausted(&mut offer, &claimed);
+        }
+        for job in claimed {
+            if let Some(lease) = &job.lifecycle.lease {
+                self.carried.begin(lease.id, bytes(&job));
+            }
+            self.start(now, &mut offer, job);
+        }
+    }
+
+    /// Takes note of the lanes that have no more jobs than were found.
+    fn exhausted(&mut self, offer: &mut Offer, claimed: &[Claimed]) {
+        let found = |lane: &Lane| {
+            let jobs = claimed.iter().filter(|job| lane.has(&job.lifecycle));
+            jobs.count()
+        };
+        if found(&Lane::Shared) < offer.shared {
+            self.claimable = 0;
+        }
+        if found(&Lane::Alone) < offer.alone {
+            self.suspects = false;
+        }
+        for (executor, offered) in std::mem::take(&mut offer.executors) {
+            let found = found(&Lane::Runner(executor.clone()));
+            self.executors.claimed(&executor, offered, found);
+        }
+    }
+
+    /// Starts a claimed job where its slot is, or notes why it cannot.
+    fn start(&mut self, now: Time, offer: &mut Offer, claimed: Claimed) {
+        let job = claimed.lifecycle.id;
+        let Some(lease) = claimed.lifecycle.lease.as_ref().map(|lease| lease.id) else {
+            return;
+        };
+        let (place, worker) = match offer.places.remove(&lease) {
+            Some((Target::Cell(place), worker)) => (place, worker),
+            Some((Target::Executor(name), _)) => {
+                return self.executors.start(now, &name, lease, claimed);
+            }
+            None => return,
+        };
+        let request = start::request(claimed, lease, &worker);
+        let end = match self.cells.start(now, &place, request) {
+            Ok(()) => return,
+            Err(NotStarted::CellGone) => End::Lost {
+                loss: Loss::NotBegun,
+                executor: worker,
+            },
+            Err(NotStarted::Refused(refused)) => End::Reported(Box::new(Report {
+                outcome: Outcome::Failed(refused.failure),
+                meter: Meter::default(),
+                progress: None,
+                executor: worker,
+                revision: refused.revision,
+            })),
+        };
+        self.finish(Finished { job, lease, end });
+    }
+
+    /// Tells changes to whoever listens or waits.
+    pub(super) fn tell(&self, now: Time, changes: &[Change]) {
+        let happened = changes.iter().cloned().map(Happened::Changed);
+        self.shared.events.tell(now, happened);
+        for change in changes {
+            match change.to {
+                None => {
+                    self.logs.tell(Logged::Purged(change.job));
+                    self.shared.waiters.ended(change.job);
+                }
+                Some(state) if state.is_terminal() => self.shared.waiters.ended(change.job),
+                Some(_) => {}
+            }
+        }
+    }
+}

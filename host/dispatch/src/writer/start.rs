@@ -1,0 +1,38 @@
+//! What a cell is asked to run for a job that was claimed. Pure.
+
+use host_cells::build::{Caps, RunRequest};
+use host_core::cell::Context;
+use host_core::command::Claimed;
+use host_core::id::LeaseId;
+use host_core::time::Time;
+
+/// Makes the request for a claimed job. Its params were checked when it was accepted.
+pub(super) fn request(claimed: Claimed, lease: LeaseId, worker: &str) -> RunRequest {
+    let Claimed { lifecycle, payload } = claimed;
+    RunRequest {
+        job: lifecycle.id,
+        lease,
+        caps: Caps {
+            timeout_ms: lifecycle.policy.timeout_ms,
+            deadline: lifecycle.deadline,
+            result_bytes_max: None,
+        },
+        context: Context {
+            job_id: lifecycle.id.to_string(),
+            request_id: format!("{}-{}", lifecycle.id, lifecycle.attempt),
+            handler: lifecycle.handler.to_string(),
+            queue: lifecycle.queue.to_string(),
+            protocol: payload.wire,
+            attempt: lifecycle.attempt,
+            max_attempts: Some(lifecycle.policy.max_attempts),
+            enqueued_at: lifecycle.enqueued_at.to_rfc3339(),
+            deadline: lifecycle.deadline.map(Time::to_rfc3339),
+            worker_id: Some(worker.to_owned()),
+            trace: payload.trace_context,
+            attributes: payload.attributes,
+        },
+        params: payload.params,
+        check_params: false,
+        env: Vec::new(),
+    }
+}

@@ -1,0 +1,245 @@
+//! A loop with all that it needs, and ways to wait for what it does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use host_core::command::{Command, NewJob, Slot};
+use host_core::id::{JobId, NodeId};
+use host_core::job::{Lane, Payload, State};
+use host_core::json::JsonText;
+use host_core::lease::Hold;
+use host_core::outcome::Attempt;
+use host_core::policy::{Backoff, Policy};
+use host_core::query::JobDetail;
+use host_core::time::Time;
+use host_store::memory::MemoryStore;
+use host_store::{Reader, Store, StoreError};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::failing::{Disk, FailingStore};
+use host_cells::pool::{Pool, Shape};
+use host_cells::port::fake::{FakePort, Record, Told, handlers};
+use host_runtime::clock::Clock;
+use crate::logged::{Logs, Waiting};
+use crate::numbers::Numbers;
+use crate::readers::Readers;
+use crate::runners::fake::FakeRunner;
+use crate::writer::{EVENTS_MAX, Phase, Wiring, spawn};
+use crate::{Dispatch, REQUESTS_MAX, Shared};
+use host_runtime::ids;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(crate) struct Bench {
+    pub(crate) dispatch: Dispatch,
+    pub(crate) record: Record,
+    pub(crate) reader: Box<dyn Reader>,
+    pub(crate) clock: Clock,
+    pub(crate) phase: watch::Sender<Phase>,
+    pub(crate) logged: mpsc::Receiver<Waiting>,
+    pub(crate) loop_ended: oneshot::Receiver<Result<(), StoreError>>,
+    pub(crate) runner: FakeRunner,
+    stops: Stops,
+}
+
+/// Ends runs from outside.
+type Stops = mpsc::Sender<host_cells::port::CellEvent>;
+
+/// How many bytes of params may be under way.
+pub(crate) const PARAMS_BYTES_MAX: usize = 1 << 20;
+
+impl Bench {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(Box::new(MemoryStore::default())).await
+    }
+
+    pub(crate) async fn start_on(disk: Disk) -> Self {
+        let below = MemoryStore::default();
+        Self::start_with(Box::new(FailingStore { below, disk })).await
+    }
+
+    pub(crate) async fn start_with(store: Box<dyn Store>) -> Self {
+        let (runners, runner) = FakeRunner::crews("python");
+        let (requests, asked) = mpsc::channel(REQUESTS_MAX);
+        let (events, heard) = mpsc::channel(EVENTS_MAX);
+        let (logs, logged) = Logs::channel();
+        let (phase, watched) = watch::channel(Phase::Running);
+        let (port, record) = FakePort::new(events.clone(), true);
+        let reader = store.reader().unwrap();
+        let readers = Readers::new(vec![store.reader().unwrap()]);
+        let shared = Arc::new(Shared::default());
+        let clock = Clock::start();
+        let loop_ended = spawn(Wiring {
+            store,
+            clock,
+            handlers: handlers(),
+            environment: std::collections::BTreeMap::new(),
+            shared: Arc::clone(&shared),
+            pool: Pool::new(
+                port,
+                Shape {
+                    name: "cell",
+                    cells: 2,
+                    slots: 4,
+                },
+            ),
+            runners,
+            logs,
+            requests: asked,
+            events: heard,
+            phase: watched,
+            drain_ms: 10_000,
+            params_bytes_max: PARAMS_BYTES_MAX,
+            numbers: Numbers::default(),
+        })
+        .unwrap();
+        let bench = Self {
+            dispatch: Dispatch::new(requests, readers, shared),
+            record,
+            reader,
+            clock,
+            phase,
+            logged,
+            loop_ended,
+            runner,
+            stops: events,
+        };
+        bench
+            .eventually("two cells", |told| {
+                *told == Told::Started("cell-2".to_owned())
+            })
+            .await;
+        bench
+    }
+
+    pub(crate) async fn enqueue(&self, job: NewJob) -> JobId {
+        let id = job.id;
+        self.dispatch
+            .submit(Command::Enqueue(vec![job]))
+            .await
+            .unwrap();
+        id
+    }
+
+    pub(crate) async fn read(&self, id: JobId) -> JobDetail {
+        self.dispatch
+            .read(move |reader| reader.job(id))
+            .await
+            .unwrap()
+            .unwrap()
+    }
+
+    pub(crate) async fn attempts(&self, id: JobId) -> Vec<Attempt> {
+        self.dispatch
+            .read(move |reader| reader.attempts(id))
+            .await
+            .unwrap()
+    }
+
+    /// Waits until a job is in a state.
+    pub(crate) async fn until(&self, id: JobId, state: State) {
+        let seen = async {
+            while self.read(id).await.lifecycle.state != state {
+                tokio::task::yield_now().await;
+            }
+        };
+        let ended = tokio::time::timeout(PATIENCE, seen).await;
+        assert!(ended.is_ok(), "{id} is not {state:?}");
+    }
+
+    /// Waits for the end of a job and returns it.
+    pub(crate) async fn ended(&self, id: JobId) -> JobDetail {
+        let waiter = self.dispatch.wait(id);
+        let detail = self.read(id).await;
+        if detail.lifecycle.state.is_terminal() {
+            return detail;
+        }
+        let ended = tokio::time::timeout(PATIENCE, waiter.ended()).await;
+        assert!(ended.is_ok(), "{detail:?} does not end");
+        self.read(id).await
+    }
+
+    /// Waits until an attempt of a handler has begun.
+    pub(crate) async fn began(&self, handler: &str, attempt: u32) {
+        self.eventually("an attempt to begin", |told| {
+            matches!(told, Told::Start(_, began)
+                if began.handler == handler && began.attempt == attempt)
+        })
+        .await;
+    }
+
+    /// Waits until a cell was told something.
+    pub(crate) async fn eventually(&self, what: &str, is_it: impl Fn(&Told) -> bool) {
+        let seen = async {
+            while !self.record.all().iter().any(&is_it) {
+                tokio::task::yield_now().await;
+            }
+        };
+        let ended = tokio::time::timeout(PATIENCE, seen).await;
+        assert!(ended.is_ok(), "{what}: {:?}", self.record.all());
+    }
+
+    /// Lets the run of a handler end as if it had been asked to stop.
+    pub(crate) fn stop_cells_of(&self, handler: &str) {
+        let (cell, run) = self.record.run_of(handler);
+        let ended = host_cells::port::fake::cancelled(cell, run);
+        self.stops.try_send(ended).unwrap();
+    }
+
+    /// Ends the loop.
+    pub(crate) async fn stop(self) {
+        self.phase.send(Phase::Ending).unwrap();
+        let ended = tokio::time::timeout(PATIENCE, self.loop_ended).await;
+        assert!(ended.unwrap().unwrap().is_ok());
+    }
+}
+
+/// A job for a handler, retried at once.
+pub(crate) fn job(handler: &str) -> NewJob {
+    NewJob {
+        id: ids::job(Clock::start().now()),
+        handler: handler.parse().unwrap(),
+        runner: None,
+        queue: "default".parse().unwrap(),
+        priority: 5,
+        run_at: None,
+        deadline: None,
+        policy: Policy {
+            backoff: Backoff {
+                base_ms: 1,
+                max_ms: 1,
+            },
+            ..Policy::default()
+        },
+        unique_key: None,
+        depends_on: Vec::new(),
+        payload: Payload {
+            params: JsonText("{\"n\":1}".to_owned()),
+            wire: "http".to_owned(),
+            external_id: None,
+            trace_context: Vec::new(),
+            attributes: Vec::new(),
+        },
+    }
+}
+
+/// A store that an earlier life has left in the middle of a job.
+pub(crate) fn store_with_running(handler: &str) -> (MemoryStore, JobId) {
+    let mut store = MemoryStore::default();
+    let new = job(handler);
+    let id = new.id;
+    let slots = vec![Slot {
+        lease: ids::lease(),
+        worker: "cell-1".to_owned(),
+        lane: Lane::Shared,
+        hold: Hold::Connection,
+    }];
+    let claim = Command::Claim {
+        node: NodeId::NIL,
+        slots,
+        params_bytes_max: usize::MAX,
+    };
+    let batch = vec![Command::Enqueue(vec![new]), claim];
+    store.commit(Time(0), batch).unwrap();
+    (store, id)
+}

@@ -1,0 +1,62 @@
+//! The only reader of clocks. Host time is the wall clock at the start plus what has elapsed since
+//! by the monotonic clock, so that no jump of the wall clock moves a lease, a timeout or a backoff.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use host_core::time::Time;
+
+/// Tells host time.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    started: Instant,
+    wall_at_start_ms: i64,
+}
+
+impl Clock {
+    /// Reads the wall clock for the last time.
+    #[expect(clippy::disallowed_methods, reason = "the home of clocks")]
+    pub fn start() -> Self {
+        let wall = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        Self {
+            started: Instant::now(),
+            wall_at_start_ms: i64::try_from(wall.as_millis()).unwrap_or(i64::MAX),
+        }
+    }
+
+    /// Returns host time.
+    pub fn now(&self) -> Time {
+        let ms = u64::try_from(self.uptime().as_millis()).unwrap_or(u64::MAX);
+        Time(self.wall_at_start_ms).plus_ms(ms)
+    }
+
+    /// Returns the wall clock, which may jump: only what others state by theirs is read against it.
+    #[expect(clippy::disallowed_methods, reason = "the home of clocks")]
+    pub fn wall(&self) -> Time {
+        let wall = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        Time(i64::try_from(wall.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    /// Returns how long the host has been running.
+    pub fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Returns how long it is until `at`, zero if it has passed.
+    pub fn until(&self, at: Time) -> Duration {
+        Duration::from_millis(at.since_ms(self.now()))
+    }
+}
+
+impl host_core::port::Clock for Clock {
+    fn now(&self) -> Time {
+        Self::now(self)
+    }
+
+    fn wall(&self) -> Time {
+        Self::wall(self)
+    }
+}

@@ -1,0 +1,300 @@
+//! Changing what is deployed: check, compile, describe, commit, and then let everybody see it. One
+//! change at a time, and each goes on to its end even if whoever asked for it has gone.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use host_core::command::{Command, Reply};
+use host_core::handler::{Digest, Manifest, Revision};
+use host_core::name::Name;
+use host_core::time::Time;
+use host_store::{Reader, StoreError};
+use thiserror::Error;
+use tokio::sync::{Mutex, oneshot};
+
+use super::compile::CompileError;
+use super::examine::{Candidate, Examiner, Flaw};
+use super::{Handlers, Program, grants};
+use host_dispatch::{Dispatch, SubmitError};
+use host_runtime::tasks::Tasks;
+
+/// What a deploy or a rollback did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deployed {
+    /// The current revision now.
+    pub revision: Revision,
+    /// Whether it was current before.
+    pub unchanged: bool,
+    /// What its handlers may reach that the revision before did not: one line each, for people.
+    pub grants_added: Vec<String>,
+}
+
+/// Why nothing was deployed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DeployError {
+    /// The component is not taken.
+    #[error(transparent)]
+    Flaw(#[from] Flaw),
+    /// The rules refuse it, or the host is stopping.
+    #[error(transparent)]
+    Submit(SubmitError),
+    /// The store cannot be read.
+    #[error("the store cannot be read: {0}")]
+    Store(String),
+}
+
+/// Changes what is deployed. Cloning shares it.
+#[derive(Clone)]
+pub struct Deployments {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    dispatch: Dispatch,
+    handlers: Handlers,
+    examiner: Examiner,
+    tasks: Tasks,
+    one_at_a_time: Mutex<()>,
+}
+
+impl Deployments {
+    /// Deploys through `dispatch` and shows the result in `handlers`.
+    pub fn new(dispatch: Dispatch, handlers: Handlers, examiner: Examiner, tasks: Tasks) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                dispatch,
+                handlers,
+                examiner,
+                tasks,
+                one_at_a_time: Mutex::new(()),
+            }),
+        }
+    }
+
+    /// Makes these bytes the current revision of the component `name`.
+    ///
+    /// Dropped, it goes on to its end all the same.
+    pub async fn deploy(
+        &self,
+        name: Name,
+        manifest: Manifest,
+        bytes: Vec<u8>,
+    ) -> Result<Deployed, DeployError> {
+        let shared = Arc::clone(&self.shared);
+        self.run(async move { shared.deploy(name, manifest, bytes).await })
+            .await
+    }
+
+    /// Makes an earlier revision current. Dropped, it goes on to its end all the same.
+    pub async fn rollback(&self, name: Name, revision: u32) -> Result<Deployed, DeployError> {
+        let shared = Arc::clone(&self.shared);
+        self.run(async move { shared.rollback(name, revision).await })
+            .await
+    }
+
+    /// Forgets a component that no job needs. Dropped, it goes on to its end all the same.
+    pub async fn remove(&self, name: Name) -> Result<(), DeployError> {
+        let shared = Arc::clone(&self.shared);
+        self.run(async move { shared.remove(name).await }).await
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        change: impl Future<Output = Result<T, DeployError>> + Send + 'static,
+    ) -> Result<T, DeployError> {
+        let (reply, answer) = oneshot::channel();
+        self.shared.tasks.spawn(async move {
+            // Whoever asked may have gone.
+            let _gone = reply.send(change.await);
+        });
+        answer
+            .await
+            .unwrap_or(Err(DeployError::Submit(SubmitError::Stopping)))
+    }
+}
+
+/// Reads what is deployed, with the bytes of its components.
+pub fn current(reader: &dyn Reader) -> Result<Vec<(Revision, Vec<u8>)>, StoreError> {
+    let revisions = reader.components()?.into_iter();
+    let with_bytes = revisions.map(|revision| {
+        let bytes = reader.component_bytes(revision.digest)?;
+        Ok((revision, bytes.unwrap_or_default()))
+    });
+    with_bytes.collect()
+}
+
+/// Reads of which components a revision is kept.
+pub fn kept(reader: &dyn Reader) -> Result<BTreeSet<Digest>, StoreError> {
+    let mut kept = BTreeSet::new();
+    for current in reader.components()? {
+        let (revisions, _) = reader.revisions(&current.component)?;
+        kept.extend(revisions.iter().map(|revision| revision.digest));
+    }
+    Ok(kept)
+}
+
+/// Compiles what `current` revisions need and is not in the cache, and shows them in `handlers`.
+///
+/// A component that this version refuses is left out and told; its jobs fail until another
+/// revision is deployed.
+pub async fn restore(
+    handlers: &Handlers,
+    examiner: &Examiner,
+    current: Vec<(Revision, Vec<u8>)>,
+) -> Result<(), CompileError> {
+    let mut revisions = Vec::with_capacity(current.len());
+    for (revision, bytes) in current {
+        match examiner.program(handlers, revision.digest, &bytes).await {
+            Ok(_) => {}
+            Err(error @ CompileError::Cache { .. }) => return Err(error),
+            Err(error) => {
+                let component = revision.component.as_str();
+                tracing::error!(component, %error, "a deployed component does not work any more");
+            }
+        }
+        revisions.push(revision);
+    }
+    handlers.replace(revisions);
+    Ok(())
+}
+
+impl Shared {
+    async fn deploy(
+        &self,
+        name: Name,
+        manifest: Manifest,
+        bytes: Vec<u8>,
+    ) -> Result<Deployed, DeployError> {
+        let Candidate {
+            name,
+            digest,
+            manifest,
+            bytes,
+        } = Candidate::new(name, manifest, bytes)?;
+        let _one = self.one_at_a_time.lock().await;
+        let current = self.current(&name).await?;
+        let compiled = self.compiled(digest, &bytes).await?;
+        if let Some(same) = current
+            .as_ref()
+            .filter(|current| current.digest == digest && current.manifest == manifest)
+        {
+            return Ok(Deployed {
+                revision: same.clone(),
+                unchanged: true,
+                grants_added: Vec::new(),
+            });
+        }
+        let handlers = self.examiner.describe(&compiled, &manifest).await?;
+        let grants_added = grants::added(current.as_ref(), &manifest, &handlers);
+        let revision = Revision {
+            component: name,
+            revision: 0,
+            digest,
+            manifest,
+            handlers,
+            deployed_at: Time(0),
+        };
+        let command = Command::Deploy {
+            revision: Box::new(revision),
+            bytes,
+        };
+        self.change(command, grants_added).await
+    }
+
+    async fn rollback(&self, name: Name, number: u32) -> Result<Deployed, DeployError> {
+        let _one = self.one_at_a_time.lock().await;
+        let asked = name.clone();
+        let (revisions, current) = self
+            .dispatch
+            .read(move |reader| reader.revisions(&asked))
+            .await
+            .map_err(unread)?;
+        let mut grants_added = Vec::new();
+        if let Some(target) = revisions.iter().find(|known| known.revision == number) {
+            let digest = target.digest;
+            let bytes = self
+                .dispatch
+                .read(move |reader| reader.component_bytes(digest))
+                .await
+                .map_err(unread)?
+                .unwrap_or_default();
+            self.compiled(digest, &bytes).await?;
+            let before = revisions.iter().find(|known| known.revision == current);
+            grants_added = grants::added(before, &target.manifest, &target.handlers);
+        }
+        // Whether there is such a revision is for the rules to say.
+        let command = Command::Rollback {
+            component: name,
+            revision: number,
+        };
+        self.change(command, grants_added).await
+    }
+
+    async fn remove(&self, name: Name) -> Result<(), DeployError> {
+        let _one = self.one_at_a_time.lock().await;
+        let command = Command::Remove { component: name };
+        self.dispatch
+            .submit(command)
+            .await
+            .map_err(DeployError::Submit)?;
+        self.refresh().await
+    }
+
+    async fn change(
+        &self,
+        command: Command,
+        grants_added: Vec<String>,
+    ) -> Result<Deployed, DeployError> {
+        let reply = self
+            .dispatch
+            .submit(command)
+            .await
+            .map_err(DeployError::Submit)?;
+        self.refresh().await?;
+        let Reply::Deployed {
+            revision,
+            unchanged,
+        } = reply
+        else {
+            let message = "it answered something else than was asked".to_owned();
+            return Err(DeployError::Store(message));
+        };
+        Ok(Deployed {
+            revision: *revision,
+            unchanged,
+            grants_added,
+        })
+    }
+
+    async fn compiled(&self, digest: Digest, bytes: &[u8]) -> Result<Arc<Program>, Flaw> {
+        let program = self.examiner.program(&self.handlers, digest, bytes).await;
+        program.map_err(Flaw::Compile)
+    }
+
+    async fn current(&self, name: &Name) -> Result<Option<Revision>, DeployError> {
+        let revisions = self
+            .dispatch
+            .read(|reader| reader.components())
+            .await
+            .map_err(unread)?;
+        Ok(revisions
+            .into_iter()
+            .find(|revision| revision.component == *name))
+    }
+
+    /// Shows what is deployed now.
+    async fn refresh(&self) -> Result<(), DeployError> {
+        let revisions = self
+            .dispatch
+            .read(|reader| reader.components())
+            .await
+            .map_err(unread)?;
+        self.handlers.replace(revisions);
+        Ok(())
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is the end of the error")]
+fn unread(error: StoreError) -> DeployError {
+    DeployError::Store(error.to_string())
+}

@@ -1,0 +1,239 @@
+//! A folder of components: `<name>.wasm`, and its manifest `<name>.toml` if there is one. A host
+//! deploys it when it starts, a worker without a store makes its handlers known.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use host_core::handler::{Manifest, Revision};
+use host_core::name::Name;
+use host_core::rejection::Rejection;
+use host_core::time::Time;
+use thiserror::Error;
+
+use super::Handlers;
+use super::deploy::{DeployError, Deployments};
+use super::examine::{COMPONENT_BYTES_MAX, Candidate, Examiner, Flaw};
+use super::manifest::{self, ManifestError};
+use host_dispatch::SubmitError;
+
+/// Why a folder is not deployed.
+#[derive(Debug, Error)]
+pub enum FolderError {
+    /// Something in it cannot be read.
+    #[error("cannot read {}: {error}", .path.display())]
+    Unreadable {
+        /// What.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A manifest is not taken.
+    #[error("{}: {error}", .path.display())]
+    Manifest {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: ManifestError,
+    },
+    /// A file's name is no name of a component and no manifest gives another.
+    #[error("{}: its name cannot be a component's; give one in a manifest beside it, `name = \"…\"`", .path.display())]
+    Name {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// A component is not taken.
+    #[error("{}: {error}", .path.display())]
+    Deploy {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: DeployError,
+    },
+}
+
+/// One component of a folder.
+#[derive(Debug)]
+struct Found {
+    name: Name,
+    manifest: Manifest,
+    bytes: Vec<u8>,
+}
+
+/// Deploys all components of a folder, by name; the first that is not taken ends it.
+pub async fn deploy(folder: &Path, deployments: &Deployments) -> Result<(), FolderError> {
+    for path in components(folder)? {
+        let Found {
+            name,
+            manifest,
+            bytes,
+        } = read(&path)?;
+        let deployed = deployments
+            .deploy(name, manifest, bytes)
+            .await
+            .map_err(|error| FolderError::Deploy { path, error })?;
+        let revision = &deployed.revision;
+        tracing::info!(
+            component = revision.component.as_str(),
+            revision = revision.revision,
+            handlers = revision.handlers.len(),
+            unchanged = deployed.unchanged,
+            grants_added = ?deployed.grants_added,
+            "deployed"
+        );
+    }
+    Ok(())
+}
+
+/// Makes the handlers of a folder known without a store: nothing is kept but compiled components.
+pub async fn load(
+    folder: &Path,
+    examiner: &Examiner,
+    handlers: &Handlers,
+) -> Result<(), FolderError> {
+    let mut revisions = Vec::new();
+    for path in components(folder)? {
+        let Found {
+            name,
+            manifest,
+            bytes,
+        } = read(&path)?;
+        let revision = async {
+            let candidate = Candidate::new(name, manifest, bytes)?;
+            let program = examiner.program(handlers, candidate.digest, &candidate.bytes);
+            let program = program.await.map_err(Flaw::Compile)?;
+            let offered = examiner.describe(&program, &candidate.manifest).await?;
+            Ok(Revision {
+                component: candidate.name,
+                revision: 1,
+                digest: candidate.digest,
+                manifest: candidate.manifest,
+                handlers: offered,
+                deployed_at: Time(0),
+            })
+        };
+        let taken = revision.await.and_then(|revision| {
+            owned_once(&revisions, &revision)?;
+            Ok(revision)
+        });
+        revisions.push(taken.map_err(|error| FolderError::Deploy { path, error })?);
+    }
+    handlers.replace(revisions);
+    Ok(())
+}
+
+/// Refuses a handler that an earlier component has.
+fn owned_once(earlier: &[Revision], new: &Revision) -> Result<(), DeployError> {
+    for handler in new.handlers.iter().map(|handler| &handler.name) {
+        let has = |revision: &&Revision| revision.handlers.iter().any(|it| it.name == *handler);
+        if let Some(owner) = earlier.iter().find(has) {
+            return Err(DeployError::Submit(SubmitError::Rejected(
+                Rejection::HandlerOwned {
+                    handler: handler.clone(),
+                    owner: owner.component.clone(),
+                },
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn components(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
+    let unreadable = |error| FolderError::Unreadable {
+        path: folder.to_owned(),
+        error,
+    };
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.extension().is_some_and(|ending| ending == "wasm") {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+fn read(path: &Path) -> Result<Found, FolderError> {
+    let unreadable = |path: &Path| {
+        let path = path.to_owned();
+        |error| FolderError::Unreadable { path, error }
+    };
+    let beside = path.with_extension("toml");
+    let manifest = match fs::read_to_string(&beside) {
+        Ok(text) => manifest::parse(&text).map_err(|error| FolderError::Manifest {
+            path: beside,
+            error,
+        })?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Manifest::default(),
+        Err(error) => return Err(unreadable(&beside)(error)),
+    };
+    let stem = path.file_stem().and_then(|stem| stem.to_str());
+    let name = match &manifest.name {
+        Some(name) => name.clone(),
+        None => stem
+            .and_then(|stem| stem.parse().ok())
+            .ok_or_else(|| FolderError::Name {
+                path: path.to_owned(),
+            })?,
+    };
+    let bytes = fs::metadata(path).map_err(unreadable(path))?.len();
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    if bytes > COMPONENT_BYTES_MAX {
+        return Err(FolderError::Deploy {
+            path: path.to_owned(),
+            error: DeployError::Flaw(Flaw::TooLarge { bytes }),
+        });
+    }
+    let bytes = fs::read(path).map_err(unreadable(path))?;
+    Ok(Found {
+        name,
+        manifest,
+        bytes,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_names_its_components() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let put = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        put("b.wasm", "b");
+        put("a.wasm", "a");
+        put("a.toml", "name = \"other\"\n[defaults]\nmemory_mib = 8\n");
+        put("notes.txt", "");
+        let found: Vec<Found> = components(folder.path())
+            .unwrap()
+            .iter()
+            .map(|path| read(path).unwrap())
+            .collect();
+        let names: Vec<&str> = found.iter().map(|found| found.name.as_str()).collect();
+        assert_eq!(names, ["other", "b"]);
+        assert_eq!(found[0].manifest.defaults.memory_mib, Some(8));
+        assert_eq!(found[0].bytes, b"a");
+    }
+
+    #[test]
+    fn what_cannot_be_deployed_is_named() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("no name.wasm");
+        fs::write(&path, "").unwrap();
+        let said = read(&path).unwrap_err().to_string();
+        assert!(
+            said.contains("no name.wasm") && said.contains("manifest"),
+            "{said}"
+        );
+        fs::write(folder.path().join("no name.toml"), "x = 1").unwrap();
+        let said = read(&path).unwrap_err().to_string();
+        assert!(
+            said.contains("no name.toml") && said.contains('x'),
+            "{said}"
+        );
+        let missing = folder.path().join("missing");
+        let said = components(&missing).unwrap_err().to_string();
+        assert!(said.contains("missing"), "{said}");
+    }
+}
