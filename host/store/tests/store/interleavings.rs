@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 use uuid::Uuid;
 
-use crate::jobs::{NOW, claim_in, complete, failed, id, job, lease, read, returned, runner};
+use crate::jobs::{NOW, claim_in, complete, failed, id, job, read, returned, runner};
 
 /// One step; numbers are taken modulo what there is.
 #[derive(Clone, Debug)]
@@ -35,25 +35,12 @@ enum Step {
         node: u8,
         remote: bool,
     },
-    Complete {
+    Say {
         lease: u8,
-        result: u8,
-    },
-    Lose {
-        lease: u8,
-        loss: u8,
-    },
-    Ack {
-        lease: u8,
-    },
-    Heartbeat {
-        lease: u8,
+        message: Message,
     },
     Cancel {
         job: u8,
-    },
-    CancelAck {
-        lease: u8,
     },
     Retry {
         job: u8,
@@ -67,17 +54,44 @@ enum Step {
     },
 }
 
+/// What the holder of a lease says, or is said of it.
+#[derive(Clone, Copy, Debug)]
+enum Message {
+    Ack,
+    Heartbeat,
+    Returned,
+    Failed { retryable: bool },
+    Lost(Loss),
+    CancelAck,
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        2 => Just(Message::Ack),
+        1 => Just(Message::Heartbeat),
+        2 => Just(Message::Returned),
+        2 => any::<bool>().prop_map(|retryable| Message::Failed { retryable }),
+        2 => loss().prop_map(Message::Lost),
+        1 => Just(Message::CancelAck),
+    ]
+}
+
+fn loss() -> impl Strategy<Value = Loss> {
+    prop_oneof![
+        Just(Loss::Innocent),
+        Just(Loss::NotBegun),
+        Just(Loss::WorkerGone),
+        any::<bool>().prop_map(|alone| Loss::CellDied { alone }),
+    ]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (1_u8..4, any::<bool>(), proptest::option::of(any::<u8>()), 0_u8..3, prop_oneof![2 => Just(0), 1 => 0_u16..2_000], proptest::option::weighted(0.2, 1_u16..5_000), proptest::bool::weighted(0.3))
             .prop_map(|(jobs, keyed, depends, priority, delay_ms, deadline_ms, theirs)| Step::Enqueue { jobs, keyed, depends, priority, delay_ms, deadline_ms, theirs }),
         4 => (1_u8..4, 0_u8..6, 0_u8..3, any::<bool>())
             .prop_map(|(slots, lane, node, remote)| Step::Claim { slots, lane, node, remote }),
-        2 => any::<u8>().prop_map(|lease| Step::Ack { lease }),
-        1 => any::<u8>().prop_map(|lease| Step::Heartbeat { lease }),
-        1 => any::<u8>().prop_map(|lease| Step::CancelAck { lease }),
-        4 => (any::<u8>(), 0_u8..3).prop_map(|(lease, result)| Step::Complete { lease, result }),
-        2 => (any::<u8>(), 0_u8..5).prop_map(|(lease, loss)| Step::Lose { lease, loss }),
+        10 => (any::<u8>(), message()).prop_map(|(lease, message)| Step::Say { lease, message }),
         1 => any::<u8>().prop_map(|job| Step::Cancel { job }),
         1 => any::<u8>().prop_map(|job| Step::Retry { job }),
         1 => any::<bool>().prop_map(|paused| Step::Pause { paused }),
@@ -124,7 +138,7 @@ impl History {
                     new.run_at = (*delay_ms > 0).then(|| now.plus_ms(u64::from(*delay_ms)));
                     new.deadline = deadline_ms.map(|ms| now.plus_ms(u64::from(ms)));
                     new.policy.max_attempts = 2;
-                    new.policy.ack_window_ms = (self.jobs % 3 == 0).then_some(1_000);
+                    new.policy.ack_window_ms = self.jobs.is_multiple_of(3).then_some(1_000);
                     new.policy.retention_ms = 20_000;
                     new
                 });
@@ -145,52 +159,7 @@ impl History {
                 };
                 claim_as(*node, *remote, claim_in(&lane, first..self.next_lease))
             }
-            Step::Complete { lease, result } => {
-                let (job, lease) = self.lease(*lease);
-                let outcome = match result {
-                    0 => returned(),
-                    1 => failed(true),
-                    _ => failed(false),
-                };
-                complete(job, lease, outcome)
-            }
-            Step::Lose { lease: n, loss } => {
-                let (job, lease_id) = self.lease(*n);
-                Command::Lose {
-                    job: id(job),
-                    fence: Fence::Lease(lease(lease_id)),
-                    loss: [
-                        Loss::Innocent,
-                        Loss::NotBegun,
-                        Loss::WorkerGone,
-                        Loss::CellDied { alone: false },
-                        Loss::CellDied { alone: true },
-                    ][usize::from(*loss)],
-                    executor: "cell-2".to_owned(),
-                }
-            }
-            Step::Ack { lease: n } => {
-                let (job, lease_id) = self.lease(*n);
-                Command::Ack {
-                    job: id(job),
-                    fence: Fence::Lease(lease(lease_id)),
-                }
-            }
-            Step::Heartbeat { lease: n } => {
-                let (job, lease_id) = self.lease(*n);
-                Command::Heartbeat {
-                    job: id(job),
-                    fence: Fence::Lease(lease(lease_id)),
-                }
-            }
-            Step::CancelAck { lease: n } => {
-                let (job, lease_id) = self.lease(*n);
-                Command::CancelAck {
-                    job: id(job),
-                    fence: Fence::Lease(lease(lease_id)),
-                    partial: None,
-                }
-            }
+            Step::Say { lease, message } => self.message(*lease, *message),
             Step::Cancel { job } => Command::Cancel {
                 job: id(self.pick(*job)),
                 reason: None,
@@ -206,6 +175,28 @@ impl History {
             Step::Tick => Command::Tick { limit: 5 },
             Step::Restart { node } => Command::Recover {
                 node: numbered(*node),
+            },
+        }
+    }
+
+    fn message(&self, lease: u8, message: Message) -> Command {
+        let (number, lease_id) = self.lease(lease);
+        let (job, fence) = (id(number), Fence::Lease(crate::jobs::lease(lease_id)));
+        match message {
+            Message::Ack => Command::Ack { job, fence },
+            Message::Heartbeat => Command::Heartbeat { job, fence },
+            Message::Returned => complete(number, lease_id, returned()),
+            Message::Failed { retryable } => complete(number, lease_id, failed(retryable)),
+            Message::Lost(loss) => Command::Lose {
+                job,
+                fence,
+                loss,
+                executor: "cell-2".to_owned(),
+            },
+            Message::CancelAck => Command::CancelAck {
+                job,
+                fence,
+                partial: None,
             },
         }
     }

@@ -34,7 +34,38 @@ does not cost one. `running, no ack` still has to acknowledge its lease, within 
 
 ";
 
-fn inputs<'a>(current: &'a Fence, old: &'a Fence) -> Vec<(&'static str, Time, Input<'a>)> {
+type Row<'a> = (&'static str, Time, Input<'a>);
+
+/// When a lease by TTL is over.
+const LATE: Time = NOW.plus_ms(40_000);
+
+fn inputs<'a>(current: &'a Fence, old: &'a Fence) -> Vec<Row<'a>> {
+    let mut rows = while_it_runs(current, old);
+    rows.extend(ends(current, old));
+    rows.extend(cancels(current, old));
+    rows.extend(without_a_worker());
+    rows
+}
+
+fn while_it_runs<'a>(current: &'a Fence, old: &'a Fence) -> Vec<Row<'a>> {
+    let claim = Input::Claim {
+        node: NODE,
+        lease: LEASE,
+        worker: "cell-1",
+        hold: TTL,
+    };
+    vec![
+        ("claim", NOW, claim),
+        ("ack", NOW, Input::Ack(current)),
+        ("ack, old lease", NOW, Input::Ack(old)),
+        ("ack after the lease", LATE, Input::Ack(current)),
+        ("heartbeat", NOW, Input::Heartbeat(current)),
+        ("heartbeat, old lease", NOW, Input::Heartbeat(old)),
+        ("heartbeat after the lease", LATE, Input::Heartbeat(current)),
+    ]
+}
+
+fn ends<'a>(current: &'a Fence, old: &'a Fence) -> Vec<Row<'a>> {
     const COMPLETED: &Outcome = &Outcome::Completed { result: None };
     const CANCELLED: &Outcome = &Outcome::Cancelled { partial: None };
     const RETRY: &Outcome = &Outcome::Retry {
@@ -43,109 +74,55 @@ fn inputs<'a>(current: &'a Fence, old: &'a Fence) -> Vec<(&'static str, Time, In
     };
     let retryable = Box::leak(Box::new(error(true)));
     let fatal = Box::leak(Box::new(error(false)));
-    let late = NOW.plus_ms(40_000);
-    let claim = Input::Claim {
-        node: NODE,
-        lease: LEASE,
-        worker: "cell-1",
-        hold: TTL,
-    };
+    let complete = |outcome| Input::Complete(current, outcome);
+    let lose = |loss| Input::Lose(current, loss);
+    let old_give_back = Input::Lose(old, Loss::NotBegun);
+    vec![
+        ("complete: returned", NOW, complete(COMPLETED)),
+        ("complete: retryable error", NOW, complete(retryable)),
+        ("complete: final error", NOW, complete(fatal)),
+        ("complete: asks for a retry", NOW, complete(RETRY)),
+        ("complete: cancelled", NOW, complete(CANCELLED)),
+        ("complete, old lease", NOW, Input::Complete(old, COMPLETED)),
+        ("complete after the lease", LATE, complete(COMPLETED)),
+        ("given back, not begun", NOW, lose(Loss::NotBegun)),
+        ("given back, old lease", NOW, old_give_back),
+        ("given back after the lease", LATE, lose(Loss::NotBegun)),
+        ("lost: worker gone", NOW, lose(Loss::WorkerGone)),
+        (
+            "lost: cell died, alone",
+            NOW,
+            lose(Loss::CellDied { alone: true }),
+        ),
+        ("lost: host restarted", NOW, lose(Loss::HostRestarted)),
+    ]
+}
+
+fn cancels<'a>(current: &'a Fence, old: &'a Fence) -> Vec<Row<'a>> {
     let cancel = Input::Cancel {
         reason: None,
         grace_ms: Some(5_000),
     };
+    let late_ack = Input::CancelAck(current);
     vec![
-        ("claim", NOW, claim),
-        ("ack", NOW, Input::Ack(current)),
-        ("ack, old lease", NOW, Input::Ack(old)),
-        ("ack after the lease", late, Input::Ack(current)),
-        ("heartbeat", NOW, Input::Heartbeat(current)),
-        ("heartbeat, old lease", NOW, Input::Heartbeat(old)),
-        ("heartbeat after the lease", late, Input::Heartbeat(current)),
-        (
-            "complete: returned",
-            NOW,
-            Input::Complete(current, COMPLETED),
-        ),
-        (
-            "complete: retryable error",
-            NOW,
-            Input::Complete(current, retryable),
-        ),
-        (
-            "complete: final error",
-            NOW,
-            Input::Complete(current, fatal),
-        ),
-        (
-            "complete: asks for a retry",
-            NOW,
-            Input::Complete(current, RETRY),
-        ),
-        (
-            "complete: cancelled",
-            NOW,
-            Input::Complete(current, CANCELLED),
-        ),
-        ("complete, old lease", NOW, Input::Complete(old, COMPLETED)),
-        (
-            "complete after the lease",
-            late,
-            Input::Complete(current, COMPLETED),
-        ),
-        (
-            "given back, not begun",
-            NOW,
-            Input::Lose(current, Loss::NotBegun),
-        ),
-        (
-            "given back, old lease",
-            NOW,
-            Input::Lose(old, Loss::NotBegun),
-        ),
-        (
-            "given back after the lease",
-            late,
-            Input::Lose(current, Loss::NotBegun),
-        ),
-        (
-            "lost: worker gone",
-            NOW,
-            Input::Lose(current, Loss::WorkerGone),
-        ),
-        (
-            "lost: cell died, alone",
-            NOW,
-            Input::Lose(current, Loss::CellDied { alone: true }),
-        ),
-        (
-            "lost: host restarted",
-            NOW,
-            Input::Lose(current, Loss::HostRestarted),
-        ),
         ("cancel", NOW, cancel),
         ("cancel acknowledged", NOW, Input::CancelAck(current)),
         ("cancel acknowledged, old lease", NOW, Input::CancelAck(old)),
-        (
-            "cancel acknowledged after the lease",
-            late,
-            Input::CancelAck(current),
-        ),
+        ("cancel acknowledged after the lease", LATE, late_ack),
+    ]
+}
+
+fn without_a_worker() -> Vec<Row<'static>> {
+    let eight_days = NOW.plus_ms(8 * 24 * 3_600_000);
+    let failed = Input::PrerequisiteFailed(job_id(2));
+    vec![
         ("tick, nothing due", NOW, Input::Tick),
         ("tick, 6 s later", NOW.plus_ms(6_000), Input::Tick),
-        ("tick, 40 s later", late, Input::Tick),
-        (
-            "tick, 8 days later",
-            NOW.plus_ms(8 * 24 * 3_600_000),
-            Input::Tick,
-        ),
+        ("tick, 40 s later", LATE, Input::Tick),
+        ("tick, 8 days later", eight_days, Input::Tick),
         ("operator's retry", NOW, Input::Retry),
         ("prerequisite completed", NOW, Input::PrerequisiteCompleted),
-        (
-            "prerequisite failed",
-            NOW,
-            Input::PrerequisiteFailed(job_id(2)),
-        ),
+        ("prerequisite failed", NOW, failed),
     ]
 }
 
