@@ -1,5 +1,4 @@
-//! What a store is told to do: the rules' inputs for one job, and the few commands that concern
-//! many. Commands are plain data, so a batch can be logged and repeated.
+//! The commands of a store: the rules' inputs for one job, and the few that concern many. Commands are plain data, so a batch can be logged and repeated.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,11 +21,11 @@ pub const DEPENDENTS_MAX: u32 = 10_000;
 pub struct NewJob {
     /// Its id, new.
     pub id: JobId,
-    /// Which handler executes it.
+    /// The handler that executes it.
     pub handler: Name,
     /// The pool of foreign runners that has the handler; `None` for our own cells.
     pub runner: Option<Name>,
-    /// Which queue it waits in.
+    /// The queue it waits in.
     pub queue: Name,
     /// 0 (first) to 9.
     pub priority: u8,
@@ -72,7 +71,7 @@ pub struct Slot {
     pub hold: Hold,
 }
 
-/// One thing a store is told to do.
+/// One change that a store is asked to make.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {
     /// Accept these jobs, all or none. Answered by [`Reply::Enqueued`].
@@ -120,10 +119,10 @@ pub enum Command {
         fence: Fence,
         /// How it was lost.
         loss: Loss,
-        /// Who executed it, for people.
+        /// The name of its executor, as people see it.
         executor: String,
     },
-    /// Somebody wants the job stopped. Answered by [`Reply::Moved`].
+    /// A user wants the job stopped. Answered by [`Reply::Moved`].
     Cancel {
         /// Which job.
         job: JobId,
@@ -259,7 +258,7 @@ pub struct Change {
     pub attempt: u32,
 }
 
-/// What a commit did: in the order of its commands, and only told once it is on disk.
+/// What a commit did, in the order of its commands. It is on disk when this is returned.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Committed {
     /// One answer for each command.

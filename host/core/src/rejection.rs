@@ -33,7 +33,7 @@ pub enum Rejection {
     /// The job belongs to another orchestrator, which alone decides whether it runs again.
     #[error("the job belongs to another orchestrator, which alone decides whether it runs again")]
     Foreign,
-    /// A job cannot wait for a job that nobody knows.
+    /// A job cannot depend on a job that does not exist.
     #[error("no job has the id {0} named in depends_on")]
     UnknownPrerequisite(JobId),
     /// Too many jobs wait for one.

@@ -46,7 +46,7 @@ pub enum Input<'a> {
     Heartbeat(&'a Fence),
     /// The attempt ended.
     Complete(&'a Fence, &'a Outcome),
-    /// The lease was lost without an outcome.
+    /// The lease was lost or given back, and no outcome is known.
     Lose(&'a Fence, Loss),
     /// Somebody wants it stopped.
     Cancel {
@@ -79,8 +79,7 @@ pub enum Effect {
         /// What the guest is told.
         reason: String,
     },
-    /// Whoever held this lease holds it no longer; its run must end at once and its outcome will
-    /// be refused.
+    /// The lease has been taken away: its run must end at once, and its outcome will be refused.
     Revoke {
         /// Which lease.
         lease: LeaseId,

@@ -1,5 +1,5 @@
-//! The reference model: a store in memory, simple enough to be obviously right. Foreign jobs live
-//! in it, and every other engine is compared with it. Loses everything when it is dropped.
+//! The reference model: a store in memory, simple enough to be obviously right. Tests compare every
+//! other engine with it. It loses everything when it is dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! The trait every backend implements. Synchronous and batch-first: whoever owns the store calls
+//! The trait that every backend implements. Synchronous and batch-first: the owner of a store calls
 //! it from a thread of its own and releases replies after `commit` returns.
 
 use host_core::command::{Command, Committed};
@@ -33,7 +33,7 @@ pub trait Reader: Send {
     /// Returns the ids that start with `prefix` (lower-case hex and dashes), at most `limit`.
     fn job_ids(&self, prefix: &str, limit: u32) -> Result<Vec<JobId>, StoreError>;
 
-    /// Returns the state and latest attempt of one job, without its payload.
+    /// Returns the state of one job.
     fn state(&self, id: JobId) -> Result<Option<State>, StoreError>;
 
     /// Returns a page of at most `limit` jobs, newest first.

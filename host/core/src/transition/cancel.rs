@@ -7,7 +7,7 @@ use crate::lease::{Fence, Hold};
 use crate::rejection::Rejection;
 use crate::time::Time;
 
-/// The grace of a holder by TTL where neither the request nor the policy names one.
+/// The grace of a lease by TTL, in milliseconds, if neither the request nor the policy names one.
 const GRACE_MS: u64 = 5_000;
 
 /// Cancels a waiting job at once; asks the worker of a running one to stop. A repeated request
@@ -50,7 +50,7 @@ pub(super) fn apply(
 }
 
 /// Ends a job whose worker has stopped because of the cancel. The worker need not have acknowledged
-/// its lease: this says more.
+/// its lease first.
 pub(super) fn acknowledge(
     job: &mut Lifecycle,
     now: Time,

@@ -26,7 +26,7 @@ impl<R: Rows> Batch<'_, R> {
         let job = Lifecycle::accept(started_at, &new, 0);
         self.rows.insert(&job, &new)?;
         self.tell(None, Some(&job));
-        // The job has ended before this batch does, so nobody sees its lease.
+        // The job ends below, in the same batch, so its lease is never visible.
         let claim = Input::Claim {
             node: NodeId::NIL,
             lease,
@@ -45,7 +45,7 @@ impl<R: Rows> Batch<'_, R> {
         ended
     }
 
-    /// Notes that its orchestrator wanted it stopped, which nobody is to be told any more.
+    /// Notes that its orchestrator had it stopped. The run is over, so no effect is passed on.
     fn asked_to_stop(&mut self, running: &Lifecycle) -> Result<(), Stop> {
         let cancel = Input::Cancel {
             reason: None,

@@ -106,7 +106,7 @@ impl<R: Rows> Batch<'_, R> {
         Ok(Reply::Moved(Box::new(after)))
     }
 
-    /// Records an attempt that nobody reported.
+    /// Records an attempt that ended without a report.
     pub(super) fn attempt_lost(
         &mut self,
         before: &Lifecycle,
