@@ -1,6 +1,6 @@
-//! The real program, end to end: each file is one promise.
+//! End-to-end tests with the real program: one file per subject.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod deploy;
 mod durability;

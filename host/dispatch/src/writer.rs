@@ -319,7 +319,8 @@ impl<P: CellPort> Writer<P> {
             self.commit(now, batch, finished, asked)?;
         }
         self.cells.pool.flush();
-        self.numbers.pool(self.cells.pool.runs(), self.cells.pool.ready());
+        self.numbers
+            .pool(self.cells.pool.runs(), self.cells.pool.ready());
         Ok(())
     }
 

@@ -10,11 +10,13 @@ mod outbox;
 mod tests;
 
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use host_core::time::Time;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 
 use self::outbox::Outbox;
@@ -26,6 +28,15 @@ pub use link::serve_link;
 
 /// How many messages may wait for a session before connections are read more slowly.
 const WAITING_MAX: usize = 1_024;
+
+/// Where the connections of a stream wire come from.
+pub trait Listener: Send {
+    /// One connection.
+    type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
+
+    /// Waits for the next connection. Cancel safe.
+    fn accept(&mut self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+}
 
 /// Carries out what a session asks of the host.
 pub trait Edge<S: Session>: Send + Sync + Sized + 'static {

@@ -2,23 +2,37 @@
 
 use std::collections::BTreeSet;
 
-use super::ADAPTERS;
+use crate::wire::WIRES;
 
 #[test]
 fn every_code_is_explained_once_and_stands_in_its_specification() {
-    for adapter in ADAPTERS {
-        let spec = match adapter.name {
-            "hero" => include_str!("hero/SPEC.md"),
-            "rrq" => include_str!("rrq/SPEC.md"),
-            other => panic!("{other} has no specification"),
-        };
-        let codes: BTreeSet<&str> = adapter.codes.iter().map(|(code, _)| *code).collect();
-        assert_eq!(codes.len(), adapter.codes.len(), "{}", adapter.name);
-        assert!(!codes.is_empty(), "{}", adapter.name);
-        for (code, meaning) in adapter.codes {
+    for wire in WIRES {
+        let (name, refusals) = (wire.name(), wire.refusals());
+        let codes: BTreeSet<&str> = refusals.iter().map(|(code, _)| *code).collect();
+        assert_eq!(codes.len(), refusals.len(), "{name}");
+        assert!(!codes.is_empty(), "{name}");
+        for (code, meaning) in refusals {
             let is_sentence = meaning.ends_with('.') && !meaning.contains(['|', '\n']);
             assert!(code.starts_with("E_") && is_sentence, "{code}");
-            assert!(spec.contains(&format!("`{code}`")), "{code}");
+            let stands = format!("`{code}`");
+            assert!(wire.specification().contains(&stands), "{code}");
+        }
+    }
+}
+
+#[test]
+fn keys_stand_below_the_wire_and_no_two_are_alike() {
+    let mut keys = BTreeSet::new();
+    for wire in WIRES {
+        let section = format!("protocol.{}.", wire.name());
+        let settings = wire.settings().iter().map(|setting| setting.key);
+        let tables = wire.table_settings().iter().map(|setting| setting.key);
+        for key in settings.chain(tables) {
+            assert!(key.starts_with(&section), "{key}");
+            assert!(keys.insert(key), "{key}");
+        }
+        for flag in wire.worker_role().into_iter().flat_map(|role| role.flags) {
+            assert!(keys.contains(flag.key), "{} sets {}", flag.flag, flag.key);
         }
     }
 }

@@ -8,7 +8,7 @@ use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 use host_core::time::Time;
 use host_protocols::hero::{Command, Lane, Value, Worker, WorkerAct, WorkerConfig};
-use host_protocols::port::{Answer, Tag};
+use host_core::port::{Answer, Tag};
 use host_protocols::session::Moment;
 use host_tests::Redis;
 use host_tests::hero::ask;

@@ -3,8 +3,8 @@
 use host_core::command::Claimed;
 use host_core::id::LeaseId;
 use host_core::json::JsonText;
-use host_core::time::Time;
 use host_core::port::Assignment;
+use host_core::time::Time;
 
 /// How long an attempt may take whose job does not say, in milliseconds.
 const TIMEOUT_MS: u64 = 30_000;

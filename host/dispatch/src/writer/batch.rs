@@ -16,7 +16,6 @@ use tokio::sync::oneshot;
 
 use crate::{Request, SubmitError};
 
-
 /// An attempt that is over, until the store knows it.
 #[derive(Clone, Debug)]
 pub(super) struct Finished {

@@ -13,10 +13,10 @@ use host_core::rejection::Rejection;
 
 use self::bench::{Bench, PARAMS_BYTES_MAX, job};
 use self::failing::Disk;
-use host_cells::port::fake::{Began, Told};
 use crate::SubmitError;
 use crate::events::Happened;
 use crate::logged::Logged;
+use host_cells::port::fake::{Began, Told};
 
 use super::*;
 

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{Edge, Hub, serve_link};
-use crate::adapter::Listener;
+use crate::driver::Listener;
 use crate::session::{Link, Session};
 
 /// The most connections at once; further ones are closed as they come.

@@ -180,7 +180,8 @@ pub(super) fn work(
             .map(|(name, value)| (name.to_owned(), value.clone()))
             .collect(),
         env: env.clone().into_iter().collect(),
-        log_path: job.log_path.clone(),
+        wants_log: job.log_path.is_some(),
+        span: "hero.job",
         result_bytes_max: OUTPUT_BYTES_MAX,
     })
 }

@@ -8,6 +8,7 @@ mod convert;
 mod dispatcher;
 pub mod gate;
 mod job;
+pub mod log_files;
 mod refusal;
 mod rights;
 mod serve;
@@ -18,7 +19,6 @@ mod worker;
 #[cfg(test)]
 mod model;
 
-use crate::adapter::{Adapter, Role};
 
 pub use address::{Certificates, RedisUrl, UrlError};
 pub use config::{DispatcherConfig, WorkerConfig};
@@ -37,11 +37,3 @@ pub use worker::{Worker, WorkerAct};
 
 /// The wire's name.
 const WIRE: &str = "hero";
-
-/// What the rest of the host knows of this wire. It listens nowhere: both roles connect to a Redis.
-pub const ADAPTER: Adapter = Adapter {
-    name: WIRE,
-    roles: &[Role::Worker, Role::Orchestrator],
-    port: 0,
-    codes: &refusal::CODES,
-};

@@ -19,7 +19,8 @@ use super::convert::Ending;
 use super::job::{HeroJob, Terms};
 use super::refusal::{Code, Refusal};
 use super::wire::{self, Call, CallTag, Command, Lane, PopSide, Script, Value};
-use host_core::port::{Answer, ForeignJob, Stop, Tag};
+use host_core::outcome::Outcome;
+use host_core::port::{ForeignJob, Stop, Tag};
 use crate::session::Moment;
 
 /// How long a claim holds unless it is renewed, in milliseconds.
@@ -44,6 +45,17 @@ const REFUSED_PAUSE_MS: u64 = 1_000;
 /// How long Redis refuses nothing before that counts as over, in milliseconds.
 const CALM_MS: u64 = 10 * REFUSED_PAUSE_MS;
 
+/// What became of an execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answered {
+    /// It has ended.
+    Ended(Outcome),
+    /// There was no room for it.
+    Busy,
+    /// Its log file cannot be opened, and why; it did not start.
+    NoLog(String),
+}
+
 /// What the session decided, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkerAct {
@@ -55,6 +67,8 @@ pub enum WorkerAct {
         tag: Tag,
         /// What.
         job: Box<ForeignJob>,
+        /// Where its log is written to as well: a path below the folder for such files.
+        log_path: Option<String>,
     },
     /// Stop one.
     Stop {
@@ -295,7 +309,7 @@ impl Worker {
     }
 
     /// Takes in how an execution ended.
-    pub fn on_answer(&mut self, at: Moment, tag: Tag, answer: Answer, todo: &mut Todo) {
+    pub fn on_answer(&mut self, at: Moment, tag: Tag, answer: Answered, todo: &mut Todo) {
         self.answered(at, tag, answer, todo);
         self.fill(at, todo);
     }

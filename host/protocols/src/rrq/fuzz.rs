@@ -8,7 +8,7 @@ use super::config::{Dialect, RunnerConfig, Source};
 use super::frame::Frames;
 use super::orchestrator::{Orchestrator, RunnerAsk};
 use super::worker::{Worker, WorkerAsk, WorkerSaid};
-use host_core::port::Answer;
+use crate::rrq::worker::Answered;
 use crate::session::{Action, Actions, ActionsOf, Framing, Link, Moment, Session};
 
 const AT: Moment = Moment {
@@ -34,7 +34,7 @@ pub fn to_worker(bytes: &[u8]) {
             })
             .collect();
         for tag in started {
-            worker.on_said(AT, WorkerSaid::Answer(tag, Answer::Busy), todo);
+            worker.on_said(AT, WorkerSaid::Answer(tag, Answered::Busy), todo);
         }
     });
     worker.on_closed(AT.now, Link(0), &mut todo);

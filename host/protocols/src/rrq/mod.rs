@@ -20,7 +20,6 @@ mod pair;
 #[cfg(test)]
 mod transcript;
 
-use crate::adapter::{Adapter, Role};
 
 pub use config::{Dialect, Launch, RunnerConfig, Source, policy};
 pub use frame::{Frames, PAYLOAD_BYTES_MAX};
@@ -31,11 +30,3 @@ pub use worker::{IN_FLIGHT_MAX, MARGIN_MS_MAX, MARGIN_MS_MIN, Worker, WorkerAsk,
 
 /// The wire's name.
 const WIRE: &str = "rrq";
-
-/// What the rest of the host knows of this wire.
-pub const ADAPTER: Adapter = Adapter {
-    name: WIRE,
-    roles: &[Role::Worker, Role::Orchestrator],
-    port: 7701,
-    codes: &refusal::CODES,
-};

@@ -24,7 +24,8 @@ use super::refusal::{About, Code, Refusal};
 use super::wire::{self, Out};
 use super::worker::IN_FLIGHT_MAX;
 use host_core::port::Tag;
-use host_core::port::{Assignment, End, Room, SeatState};
+use host_core::port::{Assignment, End};
+use crate::wire::executors::WorkerState as SeatState;
 use crate::session::{Actions, Link, Moment, Session};
 
 /// How a runner's process is given to end by itself, in milliseconds.
@@ -102,6 +103,15 @@ pub enum RunnerSaid {
     },
     /// The host stops: everything in flight is lost and all runners end.
     Stop,
+}
+
+/// How much a pool can do: told whenever it changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// So many more starts are taken.
+    pub free: usize,
+    /// So many of those that were taken have not ended.
+    pub in_flight: usize,
 }
 
 /// How one seat is.

@@ -12,7 +12,8 @@ use proptest::prelude::*;
 use super::config::{Dialect, Launch, RunnerConfig, Source};
 use super::orchestrator::{Orchestrator, RunnerAsk, RunnerSaid};
 use super::worker::{Worker, WorkerAsk, WorkerSaid};
-use host_core::port::{Answer, Tag};
+use crate::rrq::worker::Answered;
+use host_core::port::{Tag};
 use host_core::port::{Assignment, End};
 use crate::session::{Action, Actions, ActionsOf, Link, Moment, Session};
 
@@ -295,11 +296,11 @@ impl World {
                 self.pool_does(todo);
             }
             Event::GuestEnds(seat, life, tag, outcome) => {
-                let said = WorkerSaid::Answer(tag, Answer::Ended(outcome));
+                let said = WorkerSaid::Answer(tag, Answered::Ended(outcome));
                 self.say_worker(seat, life, said);
             }
             Event::Busy(seat, life, tag) => {
-                self.say_worker(seat, life, WorkerSaid::Answer(tag, Answer::Busy));
+                self.say_worker(seat, life, WorkerSaid::Answer(tag, Answered::Busy));
             }
             Event::Start(tag) => {
                 self.started.insert(tag);

@@ -21,10 +21,11 @@ use tokio_util::sync::CancellationToken;
 
 use self::launcher::Launcher;
 use super::config::{RunnerConfig, Source};
-use super::orchestrator::{Orchestrator, RunnerAsk, RunnerSaid};
+use super::orchestrator::{Orchestrator, Room, RunnerAsk, RunnerSaid};
 use crate::driver::{Edge, Hub, serve_link};
 use host_core::port::{Clock, Counters, Tag};
-use host_core::port::{Assignment, End, Room, SeatState};
+use host_core::port::{Assignment, End};
+use crate::wire::executors::WorkerState as SeatState;
 use crate::session::{Link, Session as _};
 
 /// How long a connection to a local port may take.

@@ -13,10 +13,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::worker::{Worker, WorkerAsk, WorkerSaid};
-use crate::adapter::Listener;
+use super::worker::{Answered, Worker, WorkerAsk, WorkerSaid};
+use crate::driver::Listener;
 use crate::driver::{Edge, Hub, accept};
-use host_core::port::{Answer, Answers, Clock, Counters, Executor, Reply, Tag};
+use host_core::port::{Answer, Answers, Clock, Counters, Execute, Reply, Tag};
 
 /// How long everything in flight may take to be answered when the host stops.
 const DRAIN_TIME: Duration = Duration::from_millis(130);
@@ -28,7 +28,7 @@ const FLUSH_TIME: Duration = Duration::from_millis(40);
 #[derive(Clone)]
 pub struct WorkerPorts {
     /// Executes the jobs.
-    pub executor: Arc<dyn Executor>,
+    pub executor: Arc<dyn Execute>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
     /// Counts what is refused.
@@ -123,7 +123,7 @@ pub async fn serve<L: Listener>(listener: L, ports: WorkerPorts, stopping: Cance
 
 /// Takes a session's wishes to the executor and its answers back.
 struct Executes {
-    executor: Arc<dyn Executor>,
+    executor: Arc<dyn Execute>,
 }
 
 impl Edge<Worker> for Executes {
@@ -140,6 +140,12 @@ impl Edge<Worker> for Executes {
 
 impl Answers for Hub<Worker, Executes> {
     fn answer(self: Arc<Self>, tag: Tag, answer: Answer) {
-        self.say(WorkerSaid::Answer(tag, answer));
+        let answered = match answer {
+            Answer::Ended(outcome, _) => Answered::Ended(outcome),
+            Answer::Busy => Answered::Busy,
+            // The wire has no words for them.
+            Answer::Progressed(_) | Answer::Logged { .. } => return,
+        };
+        self.say(WorkerSaid::Answer(tag, answered));
     }
 }

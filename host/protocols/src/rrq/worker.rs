@@ -17,7 +17,8 @@ use super::frame::{Defect, Frames, PAYLOAD_BYTES_MAX};
 use super::read::{self, Cancel, Message, Request};
 use super::refusal::{About, Code, Ids, Refusal};
 use super::wire::{self, Out};
-use host_core::port::{Answer, ForeignJob, Stop, Tag};
+use host_core::outcome::Outcome;
+use host_core::port::{ForeignJob, Stop, Tag};
 use crate::session::{Actions, Link, Moment, Session};
 
 /// The most requests of one connection at once.
@@ -54,11 +55,20 @@ pub enum WorkerAsk {
     },
 }
 
+/// What became of an execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answered {
+    /// It has ended.
+    Ended(Outcome),
+    /// There was no room for it.
+    Busy,
+}
+
 /// What the host says to the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkerSaid {
-    /// About an execution.
-    Answer(Tag, Answer),
+    /// An execution is over.
+    Answer(Tag, Answered),
     /// The host stops: all guests are stopped and nothing new is started.
     Stop,
     /// The host ends: what is left is answered and all connections are closed.
@@ -98,6 +108,9 @@ enum Ending {
     Shutdown,
     Gone,
 }
+
+/// The span of an execution, as the document names it.
+const SPAN: &str = "rrq.runner";
 
 type Todo = Actions<Out, WorkerAsk>;
 
@@ -328,7 +341,7 @@ impl Worker {
         }
     }
 
-    fn on_answer(&mut self, tag: Tag, answer: &Answer, todo: &mut Todo) {
+    fn on_answer(&mut self, tag: Tag, answer: &Answered, todo: &mut Todo) {
         self.answer(tag, Some(answer), todo);
         self.disarm(tag);
         let Some(run) = self.runs.remove(&tag) else {
@@ -372,7 +385,7 @@ impl Worker {
 
     /// Answers everyone who waits, once: with what came first, else with `answer`, else that the
     /// time is up.
-    fn answer(&mut self, tag: Tag, answer: Option<&Answer>, todo: &mut Todo) {
+    fn answer(&mut self, tag: Tag, answer: Option<&Answered>, todo: &mut Todo) {
         let Some(run) = self.runs.get_mut(&tag).filter(|run| !run.answered) else {
             return;
         };
@@ -383,13 +396,11 @@ impl Worker {
             (Some(Ending::Shutdown), _) => {
                 convert::error(ids, Some("runner_stopping"), "Runner is shutting down")
             }
-            (_, Some(Answer::Ended(outcome))) => convert::response(ids, outcome),
-            (_, Some(Answer::Busy)) => {
+            (_, Some(Answered::Ended(outcome))) => convert::response(ids, outcome),
+            (_, Some(Answered::Busy)) => {
                 todo.count(Code::Busy.as_str());
                 convert::busy(ids)
             }
-            // No request of this wire names a log file.
-            (_, Some(Answer::NoLog(why))) => convert::error(ids, None, why),
             (_, None) => convert::timed_out(ids, "Job execution timed out."),
         };
         for link in &run.waiting {
@@ -478,7 +489,8 @@ fn foreign_job(request: Request, handler: Name, deadline: Option<Time>) -> Forei
         worker_id: request.worker_id,
         attributes: request.correlation.into_iter().map(correlated).collect(),
         env: Vec::new(),
-        log_path: None,
+        wants_log: false,
+        span: SPAN,
         result_bytes_max: PAYLOAD_BYTES_MAX as u64 - OVERHEAD_BYTES,
     }
 }

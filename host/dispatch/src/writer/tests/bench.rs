@@ -17,15 +17,15 @@ use host_store::{Reader, Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::failing::{Disk, FailingStore};
-use host_cells::pool::{Pool, Shape};
-use host_cells::port::fake::{FakePort, Record, Told, handlers};
-use host_runtime::clock::Clock;
 use crate::logged::{Logs, Waiting};
 use crate::numbers::Numbers;
 use crate::readers::Readers;
 use crate::runners::fake::FakeRunner;
 use crate::writer::{EVENTS_MAX, Phase, Wiring, spawn};
 use crate::{Dispatch, REQUESTS_MAX, Shared};
+use host_cells::pool::{Pool, Shape};
+use host_cells::port::fake::{FakePort, Record, Told, handlers};
+use host_runtime::clock::Clock;
 use host_runtime::ids;
 
 const PATIENCE: Duration = Duration::from_secs(10);

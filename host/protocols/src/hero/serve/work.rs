@@ -10,15 +10,15 @@ use crate::hero::WIRE;
 use crate::hero::address::RedisUrl;
 use crate::hero::config::WorkerConfig;
 use crate::hero::wire::{Call, CallTag, Value};
-use crate::hero::worker::{Worker, WorkerAct};
-use host_core::port::{Answer, Answers, Clock, Counters, Executor, Reply, Tag};
+use crate::hero::worker::{Answered, Worker, WorkerAct};
+use host_core::port::{Answer, Answers, Clock, Counters, Execute, Reply, Tag};
 use crate::session::Moment;
 
 /// What the worker role needs of its host.
 #[derive(Clone)]
 pub struct WorkerPorts {
     /// Executes the jobs; of one worker id alone.
-    pub executor: Arc<dyn Executor>,
+    pub executor: Arc<dyn Execute>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
     /// Counts what is refused.
@@ -47,11 +47,16 @@ pub async fn serve(
 }
 
 /// At most one answer for each execution.
-type Answered = Mailbox<(Tag, Answer)>;
+type Mail = Mailbox<(Tag, Answered)>;
 
-impl Answers for Answered {
+impl Answers for Mail {
     fn answer(self: Arc<Self>, tag: Tag, answer: Answer) {
-        self.put((tag, answer));
+        let answered = match answer {
+            Answer::Ended(outcome, _) => Answered::Ended(outcome),
+            Answer::Busy => Answered::Busy,
+            Answer::Progressed(_) | Answer::Logged { .. } => return,
+        };
+        self.put((tag, answered));
     }
 }
 
@@ -59,7 +64,7 @@ struct Work {
     worker_id: String,
     session: Worker,
     ports: WorkerPorts,
-    mailbox: Arc<Answered>,
+    mailbox: Arc<Mail>,
 }
 
 impl Station for Work {
@@ -88,8 +93,8 @@ impl Station for Work {
     fn carry_out(&mut self, act: WorkerAct) -> Option<Call> {
         match act {
             WorkerAct::Call(call) => return Some(call),
-            WorkerAct::Start { tag, job } => {
-                let answers: Arc<dyn Answers> = Arc::<Answered>::clone(&self.mailbox);
+            WorkerAct::Start { tag, job, .. } => {
+                let answers: Arc<dyn Answers> = Arc::<Mail>::clone(&self.mailbox);
                 self.ports.executor.start(*job, Reply::new(tag, answers));
             }
             WorkerAct::Stop { tag, grace_ms, why } => {

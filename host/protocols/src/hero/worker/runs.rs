@@ -1,7 +1,7 @@
 //! Attempts and how a job ends: started, answered, tried again, written down, given back.
 
 use super::{
-    Answer, Code, Command, Due, Ending, Phase, PopSide, Purpose, REFUSED_PAUSE_MS, Refusal, Script,
+    Answered, Code, Command, Due, Ending, Phase, PopSide, Purpose, REFUSED_PAUSE_MS, Refusal, Script,
     Stop, Tag, Todo, Value, Worker, WorkerAct, wire,
 };
 use crate::hero::convert::{self, Verdict};
@@ -40,6 +40,7 @@ impl Worker {
         };
         let Some(job) = &held.job else { return };
         let deadline = at.now.plus_ms(job.timeout_ms);
+        let log_path = job.log_path.clone();
         let work = match convert::work(job, &self.config.worker_id, held.attempt, deadline) {
             Ok(work) => Box::new(work),
             Err(refusal) => return self.finish(at, id, Ending::Error(refusal.text()), todo),
@@ -62,7 +63,11 @@ impl Worker {
             ],
         };
         self.call(Purpose::Start(id.to_owned()), vec![started], todo);
-        todo.push(WorkerAct::Start { tag, job: work });
+        todo.push(WorkerAct::Start {
+            tag,
+            job: work,
+            log_path,
+        });
     }
 
     /// Takes in whether an attempt is known to run: if not, the job is not ours any more.
@@ -97,7 +102,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn answered(&mut self, at: Moment, tag: Tag, answer: Answer, todo: &mut Todo) {
+    pub(super) fn answered(&mut self, at: Moment, tag: Tag, answer: Answered, todo: &mut Todo) {
         let Some(id) = self.tags.remove(&tag) else {
             return;
         };
@@ -111,17 +116,17 @@ impl Worker {
             self.due.remove(&(at, Due::Overrun(tag)));
         }
         let verdict = match answer {
-            Answer::Busy => {
+            Answered::Busy => {
                 held.phase = Phase::Backoff;
                 return self.arm(at.now.plus_ms(BUSY_PAUSE_MS), Due::Retry(id));
             }
-            Answer::NoLog(why) => {
+            Answered::NoLog(why) => {
                 let refusal = Refusal::new(Code::LogPath, format!("log_path: {why}"));
                 todo.push(WorkerAct::Count(refusal.code()));
                 Verdict::Ended(Ending::Error(refusal.text()))
             }
-            Answer::Ended(_) if overrun_at.is_none() => Verdict::timed_out(),
-            Answer::Ended(outcome) => convert::verdict(outcome),
+            Answered::Ended(_) if overrun_at.is_none() => Verdict::timed_out(),
+            Answered::Ended(outcome) => convert::verdict(outcome),
         };
         let ended = matches!(verdict, Verdict::Ended(Ending::Finished(_)));
         if held.stop {

@@ -14,57 +14,59 @@ use crate::session::Moment;
 /// What a request needs beside its params, all names at their longest and escaped, in bytes.
 const OVERHEAD_BYTES: usize = 256 << 10;
 
-impl Assignment {
-    /// Makes the request, or says why no runner can be given this.
-    pub(super) fn into_request(self, at: Moment, dialect: Dialect) -> Result<RequestOut, Outcome> {
-        let refuse = |message: String| {
-            Err(Outcome::Failed(Failure::new(
-                FailureKind::InvalidParams,
-                message,
-            )))
-        };
-        let limit = PAYLOAD_BYTES_MAX - OVERHEAD_BYTES;
-        let bytes = self.params.as_str().len();
-        if bytes > limit {
-            return refuse(format!(
-                "the params have {bytes} bytes, a frame has room for {limit}"
-            ));
-        }
-        if !self.params.as_str().trim_ascii_start().starts_with('{') {
-            return refuse("a runner takes an object as params".to_owned());
-        }
-        let names = [&self.request_id, &self.job_id, &self.handler, &self.queue];
-        if names.iter().any(|name| name.len() > ID_BYTES_MAX) {
-            return refuse(format!(
-                "ids and names of more than {ID_BYTES_MAX} bytes are not sent"
-            ));
-        }
-        let Ok(params) = RawValue::from_string(self.params.0) else {
-            return refuse("the params are not JSON".to_owned());
-        };
-        let fits = |(key, value): &(String, String)| key.len().max(value.len()) <= PAIR_BYTES_MAX;
-        let trace: Vec<_> = self
-            .trace
-            .into_iter()
-            .filter(fits)
-            .take(PAIRS_MAX)
-            .collect();
-        Ok(RequestOut {
-            protocol_version: VERSION,
-            request_id: self.request_id,
-            job_id: self.job_id.clone(),
-            function_name: self.handler,
-            params,
-            context: ContextOut {
-                job_id: self.job_id,
-                attempt: self.attempt,
-                enqueue_time: self.enqueued_at.to_rfc3339(),
-                queue_name: self.queue,
-                deadline: Some(at.wall.plus_ms(self.timeout_ms).to_rfc3339()),
-                trace_context: (!trace.is_empty()).then_some(Pairs(trace)),
-                correlation_context: (dialect == Dialect::Current).then_some(()),
-                worker_id: Some(self.worker_id),
-            },
-        })
+/// Makes the request, or says why no runner can be given this.
+pub(super) fn request(
+    assignment: Assignment,
+    at: Moment,
+    dialect: Dialect,
+) -> Result<RequestOut, Outcome> {
+    let refuse = |message: String| {
+        Err(Outcome::Failed(Failure::new(
+            FailureKind::InvalidParams,
+            message,
+        )))
+    };
+    let limit = PAYLOAD_BYTES_MAX - OVERHEAD_BYTES;
+    let bytes = assignment.params.as_str().len();
+    if bytes > limit {
+        return refuse(format!(
+            "the params have {bytes} bytes, a frame has room for {limit}"
+        ));
     }
+    if !assignment.params.as_str().trim_ascii_start().starts_with('{') {
+        return refuse("a runner takes an object as params".to_owned());
+    }
+    let names = [&assignment.request_id, &assignment.job_id, &assignment.handler, &assignment.queue];
+    if names.iter().any(|name| name.len() > ID_BYTES_MAX) {
+        return refuse(format!(
+            "ids and names of more than {ID_BYTES_MAX} bytes are not sent"
+        ));
+    }
+    let Ok(params) = RawValue::from_string(assignment.params.0) else {
+        return refuse("the params are not JSON".to_owned());
+    };
+    let fits = |(key, value): &(String, String)| key.len().max(value.len()) <= PAIR_BYTES_MAX;
+    let trace: Vec<_> = assignment
+        .trace
+        .into_iter()
+        .filter(fits)
+        .take(PAIRS_MAX)
+        .collect();
+    Ok(RequestOut {
+        protocol_version: VERSION,
+        request_id: assignment.request_id,
+        job_id: assignment.job_id.clone(),
+        function_name: assignment.handler,
+        params,
+        context: ContextOut {
+            job_id: assignment.job_id,
+            attempt: assignment.attempt,
+            enqueue_time: assignment.enqueued_at.to_rfc3339(),
+            queue_name: assignment.queue,
+            deadline: Some(at.wall.plus_ms(assignment.timeout_ms).to_rfc3339()),
+            trace_context: (!trace.is_empty()).then_some(Pairs(trace)),
+            correlation_context: (dialect == Dialect::Current).then_some(()),
+            worker_id: Some(assignment.worker_id),
+        },
+    })
 }

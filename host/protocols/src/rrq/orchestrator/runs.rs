@@ -58,7 +58,7 @@ impl Orchestrator {
             return todo.ask(ended(End::NoRoom));
         };
         let timer = at.now.plus_ms(assignment.timeout_ms);
-        let request = match assignment.into_request(at, self.dialect) {
+        let request = match super::assign::request(assignment, at, self.dialect) {
             Ok(request) => request,
             Err(outcome) => return todo.ask(ended(End::Outcome(outcome))),
         };

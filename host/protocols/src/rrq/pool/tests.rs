@@ -19,7 +19,8 @@ use host_core::port::Tag;
 use crate::rrq::config::{Dialect, Launch, RunnerConfig, Source};
 use crate::rrq::serve::tests::fixture::{BOUND, Counts, Host, TestClock};
 use crate::rrq::serve::{bind, read_address};
-use host_core::port::{Assignment, End, Room};
+use crate::rrq::orchestrator::Room;
+use host_core::port::{Assignment, End};
 
 /// What the pool told its employer.
 #[derive(Debug, Default)]

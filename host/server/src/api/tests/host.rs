@@ -11,9 +11,9 @@ use tokio::sync::mpsc;
 
 use super::fixture::{Host, Lines, api};
 use crate::api::{router, routes};
-use host_runtime::clock::Clock;
 use host_dispatch::readers::Readers;
 use host_dispatch::{Dispatch, Request, SubmitError};
+use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
 
 #[tokio::test]

@@ -9,7 +9,8 @@ use super::*;
 use crate::hero::config::WorkerConfig;
 use crate::hero::model::Entry;
 use crate::hero::worker::{Worker, WorkerAct};
-use host_core::port::{Answer, Stop};
+use crate::hero::worker::Answered;
+use host_core::port::{Stop};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -94,7 +95,7 @@ impl World {
                     WorkerAct::Stop { tag, why, .. } => {
                         let ran = self.guests.remove(&tag).is_some();
                         if ran && why != Stop::Disconnected {
-                            let ended = Answer::Ended(Outcome::Cancelled { partial: None });
+                            let ended = Answered::Ended(Outcome::Cancelled { partial: None });
                             self.worker.on_answer(at, tag, ended, &mut todo);
                         }
                     }
@@ -165,7 +166,7 @@ impl World {
         let id = self.guests.remove(&tag).unwrap();
         let result = Some(JsonText(format!("\"{id}\"")));
         self.returned.insert(id);
-        let ended = Answer::Ended(Outcome::Completed { result });
+        let ended = Answered::Ended(Outcome::Completed { result });
         self.work(|it, at, todo| it.on_answer(at, tag, ended, todo));
     }
 
@@ -282,7 +283,7 @@ fn our_worker_and_our_dispatcher_understand_each_other() {
                     assert_eq!(job.handler.as_str(), "hero.rhai");
                     assert_eq!(job.deadline, Some(bench.now.plus_ms(2_000)));
                     let result = Some(JsonText(format!("{guests}")));
-                    let answer = Answer::Ended(Outcome::Completed { result });
+                    let answer = Answered::Ended(Outcome::Completed { result });
                     worker.on_answer(bench.at(), tag, answer, &mut todo);
                 }
                 other => panic!("{other:?}"),

@@ -4,7 +4,7 @@ use host_core::time::Time;
 
 use super::fixture::{Bench, completed, id};
 use crate::hero::model::Entry;
-use host_core::port::Answer;
+use crate::hero::worker::Answered;
 
 fn letters(bench: &Bench) -> Vec<(String, String)> {
     let letters = bench.list("dead_letter");
@@ -221,7 +221,7 @@ fn a_log_file_that_cannot_be_opened_ends_its_job_before_it_starts() {
     bench.enqueue(1, &[("retries", "5"), ("log_path", "a.log")]);
     bench.settle();
     assert_eq!(bench.running(), [1]);
-    bench.end_with(1, Answer::NoLog("a link is on the way to it".to_owned()));
+    bench.end_with(1, Answered::NoLog("a link is on the way to it".to_owned()));
     let error = bench.redis.field(&id(1), "error").unwrap();
     assert_eq!(error, "E_LOG_PATH log_path: a link is on the way to it");
     assert_eq!(bench.reply(1).len(), 1);

@@ -11,7 +11,8 @@ use crate::hero::config::WorkerConfig;
 use crate::hero::model::Model;
 use crate::hero::wire::{Call, Command, Lane};
 use crate::hero::worker::{Worker, WorkerAct};
-use host_core::port::{Answer, ForeignJob, Stop, Tag};
+use crate::hero::worker::Answered;
+use host_core::port::{ForeignJob, Stop, Tag};
 use crate::session::Moment;
 
 /// Returns the id of job `n`.
@@ -97,7 +98,7 @@ impl Bench {
                     self.said.extend(call.commands.iter().map(words));
                     self.calls.push(call);
                 }
-                WorkerAct::Start { tag, job } => {
+                WorkerAct::Start { tag, job, .. } => {
                     self.said
                         .push(format!("RUN {} attempt {}", job.handler, job.attempt));
                     self.guests.insert(tag, *job);
@@ -194,10 +195,10 @@ impl Bench {
 
     /// Ends the guest of job `n`.
     pub(super) fn end(&mut self, n: u32, outcome: Outcome) {
-        self.end_with(n, Answer::Ended(outcome));
+        self.end_with(n, Answered::Ended(outcome));
     }
 
-    pub(super) fn end_with(&mut self, n: u32, answer: Answer) {
+    pub(super) fn end_with(&mut self, n: u32, answer: Answered) {
         let tag = self
             .guest(n)
             .unwrap_or_else(|| panic!("job {n} does not run"));

@@ -8,7 +8,8 @@ use super::fixture::{Bench, completed, failed, id};
 use crate::hero::config::WorkerConfig;
 use crate::hero::wire::PopSide;
 use crate::hero::worker::Worker;
-use host_core::port::{Answer, Stop};
+use crate::hero::worker::Answered;
+use host_core::port::{Stop};
 
 #[test]
 fn a_job_is_taken_run_and_written_down() {
@@ -344,7 +345,7 @@ fn cells_without_room_are_asked_again() {
     bench.enqueue(1, &[]);
     let tag = bench.guest(1).unwrap();
     bench.guests.clear();
-    bench.tell(|worker, at, todo| worker.on_answer(at, tag, Answer::Busy, todo));
+    bench.tell(|worker, at, todo| worker.on_answer(at, tag, Answered::Busy, todo));
     assert!(bench.running().is_empty());
     bench.pass(50);
     assert_eq!(bench.running(), [1]);
@@ -431,7 +432,7 @@ fn what_is_popped_while_its_end_is_on_its_way_is_taken_anew() {
     bench.enqueue(1, &[]);
     let tag = bench.guest(1).unwrap();
     bench.guests.remove(&tag);
-    let answer = Answer::Ended(failed(FailureKind::InvalidParams, "no"));
+    let answer = Answered::Ended(failed(FailureKind::InvalidParams, "no"));
     bench.hand_in(|worker, at, todo| worker.on_answer(at, tag, answer, todo));
     let finish = bench.calls.pop().unwrap();
     let values = bench.redis.answer(&finish);

@@ -11,7 +11,7 @@ use crate::hero::config::WorkerConfig;
 use crate::hero::model::{Entry, Model};
 use crate::hero::wire::Lane;
 use crate::hero::worker::Worker;
-use host_core::port::Answer;
+use crate::hero::worker::Answered;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -235,7 +235,7 @@ impl Storm {
                 failed(FailureKind::Trapped, "x")
             };
             bench.hand_in(|worker, at, todo| {
-                worker.on_answer(at, tag, Answer::Ended(outcome), todo);
+                worker.on_answer(at, tag, Answered::Ended(outcome), todo);
             });
         });
     }

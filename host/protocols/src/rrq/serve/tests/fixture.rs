@@ -17,8 +17,8 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::super::{WorkerPorts, serve};
-use crate::adapter::Listener;
-use host_core::port::{Clock, Counters, Executor, ForeignJob, Reply, Stop, Tag};
+use crate::driver::Listener;
+use host_core::port::{Clock, Counters, Execute, ForeignJob, Reply, Stop, Tag};
 
 /// Nothing in a test takes as long.
 pub(crate) const BOUND: Duration = Duration::from_mins(1);
@@ -32,7 +32,7 @@ pub(crate) struct Handlers {
     pub(crate) running: watch::Sender<usize>,
 }
 
-impl Executor for Handlers {
+impl Execute for Handlers {
     fn start(&self, job: ForeignJob, reply: Reply) {
         match job.handler.as_str() {
             "echo" => reply.ended(Outcome::Completed {

@@ -10,7 +10,8 @@ use host_core::outcome::Outcome;
 use host_core::time::Time;
 use serde_json::{Value, json};
 
-use host_core::port::{Answer, ForeignJob, Stop, Tag};
+use crate::rrq::worker::Answered;
+use host_core::port::{ForeignJob, Stop, Tag};
 use crate::rrq::frame::Frames;
 use crate::rrq::{Worker, WorkerAsk, WorkerSaid};
 use crate::session::{Action, Actions, Framing, Link, Moment, Session};
@@ -105,7 +106,7 @@ impl Bench {
         }
     }
 
-    pub(super) fn answer(&mut self, tag: Tag, answer: Answer) {
+    pub(super) fn answer(&mut self, tag: Tag, answer: Answered) {
         let said = WorkerSaid::Answer(tag, answer);
         let moment = self.moment();
         self.worker.on_said(moment, said, &mut self.actions);
@@ -113,7 +114,7 @@ impl Bench {
     }
 
     pub(super) fn end(&mut self, tag: Tag, outcome: Outcome) {
-        self.answer(tag, Answer::Ended(outcome));
+        self.answer(tag, Answered::Ended(outcome));
     }
 
     pub(super) fn stop_host(&mut self) {

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::fixture::{Bench, START, cancel, completed, stopped};
-use host_core::port::{Answer, Stop};
+use crate::rrq::worker::Answered;
+use host_core::port::{Stop};
 use crate::rrq::{IN_FLIGHT_MAX, WorkerSaid};
 use crate::session::Session as _;
 
@@ -317,7 +318,7 @@ fn the_end_of_the_host_answers_what_is_left_and_closes_all() {
 fn a_full_host_says_busy() {
     let mut bench = Bench::connected();
     bench.send(1, &bench.request("r", "j"));
-    bench.answer(bench.tag(), Answer::Busy);
+    bench.answer(bench.tag(), Answered::Busy);
     assert_eq!(bench.answer_of(1)["error"]["type"], "runner_busy");
     bench.check_empty();
 }

@@ -6,7 +6,8 @@ use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 
 use super::fixture::{START, WALL_AHEAD_MS};
-use host_core::port::{Answer, Tag};
+use crate::rrq::worker::Answered;
+use host_core::port::{Tag};
 use crate::rrq::transcript::{Stage, replay_all};
 use crate::rrq::{Worker, WorkerAsk, WorkerSaid};
 use crate::session::{Action, Actions, ActionsOf, Link, Moment, Session};
@@ -102,7 +103,7 @@ fn said(text: &str) -> WorkerSaid {
     };
     let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
     let outcome = match word {
-        "busy" => return WorkerSaid::Answer(Tag(tag.parse().unwrap()), Answer::Busy),
+        "busy" => return WorkerSaid::Answer(Tag(tag.parse().unwrap()), Answered::Busy),
         "completed" => Outcome::Completed {
             result: Some(JsonText(rest.to_owned())),
         },
@@ -119,5 +120,5 @@ fn said(text: &str) -> WorkerSaid {
             Outcome::Failed(Failure::new(known.unwrap(), rest))
         }
     };
-    WorkerSaid::Answer(Tag(tag.parse().unwrap()), Answer::Ended(outcome))
+    WorkerSaid::Answer(Tag(tag.parse().unwrap()), Answered::Ended(outcome))
 }

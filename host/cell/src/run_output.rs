@@ -1,5 +1,5 @@
-//! What a run has said and nobody has been told yet: log lines within their quota, the latest
-//! progress. Filled by host calls, emptied by the session.
+//! Output of a run that has not been sent to the orchestrator yet: log lines up to the log limit, and
+//! the latest progress. Host calls add to it; the session takes from it.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,28 +8,27 @@ use host_core::cell::{Level, LogLine, LogSource};
 use host_core::outcome::Progress;
 use tokio::time::Instant;
 
-/// The longest line, in bytes; the rest of a longer one is cut off.
+/// The longest line, in bytes. A longer line is truncated.
 const LINE_BYTES_MAX: usize = 16 << 10;
 
 /// The most fields of a line.
 const FIELDS_MAX: usize = 64;
 
-/// What a line costs beyond its text, in bytes.
+/// How much of the log limit a line uses in addition to its text, in bytes.
 const LINE_OVERHEAD_BYTES: u64 = 32;
 
-/// From which size on what is told at once is complete, in bytes: far below that of a frame, whatever
-/// the log's limit.
-const TOLD_BYTES: u64 = 1 << 20;
+/// After how many bytes [`RunOutput::take`] returns no more lines: far below the size of a frame.
+const TAKE_BYTES: u64 = 1 << 20;
 
-/// How many of the last lines of standard error are remembered for the report of a trap.
+/// How many of the last lines of standard error are kept to explain a trap.
 const STDERR_LINES_KEPT: usize = 12;
 
-/// The longest message of a progress, in bytes.
+/// The longest message of a progress report, in bytes.
 const PROGRESS_BYTES_MAX: usize = 1 << 10;
 
-/// What one run has said.
+/// The unsent output of one run.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct RunOutput {
     started: Instant,
     inner: Mutex<Inner>,
 }
@@ -41,26 +40,26 @@ struct Inner {
     bytes_max: u64,
     dropped_lines: u64,
     progress: Option<Progress>,
-    stdout: Partial,
-    stderr: Partial,
+    stdout: PartialLine,
+    stderr: PartialLine,
     stderr_tail: VecDeque<String>,
 }
 
-/// A line that has no end yet.
+/// The beginning of a line whose end has not been written yet.
 #[derive(Debug, Default)]
-struct Partial {
+struct PartialLine {
     bytes: Vec<u8>,
-    cut_bytes: u64,
+    missing_bytes: u64,
 }
 
-/// What there is to tell.
+/// Output to send to the orchestrator.
 #[derive(Debug, Default)]
-pub(crate) struct News {
+pub(crate) struct Unsent {
     pub(crate) lines: Vec<LogLine>,
     pub(crate) progress: Option<Progress>,
 }
 
-impl Said {
+impl RunOutput {
     pub(crate) fn new(log_bytes_max: u64) -> Self {
         Self {
             started: Instant::now(),
@@ -70,8 +69,8 @@ impl Said {
                 bytes_max: log_bytes_max,
                 dropped_lines: 0,
                 progress: None,
-                stdout: Partial::default(),
-                stderr: Partial::default(),
+                stdout: PartialLine::default(),
+                stderr: PartialLine::default(),
                 stderr_tail: VecDeque::new(),
             }),
         }
@@ -85,7 +84,7 @@ impl Said {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Takes a line of the `log` interface.
+    /// Adds a line from the `log` interface.
     pub(crate) fn write(&self, level: Level, message: String, fields: Vec<(String, String)>) {
         let at_ms = self.at_ms();
         self.inner().push(LogLine {
@@ -97,7 +96,7 @@ impl Said {
         });
     }
 
-    /// Takes bytes of standard output or standard error and makes lines of them.
+    /// Adds bytes of standard output or standard error and splits them into lines.
     pub(crate) fn print(&self, source: LogSource, bytes: &[u8]) {
         let at_ms = self.at_ms();
         let mut inner = self.inner();
@@ -111,28 +110,29 @@ impl Said {
         }
     }
 
-    /// Takes a progress; it replaces one that nobody has been told.
+    /// Sets the progress. Replaces an earlier one that has not been sent.
     pub(crate) fn progress(&self, percent: Option<f32>, mut message: String) {
-        cut(&mut message, PROGRESS_BYTES_MAX);
+        truncate(&mut message, PROGRESS_BYTES_MAX);
         let percent = percent
             .filter(|percent| percent.is_finite())
             .map(|percent| percent.clamp(0.0, 100.0));
         self.inner().progress = Some(Progress { percent, message });
     }
 
-    /// Returns what there is to tell, if anything; of many lines the first, the others next time.
-    pub(crate) fn take(&self) -> Option<News> {
+    /// Takes output to send, if there is any. If there are many lines it returns only the first; call it
+    /// again for the others.
+    pub(crate) fn take(&self) -> Option<Unsent> {
         let mut inner = self.inner();
         if inner.lines.is_empty() && inner.progress.is_none() {
             return None;
         }
-        Some(News {
+        Some(Unsent {
             lines: inner.first_lines(),
             progress: inner.progress.take(),
         })
     }
 
-    /// Ends the last lines and adds how much was dropped. Called once, when the guest is gone.
+    /// Ends partial lines and adds a line about dropped lines. Call it once, after the guest has ended.
     pub(crate) fn finish(&self) {
         let at_ms = self.at_ms();
         let mut inner = self.inner();
@@ -143,7 +143,7 @@ impl Said {
         }
         if inner.dropped_lines > 0 {
             let message = format!(
-                "{} more lines were dropped: the log is limited to {} bytes (log_kib in the manifest)",
+                "{} more lines were dropped: the log reached its limit of {} bytes; raise log_kib in the manifest",
                 inner.dropped_lines, inner.bytes_max
             );
             inner.lines.push_back(LogLine {
@@ -156,14 +156,14 @@ impl Said {
         }
     }
 
-    /// Returns the last lines of standard error.
+    /// Returns the last lines of standard error, oldest first.
     pub(crate) fn stderr_tail(&self) -> Vec<String> {
         self.inner().stderr_tail.iter().cloned().collect()
     }
 }
 
 impl Inner {
-    const fn partial(&mut self, source: LogSource) -> &mut Partial {
+    const fn partial(&mut self, source: LogSource) -> &mut PartialLine {
         match source {
             LogSource::Stderr => &mut self.stderr,
             LogSource::Log | LogSource::Stdout | LogSource::Host => &mut self.stdout,
@@ -192,23 +192,23 @@ impl Inner {
 
     fn first_lines(&mut self) -> Vec<LogLine> {
         let mut bytes = 0;
-        let told = self.lines.iter().take_while(|line| {
-            let room = bytes < TOLD_BYTES;
+        let count = self.lines.iter().take_while(|line| {
+            let room = bytes < TAKE_BYTES;
             bytes += cost(line);
             room
         });
-        let told = told.count();
-        self.lines.drain(..told).collect()
+        let count = count.count();
+        self.lines.drain(..count).collect()
     }
 
-    /// Keeps a line, cut to size, or counts it as dropped. Once a line was dropped none is kept, so
-    /// that the log has one end and no holes.
+    /// Adds a line, truncated if it is too long, or drops it and counts it. After the first dropped line
+    /// all later lines are dropped, so that the log has no gaps.
     fn push(&mut self, mut line: LogLine) {
-        cut(&mut line.message, LINE_BYTES_MAX);
+        truncate(&mut line.message, LINE_BYTES_MAX);
         line.fields.truncate(FIELDS_MAX);
         for (key, value) in &mut line.fields {
-            cut(key, LINE_BYTES_MAX / FIELDS_MAX);
-            cut(value, LINE_BYTES_MAX);
+            truncate(key, LINE_BYTES_MAX / FIELDS_MAX);
+            truncate(value, LINE_BYTES_MAX);
         }
         let cost = cost(&line);
         if self.dropped_lines > 0 || cost > self.bytes_left {
@@ -220,7 +220,7 @@ impl Inner {
     }
 }
 
-impl Partial {
+impl PartialLine {
     fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -229,15 +229,15 @@ impl Partial {
         let room = LINE_BYTES_MAX.saturating_sub(self.bytes.len());
         let kept = bytes.len().min(room);
         self.bytes.extend_from_slice(&bytes[..kept]);
-        self.cut_bytes += (bytes.len() - kept) as u64;
+        self.missing_bytes += (bytes.len() - kept) as u64;
     }
 
     fn take(&mut self) -> String {
         let mut line = String::from_utf8_lossy(&self.bytes).into_owned();
         self.bytes.clear();
-        if self.cut_bytes > 0 {
-            line.push_str(&cut_mark(self.cut_bytes));
-            self.cut_bytes = 0;
+        if self.missing_bytes > 0 {
+            line.push_str(&truncation_mark(self.missing_bytes));
+            self.missing_bytes = 0;
         }
         if line.ends_with('\r') {
             line.pop();
@@ -246,20 +246,20 @@ impl Partial {
     }
 }
 
-/// Returns what a line takes of the quota, in bytes.
+/// Returns how much of the log limit a line uses, in bytes.
 fn cost(line: &LogLine) -> u64 {
     let fields = line.fields.iter();
     let text = line.message.len() + fields.map(|(k, v)| k.len() + v.len()).sum::<usize>();
     text as u64 + LINE_OVERHEAD_BYTES
 }
 
-fn cut_mark(bytes: u64) -> String {
+fn truncation_mark(bytes: u64) -> String {
     format!(" … ({bytes} more bytes)")
 }
 
-/// Cuts a text to about `bytes_max` bytes and says how much is missing.
-pub(crate) fn cut(text: &mut String, bytes_max: usize) {
-    // Room for the mark of a text that was cut before.
+/// Truncates a text to about `bytes_max` bytes and appends how many are missing.
+pub(crate) fn truncate(text: &mut String, bytes_max: usize) {
+    // Leave room for the mark of a text that was truncated before.
     if text.len() <= bytes_max + 64 {
         return;
     }
@@ -267,7 +267,7 @@ pub(crate) fn cut(text: &mut String, bytes_max: usize) {
     while !text.is_char_boundary(end) {
         end -= 1;
     }
-    let mark = cut_mark((text.len() - end) as u64);
+    let mark = truncation_mark((text.len() - end) as u64);
     text.truncate(end);
     text.push_str(&mark);
 }

@@ -1,5 +1,5 @@
-//! Hears every command that a Redis carries out, those of scripts too, and counts how often each job
-//! was written down as ended and answered. What runs in a sandbox cannot reach it.
+//! Reads every command that a Redis executes (with MONITOR, including those of scripts), and counts how
+//! often each job was written as ended and how often it was answered.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -9,53 +9,54 @@ use std::thread;
 
 use host_tests::{Redis, eventually};
 
-use crate::hero_serve::{Client, PATIENCE};
+use crate::hero_serve::{Client, WAIT_MAX};
 
-/// How often one job was written as ended, and answered.
+/// How often one job was written as ended, and how often it was answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ends {
     pub(crate) written: usize,
     pub(crate) answered: usize,
 }
 
-/// What was heard so far.
-pub(crate) struct Witness(Arc<Mutex<BTreeMap<String, Ends>>>);
+/// The counts so far.
+pub(crate) struct RedisMonitor(Arc<Mutex<BTreeMap<String, Ends>>>);
 
-impl Witness {
-    /// Listens until the server is gone.
+impl RedisMonitor {
+    /// Starts a thread that reads commands until the server ends.
     pub(crate) fn start(redis: &Redis) -> Self {
         let mut stream = TcpStream::connect(("127.0.0.1", redis.port())).unwrap();
         stream.write_all(b"MONITOR\r\n").unwrap();
         let mut lines = BufReader::new(stream).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "+OK");
         let ends = Arc::new(Mutex::new(BTreeMap::new()));
-        let heard = Arc::clone(&ends);
+        let counts = Arc::clone(&ends);
         thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
-                hear(&line, &mut heard.lock().unwrap());
+                count_command(&line, &mut counts.lock().unwrap());
             }
         });
         Self(ends)
     }
 
-    /// Returns how many jobs were written as ended.
+    /// Returns how many jobs were written as ended or answered.
     pub(crate) fn count(&self) -> usize {
         self.0.lock().unwrap().len()
     }
 
-    /// Returns what Redis has done so far: a last word of `client` is heard behind all of it.
+    /// Returns the counts of all commands so far. Sends a marker command with `client` and waits until the
+    /// monitor has read it.
     pub(crate) fn ends(&self, client: &mut Client) -> BTreeMap<String, Ends> {
-        const LAST: &str = "the last word";
-        let _: i64 = client.ask(&["LPUSH", &format!("hero:reply:{LAST}"), ""]);
-        eventually("the last word to be heard", PATIENCE, || {
-            self.0.lock().unwrap().remove(LAST)
+        const MARKER: &str = "marker";
+        let _: i64 = client.ask(&["LPUSH", &format!("hero:reply:{MARKER}"), ""]);
+        eventually("the monitor to read the marker", WAIT_MAX, || {
+            self.0.lock().unwrap().remove(MARKER)
         });
         self.0.lock().unwrap().clone()
     }
 }
 
-/// Takes in a line: `+TIME [DATABASE CLIENT] "COMMAND" "KEY" …`.
-fn hear(line: &str, ends: &mut BTreeMap<String, Ends>) {
+/// Counts the command in a line: `+TIME [DATABASE CLIENT] "COMMAND" "KEY" …`.
+fn count_command(line: &str, ends: &mut BTreeMap<String, Ends>) {
     let mut words = line.split('"').skip(1).step_by(2);
     let (Some(command), Some(key)) = (words.next(), words.next()) else {
         return;

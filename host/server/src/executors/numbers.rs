@@ -1,21 +1,10 @@
-//! What `/metrics` shows of foreign runners, counted when it is asked for.
+//! What `/metrics` shows of executors, counted when it is asked for.
 
-use host_core::port::SeatState;
+use host_protocols::wire::executors::{ExecutorHealth, WorkerState};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-
-use super::PoolHealth;
-
-/// All states, so that those nobody is in are shown as 0.
-const STATES: [SeatState; 5] = [
-    SeatState::Down,
-    SeatState::Starting,
-    SeatState::Up,
-    SeatState::Draining,
-    SeatState::Ending,
-];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct In {
@@ -28,7 +17,7 @@ struct Of {
     runner: String,
 }
 
-/// The numbers of all pools. Cloning shares them.
+/// The numbers of all executors. Cloning shares them.
 #[derive(Clone, Default)]
 pub(super) struct Numbers {
     seats: Family<In, Gauge>,
@@ -43,17 +32,20 @@ impl Numbers {
         registry.register("runner_in_flight", in_flight, self.in_flight.clone());
     }
 
-    pub(super) fn set(&self, pool: &PoolHealth) {
-        let runner = pool.name.as_str();
-        for state in STATES {
-            let seats = pool.runners.iter().filter(|seat| seat.state == state);
+    pub(super) fn set(&self, executor: &ExecutorHealth) {
+        let runner = executor.name.as_str();
+        for state in WorkerState::ALL {
+            let seats = executor
+                .workers
+                .iter()
+                .filter(|worker| worker.state == state);
             let labels = In {
                 runner: runner.to_owned(),
                 state: state.as_str(),
             };
             self.seats.get_or_create(&labels).set(gauge(seats.count()));
         }
-        let in_flight = pool.runners.iter().map(|seat| seat.in_flight).sum();
+        let in_flight = executor.workers.iter().map(|worker| worker.in_flight).sum();
         let labels = Of {
             runner: runner.to_owned(),
         };

@@ -1,5 +1,6 @@
 //! The parts of a host and how they hang together: the dispatch loop over the store, the cells
-//! below it, those of foreign work beside them, and what requests are answered from.
+//! below it, those of foreign work beside them, the wires' executors, and what requests are
+//! answered from.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -8,77 +9,93 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use host_cells::build::RunBuilder;
+use host_cells::examine::{Examiner, Setup, StartError};
+use host_cells::feed::Feed;
+use host_cells::handlers::Handlers;
+use host_cells::pool::{Pool, Shape};
+use host_cells::process::{Cells, ProcessPort};
+use host_cells::spawn::CellProgram;
 use host_core::handler::Digest;
-use host_protocols::hero;
-use host_protocols::rrq::WorkerPorts;
+use host_dispatch::assign_mail::AssignMail;
+use host_dispatch::executors::Executors as Assigned;
+use host_dispatch::foreign::{Foreign, History, Wiring};
+use host_dispatch::logged::Logs;
+use host_dispatch::numbers::Numbers;
+use host_dispatch::readers::{READERS, Readers};
+use host_dispatch::writer::{self, EVENTS_MAX, PARAMS_BYTES_MAX, Phase};
+use host_dispatch::{Dispatch, REQUESTS_MAX, Shared};
+use host_protocols::wire::{self, Active, ExecutorPorts, Ports};
+use host_runtime::clock::Clock;
+use host_runtime::tasks::Tasks;
 use host_store::logs::LogStore;
 use host_store::sqlite::SqliteStore;
 use host_store::{Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::hero::gate;
 use super::{ServeError, system};
 use crate::api::Api;
-use crate::api::hero::Hero;
-use host_cells::pool::{Pool, Shape};
-use host_cells::process::{Cells, ProcessPort};
-use host_cells::spawn::{CellProgram, Spawner};
-use host_runtime::clock::Clock;
 use crate::config::Config;
-use host_dispatch::logged::Logs;
-use host_dispatch::numbers::Numbers;
-use host_dispatch::readers::{READERS, Readers};
-use host_dispatch::runners::Crews;
-use host_dispatch::writer::{self, EVENTS_MAX, PARAMS_BYTES_MAX, Phase};
-use host_dispatch::{Dispatch, REQUESTS_MAX, Shared};
-use host_dispatch::foreign::{Foreign, History, Wiring};
-use host_cells::handlers::Handlers;
-use host_cells::compile::Cache;
 use crate::deploy::{self, Deployments};
-use host_cells::examine::Examiner;
-use crate::hero_logs::LogFiles;
-use crate::logs::{self, JobLogs};
+use crate::executors::Executors;
+use crate::logs::{self, ForeignLogs, JobLogs};
 use crate::metrics::Metrics;
-use crate::runners::{LanesConfig, Ports, Runners};
-use host_runtime::tasks::Tasks;
 
 /// How long connections and cells may take to be gone once no job runs any more.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// All parts of a running host.
-pub(super) struct Parts {
+/// A running host.
+pub(super) struct Host {
     pub(super) tasks: Tasks,
-    /// What takes work over other wires; it ends first.
-    pub(super) wires: Tasks,
     pub(super) deployments: Deployments,
-    base: Base,
+    /// What takes work over wires; it ends first.
+    wires: Tasks,
+    shared: Base,
     dispatch: Dispatch,
-    runners: Runners,
-    hero: Option<Hero>,
+    executors: Executors,
+    /// Where workers' lines go; closed before logs are.
+    foreign_logs: Arc<ForeignLogs>,
     job_logs: Arc<JobLogs>,
     phase: watch::Sender<Phase>,
     ended: oneshot::Receiver<Result<(), StoreError>>,
     foreign: Foreign,
     foreign_ended: oneshot::Receiver<()>,
-    log_files: Option<LogFiles>,
     log_writer: JoinHandle<()>,
 }
 
 /// What the parts share.
 struct Base {
     clock: Clock,
-    handlers: Handlers,
+    runs: RunBuilder,
     logs: Logs,
     metrics: Metrics,
     numbers: Numbers,
 }
 
-impl Parts {
-    /// Opens the store and starts everything above and below it.
+impl Base {
+    fn new(config: &Config, logs: Logs) -> Self {
+        let environment = config.environment.clone();
+        let base = Self {
+            clock: Clock::start(),
+            runs: RunBuilder::new(Handlers::default(), environment, wire::chain_handlers()),
+            logs,
+            metrics: Metrics::default(),
+            numbers: Numbers::default(),
+        };
+        base.metrics.register(|registry| {
+            base.logs.register(registry);
+            base.numbers.register(registry);
+        });
+        base
+    }
+}
+
+impl Host {
+    /// Opens the store and starts everything above and below it; no wire takes work yet.
     pub(super) async fn start(
         config: &Config,
-        lanes: Option<LanesConfig>,
+        wires: &mut [Box<dyn Active>],
         program: CellProgram,
         cells_lock: File,
     ) -> Result<Self, ServeError> {
@@ -90,106 +107,76 @@ impl Parts {
         let (logs, logged) = Logs::channel();
         let (job_logs, log_writer) =
             logs::spawn(log_store, logged, logs.gaps()).map_err(ServeError::Store)?;
-        let base = Base {
-            clock: Clock::start(),
-            handlers: Handlers::default(),
-            logs,
-            metrics: Metrics::default(),
-            numbers: Numbers::default(),
-        };
-        base.metrics.register(|registry| {
-            base.logs.register(registry);
-            base.numbers.register(registry);
-        });
+        let base = Base::new(config, logs);
         let reader = store.reader().map_err(ServeError::Store)?;
         let current = deploy::current(&*reader).map_err(ServeError::Store)?;
         sweep(
             &examiner,
             &deploy::kept(&*reader).map_err(ServeError::Store)?,
         );
-        deploy::restore(&base.handlers, &examiner, current)
+        deploy::restore(base.runs.handlers(), &examiner, current)
             .await
             .map_err(ServeError::Cache)?;
 
         let (phase, entered) = watch::channel(Phase::Running);
-        let runners = runners(config, lanes, &base);
-        let crews = crews(&runners, &tasks);
-        let (dispatch, ended) = dispatch(config, store, &base, &examiner.cells, crews, entered)?;
+        let foreign_logs = Arc::new(ForeignLogs::new(base.logs.clone()));
+        let (executors, assigned) = executors(config, wires, &base, &foreign_logs, &tasks);
+        let (dispatch, ended) = dispatch(config, store, &base, &examiner.cells, assigned, entered)?;
         let history = History::start(dispatch.clone(), &tasks);
         base.metrics.register(|registry| history.register(registry));
-        let log_files = log_files(config)?;
         let foreign = Wiring {
             history: Some(history),
-            log_files: log_files.clone(),
             ..foreign(config, &base, &examiner.cells, &tasks)
         };
         let (foreign, foreign_ended) =
             Foreign::start(foreign).map_err(system("start the thread of foreign work"))?;
-        let handlers = base.handlers.clone();
+        let handlers = base.runs.handlers().clone();
         Ok(Self {
             deployments: Deployments::new(dispatch.clone(), handlers, examiner, tasks.clone()),
             tasks,
             wires: Tasks::default(),
-            base,
+            shared: base,
             dispatch,
-            runners,
-            hero: config.hero.as_ref().map(|hero| Hero {
-                client: hero::client::live::Client::new(&hero.url),
-                log_dir: hero.log_dir.clone(),
-            }),
+            executors,
+            foreign_logs,
             job_logs: Arc::new(job_logs),
             phase,
             ended,
             foreign,
             foreign_ended,
-            log_files,
             log_writer,
         })
+    }
+
+    /// Lets every wire take work.
+    pub(super) fn run(&self, wires: Vec<Box<dyn Active>>) {
+        let foreign = self.foreign.clone();
+        let ports = Ports {
+            clock: Arc::new(self.shared.clock),
+            counters: Arc::new(self.shared.metrics.clone()),
+            execute: Arc::new(move || foreign.session()),
+            leases: None,
+            stopping: self.wires.stopping().clone(),
+        };
+        for wire in wires {
+            self.wires.spawn(wire.run(ports.clone()));
+        }
     }
 
     /// Returns what the API at `listen` answers from.
     pub(super) fn api(&self, listen: SocketAddr) -> Api {
         Api {
             dispatch: self.dispatch.clone(),
-            handlers: self.base.handlers.clone(),
-            clock: self.base.clock,
+            handlers: self.shared.runs.handlers().clone(),
+            clock: self.shared.clock,
             deployer: Arc::new(self.deployments.clone()),
-            runners: self.runners.clone(),
-            hero: self.hero.clone(),
+            executors: self.executors.clone(),
+            hero: None,
             logs: Arc::clone(&self.job_logs) as _,
-            metrics: self.base.metrics.clone(),
+            metrics: self.shared.metrics.clone(),
             listen,
             draining: self.wires.stopping().clone(),
             stopping: self.tasks.stopping().clone(),
-        }
-    }
-
-    /// Lets jobs in Redis go on that wait for others, until wires take no work any more.
-    pub(super) fn watch_gate(&self) {
-        if let Some(Hero { client, .. }) = &self.hero {
-            let stopping = self.wires.stopping().clone();
-            let watched = gate::watch(client.clone(), self.base.clock, stopping);
-            self.wires.spawn(watched);
-        }
-    }
-
-    /// Returns what a wire's worker role needs.
-    pub(super) fn worker_ports(&self, deadline_margin_ms: u64) -> WorkerPorts {
-        WorkerPorts {
-            executor: self.foreign.door(),
-            clock: Arc::new(self.base.clock),
-            counters: Arc::new(self.base.metrics.clone()),
-            deadline_margin_ms,
-        }
-    }
-
-    /// Returns what the worker role of Hero needs, for one worker id.
-    pub(super) fn hero_ports(&self, news: Arc<dyn hero::News>) -> hero::WorkerPorts {
-        hero::WorkerPorts {
-            executor: self.foreign.door(),
-            clock: Arc::new(self.base.clock),
-            counters: Arc::new(self.base.metrics.clone()),
-            news,
         }
     }
 
@@ -222,11 +209,8 @@ impl Parts {
         if tokio::time::timeout(JOIN_TIMEOUT, rest).await.is_err() {
             tracing::warn!("some connections do not end; they are cut");
         }
-        if let Some(files) = &self.log_files {
-            files.flush(JOIN_TIMEOUT).await;
-        }
-        self.runners.close_logs();
-        drop(self.base.logs);
+        self.foreign_logs.close();
+        drop(self.shared.logs);
         let written = tokio::task::spawn_blocking(move || self.log_writer.join());
         if !matches!(written.await, Ok(Ok(()))) {
             tracing::error!("the thread that writes logs has panicked; lines of jobs are lost");
@@ -241,13 +225,16 @@ fn examiner(
     cells_lock: File,
     tasks: &Tasks,
 ) -> Result<Examiner, ServeError> {
-    let cache = config.data.join("cache");
-    let cache = Cache::open(cache, program.clone()).map_err(ServeError::Cache)?;
-    let spawner = Spawner::start(program, cells_lock).map_err(system("start the cells' thread"))?;
-    Ok(Examiner {
-        cache,
-        cells: Cells::new(spawner, tasks.clone(), config.memory_mib),
+    let setup = Setup {
+        program,
+        cache: config.data.join("cache"),
+        lock: cells_lock,
+        memory_mib: config.memory_mib,
         environment: config.environment.clone(),
+    };
+    Examiner::start(setup, tasks.clone()).map_err(|error| match error {
+        StartError::Cache(error) => ServeError::Cache(error),
+        StartError::Thread(error) => system("start the cells' thread")(error),
     })
 }
 
@@ -263,24 +250,29 @@ fn sweep(examiner: &Examiner, kept: &BTreeSet<Digest>) {
 /// The dispatch loop, and how it ended.
 type Dispatching = (Dispatch, oneshot::Receiver<Result<(), StoreError>>);
 
-/// Makes the pools of foreign runners and the lanes to workers.
-fn runners(config: &Config, lanes: Option<LanesConfig>, base: &Base) -> Runners {
-    let ports = Ports {
+/// Starts the wires' executors, for the dispatch loop to give them work and to end them.
+fn executors(
+    config: &Config,
+    wires: &mut [Box<dyn Active>],
+    base: &Base,
+    logs: &Arc<ForeignLogs>,
+    tasks: &Tasks,
+) -> (Executors, Assigned) {
+    let (mail, stopping) = (Arc::new(AssignMail::default()), CancellationToken::new());
+    let ports = ExecutorPorts {
         clock: Arc::new(base.clock),
         counters: Arc::new(base.metrics.clone()),
-        logs: base.logs.clone(),
+        events: Arc::<AssignMail>::clone(&mail),
+        logs: Arc::<ForeignLogs>::clone(logs),
+        tasks: tasks.clone(),
+        stopping: stopping.clone(),
     };
-    let runners = Runners::new(config.runners.clone(), lanes, &ports);
-    runners.register(&base.metrics);
-    runners
-}
-
-/// Starts the foreign runners, for the dispatch loop to give them work and to end them.
-fn crews(runners: &Runners, tasks: &Tasks) -> Crews {
-    let stopping = CancellationToken::new();
-    runners.run(tasks, &stopping);
-    let inbox = Arc::clone(runners.inbox());
-    Crews::new(runners.ports(), inbox, stopping).with(runners.more())
+    let of_wires = wires.iter_mut().filter_map(|wire| wire.executors(&ports));
+    let executors = Executors::new(of_wires.collect(), config.routes.clone());
+    executors.register(&base.metrics);
+    let known = executors.clone();
+    let assigned = Assigned::new(move |name| known.open(name), mail, stopping);
+    (executors, assigned)
 }
 
 /// Starts the dispatch loop over the store.
@@ -289,7 +281,7 @@ fn dispatch(
     store: SqliteStore,
     base: &Base,
     cells: &Cells,
-    runners: Crews,
+    executors: Assigned,
     phase: watch::Receiver<Phase>,
 ) -> Result<Dispatching, ServeError> {
     let (cell_says, events) = mpsc::channel(EVENTS_MAX);
@@ -302,14 +294,14 @@ fn dispatch(
     let ended = writer::spawn(writer::Wiring {
         store: Box::new(store),
         clock: base.clock,
-        handlers: base.handlers.clone(),
-        environment: config.environment.clone(),
         shared,
-        pool: Pool::new(
+        cells: feed(
+            config,
+            base,
+            "cell",
             ProcessPort::new(cells.clone(), cell_says),
-            shape(config, "cell"),
         ),
-        runners,
+        executors,
         logs: base.logs.clone(),
         requests: asked,
         events,
@@ -322,16 +314,6 @@ fn dispatch(
     Ok((dispatch, ended))
 }
 
-/// Starts the thread that writes the log files of Hero's jobs, if there is a folder for them.
-fn log_files(config: &Config) -> Result<Option<LogFiles>, ServeError> {
-    let Some(path) = config.hero.as_ref().and_then(|hero| hero.log_dir.clone()) else {
-        return Ok(None);
-    };
-    LogFiles::below(&path)
-        .map(Some)
-        .map_err(|error| ServeError::LogDir { path, error })
-}
-
 /// Says what foreign work takes; its cells start with the first of it.
 fn foreign(config: &Config, base: &Base, cells: &Cells, tasks: &Tasks) -> Wiring<ProcessPort> {
     let (cell_says, events) = mpsc::channel(EVENTS_MAX);
@@ -340,15 +322,14 @@ fn foreign(config: &Config, base: &Base, cells: &Cells, tasks: &Tasks) -> Wiring
     loaded.cancel();
     Wiring {
         clock: base.clock,
-        handlers: base.handlers.clone(),
-        environment: config.environment.clone(),
-        pool: Pool::new(
+        cells: feed(
+            config,
+            base,
+            "foreign",
             ProcessPort::new(cells.clone(), cell_says),
-            shape(config, "foreign"),
         ),
         events,
         logs: Some(base.logs.clone()),
-        log_files: None,
         history: None,
         numbers: base.numbers.clone(),
         eager: false,
@@ -357,10 +338,12 @@ fn foreign(config: &Config, base: &Base, cells: &Cells, tasks: &Tasks) -> Wiring
     }
 }
 
-fn shape(config: &Config, name: &'static str) -> Shape {
-    Shape {
+/// Makes a pool of cells that are called `name`, with what is deployed.
+fn feed(config: &Config, base: &Base, name: &'static str, port: ProcessPort) -> Feed<ProcessPort> {
+    let shape = Shape {
         name,
         cells: config.cells,
         slots: config.slots,
-    }
+    };
+    Feed::new(Pool::new(port, shape), base.runs.clone())
 }

@@ -1,4 +1,4 @@
-//! One job that never yields, among many that must not notice.
+//! A job that loops until its timeout does not delay the other jobs of its worker.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use serde_json::json;
 
 use crate::orchestrator::{Setup, TIMED_OUT, TIMEOUT_SECONDS};
 
-const NEIGHBOURS: usize = 160;
+const NEIGHBORS: usize = 160;
 
-/// How long a neighbour may be active; it does nothing.
+/// How long another job may be active; it does almost nothing.
 const ON_TIME: Duration = Duration::from_secs(2);
 
 #[test]
-fn a_job_that_overruns_leaves_its_neighbours_on_time() {
+fn a_job_that_times_out_does_not_delay_others() {
     let rrq = Setup::new().start();
     rrq.run("noop", &json!({}));
     let workers = rrq.workers();
@@ -22,16 +22,16 @@ fn a_job_that_overruns_leaves_its_neighbours_on_time() {
         (it.job(&spin).status() == "ACTIVE").then_some(())
     });
     let options = json!({"params": {"a": 1}, "max_retries": 1});
-    let neighbours: Vec<String> = (0..NEIGHBOURS)
+    let neighbors: Vec<String> = (0..NEIGHBORS)
         .map(|_| rrq.enqueue("echo", &options))
         .collect();
-    let first = rrq.wait(&neighbours[0]);
+    let first = rrq.wait(&neighbors[0]);
     assert_eq!(
         rrq.job(&spin).status(),
         "ACTIVE",
-        "it looped beside {first:?}"
+        "the looping job still runs beside {first:?}"
     );
-    let late: Vec<_> = neighbours
+    let late: Vec<_> = neighbors
         .iter()
         .map(|id| rrq.wait(id))
         .filter(|job| job.status() != "COMPLETED" || job.took() > ON_TIME)

@@ -1,0 +1,219 @@
+//! What a wire is to the rest of the host: one entry of [`WIRES`] and one folder. Configuration,
+//! the `ready` line, `host worker`, doctor, metrics, routing and documents go by this list, and
+//! nothing outside a wire's folder names it. The traits here knows no wire.
+
+pub mod check;
+pub mod executors;
+pub mod section;
+pub mod settings;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use host_core::cell::LogLine;
+use host_core::id::JobId;
+use host_core::name::Name;
+use host_core::port::lease::Leases;
+use host_core::port::{AssignEvents, Clock, Counters, Execute};
+use host_core::time::Time;
+use host_runtime::tasks::Tasks;
+use thiserror::Error;
+use tokio_util::sync::CancellationToken;
+
+use self::check::Check;
+use self::executors::Executors;
+use self::section::{ConfigError, Section};
+use self::settings::{Setting, TableSetting, WorkerRole};
+
+/// Every wire, in the order in which they are shown.
+pub const WIRES: &[&dyn Wire] = &[];
+
+/// One protocol, in one or both roles.
+pub trait Wire: Sync {
+    /// Returns its name: the section of the configuration, the noun of `host worker`, the label of
+    /// metrics.
+    fn name(&self) -> &'static str;
+
+    /// Returns its keys, each below `protocol.<name>`.
+    fn settings(&self) -> &'static [Setting];
+
+    /// Returns the keys of its tables whose names users choose, each below `protocol.<name>`.
+    fn table_settings(&self) -> &'static [TableSetting] {
+        &[]
+    }
+
+    /// Returns every code by which it refuses what a peer sends: the code, and what it means with
+    /// what to do.
+    fn refusals(&self) -> &'static [(&'static str, &'static str)];
+
+    /// Returns the rules in our words: its `SPEC.md`, which names every code.
+    fn specification(&self) -> &'static str;
+
+    /// Returns the handlers whose result is a list of steps, which run in the same attempt.
+    fn chain_handlers(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Returns how `host worker <name>` is called, if it has a worker role.
+    fn worker_role(&self) -> Option<&'static WorkerRole>;
+
+    /// Reads its section. Opens nothing; files that the section names are read through it.
+    fn configure(&self, section: &Section<'_>) -> Result<Box<dyn Configured>, ConfigError>;
+}
+
+/// A wire with its section read and checked; it may have nothing to do.
+pub trait Configured: fmt::Debug + Send + Sync {
+    /// Tells whether jobs may be routed to an executor of this name.
+    fn has_executor(&self, name: &str) -> bool {
+        let _ = name;
+        false
+    }
+
+    /// Returns where each executor is configured, and its name: no other wire may have one of it.
+    fn executor_names(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// Returns where the executor for handlers that nobody else has is named, and its name.
+    fn default_executor(&self) -> Option<(String, String)> {
+        None
+    }
+
+    /// Answers doctor's questions. Blocks, some seconds at most.
+    fn checks(&self) -> Vec<Check> {
+        Vec::new()
+    }
+
+    /// Opens what the wire needs before the host starts: listens, takes a name. Fails if the
+    /// host could not serve it.
+    fn open<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>>;
+}
+
+/// For whom a wire is opened.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// `host serve`: both roles, with this data directory.
+    Serve {
+        /// Where the host keeps everything; the wire may keep files of its own there.
+        data: PathBuf,
+    },
+    /// `host worker`: the worker role alone.
+    Worker {
+        /// Where a worker may keep files from one start to the next, if there is a folder.
+        state: Option<PathBuf>,
+    },
+}
+
+/// Why a wire cannot be opened.
+#[derive(Debug, Error)]
+#[error("{message}")]
+pub struct OpenError {
+    /// What was being done, to what, why it failed and what to do next.
+    pub message: String,
+    /// Whether the configuration or the command line is at fault.
+    pub is_usage: bool,
+}
+
+impl OpenError {
+    /// Makes an error of the machine or its surroundings.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            is_usage: false,
+        }
+    }
+
+    /// Makes an error of the configuration or the command line.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            is_usage: true,
+        }
+    }
+}
+
+/// A wire that is open. In `host serve`, [`Active::executors`] comes first and [`Active::run`] last,
+/// once all handlers are deployed.
+pub trait Active: Send {
+    /// Returns what it adds to the `ready` line, as `key=value`.
+    fn ready(&self) -> Vec<(&'static str, String)>;
+
+    /// Returns a lock that cells are to inherit, if somebody has to know that one is still alive.
+    fn take_cells_lock(&mut self) -> Option<File> {
+        None
+    }
+
+    /// Tells whether a worker runs it while handlers are still loading. Work waits until they are.
+    fn runs_early(&self) -> bool {
+        false
+    }
+
+    /// Tells whether a worker ends with the process that started it.
+    fn ends_with_parent(&self) -> bool {
+        false
+    }
+
+    /// Starts its executors, if it has any. They end with `ports.stopping`.
+    fn executors(&mut self, ports: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
+        let _ = ports;
+        None
+    }
+
+    /// Serves until `ports.stopping`, and then gives back what has not ended, within two seconds.
+    /// Dropped, it closes all connections.
+    fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, ()>;
+}
+
+/// What a wire's executors need of the host.
+#[derive(Clone)]
+pub struct ExecutorPorts {
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Counts what is refused.
+    pub counters: Arc<dyn Counters>,
+    /// Hears how executors are and how attempts end.
+    pub events: Arc<dyn AssignEvents>,
+    /// Keeps what workers write.
+    pub logs: Arc<dyn JobLogs>,
+    /// Joins the executors' tasks when the host stops.
+    pub tasks: Tasks,
+    /// Ends the executors, after the last attempt.
+    pub stopping: CancellationToken,
+}
+
+/// What serving a wire needs of the host.
+#[derive(Clone)]
+pub struct Ports {
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Counts what is refused.
+    pub counters: Arc<dyn Counters>,
+    /// Executes foreign jobs: each call returns a way in for one session.
+    pub execute: Arc<dyn Fn() -> Arc<dyn Execute> + Send + Sync>,
+    /// Grants leases to workers that pull; `None` in `host worker`.
+    pub leases: Option<Arc<dyn Leases>>,
+    /// Ends the serving.
+    pub stopping: CancellationToken,
+}
+
+/// Keeps what foreign workers write about our jobs. Never waits.
+pub trait JobLogs: Send + Sync {
+    /// Keeps lines of an attempt that began at `started_at`, from where their times count; tells
+    /// whether logs are still kept.
+    fn keep(&self, job: JobId, attempt: u32, started_at: Time, lines: Vec<LogLine>) -> bool;
+}
+
+/// Returns the wire of this name.
+pub fn find(name: &str) -> Option<&'static dyn Wire> {
+    WIRES.iter().find(|wire| wire.name() == name).copied()
+}
+
+/// Returns the handlers whose result is a list of steps, of all wires.
+pub fn chain_handlers() -> BTreeSet<Name> {
+    let names = WIRES.iter().flat_map(|wire| wire.chain_handlers());
+    names.filter_map(|name| name.parse().ok()).collect()
+}

@@ -1,0 +1,137 @@
+//! A wire's executors, as the rest of the host knows them: whether there is one of a name, what its
+//! jobs must look like, which rules they have, and how its workers are.
+
+use host_core::name::Name;
+use host_core::policy::Policy;
+use host_core::port::Assign;
+
+/// What became of the search for an executor by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The wire has it.
+    Here,
+    /// The wire has none of this name.
+    Nobody,
+    /// It would be one executor too many; the number is how many there may be.
+    Full(usize),
+}
+
+/// The executors of one wire. No call waits.
+pub trait Executors: Send + Sync {
+    /// Returns the names that are configured, for "did you mean".
+    fn names(&self) -> Vec<Name>;
+
+    /// Finds the executor of this name for a job that is about to be accepted.
+    fn find(&self, name: &Name) -> Found;
+
+    /// Checks that an executor can make something of a handler's params, an object. The error is
+    /// for people.
+    fn check(&self, executor: &Name, handler: &Name, params: &str) -> Result<(), String> {
+        let _ = (executor, handler, params);
+        Ok(())
+    }
+
+    /// Returns the rules of jobs for an executor where their sender names no others.
+    fn policy(&self, executor: &Name) -> Policy {
+        let _ = executor;
+        Policy::default()
+    }
+
+    /// Returns the dispatch loop's way to an executor that is pushed to; `None` if there is none of
+    /// this name. May be called for a job that was accepted in an earlier life of the host.
+    fn open(&self, executor: &Name) -> Option<Box<dyn Assign>>;
+
+    /// Tells whether the workers of an executor pull: its jobs are leased through
+    /// `host_core::port::lease` then, and [`Executors::open`] is not called.
+    fn is_pulled(&self, executor: &Name) -> bool {
+        let _ = executor;
+        false
+    }
+
+    /// Returns how all executors are, by name.
+    fn health(&self) -> Vec<ExecutorHealth>;
+
+    /// Restarts the workers of an executor, or one of them counted from 1, each once its attempts
+    /// have ended.
+    fn restart(&self, executor: &Name, only: Option<usize>) -> Result<(), RestartError>;
+}
+
+/// Why workers are not restarted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RestartError {
+    /// There is no executor of this name, or no worker of this number.
+    NoSuchWorker,
+    /// Somebody else starts its workers.
+    NotOurs,
+}
+
+/// One executor, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecutorHealth {
+    /// Its name: what stands before `#`.
+    pub name: Name,
+    /// The wire it speaks.
+    pub wire: &'static str,
+    /// Whether somebody else starts its workers.
+    pub is_external: bool,
+    /// Whether [`Executors::restart`] does something.
+    pub is_restartable: bool,
+    /// Its workers.
+    pub workers: Vec<WorkerHealth>,
+}
+
+/// One foreign worker, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerHealth {
+    /// Its name in attempts: `python/1`.
+    pub name: String,
+    /// Where it is in its life.
+    pub state: WorkerState,
+    /// Where it listens, or takes its jobs.
+    pub address: Option<String>,
+    /// Its process, if we started it.
+    pub pid: Option<u32>,
+    /// Attempts in flight.
+    pub in_flight: usize,
+    /// How often in a row it failed.
+    pub failures: u32,
+    /// Why it takes no work, if that is known.
+    pub reason: Option<String>,
+}
+
+/// Where a foreign worker is in its life, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkerState {
+    /// There is none, or it cannot be reached; it is tried again after a wait.
+    Down,
+    /// It is being started or connected to.
+    Starting,
+    /// It takes work.
+    Up,
+    /// It takes none and is restarted when its attempts have ended.
+    Draining,
+    /// It was told to end.
+    Ending,
+}
+
+impl WorkerState {
+    /// All states, so that those nobody is in are shown as 0.
+    pub const ALL: [Self; 5] = [
+        Self::Down,
+        Self::Starting,
+        Self::Up,
+        Self::Draining,
+        Self::Ending,
+    ];
+
+    /// Returns the stable name, as it stands in the API.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Down => "down",
+            Self::Starting => "starting",
+            Self::Up => "up",
+            Self::Draining => "draining",
+            Self::Ending => "ending",
+        }
+    }
+}

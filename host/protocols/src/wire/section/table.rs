@@ -1,0 +1,106 @@
+//! Tables of the file whose names users choose, read key by key.
+
+use std::collections::BTreeMap;
+
+use host_core::name::Name;
+use toml::{Table, Value};
+
+use super::{ConfigError, refused};
+
+/// All tables below one key.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tables(BTreeMap<Name, NamedTable>);
+
+/// One table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedTable {
+    origin: String,
+    table: Table,
+}
+
+impl Tables {
+    /// Adds a table.
+    pub fn insert(&mut self, name: Name, table: NamedTable) {
+        self.0.insert(name, table);
+    }
+
+    /// Returns all tables, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&Name, &NamedTable)> {
+        self.0.iter()
+    }
+}
+
+impl NamedTable {
+    /// Makes a table that stands at `origin`: the file and the key.
+    pub const fn new(origin: String, table: Table) -> Self {
+        Self { origin, table }
+    }
+
+    /// Says where a key of it stands; where it stands itself for an empty key.
+    pub fn origin(&self, key: &str) -> String {
+        if key.is_empty() {
+            self.origin.clone()
+        } else {
+            format!("{}.{key}", self.origin)
+        }
+    }
+
+    /// Returns a value as it stands there.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.table.get(key)
+    }
+
+    /// Makes the refusal of a value.
+    pub fn refused(&self, key: &str, value: &Value, wanted: &str) -> ConfigError {
+        refused(self.origin(key), &value.to_string(), wanted)
+    }
+
+    /// Returns a string.
+    pub fn text(&self, key: &str) -> Result<Option<&str>, ConfigError> {
+        match self.table.get(key) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(other) => Err(self.refused(key, other, "a string is")),
+        }
+    }
+
+    /// Returns a number from 1 to `most`.
+    pub fn number(&self, key: &str, most: i64) -> Result<Option<usize>, ConfigError> {
+        match self.table.get(key) {
+            None => Ok(None),
+            Some(Value::Integer(number)) if (1..=most).contains(number) => {
+                Ok(usize::try_from(*number).ok())
+            }
+            Some(other) => Err(self.refused(key, other, &format!("a number from 1 to {most} is"))),
+        }
+    }
+
+    /// Returns an array of strings.
+    pub fn strings(&self, key: &str, wanted: &str) -> Result<Option<Vec<String>>, ConfigError> {
+        let Some(value) = self.table.get(key) else {
+            return Ok(None);
+        };
+        let words = value.as_array().and_then(|words| {
+            let words = words.iter().map(|word| Some(word.as_str()?.to_owned()));
+            words.collect()
+        });
+        let words: Option<Vec<String>> = words;
+        words
+            .map(Some)
+            .ok_or_else(|| self.refused(key, value, wanted))
+    }
+
+    /// Returns a table of strings.
+    pub fn pairs(&self, key: &str) -> Result<BTreeMap<String, String>, ConfigError> {
+        let Some(value) = self.table.get(key) else {
+            return Ok(BTreeMap::new());
+        };
+        let pairs = value.as_table().and_then(|table| {
+            let pairs = table.iter();
+            pairs
+                .map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
+                .collect()
+        });
+        pairs.ok_or_else(|| self.refused(key, value, "a table of strings is"))
+    }
+}
