@@ -16,6 +16,7 @@ use host_cells::feed::Feed;
 use host_cells::pool::Place;
 use host_cells::port::{CellEvent, CellPort};
 use host_core::command::Command;
+use host_core::id::NodeId;
 use host_core::time::Time;
 use host_runtime::clock::Clock;
 use host_store::{Store, StoreError};
@@ -177,7 +178,9 @@ impl<P: CellPort> Writer<P> {
     /// Takes back what an earlier life of the host was executing when it ended.
     fn recover(&mut self) -> Result<(), StoreError> {
         let now = self.clock.now();
-        let committed = self.store.commit(now, vec![Command::Recover])?;
+        let committed = self
+            .store
+            .commit(now, vec![Command::Recover { node: NodeId::NIL }])?;
         let jobs = committed.changes.len();
         if jobs > 0 {
             tracing::info!(jobs, "jobs of an earlier life of the host are taken back");

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use host_cells::pool::Place;
 use host_core::command::{Command, Reply, Slot};
-use host_core::id::{JobId, LeaseId};
+use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::job::Lane;
 use host_core::lease::{Fence, Hold};
 use host_core::name::Name;
@@ -87,6 +87,7 @@ impl Offer {
             lease,
             worker,
             lane,
+            hold: Hold::Connection,
         }
     }
 }
@@ -146,10 +147,9 @@ impl Batch {
             .into_iter()
             .map(|(target, worker)| offer.slot(target, worker))
             .collect();
-        let hold = Hold::Connection;
         let claim = Command::Claim {
+            node: NodeId::NIL,
             slots,
-            hold,
             params_bytes_max,
         };
         self.push(claim, Origin::Claim(offer));
