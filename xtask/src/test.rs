@@ -98,10 +98,10 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
     })?;
     step("components", MinuteAtFirst, guests::build)?;
     step("peers", MinuteAtFirst, peers::set_up)?;
-    programs::as_in_tests()?;
     step("lints", MinutesAtFirst, || {
         run(cargo(&["clippy", "--workspace", "--all-targets"]).args(["--", "--deny", "warnings"]))
     })?;
+    programs::as_in_tests()?;
     step("tests", Minutes, || {
         run(&mut cargo(&["test", "--workspace"]))
     })
