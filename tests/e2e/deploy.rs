@@ -8,6 +8,7 @@ use host_tests::{Client, eventually, guests};
 use serde_json::{Value, json};
 
 use crate::fixture::own;
+use crate::from_wat;
 
 /// Components in `guests/wat` that are refused: the possible codes, and a word in the detail.
 const REFUSED: &[(&str, &[&str], &str)] = &[
@@ -85,7 +86,9 @@ fn invalid_components_are_refused_with_a_reason() {
     let own = own();
     let client = own.server.client();
     for (name, codes, named) in REFUSED {
-        let answer = client.deploy(name, &guests::from_wat(name), None).unwrap();
+        let answer = client
+            .deploy(name, &from_wat::component(name), None)
+            .unwrap();
         assert_refused(name, &answer, codes, named);
     }
     assert_eq!(
@@ -130,7 +133,7 @@ fn bytes_that_are_not_a_component_are_refused() {
 fn an_invalid_manifest_is_refused() {
     let own = own();
     let client = own.server.client();
-    let component = guests::from_wat("good");
+    let component = from_wat::component("good");
     for (manifest, named) in [
         ("[defaults]\nmemory_mb = 1\n", "memory_mib"),
         ("[handlers.nobody]\nfuel = 1\n", "nobody"),
@@ -160,7 +163,7 @@ fn a_handler_name_belongs_to_one_component() {
 fn an_unchanged_component_makes_no_new_revision() {
     let own = own();
     let client = own.server.client();
-    let component = guests::from_wat("good");
+    let component = from_wat::component("good");
     let first = client.deploy("good", &component, None).unwrap();
     assert_eq!((first.status, &first.body["revision"]), (201, &json!(1)));
     let again = client.deploy("good", &component, None).unwrap();

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use host_tests::{Client, eventually, guests};
+use host_tests::{Client, eventually};
 use serde_json::{Value, json};
 
 use crate::fixture::{Own, deploy, own};
+use crate::from_wat;
 
 /// How many well-behaved jobs run beside each hostile one.
 const GOOD_JOBS: usize = 8;
@@ -259,7 +260,7 @@ fn malformed_components_end_only_themselves() {
         "bulk-loop",
     ] {
         let answer = client
-            .deploy(name, &guests::from_wat(name), Some(LIMITS))
+            .deploy(name, &from_wat::component(name), Some(LIMITS))
             .unwrap();
         assert_eq!(answer.status, 201, "{name}: {}", answer.body);
     }

@@ -5,6 +5,7 @@
 mod deploy;
 mod durability;
 mod fixture;
+mod from_wat;
 mod garbage;
 mod hostile;
 mod life;

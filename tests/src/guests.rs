@@ -1,13 +1,16 @@
-//! Finds the components that `cargo xtask guests` builds, and assembles those in `tests/guests/wat`.
+//! Finds the components that `cargo xtask guests` builds.
 
 use std::path::{Path, PathBuf};
 
-/// Returns the folder of the programs that were built with this test, such as `target/debug`.
+/// Returns the folder of the programs that were built with this one, such as `target/debug`. Cargo
+/// puts tests and examples into folders below it.
 pub(crate) fn programs() -> PathBuf {
-    let test = std::env::current_exe().expect("a test knows its own path");
-    let folder = test.parent().expect("a program is in a folder");
+    let own = std::env::current_exe().expect("a program knows its own path");
+    let folder = own.parent().expect("a program is in a folder");
     match folder.file_name() {
-        Some(name) if name == "deps" => folder.parent().unwrap_or(folder).to_owned(),
+        Some(name) if name == "deps" || name == "examples" => {
+            folder.parent().unwrap_or(folder).to_owned()
+        }
         _ => folder.to_owned(),
     }
 }
@@ -27,17 +30,6 @@ pub fn component(name: &str) -> PathBuf {
     path
 }
 
-/// Assembles the component `name` in `tests/guests/wat`.
-///
-/// # Panics
-///
-/// If the file does not exist or is invalid.
-pub fn from_wat(name: &str) -> Vec<u8> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("guests/wat");
-    let path = folder.join(format!("{name}.wat"));
-    wat::parse_file(&path).unwrap_or_else(|error| panic!("{error}"))
-}
-
 /// Returns the folder with all built components.
 pub fn folder() -> PathBuf {
     built("guests")
@@ -50,23 +42,4 @@ pub(crate) fn built(name: &str) -> PathBuf {
         .parent()
         .map_or_else(|| Path::new("target").to_owned(), Path::to_owned)
         .join(name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::from_wat;
-
-    #[test]
-    fn all_wat_components_can_be_assembled() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/guests/wat");
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-            let layer = from_wat(&name)[6];
-            assert_eq!(layer, u8::from(name != "core-module"), "{name}");
-            names.push(name);
-        }
-        assert!(names.len() > 20, "{names:?}");
-    }
 }

@@ -173,7 +173,7 @@ pub fn host() -> PathBuf {
     let path = programs().join("host");
     assert!(
         path.exists(),
-        "{} is missing: run `cargo build --package host` first",
+        "{} is missing: run `cargo build --bin host` first",
         path.display()
     );
     path

@@ -71,9 +71,10 @@ impl From<Rejection> for ApiError {
     fn from(rejection: Rejection) -> Self {
         let kind = match &rejection {
             Rejection::UnknownJob(_) => &kinds::JOB_NOT_FOUND,
-            Rejection::Stale | Rejection::LeaseExpired | Rejection::NotAcknowledged => {
-                &kinds::STALE_LEASE
-            }
+            Rejection::Stale
+            | Rejection::LeaseExpired
+            | Rejection::NotAcknowledged
+            | Rejection::CancelNotRequested => &kinds::STALE_LEASE,
             Rejection::Terminal(_) => &kinds::JOB_TERMINAL,
             Rejection::WrongState(_) => &kinds::JOB_NOT_TERMINAL,
             Rejection::Foreign => &kinds::JOB_FOREIGN,

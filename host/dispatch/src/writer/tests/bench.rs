@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host_core::command::{Command, NewJob, Slot};
-use host_core::id::JobId;
+use host_core::id::{JobId, NodeId};
 use host_core::job::{Lane, Payload, State};
 use host_core::json::JsonText;
 use host_core::lease::Hold;
@@ -232,10 +232,11 @@ pub(crate) fn store_with_running(handler: &str) -> (MemoryStore, JobId) {
         lease: ids::lease(),
         worker: "cell-1".to_owned(),
         lane: Lane::Shared,
+        hold: Hold::Connection,
     }];
     let claim = Command::Claim {
+        node: NodeId::NIL,
         slots,
-        hold: Hold::Connection,
         params_bytes_max: usize::MAX,
     };
     let batch = vec![Command::Enqueue(vec![new]), claim];

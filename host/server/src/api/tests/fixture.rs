@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, Request as HttpRequest, StatusCode};
 use futures_util::future::BoxFuture;
 use host_core::command::{Claimed, Command, Reply, Slot};
 use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
-use host_core::id::JobId;
+use host_core::id::{JobId, NodeId};
 use host_core::job::{Lane, State};
 use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold};
@@ -344,10 +344,11 @@ impl Host {
             lease: ids::lease(),
             worker: "cell-1".to_owned(),
             lane: Lane::Shared,
+            hold: Hold::Connection,
         };
         let claim = Command::Claim {
+            node: NodeId::NIL,
             slots: vec![slot],
-            hold: Hold::Connection,
             params_bytes_max: usize::MAX,
         };
         match self.dispatch.submit(claim).await {

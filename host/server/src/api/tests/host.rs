@@ -139,7 +139,9 @@ async fn a_host_that_cannot_says_why() {
     }
     let (sender, requests) = mpsc::channel(1);
     let (reply, _answer) = tokio::sync::oneshot::channel();
-    let command = host_core::command::Command::Recover;
+    let command = host_core::command::Command::Recover {
+        node: host_core::id::NodeId::NIL,
+    };
     sender.try_send(Request { command, reply }).unwrap();
     let full = broken(sender, &tasks).post(pause, "{}").await;
     full.refused(503, "busy");

@@ -1,4 +1,4 @@
-//! Reads a list of the API to its end, page by page. Knows nothing of what the list holds.
+//! Reads a whole list of the API, page by page.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use serde_json::value::RawValue;
 use crate::client::{Client, query, read};
 use crate::error::CliError;
 
-/// A list as the host sent it and as it is understood: entry by entry the same.
+/// A list: each entry as the host sent it and as it was read, in the same order.
 #[derive(Debug)]
-pub(crate) struct Listing<T> {
+pub struct Listing<T> {
     /// The host's time when it answered, in whole seconds.
-    pub(crate) now: Option<Time>,
-    /// The entries, untouched.
-    pub(crate) items: Vec<Box<RawValue>>,
+    pub now: Option<Time>,
+    /// The entries as sent.
+    pub items: Vec<Box<RawValue>>,
     /// The entries, read.
-    pub(crate) views: Vec<T>,
+    pub views: Vec<T>,
 }
 
 impl<T> Listing<T> {
-    /// Keeps only the entries that `kept` agrees to.
-    pub(crate) fn retain(&mut self, kept: impl Fn(&T) -> bool) {
+    /// Keeps only the entries for which `kept` returns true.
+    pub fn retain(&mut self, kept: impl Fn(&T) -> bool) {
         let (items, views) = std::mem::take(&mut self.items)
             .into_iter()
             .zip(std::mem::take(&mut self.views))
@@ -40,7 +40,7 @@ struct Page {
 }
 
 /// Reads the whole list at `path`.
-pub(crate) fn all<T: DeserializeOwned>(
+pub fn all<T: DeserializeOwned>(
     client: &Client,
     doing: &str,
     path: &str,

@@ -1,13 +1,12 @@
-//! How a command fails: the exit code, what was being done, why it did not work and what to do next.
-//! Knows nothing of any command.
+//! The error of a command: its exit code, what was being done, why it failed and what to do next.
 
 use std::fmt;
 use std::io;
 
 /// The exit codes. They are part of the public contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exit {
-    /// Everything else, and commands that did what they were asked to.
+pub enum Exit {
+    /// The command did what it was asked to.
     Ok = 0,
     /// The request was refused or something on this machine failed.
     Failed = 1,
@@ -17,19 +16,19 @@ pub(crate) enum Exit {
     JobFailed = 3,
     /// The job was cancelled.
     Cancelled = 4,
-    /// The host knows nothing of this name or id.
+    /// The host does not know this name or id.
     NotFound = 5,
-    /// No host answers.
+    /// The host does not answer.
     Unreachable = 6,
-    /// The job had not ended when the wait ran out.
+    /// The job had not ended when the wait timed out.
     WaitRanOut = 7,
 }
 
 /// Why a command ends early.
 #[derive(Debug)]
-pub(crate) enum CliError {
-    /// It did not work, and a person should read why.
-    Told {
+pub enum CliError {
+    /// A failure whose text is still to be printed.
+    Message {
         /// What the process exits with.
         exit: Exit,
         /// What was being done, to what: completes "cannot …".
@@ -39,14 +38,14 @@ pub(crate) enum CliError {
         /// What to do next.
         next: Option<String>,
     },
-    /// Everything is said already; only the exit code is left.
+    /// Everything is printed already; only the exit code is left.
     Silent(Exit),
 }
 
 impl CliError {
     /// Makes an error that exits with `exit` and says "cannot `doing`: `cause`".
-    pub(crate) fn new(exit: Exit, doing: impl Into<String>, cause: impl fmt::Display) -> Self {
-        Self::Told {
+    pub fn new(exit: Exit, doing: impl Into<String>, cause: impl fmt::Display) -> Self {
+        Self::Message {
             exit,
             doing: doing.into(),
             cause: cause.to_string(),
@@ -56,16 +55,16 @@ impl CliError {
 
     /// Adds what to do next.
     #[must_use]
-    pub(crate) fn next(mut self, advice: impl Into<String>) -> Self {
-        if let Self::Told { next, .. } = &mut self {
+    pub fn next(mut self, advice: impl Into<String>) -> Self {
+        if let Self::Message { next, .. } = &mut self {
             *next = Some(advice.into());
         }
         self
     }
 
-    /// Makes the error of a failed write to standard output. A reader that went away (`| head`)
-    /// has what it wanted, so that is no failure.
-    pub(crate) fn stdout(error: &io::Error) -> Self {
+    /// Makes the error of a failed write to standard output. If the reader is gone
+    /// (`| head`), that is no failure.
+    pub fn stdout(error: &io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::Silent(Exit::Ok);
         }
@@ -74,9 +73,9 @@ impl CliError {
     }
 
     /// Returns what the process exits with.
-    pub(crate) fn exit(&self) -> Exit {
+    pub fn exit(&self) -> Exit {
         match self {
-            Self::Told { exit, .. } | Self::Silent(exit) => *exit,
+            Self::Message { exit, .. } | Self::Silent(exit) => *exit,
         }
     }
 }
@@ -84,7 +83,7 @@ impl CliError {
 impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Told {
+            Self::Message {
                 doing, cause, next, ..
             } => {
                 write!(f, "error: cannot {doing}: {cause}")?;

@@ -14,7 +14,7 @@ const WORKER_ID: &str = "host";
 
 /// Makes the assignment for a claimed job: its time cut to what is left until the deadline, absent
 /// params as an empty object. The lease names the request: only its worker knows it.
-pub(super) fn make(now: Time, lease: LeaseId, claimed: Claimed) -> Assignment {
+pub(crate) fn make(now: Time, lease: LeaseId, claimed: Claimed) -> Assignment {
     let Claimed { lifecycle, payload } = claimed;
     let left_ms = lifecycle
         .deadline

@@ -1,10 +1,9 @@
-//! Waiting in slices for what the API has a `wait` of, also while its host is started again. Knows
-//! nothing of what is waited for.
+//! Waits for a job of any kind, by one request after the other and through a restart of the host.
+//! Knows no kind of job.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use host_core::seconds::Seconds;
-use host_runtime::clock::Clock;
 use serde::de::DeserializeOwned;
 
 use crate::client::{Answer, Client};
@@ -13,43 +12,44 @@ use crate::output::{Format, Output, put_line};
 use crate::plain;
 use crate::progress::Spinner;
 
-/// How long one request waits where nobody watches, in milliseconds; less than the host's limit.
+/// How long one request waits without a spinner, in milliseconds; less than the host's limit.
 const SLICE_MS: u64 = 60_000;
 
-/// How long one request waits where a spinner shows the progress, in milliseconds.
+/// How long one request waits with a spinner that shows the progress, in milliseconds.
 const SLICE_LIVE_MS: u64 = 1_000;
 
-/// The pause before a host that does not answer any more is asked again, in milliseconds; it doubles
-/// up to the longest one. It is also the pause after an answer that came too early: the host stops.
+/// The pause before a host that no longer answers is asked again, in milliseconds; it doubles up to
+/// the maximum. It is also the pause after an answer that came too early: such a host is stopping.
 const AGAIN_MS: u64 = 200;
 const AGAIN_MS_MAX: u64 = 5_000;
 
-/// How long a host that has answered may be away where the wait has no end, in milliseconds.
+/// How long a host that answered before may be away, in milliseconds.
 const AWAY_MS_MAX: u64 = 300_000;
 
-/// What can be waited for.
-pub(super) trait Awaited: DeserializeOwned {
+/// A job as the answer to a wait shows it.
+pub trait Awaited: DeserializeOwned {
     /// Tells whether it has ended.
     fn has_ended(&self) -> bool;
 
-    /// Returns what it is at, for people.
+    /// Returns its state or progress, for people.
     fn now_at(&self) -> String;
 
     /// Returns its id.
     fn id(&self) -> &str;
 
-    /// Prints what it returned and how it went.
+    /// Prints its result and how it ended.
     fn print(&self, output: Output) -> Result<(), CliError>;
 
-    /// Returns how the program ends for its end.
+    /// Returns the exit code for how it ended.
     fn exit(&self) -> Exit;
 
-    /// Says that it has not ended within `timeout`.
+    /// Makes the error of a job that has not ended within `timeout`.
     fn ran_out(&self, timeout: Option<Seconds>) -> CliError;
 }
 
-/// Waits at `path` until something ends, prints what it returned and fails if it has not ended well.
-pub(super) fn until_end<T: Awaited>(
+/// Waits at `path` until a job ends and prints its result; the error has its exit code if it did not
+/// complete. `doing` completes "cannot …" in errors.
+pub fn until_end<T: Awaited>(
     client: &Client,
     output: Output,
     doing: &str,
@@ -71,8 +71,8 @@ pub(super) fn until_end<T: Awaited>(
     }
 }
 
-/// Waits at `path` until something ends or `timeout` has passed, and returns how it is then.
-pub(super) fn ended<T: Awaited>(
+/// Waits at `path` until a job ends or `timeout` has passed, and returns its last answer.
+pub fn ended<T: Awaited>(
     client: &Client,
     output: Output,
     doing: &str,
@@ -85,8 +85,8 @@ pub(super) fn ended<T: Awaited>(
         SLICE_MS
     };
     let spinner = Spinner::new(output, doing);
-    let time = Left::new(timeout);
-    let mut away = Away::default();
+    let time = TimeLeft::new(timeout);
+    let mut away = Outage::default();
     loop {
         let asked = Seconds {
             ms: slice_ms.min(time.left_ms()),
@@ -96,7 +96,7 @@ pub(super) fn ended<T: Awaited>(
         let pause_ms = match client.get(doing, &path, Duration::from_millis(asked.ms)) {
             Ok(answer) => {
                 let view: T = answer.read(doing)?;
-                away = Away::default();
+                away = Outage::default();
                 let early_ms = (began_ms + asked.ms).saturating_sub(time.passed_ms());
                 let pause_ms = AGAIN_MS.min(early_ms);
                 if view.has_ended() || time.left_ms() <= pause_ms {
@@ -112,7 +112,7 @@ pub(super) fn ended<T: Awaited>(
                     return Err(error);
                 }
                 if away.pauses == 0 {
-                    output.note("the host does not answer any more; asking until it does");
+                    output.note("the host no longer answers; asking again until it does");
                 }
                 away.next_pause_ms(time.passed_ms()).min(patience_ms)
             }
@@ -121,22 +121,22 @@ pub(super) fn ended<T: Awaited>(
     }
 }
 
-/// How much of the wait is left.
-struct Left {
-    clock: Clock,
+/// How much time is left to wait.
+struct TimeLeft {
+    began: Instant,
     total_ms: u64,
 }
 
-impl Left {
+impl TimeLeft {
     fn new(timeout: Option<Seconds>) -> Self {
         Self {
-            clock: Clock::start(),
+            began: now(),
             total_ms: timeout.map_or(u64::MAX, |timeout| timeout.ms),
         }
     }
 
     fn passed_ms(&self) -> u64 {
-        u64::try_from(self.clock.uptime().as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     fn left_ms(&self) -> u64 {
@@ -146,12 +146,12 @@ impl Left {
 
 /// How long a host has been away.
 #[derive(Default)]
-struct Away {
+struct Outage {
     pauses: u32,
     since_ms: Option<u64>,
 }
 
-impl Away {
+impl Outage {
     fn left_ms(&self, now_ms: u64) -> u64 {
         let since_ms = self.since_ms.unwrap_or(now_ms);
         AWAY_MS_MAX.saturating_sub(now_ms.saturating_sub(since_ms))
@@ -167,7 +167,15 @@ impl Away {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "whoever is away is left alone for a while"
+    reason = "a command measures how long it waits itself"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a pause between two requests, not a wait for a condition of this process"
 )]
 fn pause(ms: u64) {
     std::thread::sleep(Duration::from_millis(ms));

@@ -1,4 +1,5 @@
-//! What moves on a terminal while a command waits. On anything else it is not there at all.
+//! A spinner on the terminal while a command waits. If standard error is no terminal, nothing is
+//! shown.
 
 use std::time::Duration;
 
@@ -6,13 +7,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output::Output;
 
-/// One line on standard error that says what is waited for.
+/// One line on standard error that says what the command waits for.
 #[derive(Debug)]
-pub(crate) struct Spinner(Option<ProgressBar>);
+pub struct Spinner(Option<ProgressBar>);
 
 impl Spinner {
     /// Shows `text` until the spinner is dropped.
-    pub(crate) fn new(output: Output, text: &str) -> Self {
+    pub fn new(output: Output, text: &str) -> Self {
         Self(output.is_live().then(|| {
             let style = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed:>5}")
                 .unwrap_or_else(|_| ProgressStyle::default_spinner());
@@ -24,14 +25,14 @@ impl Spinner {
     }
 
     /// Shows another text.
-    pub(crate) fn say(&self, text: &str) {
+    pub fn say(&self, text: &str) {
         if let Self(Some(bar)) = self {
             bar.set_message(text.to_owned());
         }
     }
 
-    /// Lets `write` write above the spinner.
-    pub(crate) fn above(&self, write: impl FnOnce()) {
+    /// Calls `write` with the spinner hidden, so that its lines stand above the spinner.
+    pub fn above(&self, write: impl FnOnce()) {
         match &self.0 {
             Some(bar) => bar.suspend(write),
             None => write(),

@@ -1,16 +1,16 @@
 //! Makes text of guests, jobs and servers harmless on a terminal: no escape sequence, control
-//! character or change of direction reaches it. Knows nothing of what the text means.
+//! character or change of direction reaches it.
 
 use std::borrow::Cow;
 
-/// Returns `text` on one line: escape sequences are removed, what else could act on a terminal is
-/// written as `\u{…}`, newlines and tabs too.
-pub(crate) fn line(text: &str) -> Cow<'_, str> {
+/// Returns `text` on one line: escape sequences are removed, other characters that could control a
+/// terminal are written as `\u{…}`, newlines and tabs as `\n` and `\t`.
+pub fn line(text: &str) -> Cow<'_, str> {
     clean(text, |_| false)
 }
 
-/// Returns `text` with its line breaks and tabs, otherwise as [`line`].
-pub(crate) fn block(text: &str) -> Cow<'_, str> {
+/// Does the same as [`line`], but keeps line breaks and tabs.
+pub fn block(text: &str) -> Cow<'_, str> {
     clean(text, |c| matches!(c, '\n' | '\t'))
 }
 
@@ -37,8 +37,8 @@ fn clean(text: &str, kept: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Tells whether a character does something to a terminal or to the order of the text around it.
-pub(crate) fn acts(c: char) -> bool {
+/// Tells whether a character could control a terminal or change the order of the text around it.
+pub fn acts(c: char) -> bool {
     c.is_control()
         || matches!(
             c,

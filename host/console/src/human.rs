@@ -1,5 +1,5 @@
-//! Durations, sizes, counts and ages as people read and write them. Knows no clock: whoever asks
-//! for an age brings both instants.
+//! Durations, sizes, counts and ages as people read and write them. Reads no clock: the caller
+//! gives both instants of an age.
 
 use host_core::seconds::{SECONDS_MAX, Seconds};
 use host_core::time::Time;
@@ -14,7 +14,7 @@ const UNITS: [(&str, u64); 5] = [
 ];
 
 /// Parses `30s`, `1h30m`, `250ms`, `2d`: whole numbers, each with a unit.
-pub(crate) fn parse_duration(text: &str) -> Result<Seconds, String> {
+pub fn parse_duration(text: &str) -> Result<Seconds, String> {
     let form = "write a number and a unit (ms, s, m, h, d), such as 30s or 1h30m";
     let mut rest = text.trim();
     if rest.is_empty() {
@@ -55,7 +55,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Seconds, String> {
 }
 
 /// Parses an RFC 3339 instant and returns it in UTC.
-pub(crate) fn parse_time(text: &str) -> Result<String, String> {
+pub fn parse_time(text: &str) -> Result<String, String> {
     Time::parse_rfc3339(text)
         .map(Time::to_rfc3339)
         .ok_or_else(|| {
@@ -64,7 +64,7 @@ pub(crate) fn parse_time(text: &str) -> Result<String, String> {
 }
 
 /// Formats how long something took: `850 ms`, `1.2 s`, `2m05s`, `3h10m`, `4d02h`.
-pub(crate) fn took(ms: u64) -> String {
+pub fn took(ms: u64) -> String {
     let seconds = ms / 1000;
     match ms {
         0..1_000 => format!("{ms} ms"),
@@ -75,9 +75,9 @@ pub(crate) fn took(ms: u64) -> String {
     }
 }
 
-/// Formats how far two instants are apart by the largest unit: `12s`, `4m`, `3h`, `2d`. A host tells
-/// its time in whole seconds, so what is less than one ahead is now.
-pub(crate) fn age(now: Time, then: Time) -> String {
+/// Formats how far two instants are apart by the largest unit: `12s`, `4m`, `3h`, `2d`. The host's
+/// time has whole seconds, so an instant less than a second ahead counts as now.
+pub fn age(now: Time, then: Time) -> String {
     let (ahead, ms) = if then > now.plus_ms(999) {
         ("in ", then.since_ms(now))
     } else {
@@ -93,7 +93,7 @@ pub(crate) fn age(now: Time, then: Time) -> String {
 }
 
 /// Formats how long ago `then` was, empty if either instant is not known.
-pub(crate) fn ago(now: Option<Time>, then: Option<&str>) -> String {
+pub fn ago(now: Option<Time>, then: Option<&str>) -> String {
     match (now, then.and_then(Time::parse_rfc3339)) {
         (Some(now), Some(then)) => age(now, then),
         _ => String::new(),
@@ -101,7 +101,7 @@ pub(crate) fn ago(now: Option<Time>, then: Option<&str>) -> String {
 }
 
 /// Formats an instant and how far it is from now.
-pub(crate) fn instant(now: Option<Time>, at: &str) -> String {
+pub fn instant(now: Option<Time>, at: &str) -> String {
     match ago(now, Some(at)) {
         age if age.starts_with("in ") => format!("{at} ({age})"),
         age if age.is_empty() => at.to_owned(),
@@ -110,7 +110,7 @@ pub(crate) fn instant(now: Option<Time>, at: &str) -> String {
 }
 
 /// Formats a size: `512 B`, `1.1 MiB`.
-pub(crate) fn bytes(n: u64) -> String {
+pub fn bytes(n: u64) -> String {
     const NAMES: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if n < 1 << 10 {
         return format!("{n} B");
@@ -126,7 +126,7 @@ pub(crate) fn bytes(n: u64) -> String {
 }
 
 /// Formats a count with separators: `25,277`.
-pub(crate) fn count(n: u64) -> String {
+pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
