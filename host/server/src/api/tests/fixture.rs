@@ -1,7 +1,6 @@
 //! A host without cells: the router, a loop over the memory store, a deployer that takes lists of
 //! handlers for components, and logs in memory.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -34,6 +33,7 @@ use tokio::sync::mpsc;
 use super::sample_executors::Sample;
 use crate::api::hero::{self, Hero};
 use crate::api::ports::{DeployError, Deployed, Deployer, Logs};
+use crate::api::problem::kinds;
 use crate::api::{Api, router};
 use crate::executors::{Executors, Routes};
 use crate::metrics::Metrics;

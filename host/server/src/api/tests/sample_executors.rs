@@ -86,7 +86,7 @@ impl Executors for Sample {
     }
 
     fn health(&self) -> Vec<ExecutorHealth> {
-        let executor = |name: Name, is_ours, workers| ExecutorHealth {
+        let executor = |name: Name, is_ours: bool, workers| ExecutorHealth {
             name,
             wire: "sample",
             is_external: !is_ours,
