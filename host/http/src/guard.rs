@@ -44,8 +44,9 @@ impl AllowedHosts {
 
     /// Tells whether a host, with or without a port, is allowed.
     fn has(&self, host: &str) -> bool {
+        let name = without_port(host);
         let mut allowed = self.0.iter();
-        allowed.any(|allowed| allowed.eq_ignore_ascii_case(without_port(host)))
+        allowed.any(|allowed| allowed.eq_ignore_ascii_case(name))
     }
 }
 

@@ -18,6 +18,18 @@ const NEVER: &[(&str, &[&str])] = &[
     ),
     ("host-store", &["tokio", "wasmtime", "axum"]),
     (
+        "host-http",
+        &[
+            "rusqlite",
+            "wasmtime",
+            "host-store",
+            "host-cells",
+            "host-dispatch",
+            "host-protocols",
+            "host-server",
+        ],
+    ),
+    (
         "host-cell",
         &["rusqlite", "axum", "host-store", "host-server"],
     ),

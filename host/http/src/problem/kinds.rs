@@ -41,7 +41,7 @@ crate::kinds! {
     TIMED_OUT 504 "timed_out", "No answer in time",
         "The host did not answer in time. Whether the request was carried out is not known.",
         "Check whether it was carried out before you repeat it.";
-    INTERNAL 500 "internal", "Bug in the host",
-        "The host met a condition that it does not expect.",
+    INTERNAL 500 "internal", "Internal error",
+        "The host met a condition that it does not expect, which is a bug.",
         "Report it with the host's log.";
 }

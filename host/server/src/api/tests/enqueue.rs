@@ -58,12 +58,17 @@ const BAD: &[Case<'_>] = &[
         "invalid_json",
         "duplicate key `a`",
     ),
-    ("3", 422, "invalid_request", "invalid type: it is an object"),
+    (
+        "3",
+        422,
+        "invalid_request",
+        "invalid type: expected an object",
+    ),
     (
         "null",
         422,
         "invalid_request",
-        "invalid type: it is an object",
+        "invalid type: expected an object",
     ),
     ("{}", 422, "invalid_request", "missing field `handler`"),
     ("[]", 422, "invalid_request", "the array has no jobs"),
@@ -96,7 +101,7 @@ const BAD: &[Case<'_>] = &[
         r#"[["noop"]]"#,
         422,
         "invalid_request",
-        "#0: invalid type: it is an object",
+        "#0: invalid type: expected an object",
     ),
     (
         r#"{"handler":"noop","prams":1}"#,
