@@ -20,8 +20,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 
 use self::outbox::Outbox;
-use host_core::port::{Clock, Counters};
 use crate::session::{Action, Actions, Link, Moment, Session};
+use host_core::port::{Clock, Counters};
 
 pub use accept::{CONNECTIONS_MAX, accept};
 pub use link::serve_link;

@@ -5,13 +5,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
+use host_core::port::End;
+use host_core::port::{Answer, Tag};
 use host_core::time::Time;
 use host_protocols::hero::{
     Call, Command, Dispatcher, DispatcherAct, DispatcherConfig, Execution, Lane, Value, Worker,
     WorkerAct, WorkerConfig,
 };
-use host_core::port::{Answer, Tag};
-use host_core::port::End;
 use host_protocols::session::Moment;
 use host_tests::Redis;
 pub(super) use host_tests::hero::ask;

@@ -4,6 +4,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use host_cells::examine::Flaw;
+use host_cells::manifest;
+use host_cells::once::RunEvent;
 use host_console::error::{CliError, Exit};
 use host_console::options::Shown;
 use host_console::output::{Format, Output, put_line, say};
@@ -12,10 +15,7 @@ use host_console::{human, json, plain};
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome};
-use host_cells::once::RunEvent;
 use host_server::config;
-use host_cells::examine::Flaw;
-use host_cells::manifest;
 use host_server::once::{self, Asked, OnceError};
 use serde::Serialize;
 use serde_json::value::RawValue;

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::*;
-use host_core::port::Tag;
 use crate::rrq::{Worker, WorkerAsk};
+use host_core::port::Tag;
 
 /// A clock that is set.
 #[derive(Default)]

@@ -16,9 +16,9 @@ use host_core::time::Time;
 use super::config::DispatcherConfig;
 use super::job::is_id;
 use super::wire::{self, Call, CallTag, Command, Lane, Value};
-use host_core::port::Tag;
-use host_core::port::End;
 use crate::session::Moment;
+use host_core::port::End;
+use host_core::port::Tag;
 
 pub use self::execution::{Execution, SCRIPT, Task};
 

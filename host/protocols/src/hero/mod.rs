@@ -19,7 +19,6 @@ mod worker;
 #[cfg(test)]
 mod model;
 
-
 pub use address::{Certificates, RedisUrl, UrlError};
 pub use config::{DispatcherConfig, WorkerConfig};
 pub use dispatcher::{Dispatcher, DispatcherAct, Execution, SCRIPT, Task};

@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 use super::address::RedisUrl;
 use super::transport::{Link, Replied};
 use super::wire::{Call, CallTag, Lane, Value};
-use host_core::port::Clock;
 use crate::session::Moment;
+use host_core::port::Clock;
 
 pub use self::dispatch::{Desk, DispatcherPorts, Employer};
 pub use self::work::{WorkerPorts, serve};

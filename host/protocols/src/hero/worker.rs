@@ -19,9 +19,9 @@ use super::convert::Ending;
 use super::job::{HeroJob, Terms};
 use super::refusal::{Code, Refusal};
 use super::wire::{self, Call, CallTag, Command, Lane, PopSide, Script, Value};
+use crate::session::Moment;
 use host_core::outcome::Outcome;
 use host_core::port::{ForeignJob, Stop, Tag};
-use crate::session::Moment;
 
 /// How long a claim holds unless it is renewed, in milliseconds.
 const CLAIM_MS: u64 = 15_000;

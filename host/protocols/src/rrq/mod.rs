@@ -20,7 +20,6 @@ mod pair;
 #[cfg(test)]
 mod transcript;
 
-
 pub use config::{Dialect, Launch, RunnerConfig, Source, policy};
 pub use frame::{Frames, PAYLOAD_BYTES_MAX};
 pub use orchestrator::{Orchestrator, RunnerAsk, RunnerSaid, SeatView};

@@ -23,10 +23,10 @@ use super::read::{self, Message};
 use super::refusal::{About, Code, Refusal};
 use super::wire::{self, Out};
 use super::worker::IN_FLIGHT_MAX;
+use crate::session::{Actions, Link, Moment, Session};
+use crate::wire::executors::WorkerState as SeatState;
 use host_core::port::Tag;
 use host_core::port::{Assignment, End};
-use crate::wire::executors::WorkerState as SeatState;
-use crate::session::{Actions, Link, Moment, Session};
 
 /// How a runner's process is given to end by itself, in milliseconds.
 const TERM_GRACE_MS: u64 = 5_000;

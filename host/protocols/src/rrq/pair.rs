@@ -13,9 +13,9 @@ use super::config::{Dialect, Launch, RunnerConfig, Source};
 use super::orchestrator::{Orchestrator, RunnerAsk, RunnerSaid};
 use super::worker::{Worker, WorkerAsk, WorkerSaid};
 use crate::rrq::worker::Answered;
-use host_core::port::{Tag};
-use host_core::port::{Assignment, End};
 use crate::session::{Action, Actions, ActionsOf, Link, Moment, Session};
+use host_core::port::Tag;
+use host_core::port::{Assignment, End};
 
 const SEATS: usize = 2;
 const JOBS: u64 = 60;

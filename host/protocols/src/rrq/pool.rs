@@ -23,10 +23,10 @@ use self::launcher::Launcher;
 use super::config::{RunnerConfig, Source};
 use super::orchestrator::{Orchestrator, Room, RunnerAsk, RunnerSaid};
 use crate::driver::{Edge, Hub, serve_link};
-use host_core::port::{Clock, Counters, Tag};
-use host_core::port::{Assignment, End};
-use crate::wire::executors::WorkerState as SeatState;
 use crate::session::{Link, Session as _};
+use crate::wire::executors::WorkerState as SeatState;
+use host_core::port::{Assignment, End};
+use host_core::port::{Clock, Counters, Tag};
 
 /// How long a connection to a local port may take.
 const CONNECT_TIME: Duration = Duration::from_secs(5);

@@ -17,9 +17,9 @@ use super::frame::{Defect, Frames, PAYLOAD_BYTES_MAX};
 use super::read::{self, Cancel, Message, Request};
 use super::refusal::{About, Code, Ids, Refusal};
 use super::wire::{self, Out};
+use crate::session::{Actions, Link, Moment, Session};
 use host_core::outcome::Outcome;
 use host_core::port::{ForeignJob, Stop, Tag};
-use crate::session::{Actions, Link, Moment, Session};
 
 /// The most requests of one connection at once.
 pub const IN_FLIGHT_MAX: usize = 64;

@@ -11,9 +11,9 @@ use crate::hero::address::RedisUrl;
 use crate::hero::config::DispatcherConfig;
 use crate::hero::dispatcher::{Dispatcher, DispatcherAct, Execution};
 use crate::hero::wire::{Call, CallTag, Value};
-use host_core::port::{Clock, Tag};
-use host_core::port::End;
 use crate::session::Moment;
+use host_core::port::End;
+use host_core::port::{Clock, Tag};
 
 /// Whoever has work for foreign workers. Called one at a time and in order; no call may block.
 pub trait Employer: News {

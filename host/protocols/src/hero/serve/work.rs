@@ -11,8 +11,8 @@ use crate::hero::address::RedisUrl;
 use crate::hero::config::WorkerConfig;
 use crate::hero::wire::{Call, CallTag, Value};
 use crate::hero::worker::{Answered, Worker, WorkerAct};
-use host_core::port::{Answer, Answers, Clock, Counters, Execute, Reply, Tag};
 use crate::session::Moment;
+use host_core::port::{Answer, Answers, Clock, Counters, Execute, Reply, Tag};
 
 /// What the worker role needs of its host.
 #[derive(Clone)]

@@ -10,8 +10,8 @@ use super::super::refusal::{About, Code, Refusal};
 use super::super::wire::{CancelOut, Out, VERSION};
 use super::seat::State;
 use super::{Assignment, End, Orchestrator, Purpose, RunnerAsk, Timer, Todo};
-use host_core::port::Tag;
 use crate::session::{Link, Moment};
+use host_core::port::Tag;
 
 /// How long a runner may take to answer after it was told to stop, in milliseconds.
 const STOP_MS_MAX: u64 = 1_000;

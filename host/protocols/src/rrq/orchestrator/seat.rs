@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use host_core::time::Time;
 
-use host_core::port::Tag;
 use crate::session::Link;
+use host_core::port::Tag;
 
 /// How long a started runner may take to listen, in milliseconds.
 pub(super) const CONNECT_MS_MAX: u64 = 15_000;

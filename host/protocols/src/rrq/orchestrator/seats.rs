@@ -5,8 +5,8 @@ use host_core::time::Time;
 use super::super::config::Dialect;
 use super::seat::{CONNECT_MS_MAX, State, connect_backoff_ms};
 use super::{Orchestrator, Purpose, RunnerAsk, TERM_GRACE_MS, Timer, Todo};
-use host_core::port::Tag;
 use crate::session::Link;
+use host_core::port::Tag;
 
 impl Orchestrator {
     pub(super) fn arm_seat(&mut self, seat: usize, at: Time) {

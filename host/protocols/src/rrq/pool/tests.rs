@@ -15,11 +15,11 @@ use tokio_util::sync::CancellationToken;
 use super::lines::{LINE_BYTES_MAX, read_lines};
 use super::process::SOCKET_VARIABLE;
 use super::{Employer, Output, Place, PoolPorts, REASON_CHARS_MAX, RunnerPool, SeatState};
-use host_core::port::Tag;
 use crate::rrq::config::{Dialect, Launch, RunnerConfig, Source};
+use crate::rrq::orchestrator::Room;
 use crate::rrq::serve::tests::fixture::{BOUND, Counts, Host, TestClock};
 use crate::rrq::serve::{bind, read_address};
-use crate::rrq::orchestrator::Room;
+use host_core::port::Tag;
 use host_core::port::{Assignment, End};
 
 /// What the pool told its employer.

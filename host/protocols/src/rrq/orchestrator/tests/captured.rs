@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::super::{Assignment, End, RunnerSaid};
 use super::fixture::Bench;
-use host_core::port::Tag;
 use crate::rrq::config::Dialect;
 use crate::rrq::read::{Message, read};
+use host_core::port::Tag;
 
 const SESSION: &[u8] =
     include_bytes!("../../../../tests/golden/session-0.11.1-orchestrator-pythonrunner.bin");

@@ -8,10 +8,10 @@ use host_core::time::Time;
 use serde_json::{Value, json};
 
 use super::super::{Assignment, End, Orchestrator, RunnerAsk, RunnerSaid};
-use host_core::port::Tag;
 use crate::rrq::config::{Dialect, Launch, RunnerConfig, Source};
 use crate::rrq::frame::{Defect, Frames};
 use crate::session::{Action, Actions, Framing, Link, Moment, Session};
+use host_core::port::Tag;
 
 pub(super) const START: Time = Time(1_763_000_000_000);
 

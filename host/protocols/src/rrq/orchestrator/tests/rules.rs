@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::super::{End, RunnerSaid};
 use super::fixture::{Bench, assignment, config, response};
-use host_core::port::Tag;
 use crate::rrq::config::{Dialect, Source};
 use crate::session::{Link, Session as _};
+use host_core::port::Tag;
 
 fn completed(result: u64) -> End {
     let result = Some(JsonText(result.to_string()));

@@ -4,10 +4,10 @@ use bytes::{Bytes, BytesMut};
 
 use super::super::{End, Orchestrator, RunnerAsk, RunnerSaid};
 use super::fixture::{START, assignment, config};
-use host_core::port::Tag;
 use crate::rrq::config::Dialect;
 use crate::rrq::transcript::{Stage, replay_all};
 use crate::session::{Action, Actions, ActionsOf, Link, Moment, Session};
+use host_core::port::Tag;
 
 #[test]
 fn transcripts() {

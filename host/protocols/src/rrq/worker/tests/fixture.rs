@@ -10,11 +10,11 @@ use host_core::outcome::Outcome;
 use host_core::time::Time;
 use serde_json::{Value, json};
 
-use crate::rrq::worker::Answered;
-use host_core::port::{ForeignJob, Stop, Tag};
 use crate::rrq::frame::Frames;
+use crate::rrq::worker::Answered;
 use crate::rrq::{Worker, WorkerAsk, WorkerSaid};
 use crate::session::{Action, Actions, Framing, Link, Moment, Session};
+use host_core::port::{ForeignJob, Stop, Tag};
 
 /// Host time at the start; the wall clock is a year ahead of it.
 pub(super) const START: Time = Time(1_763_000_000_000);

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::fixture::{Bench, START, cancel, completed, stopped};
 use crate::rrq::worker::Answered;
-use host_core::port::{Stop};
 use crate::rrq::{IN_FLIGHT_MAX, WorkerSaid};
 use crate::session::Session as _;
+use host_core::port::Stop;
 
 #[test]
 fn a_request_is_executed_and_answered_with_both_ids() {

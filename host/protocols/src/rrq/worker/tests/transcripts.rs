@@ -6,11 +6,11 @@ use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 
 use super::fixture::{START, WALL_AHEAD_MS};
-use crate::rrq::worker::Answered;
-use host_core::port::{Tag};
 use crate::rrq::transcript::{Stage, replay_all};
+use crate::rrq::worker::Answered;
 use crate::rrq::{Worker, WorkerAsk, WorkerSaid};
 use crate::session::{Action, Actions, ActionsOf, Link, Moment, Session};
+use host_core::port::Tag;
 
 #[test]
 fn transcripts() {
