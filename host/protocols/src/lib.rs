@@ -1,16 +1,18 @@
-//! The wires: one folder per protocol, what they are to the host (`wire`), and what the stream
-//! protocols share.
+//! The wires: one folder per protocol, what a wire is to the host (`wire`), and what wires share:
+//! sessions over byte streams (`stream`) and supervised child processes (`process`).
 //!
-//! A session decides, as a pure function of its state, a message and the time; the driver moves
+//! A session decides, as a pure function of its state, its input and the time; a driver carries
 //! bytes. Nothing here knows the store, the cells or the server: the ways inward are the doors of
 //! `host_core::port`.
 
-pub mod wire;
-pub mod driver;
 pub mod hero;
 mod json;
+pub mod process;
 pub mod rrq;
-pub mod session;
+pub mod stream;
+pub mod wire;
 
 #[cfg(test)]
 mod tests;
+
+pub use stream::session;
