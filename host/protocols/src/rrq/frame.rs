@@ -9,7 +9,7 @@ use bytes::{Buf, BufMut, BytesMut};
 use crate::stream::{Cut, Framing, Next, Pending};
 
 /// The largest payload, in bytes; the peers have the same limit.
-pub const PAYLOAD_BYTES_MAX: usize = 16 << 20;
+pub(super) const PAYLOAD_BYTES_MAX: usize = 16 << 20;
 
 /// The length in front of each payload, in bytes.
 const HEADER_BYTES: usize = 4;
@@ -22,7 +22,7 @@ const IDLE_BYTES: usize = 2 << 10;
 
 /// Why a stream has no further frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Defect {
+pub(super) enum Defect {
     /// A length of zero.
     Empty,
     /// A length above [`PAYLOAD_BYTES_MAX`].
@@ -42,7 +42,7 @@ impl From<Cut> for Defect {
 
 /// The frames of one connection.
 #[derive(Debug, Default)]
-pub struct Frames {
+pub(super) struct Frames {
     buffer: BytesMut,
 }
 

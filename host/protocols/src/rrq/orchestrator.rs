@@ -177,7 +177,7 @@ impl Session for Orchestrator {
                 actions.count(refusal.code.as_str());
                 match &refusal.about {
                     About::Known(ids) => {
-                        self.on_broken(at.now, link, &ids.request, &refusal, actions)
+                        self.on_broken(at.now, link, &ids.request, &refusal, actions);
                     }
                     About::Cancel => {}
                     About::Unknown | About::Frame => {

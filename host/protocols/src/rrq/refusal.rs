@@ -149,7 +149,7 @@ pub(super) enum About {
 
 /// Why something is not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub(super) struct Refusal {
     pub(super) code: Code,
     pub(super) message: String,
     /// The field, its limit and what was found; never a value.

@@ -209,13 +209,11 @@ fn source(section: &Section<'_>, table: &NamedTable) -> Result<Source, ConfigErr
 
 fn external(table: &NamedTable, text: &str) -> Result<Source, ConfigError> {
     let origin = table.origin("external");
-    match read_address(text) {
-        Some(address) => loopback(origin, address).map(Source::External),
-        None => {
-            let wanted = "an address with a port is, like 127.0.0.1:7801";
-            Err(refused(origin, text, wanted))
-        }
-    }
+    let Some(address) = read_address(text) else {
+        let wanted = "an address with a port is, like 127.0.0.1:7801";
+        return Err(refused(origin, text, wanted));
+    };
+    loopback(origin, address).map(Source::External)
 }
 
 fn launch(section: &Section<'_>, table: &NamedTable, cmd: &Value) -> Result<Launch, ConfigError> {

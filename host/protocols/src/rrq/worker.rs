@@ -237,11 +237,6 @@ impl Worker {
         }
     }
 
-    /// Returns how many executions have guests that have not stopped.
-    pub(super) fn runs(&self) -> usize {
-        self.runs.len()
-    }
-
     /// Tells whether nobody waits for an answer, though guests may still be stopping.
     pub(super) fn is_answered(&self) -> bool {
         let mut runs = self.runs.values();

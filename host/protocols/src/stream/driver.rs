@@ -284,7 +284,7 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
                     }
                 }
                 Action::Effect(effect) => self.handler.handle(self, effect),
-                Action::Count(code) => self.counters.refused(S::WIRE, code),
+                Action::Count(refusal) => self.counters.refused(S::WIRE, refusal),
             }
         }
     }

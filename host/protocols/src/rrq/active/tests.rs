@@ -89,11 +89,9 @@ async fn both_places_serve_the_worker_role() {
 
 #[tokio::test]
 async fn an_address_that_is_taken_is_named_with_what_to_do() {
-    let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let taken = taken.local_addr().unwrap().to_string();
-    // Closed, and taken again by the first of both.
+    let holder = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let taken = holder.local_addr().unwrap().to_string();
     let config = config(Some(&taken));
-    let _first = config.open(&serve_place()).await.unwrap();
     let refused = config.open(&serve_place()).await.err().unwrap();
     assert!(!refused.is_usage);
     for part in [taken.as_str(), "--rrq-listen", "`off` takes none"] {
@@ -166,7 +164,7 @@ async fn pools_are_executors_of_serve_alone() {
     let said = events.0.lock().unwrap().clone();
     assert_eq!(said, [("there".to_owned(), 3)]);
     let other: Name = "other".parse().unwrap();
-    assert_eq!(pools.names(), [name.clone()]);
+    assert_eq!(pools.names(), std::slice::from_ref(&name));
     assert_eq!(
         (pools.find(&name), pools.find(&other)),
         (Found::Here, Found::Nobody)

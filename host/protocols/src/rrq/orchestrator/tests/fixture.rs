@@ -155,7 +155,7 @@ impl Bench {
                 Action::Close(link) => self.log.push(format!("close {}", link.0)),
                 Action::Count(code) => self.counted.push(code),
                 Action::Effect(PoolEffect::Launch { runner }) => {
-                    self.log.push(format!("launch {runner}"))
+                    self.log.push(format!("launch {runner}"));
                 }
                 Action::Effect(PoolEffect::Kill { runner, grace_ms }) => {
                     self.log.push(format!("kill {runner} after {grace_ms}"));

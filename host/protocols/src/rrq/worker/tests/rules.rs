@@ -170,7 +170,7 @@ fn a_stubborn_guest_is_answered_for_and_keeps_its_slot() {
     assert_eq!(bench.answers(1).len(), 0);
     bench.pass_ms(1);
     assert_eq!(bench.answer_of(1)["error"]["type"], "cancelled");
-    assert_eq!(bench.worker.runs(), 1);
+    assert_eq!(bench.worker.runs.len(), 1);
     bench.end(bench.tag(), stopped());
     bench.check_empty();
 }
@@ -188,7 +188,7 @@ fn a_deadline_is_answered_shortly_before_it() {
         assert_eq!(answer["status"], "timeout");
         assert_eq!(answer["error"]["type"], "timeout");
         assert_eq!(bench.stopped, [(bench.tag(), 0, Stop::Deadline)]);
-        assert_eq!(bench.worker.runs(), 1, "its guest has not stopped");
+        assert_eq!(bench.worker.runs.len(), 1, "its guest has not stopped");
         bench.end(bench.tag(), completed("1"));
         assert_eq!(bench.answers(1).len(), 0, "late");
         bench.check_empty();
