@@ -68,7 +68,7 @@ pub(super) struct Launch {
     pub(super) tcp_port: Option<u16>,
     /// Where they run.
     pub(super) cwd: Option<PathBuf>,
-    /// Their whole environment beside the address they are told: nothing else is inherited.
+    /// Their whole environment, beside the variable with their address.
     pub(super) env: BTreeMap<String, String>,
 }
 

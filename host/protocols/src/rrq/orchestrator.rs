@@ -58,7 +58,7 @@ pub(super) enum PoolEffect {
 pub(super) enum PoolEvent {
     /// Execute this.
     Start(Tag, Box<Assignment>),
-    /// Stop this; with a grace of 0 the runner is told to give none.
+    /// Stop this. With a grace of 0 the runner gives its guest none either.
     Cancel { tag: Tag, grace_ms: u64 },
     /// The process of a runner was started.
     Launched { runner: usize },

@@ -1,8 +1,8 @@
 //! The orchestrator role with real processes and sockets: starts runners, connects to them, ends
 //! them, and passes on what they write. Decides nothing: the session does.
 
-mod address;
 mod job_lines;
+mod process;
 
 #[cfg(test)]
 mod tests;
@@ -21,11 +21,9 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use self::job_lines::JobLines;
-use super::config::{CANCEL_GRACE_MS, Dialect, Launch, PoolConfig, Source};
+use super::config::{CANCEL_GRACE_MS, PoolConfig, Source};
 use super::orchestrator::{Orchestrator, PoolEffect, PoolEvent};
-use crate::process::{
-    Launcher, Output, ProcessError, ProcessEvents, Program, Reason, Stop, StopRequests, supervise,
-};
+use crate::process::{Launcher, Output, Reason, Stop};
 use crate::stream::{EffectHandler, Hub, Link, Session as _, serve_connection};
 use crate::wire::JobLogs;
 use crate::wire::executors::{WorkerHealth, WorkerState};
@@ -39,10 +37,6 @@ const STOP_TIME: Duration = Duration::from_secs(2);
 /// How many effects may wait for each runner, and how many beside those.
 const EFFECTS_PER_RUNNER: usize = 256;
 const EFFECTS_SPARE: usize = 64;
-
-/// How runners learn where to listen.
-const SOCKET_VARIABLE: &str = "RRQ_RUNNER_TCP_SOCKET";
-const SOCKET_ARGUMENT: &str = "--tcp-socket";
 
 /// What a pool needs of its host.
 #[derive(Clone)]
@@ -284,51 +278,6 @@ impl RunnerPool {
         }
     }
 
-    /// Starts the process of a runner and stays with it until it has ended.
-    async fn live(self, runner: usize, launcher: Launcher, stops: StopRequests) {
-        let line = match self.program(runner) {
-            Ok(program) => {
-                let events = Life {
-                    pool: &self,
-                    runner,
-                };
-                match supervise(&launcher, &program, &events, stops).await {
-                    Ok(status) => format!("the runner has ended: {status}"),
-                    Err(ProcessError::Start { source, .. }) => not_started(&source),
-                    Err(ProcessError::Status(error)) => {
-                        format!("the runner has ended; its status cannot be read: {error}")
-                    }
-                }
-            }
-            Err(error) => not_started(&error),
-        };
-        self.wrote(runner, Output::Host, &line);
-        {
-            let mut runners = lock(&self.runners);
-            runners[runner].stop = None;
-            runners[runner].pid = None;
-        }
-        self.hub.report(PoolEvent::Exited { runner });
-    }
-
-    /// Returns what is started as a runner, with an address for it to listen on.
-    fn program(&self, runner: usize) -> io::Result<Program> {
-        let Source::Launched(launch) = &self.config.source else {
-            return Err(io::Error::other("somebody else starts it"));
-        };
-        let address = {
-            let mut runners = lock(&self.runners);
-            let taken = |address| {
-                let mut others = runners.iter();
-                others.any(|process| process.address == Some(address))
-            };
-            let address = address::choose(runner, launch.tcp_port, taken)?;
-            runners[runner].address = Some(address);
-            address
-        };
-        Ok(program(launch, self.config.dialect, &address.to_string()))
-    }
-
     async fn connect(self, runner: usize, link: Link) {
         let address = self.address(&lock(&self.runners)[runner]);
         let Some(address) = address else {
@@ -352,41 +301,4 @@ impl RunnerPool {
             }
         }
     }
-}
-
-/// One life of the process of a runner.
-struct Life<'a> {
-    pool: &'a RunnerPool,
-    runner: usize,
-}
-
-impl ProcessEvents for Life<'_> {
-    fn started(&self, pid: Option<u32>) {
-        let runner = self.runner;
-        lock(&self.pool.runners)[runner].pid = pid;
-        self.pool.hub.report(PoolEvent::Launched { runner });
-    }
-
-    fn wrote(&self, output: Output, line: &str) {
-        self.pool.wrote(self.runner, output, line);
-    }
-}
-
-fn program(launch: &Launch, dialect: Dialect, address: &str) -> Program {
-    let mut program = Program {
-        command: launch.command.clone(),
-        env: launch.env.clone(),
-        cwd: launch.cwd.clone(),
-    };
-    let variable = (SOCKET_VARIABLE.to_owned(), address.to_owned());
-    program.env.extend([variable]);
-    if dialect == Dialect::Current {
-        let argument = [SOCKET_ARGUMENT, address].map(str::to_owned);
-        program.command.extend(argument);
-    }
-    program
-}
-
-fn not_started(error: &io::Error) -> String {
-    format!("cannot start the runner: {error}; check its cmd and cwd")
 }

@@ -322,7 +322,7 @@ fn response(payload: &RawValue) -> Result<Response, Refusal> {
             .map_err(|found| refuse(Code::FieldType, "error", "an object", &found))
     };
     let verdict = match status.as_str() {
-        // Whatever stands in `error` besides a success is nobody's failure.
+        // A success does not fail because of what stands in `error`.
         "success" => Verdict::Success(
             raw.result
                 .map_or_else(JsonText::null, |result| JsonText(result.get().to_owned())),

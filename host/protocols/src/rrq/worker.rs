@@ -24,7 +24,7 @@ use crate::stream::{Actions, Link, Moment, Session};
 /// The most requests of one connection at once.
 pub(super) const IN_FLIGHT_MAX: usize = 64;
 
-/// How long after its grace a guest may still be on its way out before we answer anyway.
+/// How long after its grace a guest may take to be gone before we answer anyway.
 const STOP_LATE_MS: u64 = 250;
 
 /// How long guests may take to stop when the host does, in milliseconds.
@@ -237,7 +237,7 @@ impl Worker {
         }
     }
 
-    /// Tells whether nobody waits for an answer, though guests may still be stopping.
+    /// Tells whether every request is answered, though guests may still be stopping.
     pub(super) fn is_answered(&self) -> bool {
         let mut runs = self.runs.values();
         runs.all(|run| run.answered || run.waiting.is_empty())
@@ -250,7 +250,7 @@ impl Worker {
         }
         if refusal.is_fatal() {
             actions.close(link);
-            // What else has been read of it already means nothing.
+            // Messages of it that were read already are dropped.
             self.on_closed(now, link, actions);
         }
     }

@@ -17,7 +17,7 @@ use crate::stream::{Link, Moment};
 const STOP_MS_MAX: u64 = 1_000;
 
 /// How long after a cancel it is sent again, in milliseconds; it doubles. On its own connection a
-/// cancel may overtake the request that it means, and then means nothing.
+/// cancel may overtake its request, and then does nothing.
 const CANCEL_AGAIN_MS: u64 = 100;
 
 /// One request that was given to a runner.

@@ -16,7 +16,8 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{PoolPorts, RunnerPool, SOCKET_VARIABLE, WorkerState};
+use super::process::SOCKET_VARIABLE;
+use super::{PoolPorts, RunnerPool, WorkerState};
 use crate::rrq::config::{Dialect, Launch, PoolConfig, Source};
 use crate::rrq::serve::tests::fixture::{BOUND, Counts, Host, TestClock};
 use crate::rrq::serve::{bind, read_address};
