@@ -1,4 +1,4 @@
-//! Any bytes, said to the orchestrator side of RRQ.
+//! Feeds arbitrary bytes to the orchestrator role of RRQ.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| host_protocols::rrq::fuzz::to_orchestrator(bytes));

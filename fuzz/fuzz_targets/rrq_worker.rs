@@ -1,4 +1,4 @@
-//! Any bytes, said to the worker side of RRQ.
+//! Feeds arbitrary bytes to the worker role of RRQ.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| host_protocols::rrq::fuzz::to_worker(bytes));

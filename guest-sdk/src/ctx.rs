@@ -1,4 +1,4 @@
-//! What a handler knows about its job and can do while it runs.
+//! What a running handler can read about its job, and what it can ask of the host.
 
 use std::fmt::Display;
 use std::rc::Rc;
@@ -10,22 +10,22 @@ use crate::services::Services;
 /// How urgent a log line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// For whoever debugs the handler in depth.
+    /// Very detailed, to debug the handler.
     Trace,
-    /// For whoever debugs the handler.
+    /// Detailed, to debug the handler.
     Debug,
-    /// Worth knowing.
+    /// Normal operation.
     Info,
-    /// Worth a look.
+    /// Unexpected, but the handler continues.
     Warn,
     /// Something failed.
     Error,
 }
 
-/// The job that a handler executes an attempt of.
+/// The job that the handler executes, and the current attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Job {
-    /// Identifies the job over all its attempts.
+    /// Identifies the job; the same for all attempts.
     pub id: String,
     /// Identifies this attempt.
     pub request_id: String,
@@ -33,25 +33,26 @@ pub struct Job {
     pub handler: String,
     /// The queue the job waited in.
     pub queue: String,
-    /// The wire it came by.
+    /// The protocol by which the job arrived: `http`, `cli`, or the name of a wire.
     pub protocol: String,
-    /// 1 for the first attempt.
+    /// The number of this attempt, from 1.
     pub attempt: u32,
-    /// How many attempts count.
+    /// The maximum number of attempts that count, if there is a limit. An attempt that the host lost may
+    /// not count.
     pub max_attempts: Option<u32>,
-    /// When the job was accepted, RFC 3339.
+    /// When the job was accepted (RFC 3339).
     pub enqueued_at: String,
-    /// When no attempt may run any more, RFC 3339.
+    /// After this time no attempt may run (RFC 3339).
     pub deadline: Option<String>,
-    /// Who executes it.
+    /// The worker that executes the attempt.
     pub worker_id: Option<String>,
     /// W3C trace context.
     pub trace: Vec<(String, String)>,
-    /// Whatever else the job's sender attached.
+    /// Other data that the sender attached: pairs of name and value.
     pub attributes: Vec<(String, String)>,
 }
 
-/// The job at hand, and the host.
+/// The context of one attempt: its job, and the services of the host.
 #[derive(Clone)]
 pub struct Ctx {
     job: Rc<Job>,
@@ -71,7 +72,7 @@ impl Ctx {
         &self.job
     }
 
-    /// Returns the attribute `name` of the job.
+    /// Returns the job's attribute `name`, if it has one.
     pub fn attribute(&self, name: &str) -> Option<&str> {
         let mut attributes = self.job.attributes.iter();
         attributes
@@ -79,13 +80,13 @@ impl Ctx {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Returns why the job is to stop, once somebody wants that.
+    /// Returns the reason if the job has been asked to stop, else `None`.
     pub fn cancelled(&self) -> Option<String> {
         self.services.cancelled()
     }
 
-    /// Ends the handler with `?` once somebody wants it to stop. To keep what is done until then,
-    /// look at [`Ctx::cancelled`] and return [`Error::cancelled`].
+    /// Returns [`Error::Cancelled`] if the job has been asked to stop. To keep partial results, call
+    /// [`Ctx::cancelled`] and return [`Error::cancelled`] instead.
     pub fn check_cancelled(&self) -> Result<(), Error> {
         match self.cancelled() {
             Some(_) => Err(Error::Cancelled { partial: None }),
@@ -93,18 +94,18 @@ impl Ctx {
         }
     }
 
-    /// Returns how much of the time limit is left.
+    /// Returns how much of the time limit is left, if there is a limit.
     pub fn remaining(&self) -> Option<Duration> {
         let ms = self.services.remaining_ms()?;
         Some(Duration::from_millis(ms.into()))
     }
 
-    /// Tells how far the job is, 0 to 100 percent, and what it is doing.
+    /// Reports progress: 0 to 100 percent, and what the job is doing.
     pub fn progress(&self, percent: f32, message: impl Display) {
         self.services.progress(Some(percent), &message.to_string());
     }
 
-    /// Waits without using CPU. Durations over 49 days are cut.
+    /// Sleeps without using CPU, for 49 days at most.
     pub fn sleep(&self, duration: Duration) {
         let ms = u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
         self.services.sleep_ms(ms);

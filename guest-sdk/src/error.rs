@@ -5,47 +5,47 @@ use std::fmt::Display;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Who has to act on an error.
+/// Who must act on an error. Decides whether the job is retried, unless the error says so itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Category {
-    /// The handler's author; tried again.
+    /// The author of the handler. Retried.
     UserCode,
-    /// Whoever sent the params; not tried again.
+    /// The sender of the params. Not retried.
     DataQuality,
-    /// The operator of the host; tried again.
+    /// The operator of the host. Retried.
     Infrastructure,
-    /// Whoever deployed or configured; not tried again.
+    /// The person who deployed or configured the handler. Not retried.
     Configuration,
-    /// It took too long; tried again.
+    /// The handler took too long. Retried.
     Timeout,
 }
 
-/// Why a handler does not return a result.
+/// Why a handler returns no result.
 ///
-/// Any [`std::error::Error`] turns into one with `?`: category user code, kind `error`, the chain
-/// of its sources in the message.
+/// `?` converts any [`std::error::Error`]. The category is then [`Category::UserCode`], the kind is
+/// `error`, and the message contains the whole chain of sources.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Error {
-    /// It failed.
+    /// The handler failed.
     Failed(Box<Failed>),
-    /// It wants to be called again.
+    /// The handler asks for another attempt.
     Retry {
-        /// Why.
+        /// Why another attempt is needed.
         reason: String,
-        /// How long to wait, in milliseconds; the job's backoff decides if absent.
+        /// How long to wait, in milliseconds. If `None`, the job's backoff decides.
         after_ms: Option<u32>,
     },
-    /// It stopped because it was asked to.
+    /// The handler stopped because it was asked to.
     Cancelled {
-        /// What it had done until then.
+        /// Partial results.
         partial: Option<Value>,
     },
 }
 
-/// The parts of a failure.
+/// The details of [`Error::Failed`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failed {
-    /// Who has to act.
+    /// Who must act.
     pub category: Category,
     /// The handler's own name for the error.
     pub kind: String,
@@ -53,14 +53,14 @@ pub struct Failed {
     pub message: String,
     /// The handler's own code.
     pub code: Option<String>,
-    /// More data.
+    /// Additional data.
     pub details: Option<Value>,
-    /// Whether another attempt may help; the category decides if absent.
+    /// Whether another attempt may help. If `None`, the category decides.
     pub retryable: Option<bool>,
 }
 
 impl Error {
-    /// Makes an error of `category` with the handler's own name for it.
+    /// Makes an error. `kind` is the handler's own name for it.
     pub fn new(category: Category, kind: impl Into<String>, message: impl Display) -> Self {
         Self::Failed(Box::new(Failed {
             category,
@@ -72,7 +72,7 @@ impl Error {
         }))
     }
 
-    /// Makes an error of the user's code that no other attempt helps.
+    /// Makes an error of category [`Category::UserCode`] that is not retried.
     pub fn fatal(kind: impl Into<String>, message: impl Display) -> Self {
         Self::new(Category::UserCode, kind, message).retryable(false)
     }
@@ -93,26 +93,26 @@ impl Error {
         }
     }
 
-    /// Says that the handler has stopped because it was asked to, with what it has done.
+    /// Reports that the handler stopped because it was asked to, with its partial results.
     pub fn cancelled(partial: &impl Serialize) -> Self {
         Self::Cancelled {
             partial: serde_json::to_value(partial).ok(),
         }
     }
 
-    /// Says whether another attempt may help. Changes nothing but failures.
+    /// Sets whether another attempt may help. Has an effect only on [`Error::Failed`].
     #[must_use]
     pub fn retryable(self, retryable: bool) -> Self {
         self.with(|failed| failed.retryable = Some(retryable))
     }
 
-    /// Adds the handler's own code. Changes nothing but failures.
+    /// Adds the handler's own code. Has an effect only on [`Error::Failed`].
     #[must_use]
     pub fn code(self, code: impl Into<String>) -> Self {
         self.with(|failed| failed.code = Some(code.into()))
     }
 
-    /// Adds data. Changes nothing but failures.
+    /// Adds data. Has an effect only on [`Error::Failed`].
     #[must_use]
     pub fn details(self, details: &impl Serialize) -> Self {
         self.with(|failed| failed.details = serde_json::to_value(details).ok())

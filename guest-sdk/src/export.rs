@@ -1,4 +1,4 @@
-//! What `#[handler]` and `export_handlers!` expand to. Not for direct use.
+//! Code that `#[handler]` and `export_handlers!` expand to. Do not call it directly.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -6,20 +6,20 @@ use serde::de::DeserializeOwned;
 use crate::ctx::Ctx;
 use crate::error::{Category, Error};
 
-/// What a component says about one handler.
+/// Describes one handler of a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// Its name.
+    /// The name under which jobs call the handler.
     pub name: &'static str,
-    /// What it does.
+    /// What the handler does.
     pub description: Option<&'static str>,
-    /// JSON Schema of its params.
+    /// The JSON Schema of the params.
     pub params_schema: Option<String>,
-    /// JSON Schema of its result.
+    /// The JSON Schema of the result.
     pub result_schema: Option<String>,
 }
 
-/// Describes a handler without its types.
+/// Describes a handler without JSON Schemas.
 pub fn describe<P, R>(
     name: &'static str,
     description: Option<&'static str>,
@@ -33,7 +33,7 @@ pub fn describe<P, R>(
     }
 }
 
-/// Describes a handler with its types, which are taken from the function.
+/// Describes a handler with the JSON Schemas of its types.
 #[cfg(feature = "schema")]
 pub fn describe_with_schemas<P: schemars::JsonSchema, R: schemars::JsonSchema>(
     name: &'static str,
@@ -48,7 +48,7 @@ pub fn describe_with_schemas<P: schemars::JsonSchema, R: schemars::JsonSchema>(
     }
 }
 
-/// Calls a handler with JSON and returns JSON.
+/// Calls a handler: deserializes its params from JSON and serializes its result to JSON.
 pub fn call<P: DeserializeOwned, R: Serialize>(
     ctx: &Ctx,
     params: &str,
@@ -65,18 +65,18 @@ pub fn call<P: DeserializeOwned, R: Serialize>(
     })
 }
 
-/// Makes the error of a name that the component does not have.
+/// Makes the error for a name that is not a handler of the component.
 pub fn not_found(name: &str) -> Error {
     let message = format!("this component has no handler named {name}");
     Error::new(Category::Configuration, "handler_not_found", message)
 }
 
-/// Exports handlers from the component: `export_handlers!(one, another);`, once in a crate.
+/// Exports handlers from the component: `export_handlers!(one, another);`. Call it once per crate.
 #[macro_export]
 macro_rules! export_handlers {
     ($($handler:ident),+ $(,)?) => {
         #[doc(hidden)]
-        #[allow(dead_code, reason = "only a component calls it")]
+        #[allow(dead_code, reason = "called only in a component")]
         mod host_exports {
             pub fn describe() -> ::std::vec::Vec<$crate::export::Description> {
                 ::std::vec![$(super::$handler::describe()),+]
@@ -119,7 +119,7 @@ macro_rules! export_handlers {
     };
 }
 
-/// The way from the bindings to the handlers.
+/// Connects the generated bindings to the handlers.
 #[cfg(target_family = "wasm")]
 pub mod wasm {
     use std::marker::PhantomData;
@@ -131,11 +131,11 @@ pub mod wasm {
     use crate::error::{Category, Error};
     use crate::services::Imports;
 
-    /// What `export_handlers!` implements.
+    /// The handlers of a component. `export_handlers!` implements it.
     pub trait Handlers {
-        /// Describes all.
+        /// Describes all handlers.
         fn describe() -> Vec<Description>;
-        /// Calls the one that the job names.
+        /// Calls the handler that the job names.
         fn call(ctx: &Ctx, params: &str) -> Result<String, Error>;
     }
 

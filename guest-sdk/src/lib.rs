@@ -26,9 +26,9 @@
 //! # fn main() {}
 //! ```
 //!
-//! Build it with `cargo build --release --target wasm32-wasip2` as a `cdylib`, and deploy it with
-//! `host deploy`. On other targets everything but the exports is there, with a [`MockHost`] in
-//! place of the host, so that `cargo test` tests handlers.
+//! Build the crate as a `cdylib` with `cargo build --release --target wasm32-wasip2`, and deploy the
+//! component with `host deploy`. On other targets the exports are left out and [`MockHost`] takes the
+//! place of the host, so that you can test handlers with `cargo test`.
 
 extern crate self as guest_sdk;
 
@@ -48,7 +48,7 @@ pub use mock::MockHost;
 #[cfg(feature = "schema")]
 pub use schemars;
 
-/// The bindings of `host:jobs@1.0.0`.
+/// The generated bindings of `host:jobs@1.0.0`.
 #[cfg(target_family = "wasm")]
 #[doc(hidden)]
 pub mod bindings {

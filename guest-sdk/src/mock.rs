@@ -1,4 +1,4 @@
-//! A host for native tests of handlers.
+//! A mock host for native tests of handlers.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::ctx::{Ctx, Job, Level};
 use crate::services::Services;
 
-/// Stands in for the host in `cargo test`: records what the handler tells, and can ask it to stop.
+/// Replaces the host in `cargo test`. It records progress and logs, and can ask the handler to stop.
 ///
 /// ```
 /// use guest_sdk::MockHost;
@@ -34,7 +34,7 @@ struct State {
 }
 
 impl MockHost {
-    /// Makes a host with a first attempt of a job named `test`.
+    /// Makes a host that runs the first attempt of the job `test`.
     pub fn new() -> Self {
         Self {
             state: Rc::default(),
@@ -48,7 +48,7 @@ impl MockHost {
         }
     }
 
-    /// Sets the number of the attempt.
+    /// Sets the attempt number.
     #[must_use]
     pub fn attempt(mut self, attempt: u32) -> Self {
         self.job.attempt = attempt;
@@ -64,7 +64,7 @@ impl MockHost {
         self
     }
 
-    /// Returns what a handler is called with.
+    /// Returns the context to call a handler with.
     pub fn ctx(&self) -> Ctx {
         Ctx::new(self.job.clone(), self.clone())
     }
@@ -74,22 +74,22 @@ impl MockHost {
         self.state.borrow_mut().cancelled = Some(reason.to_owned());
     }
 
-    /// Asks the handler to stop when it has looked `looks` times.
-    pub fn cancel_after(&self, looks: u32, reason: &str) {
-        self.state.borrow_mut().cancel_after = Some((looks, reason.to_owned()));
+    /// Asks the handler to stop after it has checked for cancellation `checks` times.
+    pub fn cancel_after(&self, checks: u32, reason: &str) {
+        self.state.borrow_mut().cancel_after = Some((checks, reason.to_owned()));
     }
 
-    /// Returns what the handler told about its progress.
+    /// Returns all reported progress: percent and message.
     pub fn progress(&self) -> Vec<(Option<f32>, String)> {
         self.state.borrow().progress.clone()
     }
 
-    /// Returns what the handler logged.
+    /// Returns all log lines.
     pub fn logs(&self) -> Vec<(Level, String)> {
         self.state.borrow().logs.clone()
     }
 
-    /// Returns how long the handler slept in all, in milliseconds; no time really passes.
+    /// Returns the total time of all sleeps, in milliseconds. The mock does not really sleep.
     pub fn slept_ms(&self) -> u64 {
         self.state.borrow().slept_ms
     }
@@ -98,11 +98,11 @@ impl MockHost {
 impl Services for MockHost {
     fn cancelled(&self) -> Option<String> {
         let mut state = self.state.borrow_mut();
-        if let Some((looks, reason)) = state.cancel_after.take() {
-            if looks == 0 {
+        if let Some((checks, reason)) = state.cancel_after.take() {
+            if checks == 0 {
                 state.cancelled = Some(reason);
             } else {
-                state.cancel_after = Some((looks - 1, reason));
+                state.cancel_after = Some((checks - 1, reason));
             }
         }
         state.cancelled.clone()

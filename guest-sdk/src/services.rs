@@ -1,8 +1,8 @@
-//! What the host does for a running handler: the imports of the world, or a mock of them.
+//! The services that the host offers to a running handler: the imports of the WIT world, or a mock.
 
 use crate::ctx::Level;
 
-/// The host, as a handler sees it.
+/// The host as seen by a handler.
 pub(crate) trait Services {
     fn cancelled(&self) -> Option<String>;
     fn remaining_ms(&self) -> Option<u32>;
@@ -11,7 +11,7 @@ pub(crate) trait Services {
     fn log(&self, level: Level, message: &str, fields: &[(&str, &str)]);
 }
 
-/// The real host.
+/// The imports of the component.
 #[cfg(target_family = "wasm")]
 pub(crate) struct Imports;
 

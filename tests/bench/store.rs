@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use host_core::command::{Command, NewJob, Reply, Slot};
-use host_core::id::{JobId, LeaseId};
+use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::job::{Lane, Payload, State};
 use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold};
@@ -62,12 +62,12 @@ impl Loop {
             lease: LeaseId(self.id()),
             worker: "cell-1".to_owned(),
             lane: Lane::Shared,
+            hold: Hold::Connection,
         });
         let slots = slots.collect();
-        let hold = Hold::Connection;
         batch.push(Command::Claim {
+            node: NodeId::NIL,
             slots,
-            hold,
             params_bytes_max: usize::MAX,
         });
         self.clock_ms += 1;

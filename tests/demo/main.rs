@@ -47,7 +47,10 @@ impl Stage {
 
 fn main() -> Result<()> {
     let manifest_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let root = manifest_dir.parent().context("the workspace has a root")?;
+    let root = manifest_dir
+        .ancestors()
+        .nth(2)
+        .context("the workspace has a root")?;
     let data = TempDir::new().context("cannot make a temporary data directory")?;
     let redis = Redis::start();
     let config = data.path().join("host.toml");

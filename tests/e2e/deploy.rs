@@ -1,4 +1,5 @@
-//! What may be deployed and what may not, and that attempts keep the revision they started with.
+//! Which components are accepted and which are refused at deploy; and that running attempts keep their
+//! revision.
 
 use std::time::Duration;
 
@@ -7,8 +8,9 @@ use host_tests::{Client, eventually, guests};
 use serde_json::{Value, json};
 
 use crate::fixture::own;
+use crate::from_wat;
 
-/// Components by hand that are refused: with which code, and what the detail names.
+/// Components in `guests/wat` that are refused: the possible codes, and a word in the detail.
 const REFUSED: &[(&str, &[&str], &str)] = &[
     ("core-module", &["component_invalid"], "component"),
     (
@@ -53,7 +55,7 @@ fn assert_refused(what: &str, answer: &Answer, codes: &[&str], named: &str) {
     let detail = answer.body["detail"].as_str().unwrap();
     assert!(
         detail.contains(named),
-        "{what} does not say {named}: {detail}"
+        "{what}: the detail does not contain {named}: {detail}"
     );
     assert!(
         detail.len() < 4_096,
@@ -80,20 +82,26 @@ fn attempt(client: &Client, id: &str) -> Value {
 }
 
 #[test]
-fn what_is_no_good_component_is_refused_with_its_reason() {
+fn invalid_components_are_refused_with_a_reason() {
     let own = own();
     let client = own.server.client();
     for (name, codes, named) in REFUSED {
-        let answer = client.deploy(name, &guests::by_hand(name), None).unwrap();
+        let answer = client
+            .deploy(name, &from_wat::component(name), None)
+            .unwrap();
         assert_refused(name, &answer, codes, named);
     }
-    assert_eq!(deployed(&client), ["basics"], "nothing of them is kept");
+    assert_eq!(
+        deployed(&client),
+        ["basics"],
+        "no refused component is kept"
+    );
     let job = client.run(&json!({"handler": "noop"}));
     assert_eq!(job["state"], "completed", "{job}");
 }
 
 #[test]
-fn bytes_that_are_no_component_are_refused() {
+fn bytes_that_are_not_a_component_are_refused() {
     let own = own();
     let client = own.server.client();
     let whole = basics();
@@ -122,10 +130,10 @@ fn bytes_that_are_no_component_are_refused() {
 }
 
 #[test]
-fn a_manifest_with_a_mistake_is_refused() {
+fn an_invalid_manifest_is_refused() {
     let own = own();
     let client = own.server.client();
-    let component = guests::by_hand("good");
+    let component = from_wat::component("good");
     for (manifest, named) in [
         ("[defaults]\nmemory_mb = 1\n", "memory_mib"),
         ("[handlers.nobody]\nfuel = 1\n", "nobody"),
@@ -143,7 +151,7 @@ fn a_manifest_with_a_mistake_is_refused() {
 }
 
 #[test]
-fn a_handler_belongs_to_one_component() {
+fn a_handler_name_belongs_to_one_component() {
     let own = own();
     let client = own.server.client();
     let answer = client.deploy("other", &basics(), None).unwrap();
@@ -152,10 +160,10 @@ fn a_handler_belongs_to_one_component() {
 }
 
 #[test]
-fn the_same_component_is_deployed_once() {
+fn an_unchanged_component_makes_no_new_revision() {
     let own = own();
     let client = own.server.client();
-    let component = guests::by_hand("good");
+    let component = from_wat::component("good");
     let first = client.deploy("good", &component, None).unwrap();
     assert_eq!((first.status, &first.body["revision"]), (201, &json!(1)));
     let again = client.deploy("good", &component, None).unwrap();
@@ -171,7 +179,7 @@ fn the_same_component_is_deployed_once() {
 }
 
 #[test]
-fn attempts_keep_their_revision_and_a_rollback_brings_the_earlier_one_back() {
+fn attempts_keep_their_revision_and_a_rollback_restores_an_earlier_one() {
     const SHORT: &str = "[handlers.sleep]\ntimeout_seconds = 0.05\n";
     let own = own();
     let client = own.server.client();
@@ -187,7 +195,10 @@ fn attempts_keep_their_revision_and_a_rollback_brings_the_earlier_one_back() {
     let late = client.run(&sleep);
     assert_eq!(late["failure"]["kind"], "timed_out", "{late}");
     let early = client.wait(&early);
-    assert_eq!(early["state"], "completed", "it keeps its limits: {early}");
+    assert_eq!(
+        early["state"], "completed",
+        "the attempt keeps its old limits: {early}"
+    );
     for (job, revision) in [(&early, 1), (&late, 2)] {
         let attempt = attempt(&client, job["id"].as_str().unwrap());
         assert_eq!(attempt["revision"], revision, "{attempt}");
@@ -213,7 +224,7 @@ fn attempts_keep_their_revision_and_a_rollback_brings_the_earlier_one_back() {
 }
 
 #[test]
-fn a_component_with_live_jobs_stays() {
+fn a_component_with_live_jobs_cannot_be_removed() {
     let own = own();
     let client = own.server.client();
     let id = client.enqueue(&json!({"handler": "noop", "delay_seconds": 3600}));

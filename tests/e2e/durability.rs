@@ -1,4 +1,4 @@
-//! What was acknowledged is kept: the host is killed in mid-run and every job still ends once.
+//! Acknowledged jobs are kept: the host is killed while jobs run, and every job still ends exactly once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ const JOBS: usize = 10_000;
 const CLIENTS: usize = 64;
 const KILLS: usize = 5;
 
-/// What the clients share: the host's present address, and what was acknowledged.
+/// State shared by the clients: the host's current address and the acknowledged jobs.
 struct Load {
     client: RwLock<Client>,
     next: AtomicUsize,
@@ -24,8 +24,8 @@ struct Load {
 }
 
 impl Load {
-    /// Enqueues jobs until all are acknowledged; a request that fails is repeated with its key,
-    /// for nobody knows whether it was accepted.
+    /// Enqueues jobs until all are acknowledged. Repeats a failed request with the same unique key,
+    /// because the host may have accepted it.
     fn run(&self) {
         while !self.stop.load(Ordering::Relaxed) {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -65,7 +65,7 @@ fn jobs(client: &Client) -> Vec<Value> {
 }
 
 #[test]
-fn every_acknowledged_job_ends_exactly_once_through_five_kills() {
+fn every_acknowledged_job_ends_exactly_once_despite_five_kills() {
     let data = TempDir::new().unwrap();
     let options = Options::new(data.path());
     let mut server = Server::start(&options);
@@ -101,11 +101,15 @@ fn every_acknowledged_job_ends_exactly_once_through_five_kills() {
     });
     let kept = jobs(&client);
     let ids: BTreeSet<&str> = kept.iter().map(|job| job["id"].as_str().unwrap()).collect();
-    assert_eq!(kept.len(), JOBS, "no job is there twice, none was invented");
+    assert_eq!(
+        kept.len(),
+        JOBS,
+        "no job exists twice, and there are no others"
+    );
     assert_eq!(ids.len(), JOBS);
     assert!(
         acknowledged.values().all(|id| ids.contains(id.as_str())),
-        "none is lost"
+        "no job is lost"
     );
     for job in kept {
         let id = job["id"].as_str().unwrap();

@@ -1,4 +1,5 @@
-//! A host with the example handlers, shared by the tests of this binary that do no harm to it.
+//! Hosts with the example handlers: one for a single test, and one shared by tests that do not affect
+//! each other.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -6,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use host_tests::{Client, Options, Server, guests};
 use tempfile::TempDir;
 
-/// A host of its own for one test.
+/// A host for a single test.
 pub(crate) struct Own {
     pub(crate) server: Server,
     pub(crate) data: TempDir,
@@ -20,7 +21,7 @@ pub(crate) fn own() -> Own {
     Own { server, data }
 }
 
-/// A client of a host that several tests use; it ends with the last of them.
+/// A client of the shared host, which ends when the last client is dropped.
 pub(crate) struct Shared {
     client: Client,
     _own: Arc<Own>,
@@ -49,7 +50,7 @@ pub(crate) fn shared() -> Shared {
     }
 }
 
-/// Deploys a component of the repository with the manifest beside it.
+/// Deploys a component of this repository, with its manifest if it has one.
 pub(crate) fn deploy(client: &Client, name: &str) {
     let path = guests::component(name);
     let manifest = std::fs::read_to_string(path.with_extension("toml")).ok();

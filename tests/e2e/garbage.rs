@@ -1,5 +1,5 @@
-//! Garbage, oversized, truncated and slow input on the HTTP listener: one clear error or a closed
-//! connection, no panic, and nobody else notices.
+//! Invalid, oversized, truncated and slow input on the HTTP listener: the answer is one clear error or a
+//! closed connection, nothing panics, and other clients are not affected.
 
 use std::io::Write;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::fixture::{Own, own};
 /// Names and values of headers.
 type Headers<'a> = Vec<(&'a str, &'a str)>;
 
-/// Makes a request that asks for the connection to be closed afterwards.
+/// Returns the bytes of a request that asks to close the connection afterwards.
 fn request(line: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut bytes = format!("{line} HTTP/1.1\r\nconnection: close\r\n").into_bytes();
     for (name, value) in headers {
@@ -45,7 +45,7 @@ fn assert_problem(what: &str, raw: &Raw, status: u16, code: &str) {
     );
 }
 
-/// The host answers others, and has not panicked.
+/// Checks that the host still answers and has not panicked.
 fn assert_unharmed(own: &Own) {
     let client: Client = own.server.client();
     let job = client.run(&json!({"handler": "echo", "params": [1]}));
@@ -55,7 +55,7 @@ fn assert_unharmed(own: &Own) {
 }
 
 #[test]
-fn bytes_that_are_no_http_get_one_answer_or_none() {
+fn bytes_that_are_not_http_get_at_most_one_answer() {
     let own = own();
     let address = own.server.address().to_owned();
     let own_host = format!("host: {address}\r\n");
@@ -112,8 +112,8 @@ fn bytes_that_are_no_http_get_one_answer_or_none() {
     assert_unharmed(&own);
 }
 
-/// Bodies that are not one JSON document of the kind the API reads.
-const NO_JSON: &[(&str, &[u8])] = &[
+/// Bodies that are not a valid JSON document.
+const INVALID_JSON: &[(&str, &[u8])] = &[
     ("no document", b" "),
     ("half a document", br#"{"handler": "noo"#),
     ("two documents", br#"{"handler":"noop"}{}"#),
@@ -132,8 +132,8 @@ const NO_JSON: &[(&str, &[u8])] = &[
     ),
 ];
 
-/// Documents that are no jobs.
-const NO_JOBS: &[(&str, &str)] = &[
+/// JSON documents that are not valid jobs.
+const INVALID_JOBS: &[(&str, &str)] = &[
     ("a number", "7"),
     ("no handler", "{}"),
     ("an empty array", "[]"),
@@ -156,13 +156,13 @@ const NO_JOBS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn documents_that_are_no_jobs_are_refused_by_code() {
+fn invalid_jobs_are_refused_with_a_code() {
     let own = own();
     let address = own.server.address().to_owned();
-    for (what, body) in NO_JSON {
+    for (what, body) in INVALID_JSON {
         assert_problem(what, &post(&address, body), 400, "invalid_json");
     }
-    for (what, body) in NO_JOBS {
+    for (what, body) in INVALID_JOBS {
         let raw = post(&address, body.as_bytes());
         assert_problem(what, &raw, 422, "invalid_request");
     }
@@ -193,7 +193,7 @@ fn documents_that_are_no_jobs_are_refused_by_code() {
 }
 
 #[test]
-fn paths_that_lead_nowhere_are_refused() {
+fn unknown_paths_are_refused() {
     let own = own();
     let address = own.server.address().to_owned();
     let host = [("host", &*address)];
@@ -220,7 +220,7 @@ fn paths_that_lead_nowhere_are_refused() {
 }
 
 #[test]
-fn web_pages_are_refused() {
+fn requests_from_web_pages_are_refused() {
     const JOB: &[u8] = br#"{"handler":"noop"}"#;
     let own = own();
     let address = own.server.address().to_owned();
@@ -307,7 +307,7 @@ fn web_pages_are_refused() {
 }
 
 #[test]
-fn slow_and_truncated_input_ends_in_time() {
+fn slow_and_truncated_requests_time_out() {
     let own = own();
     let address = own.server.address().to_owned();
     let head = format!(
@@ -341,7 +341,7 @@ fn slow_and_truncated_input_ends_in_time() {
 }
 
 #[test]
-fn many_connections_that_say_nothing_keep_nobody_out() {
+fn many_idle_connections_do_not_block_other_clients() {
     const CONNECTIONS: usize = 500;
     let own = own();
     let address = own.server.address().to_owned();

@@ -1,23 +1,24 @@
-//! Guests that mean harm: each ends as it should, good jobs beside it notice nothing, and the
-//! host's memory is what it was before.
+//! Hostile guests: each ends as expected, well-behaved jobs beside it are not affected, and the host's
+//! memory returns to its earlier size.
 
 use std::time::Duration;
 
-use host_tests::{Client, eventually, guests};
+use host_tests::{Client, eventually};
 use serde_json::{Value, json};
 
 use crate::fixture::{Own, deploy, own};
+use crate::from_wat;
 
-/// Jobs that run beside each hostile one.
+/// How many well-behaved jobs run beside each hostile one.
 const GOOD_JOBS: usize = 8;
 
-/// How much more memory the orchestrator may have than before, in bytes.
+/// How much the orchestrator's memory may grow, in bytes.
 const MEMORY_SLACK_BYTES: u64 = 16 << 20;
 
-/// What a job may leave of its log, with the shape of an answer around it, in bytes.
+/// The largest response with a job's log, in bytes.
 const LOG_ANSWER_BYTES_MAX: usize = 8 << 20;
 
-/// How a job ends: completed, or the kind of its failure.
+/// Returns `completed` or the kind of the job's failure.
 fn ending(job: &Value) -> &str {
     match job["state"].as_str().unwrap() {
         "completed" => "completed",
@@ -39,8 +40,8 @@ fn good_jobs(client: &Client) -> Vec<String> {
     jobs.map(|job| client.enqueue(&job)).collect()
 }
 
-/// Runs each handler beside good jobs and checks how it ends; then checks the host's memory.
-/// Returns the jobs.
+/// Runs each handler beside well-behaved jobs and checks how it ends. Then checks the host's memory.
+/// Returns the hostile jobs.
 fn attack(own: &Own, cases: &[(&str, &str)]) -> Vec<Value> {
     let client = own.server.client();
     for id in good_jobs(&client) {
@@ -75,7 +76,7 @@ fn attack(own: &Own, cases: &[(&str, &str)]) -> Vec<Value> {
         ended.push(job);
     }
     eventually(
-        "the memory to be as before",
+        "the memory to return to its earlier size",
         Duration::from_secs(30),
         || (own.server.resident_bytes() <= before + MEMORY_SLACK_BYTES).then_some(()),
     );
@@ -104,7 +105,7 @@ fn log(client: &Client, job: &Value) -> Vec<Value> {
 }
 
 #[test]
-fn guests_that_never_end_are_stopped() {
+fn endless_guests_are_stopped_at_their_limits() {
     let own = host();
     attack(
         &own,
@@ -121,7 +122,7 @@ fn guests_that_never_end_are_stopped() {
 }
 
 #[test]
-fn guests_that_never_end_are_cancelled() {
+fn endless_guests_can_be_cancelled() {
     let own = host();
     let client = own.server.client();
     for handler in [
@@ -149,7 +150,7 @@ fn guests_that_never_end_are_cancelled() {
 }
 
 #[test]
-fn guests_that_want_all_memory_get_their_limit() {
+fn guests_that_use_too_much_memory_are_stopped() {
     let own = host();
     let ended = attack(
         &own,
@@ -171,7 +172,7 @@ fn guests_that_want_all_memory_get_their_limit() {
 }
 
 #[test]
-fn guests_that_say_too_much_are_cut_short() {
+fn guests_that_write_too_much_are_limited() {
     let own = host();
     let ended = attack(
         &own,
@@ -193,11 +194,11 @@ fn guests_that_say_too_much_are_cut_short() {
         let lines = log(&client, job);
         assert!(
             lines.iter().any(|line| line["source"] == source),
-            "the beginning is kept"
+            "the beginning of the log is kept"
         );
         assert!(
             lines.iter().any(|line| line["source"] == "host"),
-            "the host says what it has dropped: {:?}",
+            "the host says how many lines it dropped: {:?}",
             lines.last()
         );
     }
@@ -205,13 +206,13 @@ fn guests_that_say_too_much_are_cut_short() {
     let forged = printed
         .iter()
         .find(|line| line["message"].as_str().unwrap().contains("forged"))
-        .expect("what looks like a record is the text of a line");
+        .expect("the forged record is the text of a log line");
     assert_eq!(forged["source"], "stdout", "{forged}");
     assert_ne!(forged["level"], "error", "{forged}");
 }
 
 #[test]
-fn guests_that_end_in_their_own_way_end_only_themselves() {
+fn guests_that_trap_or_exit_end_only_themselves() {
     let own = host();
     attack(
         &own,
@@ -230,7 +231,7 @@ fn guests_that_end_in_their_own_way_end_only_themselves() {
 }
 
 #[test]
-fn guests_see_nothing_of_the_machine() {
+fn guests_cannot_see_the_machine() {
     let own = host();
     let client = own.server.client();
     let seen = client.run(&json!({"handler": "read_files"}));
@@ -247,7 +248,7 @@ fn guests_see_nothing_of_the_machine() {
 }
 
 #[test]
-fn components_by_hand_end_only_themselves() {
+fn malformed_components_end_only_themselves() {
     const LIMITS: &str = "[defaults]\ntimeout_seconds = 1\nfuel = 1000000000000\n";
     let own = own();
     let client = own.server.client();
@@ -259,7 +260,7 @@ fn components_by_hand_end_only_themselves() {
         "bulk-loop",
     ] {
         let answer = client
-            .deploy(name, &guests::by_hand(name), Some(LIMITS))
+            .deploy(name, &from_wat::component(name), Some(LIMITS))
             .unwrap();
         assert_eq!(answer.status, 201, "{name}: {}", answer.body);
     }

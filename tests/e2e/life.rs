@@ -1,4 +1,4 @@
-//! A job's life over HTTP, as its users see it.
+//! The life of a job over HTTP, as a user sees it.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn a_job_returns_its_result() {
 }
 
 #[test]
-fn a_failing_job_is_tried_again_until_it_works() {
+fn a_failing_job_is_retried_until_it_succeeds() {
     let job = shared().run(&json!({"handler": "flaky", "params": {"fail_times": 2}}));
     assert_eq!(
         (state(&job), &job["attempt"]),
@@ -46,7 +46,7 @@ fn a_failing_job_is_tried_again_until_it_works() {
 }
 
 #[test]
-fn a_job_that_keeps_failing_is_discarded_and_can_be_replayed() {
+fn a_job_that_keeps_failing_is_discarded_and_can_be_retried() {
     let client = shared();
     let job = client.run(&json!({
         "handler": "fail",
@@ -65,7 +65,7 @@ fn a_job_that_keeps_failing_is_discarded_and_can_be_replayed() {
 }
 
 #[test]
-fn a_unique_key_gives_the_same_job_again() {
+fn a_unique_key_returns_the_existing_job() {
     let client = shared();
     let job = json!({"handler": "noop", "unique_key": "only-once", "queue": "unique"});
     let first = client.post("/api/v1/jobs", &job).unwrap();
@@ -95,12 +95,12 @@ fn a_job_waits_for_its_prerequisites() {
     assert_eq!(
         state(&first),
         "completed",
-        "it ended before the one that waits"
+        "the prerequisite ended before the job that waits for it"
     );
 }
 
 #[test]
-fn a_failed_prerequisite_discards_what_waits_for_it() {
+fn a_failed_prerequisite_discards_its_dependents() {
     let client = shared();
     let answer = client
         .post(
@@ -124,7 +124,7 @@ fn a_failed_prerequisite_discards_what_waits_for_it() {
 }
 
 #[test]
-fn a_cycle_is_refused_by_its_path() {
+fn a_cycle_is_refused_with_its_path() {
     let answer = shared()
         .post(
             "/api/v1/jobs",
@@ -180,6 +180,6 @@ fn a_paused_queue_keeps_its_jobs() {
         .unwrap();
     assert_eq!(resume.status, 200);
     assert_eq!(state(&client.wait(&waiting)), "completed");
-    assert_eq!(own.server.stop(), Some(0), "it stops when it is asked to");
+    assert_eq!(own.server.stop(), Some(0), "the host stops when asked to");
     drop(own.data);
 }

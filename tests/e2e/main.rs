@@ -1,10 +1,11 @@
-//! The real program, end to end: each file is one promise.
+//! End-to-end tests with the real program: one file per subject.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod deploy;
 mod durability;
 mod fixture;
+mod from_wat;
 mod garbage;
 mod hostile;
 mod life;

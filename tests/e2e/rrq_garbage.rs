@@ -1,5 +1,5 @@
-//! Garbage on the RRQ listener: each cause has its answer and its code, ends its own connection at
-//! most, and nobody else notices.
+//! Invalid input on the RRQ listener: each defect has its own answer and code, ends at most its own
+//! connection, and does not affect other clients.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use serde_json::{Value, json};
 
 use crate::fixture::{Own, own};
 
-/// What a runner does about a message.
+/// How the listener reacts to a message.
 enum Then<'a> {
-    /// Answers with this type and code for request `r` of job `j`, and reads on.
-    Told(&'a str, &'a str),
-    /// Answers that the frame is none, and closes.
-    ToldAndClosed(&'a str),
-    /// Closes without a word.
+    /// Answers request `r` of job `j` with this type and code, and keeps the connection.
+    Answer(&'a str, &'a str),
+    /// Answers `invalid_frame` with this code, and closes the connection.
+    AnswerAndClose(&'a str),
+    /// Closes the connection without an answer.
     Closed(&'a str),
-    /// Says nothing and reads on.
+    /// Does not answer, and keeps the connection.
     Ignored(&'a str),
 }
 
-/// A host and a connection that must not notice anything.
+/// A host, and a second connection that must not be affected.
 struct Bench {
     own: Own,
     other: Connection,
@@ -39,21 +39,21 @@ impl Bench {
         Connection::open(self.own.server.rrq_address())
     }
 
-    /// Returns how often `code` was counted.
+    /// Returns how often the refusal `code` was counted.
     fn refusals(&self, code: &str) -> u64 {
         refusals(&self.own, code)
     }
 
     fn check(&mut self, name: &str, bytes: &[u8], then: &Then<'_>) {
-        let (Then::Told(_, code)
-        | Then::ToldAndClosed(code)
+        let (Then::Answer(_, code)
+        | Then::AnswerAndClose(code)
         | Then::Closed(code)
         | Then::Ignored(code)) = then;
         let counted = self.refusals(code);
         let mut connection = self.connect();
         connection.send_bytes(bytes);
         match then {
-            Then::Told(kind, _) => {
+            Then::Answer(kind, _) => {
                 let answer = connection.answer();
                 assert_eq!(answer["error"]["type"], *kind, "{name}: {answer}");
                 assert_eq!(answer["error"]["code"], *code, "{name}: {answer}");
@@ -61,7 +61,7 @@ impl Bench {
                 let ids = (&answer["request_id"], &answer["job_id"]);
                 assert_eq!(ids, (&json!("r"), &json!("job-r")), "{name}: {answer}");
             }
-            Then::ToldAndClosed(_) => {
+            Then::AnswerAndClose(_) => {
                 let answer = connection.answer();
                 assert_eq!(answer["error"]["type"], "invalid_frame", "{name}: {answer}");
                 assert_eq!(answer["error"]["code"], *code, "{name}: {answer}");
@@ -72,12 +72,15 @@ impl Bench {
             Then::Closed(_) => assert_eq!(connection.answer_or_end(), None, "{name}"),
             Then::Ignored(_) => {}
         }
-        if matches!(then, Then::Told(..) | Then::Ignored(_)) {
+        if matches!(then, Then::Answer(..) | Then::Ignored(_)) {
             let answer = connection.ask(&request("after", "echo", &json!({"a": 1})));
             assert_eq!(answer["request_id"], "after", "{name}: {answer}");
             assert_eq!(answer["result"], json!({"a": 1}), "{name}: {answer}");
         }
-        assert!(self.refusals(code) > counted, "{name}: {code} is counted");
+        assert!(
+            self.refusals(code) > counted,
+            "{name}: {code} was not counted"
+        );
         let answer = self.other.ask(&request("still", "echo", &json!({"b": 2})));
         assert_eq!(answer["result"], json!({"b": 2}), "{name}: {answer}");
     }
@@ -88,7 +91,7 @@ impl Bench {
     }
 }
 
-/// Returns how often `code` was counted.
+/// Returns how often the refusal `code` was counted.
 pub(crate) fn refusals(own: &Own, code: &str) -> u64 {
     let metrics = own.server.client().get("/metrics").unwrap().body;
     let text = metrics.as_str().expect("metrics are text");
@@ -101,7 +104,7 @@ pub(crate) fn refusals(own: &Own, code: &str) -> u64 {
     line.map_or(0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
 }
 
-/// A request `r` with one field set to `value`.
+/// Returns the request `r` with one field set to `value`.
 fn changed(field: &str, value: Value) -> Vec<u8> {
     let mut message = request("r", "echo", &json!({}));
     let (parent, key) = field.rsplit_once('/').unwrap();
@@ -109,17 +112,17 @@ fn changed(field: &str, value: Value) -> Vec<u8> {
     frame(message.to_string().as_bytes())
 }
 
-/// A message of which little more than the ids can be read.
+/// Returns a message that contains little more than the ids.
 fn ids(kind: &str, rest: &str) -> Vec<u8> {
     let ids = r#""request_id":"r","job_id":"job-r""#;
     frame(format!(r#"{{"type":"{kind}","payload":{{{ids}{rest}}}}}"#).as_bytes())
 }
 
 #[test]
-fn what_is_no_frame_is_answered_once_and_closed() {
+fn invalid_frames_are_answered_once_and_close_the_connection() {
     let mut bench = Bench::start();
-    let told = |code| Then::ToldAndClosed(code);
-    bench.check("empty", &[0; 4], &told("E_FRAME_EMPTY"));
+    let answer_with = |code| Then::AnswerAndClose(code);
+    bench.check("empty", &[0; 4], &answer_with("E_FRAME_EMPTY"));
     for (name, bytes) in [
         ("the largest", &[0xff; 4][..]),
         ("one too large", &[1, 0, 0, 1]),
@@ -129,7 +132,7 @@ fn what_is_no_frame_is_answered_once_and_closed() {
         ("RESP", b"*1\r\n$4\r\nPING\r\n"),
         ("lines", b"{\"type\":\"request\"}\n"),
     ] {
-        bench.check(name, bytes, &told("E_FRAME_TOO_LARGE"));
+        bench.check(name, bytes, &answer_with("E_FRAME_TOO_LARGE"));
     }
     let mut connection = bench.connect();
     connection.send_bytes(b"POST / HTTP/1.1\r\n\r\n");
@@ -140,7 +143,7 @@ fn what_is_no_frame_is_answered_once_and_closed() {
 }
 
 #[test]
-fn what_is_no_document_is_answered_if_its_ids_can_be_read() {
+fn invalid_json_is_answered_if_its_ids_can_be_read() {
     let mut bench = Bench::start();
     for (name, text) in [
         ("no JSON", &b"{nope"[..]),
@@ -156,21 +159,29 @@ fn what_is_no_document_is_answered_if_its_ids_can_be_read() {
     }
     bench.check("a number", &frame(b"1"), &Then::Closed("E_FIELD_TYPE"));
     bench.check("an array", &frame(b"[1]"), &Then::Closed("E_FIELD_TYPE"));
-    let told = Then::Told("invalid_request", "E_JSON");
-    bench.check("a key twice", &ids("request", r#","a":1,"a":2"#), &told);
-    bench.check("a surrogate", &ids("request", r#","a":"\ud800""#), &told);
+    let answer_with = Then::Answer("invalid_request", "E_JSON");
+    bench.check(
+        "a key twice",
+        &ids("request", r#","a":1,"a":2"#),
+        &answer_with,
+    );
+    bench.check(
+        "a surrogate",
+        &ids("request", r#","a":"\ud800""#),
+        &answer_with,
+    );
     let deep = format!(",\"a\":{}{}", "[".repeat(129), "]".repeat(129));
-    bench.check("depth 129", &ids("request", &deep), &told);
+    bench.check("depth 129", &ids("request", &deep), &answer_with);
     let deep = format!(",\"a\":{}{}", "[".repeat(100_000), "]".repeat(100_000));
-    bench.check("depth 100,000", &ids("request", &deep), &told);
+    bench.check("depth 100,000", &ids("request", &deep), &answer_with);
     bench.finish();
 }
 
 #[test]
-fn what_is_no_message_is_answered_if_its_ids_can_be_read() {
+fn invalid_messages_are_answered_if_their_ids_can_be_read() {
     let mut bench = Bench::start();
-    let told = |code| Then::Told("invalid_request", code);
-    bench.check("unknown", &ids("log", ""), &told("E_UNKNOWN_TYPE"));
+    let answer_with = |code| Then::Answer("invalid_request", code);
+    bench.check("unknown", &ids("log", ""), &answer_with("E_UNKNOWN_TYPE"));
     for text in [
         r#"{"type":"log","payload":{}}"#,
         "{}",
@@ -181,7 +192,7 @@ fn what_is_no_message_is_answered_if_its_ids_can_be_read() {
         bench.check(text, &frame(text.as_bytes()), &then);
     }
     let response = ids("response", r#","status":"success","result":1"#);
-    bench.check("a response", &response, &told("E_DIRECTION"));
+    bench.check("a response", &response, &answer_with("E_DIRECTION"));
     for (bytes, taken) in [(4_096, true), (4_097, false), (64 << 10, false)] {
         let mut long = request("r", "echo", &json!({}));
         long["payload"]["request_id"] = "i".repeat(bytes).into();
@@ -199,17 +210,25 @@ fn what_is_no_message_is_answered_if_its_ids_can_be_read() {
 }
 
 #[test]
-fn wrong_fields_are_named() {
+fn errors_name_the_wrong_field() {
     let mut bench = Bench::start();
-    let told = |code| Then::Told("invalid_request", code);
+    let answer_with = |code| Then::Answer("invalid_request", code);
     for version in [json!("1"), json!(2), json!("2.0"), json!(""), json!(null)] {
         let bytes = changed("/payload/protocol_version", version.clone());
-        bench.check(&format!("version {version}"), &bytes, &told("E_VERSION"));
+        bench.check(
+            &format!("version {version}"),
+            &bytes,
+            &answer_with("E_VERSION"),
+        );
     }
-    bench.check("no version", &ids("request", ""), &told("E_VERSION"));
+    bench.check("no version", &ids("request", ""), &answer_with("E_VERSION"));
     for params in [json!([]), json!(null), json!("p"), json!(1), json!(true)] {
         let bytes = changed("/payload/params", params.clone());
-        bench.check(&format!("params {params}"), &bytes, &told("E_FIELD_TYPE"));
+        bench.check(
+            &format!("params {params}"),
+            &bytes,
+            &answer_with("E_FIELD_TYPE"),
+        );
     }
     for (field, value, code) in [
         ("args", json!([]), "E_FIELD_TYPE"),
@@ -240,7 +259,7 @@ fn wrong_fields_are_named() {
         ("context/worker_id", json!({}), "E_FIELD_TYPE"),
     ] {
         let bytes = changed(&format!("/payload/{field}"), value.clone());
-        bench.check(&format!("{field} {value}"), &bytes, &told(code));
+        bench.check(&format!("{field} {value}"), &bytes, &answer_with(code));
     }
     let mut connection = bench.connect();
     connection.send_bytes(&changed("/payload/context/attempt", json!(0)));
@@ -254,7 +273,7 @@ fn wrong_fields_are_named() {
 }
 
 #[test]
-fn cancels_of_nothing_are_ignored() {
+fn cancels_of_unknown_requests_are_ignored() {
     const CANCELS: usize = 100_000;
     let mut bench = Bench::start();
     let bad = frame(br#"{"type":"cancel","payload":{"job_id":7}}"#);
@@ -274,17 +293,14 @@ fn cancels_of_nothing_are_ignored() {
     .collect();
     connection.send_bytes(&some.repeat(CANCELS / 3));
     let answer = connection.ask(&request("2", "echo", &json!({"c": 3})));
-    assert_eq!(
-        answer["request_id"], "2",
-        "no cancel was answered: {answer}"
-    );
+    assert_eq!(answer["request_id"], "2", "a cancel was answered: {answer}");
     let grown = bench.own.server.resident_bytes().saturating_sub(before);
     assert!(grown < 16 << 20, "{CANCELS} cancels cost {grown} bytes");
     bench.finish();
 }
 
 #[test]
-fn functions_that_are_none_reach_no_file() {
+fn invalid_function_names_are_not_found() {
     let bench = Bench::start();
     let mut connection = bench.connect();
     let long = "x".repeat(64 << 10);
@@ -308,7 +324,7 @@ fn functions_that_are_none_reach_no_file() {
 }
 
 #[test]
-fn contexts_beyond_bounds_are_dropped_and_the_job_runs() {
+fn oversized_contexts_are_dropped_and_the_job_runs() {
     let bench = Bench::start();
     let mut connection = bench.connect();
     let many: serde_json::Map<String, Value> = (0..10_000)
@@ -329,7 +345,7 @@ fn contexts_beyond_bounds_are_dropped_and_the_job_runs() {
             assert_eq!(answer["result"], json!({"d": 4}), "{answer}");
         }
     }
-    // Times of any fraction and offset, and ids of any text.
+    // Times may have any fraction and offset; ids may be any text.
     for time in [
         "2026-11-20T23:40:47.492509123+02:00",
         "1960-01-01T00:00:00Z",
@@ -356,7 +372,7 @@ fn a_deadline_that_has_passed_starts_nothing() {
     }
     let answer = connection.ask(&within_ms(request("now", "noop", &json!({})), 0));
     assert_eq!(answer["status"], "timeout", "{answer}");
-    // What did run is in the history, so what is not did not.
+    // A request that ran is in the history. These are not in it, so they did not run.
     connection.ask(&request("last", "noop", &json!({})));
     let client = bench.own.server.client();
     let seen = eventually(

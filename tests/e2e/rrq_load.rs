@@ -1,4 +1,4 @@
-//! Many requests, large frames, slow peers and hasty ones on the RRQ listener.
+//! Load on the RRQ listener: many requests, large frames, slow peers, and peers that disconnect early.
 
 use std::io::Read;
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::fixture::{Own, own};
 use crate::rrq_garbage::refusals;
 
-/// The most requests of one connection at once.
+/// The most requests in flight on one connection.
 const IN_FLIGHT_MAX: usize = 64;
 
 const SLEEP: &str = "sleep";
@@ -23,7 +23,7 @@ fn open(own: &Own) -> Connection {
     Connection::open(own.server.rrq_address())
 }
 
-/// Returns the jobs of the history with their states, once all of `ids` are there.
+/// Waits until all of `ids` are in the history, and returns its jobs with their states.
 fn history(own: &Own, ids: &[&str]) -> Vec<(String, String)> {
     let client = own.server.client();
     eventually("the history", Duration::from_secs(30), || {
@@ -39,7 +39,7 @@ fn history(own: &Own, ids: &[&str]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn answers_come_when_they_are_ready() {
+fn answers_are_sent_as_soon_as_they_are_ready() {
     let own = own();
     let mut connection = open(&own);
     connection.ask(&request("warm", "noop", &json!({})));
@@ -53,7 +53,7 @@ fn answers_come_when_they_are_ready() {
 }
 
 #[test]
-fn one_connection_has_64_in_flight_and_no_more() {
+fn a_connection_has_at_most_64_requests_in_flight() {
     let own = own();
     let mut connection = open(&own);
     for n in 0..IN_FLIGHT_MAX {
@@ -64,7 +64,7 @@ fn one_connection_has_64_in_flight_and_no_more() {
     assert_eq!(busy["error"]["type"], "runner_busy", "{busy}");
     assert_eq!(busy["error"]["code"], "E_BUSY", "{busy}");
     assert_eq!(refusals(&own, "E_BUSY"), 1);
-    // Another connection has room, and its cancels reach what came on this one.
+    // Another connection still has room, and its cancels reach requests of this one.
     let mut other = open(&own);
     let answer = other.ask(&request("other", "echo", &json!({"a": 1})));
     assert_eq!(answer["result"], json!({"a": 1}), "{answer}");
@@ -79,7 +79,7 @@ fn one_connection_has_64_in_flight_and_no_more() {
     );
     let answer = connection.ask(&request("65", "echo", &json!({"b": 2})));
     assert_eq!(answer["result"], json!({"b": 2}), "{answer}");
-    // Without a request's id, a cancel means all of the job's; here it is one.
+    // A cancel without a request id cancels all requests of the job; here there is one.
     other.send(&cancel("8", None, true));
     assert_eq!(connection.answer()["request_id"], "8");
     for n in (0..IN_FLIGHT_MAX).filter(|n| ![7, 8].contains(n)) {
@@ -113,8 +113,8 @@ fn the_same_request_twice_runs_once_and_is_answered_twice() {
 }
 
 #[test]
-fn deadlines_are_answered_before_they_pass() {
-    // A hundredth of it is how long before.
+fn timeouts_are_answered_before_the_deadline() {
+    // The answer is sent 1 % of this before the deadline.
     const BUDGET: Duration = Duration::from_secs(10);
     let own = own();
     let mut connection = open(&own);
@@ -159,12 +159,12 @@ fn cancels_stop_guests_with_grace_and_without() {
     let answer = connection.ask(&request("after", "echo", &json!({})));
     assert_eq!(
         answer["request_id"], "after",
-        "one answer for each: {answer}"
+        "each request is answered once: {answer}"
     );
 }
 
 #[test]
-fn a_connection_that_ends_takes_its_requests_with_it() {
+fn the_end_of_a_connection_stops_its_requests() {
     let own = own();
     let mut leaving = open(&own);
     for id in ["a", "b"] {
@@ -172,14 +172,14 @@ fn a_connection_that_ends_takes_its_requests_with_it() {
     }
     leaving.ask(&request("between", "noop", &json!({})));
     leaving.end();
-    assert_eq!(leaving.answer_or_end(), None, "nothing is written any more");
+    assert_eq!(leaving.answer_or_end(), None, "nothing more is written");
     let ended = history(&own, &["a", "b", "between"]);
     let states: Vec<&str> = ended.iter().map(|(_, state)| state.as_str()).collect();
     assert_eq!(states, ["cancelled", "cancelled", "completed"]);
 }
 
 #[test]
-fn frames_of_16_mib_are_taken() {
+fn frames_of_16_mib_are_accepted() {
     let own = own();
     let mut connection = open(&own);
     let filled = |id: &str, bytes: usize| {
@@ -195,7 +195,7 @@ fn frames_of_16_mib_are_taken() {
     assert_eq!(answer["status"], "success", "{answer}");
     let after = connection.ask(&request("after", "echo", &json!({})));
     assert_eq!(after["status"], "success", "{after}");
-    // A million keys are looked at one by one.
+    // Checking a million keys takes a while.
     let keys: Vec<String> = (0..1_000_000).map(|n| format!("\"{n}\":1")).collect();
     let empty = request("keys", "noop", &json!({"k": 0})).to_string();
     let many = empty.replace("\"k\":0", &keys.join(","));
@@ -210,7 +210,7 @@ fn frames_of_16_mib_are_taken() {
 }
 
 #[test]
-fn results_go_up_to_what_a_frame_holds() {
+fn results_may_fill_a_whole_frame() {
     let own = own();
     let basics = std::fs::read(guests::component("basics")).unwrap();
     let manifest = "[handlers.echo]\nresult_kib = 16384\nmemory_mib = 512\n";
@@ -238,7 +238,7 @@ fn results_go_up_to_what_a_frame_holds() {
 }
 
 #[test]
-fn a_host_that_stops_answers_what_is_in_flight() {
+fn a_stopping_host_answers_requests_in_flight() {
     let own = own();
     let mut connection = open(&own);
     for (n, function) in ["spin", SLEEP, "cooperate"].iter().enumerate() {
@@ -256,7 +256,7 @@ fn a_host_that_stops_answers_what_is_in_flight() {
 }
 
 #[test]
-fn a_result_that_is_too_large_is_an_error_of_its_own() {
+fn a_result_that_is_too_large_is_an_error() {
     let own = own();
     let mut connection = open(&own);
     let fill = "x".repeat(2 << 20);
@@ -270,7 +270,7 @@ fn a_result_that_is_too_large_is_an_error_of_its_own() {
 }
 
 #[test]
-fn slow_and_truncated_frames_end_their_connection_in_time() {
+fn slow_and_truncated_frames_end_their_connection() {
     let own = own();
     let address = own.server.rrq_address().to_owned();
     let whole = frame(request("r", "noop", &json!({})).to_string().as_bytes());
@@ -288,7 +288,7 @@ fn slow_and_truncated_frames_end_their_connection_in_time() {
     drip.send_bytes(&[0, 0xff, 0xff, 0xff]);
     let dripping = std::thread::spawn(move || {
         eventually(
-            "a frame that grows to be given up",
+            "the host to close the connection of a slow frame",
             Duration::from_mins(2),
             || (!drip.send_bytes(b" ")).then(Instant::now),
         )
@@ -313,11 +313,14 @@ fn slow_and_truncated_frames_end_their_connection_in_time() {
     );
     assert_eq!(refusals(&own, "E_FRAME_TIMEOUT"), 3);
     let answer = idle.ask(&request("idle", "echo", &json!({})));
-    assert_eq!(answer["status"], "success", "an idle one stays: {answer}");
+    assert_eq!(
+        answer["status"], "success",
+        "an idle connection stays open: {answer}"
+    );
 }
 
 #[test]
-fn frames_byte_by_byte_and_many_at_once_are_the_same() {
+fn frames_may_be_split_or_combined() {
     let own = own();
     let mut connection = open(&own);
     for byte in frame(
@@ -352,7 +355,7 @@ fn frames_byte_by_byte_and_many_at_once_are_the_same() {
 }
 
 #[test]
-fn a_peer_that_reads_nothing_is_given_up_and_harms_nobody() {
+fn a_peer_that_does_not_read_is_disconnected() {
     let own = own();
     let mut deaf = open(&own);
     let mut writing = deaf.share();
@@ -363,7 +366,7 @@ fn a_peer_that_reads_nothing_is_given_up_and_harms_nobody() {
             .as_bytes(),
     );
     let writer = std::thread::spawn(move || {
-        // Blocks once the host reads no more, until it gives the connection up.
+        // Blocks when the host stops reading, until the host closes the connection.
         for _ in 0..400 {
             writing.send_bytes(&large);
         }
@@ -375,8 +378,8 @@ fn a_peer_that_reads_nothing_is_given_up_and_harms_nobody() {
         let answer = other.ask(&request("other", "echo", &json!({})));
         assert_eq!(answer["status"], "success", "{answer}");
         let grown = own.server.resident_bytes().saturating_sub(before);
-        // 64 requests in flight with their answers, and as much again in the history.
-        assert!(grown < 160 << 20, "it costs {grown} bytes");
+        // 64 requests in flight with their answers, and the same amount in the history.
+        assert!(grown < 160 << 20, "the memory grew by {grown} bytes");
         writer.is_finished().then_some(())
     });
     assert!(
@@ -397,12 +400,12 @@ fn a_thousand_idle_connections_cost_less_than_10_mib() {
     first.ask(&request("first", "noop", &json!({})));
     let before = own.server.resident_bytes();
     let idle: Vec<TcpStream> = (0..CONNECTIONS).map(|_| connect(&address)).collect();
-    // The last of them has been accepted when one that came after it is answered.
+    // If a later connection is answered, all earlier ones have been accepted.
     let mut last = open(&own);
     let answer = last.ask(&request("last", "echo", &json!({})));
     assert_eq!(answer["status"], "success", "{answer}");
     let grown = own.server.resident_bytes().saturating_sub(before);
-    assert!(grown < 10 << 20, "they cost {grown} bytes");
+    assert!(grown < 10 << 20, "the memory grew by {grown} bytes");
     for mut stream in idle {
         stream.set_nonblocking(true).unwrap();
         let error = stream
@@ -413,7 +416,7 @@ fn a_thousand_idle_connections_cost_less_than_10_mib() {
 }
 
 #[test]
-fn only_loopback_is_listened_on() {
+fn only_loopback_addresses_are_accepted() {
     let data = tempfile::TempDir::new().unwrap();
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:7701"] {
         let refused = Command::new(host())
@@ -424,10 +427,10 @@ fn only_loopback_is_listened_on() {
             .output()
             .unwrap();
         assert!(!refused.status.success(), "{address}: {refused:?}");
-        let told = String::from_utf8_lossy(&refused.stderr);
+        let stderr = String::from_utf8_lossy(&refused.stderr);
         assert!(
-            told.contains("TLS") && told.contains("token"),
-            "{address}: {told}"
+            stderr.contains("TLS") && stderr.contains("token"),
+            "{address}: {stderr}"
         );
         assert!(refused.stdout.is_empty(), "{refused:?}");
     }

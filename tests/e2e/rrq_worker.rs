@@ -1,4 +1,4 @@
-//! `host worker rrq` as a process of its own: how it starts, what it bears, what it refuses.
+//! `host worker rrq` as a separate process: its start, load, hostile guests, and invalid options.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tempfile::TempDir;
 
-/// A worker that has executed something.
+/// Starts a worker that has executed a request.
 fn warm() -> (Worker, Connection, TempDir) {
     let data = TempDir::new().unwrap();
     let worker = Worker::start(data.path());
@@ -31,7 +31,7 @@ fn a_worker_with_compiled_handlers_starts_within_a_second() {
     assert_eq!(worker.stop().0, Some(0));
 }
 
-/// A worker that has compiled nothing yet, and listens.
+/// A worker that listens but has not compiled its handlers yet.
 struct Cold {
     child: Child,
     address: String,
@@ -62,7 +62,7 @@ impl Cold {
         }
     }
 
-    /// Returns how many components are compiled.
+    /// Returns how many components have been compiled.
     fn compiled(&self) -> usize {
         std::fs::read_dir(self.cache.path().join("host")).map_or(0, Iterator::count)
     }
@@ -76,21 +76,21 @@ impl Drop for Cold {
 }
 
 #[test]
-fn who_connects_before_handlers_are_compiled_is_answered_later() {
+fn requests_wait_until_handlers_are_compiled() {
     let worker = Cold::start();
     let compiled = worker.compiled();
     let mut connection = Connection::open(&worker.address);
     let answer = connection.ask(&request("early", "echo", &json!({"a": 1})));
     assert_eq!(answer["result"], json!({"a": 1}), "{answer}");
-    assert_eq!(compiled, 0, "it listens first");
+    assert_eq!(compiled, 0, "it listens before it compiles");
     assert!(worker.compiled() > 0);
 }
 
 #[test]
-fn while_handlers_are_compiled_deadlines_and_cancels_are_answered() {
+fn deadlines_and_cancels_are_answered_while_handlers_are_compiled() {
     let worker = Cold::start();
     let mut connection = Connection::open(&worker.address);
-    // The orchestrator would kill the worker at the deadline, and compiling would begin anew.
+    // Otherwise the orchestrator would kill the worker at the deadline, and compiling would start again.
     let sleep = request("timed", "sleep", &json!({"ms": 60_000}));
     let start = Instant::now();
     let answer = connection.ask(&within_ms(sleep, 1_000));
@@ -105,7 +105,7 @@ fn while_handlers_are_compiled_deadlines_and_cancels_are_answered() {
 }
 
 #[test]
-fn a_worker_that_compiles_can_be_stopped() {
+fn a_compiling_worker_can_be_stopped() {
     let mut worker = Cold::start();
     let mut connection = Connection::open(&worker.address);
     connection.send(&request("early", "echo", &json!({})));
@@ -120,7 +120,7 @@ fn a_worker_that_compiles_can_be_stopped() {
 }
 
 #[test]
-fn the_thread_that_answers_goes_first_and_cells_do_not() {
+fn the_answering_thread_has_priority_and_cells_do_not() {
     let (worker, ..) = warm();
     let nice = |pid| processes::nice(pid);
     let own = processes::nice(std::process::id());
@@ -194,7 +194,7 @@ fn a_cell_that_dies_fails_its_own_jobs_only() {
 }
 
 #[test]
-fn far_more_requests_than_there_is_room_for_are_answered_in_time() {
+fn requests_beyond_the_capacity_are_answered_in_time() {
     const CONNECTIONS: usize = 10;
     const EACH: usize = 64;
     let (worker, mut other, _data) = warm();
@@ -215,12 +215,15 @@ fn far_more_requests_than_there_is_room_for_are_answered_in_time() {
             }
         }
         let answer = other.ask(&within_ms(request("after", "echo", &json!({})), 10_000));
-        assert_eq!(answer["status"], "success", "there is room again: {answer}");
+        assert_eq!(
+            answer["status"], "success",
+            "requests are accepted again: {answer}"
+        );
     }
 }
 
 #[test]
-fn guests_that_mean_harm_cost_their_neighbours_nothing() {
+fn hostile_guests_do_not_affect_other_requests() {
     let (worker, mut connection, _data) = warm();
     for function in ["busy_loop", "host_calls", "log_flood", "memory_bomb"] {
         let hostile = request("hostile", function, &json!({}));
@@ -242,7 +245,7 @@ fn guests_that_mean_harm_cost_their_neighbours_nothing() {
 }
 
 #[test]
-fn refusals_are_told_and_do_not_fill_the_log() {
+fn refusals_are_answered_and_do_not_fill_the_log() {
     const REFUSALS: usize = 20_000;
     let (worker, mut connection, data) = warm();
     let bad = json!({"type": "cancel", "payload": {"job_id": 7}}).to_string();
@@ -256,7 +259,7 @@ fn refusals_are_told_and_do_not_fill_the_log() {
 }
 
 #[test]
-fn addresses_that_are_none_end_the_start() {
+fn invalid_addresses_fail_the_start() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
     let command = command();
@@ -274,9 +277,9 @@ fn addresses_that_are_none_end_the_start() {
             .stdin(Stdio::null())
             .output()
             .unwrap();
-        let told = String::from_utf8_lossy(&refused.stderr);
-        assert!(!refused.status.success(), "{address}: {told}");
-        assert!(told.contains(says), "{address}: {told}");
+        let stderr = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success(), "{address}: {stderr}");
+        assert!(stderr.contains(says), "{address}: {stderr}");
         assert!(refused.stdout.is_empty(), "{refused:?}");
     }
 }

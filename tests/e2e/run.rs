@@ -1,4 +1,4 @@
-//! `host run`: one run without a host.
+//! `host run`: runs a handler once, without a host.
 
 use std::process::{Command, Output};
 
@@ -26,7 +26,7 @@ fn result(output: &Output) -> Value {
 }
 
 #[test]
-fn the_result_is_printed_and_the_log_beside_it() {
+fn the_result_goes_to_stdout_and_the_log_to_stderr() {
     let (ran, said) = run(&["echo", "--params", r#"{"a": [1, "ü"]}"#]);
     assert_eq!(ran.status.code(), Some(0), "{said}");
     assert_eq!(result(&ran), json!({"a": [1, "ü"]}));
@@ -36,7 +36,7 @@ fn the_result_is_printed_and_the_log_beside_it() {
 }
 
 #[test]
-fn each_end_has_its_exit_code() {
+fn each_outcome_has_its_exit_code() {
     let failing = r#"{"message": "no such customer", "retryable": false}"#;
     #[rustfmt::skip]
     let table: &[(&[&str], i32, &str)] = &[
@@ -58,7 +58,7 @@ fn each_end_has_its_exit_code() {
 }
 
 #[test]
-fn programs_read_how_it_ended() {
+fn json_output_contains_the_outcome() {
     let (ran, _) = run(&["panic", "-o", "json"]);
     assert_eq!(ran.status.code(), Some(3));
     let ended = result(&ran);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use host_tests::eventually;
-use host_tests::pool::{Pool, launched, worker_env, workers};
+use host_tests::pool::{Pool, launch_config, worker_env, workers};
 use host_tests::processes::{children, is_alive};
 use host_tests::worker::{self, Worker};
 use rustix::process::{Pid, Signal, kill_process};
@@ -12,8 +12,8 @@ use tempfile::TempDir;
 
 use crate::fixture::deploy;
 
-/// How long a runner may take to end or to be noticed.
-const SOON: Duration = Duration::from_secs(30);
+/// How long it may take until a runner has ended, or until the host notices it.
+const WAIT_MAX: Duration = Duration::from_secs(30);
 
 fn signal(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
@@ -21,7 +21,7 @@ fn signal(pid: u32, signal: Signal) {
 }
 
 #[test]
-fn a_job_for_a_runner_is_executed_there() {
+fn a_runner_executes_its_jobs() {
     let host = Pool::of_workers(2, 4);
     let client = host.client();
     let params = json!({"a": [1, "ü", null]});
@@ -33,7 +33,11 @@ fn a_job_for_a_runner_is_executed_there() {
     let executor = attempts[0]["executor"].as_str().unwrap();
     assert!(["own/1", "own/2"].contains(&executor), "{executor}");
     let absent = client.run(&json!({"handler": "own#echo"}));
-    assert_eq!(absent["result"], json!({}), "absent params are an object");
+    assert_eq!(
+        absent["result"],
+        json!({}),
+        "absent params are sent as an object"
+    );
     let jobs: Vec<_> = (0..100)
         .map(|n| json!({"handler": "own#echo", "params": {"n": n}}))
         .collect();
@@ -49,11 +53,11 @@ fn a_job_for_a_runner_is_executed_there() {
 }
 
 #[test]
-fn failures_are_told_and_tried_again_by_the_rules_of_the_host() {
+fn failures_are_recorded_and_retried_by_the_rules_of_the_host() {
     let host = Pool::of_workers(1, 4);
     let client = host.client();
-    let told = json!({"message": "no such customer"});
-    let once = json!({"handler": "own#fail", "params": told, "max_attempts": 1});
+    let params = json!({"message": "no such customer"});
+    let once = json!({"handler": "own#fail", "params": params, "max_attempts": 1});
     let failed = client.run(&once);
     assert_eq!(failed["state"], "discarded", "{failed}");
     let failure = &failed["failure"];
@@ -100,7 +104,7 @@ fn jobs_find_their_runner_by_prefix_queue_and_default() {
 }
 
 #[test]
-fn a_job_whose_time_is_up_ends_and_its_runner_goes_on() {
+fn a_timed_out_job_does_not_end_its_runner() {
     let host = Pool::of_workers(1, 4);
     let client = host.client();
     let pids = host.loaded();
@@ -111,7 +115,7 @@ fn a_job_whose_time_is_up_ends_and_its_runner_goes_on() {
     assert_eq!(job["state"], "discarded", "{job}");
     assert_eq!(job["failure"]["kind"], "timed_out", "{job}");
     assert!(start.elapsed() >= Duration::from_millis(400));
-    assert_eq!(host.up(), pids, "the runner is the same");
+    assert_eq!(host.up(), pids, "the runner was not restarted");
     assert_eq!(
         client.run(&json!({"handler": "own#echo"}))["state"],
         "completed"
@@ -135,11 +139,11 @@ fn a_cancel_reaches_the_runner() {
         assert_eq!(job["state"], "cancelled", "{handler}: {job}");
         assert!(start.elapsed() < Duration::from_secs(10), "{handler}");
     }
-    assert_eq!(host.up(), pids, "the runner is the same");
+    assert_eq!(host.up(), pids, "the runner was not restarted");
 }
 
 #[test]
-fn a_runner_that_is_killed_loses_its_jobs_which_run_again_at_no_cost() {
+fn jobs_of_a_killed_runner_run_again_without_counting_an_attempt() {
     let host = Pool::of_workers(1, 4);
     let client = host.client();
     let first = host.loaded();
@@ -154,7 +158,7 @@ fn a_runner_that_is_killed_loses_its_jobs_which_run_again_at_no_cost() {
         let attempts = host.attempts(id);
         let (end, lost) = attempts.split_last().unwrap();
         assert_eq!(end["outcome"], "completed", "{attempts:?}");
-        // One that the runner did not get any more is no attempt.
+        // A job that the runner no longer received has no attempt there.
         assert!(!lost.is_empty() || *id != ids[0], "{attempts:?}");
         for attempt in lost {
             assert_eq!(attempt["outcome"], "lost", "{attempts:?}");
@@ -175,7 +179,7 @@ fn a_runner_that_hangs_is_replaced_and_its_job_ends_in_time() {
     signal(first[0], Signal::STOP);
     let job = client.wait(&id);
     assert_eq!(job["failure"]["kind"], "timed_out", "{job}");
-    // One that the runner was given before would have all of its time, in case it does not hang.
+    // A job that was sent before the hang would wait for its whole time limit.
     let next = client.run(&json!({"handler": "own#echo"}));
     assert_eq!(next["state"], "completed", "{next}");
     assert_ne!(host.up(), first);
@@ -183,7 +187,7 @@ fn a_runner_that_hangs_is_replaced_and_its_job_ends_in_time() {
 }
 
 #[test]
-fn a_restart_waits_for_what_runs_and_makes_a_new_process() {
+fn a_restart_waits_for_running_jobs_and_starts_a_new_process() {
     let host = Pool::of_workers(2, 2);
     let client = host.client();
     let first = host.loaded();
@@ -197,7 +201,7 @@ fn a_restart_waits_for_what_runs_and_makes_a_new_process() {
         (&job["state"], &job["attempt"]),
         (&json!("completed"), &json!(1))
     );
-    eventually("a new process", SOON, || {
+    eventually("a new process", WAIT_MAX, || {
         (host.up()[0] != first[0]).then_some(())
     });
     assert_eq!(host.up()[1], first[1], "the other one stays");
@@ -208,7 +212,7 @@ fn a_restart_waits_for_what_runs_and_makes_a_new_process() {
 }
 
 #[test]
-fn a_runner_that_somebody_else_started_is_used_while_it_is_there() {
+fn an_external_runner_is_used_while_it_is_reachable() {
     let folder = TempDir::new().unwrap();
     let theirs = Worker::start(folder.path());
     let host = Pool::start(&format!("external = \"{}\"", theirs.address()), "");
@@ -217,17 +221,17 @@ fn a_runner_that_somebody_else_started_is_used_while_it_is_there() {
         client.run(&json!({"handler": "own#echo"}))["state"],
         "completed"
     );
-    assert!(host.shown()["runners"][0].get("pid").is_none());
+    assert!(host.status()["runners"][0].get("pid").is_none());
     let id = host.running(&json!({"handler": "own#sleep", "params": {"ms": 60_000}}));
     drop(theirs);
-    eventually("the runner to be missed", SOON, || {
-        let missed = host.shown()["up"] == 0 && client.job(&id)["state"] == "available";
+    eventually("the runner to be missed", WAIT_MAX, || {
+        let missed = host.status()["up"] == 0 && client.job(&id)["state"] == "available";
         missed.then_some(())
     });
 }
 
 #[test]
-fn runners_end_with_the_host_and_their_jobs_run_again_in_its_next_life() {
+fn runners_end_with_the_host_and_their_jobs_run_again_after_a_restart() {
     let host = Pool::of_workers(1, 2);
     let pids = host.loaded();
     assert!(children(host.server().pid()).contains(&pids[0]));
@@ -235,7 +239,7 @@ fn runners_end_with_the_host_and_their_jobs_run_again_in_its_next_life() {
         "handler": "own#sleep", "params": {"ms": 1_000}, "max_attempts": 1,
     }));
     let host = host.killed(|| {
-        eventually("the runner to end", SOON, || {
+        eventually("the runner to end", WAIT_MAX, || {
             (!is_alive(pids[0])).then_some(())
         });
     });
@@ -247,18 +251,18 @@ fn runners_end_with_the_host_and_their_jobs_run_again_in_its_next_life() {
 }
 
 #[test]
-fn what_a_runner_writes_stands_in_the_log_of_its_job() {
+fn output_of_a_runner_goes_to_the_log_of_its_job() {
     let script = "echo before; exec \"$@\"";
     let mut command = vec!["/bin/sh".to_owned(), "-c".to_owned(), script.to_owned()];
     command.push("sh".to_owned());
     command.extend(worker::command());
     let env = worker_env(&[("HOST_LOG", "debug")]);
-    let keys = launched(&command, &env) + "max_in_flight = 1";
+    let keys = launch_config(&command, &env) + "max_in_flight = 1";
     let host = Pool::start(&keys, "");
     let client = host.client();
     let job = client.run(&json!({"handler": "own#log", "params": {"lines": 2}}));
     let path = format!("/api/v1/jobs/{}/logs", job["id"].as_str().unwrap());
-    let line = eventually("what the runner wrote", SOON, || {
+    let line = eventually("what the runner wrote", WAIT_MAX, || {
         let log = client.get(&path).unwrap().body;
         let said = |line: &&Value| {
             line["message"]
@@ -278,7 +282,7 @@ fn what_a_runner_writes_stands_in_the_log_of_its_job() {
 }
 
 #[test]
-fn a_runner_is_given_no_variables_of_the_host_but_those_it_needs() {
+fn a_runner_inherits_only_the_variables_it_needs() {
     let folder = TempDir::new().unwrap();
     let written = folder.path().join("env");
     let script = format!(
@@ -287,10 +291,11 @@ fn a_runner_is_given_no_variables_of_the_host_but_those_it_needs() {
     );
     let command = ["/bin/sh".to_owned(), "-c".to_owned(), script];
     let given = [("GIVEN".to_owned(), "a secret".to_owned())];
-    // Cargo gives its variables to this test, and this test to the host.
-    let keys = launched(&command, &given) + "inherit_env = [\"CARGO_MANIFEST_DIR\", \"NO_SUCH\"]\n";
+    // Cargo sets variables for this test, and the host inherits them from it.
+    let keys =
+        launch_config(&command, &given) + "inherit_env = [\"CARGO_MANIFEST_DIR\", \"NO_SUCH\"]\n";
     let _host = Pool::start(&keys, "");
-    let text = eventually("the runner to say what it has", SOON, || {
+    let text = eventually("the runner to say what it has", WAIT_MAX, || {
         std::fs::read_to_string(&written).ok()
     });
     let names: Vec<&str> = text
@@ -319,13 +324,13 @@ fn a_runner_is_given_no_variables_of_the_host_but_those_it_needs() {
         "RRQ_RUNNER_TCP_SOCKET",
         "GIVEN",
         "CARGO_MANIFEST_DIR",
-        // The shell's own.
+        // Variables that the shell sets itself.
         "PWD",
         "OLDPWD",
         "SHLVL",
         "_",
     ];
     for name in names {
-        assert!(known.contains(&name), "{name} is none of its business");
+        assert!(known.contains(&name), "the runner must not get {name}");
     }
 }

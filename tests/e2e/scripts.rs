@@ -1,5 +1,4 @@
-//! Scripts: the interpreters deployed like any other component, and actions that run one after the
-//! other in one attempt.
+//! Scripts: interpreters deployed like any other component, and actions that run in order in one attempt.
 
 use std::time::Duration;
 
@@ -69,7 +68,7 @@ fn a_retry_repeats_all_actions() {
 }
 
 #[test]
-fn actions_share_their_time_and_stop_as_one() {
+fn actions_share_one_time_limit_and_are_cancelled_together() {
     let own = host();
     let client = own.server.client();
     let mut endless = heroscript("!!vm.attempt\n!!vm.spin\n!!vm.attempt\n");
@@ -92,7 +91,7 @@ fn actions_share_their_time_and_stop_as_one() {
 }
 
 #[test]
-fn a_script_with_a_wrong_name_does_nothing() {
+fn a_script_with_an_unknown_handler_runs_no_action() {
     let own = host();
     let client = own.server.client();
     let job = client.run(&heroscript("!!vm.define\n!!vm.nobody\n"));
@@ -110,7 +109,7 @@ fn a_script_with_a_wrong_name_does_nothing() {
 }
 
 #[test]
-fn interpreters_grant_scripts_an_hour() {
+fn interpreters_allow_scripts_one_hour() {
     let own = host();
     for handler in ["hero.rhai", "hero.heroscript"] {
         let path = format!("/api/v1/handlers/{handler}");

@@ -12,8 +12,8 @@ use tempfile::TempDir;
 
 use crate::fixture::{Own, own};
 
-/// How long a host may take to stop when it has nothing to wait for.
-const SOON: Duration = Duration::from_secs(20);
+/// How long a host may take to stop if no jobs run.
+const WAIT_MAX: Duration = Duration::from_secs(20);
 
 fn serve(arguments: &[&str]) -> Output {
     let mut command = Command::new(host());
@@ -26,19 +26,19 @@ fn serve(arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-fn said(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 fn running(client: &Client, job: &serde_json::Value) -> String {
     let id = client.enqueue(job);
-    eventually("the job to run", SOON, || {
+    eventually("the job to run", WAIT_MAX, || {
         (client.job(&id)["state"] == "running").then_some(())
     });
     id
 }
 
-/// Returns the processes that are children of `pid`.
+/// Returns the child processes of `pid`.
 fn children(pid: u32) -> Vec<u32> {
     let mut children = Vec::new();
     for task in std::fs::read_dir(format!("/proc/{pid}/task")).unwrap() {
@@ -54,14 +54,14 @@ fn a_second_host_on_the_same_data_is_refused() {
     let Own { server, data } = own();
     let path = data.path().to_str().unwrap();
     let second = serve(&["--data", path, "--listen", "127.0.0.1:0"]);
-    assert_eq!(second.status.code(), Some(1), "{}", said(&second));
+    assert_eq!(second.status.code(), Some(1), "{}", stderr(&second));
     let pid = server.pid().to_string();
-    assert!(said(&second).contains(&pid), "{}", said(&second));
+    assert!(stderr(&second).contains(&pid), "{}", stderr(&second));
     assert!(server.client().get("/readyz").unwrap().status == 200);
 }
 
 #[test]
-fn what_a_host_keeps_is_for_its_own_user() {
+fn the_data_directory_is_private_to_its_user() {
     let data = TempDir::new().unwrap();
     let server = Server::start(&Options::new(data.path()));
     assert_eq!(server.stop(), Some(0));
@@ -73,42 +73,42 @@ fn what_a_host_keeps_is_for_its_own_user() {
 }
 
 #[test]
-fn an_address_that_is_taken_is_named() {
+fn an_address_in_use_is_named() {
     let Own { server, .. } = own();
     let data = TempDir::new().unwrap();
     let path = data.path().to_str().unwrap();
     let second = serve(&["--data", path, "--listen", server.address()]);
-    assert_eq!(second.status.code(), Some(1), "{}", said(&second));
+    assert_eq!(second.status.code(), Some(1), "{}", stderr(&second));
     assert!(
-        said(&second).contains(server.address()),
+        stderr(&second).contains(server.address()),
         "{}",
-        said(&second)
+        stderr(&second)
     );
 }
 
 #[test]
-fn addresses_that_others_can_reach_and_unknown_keys_are_refused() {
+fn public_addresses_and_unknown_keys_are_refused() {
     let data = TempDir::new().unwrap();
     let path = data.path().to_str().unwrap();
     let open = serve(&["--data", path, "--listen", "0.0.0.0:0"]);
-    assert_eq!(open.status.code(), Some(2), "{}", said(&open));
-    assert!(said(&open).contains("loopback"), "{}", said(&open));
+    assert_eq!(open.status.code(), Some(2), "{}", stderr(&open));
+    assert!(stderr(&open).contains("loopback"), "{}", stderr(&open));
     let file = data.path().join("host.toml");
     std::fs::write(&file, "[cells]\ncuont = 3\n").unwrap();
     let unknown = serve(&["--config", file.to_str().unwrap()]);
-    assert_eq!(unknown.status.code(), Some(2), "{}", said(&unknown));
-    assert!(said(&unknown).contains("cells.count"), "{}", said(&unknown));
+    assert_eq!(unknown.status.code(), Some(2), "{}", stderr(&unknown));
+    assert!(stderr(&unknown).contains("cells.count"), "{}", stderr(&unknown));
 }
 
 #[test]
-fn a_host_that_is_asked_to_stop_lets_running_jobs_end() {
+fn a_stopping_host_lets_running_jobs_end() {
     let Own { server, data } = own();
     let client = server.client();
     let id = running(
         &client,
         &json!({"handler": "sleep", "params": {"ms": 1_500}}),
     );
-    // A terminal and a service manager ask all processes at once.
+    // Terminals and service managers send the signal to all processes at once.
     for (child, signal) in children(server.pid())
         .into_iter()
         .flat_map(|child| [Signal::INT, Signal::TERM, Signal::HUP].map(|signal| (child, signal)))
@@ -127,7 +127,7 @@ fn a_host_that_is_asked_to_stop_lets_running_jobs_end() {
 }
 
 #[test]
-fn a_host_that_is_asked_twice_gives_jobs_up_and_runs_them_later() {
+fn a_second_stop_request_ends_jobs_which_run_again_later() {
     let Own { server, data } = own();
     let client = server.client();
     let sleep = json!({"handler": "sleep", "params": {"ms": 25_000}, "max_attempts": 1});
@@ -142,19 +142,19 @@ fn a_host_that_is_asked_twice_gives_jobs_up_and_runs_them_later() {
         waiting.get(&path).map(|answer| answer.status)
     });
     server.ask_to_stop();
-    eventually("the host to drain", SOON, || {
+    eventually("the host to drain", WAIT_MAX, || {
         (client.get("/readyz").unwrap().status == 503).then_some(())
     });
     server.ask_to_stop();
     assert_eq!(server.ended(), Some(0));
     assert!(
         !matches!(waits.join().unwrap(), Ok(status) if status >= 500),
-        "who waits is answered or cut off"
+        "a waiting client is answered or disconnected"
     );
     let again = Server::start(&Options::new(data.path()));
     let client = again.client();
     for id in [asleep, looping] {
-        eventually("the job to run again", SOON, || {
+        eventually("the job to run again", WAIT_MAX, || {
             (client.job(&id)["state"] == "running").then_some(())
         });
         let job = client.job(&id);
@@ -175,7 +175,7 @@ fn a_killed_host_leaves_no_process_behind() {
     let cells = children(server.pid());
     assert!(cells.len() >= 2, "{cells:?}");
     server.kill();
-    eventually("its cells to be gone", SOON, || {
+    eventually("its cells to be gone", WAIT_MAX, || {
         let gone = |pid: &u32| {
             let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             state.is_empty() || state.contains(") Z ")
@@ -218,12 +218,12 @@ fn a_folder_of_components_is_deployed_at_start() {
         "--listen",
         "127.0.0.1:0",
     ]);
-    assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
-    assert!(said(&refused).contains("bad.wasm"), "{}", said(&refused));
+    assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("bad.wasm"), "{}", stderr(&refused));
 }
 
 #[test]
-fn a_store_is_looked_over_while_it_is_used() {
+fn a_store_can_be_checked_while_it_is_used() {
     let Own { server, data } = own();
     server.client().run(&json!({"handler": "noop"}));
     let check = |data: &std::path::Path| {
@@ -232,9 +232,9 @@ fn a_store_is_looked_over_while_it_is_used() {
         command.output().unwrap()
     };
     let checked = check(data.path());
-    assert_eq!(checked.status.code(), Some(0), "{}", said(&checked));
+    assert_eq!(checked.status.code(), Some(0), "{}", stderr(&checked));
     let nowhere = check(&data.path().join("nowhere"));
-    assert_eq!(nowhere.status.code(), Some(5), "{}", said(&nowhere));
+    assert_eq!(nowhere.status.code(), Some(5), "{}", stderr(&nowhere));
     server.kill();
     let copy = TempDir::new().unwrap();
     let mut bytes = std::fs::read(data.path().join("host.db")).unwrap();
@@ -242,5 +242,5 @@ fn a_store_is_looked_over_while_it_is_used() {
     bytes[middle..middle + 2_048].fill(0xa5);
     std::fs::write(copy.path().join("host.db"), bytes).unwrap();
     let damaged = check(copy.path());
-    assert_eq!(damaged.status.code(), Some(1), "{}", said(&damaged));
+    assert_eq!(damaged.status.code(), Some(1), "{}", stderr(&damaged));
 }

@@ -1,5 +1,5 @@
-//! The release of RRQ that speaks as documented: the address in the environment alone, a connection
-//! for each request, cancels on connections of their own.
+//! The documented dialect of RRQ: the address only in the environment, one connection per request, and a
+//! separate connection for each cancel.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-"""Reads one job per line, gives it to RRQ's own producer, and prints the job's id."""
+"""Reads one job per line, enqueues it with RRQ's own producer, and prints its id."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-//! Runners that RRQ's own orchestrator does not launch but connects to: a worker, and a host.
+//! RRQ's own orchestrator connects to external runners: a `host worker rrq` and a `host serve`.
 
 use host_tests::{Options, Server, Worker, guests};
 use serde_json::json;
@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use crate::orchestrator::{Orchestrator, Setup};
 
-/// Runs jobs that succeed, fail and time out.
+/// Runs a job that succeeds, one that fails, and one that times out.
 fn use_runner(rrq: &Orchestrator) {
     let job = rrq.run("echo", &json!({"a": 1}));
     assert_eq!(job.result(), json!({"a": 1}), "{job:?}");
@@ -24,7 +24,7 @@ fn an_orchestrator_connects_to_a_worker() {
     let rrq = Setup::new().external(worker.address()).start();
     use_runner(&rrq);
     drop(rrq);
-    // The next one finds it as it was.
+    // A second orchestrator can use the same worker.
     let rrq = Setup::new().external(worker.address()).start();
     use_runner(&rrq);
     assert_eq!(worker.stop().0, Some(0));
@@ -56,7 +56,7 @@ fn an_orchestrator_connects_to_a_host_and_its_jobs_are_seen_there() {
         jobs.find(|job| job["handler"] == "spin")
     });
     assert_ne!(timed_out["state"], "completed", "{timed_out}");
-    // The host's own jobs go on beside them.
+    // The host also runs its own jobs.
     let own = client.run(&json!({"handler": "echo", "params": [1]}));
     assert_eq!(own["state"], "completed", "{own}");
     assert_eq!(server.stop(), Some(0));

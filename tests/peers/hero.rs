@@ -1,5 +1,5 @@
-//! The Hero sessions with a real Redis: what their scripts do there is what a client reads that
-//! only knows the document.
+//! The Hero sessions with a real Redis: a client that knows only the protocol document sees the results
+//! that it expects.
 
 mod driver;
 
@@ -53,7 +53,7 @@ fn length(redis: &mut Connection, list: &str) -> usize {
     redis.llen(format!("hero:{list}:w1")).unwrap()
 }
 
-/// Lets hosts work until `done` says so.
+/// Lets hosts work until `done` returns true.
 fn until(what: &str, hosts: &mut [Host], mut done: impl FnMut() -> bool) {
     eventually(what, Duration::from_mins(1), || {
         for host in &mut *hosts {
@@ -130,7 +130,7 @@ fn two_hosts_on_one_queue_run_each_job_once() {
     });
     let mut ran: BTreeMap<String, usize> = BTreeMap::new();
     for host in &hosts {
-        assert!(!host.ran.is_empty(), "both take part");
+        assert!(!host.ran.is_empty(), "both hosts ran jobs");
         for (id, times) in &host.ran {
             *ran.entry(id.clone()).or_default() += times;
         }
@@ -140,12 +140,12 @@ fn two_hosts_on_one_queue_run_each_job_once() {
     for n in 0..JOBS {
         assert_eq!(replies(&mut redis, n), ["42"], "{n}");
     }
-    // Those that came while the other host had the job are counted by it alone.
+    // Duplicates that arrived while the other host had the job are only counted.
     assert!(length(&mut redis, "dead_letter") <= JOBS.div_ceil(7) as usize);
 }
 
 #[test]
-fn a_host_that_starts_again_ends_what_it_had() {
+fn a_restarted_host_ends_its_earlier_jobs() {
     let server = Redis::start();
     let mut redis = server.connection();
     let mut first = [Host::new(&server, "host-a")];
@@ -166,7 +166,7 @@ fn a_host_that_starts_again_ends_what_it_had() {
 }
 
 #[test]
-fn bad_input_is_told_and_hurts_nobody() {
+fn bad_input_is_reported_and_does_not_affect_other_jobs() {
     let server = Redis::start();
     let mut redis = server.connection();
     let large = "x".repeat(2 << 20);
@@ -205,7 +205,7 @@ fn bad_input_is_told_and_hurts_nobody() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_taken_off_their_lists() {
+fn entries_that_are_not_utf8_are_removed_from_their_lists() {
     let server = Redis::start();
     let mut redis = server.connection();
     for list in ["work_queue", "stop_queue"] {
@@ -222,11 +222,15 @@ fn bytes_that_are_no_text_are_taken_off_their_lists() {
     for _ in 0..4 {
         host[0].pass(6_000);
     }
-    assert_eq!(length(&mut redis, "dead_letter"), 1, "it is told once");
+    assert_eq!(
+        length(&mut redis, "dead_letter"),
+        1,
+        "there is one dead letter"
+    );
 }
 
 #[test]
-fn keys_of_another_type_hurt_their_own_job_alone() {
+fn a_key_of_another_type_affects_only_its_own_job() {
     let server = Redis::start();
     let mut redis = server.connection();
     let set = |redis: &mut Connection, key: &str| redis.set::<_, _, ()>(key, "no list").unwrap();
@@ -238,7 +242,7 @@ fn keys_of_another_type_hurt_their_own_job_alone() {
     until("all to start", &mut host, || {
         (1..=4).all(|n| field(&mut redis, n, "status") == "started")
     });
-    // Of each job another key is overwritten.
+    // Overwrite another key for each job.
     let (job, claim) = (
         format!("hero:job:{}", id(1)),
         format!("hero:claim:{}", id(2)),
@@ -259,10 +263,14 @@ fn keys_of_another_type_hurt_their_own_job_alone() {
     until("all but the second to be over", &mut host, || {
         length(&mut redis, "processing") == 1
     });
-    assert_eq!(replies(&mut redis, 1), ["42"], "whoever waits is told");
+    assert_eq!(
+        replies(&mut redis, 1),
+        ["42"],
+        "a waiting client gets the reply"
+    );
     assert_eq!(field(&mut redis, 3, "status"), "finished");
     assert_eq!(replies(&mut redis, 4), ["42"]);
-    // The second is taken anew once it can be claimed and nobody was seen to have it.
+    // Job 2 is taken again when it can be claimed and no host was seen to have it.
     let _: i64 = redis.del(&claim).unwrap();
     let _: i64 = redis
         .hset(format!("hero:job:{}", id(2)), "script", "1")
@@ -274,7 +282,7 @@ fn keys_of_another_type_hurt_their_own_job_alone() {
 }
 
 #[test]
-fn the_documents_operations_work() {
+fn the_operations_of_the_document_work() {
     let server = Redis::start();
     let mut redis = server.connection();
     for n in 1..=3 {
@@ -291,7 +299,11 @@ fn the_documents_operations_work() {
         }
     }
     found.sort();
-    assert_eq!(found, [id(1), id(2), id(3)], "the list is no job");
+    assert_eq!(
+        found,
+        [id(1), id(2), id(3)],
+        "the list is not listed as a job"
+    );
     let view = |redis: &mut Connection| -> JobView {
         let one = id(1);
         let value = ask(redis, &client::look([one.as_str()], client::FULL));
@@ -311,7 +323,7 @@ fn the_documents_operations_work() {
 }
 
 #[test]
-fn a_worker_of_the_document_does_our_work() {
+fn a_worker_written_from_the_document_executes_our_jobs() {
     let server = Redis::start();
     let mut redis = server.connection();
     let mut ours = Dispatching::new(&server, DispatcherConfig::new("host-a"));
@@ -327,7 +339,7 @@ fn a_worker_of_the_document_does_our_work() {
             env: BTreeMap::new(),
         });
     }
-    // The document's loop: pop, read, mark, run, write.
+    // The loop of the protocol document: pop, read, mark, run, write.
     for _ in 0..3 {
         let (_, job): (String, String) = redis.blpop("hero:work_queue:w1", 5.0).unwrap();
         let key = format!("hero:job:{job}");

@@ -1,5 +1,4 @@
-//! What a shared Redis may hold that no client should write: each is answered with its own code, and
-//! the job behind it runs as if nothing had been.
+//! Bad data in a shared Redis: each kind is answered with its own code, and the next job runs normally.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -8,29 +7,29 @@ use host_tests::{Redis, Server, eventually};
 use redis::{Commands as _, Connection};
 use serde_json::Value;
 
-use crate::hero_serve::{Client, PATIENCE, Scene, id};
+use crate::hero_serve::{Client, Fixture, WAIT_MAX, id};
 
-/// The largest growth of the host's memory that all of it together may cause, in bytes.
+/// How much the host's memory may grow from all bad input together, in bytes.
 const GROWTH_BYTES_MAX: u64 = 192 << 20;
 
-struct Attacked {
-    scene: Scene,
+struct Target {
+    fixture: Fixture,
     host: Server,
     client: Client,
     redis: Connection,
     jobs: u32,
 }
 
-impl Attacked {
-    /// Attacks a host with these components: it starts the sooner, the fewer there are.
+impl Target {
+    /// Starts a host with these components. It starts faster with fewer components.
     fn new(components: &[&str]) -> Self {
-        let scene = Scene::new(Redis::start());
-        let url = scene.redis.url();
+        let fixture = Fixture::new(Redis::start());
+        let url = fixture.redis.url();
         let text = format!("[protocol.hero]\nurl = {url:?}\nworker_ids = [\"w1\"]\n");
-        let host = scene.host_of("data", &text, components);
-        let (client, redis) = (scene.client(), scene.redis.connection());
+        let host = fixture.host_of("data", &text, components);
+        let (client, redis) = (fixture.client(), fixture.redis.connection());
         Self {
-            scene,
+            fixture,
             host,
             client,
             redis,
@@ -38,7 +37,7 @@ impl Attacked {
         }
     }
 
-    /// Returns the number of a job that has not been.
+    /// Returns an unused job number.
     fn next(&mut self) -> u32 {
         self.jobs += 1;
         self.jobs
@@ -54,19 +53,21 @@ impl Attacked {
         let _: i64 = self.redis.lpush(format!("hero:{list}:w1"), entry).unwrap();
     }
 
-    /// Checks that another job runs, and that the host is well.
-    fn neighbour(&mut self, after: &str) {
+    /// Checks that another job runs and that the host is ready.
+    fn check_unaffected(&mut self, after: &str) {
         let n = self.submit(&[("handler", "echo"), ("script", r#"{"good":1}"#)]);
         assert_eq!(self.client.reply(n), r#"{"good":1}"#, "after {after}");
         let ready = self.host.client().get("/readyz").unwrap();
         assert_eq!(ready.status, 200, "after {after}: {:?}", ready.body);
     }
 
-    /// Waits for the newest dead letter to have this code, and takes it away.
-    fn buried(&mut self, what: &str, code: &str) -> Value {
+    /// Takes the newest dead letter and checks its code.
+    fn take_dead_letter(&mut self, what: &str, code: &str) -> Value {
         let key = "hero:dead_letter:w1";
         let letter: Option<(String, String)> = self.redis.blpop(key, 60.0).unwrap();
-        let letter = letter.unwrap_or_else(|| panic!("{what} is not buried")).1;
+        let letter = letter
+            .unwrap_or_else(|| panic!("{what}: there is no dead letter"))
+            .1;
         let letter: Value = serde_json::from_str(&letter).unwrap();
         assert_eq!(letter["code"], code, "{what}: {letter}");
         letter
@@ -74,8 +75,8 @@ impl Attacked {
 }
 
 #[test]
-fn fields_out_of_order_are_told() {
-    let mut all = Attacked::new(&["basics"]);
+fn invalid_fields_are_reported() {
+    let mut all = Target::new(&["basics"]);
     let itself = format!("[\"{}\"]", id(1));
     let crowd = format!(
         "[{}\"{}\"]",
@@ -89,7 +90,7 @@ fn fields_out_of_order_are_told() {
     let before = all.host.resident_bytes();
     #[rustfmt::skip]
     let table = [
-        // The first one is job 1, and waits for itself.
+        // Job 1 depends on itself.
         ("prerequisites", itself.as_str(), "E_DEP_CYCLE dependencies: "),
         ("prerequisites", crowd.as_str(), "E_FIELD_RANGE prerequisites: "),
         ("prerequisites", r#"["*"]"#, "E_FIELD_RANGE prerequisites: "),
@@ -136,7 +137,7 @@ fn fields_out_of_order_are_told() {
         );
         assert_eq!(reply["error"], found.as_str(), "{shown}");
         assert_eq!(all.client.field(n, "status"), "error", "{shown}");
-        all.neighbour(&shown);
+        all.check_unaffected(&shown);
     }
     for field in ["script", "caller_id", "env_vars", "timeout", "handler"] {
         let n = all.next();
@@ -147,10 +148,10 @@ fn fields_out_of_order_are_told() {
             .unwrap();
         all.push("work_queue", id(n).as_bytes());
         all.client.failed(n, &format!("E_FIELD_TYPE {field}: "));
-        all.neighbour(field);
+        all.check_unaffected(field);
     }
     let grown = all.host.resident_bytes().saturating_sub(before);
-    assert!(grown < GROWTH_BYTES_MAX, "it has grown by {grown} bytes");
+    assert!(grown < GROWTH_BYTES_MAX, "the memory grew by {grown} bytes");
     counted(
         &all,
         &[
@@ -163,8 +164,8 @@ fn fields_out_of_order_are_told() {
     );
 }
 
-/// Checks that refusals are counted by these codes.
-fn counted(all: &Attacked, codes: &[&str]) {
+/// Checks that the metrics count refusals with these codes.
+fn counted(all: &Target, codes: &[&str]) {
     let metrics = all.host.client().get("/metrics").unwrap().body.to_string();
     for code in codes {
         let counted = metrics.contains("hero") && metrics.contains(code);
@@ -173,8 +174,8 @@ fn counted(all: &Attacked, codes: &[&str]) {
 }
 
 #[test]
-fn entries_that_are_no_jobs_are_buried() {
-    let mut all = Attacked::new(&["basics"]);
+fn invalid_queue_entries_become_dead_letters() {
+    let mut all = Target::new(&["basics"]);
     let ended = all.submit(&[("handler", "echo")]);
     all.client.until_status(ended, "finished");
     let list = all.next();
@@ -204,31 +205,31 @@ fn entries_that_are_no_jobs_are_buried() {
     for (entry, code) in table {
         let shown = entry[..entry.len().min(40)].escape_ascii().to_string();
         all.push("work_queue", entry);
-        let letter = all.buried(&shown, code);
+        let letter = all.take_dead_letter(&shown, code);
         let named = letter["id"].as_str().unwrap();
         assert!(
             named.len() <= 512 && !named.contains(['\n', '\u{1b}', '\u{202e}']),
             "{named}"
         );
-        all.neighbour(&shown);
+        all.check_unaffected(&shown);
     }
     assert_eq!(all.client.field(1, "output"), "{}");
-    // The same id many times, while it runs and when it has ended: it runs once.
+    // The same id is queued many times, while its job runs and after it ended: it runs once.
     let n = all.submit(&[("handler", "spin")]);
     all.client.until_status(n, "started");
     for _ in 0..20 {
         all.push("work_queue", id(n).as_bytes());
     }
     for _ in 0..20 {
-        all.buried("a second one", "E_JOB_TWICE");
+        all.take_dead_letter("a second one", "E_JOB_TWICE");
     }
     all.client.stop(n);
     all.client.failed(n, "stopped_by_request");
     all.push("work_queue", id(n).as_bytes());
-    all.buried("one that has ended", "E_JOB_ENDED");
+    all.take_dead_letter("one that has ended", "E_JOB_ENDED");
     assert_eq!(all.client.length("reply"), 0);
-    all.neighbour("all of it");
-    eventually("nothing to be left", PATIENCE, || {
+    all.check_unaffected("all of it");
+    eventually("nothing to be left", WAIT_MAX, || {
         (all.client.length("processing") == 0).then_some(())
     });
     counted(
@@ -244,8 +245,8 @@ fn entries_that_are_no_jobs_are_buried() {
 }
 
 #[test]
-fn scripts_that_mean_harm_end_with_their_limit() {
-    let mut all = Attacked::new(&["basics", "hero-rhai", "hero-heroscript", "actions"]);
+fn hostile_scripts_end_at_their_limits() {
+    let mut all = Target::new(&["basics", "hero-rhai", "hero-heroscript", "actions"]);
     let env = r#"{"LD_PRELOAD":"/tmp/x.so","PATH":"/x"}"#;
     let deep = format!("{}1{}", "(".repeat(100_000), ")".repeat(100_000));
     let steps = "!!vm.spin x:1\n".repeat(20);
@@ -273,7 +274,7 @@ fn scripts_that_mean_harm_end_with_their_limit() {
             errors.iter().any(|error| found.contains(error)),
             "{shown}: {found}"
         );
-        all.neighbour(shown);
+        all.check_unaffected(shown);
     }
     let n = all.submit(&[("script", "ENV.LD_PRELOAD"), ("env_vars", env)]);
     assert_eq!(
@@ -281,13 +282,13 @@ fn scripts_that_mean_harm_end_with_their_limit() {
         "/tmp/x.so",
         "it is a text for the script alone"
     );
-    all.neighbour("LD_PRELOAD");
+    all.check_unaffected("LD_PRELOAD");
 }
 
 #[test]
-fn stops_that_fit_nothing_are_harmless() {
+fn stop_requests_for_no_job_are_harmless() {
     const FLOOD: u32 = 100_000;
-    let mut all = Attacked::new(&["basics"]);
+    let mut all = Target::new(&["basics"]);
     let ended = all.submit(&[("handler", "echo")]);
     all.client.until_status(ended, "finished");
     let other = all.next();
@@ -301,7 +302,7 @@ fn stops_that_fit_nothing_are_harmless() {
         "\n".to_owned(),
     ] {
         all.push("stop_queue", entry.as_bytes());
-        all.neighbour(&entry);
+        all.check_unaffected(&entry);
     }
     assert_eq!(all.client.field(other, "status"), "dispatched");
     let spins = all.submit(&[("handler", "spin"), ("timeout", "600")]);
@@ -316,7 +317,7 @@ fn stops_that_fit_nothing_are_harmless() {
         flood.lpush("hero:stop_queue:w1", stopped).ignore();
     }
     let () = flood.query(&mut all.redis).unwrap();
-    all.neighbour("a flood of stops");
+    all.check_unaffected("a flood of stops");
     let start = Instant::now();
     all.client.stop(spins);
     all.client.failed(spins, "stopped_by_request");
@@ -325,28 +326,28 @@ fn stops_that_fit_nothing_are_harmless() {
         took < Duration::from_secs(5),
         "a stop took {took:?} in the flood"
     );
-    // Redis has time for others.
+    // Redis still answers other clients.
     let start = Instant::now();
     let _: String = redis::cmd("PING").query(&mut all.redis).unwrap();
     assert!(start.elapsed() < Duration::from_secs(1));
-    all.neighbour("the stop");
+    all.check_unaffected("the stop");
 }
 
 #[test]
-fn fields_of_the_host_that_clients_write_are_not_believed() {
-    let mut all = Attacked::new(&["basics"]);
-    // Before it is taken: it has ended, says the hash, and nobody runs it.
+fn forged_status_fields_are_not_trusted() {
+    let mut all = Target::new(&["basics"]);
+    // Forged before the job is taken: the hash says that it has ended, so it does not run.
     let n = all.submit(&[
         ("status", "finished"),
         ("output", "forged"),
         ("handler", "echo"),
     ]);
-    all.buried("a forged end", "E_JOB_ENDED");
+    all.take_dead_letter("a forged end", "E_JOB_ENDED");
     assert_eq!(all.client.field(n, "output"), "forged");
-    all.neighbour("a forged end");
+    all.check_unaffected("a forged end");
     let n = all.submit(&[("output", "forged"), ("handler", "nobody")]);
     all.client.failed(n, "handler_not_found");
-    // While it runs: what it was when it was taken counts.
+    // Forged while the job runs: the values from when it was taken are used.
     let n = all.submit(&[("handler", "sleep"), ("script", r#"{"ms":300}"#)]);
     all.client.until_status(n, "started");
     for (field, value) in [
@@ -360,16 +361,16 @@ fn fields_of_the_host_that_clients_write_are_not_believed() {
     }
     all.client.until_status(n, "finished");
     assert_ne!(all.client.field(n, "output"), "x");
-    all.neighbour("tampering");
-    // A hash that goes away is no end of those who wait for it.
+    all.check_unaffected("tampering");
+    // If a hash disappears, the jobs that wait for it keep waiting.
     let n = all.submit(&[("handler", "sleep"), ("script", r#"{"ms":300}"#)]);
     all.client.until_status(n, "started");
     let _: i64 = all.redis.del(format!("hero:job:{}", id(n))).unwrap();
     all.client.reply(n);
-    all.neighbour("a hash that is gone");
+    all.check_unaffected("a hash that is gone");
 }
 
-/// Returns how often Redis was asked for a command since it was started, whether it did it or not.
+/// Returns how often Redis received a command since its start, including refused calls.
 fn calls(redis: &mut Connection, command: &str) -> u64 {
     let told = redis::cmd("INFO").arg("commandstats").query(redis);
     let told: String = told.unwrap();
@@ -384,10 +385,10 @@ fn calls(redis: &mut Connection, command: &str) -> u64 {
 }
 
 #[test]
-fn what_redis_refuses_is_asked_again_at_leisure() {
-    let mut all = Attacked::new(&["basics"]);
-    all.neighbour("the start");
-    let log_path = all.scene.path("data").join("serve.log");
+fn commands_that_redis_refuses_are_repeated_with_pauses() {
+    let mut all = Target::new(&["basics"]);
+    all.check_unaffected("the start");
+    let log_path = all.fixture.path("data").join("serve.log");
     let log = || fs::read_to_string(&log_path).unwrap();
     let set = |redis: &mut Connection, key: &str, value: &str| {
         let _: String = redis::cmd("CONFIG")
@@ -397,7 +398,8 @@ fn what_redis_refuses_is_asked_again_at_leisure() {
             .query(redis)
             .unwrap();
     };
-    // The queue is of another type; Redis is full; it takes no writes for want of replicas.
+    // The queue has another type; Redis is out of memory; Redis refuses writes because it has too few
+    // replicas.
     for trouble in ["work_queue", "maxmemory", "min-replicas-to-write"] {
         let key = format!("hero:{trouble}:w1");
         let is_key = trouble == "work_queue";
@@ -407,12 +409,12 @@ fn what_redis_refuses_is_asked_again_at_leisure() {
             set(&mut all.redis, trouble, "1");
         }
         let refused = |log: &str| log.matches("Redis refuses a command").count();
-        eventually("the log to tell", PATIENCE, || {
+        eventually("the log to tell", WAIT_MAX, || {
             (refused(&log()) > 0).then_some(())
         });
         let pops = |redis: &mut Connection| calls(redis, "blmove") + calls(redis, "lmove");
         let (start, first) = (Instant::now(), pops(&mut all.redis));
-        eventually(&format!("more tries: {trouble}"), PATIENCE, || {
+        eventually(&format!("more tries: {trouble}"), WAIT_MAX, || {
             (pops(&mut all.redis) >= first + 3).then_some(())
         });
         let took = start.elapsed();
@@ -425,16 +427,12 @@ fn what_redis_refuses_is_asked_again_at_leisure() {
         } else {
             set(&mut all.redis, trouble, "0");
         }
-        all.neighbour(trouble);
+        all.check_unaffected(trouble);
     }
     all.redis
         .set::<_, _, ()>("hero:stop_queue:w1", "no list")
         .unwrap();
-    all.neighbour("stops of another type");
+    all.check_unaffected("stops of another type");
     let log = log();
-    assert!(
-        log.len() < 100_000,
-        "a flood in the log: {} bytes",
-        log.len()
-    );
+    assert!(log.len() < 100_000, "the log has {} bytes", log.len());
 }

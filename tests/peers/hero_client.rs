@@ -1,5 +1,5 @@
-//! `host hero` and its requests on a real Redis: every command, bad input, long lists, and a Redis that
-//! is away.
+//! `host hero` and `/api/v1/hero` on a real Redis: every command, bad input, long lists, and a Redis
+//! that is unreachable.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,26 +9,26 @@ use host_tests::server::host;
 use host_tests::{Options, Redis, Server, eventually};
 use serde_json::{Value, json};
 
-use crate::hero_serve::{Client, PATIENCE, Scene, id};
+use crate::hero_serve::{Client, Fixture, WAIT_MAX, id};
 
 pub(crate) const JOBS: &str = "/api/v1/hero/jobs";
 
-/// Starts a host that takes the jobs of w1 and keeps log files; `fo` is nobody's of ours.
-pub(crate) fn start(scene: &Scene, name: &str) -> Server {
-    let (config, logs) = (scene.path(&format!("{name}.toml")), scene.path("logs"));
+/// Starts a host that takes the jobs of `w1` and keeps log files. No host takes the jobs of `fo`.
+pub(crate) fn start(fixture: &Fixture, name: &str) -> Server {
+    let (config, logs) = (fixture.path(&format!("{name}.toml")), fixture.path("logs"));
     let text = format!(
         "[protocol.hero]\nurl = \"{}\"\nworker_ids = [\"w1\"]\nlog_dir = \"{}\"\n",
-        scene.redis.url(),
+        fixture.redis.url(),
         logs.display()
     );
     fs::write(&config, text).unwrap();
-    let mut options = Options::new(&scene.path(name)).handlers(&scene.path("handlers"));
+    let mut options = Options::new(&fixture.path(name)).handlers(&fixture.path("handlers"));
     options.args = ["--cells", "2", "--config"].map(str::to_owned).to_vec();
     options.args.push(config.display().to_string());
     Server::start(&options)
 }
 
-/// What a command has printed, and its exit code.
+/// The output of a command, and its exit code.
 pub(crate) struct Ran {
     exit: i32,
     out: String,
@@ -50,7 +50,7 @@ pub(crate) fn hero(server: &Server, args: &[&str]) -> Ran {
 }
 
 impl Ran {
-    /// Checks the exit code and what was said, and returns what was printed.
+    /// Checks the exit code and a text on stderr, and returns stdout.
     pub(crate) fn exits(self, exit: i32, said: &str) -> String {
         let Self { out, err, .. } = &self;
         assert_eq!(self.exit, exit, "{out}\n{err}");
@@ -59,7 +59,7 @@ impl Ran {
     }
 }
 
-/// Submits a job for the worker `fo` that waits for others.
+/// Submits a job for the worker `fo` that depends on others.
 pub(crate) fn submit(server: &Server, n: u32, others: &[u32]) -> Value {
     let others: Vec<String> = others.iter().map(|n| id(*n)).collect();
     let job = json!({"id": id(n), "worker_id": "fo", "script": "1", "dependencies": others});
@@ -72,7 +72,7 @@ pub(crate) fn queued(client: &mut Client) -> Vec<String> {
     client.ask(&["LRANGE", "hero:work_queue:fo", "0", "-1"])
 }
 
-/// Ends a job as the document's worker does.
+/// Ends a job as a worker of the document does.
 pub(crate) fn finish(client: &mut Client, n: u32, status: &str) {
     let key = format!("hero:job:{}", id(n));
     let _: i64 = client.ask(&["HSET", &key, "status", status, "output", "out"]);
@@ -80,9 +80,9 @@ pub(crate) fn finish(client: &mut Client, n: u32, status: &str) {
 
 #[test]
 fn every_command_does_what_the_document_says() {
-    let scene = Scene::new(Redis::start());
-    let server = start(&scene, "data");
-    let mut client = scene.client();
+    let fixture = Fixture::new(Redis::start());
+    let server = start(&fixture, "data");
+    let mut client = fixture.client();
     let hero = |args: &[&str]| hero(&server, args);
     assert_eq!(hero(&["ls"]).exits(0, "no jobs"), "");
     let w1 = |verb, more: &[&'static str]| hero(&[&[verb, "--worker", "w1"], more].concat());
@@ -113,7 +113,7 @@ fn every_command_does_what_the_document_says() {
     ])
     .exits(7, "dispatched");
 
-    // One that runs until it is stopped, and runs again then.
+    // A job that runs until it is stopped, and is then requeued.
     let long = id(1);
     let spin: [&str; 8] = [
         "submit",
@@ -162,10 +162,10 @@ fn every_command_does_what_the_document_says() {
 }
 
 #[test]
-fn what_a_worker_has_lost_is_queued_again() {
-    let scene = Scene::new(Redis::start());
-    let server = start(&scene, "data");
-    let mut client = scene.client();
+fn jobs_that_a_worker_lost_are_queued_again() {
+    let fixture = Fixture::new(Redis::start());
+    let server = start(&fixture, "data");
+    let mut client = fixture.client();
     for n in 1..=3 {
         submit(&server, n, &[]);
     }
@@ -201,21 +201,21 @@ fn what_a_worker_has_lost_is_queued_again() {
     assert_eq!(found, [id(1), id(2)].into());
     let requeued = hero(&server, &["requeue", "--stale", "--worker", "fo"]).exits(0, "");
     assert_eq!(requeued, "0 stale jobs are queued again for fo");
-    // Queued twice it would run twice there.
+    // If it were queued twice, that worker would run it twice.
     hero(&server, &["requeue", &id(1)]).exits(0, "");
     assert_eq!(queued(&mut client).len(), 2);
 }
 
 #[test]
-fn log_files_are_read_below_their_folder_alone() {
-    let scene = Scene::new(Redis::start());
-    let server = start(&scene, "data");
-    let mut client = scene.client();
-    let logs = scene.path("logs");
+fn log_files_are_read_only_below_log_dir() {
+    let fixture = Fixture::new(Redis::start());
+    let server = start(&fixture, "data");
+    let mut client = fixture.client();
+    let logs = fixture.path("logs");
     fs::create_dir_all(logs.join("deep")).unwrap();
     fs::write(logs.join("deep/a.log"), "first\nsecond\n").unwrap();
-    fs::write(scene.path("secret"), "hush").unwrap();
-    std::os::unix::fs::symlink(scene.path("secret"), logs.join("link")).unwrap();
+    fs::write(fixture.path("secret"), "hush").unwrap();
+    std::os::unix::fs::symlink(fixture.path("secret"), logs.join("link")).unwrap();
     let inside = logs.join("deep/a.log").display().to_string();
     for (n, path) in [(1, "deep/a.log"), (2, &inside)] {
         client.store(n, &[("log_path", path)]);
@@ -226,7 +226,7 @@ fn log_files_are_read_below_their_folder_alone() {
     }
     let tail = hero(&server, &["logs", &id(1), "--tail-bytes", "7"]).exits(0, "6 B before");
     assert_eq!(tail, "second");
-    let secret = scene.path("secret").display().to_string();
+    let secret = fixture.path("secret").display().to_string();
     let paths = [
         "link",
         "../secret",
@@ -251,12 +251,12 @@ fn log_files_are_read_below_their_folder_alone() {
 }
 
 #[test]
-fn requests_say_that_redis_is_away_and_work_when_it_is_back() {
-    let mut scene = Scene::new(Redis::durable());
-    let server = start(&scene, "data");
+fn requests_report_an_unreachable_redis_and_recover() {
+    let mut fixture = Fixture::new(Redis::durable());
+    let server = start(&fixture, "data");
     submit(&server, 1, &[]);
     submit(&server, 2, &[1]);
-    scene.redis.kill();
+    fixture.redis.kill();
     let job = json!({"worker_id": "fo", "script": "1"});
     let answer = server.client().post(JOBS, &job).unwrap();
     assert_eq!(
@@ -266,22 +266,22 @@ fn requests_say_that_redis_is_away_and_work_when_it_is_back() {
     let detail = answer.body["detail"].as_str().unwrap();
     assert!(detail.contains("repeat it with this id"), "{detail}");
     hero(&server, &["ls"]).exits(1, "hero_redis_away");
-    scene.redis.start_again();
+    fixture.redis.start_again();
     let listed = hero(&server, &["ls", "-o", "name"]).exits(0, "");
     assert_eq!(listed.lines().count(), 2, "{listed}");
     submit(&server, 3, &[]);
-    let mut client = scene.client();
+    let mut client = fixture.client();
     finish(&mut client, 1, "finished");
-    eventually("job 2 to be queued", PATIENCE, || {
+    eventually("job 2 to be queued", WAIT_MAX, || {
         queued(&mut client).contains(&id(2)).then_some(())
     });
 }
 
 #[test]
-fn bad_input_is_refused_and_is_never_a_pattern() {
-    let scene = Scene::new(Redis::start());
-    let server = start(&scene, "data");
-    let mut client = scene.client();
+fn bad_input_is_refused_and_never_used_as_a_pattern() {
+    let fixture = Fixture::new(Redis::start());
+    let server = start(&fixture, "data");
+    let mut client = fixture.client();
     client.store(1, &[("status", "finished")]);
     let _: i64 = client.ask(&["LPUSH", &format!("hero:job:{}", id(2)), "no hash"]);
     let _: String = client.ask(&["SET", "hero:job:*", "no hash"]);
@@ -347,10 +347,10 @@ fn bad_input_is_refused_and_is_never_a_pattern() {
 }
 
 #[test]
-fn long_lists_come_in_pages() {
-    let scene = Scene::new(Redis::start());
-    let server = start(&scene, "data");
-    let mut client = scene.client();
+fn long_lists_are_paged() {
+    let fixture = Fixture::new(Redis::start());
+    let server = start(&fixture, "data");
+    let mut client = fixture.client();
     for n in 0..2_500 {
         let (worker, status) = if n % 5 == 0 {
             ("fo", "finished")
@@ -392,10 +392,10 @@ fn long_lists_come_in_pages() {
 }
 
 #[test]
-fn a_wait_leaves_the_reply_to_others_and_keeps_no_request_waiting() {
-    let scene = Scene::new(Redis::start());
-    let server = start(&scene, "data");
-    let mut client = scene.client();
+fn waiting_leaves_the_reply_and_does_not_block_other_requests() {
+    let fixture = Fixture::new(Redis::start());
+    let server = start(&fixture, "data");
+    let mut client = fixture.client();
     submit(&server, 1, &[]);
     let waiters: Vec<_> = (0..20)
         .map(|_| {
@@ -408,7 +408,7 @@ fn a_wait_leaves_the_reply_to_others_and_keeps_no_request_waiting() {
         .collect();
     submit(&server, 2, &[]);
     finish(&mut client, 1, "finished");
-    // Its worker replies, or does not: here it does, and its client gets it.
+    // Here the worker replies, and the waiting client still gets the reply.
     let _: i64 = client.ask(&["LPUSH", &format!("hero:reply:{}", id(1)), "out"]);
     for waiter in waiters {
         let job = waiter.join().unwrap();

@@ -1,4 +1,4 @@
-//! `host serve` against a client in Python that only knows the document.
+//! `host serve` against a Python client written only from the protocol document.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -6,9 +6,9 @@ use std::process::{Child, Command, Stdio};
 
 use host_tests::{Redis, eventually, peers};
 
-use crate::hero_serve::{PATIENCE, Scene};
+use crate::hero_serve::{Fixture, WAIT_MAX};
 
-/// Ends the program if the test fails before it has ended.
+/// The Python program. It is killed if the test fails before it has ended.
 struct Client(Child);
 
 impl Drop for Client {
@@ -19,22 +19,22 @@ impl Drop for Client {
 }
 
 #[test]
-fn each_case_of_the_document_holds() {
-    let scene = Scene::new(Redis::start());
-    let (url, logs) = (scene.redis.url(), scene.path("logs"));
+fn all_cases_of_the_document_pass() {
+    let fixture = Fixture::new(Redis::start());
+    let (url, logs) = (fixture.redis.url(), fixture.path("logs"));
     let one_at_once = |worker: &str, side: &str| {
         let text = format!(
             "[protocol.hero]\nurl = {url:?}\nworker_ids = [{worker:?}]\nconcurrency = 1\n\
              pop_side = {side:?}\n"
         );
-        scene.host_of(worker, &text, &["basics"])
+        fixture.host_of(worker, &text, &["basics"])
     };
     let _hosts = [
-        scene.host_with("data", &url, &format!("log_dir = {logs:?}")),
+        fixture.host_with("data", &url, &format!("log_dir = {logs:?}")),
         one_at_once("queue", "right"),
         one_at_once("stack", "left"),
     ];
-    let said = scene.path("cases.txt");
+    let said = fixture.path("cases.txt");
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/hero/cases.py");
     let child = Command::new(peers::python_redis())
         .arg("-B")
@@ -47,7 +47,7 @@ fn each_case_of_the_document_holds() {
         .spawn()
         .unwrap();
     let mut client = Client(child);
-    let ended = eventually("the cases to end", PATIENCE, || {
+    let ended = eventually("the cases to end", WAIT_MAX, || {
         client.0.try_wait().unwrap()
     });
     let said = fs::read_to_string(said).unwrap();

@@ -1,24 +1,25 @@
-//! Hero's jobs through the deaths of hosts and of Redis at random points: none is lost, each ends once.
+//! Hosts and Redis are killed at random points while they run Hero jobs: no job is lost, and each ends
+//! once.
 
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use host_tests::{Redis, Server, eventually};
 
-use crate::hero_serve::{Client, PATIENCE, Scene, id};
-use crate::witness::{Ends, Witness};
+use crate::hero_serve::{Client, Fixture, WAIT_MAX, id};
+use crate::redis_monitor::{Ends, RedisMonitor};
 
-/// How many jobs hosts are killed amid.
+/// How many jobs run while hosts are killed.
 const MANY: u32 = 5_000;
 
-/// The same where less will do.
+/// The same for tests that need fewer jobs.
 pub(crate) const SOME: u32 = 600;
 
-/// Numbers of which nobody knows the next one, unless he has the seed.
-struct Chance(u64);
+/// A pseudo-random generator with a seed.
+struct Random(u64);
 
-impl Chance {
-    /// Takes the seed of `HOST_TEST_SEED`, or one of its own; a test that fails shows it.
+impl Random {
+    /// Uses the seed in `HOST_TEST_SEED`, or one from the clock. A failing test shows the seed.
     fn new() -> Self {
         let given = std::env::var("HOST_TEST_SEED").ok();
         let seed = given.and_then(|seed| seed.parse().ok()).unwrap_or_else(|| {
@@ -29,7 +30,7 @@ impl Chance {
         Self(seed)
     }
 
-    /// Returns a number below `end`, or 0.
+    /// Returns a number below `end`; 0 if `end` is 0.
     fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -39,7 +40,7 @@ impl Chance {
     }
 }
 
-/// Submits jobs of which some take a moment.
+/// Submits jobs; some of them sleep for a moment.
 pub(crate) fn submit(client: &mut Client, count: u32) {
     client.submit_many(1..=count, |n| {
         let ms = if n % 4 == 0 { n % 23 } else { 0 };
@@ -50,24 +51,24 @@ pub(crate) fn submit(client: &mut Client, count: u32) {
     });
 }
 
-/// Starts a host that can do what [`submit`] asks for.
-fn host(scene: &Scene, name: &str) -> Server {
-    let url = scene.redis.url();
+/// Starts a host with the handlers that [`submit`] needs.
+fn host(fixture: &Fixture, name: &str) -> Server {
+    let url = fixture.redis.url();
     let text = format!("[protocol.hero]\nurl = {url:?}\nworker_ids = [\"w1\"]\n");
-    scene.host_of(name, &text, &["basics"])
+    fixture.host_of(name, &text, &["basics"])
 }
 
-/// Waits until so many have ended, for a host to be killed amid the others.
-pub(crate) fn until_ended(witness: &Witness, count: usize) {
-    eventually(&format!("{count} jobs to end"), PATIENCE, || {
-        (witness.count() >= count).then_some(())
+/// Waits until `count` jobs have ended, so that a host can be killed while the others run.
+pub(crate) fn until_ended(redis_monitor: &RedisMonitor, count: usize) {
+    eventually(&format!("{count} jobs to end"), WAIT_MAX, || {
+        (redis_monitor.count() >= count).then_some(())
     });
 }
 
-/// Waits until every job has ended, and checks that it did well and once, and that nothing is left.
+/// Waits until every job has ended. Checks that each finished once and that nothing is left in Redis.
 pub(crate) fn check(client: &mut Client, count: u32) {
     let mut open: Vec<u32> = (1..=count).collect();
-    eventually("all jobs to end", PATIENCE, || {
+    eventually("all jobs to end", WAIT_MAX, || {
         let statuses = client.statuses(&open);
         let mut statuses = statuses.iter();
         open.retain(|_| statuses.next().is_none_or(|status| status != "finished"));
@@ -81,17 +82,17 @@ pub(crate) fn check(client: &mut Client, count: u32) {
     }
     assert_eq!(wrong, "");
     for list in ["work_queue", "processing"] {
-        eventually(list, PATIENCE, || (client.length(list) == 0).then_some(()));
+        eventually(list, WAIT_MAX, || (client.length(list) == 0).then_some(()));
     }
 }
 
-/// Checks that the end of each job was written once, even if that was later overwritten.
-fn check_heard(witness: &Witness, client: &mut Client, count: u32) {
+/// Checks that the end of each job was written exactly once, even if it was overwritten later.
+fn check_written_once(redis_monitor: &RedisMonitor, client: &mut Client, count: u32) {
     let once = Ends {
         written: 1,
         answered: 1,
     };
-    let ends = witness.ends(client);
+    let ends = redis_monitor.ends(client);
     assert_eq!(ends.len(), count as usize);
     for n in 1..=count {
         assert_eq!(ends.get(&id(n)), Some(&once), "{n}");
@@ -99,59 +100,62 @@ fn check_heard(witness: &Witness, client: &mut Client, count: u32) {
 }
 
 #[test]
-fn a_host_that_is_killed_at_random_points_loses_no_job() {
+fn a_host_killed_at_random_points_loses_no_job() {
     const KILLS: usize = 6;
-    let mut chance = Chance::new();
-    let scene = Scene::new(Redis::start());
-    let witness = Witness::start(&scene.redis);
-    let mut client = scene.client();
+    let mut chance = Random::new();
+    let fixture = Fixture::new(Redis::start());
+    let redis_monitor = RedisMonitor::start(&fixture.redis);
+    let mut client = fixture.client();
     submit(&mut client, MANY);
     for kill in 0..KILLS {
-        let host = host(&scene, "data");
-        let open = MANY as usize - witness.count();
+        let host = host(&fixture, "data");
+        let open = MANY as usize - redis_monitor.count();
         until_ended(
-            &witness,
-            witness.count() + chance.below(open / (KILLS - kill)),
+            &redis_monitor,
+            redis_monitor.count() + chance.below(open / (KILLS - kill)),
         );
         host.kill();
     }
     assert!(
-        witness.count() < MANY as usize,
-        "they were killed amid them"
+        redis_monitor.count() < MANY as usize,
+        "hosts were killed while jobs ran"
     );
-    let _host = host(&scene, "data");
+    let _host = host(&fixture, "data");
     check(&mut client, MANY);
-    check_heard(&witness, &mut client, MANY);
+    check_written_once(&redis_monitor, &mut client, MANY);
 }
 
 #[test]
-fn a_host_takes_over_what_another_one_had_at_any_point() {
+fn a_host_takes_over_the_jobs_of_a_killed_host() {
     const KILLS: usize = 3;
-    let mut chance = Chance::new();
-    let scene = Scene::new(Redis::start());
-    let witness = Witness::start(&scene.redis);
-    let mut client = scene.client();
-    let mut victim = host(&scene, "victim");
-    let other = host(&scene, "other");
+    let mut chance = Random::new();
+    let fixture = Fixture::new(Redis::start());
+    let redis_monitor = RedisMonitor::start(&fixture.redis);
+    let mut client = fixture.client();
+    let mut victim = host(&fixture, "victim");
+    let other = host(&fixture, "other");
     submit(&mut client, MANY);
     for kill in 0..KILLS {
-        let open = MANY as usize - witness.count();
+        let open = MANY as usize - redis_monitor.count();
         until_ended(
-            &witness,
-            witness.count() + chance.below(open / (KILLS + 2 - kill)),
+            &redis_monitor,
+            redis_monitor.count() + chance.below(open / (KILLS + 2 - kill)),
         );
         victim.kill();
-        victim = host(&scene, "victim");
+        victim = host(&fixture, "victim");
     }
-    let open = MANY as usize - witness.count();
-    until_ended(&witness, witness.count() + chance.below(open / 2));
+    let open = MANY as usize - redis_monitor.count();
+    until_ended(
+        &redis_monitor,
+        redis_monitor.count() + chance.below(open / 2),
+    );
     victim.kill();
     check(&mut client, MANY);
-    check_heard(&witness, &mut client, MANY);
+    check_written_once(&redis_monitor, &mut client, MANY);
     assert_eq!(other.stop(), Some(0));
 }
 
-/// Returns how many runs a host has in its history.
+/// Returns how many runs are in the history of a host.
 fn ran(host: &Server) -> usize {
     let mut runs = 0;
     let mut path = "/api/v1/jobs?limit=100".to_owned();
@@ -167,28 +171,28 @@ fn ran(host: &Server) -> usize {
 
 #[test]
 fn two_hosts_on_one_queue_run_no_job_twice() {
-    let scene = Scene::new(Redis::start());
-    let witness = Witness::start(&scene.redis);
-    let mut client = scene.client();
-    let hosts = [host(&scene, "first"), host(&scene, "second")];
+    let fixture = Fixture::new(Redis::start());
+    let redis_monitor = RedisMonitor::start(&fixture.redis);
+    let mut client = fixture.client();
+    let hosts = [host(&fixture, "first"), host(&fixture, "second")];
     submit(&mut client, SOME);
     check(&mut client, SOME);
-    check_heard(&witness, &mut client, SOME);
-    eventually("both histories to have all jobs once", PATIENCE, || {
+    check_written_once(&redis_monitor, &mut client, SOME);
+    eventually("both histories to have all jobs once", WAIT_MAX, || {
         let (first, second) = (ran(&hosts[0]), ran(&hosts[1]));
         assert!(first + second <= SOME as usize, "{first} and {second}");
         (first + second == SOME as usize && first > 0 && second > 0).then_some(())
     });
 }
 
-/// Kills a Redis at random points while a host works for it, and returns how many runs that host has
-/// in its history. One of the jobs runs through all of it.
+/// Kills a Redis at random points while a host runs its jobs, and returns how many runs are in the
+/// history of the host. One job runs during all kills.
 fn redis_dies(redis: Redis) -> usize {
     const KILLS: u32 = 3;
-    let mut chance = Chance::new();
-    let mut scene = Scene::new(redis);
-    let mut client = scene.client();
-    let host = host(&scene, "data");
+    let mut chance = Random::new();
+    let mut fixture = Fixture::new(redis);
+    let mut client = fixture.client();
+    let host = host(&fixture, "data");
     client.submit(
         SOME + 1,
         &[("handler", "sleep"), ("script", r#"{"ms":1500}"#)],
@@ -196,17 +200,17 @@ fn redis_dies(redis: Redis) -> usize {
     client.until_status(SOME + 1, "started");
     submit(&mut client, SOME);
     for kill in 0..KILLS {
-        let witness = Witness::start(&scene.redis);
-        until_ended(&witness, 1 + chance.below(SOME as usize / 6));
-        scene.redis.kill();
+        let redis_monitor = RedisMonitor::start(&fixture.redis);
+        until_ended(&redis_monitor, 1 + chance.below(SOME as usize / 6));
+        fixture.redis.kill();
         let ready = host.client().get("/readyz").unwrap();
         assert_eq!(ready.status, 200, "{kill}: {:?}", ready.body);
-        scene.redis.start_again();
+        fixture.redis.start_again();
     }
-    let mut client = scene.client();
+    let mut client = fixture.client();
     check(&mut client, SOME + 1);
     let mut runs = 0;
-    eventually("each run in the history", PATIENCE, || {
+    eventually("each run in the history", WAIT_MAX, || {
         runs = ran(&host);
         (runs > SOME as usize).then_some(())
     });
@@ -215,48 +219,48 @@ fn redis_dies(redis: Redis) -> usize {
 }
 
 #[test]
-fn jobs_survive_a_redis_that_writes_at_once() {
+fn jobs_survive_a_redis_that_syncs_every_write() {
     let runs = redis_dies(Redis::durable());
-    assert_eq!(
-        runs,
-        SOME as usize + 1,
-        "what it had confirmed is not run again"
-    );
+    assert_eq!(runs, SOME as usize + 1, "confirmed jobs do not run again");
 }
 
 #[test]
-fn jobs_survive_a_redis_that_writes_each_second() {
-    // It may forget what it has confirmed last: that is run again, and still answered once.
+fn jobs_survive_a_redis_that_syncs_every_second() {
+    // Redis may forget its last confirmed writes. Those jobs run again and are still answered once.
     redis_dies(Redis::logged());
 }
 
 #[test]
 fn a_host_starts_and_stops_without_its_redis() {
-    let mut scene = Scene::new(Redis::durable());
-    scene.redis.kill();
-    let host = scene.host("data");
+    let mut fixture = Fixture::new(Redis::durable());
+    fixture.redis.kill();
+    let host = fixture.host("data");
     assert_eq!(host.client().get("/readyz").unwrap().status, 200);
-    scene.redis.start_again();
-    let mut client = scene.client();
+    fixture.redis.start_again();
+    let mut client = fixture.client();
     client.submit(1, &[("script", "1")]);
     assert_eq!(client.reply(1), "1");
     client.submit(2, &[("handler", "spin")]);
     client.until_status(2, "started");
-    scene.redis.kill();
+    fixture.redis.kill();
     assert_eq!(host.stop(), Some(0));
-    scene.redis.start_again();
-    let mut client = scene.client();
-    assert_eq!(client.length("processing"), 1, "nobody could give it back");
-    let _host = scene.host("data");
+    fixture.redis.start_again();
+    let mut client = fixture.client();
+    assert_eq!(
+        client.length("processing"),
+        1,
+        "the host could not give the job back"
+    );
+    let _host = fixture.host("data");
     client.stop(2);
     client.until_status(2, "error");
 }
 
 #[test]
 fn a_host_that_stops_gives_its_jobs_back() {
-    let scene = Scene::new(Redis::start());
-    let mut client = scene.client();
-    let host = scene.host("first");
+    let fixture = Fixture::new(Redis::start());
+    let mut client = fixture.client();
+    let host = fixture.host("first");
     client.submit(1, &[("handler", "sleep"), ("script", r#"{"ms":60000}"#)]);
     client.until_status(1, "started");
     assert_eq!(host.stop(), Some(0));
@@ -266,6 +270,6 @@ fn a_host_that_stops_gives_its_jobs_back() {
         (1, 0)
     );
     client.store(1, &[("script", r#"{"ms":1}"#)]);
-    let _host = scene.host("second");
+    let _host = fixture.host("second");
     client.until_status(1, "finished");
 }

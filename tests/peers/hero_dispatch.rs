@@ -1,5 +1,4 @@
-//! `host serve` sends jobs to foreign Hero workers: what becomes of them, however the worker, Redis
-//! or the host fares.
+//! `host serve` sends jobs to foreign Hero workers, also if the worker, Redis or the host is killed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::hero_foreign::{Worker, sender, started};
-use crate::hero_serve::{PATIENCE, Scene};
+use crate::hero_serve::{Fixture, WAIT_MAX};
 
 fn enqueue(host: &Server, handler: &str, params: &Value) -> String {
     enqueue_with(host, handler, params, &json!({}))
@@ -25,7 +24,7 @@ fn enqueue_with(host: &Server, handler: &str, params: &Value, more: &Value) -> S
     host.client().enqueue(&job)
 }
 
-/// Returns how each attempt ended: by whom, its outcome and the kind of its failure.
+/// Returns for each attempt its executor, its outcome and the kind of its failure.
 fn attempts(host: &Server, id: &str) -> Vec<[String; 3]> {
     let path = format!("/api/v1/jobs/{id}/attempts");
     let list = host.client().get(&path).unwrap().body;
@@ -49,10 +48,10 @@ fn length(redis: &Redis, key: &str) -> usize {
     redis.connection().llen(key).unwrap()
 }
 
-/// Waits until Redis has nothing of ours any more but the hashes of ended jobs, which it forgets.
+/// Waits until Redis contains only hashes of ended jobs, and checks that they expire.
 fn until_tidy(redis: &Redis) {
     let mut connection = redis.connection();
-    eventually("nothing to be left in Redis", PATIENCE, || {
+    eventually("nothing to be left in Redis", WAIT_MAX, || {
         let keys: Vec<String> = connection.keys("hero:*").unwrap();
         keys.iter()
             .all(|key| key.starts_with("hero:job:"))
@@ -68,7 +67,7 @@ fn until_tidy(redis: &Redis) {
 }
 
 #[test]
-fn a_worker_of_the_document_does_our_jobs() {
+fn a_worker_written_from_the_document_executes_our_jobs() {
     let (redis, data) = (Redis::start(), TempDir::new().unwrap());
     let host = sender(data.path(), &redis, "");
     let _worker = Worker::start(&redis, "w1");
@@ -96,7 +95,7 @@ fn a_worker_of_the_document_does_our_jobs() {
 }
 
 #[test]
-fn a_job_is_stopped_wherever_it_is() {
+fn a_job_can_be_stopped_queued_or_running() {
     let (redis, data) = (Redis::start(), TempDir::new().unwrap());
     let host = sender(data.path(), &redis, "");
     let _worker = Worker::start(&redis, "w1");
@@ -105,7 +104,7 @@ fn a_job_is_stopped_wherever_it_is() {
     started(&redis, "sleep");
     let waiting = enqueue(&host, "hero-w1#echo", &json!({}));
     let queue = "hero:work_queue:w1";
-    eventually("the other one to wait", PATIENCE, || {
+    eventually("the other one to wait", WAIT_MAX, || {
         (length(&redis, queue) == 1).then_some(())
     });
     for id in [&waiting, &running] {
@@ -116,7 +115,7 @@ fn a_job_is_stopped_wherever_it_is() {
         let cancelled = one("hero-w1", "cancelled", "cancelled");
         assert_eq!(attempts(&host, id), cancelled);
     }
-    // One that does not listen is given up.
+    // A job whose worker ignores the stop request is given up.
     let deaf = enqueue(&host, "hero-w1#deaf", &json!({"ms": 3_000}));
     started(&redis, "deaf");
     let path = format!("/api/v1/jobs/{deaf}/cancel");
@@ -130,7 +129,7 @@ fn a_job_is_stopped_wherever_it_is() {
 }
 
 #[test]
-fn a_job_whose_worker_dies_is_given_to_another_one() {
+fn a_job_whose_worker_dies_runs_on_another_worker() {
     let (redis, data) = (Redis::start(), TempDir::new().unwrap());
     let host = sender(data.path(), &redis, "");
     let mut jobs = Vec::new();
@@ -154,7 +153,7 @@ fn a_job_whose_worker_dies_is_given_to_another_one() {
 }
 
 #[test]
-fn a_worker_that_stays_away_costs_no_attempt() {
+fn a_missing_worker_does_not_count_as_an_attempt() {
     let (redis, data) = (Redis::start(), TempDir::new().unwrap());
     let host = sender(data.path(), &redis, "");
     let limit = json!({"timeout_seconds": 1});
@@ -165,11 +164,11 @@ fn a_worker_that_stays_away_costs_no_attempt() {
         ids.push(started(&redis, "deaf"));
         drop(dies);
         let queue = "hero:work_queue:w1";
-        eventually("the job to be queued again", PATIENCE, || {
+        eventually("the job to be queued again", WAIT_MAX, || {
             (length(&redis, queue) == 1).then_some(())
         });
     }
-    assert_eq!(ids[0], ids[1], "the second time by the same id");
+    assert_eq!(ids[0], ids[1], "it was queued again with the same id");
     let lost = attempts(&host, &id);
     assert_eq!(lost[0], ["hero-w1", "lost", "lease_lost"], "{lost:?}");
     let job = host.client().job(&id);
@@ -180,7 +179,7 @@ fn a_worker_that_stays_away_costs_no_attempt() {
 }
 
 #[test]
-fn jobs_that_are_out_survive_a_redis_that_is_killed() {
+fn sent_jobs_survive_a_killed_redis() {
     let (mut redis, data) = (Redis::durable(), TempDir::new().unwrap());
     let host = sender(data.path(), &redis, "");
     let _workers = [Worker::start(&redis, "w1"), Worker::start(&redis, "w1")];
@@ -190,7 +189,7 @@ fn jobs_that_are_out_survive_a_redis_that_is_killed() {
     host.client().wait(&jobs[10]);
     redis.kill();
     let runner = |host: &Server| host.client().get("/api/v1/runners/hero-w1").unwrap().body;
-    let down = eventually("the lane to be down", PATIENCE, || {
+    let down = eventually("the lane to be down", WAIT_MAX, || {
         let lane = runner(&host);
         (lane["runners"][0]["state"] == "down").then_some(lane)
     });
@@ -210,7 +209,7 @@ fn jobs_that_are_out_survive_a_redis_that_is_killed() {
 }
 
 #[test]
-fn a_host_that_is_killed_again_and_again_completes_every_job_once() {
+fn a_repeatedly_killed_host_completes_every_job_once() {
     const JOBS: usize = 90;
     let (redis, data) = (Redis::start(), TempDir::new().unwrap());
     let _workers: Vec<Worker> = (0..3).map(|_| Worker::start(&redis, "w1")).collect();
@@ -235,18 +234,18 @@ fn a_host_that_is_killed_again_and_again_completes_every_job_once() {
         lost += outcomes.remove("lost").unwrap_or_default();
         assert!(outcomes.is_empty(), "{id}: {outcomes:?}");
     }
-    assert!(lost > 0, "jobs were out when the host died");
+    assert!(lost > 0, "jobs had been sent when the host was killed");
     until_tidy(&redis);
     assert_eq!(host.stop(), Some(0));
 }
 
 #[test]
 fn one_host_sends_jobs_to_another_one() {
-    let scene = Scene::new(Redis::start());
-    let (data, worker) = (TempDir::new().unwrap(), scene.host("worker"));
+    let fixture = Fixture::new(Redis::start());
+    let (data, worker) = (TempDir::new().unwrap(), fixture.host("worker"));
     let queues =
         "[queues.night]\nrunner = \"hero-w2\"\n[protocol.rrq]\ndefault_runner = \"hero-w1\"\n";
-    let host = sender(data.path(), &scene.redis, queues);
+    let host = sender(data.path(), &fixture.redis, queues);
     let client = host.client();
     let run = |handler: &str, params: &Value, more: &Value| {
         client.wait(&enqueue_with(&host, handler, params, more))
@@ -261,7 +260,7 @@ fn one_host_sends_jobs_to_another_one() {
     assert_eq!(actions["result"][0]["name"], "box", "{actions}");
     let echo = run("hero-w2#echo", &json!({"a": 1}), &none);
     assert_eq!(echo["result"], json!({"a": 1}), "{echo}");
-    // By its queue, and because nobody else has the handler.
+    // Routed by the queue, and by the default runner because the handler is not deployed.
     let night = run("echo", &json!({"b": 2}), &json!({"queue": "night"}));
     assert_eq!(night["result"], json!({"b": 2}), "{night}");
     let id = night["id"].as_str().unwrap();
@@ -285,19 +284,19 @@ fn one_host_sends_jobs_to_another_one() {
         assert_eq!(failed["failure"]["kind"], kind, "{failed}");
     }
     let spins = enqueue(&host, "hero-w1#spin", &none);
-    started(&scene.redis, "spin");
+    started(&fixture.redis, "spin");
     let path = format!("/api/v1/jobs/{spins}/cancel");
     client.post(&path, &none).unwrap();
     assert_eq!(client.wait(&spins)["state"], "cancelled");
-    until_tidy(&scene.redis);
+    until_tidy(&fixture.redis);
     assert_eq!(host.stop(), Some(0));
     assert_eq!(worker.stop(), Some(0));
 }
 
 #[test]
 fn a_host_sends_jobs_to_itself() {
-    let scene = Scene::new(Redis::start());
-    let host = scene.host("data");
+    let fixture = Fixture::new(Redis::start());
+    let host = fixture.host("data");
     let job = host.client().run(&json!({
         "handler": "hero-w1#script", "params": {"script": "40 + 2"},
     }));
@@ -306,22 +305,22 @@ fn a_host_sends_jobs_to_itself() {
 }
 
 #[test]
-fn a_host_does_not_wait_for_workers_that_are_not_there() {
+fn a_stopping_host_does_not_wait_for_missing_workers() {
     let (redis, data) = (Redis::start(), TempDir::new().unwrap());
     let host = sender(data.path(), &redis, "[shutdown]\ngrace_seconds = 600\n");
     enqueue(&host, "hero-w1#echo", &json!({}));
     let queue = "hero:work_queue:w1";
-    eventually("a job to wait", PATIENCE, || {
+    eventually("a job to wait", WAIT_MAX, || {
         (length(&redis, queue) == 1).then_some(())
     });
     let begun = Instant::now();
     assert_eq!(host.stop(), Some(0));
-    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < WAIT_MAX, "{:?}", begun.elapsed());
     assert_eq!(length(&redis, queue), 0);
 }
 
 #[test]
-fn a_host_that_stops_takes_back_what_is_out() {
+fn a_stopping_host_takes_back_sent_jobs() {
     let (redis, data) = (Redis::start(), TempDir::new().unwrap());
     let host = sender(data.path(), &redis, "[shutdown]\ngrace_seconds = 0.2\n");
     let _worker = Worker::start(&redis, "w1");
@@ -329,12 +328,12 @@ fn a_host_that_stops_takes_back_what_is_out() {
     let key = started(&redis, "sleep");
     let waiting = enqueue(&host, "hero-w1#echo", &json!({}));
     let queue = "hero:work_queue:w1";
-    eventually("the other one to wait", PATIENCE, || {
+    eventually("the other one to wait", WAIT_MAX, || {
         (length(&redis, queue) == 1).then_some(())
     });
     assert_eq!(host.stop(), Some(0));
     assert_eq!(length(&redis, "hero:work_queue:w1"), 0);
-    eventually("the worker to stop the job", PATIENCE, || {
+    eventually("the worker to stop the job", WAIT_MAX, || {
         let error: Option<String> = redis.connection().hget(&key, "error").unwrap();
         (error.as_deref() == Some("stopped_by_request")).then_some(())
     });
@@ -344,6 +343,6 @@ fn a_host_that_stops_takes_back_what_is_out() {
     assert_eq!(host.client().wait(&running)["state"], "cancelled");
     assert_eq!(host.client().wait(&waiting)["state"], "completed");
     let begun = one("hero-w1", "completed", "");
-    assert_eq!(attempts(&host, &waiting), begun, "nobody had begun it");
+    assert_eq!(attempts(&host, &waiting), begun, "no worker had started it");
     assert!(Path::new(data.path()).join("hero-instance").exists());
 }

@@ -1,6 +1,6 @@
-"""A worker that knows the Hero dispatcher protocol and nothing else: its document's loop, as it stands there.
+"""A Hero worker written only from the protocol document, with the loop of the document.
 
-Run as `python3 -c … PORT WORKER_ID`. What the handlers do is in `run`.
+Run as `python3 -c … PORT WORKER_ID`. The handlers are in `run`.
 """
 
 import json
@@ -15,13 +15,13 @@ STOP = f"hero:stop_queue:{WORKER}"
 
 
 class Redis:
-    """One connection, made anew for as long as it takes."""
+    """One connection, which is opened again whenever it is lost."""
 
     def __init__(self):
         self.stream = None
 
     def ask(self, *words):
-        """Sends a command until it is answered."""
+        """Sends a command, and repeats it until it is answered."""
         while True:
             try:
                 return self.ask_once(*words)
@@ -73,7 +73,7 @@ class Failed(Exception):
 
 
 def stopped(job_id):
-    """Looks for a stop request of this job, and takes it."""
+    """Removes a stop request for this job and returns whether there was one."""
     if redis.ask("LLEN", STOP) > 0 and job_id in redis.ask("LRANGE", STOP, 0, -1):
         redis.ask("LREM", STOP, 1, job_id)
         return True
@@ -91,7 +91,7 @@ def wait(job_id, seconds, limit, heeds):
 
 
 def first_time(params):
-    """Tells whether nobody was here before."""
+    """Returns whether this is the first call with this key."""
     return redis.ask("SETNX", "test:" + params["key"], "1") == 1
 
 

@@ -1,5 +1,5 @@
-//! Foreign Hero workers that only know the document, each a Python process without packages, and
-//! hosts that send jobs to them.
+//! Starts foreign Hero workers (Python processes without packages, written only from the protocol
+//! document) and hosts that send jobs to them.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use host_tests::{Options, Redis, Server, eventually};
 use redis::Commands as _;
 
-use crate::hero_serve::PATIENCE;
+use crate::hero_serve::WAIT_MAX;
 
 const PROGRAM: &str = include_str!("hero_foreign.py");
 
@@ -24,9 +24,9 @@ impl Worker {
         Self(child)
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until the worker has ended by itself.
     pub(crate) fn ended(mut self) {
-        eventually("a worker to die", PATIENCE, || self.0.try_wait().unwrap());
+        eventually("a worker to die", WAIT_MAX, || self.0.try_wait().unwrap());
     }
 }
 
@@ -37,7 +37,7 @@ impl Drop for Worker {
     }
 }
 
-/// Starts a host that sends jobs to a Redis; `more` is added to its configuration.
+/// Starts a host that sends jobs to a Redis. `more` is appended to its configuration.
 pub(crate) fn sender(data: &Path, redis: &Redis, more: &str) -> Server {
     std::fs::create_dir_all(data).unwrap();
     let config = data.join("host.toml");
@@ -49,10 +49,10 @@ pub(crate) fn sender(data: &Path, redis: &Redis, more: &str) -> Server {
     Server::start(&options)
 }
 
-/// Waits until an attempt of a job is out and its worker has started it; returns its id in Redis.
+/// Waits until a worker has started an attempt of a job with this handler. Returns its id in Redis.
 pub(crate) fn started(redis: &Redis, handler: &str) -> String {
     let mut redis = redis.connection();
-    eventually(&format!("a start of {handler}"), PATIENCE, || {
+    eventually(&format!("a start of {handler}"), WAIT_MAX, || {
         let keys: Vec<String> = redis.keys("hero:job:*").unwrap();
         let mut field =
             |key: &String, name: &str| -> Option<String> { redis.hget(key, name).unwrap() };

@@ -1,5 +1,5 @@
-//! The gate that jobs stand at which depend on others: workers that only know the document get them
-//! once those have finished, each once, whoever looks after the gate and whatever happens to it.
+//! The gate for jobs with dependencies: each job is queued exactly once, after its dependencies have
+//! finished, with several hosts and if a host is killed.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use host_tests::{Redis, Server, eventually};
 use serde_json::json;
 
 use crate::hero_client::{JOBS, finish, hero, queued, start, submit};
-use crate::hero_serve::{Client, PATIENCE, Scene, id};
+use crate::hero_serve::{Client, Fixture, WAIT_MAX, id};
 
 #[test]
-fn jobs_are_queued_when_those_they_need_have_finished() {
-    let scene = Scene::new(Redis::start());
-    let server = start(&scene, "data");
-    let mut client = scene.client();
+fn jobs_are_queued_when_their_dependencies_have_finished() {
+    let fixture = Fixture::new(Redis::start());
+    let server = start(&fixture, "data");
+    let mut client = fixture.client();
     submit(&server, 1, &[]);
     assert_eq!(
         submit(&server, 2, &[1, 9])["waits_for"],
@@ -27,14 +27,14 @@ fn jobs_are_queued_when_those_they_need_have_finished() {
     assert_eq!(list.matches("waiting").count(), 3, "{list}");
     assert_eq!(client.field(1, "dependents"), json!([id(2)]).to_string());
 
-    // The document's worker takes what is queued; the gate has had a turn when 7 is there.
+    // When job 7 is queued, the gate has made a turn.
     let mut turn = 100;
     let mut a_turn = |client: &mut Client| {
         turn += 2;
         submit(&server, turn, &[]);
         submit(&server, turn + 1, &[turn]);
         finish(client, turn, "finished");
-        eventually("a turn of the gate", PATIENCE, || {
+        eventually("a turn of the gate", WAIT_MAX, || {
             let there = queued(client).contains(&id(turn + 1));
             there.then_some(())
         });
@@ -49,11 +49,11 @@ fn jobs_are_queued_when_those_they_need_have_finished() {
     finish(&mut client, 1, "finished");
     a_turn(&mut client);
     assert_eq!(queued(&mut client), [""; 0]);
-    // Who has finished may be forgotten.
+    // The hash of a finished job may expire.
     let _: i64 = client.ask(&["DEL", &format!("hero:job:{}", id(1))]);
     submit(&server, 9, &[]);
     finish(&mut client, 9, "finished");
-    eventually("job 2 to be queued", PATIENCE, || {
+    eventually("job 2 to be queued", WAIT_MAX, || {
         queued(&mut client).contains(&id(2)).then_some(())
     });
     finish(&mut client, 2, "error");
@@ -66,12 +66,12 @@ fn jobs_are_queued_when_those_they_need_have_finished() {
     a_turn(&mut client);
     assert_eq!(queued(&mut client), [id(2), id(9)]);
 
-    // What has waited and failed waits again, and what waits is stopped by us.
+    // A requeued job waits at the gate again; a waiting job can be stopped.
     finish(&mut client, 2, "dispatched");
     hero(&server, &["requeue", &id(3)]).exits(0, "");
     a_turn(&mut client);
     finish(&mut client, 2, "finished");
-    eventually("job 3 to be queued", PATIENCE, || {
+    eventually("job 3 to be queued", WAIT_MAX, || {
         queued(&mut client).contains(&id(3)).then_some(())
     });
     let stopped = hero(&server, &["stop", &id(4)]).exits(0, "");
@@ -83,10 +83,10 @@ fn jobs_are_queued_when_those_they_need_have_finished() {
 }
 
 #[test]
-fn our_worker_runs_what_has_waited() {
-    let scene = Scene::new(Redis::start());
-    let server = start(&scene, "data");
-    let mut client = scene.client();
+fn our_worker_runs_jobs_that_passed_the_gate() {
+    let fixture = Fixture::new(Redis::start());
+    let server = start(&fixture, "data");
+    let mut client = fixture.client();
     let post = |n: u32, script: &str, others: &[u32]| {
         let others: Vec<String> = others.iter().map(|n| id(*n)).collect();
         #[rustfmt::skip]
@@ -96,8 +96,8 @@ fn our_worker_runs_what_has_waited() {
     post(3, "3", &[1, 2]);
     post(1, "1", &[]);
     assert_eq!(client.reply(1), "1");
-    // Its hash goes before the job that needs it is queued.
-    eventually("job 3 to wait for one", PATIENCE, || {
+    // Its hash is deleted before the job that depends on it is queued.
+    eventually("job 3 to wait for one", WAIT_MAX, || {
         let waits_for = client.field(3, "waits_for");
         (waits_for == format!("[\"{}\"]", id(2))).then_some(())
     });
@@ -107,10 +107,10 @@ fn our_worker_runs_what_has_waited() {
 }
 
 #[test]
-fn circles_are_refused_with_their_path() {
-    let scene = Scene::new(Redis::start());
-    let server = start(&scene, "data");
-    let mut client = scene.client();
+fn cycles_are_refused_with_their_path() {
+    let fixture = Fixture::new(Redis::start());
+    let server = start(&fixture, "data");
+    let mut client = fixture.client();
     submit(&server, 1, &[2]);
     submit(&server, 2, &[3]);
     let (one, two, three) = (id(1), id(2), id(3));
@@ -123,7 +123,7 @@ fn circles_are_refused_with_their_path() {
     hero(&server, &[&job[..], &[&one]].concat()).exits(1, &path);
     hero(&server, &[&job[..], &[&three]].concat()).exits(1, "E_DEP_CYCLE");
     assert_eq!(client.field(3, "id"), "");
-    // Two clients that did not see each other.
+    // Two clients submit at the same time.
     let on = |n: u32| json!([id(n)]).to_string();
     for (n, other) in [(11, 12), (12, 11)] {
         client.store(n, &[("worker_id", "fo"), ("waits_for", &on(other))]);
@@ -137,50 +137,54 @@ fn circles_are_refused_with_their_path() {
     assert_eq!(queued(&mut client), [""; 0]);
 }
 
-/// Submits jobs that all wait for job 1, and lets it finish.
-fn a_crowd(server: &Server, client: &mut Client, ns: std::ops::Range<u32>) -> BTreeSet<String> {
+/// Submits jobs that all wait for job 1, and finishes job 1.
+fn submit_waiting(
+    server: &Server,
+    client: &mut Client,
+    ns: std::ops::Range<u32>,
+) -> BTreeSet<String> {
     submit(server, 1, &[]);
     let _: Vec<String> = client.ask(&["LPOP", "hero:work_queue:fo", "1"]);
-    let crowd = ns.map(|n| {
+    let waiting = ns.map(|n| {
         submit(server, n, &[1]);
         id(n)
     });
-    let crowd = crowd.collect();
+    let waiting = waiting.collect();
     finish(client, 1, "finished");
-    crowd
+    waiting
 }
 
-/// Checks that each of the crowd is queued, once.
-fn all_queued_once(client: &mut Client, crowd: &BTreeSet<String>) {
-    eventually("all to be queued", PATIENCE, || {
-        let waiting: u32 = client.ask(&["ZCARD", "hero:waiting"]);
-        (waiting == 0).then_some(())
+/// Checks that each of these jobs is queued exactly once.
+fn all_queued_once(client: &mut Client, waiting: &BTreeSet<String>) {
+    eventually("all to be queued", WAIT_MAX, || {
+        let left: u32 = client.ask(&["ZCARD", "hero:waiting"]);
+        (left == 0).then_some(())
     });
     let queued = queued(client);
-    assert_eq!(queued.len(), crowd.len());
-    assert_eq!(&queued.into_iter().collect::<BTreeSet<_>>(), crowd);
+    assert_eq!(queued.len(), waiting.len());
+    assert_eq!(&queued.into_iter().collect::<BTreeSet<_>>(), waiting);
 }
 
 #[test]
-fn hosts_at_one_gate_queue_each_job_once() {
-    let scene = Scene::new(Redis::start());
-    let hosts = ["a", "b", "c"].map(|name| start(&scene, name));
-    let mut client = scene.client();
-    let crowd = a_crowd(&hosts[0], &mut client, 100..700);
-    all_queued_once(&mut client, &crowd);
+fn several_hosts_queue_each_job_once() {
+    let fixture = Fixture::new(Redis::start());
+    let hosts = ["a", "b", "c"].map(|name| start(&fixture, name));
+    let mut client = fixture.client();
+    let waiting = submit_waiting(&hosts[0], &mut client, 100..700);
+    all_queued_once(&mut client, &waiting);
 }
 
 #[test]
-fn a_host_that_is_killed_at_the_gate_loses_no_job() {
-    let scene = Scene::new(Redis::start());
-    let mut client = scene.client();
-    let server = start(&scene, "data");
-    // No other host: what the killed one leaves must be found by the next.
-    let crowd = a_crowd(&server, &mut client, 100..1_300);
-    eventually("the first to be queued", PATIENCE, || {
+fn a_host_killed_at_the_gate_loses_no_job() {
+    let fixture = Fixture::new(Redis::start());
+    let mut client = fixture.client();
+    let server = start(&fixture, "data");
+    // There is no other host, so the restarted host must find the jobs of the killed one.
+    let waiting = submit_waiting(&server, &mut client, 100..1_300);
+    eventually("the first to be queued", WAIT_MAX, || {
         (!queued(&mut client).is_empty()).then_some(())
     });
     server.kill();
-    let _server = start(&scene, "data");
-    all_queued_once(&mut client, &crowd);
+    let _server = start(&fixture, "data");
+    all_queued_once(&mut client, &waiting);
 }

@@ -1,5 +1,4 @@
-//! `log_path` of Hero jobs with the real program: what stands in the files, and which files are not
-//! written to.
+//! `log_path` of Hero jobs with the real program: the content of the files, and which paths are refused.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,17 +10,17 @@ use host_tests::{HeroWorker, Redis, Server, eventually};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 
-use crate::hero_serve::{Client, PATIENCE, Scene, id};
+use crate::hero_serve::{Client, Fixture, WAIT_MAX, id};
 
-fn host(scene: &Scene) -> Server {
-    let logs = scene.path("logs");
+fn host(fixture: &Fixture) -> Server {
+    let logs = fixture.path("logs");
     let lines = format!("log_dir = \"{}\"", logs.display());
-    scene.host_with("data", &scene.redis.url(), &lines)
+    fixture.host_with("data", &fixture.redis.url(), &lines)
 }
 
-/// Waits until a file has `count` lines; they are written behind the end of a job.
+/// Waits until a file has `count` lines. They may be written after the job ends.
 fn lines(path: &Path, count: usize) -> Vec<String> {
-    eventually("lines in a log file", PATIENCE, || {
+    eventually("lines in a log file", WAIT_MAX, || {
         let text = fs::read_to_string(path).ok()?;
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
         (lines.len() >= count).then_some(lines)
@@ -29,14 +28,14 @@ fn lines(path: &Path, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn what_guests_print_stands_in_the_file_they_name() {
-    let scene = Scene::new(Redis::start());
-    let host = host(&scene);
-    let mut client = scene.client();
+fn output_of_guests_is_written_to_the_file_of_the_job() {
+    let fixture = Fixture::new(Redis::start());
+    let host = host(&fixture);
+    let mut client = fixture.client();
     let rhai = "print(\"hello\"); debug(\"deep\"); 1";
     client.submit(1, &[("script", rhai), ("log_path", "rhai/one.log")]);
     assert_eq!(client.reply(1), "1");
-    let found = lines(&scene.path("logs/rhai/one.log"), 2);
+    let found = lines(&fixture.path("logs/rhai/one.log"), 2);
     assert!(
         found[0].contains(" info  ") && found[0].ends_with("hello"),
         "{found:?}"
@@ -48,13 +47,13 @@ fn what_guests_print_stands_in_the_file_they_name() {
     for line in &found {
         assert!(line.starts_with("20") && line.contains(&id(1)), "{line}");
     }
-    let absolute = scene.path("logs/actions.log").display().to_string();
+    let absolute = fixture.path("logs/actions.log").display().to_string();
     let heroscript = "!!vm.define name:'box' cpu:2";
     client.submit(2, &[("script", heroscript), ("log_path", &absolute)]);
     client.until_status(2, "finished");
-    let found = lines(&scene.path("logs/actions.log"), 1);
+    let found = lines(&fixture.path("logs/actions.log"), 1);
     assert!(found[0].ends_with("defined"), "{found:?}");
-    // A script that fails at first appends to what it has written.
+    // The retry of a failed script appends to the file.
     let flaky = r#"{"fail_times":1}"#;
     let fields = [
         ("handler", "flaky"),
@@ -64,8 +63,8 @@ fn what_guests_print_stands_in_the_file_they_name() {
     ];
     client.submit(3, &fields);
     client.until_status(3, "finished");
-    // Each line is in the job's own log too.
-    let ours = eventually("the history", PATIENCE, || {
+    // Each line is also in the job's log in the host.
+    let ours = eventually("the history", WAIT_MAX, || {
         let list = host.client().get("/api/v1/jobs?limit=100").unwrap().body;
         let mut items = list["items"].as_array().unwrap().iter();
         let ours = items.find(|job| job["handler"] == "hero.rhai")?;
@@ -79,9 +78,9 @@ fn what_guests_print_stands_in_the_file_they_name() {
 
 #[test]
 fn jobs_that_share_a_file_keep_their_lines_whole() {
-    let scene = Scene::new(Redis::start());
-    let _host = host(&scene);
-    let mut client = scene.client();
+    let fixture = Fixture::new(Redis::start());
+    let _host = host(&fixture);
+    let mut client = fixture.client();
     let script = "for i in 0..50 { print(`line ${i} of ${CALLER_ID}`); }";
     for n in 1..=8 {
         let who = format!("caller-{n}");
@@ -97,7 +96,7 @@ fn jobs_that_share_a_file_keep_their_lines_whole() {
     for n in 1..=8 {
         client.until_status(n, "finished");
     }
-    let found = lines(&scene.path("logs/all.log"), 400);
+    let found = lines(&fixture.path("logs/all.log"), 400);
     assert_eq!(found.len(), 400);
     for n in 1..=8 {
         let own: Vec<&String> = found.iter().filter(|line| line.contains(&id(n))).collect();
@@ -125,17 +124,17 @@ fn refused(client: &mut Client, n: u32, log_path: &str) {
 }
 
 #[test]
-fn what_is_no_file_below_the_folder_is_refused() {
-    let scene = Scene::new(Redis::start());
-    let logs = scene.path("logs");
-    let outside = scene.path("outside");
+fn paths_that_are_not_files_below_log_dir_are_refused() {
+    let fixture = Fixture::new(Redis::start());
+    let logs = fixture.path("logs");
+    let outside = fixture.path("outside");
     fs::create_dir_all(logs.join("kept")).unwrap();
     fs::create_dir(&outside).unwrap();
     symlink(&outside, logs.join("link")).unwrap();
     symlink(outside.join("x"), logs.join("dangling")).unwrap();
     mknodat(CWD, logs.join("fifo"), FileType::Fifo, Mode::RWXU, 0).unwrap();
-    let _host = host(&scene);
-    let mut client = scene.client();
+    let _host = host(&fixture);
+    let mut client = fixture.client();
     let elsewhere = outside.join("x").display().to_string();
     let paths = [
         "../../etc/x",
@@ -162,25 +161,25 @@ fn what_is_no_file_below_the_folder_is_refused() {
 }
 
 #[test]
-fn a_worker_alone_writes_them_too_and_finishes_them_at_its_end() {
-    let scene = Scene::new(Redis::start());
-    let (folder, handlers) = (scene.path(""), scene.path("handlers"));
-    let logs = scene.path("logs").display().to_string();
+fn host_worker_hero_writes_logs_and_completes_them_when_it_stops() {
+    let fixture = Fixture::new(Redis::start());
+    let (folder, handlers) = (fixture.path(""), fixture.path("handlers"));
+    let logs = fixture.path("logs").display().to_string();
     let args = ["--worker-id", "w1", "--log-dir", &logs];
-    let url = scene.redis.url();
+    let url = fixture.redis.url();
     let worker = HeroWorker::start_with(&folder, "worker", &handlers, &url, &args);
-    let mut client = scene.client();
+    let mut client = fixture.client();
     let script = "for i in 0..200 { print(i); }";
     client.submit(1, &[("script", script), ("log_path", "a.log")]);
     client.until_status(1, "finished");
     refused(&mut client, 2, "../x");
     assert_eq!(worker.stop().0, Some(0));
-    let text = fs::read_to_string(scene.path("logs/a.log")).unwrap();
+    let text = fs::read_to_string(fixture.path("logs/a.log")).unwrap();
     assert_eq!(text.lines().count(), 200);
 }
 
 #[test]
-fn a_folder_that_cannot_be_used_is_named_before_anything_starts() {
+fn an_unusable_log_dir_fails_the_start() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
@@ -211,10 +210,10 @@ fn a_folder_that_cannot_be_used_is_named_before_anything_starts() {
 }
 
 #[test]
-fn without_a_folder_the_error_says_what_to_set() {
-    let scene = Scene::new(Redis::start());
-    let _host = scene.host("data");
-    let mut client = scene.client();
+fn without_log_dir_the_error_says_what_to_set() {
+    let fixture = Fixture::new(Redis::start());
+    let _host = fixture.host("data");
+    let mut client = fixture.client();
     refused(&mut client, 1, "a.log");
     assert!(client.field(1, "error").contains("HOST_HERO_LOG_DIR"));
 }

@@ -1,17 +1,17 @@
-//! `host serve` as a Hero worker and a Redis that does not do all it is told: users with few rights,
-//! no memory, replicas.
+//! `host serve` as a Hero worker with a Redis that refuses commands: missing permissions, no memory, a
+//! replica.
 
 use std::time::{Duration, Instant};
 
 use host_tests::{HeroWorker, Redis, eventually};
 use redis::Connection;
 
-use crate::hero_serve::{Client, PATIENCE, Scene, doctor, id, log};
+use crate::hero_serve::{Client, Fixture, WAIT_MAX, doctor, id, log};
 
 const SPEC: &str = include_str!("../../host/protocols/src/hero/SPEC.md");
 
-/// Sends a line as people type it.
-fn type_in(redis: &mut Connection, line: &str) {
+/// Sends a command given as one line.
+fn send_line(redis: &mut Connection, line: &str) {
     let mut words = line.split(' ');
     let mut cmd = redis::cmd(words.next().unwrap());
     let _: String = cmd.arg(words.collect::<Vec<_>>()).query(redis).unwrap();
@@ -24,31 +24,34 @@ fn setuser(n: usize) -> String {
 }
 
 /// A client of database 3.
-fn client(scene: &Scene) -> Client {
-    let url = format!("redis://127.0.0.1:{}/3", scene.redis.port());
+fn client(fixture: &Fixture) -> Client {
+    let url = format!("redis://127.0.0.1:{}/3", fixture.redis.port());
     let client = redis::Client::open(url).unwrap();
     Client(client.get_connection().unwrap())
 }
 
-fn url(scene: &Scene, password: &str) -> String {
-    format!("redis://host:{password}@127.0.0.1:{}/3", scene.redis.port())
+fn url(fixture: &Fixture, password: &str) -> String {
+    format!(
+        "redis://host:{password}@127.0.0.1:{}/3",
+        fixture.redis.port()
+    )
 }
 
-fn warnings(scene: &Scene, words: &str) -> usize {
-    let log = log(&scene.path("data"));
+fn warnings(fixture: &Fixture, words: &str) -> usize {
+    let log = log(&fixture.path("data"));
     log.lines().filter(|line| line.contains(words)).count()
 }
 
-/// Waits until the host has said something about Redis.
-fn told(scene: &Scene, words: &str) {
-    eventually(&format!("`{words}` in the log"), PATIENCE, || {
-        (warnings(scene, words) > 0).then_some(())
+/// Waits until the log of the host contains a warning with these words.
+fn wait_for_warning(fixture: &Fixture, words: &str) {
+    eventually(&format!("`{words}` in the log"), WAIT_MAX, || {
+        (warnings(fixture, words) > 0).then_some(())
     });
 }
 
-/// Runs what a worker does: every script and every list.
-fn work(scene: &Scene) {
-    let mut client = client(scene);
+/// Makes a worker use every script and every list.
+fn work(fixture: &Fixture) {
+    let mut client = client(fixture);
     let flaky = r#"{"fail_times":1}"#;
     client.submit(1, &[("script", "40 + 2")]);
     client.submit(
@@ -65,24 +68,24 @@ fn work(scene: &Scene) {
     client.until_status(3, "started");
     client.stop(3);
     client.failed(3, "stopped_by_request");
-    eventually("the dead letter", PATIENCE, || {
+    eventually("the dead letter", WAIT_MAX, || {
         (client.length("dead_letter") == 1).then_some(())
     });
-    eventually("nothing to be in work", PATIENCE, || {
+    eventually("nothing to be in work", WAIT_MAX, || {
         (client.length("processing") == 0).then_some(())
     });
 }
 
 #[test]
-fn a_worker_with_the_rights_of_the_specification_does_all_work() {
-    let scene = Scene::new(Redis::start());
-    type_in(&mut scene.redis.connection(), &setuser(0));
-    let (folder, handlers) = (scene.path(""), scene.path("handlers"));
-    let url = url(&scene, "hush-hush");
+fn the_documented_worker_permissions_are_enough() {
+    let fixture = Fixture::new(Redis::start());
+    send_line(&mut fixture.redis.connection(), &setuser(0));
+    let (folder, handlers) = (fixture.path(""), fixture.path("handlers"));
+    let url = url(&fixture, "hush-hush");
     let worker = HeroWorker::start(&folder, "worker", &handlers, &url, &["w1"]);
-    work(&scene);
-    // What has not ended is given back.
-    let mut client = client(&scene);
+    work(&fixture);
+    // A job that has not ended is given back.
+    let mut client = client(&fixture);
     client.submit(9, &[("script", "loop {}")]);
     client.until_status(9, "started");
     let (ended, said) = (worker.log(), worker.stop());
@@ -94,18 +97,18 @@ fn a_worker_with_the_rights_of_the_specification_does_all_work() {
 }
 
 #[test]
-fn a_host_with_the_rights_of_the_specification_does_all_else() {
-    let scene = Scene::new(Redis::start());
+fn the_documented_host_permissions_are_enough() {
+    let fixture = Fixture::new(Redis::start());
     for n in 0..2 {
-        type_in(&mut scene.redis.connection(), &setuser(n));
+        send_line(&mut fixture.redis.connection(), &setuser(n));
     }
-    let url = url(&scene, "hush-hush");
-    let host = scene.host_at("data", &url);
-    work(&scene);
+    let url = url(&fixture, "hush-hush");
+    let host = fixture.host_at("data", &url);
+    work(&fixture);
     let listed = host.client().get("/api/v1/hero/jobs").unwrap();
     assert_eq!(listed.status, 200, "{}", listed.body);
     assert_eq!(host.stop(), Some(0));
-    let said = log(&scene.path("data"));
+    let said = log(&fixture.path("data"));
     assert!(!said.contains("NOPERM") && !said.contains("hush"), "{said}");
     let (status, said) = doctor(&[("HOST_HERO_URL", &url)]);
     assert_eq!(status, "warn", "{said}");
@@ -116,48 +119,48 @@ fn a_host_with_the_rights_of_the_specification_does_all_else() {
 }
 
 #[test]
-fn a_user_with_too_few_rights_is_told_which_and_takes_no_work() {
-    let scene = Scene::new(Redis::start());
-    let mut redis = scene.redis.connection();
-    type_in(&mut redis, &setuser(0));
-    type_in(&mut redis, "ACL SETUSER host -lpos -hset");
-    let mut client = client(&scene);
+fn a_user_with_too_few_permissions_takes_no_work_and_names_them() {
+    let fixture = Fixture::new(Redis::start());
+    let mut redis = fixture.redis.connection();
+    send_line(&mut redis, &setuser(0));
+    send_line(&mut redis, "ACL SETUSER host -lpos -hset");
+    let mut client = client(&fixture);
     client.submit(1, &[("script", "1")]);
-    let _host = scene.host_at("data", &url(&scene, "hush-hush"));
-    told(&scene, "may not run HSET, LPOS");
-    assert_eq!(client.length("work_queue"), 1, "nothing is half done");
-    assert!(!log(&scene.path("data")).contains("hush"));
-    assert!(warnings(&scene, "may not run") < 10);
-    type_in(&mut redis, "ACL SETUSER host +lpos +hset");
+    let _host = fixture.host_at("data", &url(&fixture, "hush-hush"));
+    wait_for_warning(&fixture, "may not run HSET, LPOS");
+    assert_eq!(client.length("work_queue"), 1, "no job was taken");
+    assert!(!log(&fixture.path("data")).contains("hush"));
+    assert!(warnings(&fixture, "may not run") < 10);
+    send_line(&mut redis, "ACL SETUSER host +lpos +hset");
     assert_eq!(client.reply(1), "1");
-    // One that may not even ask.
-    type_in(&mut redis, "ACL SETUSER host -eval");
+    // A user that may not even check its permissions.
+    send_line(&mut redis, "ACL SETUSER host -eval");
     let _: i64 = client.ask(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
-    told(&scene, "'eval' command");
+    wait_for_warning(&fixture, "'eval' command");
 }
 
 #[test]
-fn a_wrong_password_is_told_and_tried_again_with_pauses() {
-    let scene = Scene::new(Redis::start());
-    let mut redis = scene.redis.connection();
-    type_in(&mut redis, &setuser(0));
-    let mut client = client(&scene);
+fn a_wrong_password_is_reported_and_retried_with_pauses() {
+    let fixture = Fixture::new(Redis::start());
+    let mut redis = fixture.redis.connection();
+    send_line(&mut redis, &setuser(0));
+    let mut client = client(&fixture);
     client.submit(1, &[("script", "1")]);
-    let _host = scene.host_at("data", &url(&scene, "wrong-one"));
-    told(&scene, "the user or the password in the address is wrong");
+    let _host = fixture.host_at("data", &url(&fixture, "wrong-one"));
+    wait_for_warning(&fixture, "the user or the password in the address is wrong");
     let before = connections(&mut redis);
     let since = Instant::now();
-    eventually("some more tries", PATIENCE, || {
+    eventually("some more tries", WAIT_MAX, || {
         (connections(&mut redis) > before + 4).then_some(())
     });
     let tried = connections(&mut redis) - before;
-    // Two worker ids and the gate, each of them at most every 25 ms at first and every second then.
+    // Two worker ids and the gate each try again after 25 ms or more at first, and every second later.
     let most = 60 + 4 * since.elapsed().as_secs();
     assert!(tried < most, "{tried} tries");
-    let said = log(&scene.path("data"));
+    let said = log(&fixture.path("data"));
     assert!(!said.contains("wrong-one"), "{said}");
-    type_in(&mut redis, "ACL SETUSER host >wrong-one");
-    assert_eq!(client.reply(1), "1", "it goes on by itself");
+    send_line(&mut redis, "ACL SETUSER host >wrong-one");
+    assert_eq!(client.reply(1), "1", "the host recovers by itself");
 }
 
 fn connections(redis: &mut Connection) -> u64 {
@@ -169,63 +172,63 @@ fn connections(redis: &mut Connection) -> u64 {
 }
 
 #[test]
-fn without_memory_results_are_kept_and_work_waits() {
-    let scene = Scene::new(Redis::start());
-    let mut redis = scene.redis.connection();
-    let mut client = scene.client();
-    let host = scene.host("data");
+fn if_redis_is_out_of_memory_results_are_kept_and_jobs_wait() {
+    let fixture = Fixture::new(Redis::start());
+    let mut redis = fixture.redis.connection();
+    let mut client = fixture.client();
+    let host = fixture.host("data");
     client.submit(1, &[("handler", "spin"), ("timeout", "1")]);
     client.until_status(1, "started");
-    type_in(&mut redis, "CONFIG SET maxmemory 1");
+    send_line(&mut redis, "CONFIG SET maxmemory 1");
     let full = redis::cmd("SET")
         .arg("x")
         .arg("y")
         .query::<String>(&mut redis);
     assert!(full.unwrap_err().to_string().contains("OOM"));
-    told(&scene, "OOM");
-    // The end of what runs is written all the same, or as soon as it can be.
+    wait_for_warning(&fixture, "OOM");
+    // The end of a running job is still written, at once or as soon as possible.
     eventually("some refusals", Duration::from_secs(5), || {
-        (warnings(&scene, "refuses a command") > 1).then_some(())
+        (warnings(&fixture, "refuses a command") > 1).then_some(())
     });
-    let said = log(&scene.path("data"));
-    assert!(warnings(&scene, "refuses a command") < 20, "{said}");
-    type_in(&mut redis, "CONFIG SET maxmemory 0");
+    let said = log(&fixture.path("data"));
+    assert!(warnings(&fixture, "refuses a command") < 20, "{said}");
+    send_line(&mut redis, "CONFIG SET maxmemory 0");
     client.failed(1, "timeout");
     client.submit(2, &[("script", "2")]);
     assert_eq!(client.reply(2), "2");
-    assert_eq!(client.replies(1), 0, "it replied once");
+    assert_eq!(client.replies(1), 0, "there was one reply");
     assert_eq!(host.stop(), Some(0));
 }
 
 #[test]
-fn a_replica_is_named_and_left_and_used_once_it_takes_writes() {
-    let scene = Scene::new(Redis::start());
+fn a_replica_is_reported_and_used_once_it_takes_writes() {
+    let fixture = Fixture::new(Redis::start());
     let master = Redis::start();
-    let mut redis = scene.redis.connection();
-    let mut client = scene.client();
-    let host = scene.host("data");
+    let mut redis = fixture.redis.connection();
+    let mut client = fixture.client();
+    let host = fixture.host("data");
     client.submit(1, &[("handler", "spin"), ("timeout", "2")]);
     client.until_status(1, "started");
-    // The other one has all there is, and becomes the master.
+    // The replica has all data and becomes the master.
     let mut other = master.connection();
-    type_in(
+    send_line(
         &mut other,
-        &format!("REPLICAOF 127.0.0.1 {}", scene.redis.port()),
+        &format!("REPLICAOF 127.0.0.1 {}", fixture.redis.port()),
     );
-    eventually("a copy", PATIENCE, || {
+    eventually("a copy", WAIT_MAX, || {
         let keys: i64 = redis::cmd("DBSIZE").query(&mut other).unwrap();
         (keys > 0).then_some(())
     });
-    type_in(&mut other, "REPLICAOF NO ONE");
-    type_in(
+    send_line(&mut other, "REPLICAOF NO ONE");
+    send_line(
         &mut redis,
         &format!("REPLICAOF 127.0.0.1 {}", master.port()),
     );
-    told(&scene, "a replica");
+    wait_for_warning(&fixture, "a replica");
     let before = connections(&mut redis);
-    let log_lines = log(&scene.path("data")).lines().count();
+    let log_lines = log(&fixture.path("data")).lines().count();
     let since = Instant::now();
-    eventually("some more tries", PATIENCE, || {
+    eventually("some more tries", WAIT_MAX, || {
         (connections(&mut redis) > before + 6).then_some(())
     });
     let tried = connections(&mut redis) - before;
@@ -233,10 +236,10 @@ fn a_replica_is_named_and_left_and_used_once_it_takes_writes() {
         tried < 60 + 6 * since.elapsed().as_secs(),
         "{tried} connections"
     );
-    let lines = log(&scene.path("data")).lines().count() - log_lines;
-    assert!(lines < 20, "{}", log(&scene.path("data")));
-    type_in(&mut redis, "REPLICAOF NO ONE");
-    // How it ended was kept meanwhile.
+    let lines = log(&fixture.path("data")).lines().count() - log_lines;
+    assert!(lines < 20, "{}", log(&fixture.path("data")));
+    send_line(&mut redis, "REPLICAOF NO ONE");
+    // The host kept the outcome meanwhile.
     client.failed(1, "timeout");
     client.submit(2, &[("script", "2")]);
     assert_eq!(client.reply(2), "2");

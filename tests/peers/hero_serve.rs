@@ -1,5 +1,5 @@
-//! `host serve` as a worker of Hero dispatchers: what a client reads in Redis that only knows the
-//! document.
+//! `host serve` as a worker of Hero dispatchers, as seen by a client that knows only the protocol
+//! document. Also the fixtures for the other Hero tests.
 
 use std::fs;
 use std::ops::RangeInclusive;
@@ -12,22 +12,22 @@ use host_tests::{Options, Redis, Server, eventually, guests};
 use redis::Connection;
 use tempfile::TempDir;
 
-/// How long anything may take on a machine that does much else.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+/// How long to wait for anything, even on a busy machine.
+pub(crate) const WAIT_MAX: Duration = Duration::from_mins(2);
 
-/// What scripts and the handlers of these tests need.
+/// The components that these tests need.
 const COMPONENTS: &[&str] = &["basics", "hero-rhai", "hero-heroscript", "actions"];
 
-/// A Redis, and a folder for hosts.
-pub(crate) struct Scene {
+/// A Redis, and a folder for the data of hosts.
+pub(crate) struct Fixture {
     pub(crate) redis: Redis,
     folder: TempDir,
 }
 
-/// A client that only knows the document, for one worker id.
+/// A client that knows only the protocol document.
 pub(crate) struct Client(pub(crate) Connection);
 
-impl Scene {
+impl Fixture {
     pub(crate) fn new(redis: Redis) -> Self {
         let folder = TempDir::new().unwrap();
         deploy(&folder.path().join("handlers"), COMPONENTS);
@@ -47,14 +47,14 @@ impl Scene {
         self.host_with(name, url, "")
     }
 
-    /// Starts one with these lines more in `[protocol.hero]`.
+    /// Starts a host with additional lines in `[protocol.hero]`.
     pub(crate) fn host_with(&self, name: &str, url: &str, lines: &str) -> Server {
         let text =
             format!("[protocol.hero]\nurl = {url:?}\nworker_ids = [\"w1\", \"w2\"]\n{lines}\n");
         self.configured(name, &text, &self.path("handlers"))
     }
 
-    /// Starts one with these components alone: it starts the sooner, the fewer there are.
+    /// Starts a host with only these components. It starts faster with fewer components.
     pub(crate) fn host_of(&self, name: &str, text: &str, components: &[&str]) -> Server {
         let handlers = self.path(&format!("{name}-handlers"));
         deploy(&handlers, components);
@@ -92,8 +92,8 @@ pub(crate) fn id(n: u32) -> String {
     format!("5d2b8a1c-0000-4000-8000-{n:012}")
 }
 
-/// Makes the command that stores a job.
-fn stored(n: u32, fields: &[(&str, &str)]) -> redis::Cmd {
+/// Returns the command that stores a job.
+fn store_command(n: u32, fields: &[(&str, &str)]) -> redis::Cmd {
     let mut words = redis::cmd("HSET");
     words.arg(format!("hero:job:{}", id(n)));
     #[rustfmt::skip]
@@ -121,10 +121,10 @@ impl Client {
     }
 
     pub(crate) fn store(&mut self, n: u32, fields: &[(&str, &str)]) {
-        let _: i64 = stored(n, fields).query(&mut self.0).unwrap();
+        let _: i64 = store_command(n, fields).query(&mut self.0).unwrap();
     }
 
-    /// Stores many jobs and pushes their ids, at once.
+    /// Stores many jobs and pushes their ids in one batch.
     pub(crate) fn submit_many(
         &mut self,
         numbers: RangeInclusive<u32>,
@@ -137,7 +137,7 @@ impl Client {
                 .iter()
                 .map(|(name, it)| (*name, it.as_str()))
                 .collect();
-            all.add_command(stored(n, &fields)).ignore();
+            all.add_command(store_command(n, &fields)).ignore();
             all.lpush("hero:work_queue:w1", id(n)).ignore();
         }
         let () = all.query(&mut self.0).unwrap();
@@ -152,7 +152,7 @@ impl Client {
         all.query(&mut self.0).unwrap()
     }
 
-    /// Returns how often the first jobs were answered.
+    /// Returns how many replies each of the first `count` jobs has.
     pub(crate) fn reply_counts(&mut self, count: u32) -> Vec<usize> {
         let mut all = redis::pipe();
         for n in 1..=count {
@@ -161,7 +161,7 @@ impl Client {
         all.query(&mut self.0).unwrap()
     }
 
-    /// Waits for the reply, as the document's clients do.
+    /// Waits for the reply, as clients of the document do.
     pub(crate) fn reply(&mut self, n: u32) -> String {
         let key = format!("hero:reply:{}", id(n));
         let found: Option<(String, String)> = self.ask(&["BLPOP", &key, "120"]);
@@ -187,12 +187,12 @@ impl Client {
     }
 
     pub(crate) fn until_status(&mut self, n: u32, status: &str) {
-        eventually(&format!("job {n} to be {status}"), PATIENCE, || {
+        eventually(&format!("job {n} to be {status}"), WAIT_MAX, || {
             (self.field(n, "status") == status).then_some(())
         });
     }
 
-    /// Checks that a job has ended in error, as `error` says.
+    /// Waits until a job has ended, and checks that its error contains `error`.
     pub(crate) fn failed(&mut self, n: u32, error: &str) {
         let reply = self.reply(n);
         let found = self.field(n, "error");
@@ -205,10 +205,10 @@ impl Client {
 }
 
 #[test]
-fn jobs_live_as_documented() {
-    let scene = Scene::new(Redis::start());
-    let host = scene.host("data");
-    let mut client = scene.client();
+fn jobs_run_as_documented() {
+    let fixture = Fixture::new(Redis::start());
+    let host = fixture.host("data");
+    let mut client = fixture.client();
     let heroscript = "!!vm.define name:'box' cpu:2\n!!vm.define name:other";
     let env = r#"{"REGION":"eu"}"#;
     client.submit(1, &[("handler", "echo"), ("script", r#"{"a":1}"#)]);
@@ -235,7 +235,7 @@ fn jobs_live_as_documented() {
     }
     assert_eq!(client.field(2, "output"), "42");
     assert_eq!(client.field(2, "extra"), "kept");
-    // Somebody lets Redis forget our scripts.
+    // Another client makes Redis forget our scripts.
     let _: String = client.ask(&["SCRIPT", "FLUSH"]);
     client.submit(6, &[("script", "1"), ("timeout", "7200")]);
     client.until_status(6, "finished");
@@ -244,8 +244,8 @@ fn jobs_live_as_documented() {
     for list in ["work_queue", "processing", "dead_letter"] {
         assert_eq!(client.length(list), 0, "{list}");
     }
-    // The API shows them with the others.
-    eventually("the history", PATIENCE, || {
+    // The API lists them with the host's other jobs.
+    eventually("the history", WAIT_MAX, || {
         let list = host.client().get("/api/v1/jobs?limit=100").unwrap().body;
         let items = list["items"].as_array().unwrap();
         let ours = items.iter().filter(|job| job["wire"] == "hero").count();
@@ -256,9 +256,9 @@ fn jobs_live_as_documented() {
 
 #[test]
 fn failures_retries_and_time_limits_are_as_documented() {
-    let scene = Scene::new(Redis::start());
-    let _host = scene.host("data");
-    let mut client = scene.client();
+    let fixture = Fixture::new(Redis::start());
+    let _host = fixture.host("data");
+    let mut client = fixture.client();
     let broken = r#"{"message":"no"}"#;
     client.submit(1, &[("handler", "fail"), ("script", broken)]);
     client.submit(2, &[("handler", "spin"), ("timeout", "0.3")]);
@@ -289,12 +289,12 @@ fn failures_retries_and_time_limits_are_as_documented() {
 }
 
 #[test]
-fn stops_reach_jobs_wherever_they_are() {
-    let scene = Scene::new(Redis::start());
-    let mut client = scene.client();
+fn stop_requests_reach_queued_waiting_and_running_jobs() {
+    let fixture = Fixture::new(Redis::start());
+    let mut client = fixture.client();
     client.submit(1, &[("script", "1")]);
     client.stop(1);
-    let _host = scene.host("data");
+    let _host = fixture.host("data");
     client.failed(1, "stopped_by_request");
     client.submit(2, &[("script", "loop {}")]);
     client.submit(3, &[("handler", "spin")]);
@@ -312,16 +312,16 @@ fn stops_reach_jobs_wherever_they_are() {
     client.stop(2);
     client.submit(5, &[("script", "5")]);
     assert_eq!(client.reply(5), "5");
-    eventually("requests for ended jobs to go", PATIENCE, || {
+    eventually("requests for ended jobs to go", WAIT_MAX, || {
         (client.length("stop_queue") == 0).then_some(())
     });
 }
 
 #[test]
-fn jobs_of_a_context_run_alone_if_they_say_so() {
-    let scene = Scene::new(Redis::start());
-    let _host = scene.host("data");
-    let mut client = scene.client();
+fn jobs_that_are_not_concurrent_run_one_at_a_time() {
+    let fixture = Fixture::new(Redis::start());
+    let _host = fixture.host("data");
+    let mut client = fixture.client();
     let alone = ("concurrent", "false");
     client.submit(1, &[("handler", "spin"), alone]);
     client.until_status(1, "started");
@@ -336,10 +336,10 @@ fn jobs_of_a_context_run_alone_if_they_say_so() {
 }
 
 #[test]
-fn jobs_wait_for_those_they_need() {
-    let scene = Scene::new(Redis::start());
-    let _host = scene.host("data");
-    let mut client = scene.client();
+fn jobs_wait_for_their_dependencies() {
+    let fixture = Fixture::new(Redis::start());
+    let _host = fixture.host("data");
+    let mut client = fixture.client();
     let on = |n: u32| format!("[\"{}\"]", id(n));
     client.submit(2, &[("script", "2"), ("prerequisites", &on(1))]);
     client.submit(3, &[("script", "3"), ("dependencies", &on(2))]);
@@ -359,18 +359,18 @@ fn jobs_wait_for_those_they_need() {
 }
 
 #[test]
-fn a_password_is_used_and_never_told() {
-    let scene = Scene::new(Redis::start());
-    let mut client = scene.client();
+fn a_password_is_used_and_never_logged() {
+    let fixture = Fixture::new(Redis::start());
+    let mut client = fixture.client();
     let _: String = client.ask(&["CONFIG", "SET", "requirepass", "hush-hush"]);
-    let url = |password: &str| format!("redis://:{password}@127.0.0.1:{}", scene.redis.port());
-    let host = scene.host_at("right", &url("hush-hush"));
+    let url = |password: &str| format!("redis://:{password}@127.0.0.1:{}", fixture.redis.port());
+    let host = fixture.host_at("right", &url("hush-hush"));
     client.submit(1, &[("script", "1")]);
     assert_eq!(client.reply(1), "1");
     drop(host);
-    let host = scene.host_at("wrong", &url("wrong-one"));
-    let log = |name: &str| log(&scene.path(name));
-    eventually("the refusal", PATIENCE, || {
+    let host = fixture.host_at("wrong", &url("wrong-one"));
+    let log = |name: &str| log(&fixture.path(name));
+    eventually("the refusal", WAIT_MAX, || {
         log("wrong").contains("cannot be reached").then_some(())
     });
     let ready = host.client().get("/readyz").unwrap();
@@ -381,7 +381,7 @@ fn a_password_is_used_and_never_told() {
 }
 
 #[test]
-fn the_doctor_warns_of_a_redis_that_forgets() {
+fn the_doctor_warns_of_a_redis_without_an_append_only_file() {
     let (forgets, keeps) = (Redis::start(), Redis::durable());
     let gone = "redis://:hush@127.0.0.1:1".to_owned();
     let table = [
@@ -396,7 +396,7 @@ fn the_doctor_warns_of_a_redis_that_forgets() {
     }
 }
 
-/// Returns what `host doctor` says about the Redis that these variables name.
+/// Returns the status and text of `host doctor` for the Redis in these variables.
 pub(crate) fn doctor(variables: &[(&str, &str)]) -> (String, String) {
     let output = Command::new(host())
         .args(["doctor", "-o", "jsonl"])

@@ -1,4 +1,4 @@
-//! `host serve` and a Redis behind TLS: who is believed to be it, and what is said of who is not.
+//! `host serve` with a Redis behind TLS: which certificates are accepted, and the errors for others.
 
 use std::fs;
 
@@ -6,13 +6,13 @@ use host_tests::{Redis, eventually};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 
-use crate::hero_serve::{PATIENCE, Scene, doctor, log};
+use crate::hero_serve::{Fixture, WAIT_MAX, doctor, log};
 
-/// Files of an authority, of a server it has signed for, and of a client.
+/// The PEM files of a certificate authority, a server and a client.
 struct Certificates(TempDir);
 
 impl Certificates {
-    /// Makes them for a server of these names.
+    /// Creates the files for a server with these names.
     fn new(names: &[&str]) -> Self {
         let made = Self(TempDir::new().unwrap());
         let key = KeyPair::generate().unwrap();
@@ -56,11 +56,11 @@ fn tls(redis: &Redis) -> String {
 #[test]
 fn jobs_run_over_tls() {
     let files = Certificates::new(&["127.0.0.1"]);
-    let scene = Scene::new(files.redis(false));
-    let url = tls(&scene.redis);
+    let fixture = Fixture::new(files.redis(false));
+    let url = tls(&fixture.redis);
     let ca = files.path("ca.pem");
-    let host = scene.host_with("data", &url, &format!("ca_file = \"{ca}\""));
-    let mut client = scene.client();
+    let host = fixture.host_with("data", &url, &format!("ca_file = \"{ca}\""));
+    let mut client = fixture.client();
     client.submit(1, &[("script", "40 + 2")]);
     assert_eq!(client.reply(1), "42");
     let (status, said) = doctor(&[("HOST_HERO_URL", &url), ("HOST_HERO_CA_FILE", &ca)]);
@@ -73,11 +73,11 @@ fn jobs_run_over_tls() {
 }
 
 #[test]
-fn only_the_right_server_is_talked_to() {
+fn servers_with_a_wrong_certificate_are_refused() {
     let files = Certificates::new(&["localhost"]);
     let other = Certificates::new(&["localhost"]);
-    let scene = Scene::new(files.redis(false));
-    let port = scene.redis.port();
+    let fixture = Fixture::new(files.redis(false));
+    let port = fixture.redis.port();
     let (ca, others) = (files.path("ca.pem"), other.path("ca.pem"));
     let good = format!("rediss://:hush@localhost:{}", port + 1);
     let named = format!("rediss://:hush@127.0.0.1:{}", port + 1);
@@ -100,29 +100,29 @@ fn only_the_right_server_is_talked_to() {
         );
         assert!(!said.contains("hush"), "{said}");
     }
-    // A host says it too, and works on.
-    let host = scene.host_with("data", &good, &format!("ca_file = \"{others}\""));
-    eventually("the refusal", PATIENCE, || {
-        let log = log(&scene.path("data"));
+    // A host logs the same error and continues to run.
+    let host = fixture.host_with("data", &good, &format!("ca_file = \"{others}\""));
+    eventually("the refusal", WAIT_MAX, || {
+        let log = log(&fixture.path("data"));
         log.contains("nobody whom we trust").then_some(())
     });
     assert_eq!(host.client().get("/readyz").unwrap().status, 200);
     assert_eq!(host.stop(), Some(0));
-    assert!(!log(&scene.path("data")).contains("hush"));
+    assert!(!log(&fixture.path("data")).contains("hush"));
 }
 
 #[test]
-fn a_server_may_ask_who_we_are() {
+fn a_server_may_require_a_client_certificate() {
     let files = Certificates::new(&["127.0.0.1"]);
-    let scene = Scene::new(files.redis(true));
-    let (url, ca) = (tls(&scene.redis), files.path("ca.pem"));
+    let fixture = Fixture::new(files.redis(true));
+    let (url, ca) = (tls(&fixture.redis), files.path("ca.pem"));
     let base = [("HOST_HERO_URL", url.as_str()), ("HOST_HERO_CA_FILE", &ca)];
     let (_, said) = doctor(&base);
     assert!(said.contains("cert_file and key_file"), "{said}");
     let (certificate, key) = (files.path("client.pem"), files.path("client.key"));
     let lines = format!("ca_file = \"{ca}\"\ncert_file = \"{certificate}\"\nkey_file = \"{key}\"");
-    let _host = scene.host_with("data", &url, &lines);
-    let mut client = scene.client();
+    let _host = fixture.host_with("data", &url, &lines);
+    let mut client = fixture.client();
     client.submit(1, &[("script", "1")]);
     assert_eq!(client.reply(1), "1");
 }

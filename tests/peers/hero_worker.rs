@@ -1,4 +1,4 @@
-//! `host worker hero`: several on one queue, their deaths and ends, and what they are told.
+//! `host worker hero`: several workers on one queue, killed and stopped workers, and invalid options.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -8,47 +8,47 @@ use host_tests::server::host;
 use host_tests::{HeroWorker, Redis, eventually};
 
 use crate::hero_crashes::{SOME, check, submit, until_ended};
-use crate::hero_serve::{Client, PATIENCE, Scene, id};
-use crate::witness::Witness;
+use crate::hero_serve::{Client, Fixture, WAIT_MAX, id};
+use crate::redis_monitor::RedisMonitor;
 
-/// How long a worker that is asked to stop may take, on a machine that does much else.
+/// How long a worker may take to stop, even on a busy machine.
 const STOP_TIME: Duration = Duration::from_secs(5);
 
 const SLEEP: [(&str, &str); 2] = [("handler", "sleep"), ("script", r#"{"ms":600000}"#)];
 
-fn worker(scene: &Scene, name: &str) -> HeroWorker {
-    worker_at(scene, name, &scene.redis.url())
+fn worker(fixture: &Fixture, name: &str) -> HeroWorker {
+    worker_at(fixture, name, &fixture.redis.url())
 }
 
-fn worker_at(scene: &Scene, name: &str, url: &str) -> HeroWorker {
-    let handlers = scene.path("handlers");
-    HeroWorker::start(&scene.path(""), name, &handlers, url, &["w1", "w2"])
+fn worker_at(fixture: &Fixture, name: &str, url: &str) -> HeroWorker {
+    let handlers = fixture.path("handlers");
+    HeroWorker::start(&fixture.path(""), name, &handlers, url, &["w1", "w2"])
 }
 
-/// Returns who has a job.
+/// Returns the holder of a job's claim.
 fn holder(client: &mut Client, n: u32) -> String {
     let holder: Option<String> = client.ask(&["GET", &format!("hero:claim:{}", id(n))]);
     holder.unwrap_or_default()
 }
 
 #[test]
-fn of_two_workers_on_one_queue_one_may_die() {
-    let scene = Scene::new(Redis::start());
-    let mut client = scene.client();
-    let (first, second) = (worker(&scene, "first"), worker(&scene, "second"));
-    let witness = Witness::start(&scene.redis);
+fn if_one_of_two_workers_dies_the_other_takes_its_jobs() {
+    let fixture = Fixture::new(Redis::start());
+    let mut client = fixture.client();
+    let (first, second) = (worker(&fixture, "first"), worker(&fixture, "second"));
+    let redis_monitor = RedisMonitor::start(&fixture.redis);
     submit(&mut client, SOME);
-    until_ended(&witness, 60);
+    until_ended(&redis_monitor, 60);
     first.kill();
     check(&mut client, SOME);
     assert_eq!(second.stop().0, Some(0));
 }
 
 #[test]
-fn a_worker_that_stops_gives_its_jobs_back() {
-    let scene = Scene::new(Redis::start());
-    let mut client = scene.client();
-    let first = worker(&scene, "first");
+fn a_stopping_worker_gives_its_jobs_back() {
+    let fixture = Fixture::new(Redis::start());
+    let mut client = fixture.client();
+    let first = worker(&fixture, "first");
     client.submit(1, &SLEEP);
     client.until_status(1, "started");
     let (code, took) = first.stop();
@@ -58,20 +58,20 @@ fn a_worker_that_stops_gives_its_jobs_back() {
     let lists = (client.length("work_queue"), client.length("processing"));
     assert_eq!(lists, (1, 0));
     client.store(1, &[("script", r#"{"ms":1}"#)]);
-    let _second = worker(&scene, "second");
+    let _second = worker(&fixture, "second");
     client.until_status(1, "finished");
 }
 
 #[test]
-fn a_worker_that_starts_again_is_known_by_its_name() {
-    let scene = Scene::new(Redis::start());
-    let mut client = scene.client();
-    let first = worker(&scene, "first");
+fn a_restarted_worker_is_recognized_by_its_name() {
+    let fixture = Fixture::new(Redis::start());
+    let mut client = fixture.client();
+    let first = worker(&fixture, "first");
     client.submit(1, &SLEEP);
     client.until_status(1, "started");
     let name = holder(&mut client, 1);
-    // Another one beside it has another name, or the two would run each other's jobs.
-    let second = worker(&scene, "second");
+    // A second worker has another name. Otherwise the two would take each other's jobs.
+    let second = worker(&fixture, "second");
     for n in 2..20 {
         client.submit(n, &SLEEP);
         client.until_status(n, "started");
@@ -80,9 +80,9 @@ fn a_worker_that_starts_again_is_known_by_its_name() {
     assert!(names.iter().any(|other| *other != name), "{name} {names:?}");
     assert_eq!(second.stop().0, Some(0));
     first.kill();
-    // Nobody else takes the job while this claim holds.
+    // No other worker takes the job while this claim exists.
     let _: i64 = client.ask(&["PEXPIRE", &format!("hero:claim:{}", id(1)), "3600000"]);
-    let again = worker(&scene, "again");
+    let again = worker(&fixture, "again");
     client.submit(30, &SLEEP);
     client.until_status(30, "started");
     assert_eq!(holder(&mut client, 30), name);
@@ -94,16 +94,16 @@ fn a_worker_that_starts_again_is_known_by_its_name() {
 
 #[test]
 fn an_id_in_the_queues_of_two_worker_ids_is_run_once() {
-    let scene = Scene::new(Redis::start());
-    let mut client = scene.client();
-    let worker = worker(&scene, "worker");
+    let fixture = Fixture::new(Redis::start());
+    let mut client = fixture.client();
+    let worker = worker(&fixture, "worker");
     client.submit(1, &[("handler", "sleep"), ("script", r#"{"ms":1000}"#)]);
     client.until_status(1, "started");
     let twice = client.ask::<i64>(&["LPUSH", "hero:work_queue:w2", &id(1)]);
     assert_eq!(twice, 1);
     client.until_status(1, "finished");
     assert_eq!(client.replies(1), 1);
-    eventually("the second entry to be taken away", PATIENCE, || {
+    eventually("the second entry to be taken away", WAIT_MAX, || {
         let left: i64 = client.ask(&["LLEN", "hero:processing:w2"]);
         (left == 0).then_some(())
     });
@@ -111,21 +111,21 @@ fn an_id_in_the_queues_of_two_worker_ids_is_run_once() {
 }
 
 #[test]
-fn a_worker_waits_for_its_redis_and_tells_no_password() {
-    let mut scene = Scene::new(Redis::durable());
-    let mut client = scene.client();
+fn a_worker_waits_for_its_redis_and_logs_no_password() {
+    let mut fixture = Fixture::new(Redis::durable());
+    let mut client = fixture.client();
     let protect = ["CONFIG", "SET", "requirepass", "hush-hush"];
     let _: String = client.ask(&protect);
-    let url = format!("redis://:hush-hush@127.0.0.1:{}/0", scene.redis.port());
-    let worker = worker_at(&scene, "worker", &url);
+    let url = format!("redis://:hush-hush@127.0.0.1:{}/0", fixture.redis.port());
+    let worker = worker_at(&fixture, "worker", &url);
     client.submit(1, &[("script", "1")]);
     assert_eq!(client.reply(1), "1");
-    scene.redis.kill();
-    eventually("the loss to be told", PATIENCE, || {
+    fixture.redis.kill();
+    eventually("the loss to be told", WAIT_MAX, || {
         worker.log().contains("cannot be reached").then_some(())
     });
-    scene.redis.start_again();
-    let mut client = scene.client();
+    fixture.redis.start_again();
+    let mut client = fixture.client();
     let _: String = client.ask(&protect);
     client.submit(2, &[("script", "2")]);
     assert_eq!(client.reply(2), "2");
@@ -145,7 +145,7 @@ fn refused(folder: &Path, args: &[&str]) -> Output {
 }
 
 #[test]
-fn what_is_missing_or_wrong_is_named() {
+fn missing_and_invalid_options_are_named() {
     let folder = tempfile::TempDir::new().unwrap();
     #[rustfmt::skip]
     let table: [(&[&str], &str); 5] = [

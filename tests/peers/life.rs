@@ -1,4 +1,4 @@
-//! How workers end: when they are asked to, and with whoever has launched them.
+//! How workers end: when asked to stop, and when the orchestrator that launched them ends.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::orchestrator::Setup;
 const END: Duration = Duration::from_millis(200);
 
 #[test]
-fn a_worker_that_is_asked_to_stop_answers_and_ends_at_once() {
-    // A machine that does much else may be late now and then, the worker may not.
+fn a_stopping_worker_answers_and_ends_at_once() {
+    // On a busy machine one of several tries may be late.
     let took: Vec<Duration> = (0..3).map(|_| stop()).collect();
     assert!(took.iter().any(|took| *took < END), "it took {took:?}");
 }
 
-/// Asks a worker with jobs in flight to stop and returns how long it takes to end.
+/// Asks a worker with jobs in flight to stop, and returns how long it took.
 fn stop() -> Duration {
     let data = TempDir::new().unwrap();
     let worker = Worker::start(data.path());
@@ -28,7 +28,7 @@ fn stop() -> Duration {
         let params = json!({"ms": 60_000});
         connection.send(&request(&n.to_string(), function, &params));
     }
-    // Answered after the others have started.
+    // This is answered after the other requests have started.
     connection.ask(&request("last", "echo", &json!({})));
     let cells = processes::children(worker.pid());
     assert!(!cells.is_empty());
@@ -64,7 +64,7 @@ fn a_worker_ends_with_the_orchestrator_that_launched_it() {
     rrq.enqueue("spin", &json!({}));
     rrq.kill();
     eventually(
-        "its workers and their cells to be gone",
+        "its workers and their cells to end",
         Duration::from_secs(10),
         || {
             let mut all = workers.iter().chain(&cells);
@@ -75,7 +75,7 @@ fn a_worker_ends_with_the_orchestrator_that_launched_it() {
 }
 
 #[test]
-fn an_orchestrator_that_stops_stops_its_workers() {
+fn a_stopping_orchestrator_stops_its_workers() {
     let mut rrq = Setup::new().start();
     rrq.run("noop", &json!({}));
     let workers = rrq.workers();

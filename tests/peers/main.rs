@@ -1,6 +1,6 @@
-//! The real program and the real programs of other projects, end to end: each file is one promise.
+//! End-to-end tests with the real programs of other projects: one file per subject.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod dialect;
 mod external;
@@ -18,12 +18,12 @@ mod hero_serve;
 mod hero_tls;
 mod hero_worker;
 mod life;
-mod neighbours;
+mod neighbors;
 mod orchestrator;
 mod outcomes;
 mod producer;
+mod redis_monitor;
 mod runner;
 mod rust_runner;
 mod servers;
 mod timeouts;
-mod witness;

@@ -1,4 +1,4 @@
-//! A real RRQ orchestrator on a Redis of its own, whose only runner is `host`.
+//! Starts a real RRQ orchestrator with its own Redis. Its only runner is `host`.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -18,24 +18,24 @@ use crate::producer::Producer;
 /// The newest release.
 pub(crate) const CURRENT: &str = "0.11.1";
 
-/// The last release that speaks as documented: a connection for each request, the address in the
-/// environment alone.
+/// The last release with the documented dialect: one connection per request, and the address only in
+/// the environment.
 pub(crate) const DOCUMENTED: &str = "0.9.14";
 
-/// The error of a job that our worker has answered for just before its deadline. RRQ has other words
-/// for one that was not answered, and kills its worker.
+/// The error of a job whose timeout our worker reported just before the deadline. If it does not, RRQ
+/// records another message and kills the worker.
 pub(crate) const TIMED_OUT: &str = "Job execution timed out.";
 
-/// A timeout that a busy machine lets a worker answer in time: 1 % of it is how long before.
+/// A timeout long enough for a busy machine: the worker answers 1 % of it before the deadline.
 pub(crate) const TIMEOUT_SECONDS: u64 = 25;
 
-/// How long a job may take until it has ended.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// How long to wait for anything, even on a busy machine.
+const WAIT_MAX: Duration = Duration::from_mins(1);
 
-/// How much of an orchestrator's log is shown when its test fails.
+/// How much of the orchestrator's log a failing test shows, in bytes.
 const LOG_BYTES_MAX: usize = 8_000;
 
-/// How an orchestrator is set up.
+/// The options of an orchestrator.
 pub(crate) struct Setup {
     release: &'static str,
     pool_size: u16,
@@ -44,7 +44,7 @@ pub(crate) struct Setup {
     response_seconds: Option<u32>,
 }
 
-/// A running orchestrator; it, its runners and its Redis end when this is dropped.
+/// A running orchestrator. When dropped, it ends with its runners and its Redis.
 pub(crate) struct Orchestrator {
     child: Child,
     producer: Producer,
@@ -53,7 +53,7 @@ pub(crate) struct Orchestrator {
     _redis: Redis,
 }
 
-/// What RRQ keeps about a job.
+/// The record of a job in RRQ.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) id: String,
@@ -61,7 +61,7 @@ pub(crate) struct Job {
 }
 
 impl Setup {
-    /// Lets the newest release launch one worker.
+    /// Returns options for the newest release with one worker.
     pub(crate) fn new() -> Self {
         Self {
             release: CURRENT,
@@ -72,7 +72,7 @@ impl Setup {
         }
     }
 
-    /// Takes another release.
+    /// Uses another release.
     pub(crate) fn release(self, release: &'static str) -> Self {
         Self { release, ..self }
     }
@@ -82,13 +82,13 @@ impl Setup {
         Self { pool_size, ..self }
     }
 
-    /// Launches none, and connects to a runner that is there.
+    /// Launches no workers, and connects to a running one.
     pub(crate) fn external(self, address: &str) -> Self {
         let external = Some(address.to_owned());
         Self { external, ..self }
     }
 
-    /// Sends a cancel only where a process is not to be killed.
+    /// Disables cancel hints: RRQ then sends a cancel only to an external runner.
     pub(crate) fn without_cancel_hints(self) -> Self {
         Self {
             cancel_hints: false,
@@ -96,7 +96,7 @@ impl Setup {
         }
     }
 
-    /// Waits for answers no longer than this, whatever a job's own timeout is.
+    /// Limits how long the orchestrator waits for an answer, regardless of the job's timeout.
     pub(crate) fn response_seconds(self, seconds: u32) -> Self {
         Self {
             response_seconds: Some(seconds),
@@ -144,7 +144,7 @@ impl Setup {
         format!("[rrq]\n{rrq}\n\n[rrq.runners.host]\n{runner}\n")
     }
 
-    /// Starts the orchestrator and, if it launches them, waits for its runners.
+    /// Starts the orchestrator, and waits for the runners that it launches.
     pub(crate) fn start(self) -> Orchestrator {
         let folder = TempDir::new().unwrap();
         let redis = Redis::start();
@@ -178,7 +178,7 @@ impl Setup {
 }
 
 impl Orchestrator {
-    /// Enqueues a job through RRQ's own producer; `options` are its own.
+    /// Enqueues a job through RRQ's own producer; `options` are those of the producer.
     pub(crate) fn enqueue(&self, function: &str, options: &Value) -> String {
         self.producer.enqueue(function, options)
     }
@@ -189,7 +189,7 @@ impl Orchestrator {
         self.wait(&id)
     }
 
-    /// Returns what RRQ keeps about a job.
+    /// Returns the record of a job in RRQ.
     pub(crate) fn job(&self, id: &str) -> Job {
         let mut connection = self.connection.lock().unwrap();
         let fields = connection.hgetall(format!("rrq:job:{id}")).unwrap();
@@ -207,31 +207,31 @@ impl Orchestrator {
         })
     }
 
-    /// Tells whether a job is a dead letter.
+    /// Returns whether a job is a dead letter.
     pub(crate) fn is_dead_letter(&self, id: &str) -> bool {
         let mut connection = self.connection.lock().unwrap();
         let letters: Vec<String> = connection.lrange("rrq:dlq:default", 0, -1).unwrap();
         letters.iter().any(|letter| letter == id)
     }
 
-    /// Returns the processes of the workers it has launched.
+    /// Returns the pids of the workers that it launched.
     pub(crate) fn workers(&self) -> Vec<u32> {
         let mut workers = processes::children(self.child.id());
         workers.retain(|child| processes::command(*child).contains(" worker rrq "));
         workers
     }
 
-    /// Waits for a condition.
+    /// Waits until `check` returns a value.
     pub(crate) fn until<T>(&self, what: &str, mut check: impl FnMut(&Self) -> Option<T>) -> T {
-        eventually(what, PATIENCE, || check(self))
+        eventually(what, WAIT_MAX, || check(self))
     }
 
-    /// Asks it to stop.
+    /// Asks the orchestrator to stop.
     pub(crate) fn ask_to_stop(&mut self) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
     }
 
-    /// Kills it without giving it a moment.
+    /// Kills the orchestrator with SIGKILL.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -257,18 +257,18 @@ impl Job {
         self.fields.get(name).map(String::as_str)
     }
 
-    /// Returns `PENDING`, `ACTIVE`, `RETRYING`, `COMPLETED` or `FAILED`; nothing if it is not there.
+    /// Returns `PENDING`, `ACTIVE`, `RETRYING`, `COMPLETED` or `FAILED`; empty if there is no such job.
     pub(crate) fn status(&self) -> &str {
         self.field("status").unwrap_or_default()
     }
 
-    /// Returns what it has returned.
+    /// Returns the result.
     pub(crate) fn result(&self) -> Value {
         let text = self.field("result").unwrap_or("null");
         serde_json::from_str(text).unwrap()
     }
 
-    /// Returns how its last failed attempt failed.
+    /// Returns the error of the last failed attempt.
     pub(crate) fn last_error(&self) -> &str {
         self.field("last_error").unwrap_or_default()
     }
@@ -281,7 +281,7 @@ impl Job {
             .unwrap()
     }
 
-    /// Returns how long its last attempt took.
+    /// Returns how long the last attempt took.
     pub(crate) fn took(&self) -> Duration {
         let at = |name| Time::parse_rfc3339(self.field(name).unwrap()).unwrap();
         Duration::from_millis(at("completion_time").since_ms(at("start_time")))

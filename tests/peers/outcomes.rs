@@ -1,5 +1,4 @@
-//! What becomes of jobs whose handlers return, fail, or are not there, when RRQ's own orchestrator
-//! has launched the worker.
+//! Outcomes of jobs under RRQ's own orchestrator: handlers that return, fail, crash or do not exist.
 
 use serde_json::json;
 
@@ -12,7 +11,7 @@ fn a_job_returns_its_result() {
     let job = rrq.run("echo", &params);
     assert_eq!(job.status(), "COMPLETED", "{job:?}");
     assert_eq!(job.result(), params);
-    // The name of a runner before the handler is the orchestrator's business.
+    // The orchestrator removes the runner's name before the handler.
     let job = rrq.run("host#echo", &json!({"x": 1}));
     assert_eq!(job.result(), json!({"x": 1}), "{job:?}");
     let job = rrq.run("noop", &json!({}));
@@ -20,7 +19,7 @@ fn a_job_returns_its_result() {
 }
 
 #[test]
-fn a_failing_job_is_tried_until_its_tries_are_over() {
+fn a_failing_job_is_retried_up_to_its_limit() {
     let rrq = Setup::new().start();
     let options = json!({"params": {"message": "no luck ü"}, "max_retries": 3});
     let id = rrq.enqueue("fail", &options);
@@ -33,7 +32,7 @@ fn a_failing_job_is_tried_until_its_tries_are_over() {
 }
 
 #[test]
-fn a_job_that_asks_for_another_try_gets_it_after_its_delay() {
+fn a_job_that_asks_for_a_retry_gets_it_after_its_delay() {
     let rrq = Setup::new().start();
     let job = rrq.run("flaky", &json!({"fail_times": 2}));
     assert_eq!(job.status(), "COMPLETED", "{job:?}");
@@ -56,7 +55,7 @@ fn a_job_without_a_handler_is_a_dead_letter_at_once() {
 }
 
 #[test]
-fn guests_that_break_fail_alone() {
+fn crashing_guests_fail_only_themselves() {
     let rrq = Setup::new().start();
     let workers = rrq.workers();
     for (function, params, says) in [

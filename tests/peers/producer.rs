@@ -1,4 +1,4 @@
-//! RRQ's own producer, as one Python process that enqueues what it is told.
+//! RRQ's own producer, in a Python process that enqueues jobs for the tests.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 const PROGRAM: &str = include_str!("enqueue.py");
 
-/// A running producer; it ends with its input.
+/// A running producer. It ends when its input is closed.
 pub(crate) struct Producer {
     pipes: Mutex<(ChildStdin, BufReader<ChildStdout>)>,
     child: Child,
 }
 
 impl Producer {
-    /// Starts the producer of the release in `folder` with RRQ's own configuration.
+    /// Starts the producer of the release in `folder` with RRQ's configuration file.
     pub(crate) fn start(folder: &Path, config: &Path) -> Self {
         let mut child = Command::new(folder.join("bin").join("python"))
             .args(["-c", PROGRAM])
@@ -35,7 +35,7 @@ impl Producer {
         }
     }
 
-    /// Enqueues a job and returns its id; `options` are the producer's own.
+    /// Enqueues a job and returns its id; `options` are those of the producer.
     pub(crate) fn enqueue(&self, function: &str, options: &Value) -> String {
         let mut pipes = self.pipes.lock().unwrap();
         let (stdin, stdout) = &mut *pipes;
@@ -43,7 +43,7 @@ impl Producer {
         writeln!(stdin, "{job}").expect("the producer reads");
         let mut id = String::new();
         stdout.read_line(&mut id).expect("the producer answers");
-        assert!(!id.is_empty(), "the producer refuses {job}");
+        assert!(!id.is_empty(), "the producer refused {job}");
         id.trim().to_owned()
     }
 }

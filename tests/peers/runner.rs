@@ -2,17 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use host_tests::pool::{Pool, launched};
+use host_tests::pool::{Pool, launch_config};
 use host_tests::{eventually, peers};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::orchestrator::{CURRENT, DOCUMENTED};
 
-/// How long something may take on a busy machine.
-const SOON: Duration = Duration::from_secs(30);
+/// How long to wait for anything, even on a busy machine.
+const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// What the runner knows to do.
+/// The handlers of the runner.
 const HANDLERS: &str = r#"
 import asyncio
 import os
@@ -92,7 +92,7 @@ async def say(request):
 settings = PythonRunnerSettings(registry=registry)
 "#;
 
-/// A host whose pool are Python runners.
+/// A host with a pool of Python runners.
 struct Python {
     pool: Pool,
     _handlers: TempDir,
@@ -107,7 +107,7 @@ impl Python {
         let path = handlers.path().display().to_string();
         let env = [("PYTHONPATH".to_owned(), path)];
         let command = words.map(str::to_owned);
-        let keys = launched(&command, &env) + keys;
+        let keys = launch_config(&command, &env) + keys;
         let pool = Pool::start(&keys, "");
         pool.loaded();
         Self {
@@ -121,7 +121,7 @@ impl Python {
     }
 }
 
-/// Returns the release and dialect of each side of the change.
+/// Returns a release for each dialect, and the name of the dialect.
 fn dialects() -> [(&'static str, &'static str); 2] {
     [(CURRENT, ""), (DOCUMENTED, "dialect = \"documented\"\n")]
 }
@@ -181,7 +181,7 @@ fn failures_and_retries_follow_the_rules_of_the_host() {
 }
 
 #[test]
-fn a_cancel_and_a_timeout_stop_a_python_job_and_leave_its_runner_alone() {
+fn a_cancel_or_timeout_of_a_python_job_does_not_end_its_runner() {
     for (release, keys) in dialects() {
         let python = Python::start(release, keys);
         let client = python.pool.client();
@@ -205,13 +205,13 @@ fn a_cancel_and_a_timeout_stop_a_python_job_and_leave_its_runner_alone() {
 }
 
 #[test]
-fn a_python_runner_that_blocks_or_dies_is_replaced() {
+fn a_blocked_or_dead_python_runner_is_replaced() {
     for (release, keys) in dialects() {
         let python = Python::start(release, keys);
         let first = python.pool.up();
         let died = python.run(&json!({"handler": "own#exit", "max_attempts": 1}));
         assert_eq!(died["state"], "completed", "{died}");
-        // It may be given to the dying runner once more before its end is noticed.
+        // The host may send the job to the dying runner again before it notices its end.
         assert!(died["result"].as_u64().unwrap() >= 2, "{died}");
         let second = python.pool.up();
         assert_ne!(first, second);
@@ -226,7 +226,7 @@ fn a_python_runner_that_blocks_or_dies_is_replaced() {
 }
 
 #[test]
-fn what_a_python_handler_prints_stands_in_its_log() {
+fn output_of_a_python_handler_goes_to_the_log_of_its_job() {
     let python = Python::start(CURRENT, "pool_size = 2\nmax_in_flight = 1\n");
     let client = python.pool.client();
     let names: Vec<_> = (0..6).map(|n| format!("job {n}")).collect();
@@ -236,7 +236,7 @@ fn what_a_python_handler_prints_stands_in_its_log() {
     for (name, entry) in names.iter().zip(answer.body.as_array().unwrap()) {
         let id = entry["id"].as_str().unwrap();
         assert_eq!(client.wait(id)["state"], "completed");
-        let lines = eventually("both lines", SOON, || {
+        let lines = eventually("both lines", WAIT_MAX, || {
             let path = format!("/api/v1/jobs/{id}/logs");
             let lines = client.get(&path).unwrap().body["items"].clone();
             (lines.as_array()?.len() >= 2).then_some(lines)

@@ -1,22 +1,22 @@
-//! Runners on RRQ's own crate for Rust execute our jobs: its example as it is, and one with a handler
-//! for each way in which a job can end.
+//! Runners built with RRQ's own Rust crate execute our jobs: the crate's example, and a runner with one
+//! handler for each outcome.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use host_tests::peers;
-use host_tests::pool::{Pool, launched};
+use host_tests::pool::{Pool, launch_config};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-/// How long a runner that does nothing may be waited for, the machine being busy.
-const SOON: Duration = Duration::from_secs(20);
+/// How long to wait for an idle runner, even on a busy machine.
+const WAIT_MAX: Duration = Duration::from_secs(20);
 
-/// Starts a host whose pool are runners of this program.
+/// Starts a host with a pool of runners that run this program.
 fn pool(program: &Path, keys: &str) -> Pool {
     let command = [program.display().to_string()];
-    let pool = Pool::start(&(launched(&command, &[]) + keys), "");
+    let pool = Pool::start(&(launch_config(&command, &[]) + keys), "");
     pool.up();
     pool
 }
@@ -45,7 +45,7 @@ fn results(pool: &Pool, count: u32, job: impl Fn(u32) -> Value) -> Vec<Value> {
 }
 
 #[test]
-fn jobs_run_on_the_example_of_the_crate() {
+fn jobs_run_on_the_example_runner() {
     let pool = pool(&peers::example_runner(), "pool_size = 2\n");
     let echo = |n| json!({"handler": "own#echo", "params": {"n": n, "text": "ü"}});
     for (n, result) in results(&pool, 100, echo).iter().enumerate() {
@@ -58,7 +58,7 @@ fn jobs_run_on_the_example_of_the_crate() {
 }
 
 #[test]
-fn a_rust_runner_is_told_about_its_job_and_says_how_it_ended() {
+fn a_rust_runner_gets_the_context_and_reports_the_outcome() {
     let pool = of_handlers("max_in_flight = 8\n");
     let client = pool.client();
     let trace = json!({"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"});
@@ -91,7 +91,7 @@ fn a_rust_runner_is_told_about_its_job_and_says_how_it_ended() {
 }
 
 #[test]
-fn a_cancel_and_a_timeout_stop_a_rust_job_and_leave_its_runner_alone() {
+fn a_cancel_or_timeout_of_a_rust_job_does_not_end_its_runner() {
     let pool = of_handlers("");
     let client = pool.client();
     let first = pool.up();
@@ -103,22 +103,22 @@ fn a_cancel_and_a_timeout_stop_a_rust_job_and_leave_its_runner_alone() {
     client.post(&cancel, &json!({})).unwrap();
     let job = client.wait(&id);
     assert_eq!(job["state"], "cancelled", "{job}");
-    assert!(start.elapsed() < SOON);
+    assert!(start.elapsed() < WAIT_MAX);
     timed_out(&pool, "own#sleep");
     assert_eq!(pool.up(), first);
 }
 
 #[test]
-fn a_rust_job_that_blocks_times_out_and_the_next_one_runs() {
+fn a_blocked_rust_job_times_out_and_the_next_one_runs() {
     let pool = of_handlers("max_in_flight = 1\n");
     timed_out(&pool, "own#block");
-    // Whether the runner could still answer or had to be replaced is its own matter.
+    // The runner may have answered or may have been replaced; both are correct.
     let next = json!({"handler": "own#noop", "timeout_seconds": 60});
     let next = pool.client().run(&next);
     assert_eq!(next["state"], "completed", "{next}");
 }
 
-/// Runs a job that takes longer than it may.
+/// Runs a job and checks that it times out.
 fn timed_out(pool: &Pool, handler: &str) {
     let params = json!({"ms": 60_000});
     let job = json!({"handler": handler, "params": params, "timeout_seconds": 1});
@@ -129,7 +129,7 @@ fn timed_out(pool: &Pool, handler: &str) {
 }
 
 #[test]
-fn two_rust_runners_share_the_work_and_the_death_of_one_loses_nothing() {
+fn if_one_of_two_rust_runners_dies_no_job_is_lost() {
     let pool = of_handlers("pool_size = 2\nmax_in_flight = 4\n");
     let sleep = |_| json!({"handler": "own#sleep", "params": {"ms": 200}});
     let processes: BTreeSet<u64> = results(&pool, 16, sleep)

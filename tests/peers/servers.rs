@@ -1,9 +1,9 @@
-//! The servers that tests start are their own.
+//! Each test starts its own servers.
 
 use host_tests::Redis;
 
 #[test]
-fn each_redis_is_its_own() {
+fn two_redis_servers_share_no_data() {
     let (one, other) = (Redis::start(), Redis::start());
     let set = redis::cmd("SET")
         .arg("key")

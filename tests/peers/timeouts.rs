@@ -1,5 +1,5 @@
-//! Jobs that overrun their deadline under RRQ's own orchestrator: they end in time, and the worker
-//! is not killed for them.
+//! Jobs that exceed their deadline under RRQ's own orchestrator: they end in time, and RRQ does not kill
+//! the worker.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::orchestrator::{Orchestrator, Setup, TIMED_OUT, TIMEOUT_SECONDS};
 
 fn overruns(setup: Setup) {
     let rrq = setup.start();
-    // So that the first job finds everything there.
+    // Makes sure that the worker is ready before the first job.
     rrq.run("noop", &json!({}));
     let workers = rrq.workers();
     let ids = [
@@ -49,7 +49,7 @@ fn jobs_time_out_and_the_worker_lives_without_cancel_hints() {
     overruns(Setup::new().without_cancel_hints());
 }
 
-/// Lets the orchestrator give up a job that has time left: what it then sends is a cancel.
+/// Makes the orchestrator give up a job before its deadline, so that it sends a cancel.
 fn gives_up(setup: Setup, function: &str) -> Orchestrator {
     let rrq = setup.response_seconds(2).start();
     rrq.run("noop", &json!({}));
@@ -63,7 +63,7 @@ fn gives_up(setup: Setup, function: &str) -> Orchestrator {
     });
     let first = rrq.run("sleep", &json!({"ms": 1_000}));
     assert_eq!(first.status(), "COMPLETED", "{first:?}");
-    // In flight when the orchestrator gives the other one up.
+    // This job is in flight when the orchestrator gives up the other one.
     let second = rrq.run("sleep", &json!({"ms": 1_700}));
     assert_eq!(second.status(), "COMPLETED", "{second:?}");
     let given_up = rrq.wait(&id);
@@ -78,7 +78,7 @@ fn gives_up(setup: Setup, function: &str) -> Orchestrator {
 }
 
 #[test]
-fn a_cancel_reaches_a_worker_that_others_share() {
+fn a_cancel_reaches_a_shared_worker() {
     for function in ["cooperate", "spin"] {
         let setup = Setup::new();
         let rrq = gives_up(setup, function);
@@ -88,7 +88,7 @@ fn a_cancel_reaches_a_worker_that_others_share() {
 }
 
 #[test]
-fn a_cancel_reaches_a_host_that_others_share() {
+fn a_cancel_reaches_a_shared_host() {
     let data = TempDir::new().unwrap();
     let server = Server::start(&Options::new(data.path()).handlers(&guests::folder()));
     let rrq = gives_up(Setup::new().external(server.rrq_address()), "cooperate");

@@ -1,4 +1,4 @@
-//! A client of the HTTP API that only knows the public contract.
+//! A client of the HTTP API that uses only the public contract.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use ureq::http::Method;
 
-/// Talks to one host. Cloning shares its connections.
+/// A client of one host. Clones share its connections.
 #[derive(Clone)]
 pub struct Client {
     agent: ureq::Agent,
     base: String,
 }
 
-/// An answer: its status and its JSON body (`null` where there is none).
+/// A response: its status and JSON body (`null` if it has no body).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// The HTTP status.
@@ -23,7 +23,7 @@ pub struct Answer {
 }
 
 impl Client {
-    /// Makes a client of the host at `address` (`127.0.0.1:7700`).
+    /// Makes a client for the host at `address`, such as `127.0.0.1:7700`.
     pub fn new(address: &str) -> Self {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
@@ -35,10 +35,10 @@ impl Client {
         }
     }
 
-    /// Sends a request with a JSON body and reads the answer.
+    /// Sends a request, with a JSON body if one is given, and reads the response.
     pub fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Answer> {
         let shown = format!("{method} {path}");
-        let method: Method = method.parse().context("cannot make a method")?;
+        let method: Method = method.parse().context("cannot parse the HTTP method")?;
         let request = ureq::http::Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.base));
@@ -50,26 +50,26 @@ impl Client {
             ),
             None => self.agent.run(request.body(())?),
         }
-        .with_context(|| format!("cannot {shown}"))?;
+        .with_context(|| format!("cannot send {shown}"))?;
         let status = response.status().as_u16();
         let text = response
             .body_mut()
             .with_config()
             .limit(64 << 20)
             .read_to_string()
-            .with_context(|| format!("cannot read the answer to {shown}"))?;
+            .with_context(|| format!("cannot read the response to {shown}"))?;
         Ok(Answer {
             status,
             body: serde_json::from_str(&text).unwrap_or(Value::String(text)),
         })
     }
 
-    /// Gets a path.
+    /// Sends a GET request.
     pub fn get(&self, path: &str) -> Result<Answer> {
         self.call("GET", path, None)
     }
 
-    /// Posts JSON.
+    /// Sends a POST request with a JSON body.
     pub fn post(&self, path: &str, body: &Value) -> Result<Answer> {
         self.call("POST", path, Some(body))
     }
@@ -78,10 +78,14 @@ impl Client {
     ///
     /// # Panics
     ///
-    /// If it is refused.
+    /// If the host refuses the job.
     pub fn enqueue(&self, job: &Value) -> String {
         let answer = self.post("/api/v1/jobs", job).expect("the host answers");
-        assert_eq!(answer.status, 201, "{job} is refused: {}", answer.body);
+        assert_eq!(
+            answer.status, 201,
+            "the host refused {job}: {}",
+            answer.body
+        );
         answer.body["id"]
             .as_str()
             .expect("a job has an id")
@@ -92,16 +96,16 @@ impl Client {
     ///
     /// # Panics
     ///
-    /// If there is none.
+    /// If the job does not exist.
     pub fn job(&self, id: &str) -> Value {
         let answer = self
             .get(&format!("/api/v1/jobs/{id}"))
             .expect("the host answers");
-        assert_eq!(answer.status, 200, "no job {id}: {}", answer.body);
+        assert_eq!(answer.status, 200, "cannot get job {id}: {}", answer.body);
         answer.body
     }
 
-    /// Returns the newest 100 jobs that other orchestrators have given, each whole.
+    /// Returns those of the newest 100 jobs that came from other orchestrators, with all their fields.
     ///
     /// # Panics
     ///
@@ -121,7 +125,7 @@ impl Client {
     ///
     /// # Panics
     ///
-    /// If it has not ended after a minute.
+    /// If the job has not ended after a minute.
     pub fn wait(&self, id: &str) -> Value {
         for _ in 0..3 {
             let answer = self
@@ -141,7 +145,7 @@ impl Client {
         self.wait(&self.enqueue(job))
     }
 
-    /// Deploys a component under `name`, with a manifest if one is given.
+    /// Deploys a component under `name`, with an optional manifest.
     pub fn deploy(&self, name: &str, component: &[u8], manifest: Option<&str>) -> Result<Answer> {
         const BOUNDARY: &str = "host-tests-7MA4YWxkTrZu0gW";
         let mut body = Vec::with_capacity(component.len() + 1024);

@@ -1,13 +1,16 @@
-//! Where the components are that `cargo xtask guests` builds, and those by hand.
+//! Finds the components that `cargo xtask guests` builds.
 
 use std::path::{Path, PathBuf};
 
-/// Returns the folder of the programs this test was built with: `target/debug` or alike.
+/// Returns the folder of the programs that were built with this one, such as `target/debug`. Cargo
+/// puts tests and examples into folders below it.
 pub(crate) fn programs() -> PathBuf {
-    let test = std::env::current_exe().expect("a test knows its own path");
-    let folder = test.parent().expect("a program is in a folder");
+    let own = std::env::current_exe().expect("a program knows its own path");
+    let folder = own.parent().expect("a program is in a folder");
     match folder.file_name() {
-        Some(name) if name == "deps" => folder.parent().unwrap_or(folder).to_owned(),
+        Some(name) if name == "deps" || name == "examples" => {
+            folder.parent().unwrap_or(folder).to_owned()
+        }
         _ => folder.to_owned(),
     }
 }
@@ -16,7 +19,7 @@ pub(crate) fn programs() -> PathBuf {
 ///
 /// # Panics
 ///
-/// If it has not been built, with the command that builds it.
+/// If it has not been built. The message names the command that builds it.
 pub fn component(name: &str) -> PathBuf {
     let path = folder().join(format!("{name}.wasm"));
     assert!(
@@ -27,46 +30,16 @@ pub fn component(name: &str) -> PathBuf {
     path
 }
 
-/// Returns the component by hand `name`, assembled from `tests/guests/wat`.
-///
-/// # Panics
-///
-/// If there is none, or its text is wrong.
-pub fn by_hand(name: &str) -> Vec<u8> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("guests/wat");
-    let path = folder.join(format!("{name}.wat"));
-    wat::parse_file(&path).unwrap_or_else(|error| panic!("{error}"))
-}
-
-/// Returns the folder with all components of the repository.
+/// Returns the folder with all built components.
 pub fn folder() -> PathBuf {
     built("guests")
 }
 
-/// Returns what xtask has put beside the programs: `target/NAME` or alike.
+/// Returns a folder that xtask creates beside the programs, such as `target/NAME`.
 pub(crate) fn built(name: &str) -> PathBuf {
     let programs = programs();
     programs
         .parent()
         .map_or_else(|| Path::new("target").to_owned(), Path::to_owned)
         .join(name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::by_hand;
-
-    #[test]
-    fn components_by_hand_can_be_assembled() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/guests/wat");
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-            let layer = by_hand(&name)[6];
-            assert_eq!(layer, u8::from(name != "core-module"), "{name}");
-            names.push(name);
-        }
-        assert!(names.len() > 20, "{names:?}");
-    }
 }

@@ -1,9 +1,9 @@
-//! What our Hero sessions say to Redis, sent command by command as they stand there.
+//! Sends the commands of our Hero sessions to a real Redis, one at a time. Uses `host_protocols`.
 
 use host_protocols::hero::{Command, Value};
 use redis::{Cmd, Connection};
 
-/// Makes a command that brings its script along.
+/// Converts a command for the `redis` crate. A script is sent with its source (EVAL).
 pub fn cmd(command: &Command) -> Cmd {
     match command {
         Command::Plain(words) => words.iter().fold(Cmd::new(), |mut cmd, word| {
@@ -21,7 +21,7 @@ pub fn cmd(command: &Command) -> Cmd {
     }
 }
 
-/// Sends one command and returns what Redis says.
+/// Sends one command and returns the reply of Redis.
 pub fn ask(redis: &mut Connection, command: &Command) -> Value {
     match cmd(command).query::<redis::Value>(redis) {
         Ok(value) => read(value),

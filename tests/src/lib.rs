@@ -1,5 +1,5 @@
-//! Starts the real `host` for the suites, talks to it over HTTP as any client would, and ends it.
-//! Knows the public contract only; nothing of the crates behind it.
+//! Starts and ends the real `host` for the test suites, and talks to it as any client would. Uses only
+//! the public contract, except in [`hero`].
 
 pub mod client;
 pub mod guests;

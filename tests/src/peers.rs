@@ -1,4 +1,4 @@
-//! Where the programs of others are that `cargo xtask` installs.
+//! Finds the programs of other projects that `cargo xtask` installs.
 
 use std::path::PathBuf;
 
@@ -8,34 +8,34 @@ use crate::guests::built;
 ///
 /// # Panics
 ///
-/// If it has not been installed, with the command that installs it.
+/// If it has not been installed. The message names the command that installs it.
 pub fn rrq(release: &str) -> PathBuf {
     installed(&format!("rrq-{release}"), "test peers")
 }
 
-/// Returns the Python that has the package `redis`.
+/// Returns a Python interpreter with the package `redis`.
 ///
 /// # Panics
 ///
-/// If it has not been installed, with the command that installs it.
+/// If it has not been installed. The message names the command that installs it.
 pub fn python_redis() -> PathBuf {
     installed("redis-7.1.1", "test peers").join("bin/python")
 }
 
-/// Returns the runner that the crate `rrq-runner` has as its example: it has the handler `echo`.
+/// Returns the example runner of the crate `rrq-runner`, which has the handler `echo`.
 ///
 /// # Panics
 ///
-/// If it has not been installed, with the command that installs it.
+/// If it has not been installed. The message names the command that installs it.
 pub fn socket_runner() -> PathBuf {
     installed("rrq-runner-0.11.1/bin/socket_runner", "bench rrq")
 }
 
-/// Returns the same example as the suite of real peers uses it: built without optimization.
+/// Returns the same example runner, built without optimization, for the suite with real peers.
 ///
 /// # Panics
 ///
-/// If it has not been built, with the command that builds it.
+/// If it has not been built. The message names the command that builds it.
 pub fn example_runner() -> PathBuf {
     installed("rust-runner/debug/examples/socket_runner", "test peers")
 }
@@ -44,7 +44,7 @@ pub fn example_runner() -> PathBuf {
 ///
 /// # Panics
 ///
-/// If it has not been built, with the command that builds it.
+/// If it has not been built. The message names the command that builds it.
 pub fn rust_runner() -> PathBuf {
     installed("rust-runner/debug/rust-runner", "test peers")
 }

@@ -2,7 +2,7 @@
 
 #![expect(
     clippy::missing_panics_doc,
-    reason = "all of it panics where the host does not do what it must"
+    reason = "every function panics if the host does not behave as expected"
 )]
 
 use std::time::Duration;
@@ -14,11 +14,11 @@ use crate::wait::eventually;
 use crate::worker;
 use crate::{Client, Options, Server};
 
-/// How long a runner may take to start, to end or to be noticed.
-const SOON: Duration = Duration::from_secs(30);
+/// How long to wait for runners and jobs.
+const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// A host with a pool of runners called `own`; both end when this is dropped. Its log is shown when
-/// the test has failed.
+/// A host with a pool of runners named `own`. Both end when this is dropped. If the test fails, it prints
+/// the host's log.
 pub struct Pool {
     server: Option<Server>,
     options: Options,
@@ -26,7 +26,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Starts a host with `keys` in the table of its pool, and `rest` behind it.
+    /// Starts a host with `keys` in the configuration table of its pool, followed by `rest`.
     pub fn start(keys: &str, rest: &str) -> Self {
         let data = TempDir::new().expect("a folder can be made");
         let path = data.path().join("host.toml");
@@ -42,12 +42,13 @@ impl Pool {
         }
     }
 
-    /// Starts a host that launches `size` workers of ours, which take `in_flight` jobs each.
+    /// Starts a host whose pool consists of `size` processes `host worker rrq`, with up to `in_flight`
+    /// jobs each.
     pub fn of_workers(size: usize, in_flight: usize) -> Self {
         Self::start(&workers(size, in_flight), "")
     }
 
-    /// Kills the host, and starts it again after `between`.
+    /// Kills the host, calls `between`, and starts the host again.
     #[must_use]
     pub fn killed(mut self, between: impl FnOnce()) -> Self {
         self.server.take().expect("the host runs").kill();
@@ -71,30 +72,30 @@ impl Pool {
         self.server().client()
     }
 
-    /// Returns what the host says of the pool.
-    pub fn shown(&self) -> Value {
+    /// Returns the status of the pool from the API.
+    pub fn status(&self) -> Value {
         let answer = self.client().get("/api/v1/runners/own");
         answer.expect("the host answers").body
     }
 
-    /// Returns what the host has written about itself.
+    /// Returns the host's log.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.data.path().join("serve.log")).unwrap_or_default()
     }
 
-    /// Waits until all runners take work, and returns their processes.
+    /// Waits until all runners accept jobs, and returns their pids.
     pub fn up(&self) -> Vec<u32> {
-        eventually("the runners", SOON, || {
-            let shown = self.shown();
-            let runners = shown["runners"].as_array()?.iter();
+        eventually("the runners", WAIT_MAX, || {
+            let status = self.status();
+            let runners = status["runners"].as_array()?.iter();
             let up = runners.clone().all(|runner| runner["state"] == "up");
             let pid = |runner: &Value| u32::try_from(runner["pid"].as_u64()?).ok();
             up.then(|| runners.filter_map(pid).collect())
         })
     }
 
-    /// Waits until the runners have loaded their handlers, of which one is `noop`: they listen
-    /// before that. Returns their processes.
+    /// Waits until the runners have loaded their handlers, which must include `noop`. (They listen before
+    /// that.) Returns their pids.
     pub fn loaded(&self) -> Vec<u32> {
         let pids = self.up();
         let jobs = vec![json!({"handler": "own#noop", "timeout_seconds": 60}); 4 * pids.len()];
@@ -107,7 +108,7 @@ impl Pool {
         pids
     }
 
-    /// Enqueues a job and waits until it runs.
+    /// Enqueues a job, waits until it runs, and returns its id.
     pub fn running(&self, job: &Value) -> String {
         let client = self.client();
         let id = client.enqueue(job);
@@ -118,7 +119,7 @@ impl Pool {
     /// Waits until all these jobs run.
     pub fn until_running(&self, ids: &[String]) {
         let client = self.client();
-        eventually("the jobs to run", SOON, || {
+        eventually("the jobs to run", WAIT_MAX, || {
             let runs = |id: &String| client.job(id)["state"] == "running";
             ids.iter().all(runs).then_some(())
         });
@@ -141,15 +142,15 @@ impl Drop for Pool {
     }
 }
 
-/// Says in the table of a pool that `size` workers of ours are launched.
+/// Returns configuration keys for a pool that launches `size` processes `host worker rrq`.
 pub fn workers(size: usize, in_flight: usize) -> String {
     let mut command = worker::command();
     command.extend(["--cells".to_owned(), "2".to_owned()]);
-    launched(&command, &worker_env(&[]))
+    launch_config(&command, &worker_env(&[]))
         + &format!("pool_size = {size}\nmax_in_flight = {in_flight}\n")
 }
 
-/// Returns the environment of a worker of ours: its cache, and what else is given.
+/// Returns the environment of a `host worker rrq`: its cache, and `more`.
 pub fn worker_env(more: &[(&str, &str)]) -> Vec<(String, String)> {
     let cache = worker::cache().display().to_string();
     let more = more
@@ -161,8 +162,8 @@ pub fn worker_env(more: &[(&str, &str)]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Says in the table of a pool what is launched, and with which environment.
-pub fn launched(command: &[String], env: &[(String, String)]) -> String {
+/// Returns configuration keys for a pool that launches `command` with the environment `env`.
+pub fn launch_config(command: &[String], env: &[(String, String)]) -> String {
     let env: Vec<_> = env
         .iter()
         .map(|(name, value)| format!("{name} = {}", json!(value)))

@@ -1,14 +1,14 @@
-//! Ports for programs that cannot be told to pick one and say which.
+//! Free ports, for programs that cannot choose and report a port themselves.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Below the ports that systems give to outgoing connections.
+/// The range of ports to try. It is below the ports that systems use for outgoing connections.
 const FIRST: u16 = 12_000;
 const SPAN: u16 = 18_000;
 
-/// Returns the first of `count` neighbouring ports of the loopback address that are free. Each call
-/// returns others; different processes begin at different ones.
+/// Returns the first of `count` consecutive free ports on the loopback address. Each call returns other
+/// ports, and each process starts at another port.
 ///
 /// # Panics
 ///
@@ -25,5 +25,5 @@ pub fn free(count: u16) -> u16 {
             return first;
         }
     }
-    panic!("no {count} neighbouring ports are free")
+    panic!("no {count} consecutive ports are free")
 }

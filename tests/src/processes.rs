@@ -1,14 +1,14 @@
-//! What the system says about processes.
+//! Reads information about processes from `/proc`.
 
 use std::fs::read_to_string;
 
-/// Returns how much memory a process has resident, in bytes.
+/// Returns the resident memory of a process, in bytes.
 ///
 /// # Panics
 ///
-/// If it has ended.
+/// If the process has ended.
 pub fn resident_bytes(pid: u32) -> u64 {
-    let status = read_to_string(format!("/proc/{pid}/status")).expect("the process is there");
+    let status = read_to_string(format!("/proc/{pid}/status")).expect("the process exists");
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix("VmRSS:"))
@@ -22,18 +22,18 @@ pub fn resident_bytes(pid: u32) -> u64 {
     kib * 1024
 }
 
-/// Tells whether a process is there and has not ended.
+/// Returns whether a process exists and has not ended.
 pub fn is_alive(pid: u32) -> bool {
     stat(pid).is_some_and(|(state, _)| state != 'Z' && state != 'X')
 }
 
-/// Returns the processes that `pid` has started and that have not ended, in order.
+/// Returns the pids of the running children of `pid`, in order.
 ///
 /// # Panics
 ///
-/// If the system does not say.
+/// If `/proc` cannot be read.
 pub fn children(pid: u32) -> Vec<u32> {
-    let processes = std::fs::read_dir("/proc").expect("the system tells its processes");
+    let processes = std::fs::read_dir("/proc").expect("/proc can be read");
     let mut children: Vec<u32> = processes
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|child| stat(*child).is_some_and(|(state, parent)| parent == pid && state != 'Z'))
@@ -42,13 +42,13 @@ pub fn children(pid: u32) -> Vec<u32> {
     children
 }
 
-/// Returns how nice the first thread of a process is.
+/// Returns the nice value of the main thread of a process.
 ///
 /// # Panics
 ///
-/// If it has ended.
+/// If the process has ended.
 pub fn nice(pid: u32) -> i32 {
-    let stat = read_to_string(format!("/proc/{pid}/stat")).expect("the process is there");
+    let stat = read_to_string(format!("/proc/{pid}/stat")).expect("the process exists");
     let (_, rest) = stat.rsplit_once(") ").expect("a name in parentheses");
     let nice = rest.split(' ').nth(16).expect("a process has a niceness");
     nice.parse().expect("a number")
@@ -57,14 +57,14 @@ pub fn nice(pid: u32) -> i32 {
 /// Returns a process's state and its parent.
 fn stat(pid: u32) -> Option<(char, u32)> {
     let stat = read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The program's name is in parentheses and may hold anything.
+    // The name of the program is in parentheses and may contain any character.
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut words = rest.split(' ');
     let state = words.next()?.chars().next()?;
     Some((state, words.next()?.parse().ok()?))
 }
 
-/// Returns the command line of a process, its words apart by spaces; empty if it has ended.
+/// Returns the command line of a process, with spaces between arguments; empty if it has ended.
 pub fn command(pid: u32) -> String {
     let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);

@@ -1,4 +1,4 @@
-//! Talks to a listener in bytes, as no well-behaved client would.
+//! Sends raw bytes to an HTTP listener, to test malformed requests.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// How long an answer may take before the listener counts as hung.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// How long to wait for an answer before the test fails.
+const WAIT_MAX: Duration = Duration::from_secs(90);
 
-/// The most bytes of an answer that are read.
+/// How much of an answer is read at most, in bytes.
 const ANSWER_BYTES_MAX: u64 = 4 << 20;
 
-/// What came back on a connection until it was closed.
+/// The answers on a connection until it was closed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Raw {
     /// The status of the first answer; `None` if the connection was closed without one.
     pub status: Option<u16>,
-    /// How many answers came.
+    /// The number of answers.
     pub answers: usize,
-    /// The body of the last one; text if it is no JSON, `null` if it is empty.
+    /// The body of the last answer: a string if it is not JSON, `null` if it is empty.
     pub body: Value,
 }
 
@@ -27,33 +27,33 @@ pub struct Raw {
 ///
 /// # Panics
 ///
-/// If nobody listens there.
+/// If nothing listens there.
 pub fn connect(address: &str) -> TcpStream {
-    let stream = TcpStream::connect(address).expect("somebody listens");
+    let stream = TcpStream::connect(address).expect("the listener accepts connections");
     stream
-        .set_read_timeout(Some(PATIENCE))
+        .set_read_timeout(Some(WAIT_MAX))
         .expect("a timeout can be set");
     stream
 }
 
-/// Sends `bytes` and says that no more will come; reads until the listener closes.
+/// Sends `bytes`, shuts down the write side, and reads until the listener closes the connection.
 ///
 /// # Panics
 ///
-/// If nobody listens at `address`, or the listener does not close in time.
+/// If nothing listens at `address`, or the listener does not close the connection in time.
 pub fn exchange(address: &str, bytes: &[u8]) -> Raw {
     let mut stream = connect(address);
-    // The listener may close while it is still being written to.
+    // The listener may close the connection before all bytes are written.
     let _sent = stream.write_all(bytes);
     let _closed = stream.shutdown(Shutdown::Write);
     read(stream)
 }
 
-/// Reads until the listener closes; a reset counts as closed.
+/// Reads until the listener closes the connection. A reset counts as closed.
 ///
 /// # Panics
 ///
-/// If the listener does not close in time.
+/// If the listener does not close the connection in time.
 pub fn read(stream: TcpStream) -> Raw {
     let mut bytes = Vec::new();
     if let Err(error) = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes) {
@@ -63,7 +63,7 @@ pub fn read(stream: TcpStream) -> Raw {
                 kind,
                 std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
             ),
-            "the connection is still open after {PATIENCE:?}"
+            "the connection is still open after {WAIT_MAX:?}"
         );
     }
     let text = String::from_utf8_lossy(&bytes);

@@ -1,4 +1,4 @@
-//! A Redis server of a test's own, on a free port; it is killed when this is dropped.
+//! A Redis server for one test, on a free port. It is killed when dropped.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -9,8 +9,8 @@ use tempfile::TempDir;
 
 use crate::{eventually, ports};
 
-/// How long a server may take to answer.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long to wait for the server.
+const WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// A running server.
 pub struct Redis {
@@ -21,40 +21,39 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Starts a server that keeps nothing on disk, and waits until it answers.
+    /// Starts a server that writes nothing to disk, and waits until it answers.
     ///
     /// # Panics
     ///
-    /// If there is no Redis on this machine, with the command that installs it.
+    /// If Redis is not installed. The message names the command that installs it.
     pub fn start() -> Self {
         Self::with(&["--save", "", "--appendonly", "no"])
     }
 
-    /// Starts one that has each change on disk before it answers.
+    /// Starts a server that syncs each change to disk before it answers (`appendfsync always`).
     ///
     /// # Panics
     ///
-    /// If there is no Redis on this machine, with the command that installs it.
+    /// If Redis is not installed. The message names the command that installs it.
     pub fn durable() -> Self {
         Self::with(&["--appendonly", "yes", "--appendfsync", "always"])
     }
 
-    /// Starts one that writes each change to a file, which it syncs once a second: what Redis advises.
+    /// Starts a server that syncs its append-only file once a second (`appendfsync everysec`).
     ///
     /// # Panics
     ///
-    /// If there is no Redis on this machine, with the command that installs it.
+    /// If Redis is not installed. The message names the command that installs it.
     pub fn logged() -> Self {
         Self::with(&["--save", "", "--appendonly", "yes"])
     }
 
-    /// Starts one that also speaks TLS, on the port after its own, with the PEM files
-    /// `server.pem`, `server.key` and `ca.pem` in `folder`; `mutual` makes it ask clients for
-    /// certificates.
+    /// Starts a server that also accepts TLS, on the next port, with the PEM files `server.pem`,
+    /// `server.key` and `ca.pem` in `folder`. With `mutual` it requires a certificate from clients.
     ///
     /// # Panics
     ///
-    /// If there is no Redis on this machine, with the command that installs it.
+    /// If Redis is not installed. The message names the command that installs it.
     pub fn with_tls(folder: &Path, mutual: bool) -> Self {
         let port = ports::free(2);
         let (tls_port, path) = ((port + 1).to_string(), |name| folder.join(name));
@@ -75,7 +74,7 @@ impl Redis {
     ///
     /// # Panics
     ///
-    /// If there is no Redis on this machine, with the command that installs it.
+    /// If Redis is not installed. The message names the command that installs it.
     pub fn with(args: &[&str]) -> Self {
         Self::at(ports::free(1), args)
     }
@@ -94,35 +93,35 @@ impl Redis {
         redis
     }
 
-    /// Kills it as a loss of power would.
+    /// Kills the server with SIGKILL.
     ///
     /// # Panics
     ///
-    /// If it cannot be killed.
+    /// If the server cannot be killed.
     pub fn kill(&mut self) {
         self.child.kill().expect("redis-server can be killed");
         self.child.wait().expect("redis-server ends");
     }
 
-    /// Starts it again where it was, with what it has on disk, and waits until it answers.
+    /// Starts the server again on the same port with its data on disk, and waits until it answers.
     ///
     /// # Panics
     ///
-    /// If it does not start.
+    /// If the server does not start.
     pub fn start_again(&mut self) {
         self.child = launch(self.port, self.data.path(), &self.args);
         self.answers();
     }
 
     fn answers(&self) {
-        eventually("redis-server to answer", PATIENCE, || {
+        eventually("redis-server to answer", WAIT_MAX, || {
             ::redis::cmd("PING")
                 .query::<String>(&mut self.connect().ok()?)
                 .ok()
         });
     }
 
-    /// Returns where it listens, as clients write it.
+    /// Returns the URL of the server.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/0", self.port)
     }
@@ -137,17 +136,17 @@ impl Redis {
         self.child.id()
     }
 
-    /// Returns a connection to it.
+    /// Opens a connection to the server.
     ///
     /// # Panics
     ///
-    /// If it does not take one.
+    /// If the connection fails.
     pub fn connection(&self) -> Connection {
         self.connect().expect("redis-server takes connections")
     }
 
     fn connect(&self) -> ::redis::RedisResult<Connection> {
-        ::redis::Client::open(self.url())?.get_connection_with_timeout(PATIENCE)
+        ::redis::Client::open(self.url())?.get_connection_with_timeout(WAIT_MAX)
     }
 }
 

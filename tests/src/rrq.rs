@@ -1,4 +1,4 @@
-//! Speaks RRQ's runner protocol in frames over TCP, as an orchestrator or as nobody should.
+//! A client for RRQ's runner protocol, which can send valid messages and arbitrary bytes.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::raw::connect;
 
-/// The largest payload that either side takes, in bytes.
+/// The largest payload that each side accepts, in bytes.
 pub const PAYLOAD_BYTES_MAX: usize = 16 << 20;
 
 /// One connection to a runner.
@@ -17,7 +17,7 @@ pub struct Connection {
     stream: TcpStream,
 }
 
-/// Puts the length in front of a payload.
+/// Returns a frame: the payload with its length before it.
 ///
 /// # Panics
 ///
@@ -27,7 +27,7 @@ pub fn frame(payload: &[u8]) -> Vec<u8> {
     [&length.to_be_bytes(), payload].concat()
 }
 
-/// Makes a request for the first attempt of a job `job-ID`, without a deadline.
+/// Makes a request for the first attempt of the job `job-ID`, without a deadline.
 pub fn request(id: &str, function: &str, params: &Value) -> Value {
     let job = format!("job-{id}");
     json!({"type": "request", "payload": {
@@ -48,11 +48,11 @@ pub fn request(id: &str, function: &str, params: &Value) -> Value {
     }})
 }
 
-/// Gives a request a deadline.
+/// Adds a deadline to a request.
 ///
 /// # Panics
 ///
-/// If it is no request.
+/// If the message is not a request.
 pub fn within_ms(mut request: Value, ms: u64) -> Value {
     let deadline = wall().plus_ms(ms).to_rfc3339();
     *request
@@ -61,7 +61,7 @@ pub fn within_ms(mut request: Value, ms: u64) -> Value {
     request
 }
 
-/// Makes a cancel of one request of the job `job-ID`, or of all of the job's.
+/// Makes a cancel for one request of the job `job-ID`, or for all of its requests.
 pub fn cancel(id: &str, request: Option<&str>, hard_kill: bool) -> Value {
     json!({"type": "cancel", "payload": {
         "protocol_version": "2",
@@ -82,25 +82,25 @@ impl Connection {
     ///
     /// # Panics
     ///
-    /// If nobody listens there.
+    /// If nothing listens there.
     pub fn open(address: &str) -> Self {
         let stream = connect(address);
         stream.set_nodelay(true).expect("a socket can be set");
         Self { stream }
     }
 
-    /// Returns another handle of the same connection.
+    /// Returns a second handle of the same connection.
     ///
     /// # Panics
     ///
-    /// If the system gives none.
+    /// If the socket cannot be duplicated.
     #[must_use]
     pub fn share(&self) -> Self {
         let stream = self.stream.try_clone().expect("a socket can be shared");
         Self { stream }
     }
 
-    /// Sends bytes; tells whether the runner has taken them, for it may have closed.
+    /// Sends bytes. Returns false if the runner has closed the connection.
     pub fn send_bytes(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
     }
@@ -110,16 +110,16 @@ impl Connection {
         self.send_bytes(&frame(message.to_string().as_bytes()));
     }
 
-    /// Says that nothing more will be sent.
+    /// Shuts down the write side of the connection.
     pub fn end(&mut self) {
         let _may_be_closed = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// Returns the payload of the next answer; `None` once the runner has closed.
+    /// Returns the payload of the next answer; `None` if the runner has closed the connection.
     ///
     /// # Panics
     ///
-    /// If neither comes in time, or it is no response with the fields of the document.
+    /// If there is neither in time, or the answer is not a response as documented.
     pub fn answer_or_end(&mut self) -> Option<Value> {
         let mut length = [0; 4];
         self.read(&mut length)?;
@@ -153,9 +153,9 @@ impl Connection {
     ///
     /// # Panics
     ///
-    /// If none comes.
+    /// If there is no answer.
     pub fn answer(&mut self) -> Value {
-        self.answer_or_end().expect("an answer and not the end")
+        self.answer_or_end().expect("the runner answers")
     }
 
     /// Sends a message and returns the payload of the answer.
@@ -164,14 +164,17 @@ impl Connection {
         self.answer()
     }
 
-    /// Reads all of `bytes`; `None` if the runner has closed before the first.
+    /// Fills `bytes`; returns `None` if the runner has closed the connection.
     fn read(&mut self, bytes: &mut [u8]) -> Option<()> {
         match self.stream.read_exact(bytes) {
             Ok(()) => Some(()),
             Err(error) => {
                 let kind = error.kind();
                 let late = matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut);
-                assert!(!late, "neither an answer nor the end came in time");
+                assert!(
+                    !late,
+                    "the runner neither answered nor closed the connection in time"
+                );
                 None
             }
         }

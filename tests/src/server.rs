@@ -11,10 +11,10 @@ use crate::client::Client;
 use crate::guests::programs;
 use crate::processes;
 
-/// How a host is started.
+/// The options of a host.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Its data directory; kept from one start to the next.
+    /// The data directory. It is kept between starts.
     pub data: PathBuf,
     /// A folder of components to deploy at start.
     pub handlers: Option<PathBuf>,
@@ -22,7 +22,7 @@ pub struct Options {
     pub args: Vec<String>,
 }
 
-/// A running host; it is killed when this is dropped.
+/// A running host. It is killed when dropped.
 pub struct Server {
     child: Child,
     _stdout: BufReader<ChildStdout>,
@@ -31,7 +31,7 @@ pub struct Server {
 }
 
 impl Options {
-    /// Starts a host on `data` without components.
+    /// Returns options for a host with the data directory `data` and no components.
     pub fn new(data: &Path) -> Self {
         Self {
             data: data.to_owned(),
@@ -53,7 +53,7 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// If it ends before it is ready; what it wrote is in `serve.log` in its data directory.
+    /// If the host ends before it is ready. Its output is in `serve.log` in its data directory.
     pub fn start(options: &Options) -> Self {
         std::fs::create_dir_all(&options.data).expect("the data directory can be made");
         let log_path = options.data.join("serve.log");
@@ -83,7 +83,7 @@ impl Server {
         Self {
             child,
             _stdout: stdout,
-            address: ready.http.expect("it listens for HTTP"),
+            address: ready.http.expect("the host listens for HTTP"),
             rrq_address: ready.rrq.unwrap_or_default(),
         }
     }
@@ -93,12 +93,12 @@ impl Server {
         Client::new(&self.address)
     }
 
-    /// Returns where it listens.
+    /// Returns the address of its HTTP listener.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Returns where it listens for RRQ; empty if it does not.
+    /// Returns the address of its RRQ listener; empty if it has none.
     pub fn rrq_address(&self) -> &str {
         &self.rrq_address
     }
@@ -108,50 +108,50 @@ impl Server {
         self.child.id()
     }
 
-    /// Kills it without giving it a moment.
+    /// Kills the host with SIGKILL.
     ///
     /// # Panics
     ///
-    /// If it cannot be killed.
+    /// If the host cannot be killed.
     pub fn kill(mut self) {
         self.child.kill().expect("host can be killed");
         self.child.wait().expect("host ends");
     }
 
-    /// Asks it to stop and returns its exit code.
+    /// Asks the host to stop, waits for its end, and returns its exit code.
     ///
     /// # Panics
     ///
-    /// If it cannot be asked.
+    /// If the signal cannot be sent.
     pub fn stop(self) -> Option<i32> {
         self.ask_to_stop();
         self.ended()
     }
 
-    /// Asks it to stop.
+    /// Asks the host to stop (SIGTERM).
     ///
     /// # Panics
     ///
-    /// If it cannot be asked.
+    /// If the signal cannot be sent.
     pub fn ask_to_stop(&self) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).expect("host can be asked to stop");
     }
 
-    /// Waits for its end and returns its exit code.
+    /// Waits until the host has ended, and returns its exit code.
     ///
     /// # Panics
     ///
-    /// If it cannot be waited for.
+    /// If waiting fails.
     pub fn ended(mut self) -> Option<i32> {
         self.child.wait().expect("host ends").code()
     }
 
-    /// Returns how much memory its process has resident, in bytes.
+    /// Returns the resident memory of its process, in bytes.
     ///
     /// # Panics
     ///
-    /// If it has ended.
+    /// If the host has ended.
     pub fn resident_bytes(&self) -> u64 {
         processes::resident_bytes(self.pid())
     }
@@ -168,25 +168,25 @@ impl Drop for Server {
 ///
 /// # Panics
 ///
-/// If it has not been built, with the command that builds it.
+/// If it has not been built. The message names the command that builds it.
 pub fn host() -> PathBuf {
     let path = programs().join("host");
     assert!(
         path.exists(),
-        "{} is missing: run `cargo build --package host` first",
+        "{} is missing: run `cargo build --bin host` first",
         path.display()
     );
     path
 }
 
-/// Where a program of ours says that it listens.
+/// The addresses in the `ready` line of a host or worker.
 pub(crate) struct Ready {
     pub(crate) http: Option<String>,
     pub(crate) rrq: Option<String>,
     pub(crate) hero: Option<String>,
 }
 
-/// Reads `ready http=ADDR rrq=ADDR`; `None` if the stream ends before it.
+/// Reads the line `ready http=ADDR rrq=ADDR`. Returns `None` if the stream ends before it.
 pub(crate) fn read_ready(stdout: &mut impl BufRead) -> Option<Ready> {
     let mut line = String::new();
     while stdout.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {

@@ -1,23 +1,20 @@
-//! Waits for a condition, with a bound.
+//! Waits for a condition with a time limit.
 
 use std::time::{Duration, Instant};
 
-/// Asks `check` again and again until it gives a value.
+/// Calls `check` repeatedly until it returns a value.
 ///
 /// # Panics
 ///
-/// After `bound`, naming `what` it waited for.
+/// If `bound` passes. The message contains `what`.
 pub fn eventually<T>(what: &str, bound: Duration, mut check: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(value) = check() {
             return value;
         }
-        assert!(
-            start.elapsed() < bound,
-            "waited {bound:?} in vain for {what}"
-        );
-        #[expect(clippy::disallowed_methods, reason = "the one place that polls")]
+        assert!(start.elapsed() < bound, "waited {bound:?} for {what}");
+        #[expect(clippy::disallowed_methods, reason = "the only place that polls")]
         std::thread::sleep(Duration::from_millis(5));
     }
 }

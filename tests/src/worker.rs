@@ -10,25 +10,25 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::guests::{built, folder};
 use crate::server::{Ready, host, read_ready};
 
-/// A running `host worker rrq`; it is killed when this is dropped.
+/// A running `host worker rrq`. It is killed when dropped.
 pub struct Worker {
     process: Process,
     address: String,
 }
 
-/// A running `host worker hero`; it is killed when this is dropped.
+/// A running `host worker hero`. It is killed when dropped.
 pub struct HeroWorker {
     process: Process,
     log_path: PathBuf,
 }
 
-/// A running program of ours that has said that it is ready.
+/// A child process that has printed its `ready` line.
 struct Process {
     child: Child,
     stdout: BufReader<ChildStdout>,
 }
 
-/// Returns the command of a worker with the handlers of the repository, without its address.
+/// Returns the command line of a worker with all built components, without an address.
 pub fn command() -> Vec<String> {
     let words = [
         host(),
@@ -42,40 +42,40 @@ pub fn command() -> Vec<String> {
         .to_vec()
 }
 
-/// Returns where the workers of all suites keep compiled handlers: the value of `XDG_CACHE_HOME`.
+/// Returns the folder where the workers of all suites cache compiled handlers (`XDG_CACHE_HOME`).
 pub fn cache() -> PathBuf {
     built("worker-cache")
 }
 
 impl Worker {
-    /// Starts a worker on a free port and waits until it is ready; `data` takes its log.
+    /// Starts a worker on a free port, and waits until it is ready. Its log is in `data`.
     ///
     /// # Panics
     ///
-    /// If it ends before it is ready; what it wrote is in `worker.log` in `data`.
+    /// If the worker ends before it is ready. Its output is in `worker.log` in `data`.
     pub fn start(data: &Path) -> Self {
         Self::launch(data, &cache(), &command())
     }
 
-    /// Starts one with more or other arguments than [`command`], and a cache of its own.
+    /// Starts a worker with another command line than [`command`] and its own cache.
     ///
     /// # Panics
     ///
-    /// If it ends before it is ready.
+    /// If the worker ends before it is ready.
     pub fn launch(data: &Path, cache: &Path, command: &[String]) -> Self {
         let mut worker = Command::new(&command[0]);
         worker
             .args(&command[1..])
             .args(["--tcp-socket", "127.0.0.1:0"])
-            // The argument wins.
+            // The argument takes precedence over this variable.
             .env("RRQ_RUNNER_TCP_SOCKET", "192.0.2.1:1")
             .env("XDG_CACHE_HOME", cache);
         let (process, ready) = Process::start(&mut worker, &data.join("worker.log"));
-        let address = ready.rrq.expect("it says where it listens");
+        let address = ready.rrq.expect("the ready line contains the address");
         Self { process, address }
     }
 
-    /// Returns where it listens.
+    /// Returns the address of its listener.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -85,23 +85,23 @@ impl Worker {
         self.process.child.id()
     }
 
-    /// Asks it to stop; returns its exit code and how long it took to end.
+    /// Asks the worker to stop (SIGTERM). Returns its exit code and how long it took to end.
     ///
     /// # Panics
     ///
-    /// If it cannot be asked.
+    /// If the signal cannot be sent.
     pub fn stop(self) -> (Option<i32>, Duration) {
         self.process.stop()
     }
 }
 
 impl HeroWorker {
-    /// Starts a worker of the Redis at `url` for `worker_ids` with the components in `handlers`, and
-    /// waits until it is ready. `folder` takes its log, called `name`, and what it keeps of itself.
+    /// Starts a worker with the components in `handlers` for `worker_ids` in the Redis at `url`, and waits
+    /// until it is ready. `folder` contains its state and its log `NAME.log`.
     ///
     /// # Panics
     ///
-    /// If it ends before it is ready.
+    /// If the worker ends before it is ready.
     pub fn start(
         folder: &Path,
         name: &str,
@@ -114,11 +114,11 @@ impl HeroWorker {
         Self::start_with(folder, name, handlers, url, &args)
     }
 
-    /// Starts one with other arguments.
+    /// Starts a worker with the given arguments.
     ///
     /// # Panics
     ///
-    /// If it ends before it is ready.
+    /// If the worker ends before it is ready.
     pub fn start_with(
         folder: &Path,
         name: &str,
@@ -136,8 +136,11 @@ impl HeroWorker {
             .env("XDG_CACHE_HOME", cache())
             .env("XDG_STATE_HOME", folder);
         let (process, ready) = Process::start(&mut worker, &log_path);
-        let redis = ready.hero.expect("it says whose jobs it takes");
-        assert!(!redis.contains('@'), "no user or password is told: {redis}");
+        let redis = ready.hero.expect("the ready line names the Redis");
+        assert!(
+            !redis.contains('@'),
+            "the ready line contains no user or password: {redis}"
+        );
         Self { process, log_path }
     }
 
@@ -146,7 +149,7 @@ impl HeroWorker {
         self.process.child.id()
     }
 
-    /// Returns what it has written about itself.
+    /// Returns its log.
     ///
     /// # Panics
     ///
@@ -155,21 +158,21 @@ impl HeroWorker {
         std::fs::read_to_string(&self.log_path).expect("the log can be read")
     }
 
-    /// Kills it without giving it a moment.
+    /// Kills the worker with SIGKILL.
     ///
     /// # Panics
     ///
-    /// If it cannot be killed.
+    /// If the worker cannot be killed.
     pub fn kill(mut self) {
         self.process.child.kill().expect("a worker can be killed");
         self.process.child.wait().expect("a worker ends");
     }
 
-    /// Asks it to stop; returns its exit code and how long it took to end.
+    /// Asks the worker to stop (SIGTERM). Returns its exit code and how long it took to end.
     ///
     /// # Panics
     ///
-    /// If it cannot be asked.
+    /// If the signal cannot be sent.
     pub fn stop(self) -> (Option<i32>, Duration) {
         self.process.stop()
     }
@@ -194,12 +197,12 @@ impl Process {
 
     fn stop(mut self) -> (Option<i32>, Duration) {
         let start = Instant::now();
-        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it can be asked");
-        let code = self.child.wait().expect("it ends").code();
+        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("the signal can be sent");
+        let code = self.child.wait().expect("the process ends").code();
         let took = start.elapsed();
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest).expect("UTF-8");
-        assert_eq!(rest, "", "nothing but the ready line stands on stdout");
+        assert_eq!(rest, "", "stdout contains only the ready line");
         (code, took)
     }
 }

@@ -4,8 +4,9 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::cargo::{cargo, run, target_dir};
-use crate::{guests, peers, setup};
+use crate::cargo::run;
+use crate::progress::{Expected, step};
+use crate::{guests, peers, programs, setup};
 
 /// What to measure.
 #[derive(clap::Args)]
@@ -19,30 +20,19 @@ pub(crate) struct Args {
     arguments: Vec<String>,
 }
 
-/// Builds and measures. What is built is told on standard error, so that JSON stays JSON.
+/// Builds and measures. Progress goes to standard error, so that JSON stays JSON.
 pub(crate) fn run_all(args: &Args) -> Result<()> {
     setup::toolchain()?;
-    guests::build()?;
+    step("components", Expected::MinuteAtFirst, guests::build)?;
     let beside = |name: &str| args.arguments.iter().any(|argument| argument == name);
     if beside("rrq") {
-        peers::set_up()?;
-        peers::socket_runner()?;
+        step("peers", Expected::MinuteAtFirst, || {
+            peers::set_up().and_then(|()| peers::socket_runner())
+        })?;
     }
     if beside("hero") {
-        peers::redis()?;
+        step("Redis", Expected::MinuteAtFirst, peers::redis)?;
     }
-    run(&mut cargo(&[
-        "build",
-        "--release",
-        "--package",
-        "host",
-        "--package",
-        "host-tests",
-        "--bin",
-        "host",
-        "--bin",
-        "bench",
-    ]))?;
-    let program = target_dir().join("release").join("bench");
-    run(Command::new(program).args(&args.arguments))
+    let bench = programs::optimized()?;
+    run(Command::new(bench).args(&args.arguments))
 }

@@ -4,24 +4,15 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::cargo::{cargo, run, target_dir};
-use crate::{guests, peers, setup};
+use crate::cargo::run;
+use crate::progress::{Expected, step};
+use crate::{guests, peers, programs, setup};
 
 /// Builds with the profile of the tests, so that either is quick after the other, and shows.
 pub(crate) fn run_all() -> Result<()> {
     setup::toolchain()?;
-    peers::redis()?;
-    guests::build()?;
-    run(&mut cargo(&[
-        "build",
-        "--package",
-        "host",
-        "--package",
-        "host-tests",
-        "--bin",
-        "host",
-        "--bin",
-        "demo",
-    ]))?;
-    run(&mut Command::new(target_dir().join("debug").join("demo")))
+    step("Redis", Expected::MinuteAtFirst, peers::redis)?;
+    step("components", Expected::MinuteAtFirst, guests::build)?;
+    let demo = programs::as_in_tests()?;
+    run(&mut Command::new(demo))
 }

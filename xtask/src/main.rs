@@ -5,6 +5,8 @@ mod cargo;
 mod demo;
 mod guests;
 mod peers;
+mod programs;
+mod progress;
 mod setup;
 mod test;
 #[cfg(test)]

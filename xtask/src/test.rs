@@ -1,12 +1,12 @@
 //! `cargo xtask test`: sets up what the tests need and runs all of them. What CI runs.
 
-use std::time::Instant;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::ValueEnum;
 
 use crate::cargo::{cargo, run};
-use crate::{guests, peers, setup};
+use crate::progress::Expected::{MinuteAtFirst, Minutes, MinutesAtFirst, Seconds};
+use crate::progress::step;
+use crate::{guests, peers, programs, setup};
 
 /// What to test.
 #[derive(clap::Args)]
@@ -42,6 +42,7 @@ enum Layer {
 }
 
 impl Layer {
+    /// Returns the packages, none for the whole workspace: suites that start the host share its build.
     const fn packages(self) -> &'static [&'static str] {
         match self {
             Self::Core => &["host-core"],
@@ -50,7 +51,7 @@ impl Layer {
             Self::Server => &["host-server"],
             Self::Protocols => &["host-protocols"],
             Self::Cli => &["host"],
-            Self::E2e | Self::Peers => &["host-tests"],
+            Self::E2e | Self::Peers => &[],
             Self::Guests => &[
                 "host-guest-sdk",
                 "basics",
@@ -66,7 +67,7 @@ impl Layer {
     /// Returns which of their tests, all if it is empty.
     const fn targets(self) -> &'static [&'static str] {
         match self {
-            Self::E2e => &["--lib", "--bins", "--test", "e2e"],
+            Self::E2e => &["--bin", "bench", "--test", "e2e"],
             Self::Peers => &["--test", "peers"],
             _ => &[],
         }
@@ -77,41 +78,31 @@ impl Layer {
 pub(crate) fn run_all(args: &Args) -> Result<()> {
     setup::toolchain()?;
     if let Some(layer) = args.layer {
-        guests::build()?;
-        program()?;
+        step("components", MinuteAtFirst, guests::build)?;
         if matches!(layer, Layer::Peers) {
-            peers::set_up()?;
+            step("peers", MinuteAtFirst, peers::set_up)?;
         }
+        programs::as_in_tests()?;
         let mut test = cargo(&["test"]);
         for package in layer.packages() {
             test.args(["--package", package]);
         }
-        return run(test.args(layer.targets()));
+        test.args(layer.targets());
+        return step("tests", MinutesAtFirst, || run(&mut test));
     }
-    step("formatting", || {
+    step("formatting", Seconds, || {
         run(&mut cargo(&["fmt", "--all", "--check"]))
     })?;
-    step("the rules alone", || {
+    step("the rules alone", Seconds, || {
         run(&mut cargo(&["check", "--package", "host-core"]))
     })?;
-    step("components", || guests::build().map(drop))?;
-    step("peers", peers::set_up)?;
-    step("lints", || {
+    step("components", MinuteAtFirst, guests::build)?;
+    step("peers", MinuteAtFirst, peers::set_up)?;
+    step("lints", MinutesAtFirst, || {
         run(cargo(&["clippy", "--workspace", "--all-targets"]).args(["--", "--deny", "warnings"]))
     })?;
-    step("program", program)?;
-    step("tests", || run(&mut cargo(&["test", "--workspace"])))
-}
-
-/// Builds the program that the suites start.
-fn program() -> Result<()> {
-    run(&mut cargo(&["build", "--package", "host"]))
-}
-
-fn step(name: &'static str, work: impl FnOnce() -> Result<()>) -> Result<()> {
-    eprintln!("== {name}");
-    let start = Instant::now();
-    work().with_context(|| format!("the step `{name}` failed"))?;
-    eprintln!("== {name}: done in {:.0} s", start.elapsed().as_secs_f64());
-    Ok(())
+    programs::as_in_tests()?;
+    step("tests", Minutes, || {
+        run(&mut cargo(&["test", "--workspace"]))
+    })
 }

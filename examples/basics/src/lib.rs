@@ -1,4 +1,4 @@
-//! Handlers that show and test what the host does with every way a guest can behave.
+//! Handlers that each behave in one way a guest can behave, to show and test how the host reacts.
 
 use std::time::Duration;
 
@@ -25,18 +25,18 @@ fn echo(_ctx: &Ctx, params: Value) -> Result<Value, Error> {
 
 #[derive(Deserialize, JsonSchema)]
 struct Sleep {
-    /// How long, in milliseconds.
+    /// How long to sleep, in milliseconds.
     ms: u32,
 }
 
-/// Waits without using CPU.
+/// Sleeps without using CPU.
 #[handler(schema)]
 fn sleep(ctx: &Ctx, params: Sleep) -> Result<(), Error> {
     ctx.sleep(Duration::from_millis(params.ms.into()));
     Ok(())
 }
 
-/// Loops for ever and never looks whether it should stop.
+/// Loops forever and never checks for cancellation.
 #[handler]
 fn spin(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
     let mut turns = 0_u64;
@@ -47,12 +47,12 @@ fn spin(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
 
 #[derive(Deserialize, JsonSchema)]
 struct Fail {
-    /// What the error says.
+    /// The message of the error.
     message: String,
-    /// Who has to act.
+    /// Who must act.
     #[serde(default)]
     category: FailCategory,
-    /// Whether another attempt may help; the category decides if absent.
+    /// Whether another attempt may help. If absent, the category decides.
     retryable: Option<bool>,
 }
 
@@ -67,7 +67,7 @@ enum FailCategory {
     Timeout,
 }
 
-/// Fails as it is told to.
+/// Fails as the params say.
 #[handler(schema)]
 fn fail(_ctx: &Ctx, params: Fail) -> Result<(), Error> {
     let category = match params.category {
@@ -86,17 +86,17 @@ fn fail(_ctx: &Ctx, params: Fail) -> Result<(), Error> {
 
 #[derive(Deserialize, JsonSchema)]
 struct Flaky {
-    /// How many attempts ask for another one.
+    /// How many attempts fail before one succeeds.
     fail_times: u32,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct Attempted {
-    /// The attempt that worked.
+    /// The attempt that succeeded.
     attempt: u32,
 }
 
-/// Asks for another attempt until enough have been made.
+/// Asks for another attempt in each of the first `fail_times` attempts.
 #[handler(schema)]
 fn flaky(ctx: &Ctx, params: Flaky) -> Result<Attempted, Error> {
     let attempt = ctx.job().attempt;
@@ -109,7 +109,7 @@ fn flaky(ctx: &Ctx, params: Flaky) -> Result<Attempted, Error> {
 
 #[derive(Deserialize, JsonSchema)]
 struct Alloc {
-    /// How much, in MiB.
+    /// How much to allocate, in MiB.
     mib: usize,
 }
 
@@ -122,11 +122,11 @@ fn alloc(_ctx: &Ctx, params: Alloc) -> Result<usize, Error> {
 
 #[derive(Deserialize, JsonSchema)]
 struct Log {
-    /// How many.
+    /// How many lines to write.
     lines: u32,
 }
 
-/// Writes lines to its log.
+/// Writes lines to the job's log.
 #[handler(schema)]
 fn log(ctx: &Ctx, params: Log) -> Result<(), Error> {
     for line in 1..=params.lines {
@@ -146,7 +146,7 @@ struct Rounds {
     rounds: u64,
 }
 
-/// Loops until it is asked to stop, then returns what it has done.
+/// Loops until it is asked to stop, then returns how many rounds it did.
 #[handler]
 fn cooperate(ctx: &Ctx, _params: Value) -> Result<(), Error> {
     let mut rounds = 0;
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn flaky_works_after_enough_attempts() {
+    fn flaky_succeeds_after_fail_times_attempts() {
         let host = MockHost::new().attempt(2);
         let two: Flaky = params(json!({"fail_times": 2}));
         assert!(matches!(
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn cooperate_keeps_what_it_has_done() {
+    fn cooperate_returns_its_partial_result() {
         let host = MockHost::new();
         host.cancel_after(3, "enough");
         let stopped = super::cooperate(&host.ctx(), Value::Null).unwrap_err();
@@ -191,11 +191,11 @@ mod tests {
     }
 
     #[test]
-    fn fail_says_what_it_is_told() {
-        let told: Fail =
+    fn fail_reports_the_error_in_its_params() {
+        let fail: Fail =
             params(json!({"message": "m", "category": "data-quality", "retryable": false}));
-        let Err(Error::Failed(failed)) = super::fail(&MockHost::new().ctx(), told) else {
-            panic!("it does not fail")
+        let Err(Error::Failed(failed)) = super::fail(&MockHost::new().ctx(), fail) else {
+            panic!("the handler did not fail")
         };
         assert_eq!(
             (failed.message.as_str(), failed.retryable),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plain_ones_do_what_they_say() {
+    fn the_simple_handlers_work() {
         let host = MockHost::new();
         let ctx = host.ctx();
         super::noop(&ctx, Value::Null).unwrap();
@@ -220,15 +220,18 @@ mod tests {
     }
 
     #[test]
-    fn calls_go_by_name_and_check_their_params() {
+    fn handlers_are_described_and_called_by_name() {
         let handlers = super::host_exports::describe();
         assert_eq!(handlers.len(), 10);
         assert_eq!(handlers[0].description, Some("Does nothing."));
         let schema = handlers[2].params_schema.as_deref().unwrap();
-        assert!(schema.contains("How long, in milliseconds."), "{schema}");
+        assert!(
+            schema.contains("How long to sleep, in milliseconds."),
+            "{schema}"
+        );
         let Err(Error::Failed(failed)) = super::host_exports::call(&MockHost::new().ctx(), "{}")
         else {
-            panic!("the job of the mock names no handler of this component")
+            panic!("the mock job's handler does not exist, but the call succeeded")
         };
         assert_eq!(failed.kind, "handler_not_found");
     }

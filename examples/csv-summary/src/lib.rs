@@ -1,4 +1,4 @@
-//! Summarises the columns of a CSV file.
+//! Summarizes the columns of a CSV file.
 
 use std::collections::BTreeMap;
 
@@ -8,34 +8,34 @@ use serde::{Deserialize, Serialize};
 
 export_handlers!(csv_summary);
 
-/// How often it tells its progress, in rows.
+/// After how many rows the handler reports progress.
 const PROGRESS_ROWS: usize = 1_000;
 
-/// How many of the most frequent texts of a column are shown.
+/// How many of a column's most frequent texts the summary contains.
 const TOP_TEXTS: usize = 3;
 
 #[derive(Deserialize, JsonSchema)]
 struct Table {
-    /// The file, with a first line of column names.
+    /// The content of the file. The first line contains the column names.
     csv: String,
 }
 
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 struct Summary {
-    /// How many rows it has below its names.
+    /// The number of rows, without the line of column names.
     rows: usize,
-    /// The columns, in the file's order.
+    /// The columns, in the order of the file.
     columns: Vec<Column>,
 }
 
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 struct Column {
     name: String,
-    /// How many cells are empty.
+    /// The number of empty cells.
     empty: usize,
-    /// Present if all other cells are numbers.
+    /// Present if all cells that are not empty are numbers.
     numbers: Option<Numbers>,
-    /// The most frequent texts, if they are not numbers.
+    /// The most frequent texts with their counts. Empty if the column has numbers.
     top: Vec<(String, usize)>,
 }
 
@@ -46,18 +46,18 @@ struct Numbers {
     mean: f64,
 }
 
-/// Counts, ranges, means and most frequent values of each column of a CSV file.
+/// Returns the count, range, mean and most frequent values of each column of a CSV file.
 #[handler("csv-summary", schema)]
 fn csv_summary(ctx: &Ctx, params: Table) -> Result<Summary, Error> {
     let mut reader = csv::Reader::from_reader(params.csv.as_bytes());
     let malformed = |error: csv::Error| Error::new(Category::DataQuality, "malformed_csv", error);
     let names = reader.headers().map_err(malformed)?.clone();
-    let mut columns: Vec<Cells> = names.iter().map(|_| Cells::default()).collect();
+    let mut columns: Vec<ColumnStats> = names.iter().map(|_| ColumnStats::default()).collect();
     let mut rows = 0;
     let mut record = csv::StringRecord::new();
     while reader.read_record(&mut record).map_err(malformed)? {
-        for (cells, cell) in columns.iter_mut().zip(&record) {
-            cells.add(cell);
+        for (stats, cell) in columns.iter_mut().zip(&record) {
+            stats.add(cell);
         }
         rows += 1;
         if rows % PROGRESS_ROWS == 0 {
@@ -68,20 +68,20 @@ fn csv_summary(ctx: &Ctx, params: Table) -> Result<Summary, Error> {
     let columns = names
         .iter()
         .zip(columns)
-        .map(|(name, cells)| cells.column(name))
+        .map(|(name, stats)| stats.column(name))
         .collect();
     Ok(Summary { rows, columns })
 }
 
-/// Returns how much of the file is read, in percent.
+/// Returns how much of the file has been read, in percent.
 #[expect(clippy::cast_precision_loss, reason = "a percentage needs no more")]
 fn done(reader: &csv::Reader<&[u8]>, csv: &str) -> f32 {
     reader.position().byte() as f32 * 100.0 / csv.len() as f32
 }
 
-/// What is known of a column's cells so far.
+/// Statistics of the cells of a column that have been read so far.
 #[derive(Default)]
-struct Cells {
+struct ColumnStats {
     empty: usize,
     count: u32,
     sum: f64,
@@ -90,7 +90,7 @@ struct Cells {
     texts: BTreeMap<String, usize>,
 }
 
-impl Cells {
+impl ColumnStats {
     fn add(&mut self, cell: &str) {
         if cell.is_empty() {
             self.empty += 1;
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_of_numbers_and_of_texts() {
+    fn summarizes_columns_of_numbers_and_of_texts() {
         let summary = summary("n,t\n1,a\n3,b\n,b\n").unwrap();
         assert_eq!(summary.rows, 3);
         let numbers = summary.columns[0].numbers.as_ref().unwrap();
@@ -153,9 +153,9 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_file_is_the_senders_fault() {
+    fn a_malformed_file_is_an_error() {
         let Err(Error::Failed(failed)) = summary("a,b\n1\n") else {
-            panic!("it is taken")
+            panic!("the file was accepted")
         };
         assert_eq!(failed.kind, "malformed_csv");
     }

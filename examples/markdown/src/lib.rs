@@ -1,4 +1,4 @@
-//! Turns Markdown into HTML.
+//! Converts Markdown to HTML.
 
 use guest_sdk::schemars::{self, JsonSchema};
 use guest_sdk::{Ctx, Error, export_handlers, handler};
@@ -9,19 +9,19 @@ export_handlers!(markdown);
 
 #[derive(Deserialize, JsonSchema)]
 struct Document {
-    /// The text, in Markdown (GitHub's tables and strikethrough included).
+    /// The document in Markdown, with GitHub's tables and strikethrough.
     markdown: String,
 }
 
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 struct Page {
-    /// The page, without a head. HTML in the document is shown as text.
+    /// The body of the page. HTML in the document is escaped.
     html: String,
-    /// How many headings it has.
+    /// The number of headings.
     headings: usize,
 }
 
-/// Turns a Markdown document into HTML; HTML in it is shown, not passed on.
+/// Converts a Markdown document to HTML and escapes HTML in it.
 #[handler(schema)]
 fn markdown(ctx: &Ctx, params: Document) -> Result<Page, Error> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
@@ -52,7 +52,7 @@ mod tests {
     use super::{Document, Page, markdown};
 
     #[test]
-    fn headings_tables_and_html() {
+    fn converts_headings_and_escapes_html() {
         for (text, html, headings) in [
             ("# One\n\ntwo", "<h1>One</h1>\n<p>two</p>\n", 1),
             ("a <b>bold</b>", "<p>a &lt;b&gt;bold&lt;/b&gt;</p>\n", 0),
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_a_table() {
+    fn converts_tables() {
         let params = Document {
             markdown: "|a|\n|---|\n|1|\n".to_owned(),
         };
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancel_ends_it() {
+    fn a_cancelled_job_ends_with_an_error() {
         let host = MockHost::new();
         host.cancel("enough");
         let params = Document {

@@ -1,5 +1,5 @@
-//! `#[handler]`: keeps the function as it is, so that tests can call it, and puts a module of the
-//! same name beside it with what `export_handlers!` needs.
+//! The attribute `#[handler]`. It leaves the function unchanged, so that tests can call it, and adds a
+//! module of the same name that contains what `export_handlers!` needs.
 
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as Tokens;
@@ -11,13 +11,15 @@ use syn::{
     parse_macro_input,
 };
 
-/// Makes a handler of `fn name(ctx: &Ctx, params: P) -> Result<R, Error>`.
+/// Turns `fn name(ctx: &Ctx, params: P) -> Result<R, Error>` into a handler.
 ///
-/// `P` is what the params deserialize into and `R` what the result serializes from. The handler's
-/// name is the function's, or the one given: `#[handler("wire-name")]`. The doc comment is its
-/// description. With `#[handler(schema)]` the handler also tells the JSON Schemas of both, which
-/// must be `schemars::JsonSchema` then (the SDK's feature `schema`); the host checks params
-/// against it before it accepts a job.
+/// The params are deserialized into `P`, and `R` is serialized as the result. The handler has the name
+/// of the function, or the name you give: `#[handler("wire-name")]`. The doc comment is its
+/// description.
+///
+/// `#[handler(schema)]` also adds the JSON Schemas of `P` and `R` to the component. Both types must
+/// then implement `schemars::JsonSchema` (enable the SDK's feature `schema`). The host checks params
+/// against the schema before it accepts a job.
 #[proc_macro_attribute]
 pub fn handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let options = parse_macro_input!(attribute as Options);
@@ -28,7 +30,7 @@ pub fn handler(attribute: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-/// What stands in the attribute's parentheses.
+/// The arguments of the attribute.
 #[derive(Default)]
 struct Options {
     name: Option<LitStr>,
@@ -44,7 +46,8 @@ impl Parse for Options {
             } else {
                 let option: Ident = input.parse()?;
                 if option != "schema" {
-                    let message = "a handler's options are its name in quotes and `schema`";
+                    let message =
+                        "unknown option of `#[handler]`; use a name in quotes, `schema`, or both";
                     return Err(syn::Error::new(option.span(), message));
                 }
                 options.schema = true;
@@ -64,12 +67,13 @@ fn expand(options: Options, function: &ItemFn) -> syn::Result<Tokens> {
         .unwrap_or_else(|| LitStr::new(&ident.to_string(), ident.span()));
     check_name(&name)?;
     if let Some(asyncness) = &function.sig.asyncness {
-        let message = "a handler is a plain function: each job has an instance of its own";
+        let message =
+            "a handler cannot be async; remove `async`: each attempt has an instance of its own";
         return Err(syn::Error::new(asyncness.span(), message));
     }
     check_inputs(function)?;
     let ReturnType::Type(_, returned) = &function.sig.output else {
-        let message = "a handler returns `Result<R, guest_sdk::Error>`";
+        let message = "a handler must return `Result<R, guest_sdk::Error>`";
         return Err(syn::Error::new(function.sig.span(), message));
     };
     let description = description(function);
@@ -86,13 +90,13 @@ fn expand(options: Options, function: &ItemFn) -> syn::Result<Tokens> {
         #[allow(
             clippy::needless_pass_by_value,
             clippy::unnecessary_wraps,
-            reason = "the shape of a handler"
+            reason = "a handler must have this signature"
         )]
         #function
 
         #[doc(hidden)]
         #visibility mod #ident {
-            #[allow(unused_imports, reason = "the types of the handler are named as beside it")]
+            #[allow(unused_imports, reason = "the handler's types are in scope as they are for the function")]
             use super::*;
 
             pub const NAME: &str = #name;
@@ -115,7 +119,8 @@ fn check_name(name: &LitStr) -> syn::Result<()> {
     let text = name.value();
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_.:/-".contains(c);
     if text.is_empty() || text.len() > 128 || !text.chars().all(allowed) {
-        let message = "a handler's name has 1 to 128 characters out of A-Z a-z 0-9 _ . : / -";
+        let message =
+            "invalid name of a handler; use 1 to 128 of the characters A-Z a-z 0-9 _ . : / -";
         return Err(syn::Error::new(name.span(), message));
     }
     Ok(())
@@ -130,7 +135,7 @@ fn check_inputs(function: &ItemFn) -> syn::Result<()> {
             Ok(())
         }
         _ => {
-            let message = "a handler takes `ctx: &Ctx` and its params, by value";
+            let message = "a handler must take two arguments: `ctx: &Ctx`, and its params by value";
             Err(syn::Error::new(function.sig.inputs.span(), message))
         }
     }

@@ -1,4 +1,4 @@
-//! The world `job` of `host:jobs@1.0.0`, generated.
+//! The generated bindings of the world `job` of `host:jobs@1.0.0`.
 
 wasmtime::component::bindgen!({
     path: "../../wit/host-jobs-1.0.0",

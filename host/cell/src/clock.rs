@@ -1,15 +1,15 @@
-//! The clocks a guest sees. They move in steps of a millisecond: finer ones help to watch neighbors
-//! through shared hardware.
+//! The clocks that a guest sees. They advance in steps of one millisecond, because finer clocks help a
+//! guest to observe other guests through shared hardware.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock};
 
-/// A step of the guest's clocks, in nanoseconds.
+/// The resolution of the guest's clocks, in nanoseconds.
 const STEP_NS: u64 = 1_000_000;
 
-/// The time of day.
+/// The wall clock.
 pub(crate) struct SteppedWall;
 
 impl HostWallClock for SteppedWall {
@@ -25,7 +25,7 @@ impl HostWallClock for SteppedWall {
     }
 }
 
-/// Time since the start of the run.
+/// The monotonic clock; it starts with the run.
 pub(crate) struct SteppedClock {
     started: Instant,
 }

@@ -1,5 +1,5 @@
-//! The compile child: one component in, one file of machine code out, or the reason why not. It
-//! never runs anything of the component.
+//! The compile child: turns one component into one file of machine code, or says why the component is
+//! refused. It never runs code of the component.
 
 use std::fs::File;
 use std::io::{Read, Write as _};
@@ -18,10 +18,10 @@ use crate::linker::{is_linked, link};
 /// The largest component, in bytes.
 pub const COMPONENT_BYTES_MAX: u64 = 32 << 20;
 
-/// The first bytes of a component: magic, version 13, layer 1. A module has another version.
+/// The first bytes of a component: magic, version 13, layer 1. A core module has another version.
 const COMPONENT_HEAD: &[u8] = b"\0asm\x0d\0\x01\0";
 
-/// Why the child could not do its work, whatever the component is.
+/// Why the child failed for a reason other than the component.
 #[derive(Debug, Error)]
 #[error("cannot {operation}: {cause}")]
 pub(crate) struct CompileError {
@@ -29,8 +29,8 @@ pub(crate) struct CompileError {
     cause: String,
 }
 
-/// Reads a component from `input`, compiles it and writes the result to `output`: whole or not at
-/// all, and on disk when this returns.
+/// Reads a component from `input`, compiles it and writes the machine code to `output`. The file is
+/// written atomically and synced to disk.
 pub(crate) fn compile(input: &mut dyn Read, output: &Path) -> Result<CompileReply, CompileError> {
     let mut bytes = Vec::new();
     input
@@ -60,8 +60,8 @@ fn check_and_compile(bytes: &[u8]) -> Result<Result<Vec<u8>, Refusal>, CompileEr
     if !bytes.starts_with(COMPONENT_HEAD) {
         return Ok(Err(Refusal::NotAComponent));
     }
-    let engine = engine::compiling().map_err(failed("set the compiler up"))?;
-    let linker = link(&engine).map_err(failed("set the compiler up"))?;
+    let engine = engine::compiling().map_err(failed("set up the compiler"))?;
+    let linker = link(&engine).map_err(failed("set up the compiler"))?;
     let component = match Component::new(&engine, bytes) {
         Ok(component) => component,
         Err(error) => {
@@ -86,7 +86,7 @@ fn check_and_compile(bytes: &[u8]) -> Result<Result<Vec<u8>, Refusal>, CompileEr
     component
         .serialize()
         .map(Ok)
-        .map_err(failed("write the machine code down"))
+        .map_err(failed("serialize the machine code"))
 }
 
 fn write(output: &Path, code: &[u8]) -> Result<(), CompileError> {

@@ -1,4 +1,4 @@
-//! The compiled components of a cell: mapped once, linked once, instantiated for each run.
+//! The compiled components of a cell. Each is mapped and linked once, and instantiated for each run.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,10 +16,10 @@ use crate::bindings::JobPre;
 use crate::context::Guest;
 use crate::linker::link;
 
-/// How much of a compiled file is read at once, in bytes.
+/// How much of a compiled file is read at once to hash it, in bytes.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// The components that runs may name.
+/// The components that are loaded into this cell.
 pub(crate) struct Components {
     linker: Linker<Guest>,
     loaded: HashMap<ComponentKey, Result<Rc<JobPre<Guest>>, String>>,
@@ -33,8 +33,8 @@ impl Components {
         })
     }
 
-    /// Maps a compiled file, unless it is not the one that was written. What fails here fails again
-    /// for each run that needs it.
+    /// Maps a compiled file after checking its digest. If this fails, each run that needs the component
+    /// fails with the same error.
     pub(crate) fn load(&mut self, key: ComponentKey, path: &Path, sha256: [u8; 32]) -> Result<()> {
         let loaded = self.map(path, sha256);
         let result = match &loaded {
@@ -47,17 +47,18 @@ impl Components {
     }
 
     fn map(&self, path: &Path, sha256: [u8; 32]) -> Result<JobPre<Guest>> {
-        let what = || format!("load the compiled component {}", path.display());
-        if digest(path).with_context(what)? != sha256 {
+        let operation = || format!("load the compiled component {}", path.display());
+        if digest(path).with_context(operation)? != sha256 {
             bail!(
-                "{}: it is not what was compiled; delete it and it is compiled anew",
-                what()
+                "{}: its content has changed since it was compiled; delete the file, and the host compiles the \
+                 component again",
+                operation()
             );
         }
-        // SAFETY: the file is what our compile child wrote, by its digest, in a directory that only
-        // the host's user writes to; no compiled code is ever taken from outside.
+        // SAFETY: the digest shows that our compile child wrote this file, and only the host's user can
+        // write to its directory. Compiled code is never accepted from outside.
         let component = unsafe { Component::deserialize_file(self.linker.engine(), path) }
-            .with_context(what)?;
+            .with_context(operation)?;
         JobPre::new(self.linker.instantiate_pre(&component)?)
     }
 
@@ -65,12 +66,12 @@ impl Components {
         self.loaded.remove(&key);
     }
 
-    /// Returns a component that was loaded.
+    /// Returns a loaded component. Errors continue a sentence that begins with "cannot".
     pub(crate) fn get(&self, key: ComponentKey) -> Result<Rc<JobPre<Guest>>> {
         match self.loaded.get(&key) {
             Some(Ok(component)) => Ok(Rc::clone(component)),
             Some(Err(message)) => bail!("{message}"),
-            None => bail!("component {} was not loaded into this cell", key.0),
+            None => bail!("run component {}: it was not loaded into this cell", key.0),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What one run has in its store: its limits, its grants and what the host knows about it.
+//! The data in the wasmtime store of one run: its limits, its grants and its state.
 
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -14,30 +14,30 @@ use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use crate::clock::{SteppedClock, SteppedWall};
 use crate::imports::stdio::Stdio;
 use crate::limits::MemoryLimit;
-use crate::said::Said;
+use crate::run_output::RunOutput;
 use crate::stop::Stop;
 
-/// The most random bytes of one call.
+/// The most random bytes that one call returns.
 const RANDOM_BYTES_MAX: u64 = 64 << 10;
 
-/// The most resources (streams, descriptors, pollables) a guest may have at once.
+/// The most resources (streams, descriptors, pollables) that a guest may hold at once.
 const RESOURCES_MAX: usize = 1_000;
 
-/// The state of one run.
+/// The state of one run that host calls can use.
 pub(crate) struct Guest {
     pub(crate) memory: MemoryLimit,
-    pub(crate) said: Arc<Said>,
+    pub(crate) output: Arc<RunOutput>,
     pub(crate) stop: Arc<Stop>,
     env: Vec<(String, String)>,
-    /// Made when a guest first asks for it: many never do.
+    /// Created at the first WASI call, because many guests make none.
     wasi: Option<WasiCtx>,
     table: ResourceTable,
 }
 
-/// A directory that the manifest grants is not there.
+/// A directory that the manifest grants cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the directory {path}, granted by the manifest, cannot be opened: {cause}; make it or change the grant"
+    "cannot open the directory {path}, which the manifest grants: {cause}; create it or change the grant"
 )]
 pub(crate) struct GrantMissing {
     path: String,
@@ -45,10 +45,10 @@ pub(crate) struct GrantMissing {
 }
 
 impl Guest {
-    /// Prepares a guest and opens what it may read.
+    /// Creates the state of a run and opens the directories that the guest may read.
     pub(crate) fn new(
         memory: MemoryLimit,
-        said: Arc<Said>,
+        output: Arc<RunOutput>,
         stop: Arc<Stop>,
         env: Vec<(String, String)>,
         read_dirs: &[DirGrant],
@@ -57,7 +57,7 @@ impl Guest {
         table.set_max_capacity(RESOURCES_MAX);
         let mut guest = Self {
             memory,
-            said,
+            output,
             stop,
             env,
             wasi: None,
@@ -80,8 +80,8 @@ impl Guest {
         let mut builder = WasiCtxBuilder::new();
         builder
             .envs(&std::mem::take(&mut self.env))
-            .stdout(Stdio::new(&self.said, LogSource::Stdout))
-            .stderr(Stdio::new(&self.said, LogSource::Stderr))
+            .stdout(Stdio::new(&self.output, LogSource::Stdout))
+            .stderr(Stdio::new(&self.output, LogSource::Stderr))
             .monotonic_clock(SteppedClock::new())
             .wall_clock(SteppedWall)
             .max_random_size(RANDOM_BYTES_MAX);
@@ -89,8 +89,8 @@ impl Guest {
     }
 }
 
-/// Opens a directory once, with cap-std, and hands that to WASI, so that what stands at the path
-/// later does not matter.
+/// Opens a directory with cap-std and passes the open descriptor to WASI, so that later changes of the
+/// path have no effect.
 fn open(builder: &mut WasiCtxBuilder, grant: &DirGrant) -> Result<(), String> {
     let dir = Dir::open_ambient_dir(&grant.host, ambient_authority())
         .map_err(|error| error.to_string())?;

@@ -1,5 +1,5 @@
-//! How wasmtime is set up. Everything that changes machine code is the same in the compile child
-//! and in cells; what differs is only where instances come from.
+//! The configuration of wasmtime. Settings that affect machine code are the same in the compile child
+//! and in cells; only the allocation of instances differs.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
@@ -9,30 +9,30 @@ use wasmtime::{
     Config, Enabled, Engine, OptLevel, PoolingAllocationConfig, Result, WasmBacktraceDetails,
 };
 
-/// How much of an instance's memory stays mapped for the next one, in bytes. Mapping anew is the
-/// largest cost of a small job.
+/// How much of an instance's memory stays mapped for the next instance, in bytes. Mapping it again would
+/// be the largest cost of a small job.
 const KEEP_RESIDENT_BYTES: usize = 512 << 10;
 
-/// The native stack a guest may use, in bytes.
+/// The native stack that a guest may use, in bytes.
 const GUEST_STACK_BYTES: usize = 512 << 10;
 
-/// The native stack of a run, host calls included, in bytes.
+/// The native stack of a run including its host calls, in bytes.
 const RUN_STACK_BYTES: usize = 1 << 20;
 
-/// How much of that stays mapped for the next run, in bytes: it is cleared after each run, touched
-/// or not, so it is what most guests use and no more.
+/// How much of [`RUN_STACK_BYTES`] stays mapped for the next run. All of it is cleared after each run,
+/// used or not, so it is only as large as most guests need.
 const STACK_KEEP_RESIDENT_BYTES: usize = 32 << 10;
 
-/// The most frames of a stack trace. A panic of Rust's library takes the first eleven.
+/// The most frames of a stack trace. In a Rust panic the standard library takes the first eleven.
 const FRAMES_MAX: usize = 64;
 
-/// What one component may consist of: memories, tables and core instances for each slot. An
-/// interpreter such as Python's needs 14 core instances.
+/// The most memories, tables and core instances of one component. An interpreter such as Python needs
+/// 14 core instances.
 const MEMORIES_PER_SLOT: u32 = 4;
 const TABLES_PER_SLOT: u32 = 8;
 const CORE_INSTANCES_PER_SLOT: u32 = 32;
 
-/// Makes the engine of a cell with room for `slots` runs at once.
+/// Makes the engine of a cell that runs `slots` guests at once.
 pub(crate) fn pooled(slots: u32) -> Result<Engine> {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(slots)
@@ -55,15 +55,15 @@ pub(crate) fn pooled(slots: u32) -> Result<Engine> {
     Engine::new(&config)
 }
 
-/// Makes the engine of the compile child, which never instantiates anything.
+/// Makes the engine of the compile child, which never instantiates a component.
 pub(crate) fn compiling() -> Result<Engine> {
     let mut config = codegen();
     config.parallel_compilation(true);
     Engine::new(&config)
 }
 
-/// Returns a name for everything that compiled code depends on: what one engine compiled is only
-/// loaded by engines of the same name.
+/// Returns a hash of everything that machine code depends on. Machine code is loaded only by an engine
+/// with the same hash as the engine that compiled it.
 pub fn engine_hash() -> Result<String> {
     let mut hasher = DefaultHasher::new();
     compiling()?

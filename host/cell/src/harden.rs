@@ -1,5 +1,5 @@
-//! What a child process gives up before it touches anything untrusted. What the kernel does not
-//! know is left out and named by `host doctor`; what it refuses ends the process.
+//! Takes rights from a child process before it handles untrusted input. A protection that the kernel
+//! does not support is skipped, and `host doctor` reports it. If a supported one fails, the process ends.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,20 +14,21 @@ use seccompiler::{
     SeccompRule,
 };
 
-/// The most files a cell has open at once: its own, and those guests open in granted directories.
+/// The most open files of a cell: its own, and those that guests open in granted directories.
 const FILES_MAX: u64 = 4_096;
 
-/// What the compiler may map, in bytes.
+/// The address space of the compile child, in bytes.
 const COMPILE_MEMORY_BYTES: u64 = 1 << 30;
 
-/// What the compiler may compute, in seconds.
+/// The CPU time of the compile child, in seconds.
 const COMPILE_CPU_SECONDS: u64 = 120;
 
-/// How readily the kernel ends a child when memory runs out: 1000 is first of all.
+/// The out-of-memory score of a child. The kernel ends the process with the highest score first; the
+/// maximum is 1000.
 const OOM_SCORE: &str = "900";
 
-/// The calls no child needs and an escaped guest would want: other programs and processes, the
-/// network, the kernel's own machinery.
+/// System calls that no child needs but an escaped guest could use: to start programs, reach other
+/// processes or the network, or change the kernel.
 const REFUSED_CALLS: &[libc::c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
@@ -80,18 +81,19 @@ const REFUSED_CALLS: &[libc::c_long] = &[
     libc::SYS_setresgid,
 ];
 
-/// Makes this process end with its parent and by no other's wish, dump no core and abort on a panic: a cell that is wrong
-/// about anything is gone, and with it what it was wrong about.
+/// Prepares any child process: it ends with its parent, ignores signals that ask it to stop, writes no
+/// core dump, and aborts on a panic, so that it never continues in a wrong state.
 pub(crate) fn child() -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     rustix::thread::set_name(c"host-cell")?;
-    // A terminal and a service manager tell all processes to stop; when its children end is for the
-    // host to say, which lets running jobs end first.
+    // Terminals and service managers send these signals to all processes. The host decides when its
+    // children end, because running jobs end first.
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
-        // SAFETY: ignoring a signal installs no code.
+        // SAFETY: ignoring a signal installs no handler.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
-    // When memory runs out, this process goes before the host does. Lowering it later needs rights.
+    // If memory runs out, the kernel ends this process before the host. A guest cannot lower the score
+    // again, because that needs a privilege.
     std::fs::write("/proc/self/oom_score_adj", OOM_SCORE)?;
     limit(Resource::Core, 0)?;
     let report = std::panic::take_hook();
@@ -102,14 +104,14 @@ pub(crate) fn child() -> io::Result<()> {
     Ok(())
 }
 
-/// Limits what a cell may open and do. Called before the first thread is started.
+/// Restricts a cell. Call it before the first thread is started.
 pub(crate) fn cell() -> io::Result<()> {
     limit(Resource::Nofile, FILES_MAX)?;
     read_only()?;
     refuse_calls()
 }
 
-/// Limits what the compiler may use and do; it writes one file, in `folder`.
+/// Restricts the compile child, which may write only below `folder`.
 pub(crate) fn compiler(folder: &std::path::Path) -> io::Result<()> {
     limit(Resource::As, COMPILE_MEMORY_BYTES)?;
     limit(Resource::Cpu, COMPILE_CPU_SECONDS)?;
@@ -131,8 +133,8 @@ pub(crate) fn compiler(folder: &std::path::Path) -> io::Result<()> {
     refuse_calls()
 }
 
-/// Takes every right from this process but to read files: which directories guests may read is
-/// only known when they come.
+/// Leaves this process only the right to read files. Reading is not restricted to granted directories,
+/// because they are known only when a run starts.
 fn read_only() -> io::Result<()> {
     let restricted = ruleset().and_then(|ruleset| {
         ruleset
@@ -160,7 +162,7 @@ fn refuse_calls() -> io::Result<()> {
         .iter()
         .map(|call| (*call, Vec::new()))
         .collect();
-    // A thread is a clone with this flag; without it, it would be a process.
+    // `clone` with this flag makes a thread, without it a process.
     let thread = u64::from(libc::CLONE_THREAD.cast_unsigned());
     let process = SeccompCondition::new(
         0,
@@ -172,7 +174,8 @@ fn refuse_calls() -> io::Result<()> {
     .map_err(io::Error::other)?;
     rules.insert(libc::SYS_clone, vec![process]);
     install(rules, libc::EPERM)?;
-    // Its flags are behind a pointer that no filter can follow; without it libc uses `clone`.
+    // The flags of `clone3` are behind a pointer, which a filter cannot follow. If it fails with ENOSYS,
+    // libc uses `clone`.
     install(
         BTreeMap::from([(libc::SYS_clone3, Vec::new())]),
         libc::ENOSYS,

@@ -1,4 +1,4 @@
-//! What guests call: one file per WIT interface.
+//! The host functions that guests call: one file per WIT interface.
 
 mod control;
 mod log;

@@ -1,8 +1,8 @@
-//! Where guests run: the cell, a child process that executes handlers in sandboxes, and the compile
-//! child that turns a component into machine code. The only user of wasmtime.
+//! The processes that handle guests: the cell, which executes handlers in sandboxes, and the compile
+//! child, which compiles a component to machine code. The only crate that uses wasmtime.
 //!
-//! A cell knows its orchestrator only by the messages of `host_core::cell`. It has no store, no
-//! wire and no network; what a guest may use up and reach comes with each run.
+//! A cell and its orchestrator exchange only the messages of `host_core::cell`. A cell has no store, no
+//! wire and no network. Each run brings its own limits and grants.
 
 mod bindings;
 pub mod child;
@@ -19,7 +19,7 @@ mod meter;
 mod outcome;
 pub mod pace;
 mod run;
-mod said;
+mod run_output;
 mod session;
 mod stop;
 mod watchdog;

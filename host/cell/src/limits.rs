@@ -1,5 +1,5 @@
-//! The memory limit: one sum over all memories and tables of a guest, for a limit on each would be
-//! no limit on a guest with many.
+//! The memory limit of a guest. It applies to the sum of all its memories and tables, because a guest
+//! could get around a limit on each by having many.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,22 +7,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use thiserror::Error;
 use wasmtime::{ResourceLimiter, Result};
 
-/// What a table's element costs, in bytes.
+/// The size of a table element, in bytes.
 const TABLE_ELEMENT_BYTES: u64 = 8;
 
-/// The guest wanted more memory than there is for it.
+/// A guest asked for more memory than it may have.
 #[derive(Debug, Error)]
 pub(crate) enum MemoryLimitExceeded {
     #[error(
-        "the handler needs more than its memory limit of {limit_bytes} bytes; raise memory_mib in \
-         the manifest if it should have more"
+        "the handler needs more memory than its limit of {limit_bytes} bytes; use less, or raise \
+         memory_mib in the manifest"
     )]
     Guest { limit_bytes: u64 },
-    #[error("the guests of this cell need more than its {limit_bytes} bytes together")]
+    #[error(
+        "the guests of this cell together need more memory than its limit of {limit_bytes} bytes; raise \
+         cells.memory_mib in the configuration, or lower cells.slots"
+    )]
     Cell { limit_bytes: u64 },
 }
 
-/// The memory of all guests of a cell together.
+/// Counts the memory of all guests of a cell together.
 #[derive(Debug)]
 pub(crate) struct CellMemory {
     limit: u64,
@@ -71,7 +74,7 @@ impl MemoryLimit {
         }
     }
 
-    /// Returns the most memory the guest had at once.
+    /// Returns the most memory that the guest had at once, in bytes.
     pub(crate) const fn peak_memory_bytes(&self) -> u64 {
         self.peak
     }
@@ -102,7 +105,8 @@ impl ResourceLimiter for MemoryLimit {
         desired: usize,
         maximum: Option<usize>,
     ) -> Result<bool> {
-        // Beyond the guest's own maximum the growth fails whatever we say: it costs nothing.
+        // The growth exceeds the maximum that the guest itself declares, so it fails anyway and costs
+        // nothing.
         if maximum.is_some_and(|maximum| desired > maximum) {
             return Ok(false);
         }

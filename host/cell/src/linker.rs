@@ -1,5 +1,5 @@
-//! What a component may import: the interfaces of `host:jobs`, and WASI interface by interface,
-//! without sockets. An import that is not here is refused when the component is deployed.
+//! The interfaces that a component may import: those of `host:jobs`, and a list of WASI interfaces
+//! without sockets. A component with any other import is refused when it is deployed.
 
 use wasmtime::component::{HasData, HasSelf, Linker, ResourceTable};
 use wasmtime::{Engine, Result};
@@ -50,7 +50,7 @@ pub(crate) fn link(engine: &Engine) -> Result<Linker<Guest>> {
     Ok(linker)
 }
 
-/// Tells whether `name` is an interface that [`link`] links, whatever its patch version.
+/// Returns whether `name` is an interface that [`link`] links. Ignores the version.
 pub(crate) fn is_linked(name: &str) -> bool {
     const INTERFACES: &[&str] = &[
         "host:jobs/types",

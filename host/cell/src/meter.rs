@@ -1,5 +1,5 @@
-//! CPU time of one run: the thread's CPU clock around each poll of its future, so that what
-//! neighbours use in between does not count. Around each poll the watchdog knows of it.
+//! Measures the CPU time of one run. It reads the thread's CPU clock around each poll of the run's
+//! future, so that other runs do not count, and tells the watchdog when each poll starts and ends.
 
 use std::future::Future;
 use std::pin::Pin;

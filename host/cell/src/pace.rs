@@ -1,5 +1,5 @@
-//! The bare loop: instantiate and call a handler that does nothing, with a cell's own engine and
-//! nothing else around it. What the cost of a job in a cell is measured against.
+//! The bare loop: instantiates and calls a handler that does nothing, with the engine of a cell and
+//! nothing else. The bench compares the cost of a job in a cell with it.
 
 use std::sync::Arc;
 
@@ -14,23 +14,23 @@ use crate::bindings::JobPre;
 use crate::engine;
 use crate::linker::link;
 use crate::meter::thread_cpu_ns;
-use crate::run::{self, Place};
+use crate::run::{self, Resources};
 use crate::watchdog::Activity;
 
-/// What was measured, on one thread.
+/// The result of the measurement, on one thread.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Pace {
-    /// Calls of one second.
+    /// Calls per second.
     pub calls_per_second: f64,
-    /// CPU time of one call, in microseconds.
+    /// CPU time per call, in microseconds.
     pub cpu_us_per_call: f64,
 }
 
 /// Compiles `component` and calls its handler `noop` for `duration`.
 pub fn measure(component: &[u8], duration: Duration) -> wasmtime::Result<Pace> {
-    let place = Place::new(engine::pooled(1)?, u64::MAX, Arc::new(Activity::new()?));
-    let component = Component::new(&place.engine, component)?;
-    let component = JobPre::new(link(&place.engine)?.instantiate_pre(&component)?)?;
+    let resources = Resources::new(engine::pooled(1)?, u64::MAX, Arc::new(Activity::new()?));
+    let component = Component::new(&resources.engine, component)?;
+    let component = JobPre::new(link(&resources.engine)?.instantiate_pre(&component)?)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()?;
@@ -39,7 +39,7 @@ pub fn measure(component: &[u8], duration: Duration) -> wasmtime::Result<Pace> {
         let (began, cpu_before) = (Instant::now(), thread_cpu_ns());
         let mut calls = 0_u32;
         while began.elapsed() < duration {
-            run::call_bare(&place, &component, &start).await?;
+            run::call_bare(&resources, &component, &start).await?;
             calls += 1;
         }
         let cpu = Duration::from_nanos(thread_cpu_ns() - cpu_before);

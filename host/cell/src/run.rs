@@ -1,4 +1,4 @@
-//! One run: a fresh store, a fresh instance, one call, and what came of it.
+//! One run: a fresh store, a fresh instance, one call, and its outcome.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,29 +19,29 @@ use crate::context::Guest;
 use crate::limits::{CellMemory, MemoryLimit};
 use crate::meter::Metered;
 use crate::outcome;
-use crate::said::Said;
+use crate::run_output::RunOutput;
 use crate::stop::{Forced, Stop};
 use crate::watchdog::Activity;
 
-/// What a guest may hand over in one call beyond its largest result, in bytes: the names and
-/// messages around it.
+/// How much data a guest may pass in one call beyond the size of its largest result, in bytes: room for
+/// names and messages.
 const HOSTCALL_OVERHEAD_BYTES: u64 = 64 << 10;
 
-/// The most handles a guest may hold.
+/// The most component-model handles that a guest may hold.
 const HANDLES_MAX: usize = 1_000;
 
-/// The limits of `describe`: it has nothing to do but to list names.
+/// The limits of `describe`. They are low, because it only lists handlers.
 const DESCRIBE_TIMEOUT_MS: u64 = 1_000;
 const DESCRIBE_FUEL: u64 = 10_000_000_000;
 
-/// Where runs take place: the engine, and the memory they share.
-pub(crate) struct Place {
+/// What all runs of a cell share: the engine, the memory and the watchdog.
+pub(crate) struct Resources {
     pub(crate) engine: Engine,
     memory: Arc<CellMemory>,
     activity: Arc<Activity>,
 }
 
-impl Place {
+impl Resources {
     pub(crate) fn new(engine: Engine, memory_bytes: u64, activity: Arc<Activity>) -> Self {
         Self {
             engine,
@@ -55,29 +55,30 @@ impl Place {
     }
 }
 
-/// How a call within its limits ended.
+/// How a call ended.
 enum Ended<T> {
     Returned(T),
     Trapped(wasmtime::Error),
     Forced(Forced),
 }
 
-/// How much fuel a guest burns from one count to the next, so that one stopped in the middle of a
-/// loop is charged for what it did: well under a millisecond's worth.
-const FUEL_COUNTED: u64 = 1_000_000;
+/// After how much fuel a guest's consumption is counted: well under a millisecond's worth, so that a guest
+/// that is stopped inside a loop is still charged for its work.
+const FUEL_COUNT_INTERVAL: u64 = 1_000_000;
 
-/// Executes one handler and returns how that ended and what it used. Dropped, the guest is gone.
+/// Executes one handler and returns its outcome and what it used. If the future is dropped, the guest is
+/// ended.
 pub(crate) async fn execute(
-    place: &Place,
+    resources: &Resources,
     component: &JobPre<Guest>,
     start: Start,
-    said: &Arc<Said>,
+    output: &Arc<RunOutput>,
     stop: &Arc<Stop>,
 ) -> (Outcome, Meter) {
     let limits = start.limits;
     let guest = Guest::new(
-        place.memory(&limits),
-        Arc::clone(said),
+        resources.memory(&limits),
+        Arc::clone(output),
         Arc::clone(stop),
         start.env,
         &start.read_dirs,
@@ -91,13 +92,13 @@ pub(crate) async fn execute(
     };
     let fuel = fuel(&limits);
     let mut meter = Meter::default();
-    let outcome = match prepare(&place.engine, guest, &limits, fuel) {
+    let outcome = match prepare(&resources.engine, guest, &limits, fuel) {
         Ok(mut store) => {
             let context = context(start.context);
             let mut cpu_ns = 0;
             let ended = {
                 let call = pin!(handle(&mut store, component, &context, &start.params.0));
-                within(call, stop, &place.activity, &mut cpu_ns).await
+                run_to_end(call, stop, &resources.activity, &mut cpu_ns).await
             };
             meter = Meter {
                 fuel: fuel - store.get_fuel().unwrap_or(0),
@@ -105,21 +106,23 @@ pub(crate) async fn execute(
                 peak_memory_bytes: store.data().memory.peak_memory_bytes(),
             };
             drop(store);
-            said.finish();
+            output.finish();
             match ended {
-                Ended::Returned(returned) => outcome::of_return(returned, &limits),
-                Ended::Trapped(error) => Outcome::Failed(outcome::of_trap(&error, said, &limits)),
-                Ended::Forced(forced) => outcome::of_force(forced, stop, &limits),
+                Ended::Returned(returned) => outcome::from_return(returned, &limits),
+                Ended::Trapped(error) => {
+                    Outcome::Failed(outcome::from_trap(&error, output, &limits))
+                }
+                Ended::Forced(forced) => outcome::from_forced_stop(forced, stop, &limits),
             }
         }
-        Err(error) => Outcome::Failed(outcome::of_trap(&error, said, &limits)),
+        Err(error) => Outcome::Failed(outcome::from_trap(&error, output, &limits)),
     };
     (outcome, meter)
 }
 
-/// Asks a component for its handlers, with no grants and little of everything.
+/// Asks a component for its handlers, with no grants and low limits.
 pub(crate) async fn describe(
-    place: &Place,
+    resources: &Resources,
     component: &JobPre<Guest>,
 ) -> Result<Vec<HandlerInfo>, Failure> {
     let limits = Limits {
@@ -127,54 +130,62 @@ pub(crate) async fn describe(
         fuel: Some(DESCRIBE_FUEL),
         ..Limits::default()
     };
-    let said = Arc::new(Said::new(limits.log_bytes_max));
+    let output = Arc::new(RunOutput::new(limits.log_bytes_max));
     let stop = Arc::new(Stop::new(limits.timeout_ms));
-    let trapped = |error: &wasmtime::Error| outcome::of_trap(error, &said, &limits);
+    let trapped = |error: &wasmtime::Error| outcome::from_trap(error, &output, &limits);
     let guest = Guest::new(
-        place.memory(&limits),
-        Arc::clone(&said),
+        resources.memory(&limits),
+        Arc::clone(&output),
         Arc::clone(&stop),
         Vec::new(),
         &[],
     );
     let guest =
         guest.map_err(|missing| Failure::new(FailureKind::GrantMissing, missing.to_string()))?;
-    let mut store =
-        prepare(&place.engine, guest, &limits, DESCRIBE_FUEL).map_err(|error| trapped(&error))?;
+    let mut store = prepare(&resources.engine, guest, &limits, DESCRIBE_FUEL)
+        .map_err(|error| trapped(&error))?;
     let mut cpu_ns = 0;
     let ended = {
         let call = pin!(async {
             let instance = component.instantiate_async(&mut store).await?;
             instance.host_jobs_handler().call_describe(&mut store).await
         });
-        within(call, &stop, &place.activity, &mut cpu_ns).await
+        run_to_end(call, &stop, &resources.activity, &mut cpu_ns).await
     };
-    said.finish();
+    output.finish();
     match ended {
         Ended::Returned(handlers) => handlers.into_iter().map(info).collect(),
         Ended::Trapped(error) => Err(trapped(&error)),
         Ended::Forced(_) => Err(Failure::new(
             FailureKind::TimedOut,
-            format!("describe took longer than {DESCRIBE_TIMEOUT_MS} ms"),
+            format!(
+                "describe took longer than its limit of {DESCRIBE_TIMEOUT_MS} ms; it should only list handlers"
+            ),
         )),
     }
 }
 
-/// Calls a handler with nothing around it, for comparison.
+/// Calls a handler without limits on time and without logs. Used only by the bench.
 pub(crate) async fn call_bare(
-    place: &Place,
+    resources: &Resources,
     component: &JobPre<Guest>,
     start: &Start,
 ) -> Result<()> {
-    let said = Arc::new(Said::new(start.limits.log_bytes_max));
+    let output = Arc::new(RunOutput::new(start.limits.log_bytes_max));
     let stop = Arc::new(Stop::new(start.limits.timeout_ms));
-    let guest = Guest::new(place.memory(&start.limits), said, stop, Vec::new(), &[])?;
-    let mut store = prepare(&place.engine, guest, &start.limits, fuel(&start.limits))?;
+    let guest = Guest::new(
+        resources.memory(&start.limits),
+        output,
+        stop,
+        Vec::new(),
+        &[],
+    )?;
+    let mut store = prepare(&resources.engine, guest, &start.limits, fuel(&start.limits))?;
     let context = context(start.context.clone());
     let returned = handle(&mut store, component, &context, &start.params.0).await?;
-    match outcome::of_return(returned, &start.limits) {
+    match outcome::from_return(returned, &start.limits) {
         Outcome::Completed { .. } => Ok(()),
-        ended => wasmtime::bail!("the handler did not return: {ended:?}"),
+        ended => wasmtime::bail!("the handler did not complete: {ended:?}"),
     }
 }
 
@@ -189,12 +200,12 @@ fn prepare(engine: &Engine, guest: Guest, limits: &Limits, fuel: u64) -> Result<
     let mut store = Store::new(engine, guest);
     store.limiter(|guest| &mut guest.memory);
     store.set_fuel(fuel)?;
-    store.fuel_async_yield_interval(Some(FUEL_COUNTED))?;
-    // The guest gives way at each tick of the clock; what ends it is its future being dropped.
+    store.fuel_async_yield_interval(Some(FUEL_COUNT_INTERVAL))?;
+    // The guest yields at each tick of the epoch. To end it, its future is dropped.
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(|_| Ok(UpdateDeadline::YieldCustom(1, Box::pin(yield_now()))));
-    let handed_over = limits.result_bytes_max + HOSTCALL_OVERHEAD_BYTES;
-    store.set_hostcall_fuel(usize::try_from(handed_over).unwrap_or(usize::MAX));
+    let bytes_max = limits.result_bytes_max + HOSTCALL_OVERHEAD_BYTES;
+    store.set_hostcall_fuel(usize::try_from(bytes_max).unwrap_or(usize::MAX));
     store.set_max_component_handles(HANDLES_MAX);
     Ok(store)
 }
@@ -210,8 +221,8 @@ async fn handle(
     handler.call_handle(store, context, params).await
 }
 
-/// Polls a call until it ends or must not go on.
-async fn within<T>(
+/// Polls a call until it ends or is stopped by force.
+async fn run_to_end<T>(
     call: std::pin::Pin<&mut impl Future<Output = Result<T>>>,
     stop: &Stop,
     activity: &Activity,
@@ -220,7 +231,7 @@ async fn within<T>(
     let mut call = Metered::new(call, activity, cpu_ns);
     let result = match stop.forced_now() {
         Some(forced) => return Ended::Forced(forced),
-        // Most calls end at once, and need no timer.
+        // Most calls end at the first poll, and need no timer.
         None => match poll!(&mut call) {
             Poll::Ready(result) => result,
             Poll::Pending => tokio::select! {
@@ -255,8 +266,11 @@ fn context(context: Context) -> wit::Context {
 
 fn info(info: wit::HandlerInfo) -> Result<HandlerInfo, Failure> {
     let name = info.name.parse().map_err(|error| {
-        let mut shown = format!("describe names a handler {:?}: {error}", info.name);
-        crate::said::cut(&mut shown, 512);
+        let mut shown = format!(
+            "describe lists a handler with the invalid name {:?}: {error}",
+            info.name
+        );
+        crate::run_output::truncate(&mut shown, 512);
         Failure::new(FailureKind::Trapped, shown)
     })?;
     Ok(HandlerInfo {

@@ -1,5 +1,5 @@
-//! The cell's side of its one connection: takes messages, starts and stops runs, tells what they
-//! say and how they end. One thread; guests give way to each other at each tick.
+//! The cell's side of its connection to the orchestrator: receives messages, starts and stops runs, and
+//! reports their output and outcome. One thread; guests yield to each other at each tick.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -22,39 +22,39 @@ use tokio_util::codec::{FramedRead, LengthDelimitedCodec};
 
 use crate::component::Components;
 use crate::engine;
-use crate::run::{self, Place};
-use crate::said::Said;
+use crate::run::{self, Resources};
+use crate::run_output::RunOutput;
 use crate::stop::Stop;
 use crate::watchdog::{self, Activity};
 
-/// How many messages wait for the socket before runs wait with theirs.
+/// How many outgoing messages are queued before runs must wait to send theirs.
 const MESSAGES_MAX: usize = 1_024;
 
-/// How many messages go out in one frame at most.
+/// The most messages in one frame.
 const BATCH_MESSAGES_MAX: usize = 256;
 
-/// From which size on a frame is sent without more messages, in bytes.
+/// The size in bytes after which no more messages are added to a frame.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// How often logs and progress of running guests are told.
-const TELL_EVERY: Duration = Duration::from_millis(100);
+/// How often the output of running guests is sent.
+const SEND_INTERVAL: Duration = Duration::from_millis(100);
 
 /// One run that has not ended.
 struct Running {
-    said: Arc<Said>,
+    output: Arc<RunOutput>,
     stop: Arc<Stop>,
 }
 
 struct Cell {
-    place: Place,
+    resources: Resources,
     components: RefCell<Components>,
     running: RefCell<HashMap<RunId, Running>>,
     outgoing: mpsc::Sender<FromCell>,
     started: Notify,
 }
 
-/// Serves the orchestrator at the other end of `socket` with `slots` runs at once and
-/// `memory_bytes` for all their guests, until it is gone. Never returns `Ok` while the orchestrator lives.
+/// Serves the orchestrator at the other end of `socket`: at most `slots` runs at once, with
+/// `memory_bytes` for all guests together. Returns `Ok` only when the orchestrator has closed the socket.
 pub(crate) fn serve(socket: UnixStream, slots: u32, memory_bytes: u64) -> wasmtime::Result<()> {
     let engine = engine::pooled(slots)?;
     let components = Components::new(&engine)?;
@@ -72,22 +72,22 @@ pub(crate) fn serve(socket: UnixStream, slots: u32, memory_bytes: u64) -> wasmti
         let (read, write) = host_socket::split(socket)?;
         let (outgoing, messages) = mpsc::channel(MESSAGES_MAX);
         let cell = Rc::new(Cell {
-            place: Place::new(engine, memory_bytes, activity),
+            resources: Resources::new(engine, memory_bytes, activity),
             components: RefCell::new(components),
             running: RefCell::default(),
             outgoing,
             started: Notify::new(),
         });
-        spawn_local(send_all(messages, write));
-        spawn_local(tell_now_and_then(Rc::clone(&cell)));
+        spawn_local(write_messages(messages, write));
+        spawn_local(send_output_periodically(Rc::clone(&cell)));
         cell.send(FromCell::Ready { slots }).await;
-        receive_all(&cell, read).await
+        read_messages(&cell, read).await
     };
     runtime.block_on(session)?;
     Ok(())
 }
 
-async fn receive_all(cell: &Rc<Cell>, read: ReadHalf) -> io::Result<()> {
+async fn read_messages(cell: &Rc<Cell>, read: ReadHalf) -> io::Result<()> {
     let mut codec = LengthDelimitedCodec::new();
     codec.set_max_frame_length(FRAME_BYTES_MAX);
     let mut frames = FramedRead::new(read, codec);
@@ -98,7 +98,7 @@ async fn receive_all(cell: &Rc<Cell>, read: ReadHalf) -> io::Result<()> {
             let (message, after) = postcard::take_from_bytes::<ToCell>(rest)
                 .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
             rest = after;
-            cell.take(message).await;
+            cell.handle(message).await;
         }
     }
     Ok(())
@@ -106,11 +106,11 @@ async fn receive_all(cell: &Rc<Cell>, read: ReadHalf) -> io::Result<()> {
 
 impl Cell {
     async fn send(&self, message: FromCell) {
-        // The receiver is gone only with the process.
+        // The receiver is dropped only when the process ends.
         let _sent = self.outgoing.send(message).await;
     }
 
-    async fn take(self: &Rc<Self>, message: ToCell) {
+    async fn handle(self: &Rc<Self>, message: ToCell) {
         match message {
             ToCell::Load {
                 component,
@@ -131,7 +131,7 @@ impl Cell {
                 reason,
             } => {
                 if let Some(running) = self.running.borrow().get(&run) {
-                    running.stop.ask(grace_ms, reason);
+                    running.stop.request(grace_ms, reason);
                 }
             }
             ToCell::Describe { run, component } => {
@@ -139,7 +139,7 @@ impl Cell {
                 spawn_local(async move {
                     let component = cell.components.borrow().get(component);
                     let result = match component {
-                        Ok(component) => run::describe(&cell.place, &component).await,
+                        Ok(component) => run::describe(&cell.resources, &component).await,
                         Err(error) => Err(not_loaded(&error)),
                     };
                     cell.send(FromCell::Described { run, result }).await;
@@ -151,10 +151,10 @@ impl Cell {
     fn start(self: &Rc<Self>, start: Start) {
         let id = start.run;
         let running = Running {
-            said: Arc::new(Said::new(start.limits.log_bytes_max)),
+            output: Arc::new(RunOutput::new(start.limits.log_bytes_max)),
             stop: Arc::new(Stop::new(start.limits.timeout_ms)),
         };
-        let (said, stop) = (Arc::clone(&running.said), Arc::clone(&running.stop));
+        let (output, stop) = (Arc::clone(&running.output), Arc::clone(&running.stop));
         if self.running.borrow_mut().insert(id, running).is_none() {
             self.started.notify_one();
         }
@@ -162,11 +162,13 @@ impl Cell {
         spawn_local(async move {
             let component = cell.components.borrow().get(start.component);
             let (outcome, meter) = match component {
-                Ok(component) => run::execute(&cell.place, &component, start, &said, &stop).await,
+                Ok(component) => {
+                    run::execute(&cell.resources, &component, start, &output, &stop).await
+                }
                 Err(error) => (Outcome::Failed(not_loaded(&error)), Meter::default()),
             };
             cell.running.borrow_mut().remove(&id);
-            cell.tell(id, &said).await;
+            cell.send_output(id, &output).await;
             cell.send(FromCell::Ended {
                 run: id,
                 outcome,
@@ -176,14 +178,14 @@ impl Cell {
         });
     }
 
-    /// Tells what a run has said since the last time.
-    async fn tell(&self, run: RunId, said: &Said) {
-        while let Some(news) = said.take() {
-            if let Some(progress) = news.progress {
+    /// Sends the output of a run that has not been sent yet.
+    async fn send_output(&self, run: RunId, output: &RunOutput) {
+        while let Some(unsent) = output.take() {
+            if let Some(progress) = unsent.progress {
                 self.send(FromCell::Progress { run, progress }).await;
             }
-            if !news.lines.is_empty() {
-                let lines = news.lines;
+            if !unsent.lines.is_empty() {
+                let lines = unsent.lines;
                 self.send(FromCell::Log { run, lines }).await;
             }
         }
@@ -194,39 +196,39 @@ fn not_loaded(error: &wasmtime::Error) -> Failure {
     Failure::new(FailureKind::CellLost, format!("cannot {error:#}"))
 }
 
-/// Tells what running guests say while they run.
-async fn tell_now_and_then(cell: Rc<Cell>) {
+/// Sends the output of running guests periodically.
+async fn send_output_periodically(cell: Rc<Cell>) {
     loop {
         if cell.running.borrow().is_empty() {
             cell.started.notified().await;
         }
-        sleep(TELL_EVERY).await;
+        sleep(SEND_INTERVAL).await;
         let running: Vec<RunId> = cell.running.borrow().keys().copied().collect();
         for run in running {
-            // Room for both messages first: once they are taken they go out before the end of the
-            // run can be told.
+            // Reserve room for both messages before taking the output: then they are sent before the
+            // outcome of the run.
             let Ok(mut room) = cell.outgoing.reserve_many(2).await else {
                 return;
             };
-            let news = match cell.running.borrow().get(&run) {
-                Some(running) => running.said.take().unwrap_or_default(),
+            let unsent = match cell.running.borrow().get(&run) {
+                Some(running) => running.output.take().unwrap_or_default(),
                 None => continue,
             };
-            if let Some((progress, room)) = news.progress.zip(room.next()) {
+            if let Some((progress, room)) = unsent.progress.zip(room.next()) {
                 room.send(FromCell::Progress { run, progress });
             }
-            if !news.lines.is_empty()
+            if !unsent.lines.is_empty()
                 && let Some(room) = room.next()
             {
-                let lines = news.lines;
+                let lines = unsent.lines;
                 room.send(FromCell::Log { run, lines });
             }
         }
     }
 }
 
-/// Writes messages, as many as there are in one frame.
-async fn send_all(mut messages: mpsc::Receiver<FromCell>, mut write: WriteHalf) {
+/// Writes messages, and combines waiting ones into one frame.
+async fn write_messages(mut messages: mpsc::Receiver<FromCell>, mut write: WriteHalf) {
     let mut batch = Vec::with_capacity(BATCH_MESSAGES_MAX);
     let mut frame = Vec::new();
     while messages.recv_many(&mut batch, BATCH_MESSAGES_MAX).await > 0 {
@@ -239,7 +241,7 @@ async fn send_all(mut messages: mpsc::Receiver<FromCell>, mut write: WriteHalf) 
             match encoded {
                 Ok(encoded) => frame = encoded,
                 Err(error) => {
-                    eprintln!("a message to the orchestrator cannot be encoded: {error}");
+                    eprintln!("cannot encode a message to the orchestrator: {error}");
                     std::process::exit(1);
                 }
             }
@@ -251,13 +253,13 @@ async fn send_all(mut messages: mpsc::Receiver<FromCell>, mut write: WriteHalf) 
             written = written.and(send_frame(&mut frame, &mut write).await);
         }
         if written.is_err() {
-            // The orchestrator is gone, and with it the reason to run anything.
+            // The orchestrator is gone, so no run is needed any more.
             std::process::exit(0);
         }
     }
 }
 
-/// Fills in the length of a frame, writes it and empties it.
+/// Sets the length of a frame, writes the frame and clears it.
 async fn send_frame(frame: &mut Vec<u8>, write: &mut WriteHalf) -> io::Result<()> {
     let length = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
     frame[..4].copy_from_slice(&length.to_be_bytes());

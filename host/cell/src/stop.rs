@@ -1,29 +1,30 @@
-//! When a run must end: its time limit, and a request to stop with a grace. Only ever earlier.
+//! When a run must end: at its time limit, or when the grace of a stop request has passed. The end can
+//! only move to an earlier time.
 
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant, sleep_until};
 
-/// What ended a run by force.
+/// Why a run is stopped by force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Forced {
     /// The time limit passed.
     TimedOut,
-    /// It was asked to stop and did not within the grace.
+    /// The run was asked to stop and did not stop within the grace.
     Stopped,
 }
 
-/// The two ends of one run.
+/// The time limit and the stop request of one run.
 #[derive(Debug)]
 pub(crate) struct Stop {
     times_out_at: Instant,
-    asked: Mutex<Option<Asked>>,
+    request: Mutex<Option<StopRequest>>,
     changed: Notify,
 }
 
 #[derive(Clone, Debug)]
-struct Asked {
+struct StopRequest {
     forced_at: Instant,
     reason: String,
 }
@@ -32,26 +33,26 @@ impl Stop {
     pub(crate) fn new(timeout_ms: u64) -> Self {
         Self {
             times_out_at: Instant::now() + Duration::from_millis(timeout_ms),
-            asked: Mutex::default(),
+            request: Mutex::default(),
             changed: Notify::new(),
         }
     }
 
-    /// Asks the run to stop; a later request can only shorten the grace.
-    pub(crate) fn ask(&self, grace_ms: u64, reason: String) {
+    /// Asks the run to stop. A later request can only shorten the grace.
+    pub(crate) fn request(&self, grace_ms: u64, reason: String) {
         let forced_at = Instant::now() + Duration::from_millis(grace_ms);
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *asked {
-            Some(asked) => asked.forced_at = asked.forced_at.min(forced_at),
-            None => *asked = Some(Asked { forced_at, reason }),
+        let mut request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *request {
+            Some(request) => request.forced_at = request.forced_at.min(forced_at),
+            None => *request = Some(StopRequest { forced_at, reason }),
         }
         self.changed.notify_one();
     }
 
-    /// Returns why the run is to stop.
+    /// Returns the reason of the stop request, if there is one.
     pub(crate) fn reason(&self) -> Option<String> {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.as_ref().map(|asked| asked.reason.clone())
+        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        request.as_ref().map(|request| request.reason.clone())
     }
 
     /// Returns how much of the time limit is left, in milliseconds.
@@ -60,13 +61,13 @@ impl Stop {
         u32::try_from(left.as_millis()).unwrap_or(u32::MAX)
     }
 
-    /// Returns why the run must not go on, if it must not.
+    /// Returns why the run must be stopped by force, if it must be now.
     pub(crate) fn forced_now(&self) -> Option<Forced> {
         let (at, forced) = self.end();
         (at <= Instant::now()).then_some(forced)
     }
 
-    /// Returns once the run must not go on. Cancel safe.
+    /// Waits until the run must be stopped by force. Cancel safe.
     pub(crate) async fn forced(&self) -> Forced {
         loop {
             let (at, forced) = self.end();
@@ -80,10 +81,10 @@ impl Stop {
         }
     }
 
-    /// Returns when the run is ended by force, as far as is known now, and why.
+    /// Returns when the run must be stopped by force, as known now, and why.
     fn end(&self) -> (Instant, Forced) {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        match asked.as_ref().map(|asked| asked.forced_at) {
+        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        match request.as_ref().map(|request| request.forced_at) {
             Some(at) if at <= self.times_out_at => (at, Forced::Stopped),
             _ => (self.times_out_at, Forced::TimedOut),
         }

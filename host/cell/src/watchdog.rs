@@ -1,6 +1,5 @@
-//! The thread beside the runtime: it moves the epoch on while a guest computes, so that each gives
-//! way and can be stopped, and ends the process when the orchestrator is gone, whatever a guest
-//! does.
+//! The watchdog thread. While a guest computes, it advances the epoch, so that guests yield and can be
+//! stopped. When the orchestrator is gone, it ends the process, whatever guests do.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,25 +13,25 @@ use wasmtime::EngineWeak;
 /// The time between two ticks of the epoch while guests compute, in milliseconds.
 const TICK_MS: u64 = 1;
 
-/// The time between two ticks while guests end or wait sooner than that, in milliseconds.
+/// The time between two ticks while guests end or wait within less than this time, in milliseconds.
 const SLOW_TICK_MS: u64 = 4;
 
-/// How many ticks the clock goes on after a guest last computed, so that a run after another wakes
-/// nobody.
+/// How many ticks the clock continues after a guest last computed, so that the next run need not wake
+/// this thread.
 const IDLE_TICKS_MAX: u32 = 20;
 
-/// Whether a guest computes, and whether the clock stands still.
+/// Whether a guest computes, and whether the clock is parked.
 #[derive(Debug)]
 pub(crate) struct Activity {
-    /// How often a guest was given the thread and has left it again: odd while it has it.
+    /// How often a guest was polled or its poll ended: odd while a guest is being polled.
     turns: AtomicU64,
-    /// Whether the last one to get it had had it before.
-    again: AtomicBool,
+    /// Whether the guest of the last poll had used CPU time before.
+    resumed: AtomicBool,
     parked: AtomicBool,
     wake: OwnedFd,
 }
 
-/// One guest that has the thread, until it is dropped.
+/// Marks a guest as being polled, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Active<'a>(&'a Activity);
 
@@ -48,26 +47,26 @@ impl Activity {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
             turns: AtomicU64::new(0),
-            again: AtomicBool::new(false),
+            resumed: AtomicBool::new(false),
             parked: AtomicBool::new(false),
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
         })
     }
 
-    /// Notes that a guest has the thread, maybe `again`, and makes the clock move. Called by that
-    /// thread only.
-    pub(crate) fn start(&self, again: bool) -> Active<'_> {
-        self.again.store(again, Ordering::Relaxed);
+    /// Marks a guest as being polled and starts the clock if it is parked. `resumed` tells whether the
+    /// guest has used CPU time before. Called only by the thread that polls guests.
+    pub(crate) fn start(&self, resumed: bool) -> Active<'_> {
+        self.resumed.store(resumed, Ordering::Relaxed);
         self.turns.fetch_add(1, Ordering::SeqCst);
         if self.parked.load(Ordering::SeqCst) && self.parked.swap(false, Ordering::SeqCst) {
-            // The counter of an eventfd cannot overflow by one a parking.
+            // The counter of the eventfd cannot overflow: it grows by one each time the clock is parked.
             let _woken = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
         }
         Active(self)
     }
 
-    /// Waits for a tick, or for anything at all while no guest runs. With `listening` it also
-    /// returns when the orchestrator has said something, and tells so.
+    /// Waits for the next tick, or until woken if the clock is parked. With `listening` it also returns
+    /// when the orchestrator has sent data. Returns whether it has.
     fn wait(&self, orchestrator: &OwnedFd, pause: Pause, listening: bool) -> io::Result<bool> {
         let tick = |ms| Timespec::try_from(Duration::from_millis(ms)).ok();
         let timeout = match pause {
@@ -75,10 +74,10 @@ impl Activity {
             Pause::SlowTick => tick(SLOW_TICK_MS),
             Pause::Parked => None,
         };
-        let mut words = PollFlags::RDHUP;
-        words.set(PollFlags::IN, listening);
+        let mut events = PollFlags::RDHUP;
+        events.set(PollFlags::IN, listening);
         let mut fds = [
-            PollFd::new(orchestrator, words),
+            PollFd::new(orchestrator, events),
             PollFd::new(&self.wake, PollFlags::IN),
         ];
         match poll(&mut fds, timeout.as_ref()) {
@@ -103,15 +102,15 @@ impl Drop for Active<'_> {
     }
 }
 
-/// Chooses how long to sleep, from what each tick finds.
+/// Chooses how long to sleep, from what guests did since the last tick.
 #[derive(Debug, Default)]
-struct Watch {
+struct TickPolicy {
     turns: u64,
     idle_ticks: u32,
 }
 
-impl Watch {
-    fn next(&mut self, turns: u64, again: bool) -> Pause {
+impl TickPolicy {
+    fn next(&mut self, turns: u64, resumed: bool) -> Pause {
         let since = turns - std::mem::replace(&mut self.turns, turns);
         let is_active = turns % 2 == 1;
         if is_active || since > 0 {
@@ -121,9 +120,9 @@ impl Watch {
         }
         if self.idle_ticks > IDLE_TICKS_MAX {
             Pause::Parked
-        } else if is_active && (again || since <= 2) {
-            // A guest that has the thread again has burned some fuel; one that has it as the only
-            // one has had it for about the whole tick.
+        } else if is_active && (resumed || since <= 2) {
+            // A resumed guest computes for long. If there was only one poll since the last tick, its
+            // guest has computed for about the whole tick.
             Pause::Tick
         } else {
             Pause::SlowTick
@@ -131,36 +130,38 @@ impl Watch {
     }
 }
 
-/// Starts the thread. `orchestrator` is the cell's socket.
+/// Starts the thread. `orchestrator` is the cell's socket to it.
 pub(crate) fn start(
     engine: EngineWeak,
     activity: Arc<Activity>,
     orchestrator: OwnedFd,
 ) -> io::Result<()> {
     let run = move || {
-        let mut watch = Watch::default();
-        let mut heard = false;
+        let mut policy = TickPolicy::default();
+        let mut was_readable = false;
         loop {
-            let mut pause = watch.next(
+            let mut pause = policy.next(
                 activity.turns.load(Ordering::SeqCst),
-                activity.again.load(Ordering::Relaxed),
+                activity.resumed.load(Ordering::Relaxed),
             );
             if pause == Pause::Parked {
                 activity.parked.store(true, Ordering::SeqCst);
-                // A guest that started just before sees to nothing: it found the clock moving.
-                if activity.turns.load(Ordering::SeqCst) != watch.turns {
+                // A guest whose poll started just before did not wake the clock, because it was not parked
+                // yet.
+                if activity.turns.load(Ordering::SeqCst) != policy.turns {
                     activity.parked.store(false, Ordering::SeqCst);
                     pause = Pause::SlowTick;
                 }
             }
-            // A guest that computes gives way at once to what may be its stop. What was heard may
-            // not be read yet, so every other wait is for the clock alone.
-            let listening = pause == Pause::Tick && !heard;
-            heard = match activity.wait(&orchestrator, pause, listening) {
-                Ok(heard) => heard,
+            // If a message arrives while a guest computes, the guest yields at once, because the message
+            // may ask it to stop. That message may still be unread at the next wait, so after each such
+            // wait one waits for the clock alone.
+            let listening = pause == Pause::Tick && !was_readable;
+            was_readable = match activity.wait(&orchestrator, pause, listening) {
+                Ok(is_readable) => is_readable,
                 Err(error) => {
-                    // Without a clock no guest can be stopped from inside.
-                    eprintln!("the cell's watchdog cannot wait: {error}");
+                    // Without ticks no guest can be stopped.
+                    eprintln!("the watchdog of the cell cannot wait for its socket: {error}");
                     std::process::exit(1);
                 }
             };

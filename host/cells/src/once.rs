@@ -11,7 +11,7 @@ use crate::handlers::Program;
 
 /// What a run says before it ends.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Said {
+pub enum RunEvent {
     /// Lines of its log, in order.
     Log(Vec<LogLine>),
     /// How far it is.
@@ -19,13 +19,13 @@ pub enum Said {
 }
 
 impl Cells {
-    /// Runs `start` and tells `said` what it says meanwhile. Dropped, the cell is killed and the
+    /// Runs `start` and tells `on_event` what it says meanwhile. Dropped, the cell is killed and the
     /// guest with it.
     pub async fn run_once(
         &self,
         program: &Program,
         mut start: Start,
-        mut said: impl FnMut(Said),
+        mut on_event: impl FnMut(RunEvent),
     ) -> (Outcome, Meter) {
         let (events, mut heard) = mpsc::channel(16);
         let line = self.open(CellId(u64::MAX), "cell-once", 1, events);
@@ -49,8 +49,8 @@ impl Cells {
             };
             for message in messages {
                 match message {
-                    FromCell::Log { lines, .. } => said(Said::Log(lines)),
-                    FromCell::Progress { progress, .. } => said(Said::Progress(progress)),
+                    FromCell::Log { lines, .. } => on_event(RunEvent::Log(lines)),
+                    FromCell::Progress { progress, .. } => on_event(RunEvent::Progress(progress)),
                     FromCell::Ended {
                         run: ended,
                         outcome,

@@ -1,14 +1,13 @@
-//! The command line as a whole: the nouns, the options they share and how they reach their command.
+//! The command line as a whole: its own nouns, and those that wires bring.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use host_console::command::Command;
+use host_console::error::{CliError, Exit};
 
-use crate::client::{Client, SERVER_DEFAULT};
 use crate::commands::{
-    cell, completion, component, deploy, doctor, explain, handler, hero, job, queue, run, runner,
-    serve, store, worker,
+    cell, completion, component, deploy, docs, doctor, explain, handler, hero, job, queue, run,
+    runner, serve, store, worker,
 };
-use crate::error::CliError;
-use crate::output::{Format, Output};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,8 +18,14 @@ Examples:
 Exit codes:
   0  done                      4  the job was cancelled
   1  refused or failed         5  not found
-  2  wrong command line        6  no host answers
-  3  the job was discarded     7  the wait ran out";
+  2  wrong command line        6  the host does not answer
+  3  the job was discarded     7  the wait timed out";
+
+/// The nouns that wires bring.
+static WIRES: &[&dyn Command] = &[&hero::COMMAND];
+
+/// The noun that those of the wires follow, in the help as everywhere else.
+const BEFORE_WIRES: &str = "runner";
 
 /// Runs jobs in sandboxes and loses none of them
 #[derive(Debug, Parser)]
@@ -30,41 +35,36 @@ Exit codes:
     disable_help_subcommand = true,
     max_term_width = 100
 )]
-pub(crate) struct Cli {
-    #[command(subcommand)]
-    pub(crate) noun: Noun,
-}
+struct Cli {}
 
-/// What a command is about.
+/// The nouns of `host` itself.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Noun {
+enum Noun {
     /// Run a host: accept jobs, run them in sandboxes and keep them through crashes
     Serve(serve::Serve),
-    /// Run a handler once, here and now, without a host
+    /// Run a handler once on this machine, without a host
     Run(run::Run),
-    /// Bring a component's handlers to a host
+    /// Deploy a component's handlers to a host
     Deploy(deploy::Deploy),
-    /// Look at deployed components, go back to earlier ones and remove them
+    /// List, show, roll back and remove deployed components
     Component(component::Component),
-    /// Look at what can be run
+    /// List and show the handlers that jobs can run
     Handler(handler::Handler),
-    /// Enqueue, watch and steer jobs
+    /// Enqueue, show, cancel and retry jobs
     Job(Box<job::Job>),
-    /// Look at queues, pause and resume them
+    /// List, show, pause and resume queues
     Queue(queue::Queue),
-    /// Look at foreign runners and restart them
+    /// List, show and restart foreign runners
     Runner(runner::Runner),
-    /// Submit, watch and steer jobs of Hero workers, in the Redis a host is configured for
-    Hero(Box<hero::Hero>),
-    /// Check that this machine runs jobs well
+    /// Check that a host can run well on this machine
     Doctor(doctor::Doctor),
     /// Execute the jobs of a foreign orchestrator, without a host
     Worker(worker::Worker),
-    /// Look after the store of a data directory
+    /// Check the store of a data directory
     Store(store::Store),
     /// Say what an error code means and what to do next
     Explain(explain::Explain),
-    /// Print a script that completes commands in a shell
+    /// Print a completion script for a shell
     Completion(completion::Completion),
     /// The child processes of a host
     #[command(hide = true)]
@@ -74,46 +74,60 @@ pub(crate) enum Noun {
     CliDocs,
 }
 
-/// The options of commands that talk to a host.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Host")]
-pub(crate) struct Remote {
-    /// The host to talk to
-    #[arg(long, value_name = "URL", env = "HOST_SERVER", hide_env_values = true, default_value = SERVER_DEFAULT)]
-    server: String,
-    #[command(flatten)]
-    shown: Shown,
+/// Returns the definition of the whole command line, with the nouns of the wires among the others.
+pub(crate) fn definition() -> clap::Command {
+    let own = Noun::augment_subcommands(clap::Command::new("host"));
+    let mut nouns = Vec::new();
+    for noun in own.get_subcommands() {
+        nouns.push(noun.clone());
+        if noun.get_name() == BEFORE_WIRES {
+            nouns.extend(WIRES.iter().map(|wire| wire.clap()));
+        }
+    }
+    let nouns = nouns.into_iter().enumerate();
+    Cli::command().subcommands(nouns.map(|(place, noun)| noun.display_order(place)))
 }
 
-/// The options of commands that print data.
-#[derive(Clone, Copy, Debug, Args)]
-#[command(next_help_heading = "Output")]
-pub(crate) struct Shown {
-    /// How to write the data
-    #[arg(
-        short,
-        long,
-        value_name = "FORMAT",
-        default_value = "table",
-        hide_possible_values = true
-    )]
-    #[arg(help = "How to write the data: table, json, jsonl or name")]
-    output: Format,
-    /// Print no notes and hints, only data and errors
-    #[arg(short, long)]
-    quiet: bool,
+/// Reads the command line of this process. The error is an answer, too: a help text, for instance.
+pub(crate) fn parse() -> Result<ArgMatches, clap::Error> {
+    definition().try_get_matches()
 }
 
-impl Remote {
-    /// Opens what the command needs: the host and the terminal.
-    pub(crate) fn open(&self) -> Result<(Client, Output), CliError> {
-        Ok((Client::new(&self.server)?, self.shown.open()))
+/// Runs the command that `matches` name to its end.
+pub(crate) fn run(matches: &ArgMatches) -> Result<(), CliError> {
+    if let Some((name, matches)) = matches.subcommand()
+        && let Some(wire) = WIRES.iter().find(|wire| wire.clap().get_name() == name)
+    {
+        return wire.run(matches);
+    }
+    let noun = Noun::from_arg_matches(matches).map_err(|error| {
+        CliError::new(Exit::Usage, "read the command line", error)
+            .next("`host --help` lists the commands")
+    })?;
+    noun.run()
+}
+
+impl Noun {
+    fn run(self) -> Result<(), CliError> {
+        match self {
+            Self::Serve(serve) => serve.run(),
+            Self::Run(run) => run.run(),
+            Self::Deploy(deploy) => deploy.run(),
+            Self::Component(component) => component.run(),
+            Self::Handler(handler) => handler.run(),
+            Self::Job(job) => job.run(),
+            Self::Queue(queue) => queue.run(),
+            Self::Runner(runner) => runner.run(),
+            Self::Doctor(doctor) => doctor.run(),
+            Self::Store(store) => store.run(),
+            Self::Worker(worker) => worker.run(),
+            Self::Explain(explain) => explain.run(),
+            Self::Completion(completion) => completion.run(definition()),
+            Self::Cell(cell) => cell.run(),
+            Self::CliDocs => docs::run(definition()),
+        }
     }
 }
 
-impl Shown {
-    /// Opens the terminal.
-    pub(crate) fn open(self) -> Output {
-        Output::new(self.output, self.quiet)
-    }
-}
+#[cfg(test)]
+mod tests;

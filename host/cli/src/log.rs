@@ -1,10 +1,10 @@
-//! One line of a guest's log as people read it.
+//! Formats one line of a guest's log for people.
 
 use std::fmt::Write as _;
 
-use crate::plain;
+use host_console::plain;
 
-/// Returns what stands before a line: where it comes from, or how urgent the guest says it is.
+/// Returns the label in front of a line: its source, or the level that the guest gave it.
 pub(crate) fn label<'a>(source: &'a str, level: &'a str) -> &'a str {
     match source {
         "stdout" => "out",
@@ -14,8 +14,8 @@ pub(crate) fn label<'a>(source: &'a str, level: &'a str) -> &'a str {
     }
 }
 
-/// Writes a line with its time and label in front; its own line breaks are indented below, so that
-/// a guest cannot forge a line of another.
+/// Writes a line with its time and label in front; further lines of
+/// the message are indented, so that a guest cannot forge a log line.
 pub(crate) fn line<'a>(
     at_ms: u64,
     label: &str,

@@ -1,19 +1,18 @@
-//! The manifest that goes with a component: the file's text as it stands, or changed where options
-//! say otherwise. Which keys there are and what they allow is for the host to judge.
+//! The manifest that goes with a component: the text of its file, changed where options
+//! override it. Only the host checks keys and values.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use host_console::error::{CliError, Exit};
+use host_console::{human, plain};
 use host_core::handler::DirGrant;
 use host_core::name::Name;
 use host_core::seconds::Seconds;
 use toml::{Table, Value};
 
-use crate::error::{CliError, Exit};
-use crate::{human, plain};
-
-/// The options that stand above the `[defaults]` of a manifest.
+/// The options that override the `[defaults]` of a manifest.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Overrides {
     /// Let an attempt use this much memory
@@ -28,17 +27,17 @@ pub(crate) struct Overrides {
     /// Let handlers see this environment variable of the host (repeatable)
     #[arg(long, value_name = "NAME")]
     env: Vec<String>,
-    /// Let handlers read this directory of the host under another name (repeatable)
+    /// Let handlers read the host's directory HOST as GUEST (repeatable)
     #[arg(long = "read-dir", value_name = "HOST:GUEST", value_parser = parse_dir)]
     read_dirs: Vec<DirGrant>,
 }
 
-/// A manifest in the making.
+/// A manifest as it was read and as options changed it.
 #[derive(Debug, Default)]
 pub(crate) struct Manifest {
     /// Where it came from.
     source: Option<Source>,
-    /// What it says, changes included.
+    /// Its keys, with the changes.
     table: Table,
     changed: bool,
 }
@@ -85,19 +84,19 @@ impl Manifest {
         self.source.as_ref().map(|source| source.path.as_path())
     }
 
-    /// Returns the component's name, if it says one.
+    /// Returns the component's name, if it has one.
     pub(crate) fn name(&self) -> Result<Option<Name>, CliError> {
         let Some(name) = self.table.get("name") else {
             return Ok(None);
         };
         let name = name
             .as_str()
-            .ok_or_else(|| self.wrong("name", "it is not a text"))?;
+            .ok_or_else(|| self.wrong("name", "it is not a string"))?;
         let name = name.parse().map_err(|error| self.wrong("name", error))?;
         Ok(Some(name))
     }
 
-    /// Makes it say the name that was asked for, if it says one.
+    /// Replaces its name with `name`, if both are there.
     pub(crate) fn set_name(&mut self, name: Option<&Name>) {
         if let (Some(name), Some(said)) = (name, self.table.get_mut("name")) {
             *said = Value::String(name.to_string());
@@ -105,8 +104,8 @@ impl Manifest {
         }
     }
 
-    /// Puts the options above its `[defaults]`. Returns a sentence for each handler that says
-    /// something else for itself and so is not reached.
+    /// Writes the options into its `[defaults]`. Returns a sentence for each handler whose own
+    /// setting overrides an option.
     pub(crate) fn set_defaults(&mut self, overrides: &Overrides) -> Result<Vec<String>, CliError> {
         let settings = overrides.settings();
         if settings.is_empty() {
@@ -117,7 +116,7 @@ impl Manifest {
             let own = settings.iter().filter(|set| section.contains_key(set.key));
             unreached.extend(own.map(|Setting { option, key, .. }| {
                 let handler = plain::line(handler);
-                format!("{option} does not change {handler}: the manifest gives it its own {key}")
+                format!("{option} does not apply to {handler}: the manifest sets {key} for it")
             }));
         }
         let defaults = self.table.entry("defaults");
@@ -132,7 +131,7 @@ impl Manifest {
         Ok(unreached)
     }
 
-    /// Returns its text, `None` if there is nothing to say.
+    /// Returns its text, `None` if there is neither a file nor an option.
     pub(crate) fn text(self, doing: &str) -> Result<Option<String>, CliError> {
         if !self.changed {
             return Ok(self.source.map(|source| source.text));
@@ -157,7 +156,7 @@ impl Manifest {
     }
 }
 
-/// One option as the manifest says it.
+/// One option as a key of the manifest.
 struct Setting {
     option: &'static str,
     key: &'static str,
@@ -205,7 +204,7 @@ fn parse_dir(text: &str) -> Result<DirGrant, String> {
     let host = std::path::absolute(host).map_err(|error| error.to_string())?;
     let host = host.into_os_string().into_string();
     Ok(DirGrant {
-        host: host.map_err(|_| "the directory's whole path must be UTF-8")?,
+        host: host.map_err(|_| "the absolute path of the directory must be UTF-8")?,
         guest: guest.to_owned(),
     })
 }

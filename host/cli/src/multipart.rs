@@ -1,6 +1,6 @@
 //! Writes a `multipart/form-data` body (RFC 7578). Knows nothing of what its parts mean.
 
-/// The parts of a body and the line that keeps them apart.
+/// A body and its boundary.
 #[derive(Debug)]
 pub(crate) struct Multipart {
     boundary: String,
@@ -38,7 +38,7 @@ impl Multipart {
     }
 }
 
-/// Returns a boundary that occurs in no part: a part has fewer places than there are numbers.
+/// Returns a boundary that occurs in no part.
 fn boundary(parts: &[(&str, &[u8])]) -> String {
     let mut number = 0_u64;
     loop {

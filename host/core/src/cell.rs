@@ -107,7 +107,7 @@ pub struct Context {
     pub worker_id: Option<String>,
     /// W3C trace context.
     pub trace: Vec<(String, String)>,
-    /// Whatever else the job's sender attached.
+    /// Other key-value pairs that the job's sender attached.
     pub attributes: Vec<(String, String)>,
 }
 
@@ -115,9 +115,9 @@ pub struct Context {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// For whoever debugs the guest in depth.
+    /// Details for debugging the guest.
     Trace,
-    /// For whoever debugs the guest.
+    /// For debugging the guest.
     Debug,
     /// Worth knowing.
     Info,
@@ -248,7 +248,7 @@ pub enum Refusal {
     /// The bytes are something else.
     #[error("this is no WebAssembly component; build one for the target wasm32-wasip2")]
     NotAComponent,
-    /// Machine code of another host; nobody can tell what it does.
+    /// Machine code that another host compiled. It cannot be checked, so it is never run.
     #[error("this is compiled code, which is never taken; deploy the component itself")]
     Precompiled,
     /// It does not validate, or uses a feature that is off.

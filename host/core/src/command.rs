@@ -1,11 +1,11 @@
-//! What a store is told to do: the rules' inputs for one job, and the few commands that concern
-//! many. Commands are plain data, so a batch can be logged and repeated.
+//! The commands of a store: the rules' inputs for one job, and the few that concern many. Commands are plain data, so a batch can be logged and repeated.
 
 use serde::{Deserialize, Serialize};
 
 use crate::handler::Revision;
-use crate::id::{JobId, LeaseId};
+use crate::id::{JobId, LeaseId, NodeId};
 use crate::job::{Lane, Lifecycle, Payload, State};
+use crate::json::JsonText;
 use crate::lease::{Fence, Hold};
 use crate::name::Name;
 use crate::outcome::Report;
@@ -21,11 +21,11 @@ pub const DEPENDENTS_MAX: u32 = 10_000;
 pub struct NewJob {
     /// Its id, new.
     pub id: JobId,
-    /// Which handler executes it.
+    /// The handler that executes it.
     pub handler: Name,
     /// The pool of foreign runners that has the handler; `None` for our own cells.
     pub runner: Option<Name>,
-    /// Which queue it waits in.
+    /// The queue it waits in.
     pub queue: Name,
     /// 0 (first) to 9.
     pub priority: u8,
@@ -67,9 +67,11 @@ pub struct Slot {
     pub worker: String,
     /// Which jobs it takes.
     pub lane: Lane,
+    /// What keeps the lease alive.
+    pub hold: Hold,
 }
 
-/// One thing a store is told to do.
+/// One change that a store is asked to make.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {
     /// Accept these jobs, all or none. Answered by [`Reply::Enqueued`].
@@ -78,10 +80,10 @@ pub enum Command {
     /// then the oldest first. Answered by [`Reply::Claimed`], shorter than `slots` if too few
     /// jobs are available.
     Claim {
+        /// The host that grants the leases.
+        node: NodeId,
         /// Room for this many.
         slots: Vec<Slot>,
-        /// What keeps the leases alive.
-        hold: Hold,
         /// The claim ends with the job whose params bring it to so many bytes in all.
         params_bytes_max: usize,
     },
@@ -92,7 +94,8 @@ pub enum Command {
         /// Which lease.
         fence: Fence,
     },
-    /// A worker is alive; its lease by TTL is extended. Answered by [`Reply::Moved`].
+    /// A worker is alive; its lease by TTL is extended. Answered by [`Reply::Moved`]: the job shows
+    /// the lease's new end and, if a cancel is requested, its reason and the end of its grace.
     Heartbeat {
         /// Which job.
         job: JobId,
@@ -116,10 +119,10 @@ pub enum Command {
         fence: Fence,
         /// How it was lost.
         loss: Loss,
-        /// Who executed it, for people.
+        /// The name of its executor, as people see it.
         executor: String,
     },
-    /// Somebody wants the job stopped. Answered by [`Reply::Moved`].
+    /// A user wants the job stopped. Answered by [`Reply::Moved`].
     Cancel {
         /// Which job.
         job: JobId,
@@ -127,6 +130,16 @@ pub enum Command {
         reason: Option<String>,
         /// Overrides the job's grace, in milliseconds.
         grace_ms: Option<u64>,
+    },
+    /// A worker has stopped because of the cancel: the attempt and the job end as cancelled. Refused
+    /// if no cancel is requested. Answered by [`Reply::Moved`].
+    CancelAck {
+        /// Which job.
+        job: JobId,
+        /// Which lease.
+        fence: Fence,
+        /// What the attempt had done until then.
+        partial: Option<JsonText>,
     },
     /// An operator wants a cancelled or discarded job run again. Answered by [`Reply::Moved`].
     Retry {
@@ -139,9 +152,13 @@ pub enum Command {
         /// The most jobs to look at.
         limit: u32,
     },
-    /// The host has started and knows that no cell of an earlier life is left: every lease held by
-    /// a connection is lost with [`Loss::HostRestarted`]. Answered by [`Reply::Ticked`].
-    Recover,
+    /// The host `node` has started and none of its earlier cells and connections is left: each
+    /// lease that it granted and that a connection holds is lost with [`Loss::HostRestarted`].
+    /// Leases of other nodes and leases by TTL stay. Answered by [`Reply::Ticked`].
+    Recover {
+        /// The host that has started.
+        node: NodeId,
+    },
     /// Keep what was executed for another orchestrator. Answered by [`Reply::Moved`].
     Record(Box<Foreign>),
     /// Claims skip the queue from now on, or no longer. Answered by [`Reply::Done`]; a queue that
@@ -241,7 +258,7 @@ pub struct Change {
     pub attempt: u32,
 }
 
-/// What a commit did: in the order of its commands, and only told once it is on disk.
+/// What a commit did, in the order of its commands. It is on disk when this is returned.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Committed {
     /// One answer for each command.

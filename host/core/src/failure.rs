@@ -10,11 +10,11 @@ use crate::json::JsonText;
 pub enum Category {
     /// The handler's author.
     UserCode,
-    /// Whoever sent the params.
+    /// The sender of the params.
     DataQuality,
     /// The operator of this host.
     Infrastructure,
-    /// Whoever deployed or configured.
+    /// The person who deployed or configured.
     Configuration,
     /// Nobody yet: it took too long.
     Timeout,
@@ -139,7 +139,7 @@ impl FailureKind {
     }
 }
 
-/// How one attempt failed: the cause and what a person needs to act on it.
+/// How one attempt failed, with what a person needs to act on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The cause.
@@ -152,7 +152,7 @@ pub struct Failure {
     pub user_kind: Option<String>,
     /// The handler's own code.
     pub code: Option<String>,
-    /// More data, as the handler gave it.
+    /// The handler's own JSON details.
     pub details: Option<JsonText>,
     /// A stack trace of the guest, where there is one.
     pub stack: Option<String>,
@@ -184,7 +184,7 @@ impl Failure {
     }
 
     /// Tells whether another attempt may follow: the handler decides for its own errors, the table
-    /// for all others. Where a wire knows that there is no other attempt, the table is overruled.
+    /// for all others. A wire that never tries again overrules the table with `false`.
     pub fn is_retryable(&self) -> bool {
         match self.kind {
             FailureKind::UserError => self

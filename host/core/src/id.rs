@@ -25,6 +25,22 @@ impl FromStr for JobId {
     }
 }
 
+/// Identifies a node: one host that claims jobs from a store which other hosts may share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NodeId(pub Uuid);
+
+impl NodeId {
+    /// The node of leases that were granted before leases named their node.
+    pub const NIL: Self = Self(Uuid::nil());
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// Names one lease of one job: 122 random bits that only its holder knows.
 ///
 /// A secret on the wires that carry it: `Debug` shows two bytes and there is no `Display`.

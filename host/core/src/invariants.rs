@@ -2,6 +2,7 @@
 //! builds, after each transition.
 
 use crate::job::{Lifecycle, State};
+use crate::lease::Hold;
 
 /// A rule that a job breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +14,12 @@ pub fn check(job: &Lifecycle) -> Result<(), Violation> {
         (
             job.lease.is_some() == (job.state == State::Running),
             "a job has a lease exactly while it is running",
+        ),
+        (
+            job.lease.as_ref().is_none_or(|lease| {
+                lease.expires_at.is_some() == matches!(lease.hold, Hold::Ttl { .. })
+            }),
+            "a lease has an end exactly if it is held by TTL",
         ),
         (
             job.finished_at.is_some() == job.state.is_terminal(),

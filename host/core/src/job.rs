@@ -77,8 +77,8 @@ pub struct Cancel {
     pub requested_at: Time,
     /// Why, in the requester's words.
     pub reason: Option<String>,
-    /// When a holder by TTL counts as not answering; `None` where the holder enforces the grace
-    /// itself (our cells) or nobody runs the job.
+    /// Until when a worker with a lease by TTL must have stopped. `None` if our cells run the job,
+    /// which enforce the grace themselves, or if the job was not running.
     pub grace_ends_at: Option<Time>,
 }
 
@@ -111,7 +111,7 @@ pub struct Lifecycle {
     pub attempt: u32,
     /// How many attempts were lost through no fault of the job and do not count.
     pub attempts_uncharged: u32,
-    /// How many attempts the limit does not see because an operator's retry came after them.
+    /// How many attempts no longer count because an operator's retry came after them.
     pub attempts_forgiven: u32,
     /// Grows with each lease and is never reset.
     pub lease_epoch: u64,
@@ -201,6 +201,6 @@ pub struct Payload {
     pub external_id: Option<String>,
     /// W3C trace context: `traceparent`, `tracestate`.
     pub trace_context: Vec<(String, String)>,
-    /// Whatever else its sender attached.
+    /// Other key-value pairs that its sender attached.
     pub attributes: Vec<(String, String)>,
 }

@@ -11,7 +11,7 @@ pub use self::strict::Strict;
 /// How deep arrays and objects may be nested: as deep as the parsers of most languages go.
 pub const DEPTH_MAX: usize = 127;
 
-/// One JSON document as UTF-8 text. Whoever makes one has checked that it parses.
+/// One JSON document as UTF-8 text. Check that it parses before you make one.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JsonText(pub String);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::LeaseId;
+use crate::id::{LeaseId, NodeId};
 use crate::time::Time;
 
 /// What keeps a lease alive.
@@ -22,6 +22,8 @@ pub enum Hold {
 pub struct Lease {
     /// The holder's secret.
     pub id: LeaseId,
+    /// The host that granted it.
+    pub node: NodeId,
     /// Who holds it: a cell or a remote party.
     pub worker: String,
     /// What keeps it alive.
@@ -35,6 +37,12 @@ pub struct Lease {
 }
 
 impl Lease {
+    /// Tells whether the lease ends with the process of the host `node`: it granted the lease, and a
+    /// connection holds it. Leases of [`NodeId::NIL`] count as granted by every host.
+    pub fn ends_with(&self, node: NodeId) -> bool {
+        self.hold == Hold::Connection && (self.node == node || self.node == NodeId::NIL)
+    }
+
     /// Tells whether the lease has run out at `now`; an instant equal to the end is too late.
     pub fn is_expired(&self, now: Time) -> bool {
         self.expires_at.is_some_and(|end| now >= end)

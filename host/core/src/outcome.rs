@@ -70,7 +70,7 @@ pub struct Report {
     pub outcome: Outcome,
     /// What it used.
     pub meter: Meter,
-    /// The last progress it told.
+    /// The last progress it reported.
     pub progress: Option<Progress>,
     /// Who executed it, for people: `cell-3`, `python/1`.
     pub executor: String,
@@ -91,10 +91,10 @@ pub struct Attempt {
     pub started_at: Time,
     /// When its end was recorded.
     pub finished_at: Time,
-    /// [`Outcome::as_str`], or `lost` where nobody reported.
+    /// [`Outcome::as_str`], or `lost` if no report came.
     pub outcome: String,
     /// Why, if it did not complete.
     pub failure: Option<Failure>,
-    /// What it used; zero where nobody reported.
+    /// What it used; zero if no report came.
     pub meter: Meter,
 }

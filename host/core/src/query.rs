@@ -4,10 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::id::JobId;
-use crate::job::{Lifecycle, Payload, State};
+use crate::job::{Cancel, Lifecycle, Payload, State};
 use crate::json::JsonText;
+use crate::lease::{Hold, Lease};
 use crate::name::Name;
 use crate::outcome::Progress;
+use crate::time::Time;
 
 /// The most items of a page.
 pub const PAGE_ITEMS_MAX: u32 = 1_000;
@@ -74,4 +76,43 @@ pub struct QueueStatus {
     pub paused: bool,
     /// The jobs in each state, in the order of [`crate::job::STATES`].
     pub counts: [u64; 8],
+}
+
+/// A running job whose lease is by TTL, so that it outlives the host that granted it: all that a
+/// host needs to go on with it after a restart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteLease {
+    /// The running job.
+    pub job: JobId,
+    /// The pool of foreign runners that has the handler; `None` for our own cells.
+    pub runner: Option<Name>,
+    /// The handler that is executed.
+    pub handler: Name,
+    /// The queue the job goes back to if the lease is lost.
+    pub queue: Name,
+    /// The number of the attempt.
+    pub attempt: u32,
+    /// The lease: its node, id, worker, end and acknowledgement window.
+    pub lease: Lease,
+    /// The request to stop the job, if the worker still has to stop.
+    pub cancel: Option<Cancel>,
+    /// After this instant no attempt may run.
+    pub deadline: Option<Time>,
+}
+
+impl RemoteLease {
+    /// Returns the lease of a running job if it is by TTL.
+    pub fn of(job: &Lifecycle) -> Option<Self> {
+        let lease = job.lease.clone()?;
+        matches!(lease.hold, Hold::Ttl { .. }).then(|| Self {
+            job: job.id,
+            runner: job.runner.clone(),
+            handler: job.handler.clone(),
+            queue: job.queue.clone(),
+            attempt: job.attempt,
+            lease,
+            cancel: job.cancel.clone(),
+            deadline: job.deadline,
+        })
+    }
 }

@@ -21,6 +21,9 @@ pub enum Rejection {
     /// The worker must acknowledge its lease before it says more.
     #[error("the lease is not acknowledged yet")]
     NotAcknowledged,
+    /// A worker says that it has stopped because of a cancel, but nobody has asked for one.
+    #[error("no cancel of the job is requested: complete the attempt or give the lease back")]
+    CancelNotRequested,
     /// The job has ended.
     #[error("the job is already {}", .0.as_str())]
     Terminal(State),
@@ -30,7 +33,7 @@ pub enum Rejection {
     /// The job belongs to another orchestrator, which alone decides whether it runs again.
     #[error("the job belongs to another orchestrator, which alone decides whether it runs again")]
     Foreign,
-    /// A job cannot wait for a job that nobody knows.
+    /// A job cannot depend on a job that does not exist.
     #[error("no job has the id {0} named in depends_on")]
     UnknownPrerequisite(JobId),
     /// Too many jobs wait for one.

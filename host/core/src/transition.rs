@@ -17,7 +17,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, FailureKind};
-use crate::id::{JobId, LeaseId};
+use crate::id::{JobId, LeaseId, NodeId};
 use crate::job::{Lifecycle, State};
 use crate::lease::{Fence, Hold};
 use crate::outcome::Outcome;
@@ -31,6 +31,8 @@ pub use lose::{FREE_LOSSES_MAX, LONE_DEATHS_MAX, Loss};
 pub enum Input<'a> {
     /// A worker takes it.
     Claim {
+        /// The host that grants the lease.
+        node: NodeId,
         /// The lease to grant.
         lease: LeaseId,
         /// Who takes it.
@@ -44,7 +46,7 @@ pub enum Input<'a> {
     Heartbeat(&'a Fence),
     /// The attempt ended.
     Complete(&'a Fence, &'a Outcome),
-    /// The lease was lost without an outcome.
+    /// The lease was lost or given back, and no outcome is known.
     Lose(&'a Fence, Loss),
     /// Somebody wants it stopped.
     Cancel {
@@ -53,6 +55,8 @@ pub enum Input<'a> {
         /// Overrides the policy's grace, in milliseconds.
         grace_ms: Option<u64>,
     },
+    /// The worker has stopped because of the cancel.
+    CancelAck(&'a Fence),
     /// Time has passed.
     Tick,
     /// An operator wants it run again.
@@ -75,8 +79,7 @@ pub enum Effect {
         /// What the guest is told.
         reason: String,
     },
-    /// Whoever held this lease holds it no longer; its run must end at once and its outcome will
-    /// be refused.
+    /// The lease has been taken away: its run must end at once, and its outcome will be refused.
     Revoke {
         /// Which lease.
         lease: LeaseId,
@@ -101,15 +104,17 @@ impl Lifecycle {
     pub fn apply(&mut self, now: Time, input: &Input<'_>) -> Result<Vec<Effect>, Rejection> {
         match input {
             Input::Claim {
+                node,
                 lease,
                 worker,
                 hold,
-            } => claim::apply(self, now, *lease, worker, *hold),
+            } => claim::apply(self, now, *node, *lease, worker, *hold),
             Input::Ack(fence) => heartbeat::ack(self, now, fence),
             Input::Heartbeat(fence) => heartbeat::apply(self, now, fence),
             Input::Complete(fence, outcome) => complete::apply(self, now, fence, outcome),
             Input::Lose(fence, loss) => lose::apply(self, now, fence, *loss),
             Input::Cancel { reason, grace_ms } => cancel::apply(self, now, *reason, *grace_ms),
+            Input::CancelAck(fence) => cancel::acknowledge(self, now, fence),
             Input::Tick => Ok(tick::apply(self, now)),
             Input::Retry => operator::retry(self, now),
             Input::PrerequisiteCompleted => prerequisite::completed(self, now),

@@ -1,7 +1,6 @@
 //! The dispatch loop's picture of executors that are pushed to: who has room, who may have work,
 //! what is in flight there. Speaks to them through [`Assign`] only; knows no store and no wire.
 
-mod assignment;
 mod missing;
 
 #[cfg(test)]
@@ -20,10 +19,21 @@ use host_core::time::Time;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::missing::Missing;
+use crate::assignment;
 use crate::assign_mail::{AssignEvent, AssignMail};
 
-/// Opens the way to the executor of this name; `None` if the host is not configured for it.
-type Open = Box<dyn Fn(&Name) -> Option<Box<dyn Assign>> + Send>;
+/// How an executor is reached.
+pub enum Opened {
+    /// Attempts are pushed to it.
+    Pushed(Box<dyn Assign>),
+    /// Its workers pull, through the Lease door.
+    Pulled,
+    /// The host is not configured for it.
+    Unknown,
+}
+
+/// Opens the way to the executor of a name.
+type Open = Box<dyn Fn(&Name) -> Opened + Send>;
 
 /// One attempt at an executor.
 #[derive(Clone, Debug)]
@@ -49,7 +59,8 @@ pub(crate) enum Heard {
 }
 
 struct Executor {
-    port: Box<dyn Assign>,
+    /// `None` where workers pull.
+    port: Option<Box<dyn Assign>>,
     /// What was given to it and is not over.
     in_flight: usize,
     /// How many jobs may be claimable for it at most; `u64::MAX` if that is not known.
@@ -74,7 +85,7 @@ impl Executors {
     /// Reaches executors through `open` when a job names them first; they speak to `mail`. They are
     /// to end with `stopping`, which is cancelled when the last job is through or the loop is gone.
     pub fn new(
-        open: impl Fn(&Name) -> Option<Box<dyn Assign>> + Send + 'static,
+        open: impl Fn(&Name) -> Opened + Send + 'static,
         mail: Arc<AssignMail>,
         stopping: CancellationToken,
     ) -> Self {
@@ -97,12 +108,16 @@ impl Executors {
         if self.by_name.contains_key(name) {
             return;
         }
-        let port = (self.open)(name).unwrap_or_else(|| {
-            tracing::warn!(runner = %name, "there are jobs for a runner that is not configured; they are discarded");
-            self.capacity.insert(name.clone(), missing::AT_ONCE_MAX);
-            let events: Arc<dyn AssignEvents> = Arc::<AssignMail>::clone(&self.mail);
-            Box::new(Missing::new(name.clone(), events))
-        });
+        let port: Option<Box<dyn Assign>> = match (self.open)(name) {
+            Opened::Pushed(port) => Some(port),
+            Opened::Pulled => None,
+            Opened::Unknown => {
+                tracing::warn!(runner = %name, "there are jobs for a runner that is not configured; they are discarded");
+                self.capacity.insert(name.clone(), missing::AT_ONCE_MAX);
+                let events: Arc<dyn AssignEvents> = Arc::<AssignMail>::clone(&self.mail);
+                Some(Box::new(Missing::new(name.clone(), events)))
+            }
+        };
         let executor = Executor {
             port,
             in_flight: 0,
@@ -160,6 +175,13 @@ impl Executors {
     pub(crate) fn may_claim(&self) -> bool {
         let mut all = self.by_name.iter();
         all.any(|(name, executor)| executor.claimable_max > 0 && self.free(name, executor) > 0)
+    }
+
+    /// Returns how many jobs may be claimable for an executor at most.
+    pub(crate) fn claimable_max(&self, name: &Name) -> u64 {
+        // Jobs of one that nobody has named yet make it known.
+        let executor = self.by_name.get(name);
+        executor.map_or(0, |executor| executor.claimable_max)
     }
 
     /// Takes note of a command that may make jobs claimable in a way that no change tells.
@@ -231,26 +253,29 @@ impl Executors {
         self.runs.insert(tag, run);
         self.by_lease.insert(lease, tag);
         let assignment = assignment::make(now, lease, claimed);
-        executor.port.start(tag, assignment);
+        if let Some(port) = &executor.port {
+            port.start(tag, assignment);
+        }
     }
 
     /// Stops the attempt that has this lease; tells whether there is one.
     pub(crate) fn stop(&self, lease: LeaseId, grace_ms: Option<u64>) -> bool {
         let found = self.by_lease.get(&lease).and_then(|tag| {
             let executor = self.by_name.get(&self.runs.get(tag)?.executor)?;
-            Some((executor, *tag))
+            Some((executor.port.as_ref()?, *tag))
         });
         if let Some((executor, tag)) = found {
-            let grace_ms = grace_ms.unwrap_or_else(|| executor.port.grace_ms());
-            executor.port.cancel(tag, grace_ms);
+            let grace_ms = grace_ms.unwrap_or_else(|| executor.grace_ms());
+            executor.cancel(tag, grace_ms);
         }
         found.is_some()
     }
 
     /// Takes back what no worker has begun.
     pub(crate) fn drain(&self) {
-        let executors = self.by_name.values();
-        executors.for_each(|executor| executor.port.drain());
+        let ports = self.by_name.values();
+        let ports = ports.filter_map(|executor| executor.port.as_ref());
+        ports.for_each(|port| port.drain());
     }
 
     /// Ends all executors: what they have in flight is lost.

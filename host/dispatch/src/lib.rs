@@ -3,12 +3,15 @@
 //! store. Knows no wire, no HTTP and no configuration. This file is the handle to the loop.
 
 pub mod assign_mail;
+mod assignment;
 pub mod events;
 pub mod executors;
 pub mod foreign;
+pub mod lease_mail;
 pub mod live;
 pub mod logged;
 pub mod numbers;
+mod pulls;
 pub mod readers;
 pub mod waiters;
 pub mod writer;

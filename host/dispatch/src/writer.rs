@@ -6,6 +6,7 @@ mod batch;
 mod carried;
 mod heard;
 mod intake;
+mod pulled;
 mod settle;
 mod start;
 
@@ -16,17 +17,20 @@ use host_cells::feed::Feed;
 use host_cells::pool::Place;
 use host_cells::port::{CellEvent, CellPort};
 use host_core::command::Command;
+use host_core::id::NodeId;
 use host_core::time::Time;
 use host_runtime::clock::Clock;
 use host_store::{Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use self::batch::{Batch, End, Finished, Origin, Target};
+use self::batch::{Batch, End, Finished, Origin, Room, Target};
 use self::carried::Carried;
 use self::intake::Intake;
 use crate::executors::Executors;
+use crate::lease_mail::{self, LeaseDoor, LeaseMail};
 use crate::logged::Logs;
 use crate::numbers::Numbers;
+use crate::pulls::Pulls;
 use crate::{Request, Shared, SubmitError};
 
 pub use self::intake::{BATCH_BYTES_MAX, BATCH_COMMANDS_MAX};
@@ -68,8 +72,12 @@ pub struct Wiring<P> {
     pub shared: Arc<Shared>,
     /// Where guests run, and what is deployed.
     pub cells: Feed<P>,
-    /// Executors that foreign workers stand behind.
+    /// Executors that attempts are pushed to, and those whose workers pull.
     pub executors: Executors,
+    /// What workers that pull say.
+    pub leases: LeaseDoor,
+    /// Which node this host is: its leases are taken back when it starts again.
+    pub node: NodeId,
     /// Where guests' logs go.
     pub logs: Logs,
     /// Commands of everybody else.
@@ -117,6 +125,9 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         shared: wiring.shared,
         cells: wiring.cells,
         executors: wiring.executors,
+        leases: wiring.leases,
+        pulls: Pulls::default(),
+        node: wiring.node,
         logs: wiring.logs,
         finished: Vec::new(),
         carried: Carried::new(wiring.params_bytes_max),
@@ -137,6 +148,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
             break;
         }
     }
+    writer.leases.close();
     inputs.requests.close();
     while let Ok(request) = inputs.requests.try_recv() {
         refuse(Origin::Request(request.reply), &SubmitError::Stopping);
@@ -156,6 +168,9 @@ struct Writer<P> {
     shared: Arc<Shared>,
     cells: Feed<P>,
     executors: Executors,
+    leases: LeaseDoor,
+    pulls: Pulls,
+    node: NodeId,
     logs: Logs,
     /// Attempts that are over and not in the store yet.
     finished: Vec<Finished>,
@@ -177,13 +192,19 @@ impl<P: CellPort> Writer<P> {
     /// Takes back what an earlier life of the host was executing when it ended.
     fn recover(&mut self) -> Result<(), StoreError> {
         let now = self.clock.now();
-        let committed = self.store.commit(now, vec![Command::Recover])?;
+        let committed = self
+            .store
+            .commit(now, vec![Command::Recover { node: self.node }])?;
         let jobs = committed.changes.len();
         if jobs > 0 {
             tracing::info!(jobs, "jobs of an earlier life of the host are taken back");
         }
-        for executor in self.store.reader()?.runners_awaited()? {
+        let reader = self.store.reader()?;
+        for executor in reader.runners_awaited()? {
             self.executors.know(&executor);
+        }
+        for remote in reader.remote_leases()? {
+            self.pulls.restore(remote);
         }
         self.claimable = committed.available;
         self.next_wakeup = committed.next_wakeup;
@@ -205,9 +226,11 @@ impl<P: CellPort> Writer<P> {
                 }
             };
             let mail = Arc::clone(self.executors.mail());
+            let leases = self.leases.clone();
             tokio::select! {
                 biased;
                 () = mail.arrived() => {}
+                () = leases.arrived() => {}
                 Some(event) = inputs.events.recv() => intake.events.push(event),
                 Some(request) = inputs.requests.recv() => intake.add(request),
                 Ok(()) = inputs.phase.changed() => {}
@@ -222,7 +245,7 @@ impl<P: CellPort> Writer<P> {
     /// Returns when the loop has something to do by itself; at or before `now` if it has already.
     fn due(&self, now: Time) -> Option<Time> {
         let full = self.full_until.filter(|until| now < *until);
-        let mut due: Vec<Option<Time>> = vec![self.cells.pool.due()];
+        let mut due: Vec<Option<Time>> = vec![self.cells.pool.due(), self.pulls.due()];
         if self.phase > Phase::Running {
             due.push(Some(self.drain_until));
         }
@@ -231,7 +254,7 @@ impl<P: CellPort> Writer<P> {
         } else {
             due.push(self.next_wakeup);
             let claims = self.claims() && self.claimable > 0 && self.cells.pool.free() > 0;
-            let assigns = self.claims() && self.executors.may_claim();
+            let assigns = self.claims() && (self.executors.may_claim() || self.may_grant());
             due.push((claims || assigns || !self.finished.is_empty()).then_some(now));
             if self.suspects && self.claims() {
                 let alone_at = self.cells.pool.alone_at().max(now);
@@ -258,7 +281,8 @@ impl<P: CellPort> Writer<P> {
             return;
         }
         let now = self.clock.now();
-        let runs = self.cells.pool.runs() + self.executors.runs();
+        let runs =
+            self.cells.pool.runs() + self.executors.runs() + self.pulls.held_by_connection();
         tracing::info!(?phase, runs, "the host is stopping");
         self.phase = phase;
         match phase {
@@ -283,7 +307,7 @@ impl<P: CellPort> Writer<P> {
         let now = self.clock.now();
         let settled = self.finished.is_empty();
         let settled = settled && self.executors.runs() == 0;
-        let idle = settled && self.cells.pool.runs() == 0;
+        let idle = settled && self.cells.pool.runs() == 0 && self.pulls.held_by_connection() == 0;
         if self.phase == Phase::Draining && (idle || now >= self.drain_until) {
             self.close(now);
         }
@@ -311,12 +335,15 @@ impl<P: CellPort> Writer<P> {
             self.executors.asked(&request.command);
             batch.request(request);
         }
+        self.hear_leases(now, &mut batch);
         self.plan_claim(now, &mut batch);
         if !batch.is_empty() {
             self.commit(now, batch, finished, asked)?;
         }
+        self.pulls.expire(now, self.phase > Phase::Running);
         self.cells.pool.flush();
-        self.numbers.pool(self.cells.pool.runs(), self.cells.pool.ready());
+        self.numbers
+            .pool(self.cells.pool.runs(), self.cells.pool.ready());
         Ok(())
     }
 
@@ -344,22 +371,25 @@ impl<P: CellPort> Writer<P> {
         }
         let wanted = self.claimable.saturating_add(batch.newly_available_max);
         let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
-        let mut places: Vec<(Target, String)> = Vec::new();
+        let mut rooms = Vec::new();
         for cell in self.cells.pool.offer(wanted) {
             let name = self.cells.pool.name(cell).to_owned();
-            places.push((Target::Cell(Place::Shared(cell)), name));
+            rooms.push(Room::connected(Target::Cell(Place::Shared(cell)), name));
         }
         if self.suspects {
             for _ in 0..self.cells.pool.free_alone(now) {
-                places.push((Target::Cell(Place::Alone), "cell-alone".to_owned()));
+                let target = Target::Cell(Place::Alone);
+                rooms.push(Room::connected(target, "cell-alone".to_owned()));
             }
         }
         for (executor, slots) in self.executors.offer(&batch.for_executors) {
-            let slot = (Target::Executor(executor.clone()), executor.to_string());
-            places.extend(vec![slot; slots]);
+            let worker = executor.to_string();
+            let room = Room::connected(Target::Executor(executor), worker);
+            rooms.extend(vec![room; slots]);
         }
-        if !places.is_empty() {
-            batch.claim(places, self.carried.room());
+        self.offer_waiters(&batch.for_executors, &mut rooms);
+        if !rooms.is_empty() {
+            batch.claim(self.node, rooms, self.carried.room());
         }
     }
 
@@ -407,9 +437,13 @@ impl<P: CellPort> Writer<P> {
 
 /// Tells whoever asked that nothing was done.
 fn refuse(origin: Origin, error: &SubmitError) {
-    if let Origin::Request(reply) = origin {
-        // Whoever asked may have gone.
-        let _gone = reply.send(Err(error.clone()));
+    match origin {
+        Origin::Request(reply) => {
+            // Whoever asked may have gone.
+            let _gone = reply.send(Err(error.clone()));
+        }
+        Origin::Lease(told) => lease_mail::refuse(LeaseMail::Tell(told), error.clone().into()),
+        Origin::Finished | Origin::Tick | Origin::Claim(_) => {}
     }
 }
 

@@ -73,7 +73,12 @@ pub trait Configured: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns the executor for handlers that nobody else has, and where that stands.
+    /// Returns where each executor is configured, and its name: no other wire may have one of it.
+    fn executor_names(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// Returns where the executor for handlers that nobody else has is named, and its name.
     fn default_executor(&self) -> Option<(String, String)> {
         None
     }

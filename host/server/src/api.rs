@@ -41,11 +41,11 @@ use self::guard::Gate;
 use self::hero::Hero;
 use self::ports::{Deployer, Logs};
 use self::problem::{Code, Problem};
-use host_runtime::clock::Clock;
-use host_dispatch::Dispatch;
-use host_cells::handlers::Handlers;
+use crate::executors::Executors;
 use crate::metrics::Metrics;
-use crate::runners::Runners;
+use host_cells::handlers::Handlers;
+use host_dispatch::Dispatch;
+use host_runtime::clock::Clock;
 
 pub use self::body::{COMPONENT_BYTES_MAX, JOBS_BYTES_MAX, MANIFEST_BYTES_MAX};
 pub use self::serve::serve;
@@ -63,8 +63,8 @@ pub struct Api {
     pub clock: Clock,
     /// Changes what is deployed.
     pub deployer: Arc<dyn Deployer>,
-    /// Foreign runners, and which jobs are theirs.
-    pub runners: Runners,
+    /// Executors behind which foreign workers stand, and which jobs are theirs.
+    pub executors: Executors,
     /// Jobs of Hero dispatchers, `None` if no Redis is configured.
     pub hero: Option<Hero>,
     /// Reads what jobs have logged.

@@ -12,9 +12,10 @@ use host_store::{Reader, StoreError};
 use thiserror::Error;
 use tokio::sync::{Mutex, oneshot};
 
-use super::compile::CompileError;
-use super::examine::{Candidate, Examiner, Flaw};
-use super::{Handlers, Program, grants};
+use host_cells::compile::CompileError;
+use host_cells::examine::{Candidate, Examiner, Flaw};
+use host_cells::grants;
+use host_cells::handlers::{Handlers, Program};
 use host_dispatch::{Dispatch, SubmitError};
 use host_runtime::tasks::Tasks;
 

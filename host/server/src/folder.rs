@@ -11,10 +11,11 @@ use host_core::rejection::Rejection;
 use host_core::time::Time;
 use thiserror::Error;
 
-use super::Handlers;
-use super::deploy::{DeployError, Deployments};
-use super::examine::{COMPONENT_BYTES_MAX, Candidate, Examiner, Flaw};
-use super::manifest::{self, ManifestError};
+use host_cells::examine::{COMPONENT_BYTES_MAX, Candidate, Examiner, Flaw};
+use host_cells::handlers::Handlers;
+use host_cells::manifest::{self, ManifestError};
+
+use crate::deploy::{DeployError, Deployments};
 use host_dispatch::SubmitError;
 
 /// Why a folder is not deployed.

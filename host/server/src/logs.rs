@@ -2,25 +2,62 @@
 //! thread that writes, and readers for the API.
 
 use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use host_core::cell::{Level, LogSource};
+use host_core::cell::{Level, LogLine, LogSource};
 use host_core::id::JobId;
+use host_core::time::Time;
 use host_store::StoreError;
 use host_store::logs::{LogEntry, LogPage, LogReader, LogStore};
 use tokio::sync::mpsc;
 
-use crate::api::ports::Logs;
-use host_dispatch::logged::{Gaps, Logged, Waiting};
+use crate::api::ports;
+use host_dispatch::logged::{Gaps, Logged, Logs, Waiting};
 use host_dispatch::readers::Readers;
+use host_protocols::wire;
 
 /// How many messages are written in one transaction.
 const BATCH_MAX: usize = 256;
 
 /// How many pages are read at once.
 const LOG_READERS: usize = 2;
+
+/// Keeps what foreign workers write about our jobs, until it is closed: the log thread ends when
+/// nobody can write any more.
+pub struct ForeignLogs(Mutex<Option<Logs>>);
+
+impl ForeignLogs {
+    /// Passes lines on to `logs`.
+    pub fn new(logs: Logs) -> Self {
+        Self(Mutex::new(Some(logs)))
+    }
+
+    /// Keeps nothing any more.
+    pub fn close(&self) {
+        *self.lock() = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Logs>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl wire::JobLogs for ForeignLogs {
+    fn keep(&self, job: JobId, attempt: u32, started_at: Time, lines: Vec<LogLine>) -> bool {
+        let logs = self.lock();
+        let Some(logs) = &*logs else { return false };
+        logs.tell(Logged::Lines {
+            job,
+            attempt,
+            started_at,
+            lines,
+        });
+        true
+    }
+}
 
 /// Reads the log file for the API.
 pub struct JobLogs {
@@ -116,7 +153,7 @@ fn tell(store: &mut LogStore, gaps: &Gaps) -> Result<(), StoreError> {
     store.append(entries)
 }
 
-impl Logs for JobLogs {
+impl ports::Logs for JobLogs {
     fn page(
         &self,
         job: JobId,

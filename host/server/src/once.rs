@@ -1,29 +1,26 @@
 //! One run of a handler without a host around it: compile, describe, check, execute. Nothing is
 //! kept but the compiled component.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
-use host_core::cell::{ComponentKey, Context, RunId, Start};
-use host_core::failure::Failure;
-use host_core::handler::{HandlerInfo, Manifest};
+use host_cells::build::{Caps, Environment, RunBuilder, RunRequest};
+use host_cells::examine::{Candidate, Examiner, Flaw, Setup, StartError};
+use host_cells::handlers::Handlers;
+use host_cells::once::RunEvent;
+use host_cells::spawn::CellProgram;
+use host_core::cell::Context;
+use host_core::handler::{HandlerInfo, Manifest, Revision};
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome};
-use thiserror::Error;
-
-use host_cells::once::Said;
-use host_cells::process::Cells;
-use host_cells::spawn::{CellProgram, Spawner};
+use host_core::time::Time;
 use host_runtime::clock::Clock;
-use host_dispatch::writer::{Environment, granted};
-use host_cells::handlers::Handlers;
-use host_cells::compile::Cache;
-use host_cells::examine::{Candidate, Examiner, Flaw};
-use host_cells::schema::Schema;
 use host_runtime::ids;
 use host_runtime::tasks::Tasks;
+use thiserror::Error;
 
 /// Room for the guest beyond its own limit, in MiB: its tables and what the cell keeps for it.
 const CELL_SPARE_MIB: u64 = 64;
@@ -49,6 +46,9 @@ pub enum OnceError {
     /// The component is not taken.
     #[error(transparent)]
     Flaw(#[from] Flaw),
+    /// No cell can be started.
+    #[error(transparent)]
+    Start(StartError),
     /// It has no such handler.
     #[error("the component has no handler {handler}; it has {has}")]
     UnknownHandler {
@@ -70,90 +70,86 @@ pub enum OnceError {
     },
 }
 
-/// Runs a handler once and tells `said` what it says meanwhile. Compiled components are kept in
+/// Runs a handler once and tells `on_event` what it says meanwhile. Compiled components are kept in
 /// `cache`.
 pub fn run(
     program: CellProgram,
     cache: PathBuf,
     asked: Asked,
-    said: impl FnMut(Said),
+    on_event: impl FnMut(RunEvent),
 ) -> Result<(Outcome, Meter), OnceError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(system("start the runtime"))?;
-    runtime.block_on(async {
-        let cache = Cache::open(cache, program.clone()).map_err(Flaw::Compile)?;
-        execute(program, cache, asked, said).await
-    })
+    runtime.block_on(execute(program, cache, asked, on_event))
 }
 
 async fn execute(
     program: CellProgram,
-    cache: Cache,
+    cache: PathBuf,
     mut asked: Asked,
-    said: impl FnMut(Said),
+    on_event: impl FnMut(RunEvent),
 ) -> Result<(Outcome, Meter), OnceError> {
-    // No later host waits for this cell.
-    let no_lock = File::open("/dev/null").map_err(system("open /dev/null"))?;
-    let spawner = Spawner::start(program, no_lock).map_err(system("start the thread of cells"))?;
-    let memory_mib = asked
-        .manifest
-        .limits(&asked.handler)
-        .memory_bytes
-        .div_ceil(1 << 20);
-    let cells = Cells::new(spawner, Tasks::default(), memory_mib + CELL_SPARE_MIB);
-    let examiner = Examiner {
+    let limits = asked.manifest.limits(&asked.handler);
+    let setup = Setup {
+        program,
         cache,
-        cells: cells.clone(),
+        // No later host waits for this cell.
+        lock: File::open("/dev/null").map_err(system("open /dev/null"))?,
+        memory_mib: limits.memory_bytes.div_ceil(1 << 20) + CELL_SPARE_MIB,
         environment: asked.environment.clone(),
     };
+    let examiner = Examiner::start(setup, Tasks::default()).map_err(OnceError::Start)?;
     let named = asked.manifest.name.clone();
     let name = named.unwrap_or_else(|| asked.handler.clone());
     let bytes = std::mem::take(&mut asked.component);
     let candidate = Candidate::new(name, asked.manifest.clone(), bytes)?;
+    let handlers = Handlers::default();
     let compiled = examiner
-        .program(&Handlers::default(), candidate.digest, &candidate.bytes)
+        .program(&handlers, candidate.digest, &candidate.bytes)
         .await
         .map_err(Flaw::Compile)?;
     let offered = examiner.describe(&compiled, &candidate.manifest).await?;
-    check(&asked, &offered)?;
-    let start = start(asked).map_err(|failure| OnceError::Refused(failure.message))?;
-    Ok(cells.run_once(&compiled, start, said).await)
-}
-
-fn check(asked: &Asked, offered: &[HandlerInfo]) -> Result<(), OnceError> {
-    let Some(info) = offered.iter().find(|info| info.name == asked.handler) else {
-        let has: Vec<&str> = offered.iter().map(|info| info.name.as_str()).collect();
-        return Err(OnceError::UnknownHandler {
-            handler: asked.handler.clone(),
-            has: has.join(", "),
-        });
-    };
-    let Some(schema) = &info.params_schema else {
-        return Ok(());
-    };
-    let name = &info.name;
-    let schema = Schema::compile(schema).map_err(|error| {
-        OnceError::Refused(format!("the params schema of {name} is not taken: {error}"))
-    })?;
-    schema
-        .check_text(&asked.params)
-        .map_err(|error| OnceError::Refused(format!("the params do not fit {name}: {error}")))
-}
-
-fn start(asked: Asked) -> Result<Start, Failure> {
-    let grants = asked.manifest.grants(&asked.handler);
-    let env = granted(&grants, asked.handler.as_str(), &asked.environment)?;
+    check_offered(&asked.handler, &offered)?;
+    handlers.replace(vec![Revision {
+        component: candidate.name,
+        revision: 1,
+        digest: candidate.digest,
+        manifest: candidate.manifest,
+        handlers: offered,
+        deployed_at: Time(0),
+    }]);
+    let runs = RunBuilder::new(handlers, asked.environment.clone(), BTreeSet::new());
     let now = Clock::start().now();
-    let id = ids::job(now).to_string();
-    Ok(Start {
-        run: RunId(0),
-        component: ComponentKey(0),
-        limits: asked.manifest.limits(&asked.handler),
+    let (order, program) = runs
+        .build(now, request(now, asked))
+        .map_err(|refused| OnceError::Refused(refused.failure.message))?;
+    Ok(examiner
+        .cells
+        .run_once(&program, order.start, on_event)
+        .await)
+}
+
+fn check_offered(handler: &Name, offered: &[HandlerInfo]) -> Result<(), OnceError> {
+    if offered.iter().any(|info| info.name == *handler) {
+        return Ok(());
+    }
+    let has: Vec<&str> = offered.iter().map(|info| info.name.as_str()).collect();
+    Err(OnceError::UnknownHandler {
+        handler: handler.clone(),
+        has: has.join(", "),
+    })
+}
+
+fn request(now: Time, asked: Asked) -> RunRequest {
+    let job = ids::job(now);
+    RunRequest {
+        job,
+        lease: ids::lease(),
         context: Context {
-            request_id: format!("{id}-1"),
-            job_id: id,
+            request_id: format!("{job}-1"),
+            job_id: job.to_string(),
             handler: asked.handler.to_string(),
             queue: Name::default_queue().to_string(),
             protocol: "run".to_owned(),
@@ -166,9 +162,10 @@ fn start(asked: Asked) -> Result<Start, Failure> {
             attributes: Vec::new(),
         },
         params: asked.params,
-        env,
-        read_dirs: grants.read_dirs,
-    })
+        check_params: true,
+        env: Vec::new(),
+        caps: Caps::default(),
+    }
 }
 
 fn system(operation: &'static str) -> impl Fn(io::Error) -> OnceError {

@@ -1,14 +1,16 @@
 //! A whole host: opens the data directory, starts its parts in their order, says when it is ready
 //! and ends them in the opposite order. The only place where all parts meet.
 
-pub(crate) mod hero;
-mod parts;
+mod host;
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use host_protocols::rrq::{self, ListenError};
+use host_cells::compile::CompileError;
+use host_cells::spawn::CellProgram;
+use host_dispatch::writer::Phase;
+use host_protocols::wire::{Active, OpenError, Place};
 use host_store::StoreError;
 use rustix::fs::Mode;
 use rustix::process::umask;
@@ -16,22 +18,19 @@ use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use self::parts::Parts;
-use host_cells::spawn::CellProgram;
+use self::host::Host;
 use crate::config::Config;
-use host_dispatch::writer::Phase;
-use host_cells::compile::CompileError;
 use crate::folder::{self, FolderError};
 use crate::lock::{DataLock, LockError};
 use crate::{api, lock};
 
 /// Where a host listens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ready {
     /// The API, `None` if it is off.
     pub http: Option<SocketAddr>,
-    /// RRQ orchestrators connect here, `None` if it is off.
-    pub rrq: Option<SocketAddr>,
+    /// What each wire adds to the `ready` line, as `key=value`.
+    pub wires: Vec<(&'static str, String)>,
 }
 
 /// Why a host does not start, or did not end well.
@@ -63,11 +62,9 @@ pub enum ServeError {
         /// What the system said.
         error: io::Error,
     },
-    /// The address of RRQ is taken, or cannot be listened on.
-    #[error(
-        "{0}; give another address with --rrq-listen (port 0 takes a free one, `off` takes none)"
-    )]
-    ListenRrq(ListenError),
+    /// A wire cannot be opened.
+    #[error(transparent)]
+    Wire(OpenError),
     /// The store cannot be used.
     #[error(transparent)]
     Store(StoreError),
@@ -77,21 +74,13 @@ pub enum ServeError {
     /// A component of the folder is not taken.
     #[error("cannot deploy the folder of components: {0}")]
     Folder(FolderError),
-    /// The name of this host among those that share queues cannot be kept.
-    #[error("cannot keep the name of this host in {}: {error}", .path.display())]
-    Instance {
-        /// Where.
-        path: PathBuf,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// The folder for the log files of Hero's jobs cannot be used.
+    /// The name of this node cannot be kept.
     #[error(
-        "cannot use the folder {} for log files: {error}; give another one with log_dir in [protocol.hero]",
+        "cannot keep the name of this node in {}: {error}; check the file and its disk",
         .path.display()
     )]
-    LogDir {
-        /// Which.
+    Node {
+        /// Where.
         path: PathBuf,
         /// What the system said.
         error: io::Error,
@@ -145,85 +134,74 @@ async fn serve(
         None => None,
         Some(address) => Some(listen(address).await?),
     };
-    let rrq = match config.rrq_listen {
-        None => None,
-        Some(address) => Some(rrq::bind(address).await.map_err(ServeError::ListenRrq)?),
-    };
+    let mut wires = open(&config).await?;
     let cells_lock = lock::cells(data).await.map_err(locked)?;
-    let hero = match &config.hero {
-        None => None,
-        Some(hero) => Some((hero, hero::name(data)?)),
-    };
-    let lanes = hero.as_ref().map(|(hero, name)| hero::lanes(hero, name));
-    let mut parts = Parts::start(&config, lanes, program, cells_lock).await?;
+    let mut host = Host::start(&config, &mut wires, program, cells_lock).await?;
     let set_up = async {
         if let Some(folder) = &config.handlers {
-            let deployed = folder::deploy(folder, &parts.deployments).await;
+            let deployed = folder::deploy(folder, &host.deployments).await;
             deployed.map_err(ServeError::Folder)?;
         }
-        if let Some((hero, name)) = &hero {
-            hero::start(hero, name, &parts);
-        }
+        let words = wires.iter().flat_map(|wire| wire.ready()).collect();
+        host.run(wires);
         Ok(Ready {
-            http: listener.map(|it| serve_http(&parts, it)).transpose()?,
-            rrq: rrq
-                .map(|it| serve_rrq(&parts, it, config.rrq_margin_ms))
-                .transpose()?,
+            http: listener.map(|it| serve_http(&host, it)).transpose()?,
+            wires: words,
         })
     };
     let started = tokio::select! {
         started = set_up => started.map(|listening| {
-            tracing::info!(data = %data.display(), http = ?listening.http, rrq = ?listening.rrq, "ready");
+            let http = listening.http.map(tracing::field::display);
+            tracing::info!(data = %data.display(), http, wires = ?listening.wires, "ready");
             ready(listening);
         }),
         () = stops.asked() => Ok(()),
     };
     let ended = match started {
         Err(error) => {
-            parts.enter(Phase::Ending);
-            parts.ended().await.and(Err(error))
+            host.enter(Phase::Ending);
+            host.ended().await.and(Err(error))
         }
-        Ok(()) => last(&mut parts, &mut stops).await,
+        Ok(()) => last(&mut host, &mut stops).await,
     };
-    parts.join().await;
+    host.join().await;
     ended
 }
 
 /// Goes on until the host is told to stop or breaks, and then until no job runs any more.
-async fn last(parts: &mut Parts, stops: &mut Stops) -> Result<(), ServeError> {
+async fn last(host: &mut Host, stops: &mut Stops) -> Result<(), ServeError> {
     let mut phase = Phase::Running;
     loop {
         tokio::select! {
-            ended = parts.ended() => return ended,
+            ended = host.ended() => return ended,
             () = stops.asked() => {
                 phase = if phase == Phase::Running { Phase::Draining } else { Phase::Ending };
-                parts.enter(phase);
+                host.enter(phase);
             }
         }
     }
 }
 
 /// Answers requests of the API.
-fn serve_http(parts: &Parts, listener: TcpListener) -> Result<SocketAddr, ServeError> {
+fn serve_http(host: &Host, listener: TcpListener) -> Result<SocketAddr, ServeError> {
     let address = listener.local_addr().map_err(system("look at a socket"))?;
-    let (api, tasks) = (parts.api(address), parts.tasks.clone());
-    parts
-        .tasks
+    let (api, tasks) = (host.api(address), host.tasks.clone());
+    host.tasks
         .spawn(async move { api::serve(listener, api, &tasks).await });
     Ok(address)
 }
 
-/// Takes work of RRQ orchestrators.
-fn serve_rrq(
-    parts: &Parts,
-    listener: TcpListener,
-    deadline_margin_ms: u64,
-) -> Result<SocketAddr, ServeError> {
-    let address = listener.local_addr().map_err(system("look at a socket"))?;
-    let stopping = parts.wires.stopping().clone();
-    let served = rrq::serve(listener, parts.worker_ports(deadline_margin_ms), stopping);
-    parts.wires.spawn(served);
-    Ok(address)
+/// Opens every wire of the list.
+async fn open(config: &Config) -> Result<Vec<Box<dyn Active>>, ServeError> {
+    let place = Place::Serve {
+        data: config.data.clone(),
+    };
+    let mut active = Vec::new();
+    for wire in &config.wires {
+        let opened = wire.configured.open(&place).await;
+        active.push(opened.map_err(ServeError::Wire)?);
+    }
+    Ok(active)
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {

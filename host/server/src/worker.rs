@@ -1,48 +1,38 @@
-//! The worker role of a wire alone, for one foreign orchestrator: its cells and nothing else. No
-//! store, no API; what the orchestrator has not been answered is its own to keep.
-
-mod hero;
-mod one_core;
+//! `host worker`: the worker role of one wire alone, for one foreign orchestrator: its cells and
+//! nothing else. No store, no API; what the orchestrator has not been answered is its own to keep.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use host_core::port::{Counters, Executor};
-use host_protocols::rrq::{self, ListenError, WorkerPorts};
+use host_cells::build::{Environment, RunBuilder};
+use host_cells::compile::CompileError;
+use host_cells::examine::{Examiner, Setup, StartError};
+use host_cells::feed::Feed;
+use host_cells::handlers::Handlers;
+use host_cells::pool::{Pool, Shape};
+use host_cells::process::ProcessPort;
+use host_cells::spawn::CellProgram;
+use host_core::port::Counters;
+use host_dispatch::foreign::{Foreign, Wiring};
+use host_dispatch::numbers::Numbers;
+use host_dispatch::writer::EVENTS_MAX;
+use host_protocols::wire::{self, Configured, OpenError, Place, Ports};
+use host_runtime::clock::Clock;
+use host_runtime::tasks::Tasks;
 use host_store::StoreError;
 use host_store::sqlite::open_reader;
-use rustix::process::{Signal, getppid, set_parent_process_death_signal, setpriority_process};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use thiserror::Error;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use self::one_core::{Counted, OneCore};
-use host_cells::pool::{Pool, Shape};
-use host_cells::process::{Cells, ProcessPort};
-use host_cells::spawn::{CellProgram, Spawner};
-use host_runtime::clock::Clock;
-use host_dispatch::numbers::Numbers;
-use host_dispatch::writer::{EVENTS_MAX, Environment};
-use host_dispatch::foreign::{Foreign, Wiring};
-use host_cells::handlers::Handlers;
-use host_cells::compile::{Cache, CompileError};
 use crate::deploy;
-use host_cells::examine::Examiner;
 use crate::folder::{self, FolderError};
-use crate::hero_logs::LogFiles;
-use host_runtime::tasks::Tasks;
-
-pub use self::hero::hero;
-
-/// How nice the thread is that answers: less than others.
-const ANSWERING_NICE: i32 = -10;
 
 /// Where a worker's handlers come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,8 +59,8 @@ pub struct WorkerConfig {
     pub slots: u32,
     /// Memory of the guests of one cell, in MiB.
     pub memory_mib: u64,
-    /// How long before a deadline an RRQ orchestrator is answered at least, in milliseconds.
-    pub rrq_margin_ms: u64,
+    /// Where it may keep files from one start to the next.
+    pub state: Option<PathBuf>,
     /// What guests may be granted of it.
     pub environment: Environment,
 }
@@ -78,9 +68,9 @@ pub struct WorkerConfig {
 /// Why a worker does not start.
 #[derive(Debug, Error)]
 pub enum WorkerError {
-    /// The address cannot be listened on.
+    /// The wire cannot be opened.
     #[error(transparent)]
-    Listen(ListenError),
+    Wire(OpenError),
     /// The folder of components is not taken.
     #[error(transparent)]
     Folder(FolderError),
@@ -95,17 +85,6 @@ pub enum WorkerError {
         /// Why.
         error: StoreError,
     },
-    /// The folder for log files cannot be used.
-    #[error(
-        "cannot use the folder {} for log files: {error}; give another one with HOST_HERO_LOG_DIR",
-        .path.display()
-    )]
-    LogDir {
-        /// Which.
-        path: PathBuf,
-        /// What the system said.
-        error: io::Error,
-    },
     /// The system gives no thread, timer or signal.
     #[error("cannot {operation}: {error}")]
     System {
@@ -116,41 +95,50 @@ pub enum WorkerError {
     },
 }
 
-/// Serves RRQ orchestrators at `address` until `SIGTERM` or `SIGINT`, or until the process that
-/// started this one is gone. Tells `ready` once requests are executed.
-pub fn rrq(
+/// Serves the orchestrator of `wire` until `SIGTERM` or `SIGINT`; where the wire asks for it, until
+/// the process that started this one is gone. Tells `ready` what the wire adds to the `ready` line
+/// once jobs are executed.
+pub fn run(
     config: &WorkerConfig,
+    wire: &dyn Configured,
     program: CellProgram,
-    address: &str,
-    ready: impl FnOnce(SocketAddr),
+    ready: impl FnOnce(Vec<(&'static str, String)>),
 ) -> Result<(), WorkerError> {
-    end_with_parent()?;
     let clock = Clock::start();
     runtime()?.block_on(async {
         let stopping = stop_on_signals()?;
-        let address = rrq::read_address(address).map_err(WorkerError::Listen)?;
-        let listener = rrq::bind(address).await.map_err(WorkerError::Listen)?;
-        let bound = listener.local_addr().map_err(system("look at a socket"))?;
-        // Cells are killed with this process, and nobody waits for them.
-        let workers = Workers::start(config, program, no_lock()?, clock, None)?;
-        let ports = WorkerPorts {
-            executor: workers.counted(clock),
-            clock: Arc::new(clock),
-            counters: Arc::new(Told::default()),
-            deadline_margin_ms: config.rrq_margin_ms,
+        let place = Place::Worker {
+            state: config.state.clone(),
         };
-        let mut serving = pin!(rrq::serve(listener, ports, stopping));
-        // Compiling may take longer than an orchestrator waits: requests are taken before it is over,
-        // and answered in time even if it is not.
-        tokio::select! {
-            () = &mut serving => {}
-            loaded = workers.load(&config.source) => {
-                loaded?;
-                go_first();
-                ready(bound);
-                serving.await;
-            }
+        let mut active = wire.open(&place).await.map_err(WorkerError::Wire)?;
+        if active.ends_with_parent() {
+            end_with_parent()?;
         }
+        let lock = match active.take_cells_lock() {
+            Some(lock) => lock,
+            // Cells are killed with this process, and nobody waits for them.
+            None => File::open("/dev/null").map_err(system("open /dev/null"))?,
+        };
+        let workers = Workers::start(config, program, lock, clock)?;
+        let (words, early) = (active.ready(), active.runs_early());
+        let mut serving = active.run(workers.ports(clock, stopping.clone()));
+        let loaded = if early {
+            // Compiling may take longer than an orchestrator waits: requests are taken before it is
+            // over, and answered in time even if it is not.
+            tokio::select! {
+                () = &mut serving => return Ok(()),
+                loaded = workers.load(&config.source) => loaded,
+            }
+        } else {
+            // Jobs may be taken by other workers meanwhile.
+            tokio::select! {
+                loaded = workers.load(&config.source) => loaded,
+                () = stopping.cancelled() => return Ok(()),
+            }
+        };
+        loaded?;
+        ready(words);
+        serving.await;
         workers.end();
         Ok(())
     })
@@ -160,14 +148,8 @@ pub fn rrq(
 fn runtime() -> Result<Runtime, WorkerError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .on_thread_start(one_core::anywhere())
         .build()
         .map_err(system("start the runtime"))
-}
-
-/// Returns a lock that says nothing.
-fn no_lock() -> Result<File, WorkerError> {
-    File::open("/dev/null").map_err(system("open /dev/null"))
 }
 
 /// The cells of a worker and what feeds them.
@@ -187,21 +169,28 @@ impl Workers {
         program: CellProgram,
         lock: File,
         clock: Clock,
-        log_files: Option<LogFiles>,
     ) -> Result<Self, WorkerError> {
         let cache = match &config.source {
             Source::Folder { cache, .. } => cache.clone(),
             Source::Data(data) => data.join("cache"),
         };
-        let cache = Cache::open(cache, program.clone()).map_err(WorkerError::Cache)?;
-        let spawner = Spawner::start(program, lock).map_err(system("start the thread of cells"))?;
-        let cells = Cells::new(spawner, Tasks::default(), config.memory_mib);
-        let examiner = Examiner {
+        let setup = Setup {
+            program,
             cache,
-            cells: cells.clone(),
+            lock,
+            memory_mib: config.memory_mib,
             environment: config.environment.clone(),
         };
+        let examiner = Examiner::start(setup, Tasks::default()).map_err(|error| match error {
+            StartError::Cache(error) => WorkerError::Cache(error),
+            StartError::Thread(error) => system("start the thread of cells")(error),
+        })?;
         let handlers = Handlers::default();
+        let runs = RunBuilder::new(
+            handlers.clone(),
+            config.environment.clone(),
+            wire::chain_handlers(),
+        );
         let (cell_says, events) = mpsc::channel(EVENTS_MAX);
         let (loaded, stopping) = (CancellationToken::new(), CancellationToken::new());
         let shape = Shape {
@@ -209,15 +198,13 @@ impl Workers {
             cells: config.cells,
             slots: config.slots,
         };
+        let port = ProcessPort::new(examiner.cells.clone(), cell_says);
         // Cells start while handlers are looked at.
         let (foreign, work) = Foreign::new(Wiring {
             clock,
-            handlers: handlers.clone(),
-            environment: config.environment.clone(),
-            pool: Pool::new(ProcessPort::new(cells, cell_says), shape),
+            cells: Feed::new(Pool::new(port, shape), runs),
             events,
             logs: None,
-            log_files,
             history: None,
             numbers: Numbers::default(),
             eager: true,
@@ -241,20 +228,15 @@ impl Workers {
         Ok(())
     }
 
-    fn executor(&self) -> Arc<dyn Executor> {
-        self.foreign.door()
-    }
-
-    /// Returns the executor of a stream that is watched, so that all keep to one core where that is
-    /// best.
-    fn counted(&self, clock: Clock) -> Arc<dyn Executor> {
-        let executor = self.executor();
-        let Some(one_core) = OneCore::find(clock, self.examiner.cells.clone()) else {
-            return executor;
-        };
-        let one_core = Arc::new(one_core);
-        Tasks::default().spawn(Arc::clone(&one_core).watch());
-        Arc::new(Counted { executor, one_core })
+    fn ports(&self, clock: Clock, stopping: CancellationToken) -> Ports {
+        let foreign = self.foreign.clone();
+        Ports {
+            clock: Arc::new(clock),
+            counters: Arc::new(LoggedRefusals::default()),
+            execute: Arc::new(move || foreign.session()),
+            leases: None,
+            stopping,
+        }
     }
 
     /// Kills what still runs; the kernel kills the cells with this process, if they are slower.
@@ -300,20 +282,6 @@ fn end_with_parent() -> Result<(), WorkerError> {
     Err(system("end with the parent process")(gone))
 }
 
-/// Lets this thread go before others where the system allows it, as it does for root: an answer at a
-/// deadline must not wait for a core, or the orchestrator kills this process. Cells and compilers are
-/// not meant: cells have been started by a thread of their own.
-fn go_first() {
-    be_nice(ANSWERING_NICE);
-}
-
-/// Sets how nice this thread is, as far as that is allowed.
-fn be_nice(nice: i32) {
-    if let Err(error) = setpriority_process(None, nice) {
-        tracing::debug!(%error, nice, "this thread stays as nice as it is");
-    }
-}
-
 /// Returns what is cancelled by the first signal to stop.
 fn stop_on_signals() -> Result<CancellationToken, WorkerError> {
     let hear = |kind| signal(kind).map_err(system("listen to signals"));
@@ -336,11 +304,11 @@ fn stop_on_signals() -> Result<CancellationToken, WorkerError> {
 /// Tells refusals in the log, for a worker has no metrics: those of one code the more rarely, the
 /// more of them there were, so that no peer fills the log.
 #[derive(Default)]
-struct Told {
+struct LoggedRefusals {
     counts: Mutex<BTreeMap<&'static str, u64>>,
 }
 
-impl Counters for Told {
+impl Counters for LoggedRefusals {
     fn refused(&self, wire: &'static str, code: &'static str) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(code).or_default();

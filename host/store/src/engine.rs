@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use host_core::command::{Change, Claimed, Command, Committed, NewJob, Reply, Slot};
 use host_core::failure::Failure;
 use host_core::handler::Revision;
-use host_core::id::JobId;
+use host_core::id::{JobId, NodeId};
 use host_core::invariants;
 use host_core::job::{Lane, Lifecycle, Payload, State};
 use host_core::json::JsonText;
-use host_core::lease::{Fence, Hold};
+use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::outcome::{Attempt, Progress};
 use host_core::rejection::Rejection;
@@ -131,10 +131,10 @@ impl<R: Rows> Batch<'_, R> {
         match command {
             Command::Enqueue(jobs) => self.enqueue(&jobs),
             Command::Claim {
+                node,
                 slots,
-                hold,
                 params_bytes_max,
-            } => self.claim(slots, hold, params_bytes_max),
+            } => self.claim(node, slots, params_bytes_max),
             Command::Ack { job, fence } => self.moved(job, &Input::Ack(&fence)),
             Command::Heartbeat { job, fence } => self.moved(job, &Input::Heartbeat(&fence)),
             Command::Complete { job, fence, report } => self.complete(job, &fence, *report),
@@ -152,9 +152,14 @@ impl<R: Rows> Batch<'_, R> {
                 let reason = reason.as_deref();
                 self.moved(job, &Input::Cancel { reason, grace_ms })
             }
+            Command::CancelAck {
+                job,
+                fence,
+                partial,
+            } => self.cancel_ack(job, &fence, partial),
             Command::Retry { job } => self.retry(job),
             Command::Tick { limit } => self.tick(limit),
-            Command::Recover => self.recover(),
+            Command::Recover { node } => self.recover(node),
             Command::Record(foreign) => self.record(*foreign),
             Command::SetPaused { queue, paused } => {
                 self.rows.set_paused(&queue, paused)?;
@@ -176,8 +181,8 @@ impl<R: Rows> Batch<'_, R> {
     /// Leases what is claimable: the jobs of each lane into its slots.
     fn claim(
         &mut self,
+        node: NodeId,
         slots: Vec<Slot>,
-        hold: Hold,
         params_bytes_max: usize,
     ) -> Result<Reply, Stop> {
         let mut bytes = 0;
@@ -193,9 +198,10 @@ impl<R: Rows> Batch<'_, R> {
             let jobs = self.rows.claimable(&lane, slots.len())?;
             for (id, slot) in jobs.into_iter().zip(slots) {
                 let input = Input::Claim {
+                    node,
                     lease: slot.lease,
                     worker: &slot.worker,
-                    hold,
+                    hold: slot.hold,
                 };
                 let job = self.get(id)?;
                 // A job past its deadline is left to its tick, which is due.
@@ -229,14 +235,15 @@ impl<R: Rows> Batch<'_, R> {
         })
     }
 
-    fn recover(&mut self) -> Result<Reply, Stop> {
+    /// Takes back the leases that ended with the earlier process of `node`.
+    fn recover(&mut self, node: NodeId) -> Result<Reply, Stop> {
         let mut jobs = 0;
         for id in self.rows.running()? {
             let job = self.get(id)?;
             let Some(lease) = job.lease.clone() else {
                 continue;
             };
-            if lease.hold == Hold::Connection {
+            if lease.ends_with(node) {
                 jobs += 1;
                 let fence = Fence::Lease(lease.id);
                 self.apply(&job, &Input::Lose(&fence, Loss::HostRestarted))?;

@@ -10,7 +10,7 @@ pub enum StoreError {
         "the disk is full: free space where the data directory is; nothing of this request was kept"
     )]
     Full,
-    /// The disk no longer keeps what it accepts; whoever uses the store must stop acknowledging.
+    /// The disk no longer keeps what it accepts. The host must stop acknowledging jobs.
     #[error("cannot {operation}: {message}")]
     Broken {
         /// What was being done, to what.

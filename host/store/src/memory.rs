@@ -1,5 +1,5 @@
-//! The reference model: a store in memory, simple enough to be obviously right. Foreign jobs live
-//! in it, and every other engine is compared with it. Loses everything when it is dropped.
+//! The reference model: a store in memory, simple enough to be obviously right. Tests compare every
+//! other engine with it. It loses everything when it is dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::outcome::{Attempt, Progress};
 use host_core::query::{
-    Cursor, JobDetail, JobFilter, JobSummary, PAGE_ITEMS_MAX, Page, QueueStatus,
+    Cursor, JobDetail, JobFilter, JobSummary, PAGE_ITEMS_MAX, Page, QueueStatus, RemoteLease,
 };
 use host_core::time::Time;
 
@@ -403,6 +403,12 @@ impl Reader for MemoryReader {
             .filter_map(|job| job.runner.clone());
         let awaited: BTreeSet<Name> = awaited.collect();
         Ok(awaited.into_iter().collect())
+    }
+
+    fn remote_leases(&self) -> Result<Vec<RemoteLease>, StoreError> {
+        let model = lock(&self.state);
+        let jobs = model.entries().map(|entry| &entry.lifecycle);
+        Ok(jobs.filter_map(RemoteLease::of).collect())
     }
 
     fn components(&self) -> Result<Vec<Revision>, StoreError> {

@@ -1,4 +1,4 @@
-//! The trait every backend implements. Synchronous and batch-first: whoever owns the store calls
+//! The trait that every backend implements. Synchronous and batch-first: the owner of a store calls
 //! it from a thread of its own and releases replies after `commit` returns.
 
 use host_core::command::{Command, Committed};
@@ -7,7 +7,7 @@ use host_core::id::JobId;
 use host_core::job::State;
 use host_core::name::Name;
 use host_core::outcome::Attempt;
-use host_core::query::{Cursor, JobDetail, JobFilter, JobSummary, Page, QueueStatus};
+use host_core::query::{Cursor, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease};
 use host_core::time::Time;
 
 use crate::error::StoreError;
@@ -33,7 +33,7 @@ pub trait Reader: Send {
     /// Returns the ids that start with `prefix` (lower-case hex and dashes), at most `limit`.
     fn job_ids(&self, prefix: &str, limit: u32) -> Result<Vec<JobId>, StoreError>;
 
-    /// Returns the state and latest attempt of one job, without its payload.
+    /// Returns the state of one job.
     fn state(&self, id: JobId) -> Result<Option<State>, StoreError>;
 
     /// Returns a page of at most `limit` jobs, newest first.
@@ -52,6 +52,12 @@ pub trait Reader: Send {
 
     /// Returns the pools of foreign runners for which jobs are available, by name.
     fn runners_awaited(&self) -> Result<Vec<Name>, StoreError>;
+
+    /// Returns the leases by TTL of all running jobs, of all nodes, in the order in which the jobs
+    /// were enqueued. A lease stays until a tick takes it away, even if its time is over.
+    ///
+    /// It reads every running job: a host asks once, when it starts.
+    fn remote_leases(&self) -> Result<Vec<RemoteLease>, StoreError>;
 
     /// Returns the current revision of every component, by name.
     fn components(&self) -> Result<Vec<Revision>, StoreError>;

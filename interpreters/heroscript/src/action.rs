@@ -1,14 +1,14 @@
-//! One action of a script, as it was written.
+//! One parsed action of a script.
 
 use serde::Serialize;
 
-/// How many `!` stand before an action.
+/// The level of an action: how many `!` precede it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// `!`: data access.
     Dal,
-    /// `!!`: the usual one.
+    /// `!!`: services, the usual level.
     Sal,
     /// `!!!`: a macro.
     Macro,
@@ -19,24 +19,23 @@ pub enum Level {
 /// One action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Action {
-    /// How many `!` it has.
     #[serde(rename = "type")]
     pub level: Level,
-    /// Who acts.
+    /// The part of the name before the dot.
     pub actor: String,
-    /// What it does.
+    /// The part of the name after the dot.
     pub name: String,
-    /// What it is called, taken out of its pairs.
+    /// The value of the pair `id`, which is removed from `params`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The comment right before it, a line for each of its lines.
+    /// The comment directly before the action, with its line breaks.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub comments: String,
-    /// Its pairs, in the script's order.
+    /// The `key:value` pairs, in the order of the script.
     pub params: Vec<(String, String)>,
-    /// Its words without a key, in the script's order.
+    /// The words without a key, in the order of the script.
     pub args: Vec<String>,
-    /// Where it begins, counted from 1.
+    /// The line where the action begins, counted from 1.
     #[serde(skip)]
     pub line: usize,
 }

@@ -1,5 +1,5 @@
-//! The handler `hero.heroscript`: reads a script and returns its actions as steps, which the host
-//! runs in order. Runs nothing itself.
+//! The handler `hero.heroscript`. It parses a script and returns its actions as steps, which the host
+//! then runs in order. It runs no action itself.
 
 mod action;
 mod parse;
@@ -14,29 +14,29 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 pub use action::{Action, Level};
-pub use parse::{Fault, parse};
+pub use parse::{SyntaxError, parse};
 
 export_handlers!(heroscript);
 
 #[derive(Deserialize, JsonSchema)]
 struct Params {
-    /// What is read.
+    /// The HeroScript.
     script: String,
 }
 
-/// One action as the host runs it.
+/// One step for the host to run.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 struct Step {
-    /// Which handler: `actor.action`.
+    /// The handler: `actor.action`.
     handler: String,
-    /// What it is called with: the action's pairs, its words without a key as `args`, its `id`.
+    /// The params: the action's pairs, its words without a key as `args`, and its `id`.
     params: Map<String, Value>,
 }
 
-/// Reads a HeroScript and returns its actions; the host runs the handler `actor.action` of each.
+/// Parses a HeroScript and returns its actions. The host runs the handler `actor.action` of each.
 #[handler("hero.heroscript", schema)]
 fn heroscript(_ctx: &Ctx, params: Params) -> Result<Vec<Step>, Error> {
-    let actions = parse(&params.script).map_err(|fault| refused(&fault))?;
+    let actions = parse(&params.script).map_err(|error| syntax_error(&error))?;
     actions.into_iter().map(step).collect()
 }
 
@@ -52,9 +52,11 @@ fn step(action: Action) -> Result<Step, Error> {
             .insert("args".to_owned(), json!(action.args))
             .is_some()
     {
-        return Err(refused(&Fault {
+        return Err(syntax_error(&SyntaxError {
             line: action.line,
-            message: format!("{handler} has a key `args` and words without a key; give those one"),
+            message: format!(
+                "{handler} has both a key `args` and words without a key; give each word a key"
+            ),
         }));
     }
     if let Some(id) = action.id {
@@ -63,8 +65,8 @@ fn step(action: Action) -> Result<Step, Error> {
     Ok(Step { handler, params })
 }
 
-fn refused(fault: &Fault) -> Error {
-    let message = format!("line {}: {}", fault.line, fault.message);
+fn syntax_error(error: &SyntaxError) -> Error {
+    let message = format!("line {}: {}", error.line, error.message);
     Error::new(Category::DataQuality, "script_syntax", message)
-        .details(&json!({"line": fault.line}))
+        .details(&json!({"line": error.line}))
 }

@@ -1,22 +1,22 @@
-//! A script into actions, line by line: where an action begins, what continues it, which comment
-//! belongs to it. What stands in its lines is for `words` to read.
+//! Parses a script into actions, line by line: where an action begins, which lines continue it, and
+//! which comment belongs to it. `words` parses the content of an action.
 
 use crate::action::{Action, Level};
 use crate::words;
 
-/// Who acts if an action names nobody.
+/// The actor of an action that names none.
 const DEFAULT_ACTOR: &str = "core";
 
-/// What is wrong with a script, and where.
+/// Why a script does not parse, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// Counted from 1.
+pub struct SyntaxError {
+    /// The line, counted from 1.
     pub line: usize,
-    /// For people.
+    /// A message for people, without the line.
     pub message: String,
 }
 
-/// An action whose lines are still being gathered.
+/// An action whose last line has not been read yet.
 struct Open {
     line: usize,
     level: Level,
@@ -26,8 +26,8 @@ struct Open {
     words: String,
 }
 
-/// Reads a script. Text that is neither an action, nor continues one, nor is a comment, is skipped.
-pub fn parse(script: &str) -> Result<Vec<Action>, Fault> {
+/// Parses a script. Skips text that is not an action, the continuation of one, or a comment.
+pub fn parse(script: &str) -> Result<Vec<Action>, SyntaxError> {
     let mut actions = Vec::new();
     let mut open: Option<Open> = None;
     let mut comments: Vec<&str> = Vec::new();
@@ -62,14 +62,14 @@ pub fn parse(script: &str) -> Result<Vec<Action>, Fault> {
     Ok(actions)
 }
 
-/// Tells whether a line begins an action; `![` begins an image of Markdown.
+/// Returns whether a line begins an action. `![` does not: it begins an image in Markdown.
 fn begins(text: &str) -> bool {
     text.starts_with('!') && !text.starts_with("![")
 }
 
-/// Reads the line an action begins with.
-fn head(line: usize, text: &str) -> Result<Open, Fault> {
-    let refused = |message: String| Fault { line, message };
+/// Parses the first line of an action.
+fn head(line: usize, text: &str) -> Result<Open, SyntaxError> {
+    let error_at = |message: String| SyntaxError { line, message };
     let (full_name, words) = match text.find(char::is_whitespace) {
         Some(end) => text.split_at(end),
         None => (text, ""),
@@ -82,8 +82,8 @@ fn head(line: usize, text: &str) -> Result<Open, Fault> {
         3 => Level::Macro,
         4 => Level::Wal,
         _ => {
-            return Err(refused(format!(
-                "there is no action starting with {marks} x !; an action starts with one to four"
+            return Err(error_at(format!(
+                "there is no action starting with {marks} x !; start it with one to four"
             )));
         }
     };
@@ -91,8 +91,8 @@ fn head(line: usize, text: &str) -> Result<Open, Fault> {
     for part in [actor, name] {
         let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if part.is_empty() || !part.chars().all(allowed) {
-            return Err(refused(format!(
-                "an action is named actor.action, each of letters, digits, _ and -; found {:?}",
+            return Err(error_at(format!(
+                "an action is named actor.action, and both parts consist of letters, digits, _ and -; found {:?}",
                 shortened(path)
             )));
         }
@@ -107,10 +107,10 @@ fn head(line: usize, text: &str) -> Result<Open, Fault> {
     })
 }
 
-fn close(open: Open) -> Result<Action, Fault> {
-    let mut read = words::read(&open.words).map_err(|fault| Fault {
-        line: open.line + fault.line,
-        message: fault.message,
+fn close(open: Open) -> Result<Action, SyntaxError> {
+    let mut read = words::read(&open.words).map_err(|error| SyntaxError {
+        line: open.line + error.line,
+        message: error.message,
     })?;
     let id = read.take("id");
     Ok(Action {

@@ -1,4 +1,4 @@
-//! Scripts and what is read from them: the vectors, the corners, and any text at all.
+//! Tests of the parser: the vectors, edge cases, and generated text.
 
 use std::fmt::Write as _;
 
@@ -20,20 +20,20 @@ fn pairs(script: &str) -> Vec<(String, String)> {
     parse(script).unwrap().remove(0).params
 }
 
-fn fault(script: &str) -> (usize, String) {
-    let fault = parse(script).expect_err(script);
-    (fault.line, fault.message)
+fn error(script: &str) -> (usize, String) {
+    let error = parse(script).expect_err(script);
+    (error.line, error.message)
 }
 
 #[test]
-fn the_vectors_are_read() {
+fn parses_the_vectors() {
     let vectors: Value = serde_json::from_str(include_str!("../tests/vectors.json")).unwrap();
     let vectors = vectors["vectors"].as_array().unwrap();
     assert_eq!(vectors.len(), 6);
     for vector in vectors {
         let script = vector["in"].as_str().unwrap();
         if let Some(expected) = vector["error"].as_str() {
-            let (line, message) = fault(script);
+            let (line, message) = error(script);
             assert!(message.starts_with(expected), "{message}");
             assert_eq!(line, 1);
             continue;
@@ -54,7 +54,7 @@ fn the_vectors_are_read() {
 }
 
 #[test]
-fn values_are_taken_as_they_stand() {
+fn values_are_taken_literally() {
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     #[rustfmt::skip]
     let table = [
@@ -72,7 +72,7 @@ fn values_are_taken_as_they_stand() {
 }
 
 #[test]
-fn comments_belong_to_the_action_right_behind_them() {
+fn a_comment_belongs_to_the_action_directly_after_it() {
     let read = actions("// one\n/// two\n\n!!a.b\n// lost\ntext\n!!c.d\n  // inside\n  x:1\n");
     assert_eq!(read[0]["comments"], json!("one\ntwo"));
     assert_eq!(read[1]["comments"], Value::Null);
@@ -80,26 +80,26 @@ fn comments_belong_to_the_action_right_behind_them() {
 }
 
 #[test]
-fn an_action_without_an_actor_is_of_the_core() {
+fn the_default_actor_is_core() {
     let read = actions("!!start now 'or later'");
     assert_eq!(read[0]["actor"], "core");
     assert_eq!(read[0]["args"], json!(["now", "or later"]));
 }
 
 #[test]
-fn faults_name_their_line() {
+fn errors_name_their_line() {
     #[rustfmt::skip]
     let table = [
         ("!!a.b x:1\n\n!!!!!c.d", 3, "5 x !"),
         ("text\n!! a.b", 2, "actor.action"),
         ("!!a.b.c", 1, "actor.action"),
         ("!!a/../b", 1, "actor.action"),
-        ("!!a.b\n  x:1\n  :2", 3, "no key"),
+        ("!!a.b\n  x:1\n  :2", 3, "no key before"),
         ("!!a.b\n  x:'one\ntwo'", 2, "does not end"),
         ("!!a.b x:'one'two", 1, "space is missing"),
     ];
     for (script, line, word) in table {
-        let (at, message) = fault(script);
+        let (at, message) = error(script);
         assert_eq!(at, line, "{script}: {message}");
         assert!(message.contains(word), "{script}: {message}");
     }
@@ -119,7 +119,7 @@ fn the_handler_returns_steps() {
     assert_eq!(serde_json::to_value(steps).unwrap(), expected);
     for script in ["\n!!!!!x.y", "\n!!a.b args:1 word"] {
         let Err(Error::Failed(failed)) = run(script) else {
-            panic!("{script} is taken")
+            panic!("{script} was accepted")
         };
         assert_eq!(failed.kind, "script_syntax");
         assert_eq!(failed.details, Some(json!({"line": 2})));
@@ -128,14 +128,14 @@ fn the_handler_returns_steps() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(script in "[!a-c.:'\"/\\\\ \t\n\rü]{0,80}") {
-        if let Err(fault) = parse(&script) {
-            prop_assert!(fault.line >= 1 && fault.line <= script.lines().count());
+    fn any_text_parses_or_is_an_error_within_the_script(script in "[!a-c.:'\"/\\\\ \t\n\rü]{0,80}") {
+        if let Err(error) = parse(&script) {
+            prop_assert!(error.line >= 1 && error.line <= script.lines().count());
         }
     }
 
     #[test]
-    fn what_is_written_is_read(
+    fn written_pairs_and_words_are_parsed_back(
         pairs in prop::collection::vec(("[a-h][a-z0-9_]{0,8}", "[^'\"\\\\\n\r]{0,20}"), 0..8),
         args in prop::collection::vec("[a-z]{1,8}", 0..4),
     ) {

@@ -1,12 +1,12 @@
-//! What stands behind an action's name: `key:value`, `key: 'quoted value'`, bare words, comments.
-//! Knows nothing of actions.
+//! Parses the text after an action's name: `key:value`, `key: 'quoted value'`, bare words, comments.
+//! Knows nothing about actions.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-use crate::parse::Fault;
+use crate::parse::SyntaxError;
 
-/// What was read, in the script's order.
+/// The parsed words, in the order of the script.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
     pub(crate) pairs: Vec<(String, String)>,
@@ -14,15 +14,15 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    /// Takes all pairs of a key out and returns the last one's value.
+    /// Removes all pairs with this key and returns the value of the last one.
     pub(crate) fn take(&mut self, key: &str) -> Option<String> {
         let taken = self.pairs.extract_if(.., |(name, _)| name == key);
         taken.last().map(|(_, value)| value)
     }
 }
 
-/// Reads all words. Lines in a fault are counted from 0.
-pub(crate) fn read(text: &str) -> Result<Words, Fault> {
+/// Parses all words. The line of an error is counted from 0.
+pub(crate) fn read(text: &str) -> Result<Words, SyntaxError> {
     let mut words = Words::default();
     let mut reader = Reader::new(text);
     while reader.skip_to_word() {
@@ -50,7 +50,7 @@ impl<'a> Reader<'a> {
         next
     }
 
-    /// Skips white space and comments and tells whether a word follows.
+    /// Skips white space and comments, and returns whether a word follows.
     fn skip_to_word(&mut self) -> bool {
         loop {
             while self
@@ -76,7 +76,7 @@ impl<'a> Reader<'a> {
         ahead.next() == Some('/') && ahead.next() == Some('/')
     }
 
-    fn word(&mut self, words: &mut Words) -> Result<(), Fault> {
+    fn word(&mut self, words: &mut Words) -> Result<(), SyntaxError> {
         if let Some(text) = self.quoted()? {
             words.args.push(text);
             return Ok(());
@@ -90,28 +90,28 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         if word.is_empty() {
-            return Err(self.fault("a value has no key before its `:`"));
+            return Err(self.error("there is no key before the `:`; write key:value"));
         }
         let value = self.value()?;
         words.pairs.push((word, value));
         Ok(())
     }
 
-    /// Reads what stands behind `key:`, on the same line.
-    fn value(&mut self) -> Result<String, Fault> {
-        let mut apart = false;
+    /// Reads the value after `key:`, on the same line.
+    fn value(&mut self) -> Result<String, SyntaxError> {
+        let mut after_space = false;
         while self
             .rest
             .next_if(|c| c.is_whitespace() && *c != '\n')
             .is_some()
         {
-            apart = true;
+            after_space = true;
         }
         if let Some(text) = self.quoted()? {
             return Ok(text);
         }
         let mut value = String::new();
-        if apart && self.at_comment() {
+        if after_space && self.at_comment() {
             return Ok(value);
         }
         while let Some(c) = self.rest.next_if(|c| !c.is_whitespace()) {
@@ -120,20 +120,20 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    /// Reads a text in quotes, if one begins here; `\` keeps a quote of the same kind in it.
-    fn quoted(&mut self) -> Result<Option<String>, Fault> {
+    /// Reads a quoted text if one begins here. `\` before a quote of the same kind includes it.
+    fn quoted(&mut self) -> Result<Option<String>, SyntaxError> {
         let Some(quote) = self.rest.next_if(|c| matches!(c, '\'' | '"')) else {
             return Ok(None);
         };
-        let begun = self.line;
+        let opened_at = self.line;
         let mut text = String::new();
         loop {
             match self.next() {
                 None => {
-                    return Err(Fault {
-                        line: begun,
+                    return Err(SyntaxError {
+                        line: opened_at,
                         message: format!(
-                            "the quote {quote} that begins here does not end; lines that go on are indented"
+                            "the quote {quote} that begins here does not end; close it, and indent the lines that continue it"
                         ),
                     });
                 }
@@ -146,20 +146,20 @@ impl<'a> Reader<'a> {
             }
         }
         if self.rest.peek().is_some_and(|c| !c.is_whitespace()) {
-            return Err(self.fault("a space is missing behind a closing quote"));
+            return Err(self.error("a space is missing after the closing quote"));
         }
         Ok(Some(without_indent(&text)))
     }
 
-    fn fault(&self, message: &str) -> Fault {
-        Fault {
+    fn error(&self, message: &str) -> SyntaxError {
+        SyntaxError {
             line: self.line,
             message: message.to_owned(),
         }
     }
 }
 
-/// Takes the indentation that all lines but the first share off a text of several lines.
+/// Removes the indentation that all lines after the first have in common.
 fn without_indent(text: &str) -> String {
     let indent = text
         .lines()

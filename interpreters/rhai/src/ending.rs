@@ -1,5 +1,5 @@
-//! How a script ends without a result, as an error of the handler: its kind, the place in the
-//! script, and who has to act.
+//! Converts the ways a script can end without a result into errors of the handler: the kind, the place
+//! in the script, and who must act.
 
 use guest_sdk::{Category, Error};
 use rhai::{EvalAltResult, ParseError, Position};
@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 
 use crate::value;
 
-/// Returns the error of a script that is none: whoever sent it has to act.
+/// Returns the error for a script that does not parse. The sender must act.
 pub(crate) fn of_parsing(error: &ParseError) -> Error {
     Error::new(Category::DataQuality, "script_syntax", error).details(&place(error.position()))
 }
 
-/// Returns the error of a script that failed or was stopped.
+/// Returns the error for a script that failed or was stopped.
 pub(crate) fn of_running(error: &EvalAltResult) -> Error {
     let (message, position) = (error.to_string(), error.position());
     match error.unwrap_inner() {
         EvalAltResult::ErrorTerminated(..) => Error::Cancelled { partial: None },
-        // A module or `eval` brought text that is no script.
+        // The text given to `eval` does not parse.
         EvalAltResult::ErrorParsing(..) => {
             Error::new(Category::DataQuality, "script_syntax", message).details(&place(position))
         }

@@ -1,4 +1,5 @@
-//! The handler `hero.rhai`: runs one Rhai script. Sets no limits of its own; the sandbox's decide.
+//! The handler `hero.rhai`: runs one Rhai script. It sets no limits of its own; those of the sandbox
+//! apply.
 
 mod ending;
 mod value;
@@ -17,27 +18,27 @@ use serde_json::Value;
 
 export_handlers!(run);
 
-/// How often a running script looks whether it is to stop, in operations.
-const OPERATIONS_PER_LOOK: u64 = 1 << 12;
+/// After how many operations a running script checks for cancellation.
+const OPERATIONS_PER_CHECK: u64 = 1 << 12;
 
 #[derive(Deserialize, JsonSchema)]
 struct Params {
-    /// What is run.
+    /// The Rhai script.
     script: String,
-    /// Who wants it run: the constant `CALLER_ID`.
+    /// The caller; the script sees it as the constant `CALLER_ID`.
     #[serde(default)]
     caller_id: String,
-    /// In which context: the constant `CONTEXT_ID`.
+    /// The context; the script sees it as the constant `CONTEXT_ID`.
     #[serde(default)]
     context_id: String,
-    /// Variables for the script alone: constants of their names and the map `ENV`, beside
-    /// those of the handler's grants.
+    /// Environment variables for this script, in addition to those that the manifest grants. The
+    /// script sees each as a constant, and all of them as the map `ENV`.
     #[serde(default)]
     env: BTreeMap<String, String>,
 }
 
-/// Runs a Rhai script and returns what its last expression is. `print` and `debug` write to the
-/// job's log; `CALLER_ID`, `CONTEXT_ID`, `ENV` and each environment variable are constants.
+/// Runs a Rhai script and returns the value of its last expression. `print` and `debug` write to the
+/// job's log. `CALLER_ID`, `CONTEXT_ID`, `ENV` and each environment variable are constants.
 #[handler("hero.rhai", schema)]
 fn run(ctx: &Ctx, params: Params) -> Result<Value, Error> {
     let mut env = granted();
@@ -53,7 +54,8 @@ fn run(ctx: &Ctx, params: Params) -> Result<Value, Error> {
     value::to_json(&result)
 }
 
-/// Makes the module of what a script sees everywhere, in its functions too.
+/// Makes the module of constants. A global module, because functions of a script see no other
+/// variables.
 fn constants(caller_id: String, context_id: String, env: BTreeMap<String, String>) -> Module {
     let mut module = Module::new();
     for (name, value) in &env {
@@ -71,12 +73,15 @@ fn constants(caller_id: String, context_id: String, env: BTreeMap<String, String
 }
 
 /// Returns the environment variables that the handler's manifest grants.
-#[expect(clippy::disallowed_methods, reason = "a guest sees what it is granted")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a guest sees only the variables that its manifest grants"
+)]
 fn granted() -> BTreeMap<String, String> {
     std::env::vars().collect()
 }
 
-/// Makes an engine without limits, files or modules.
+/// Makes an engine without limits, file access or modules.
 fn engine(ctx: &Ctx) -> Engine {
     let mut engine = Engine::new();
     engine
@@ -95,10 +100,10 @@ fn engine(ctx: &Ctx) -> Engine {
         let line = position.line().unwrap_or_default().to_string();
         log.log(Level::Debug, text, &[("line", &line)]);
     });
-    let looks = ctx.clone();
+    let cancellation = ctx.clone();
     engine.on_progress(move |operations| {
-        let looks_now = operations % OPERATIONS_PER_LOOK == 0;
-        (looks_now && looks.cancelled().is_some()).then_some(Dynamic::UNIT)
+        let checks_now = operations % OPERATIONS_PER_CHECK == 0;
+        (checks_now && cancellation.cancelled().is_some()).then_some(Dynamic::UNIT)
     });
     engine
 }

@@ -1,4 +1,4 @@
-//! What scripts see, return and fail with, without a sandbox.
+//! Tests of what scripts see, return and fail with, without a sandbox.
 
 use guest_sdk::{Category, Error, Level, MockHost};
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ fn results_are_json() {
 }
 
 #[test]
-fn the_sender_and_the_environment_are_visible() {
+fn scripts_see_the_caller_and_the_environment() {
     let script = r"
         fn seen() { [CALLER_ID, CONTEXT_ID, REGION, ENV.REGION] }
         [CALLER_ID, CONTEXT_ID, REGION, ENV.REGION, seen(), ENV.NOT_THERE]
@@ -101,7 +101,7 @@ fn errors_have_a_kind_and_a_place() {
 }
 
 #[test]
-fn a_loop_ends_when_it_is_to_stop() {
+fn a_loop_ends_when_the_job_is_cancelled() {
     let host = MockHost::new();
     host.cancel_after(3, "enough");
     let ended = handle(&host.ctx(), params("loop {}"));

@@ -1,17 +1,17 @@
-//! What a script returns, as JSON. Knows nothing of how it came about.
+//! Converts the result of a script to JSON.
 
 use guest_sdk::{Category, Error};
 use rhai::{Array, Blob, Dynamic, FLOAT, Map};
 use serde_json::{Number, Value};
 
-/// How deep arrays and maps of a result may be nested: as deep as the host takes them.
+/// How deep the arrays and maps of a result may be nested. The host has the same limit.
 const DEPTH_MAX: usize = 127;
 
-/// Returns a value as JSON, or says what in it has no JSON.
+/// Converts a value to JSON. The error names the part that has no JSON form.
 pub(crate) fn to_json(value: &Dynamic) -> Result<Value, Error> {
     convert(value, DEPTH_MAX).map_err(|what| {
         let message = format!(
-            "the script's result cannot be written as JSON: {what}; return numbers, strings, arrays and maps"
+            "the script's result cannot be converted to JSON: {what}; return only numbers, strings, booleans, arrays and maps"
         );
         Error::new(Category::UserCode, "script_result", message).retryable(false)
     })
@@ -53,11 +53,11 @@ fn convert(value: &Dynamic, levels: usize) -> Result<Value, String> {
     if let Some(bytes) = value.read_lock::<Blob>() {
         return Ok(bytes.iter().copied().collect());
     }
-    Err(format!("it holds a value of type {}", value.type_name()))
+    Err(format!("it contains a value of type {}", value.type_name()))
 }
 
 fn float(number: FLOAT) -> Result<Value, String> {
     Number::from_f64(number)
         .map(Value::Number)
-        .ok_or_else(|| format!("it holds {number}, which is no number in JSON"))
+        .ok_or_else(|| format!("it contains {number}, which JSON cannot represent"))
 }

@@ -1,4 +1,4 @@
-;; A module of code, but no component.
+;; A core module, not a component.
 (module
   (memory (export "memory") 1)
   (func (export "_start")))

@@ -1,4 +1,4 @@
-;; Never says what it offers.
+;; Loops forever in `describe`.
 (component
   (component $handler
     (core module $module

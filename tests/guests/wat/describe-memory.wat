@@ -1,4 +1,4 @@
-;; Asks for all memory there is when it is asked what it offers, and traps without it.
+;; Allocates all memory in `describe`, and traps if it fails.
 (component
   (component $handler
     (core module $module

@@ -1,4 +1,4 @@
-;; Traps when it is asked what it offers.
+;; Traps in `describe`.
 (component
   (component $handler
     (core module $module

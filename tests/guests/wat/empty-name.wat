@@ -1,4 +1,4 @@
-;; Has a handler without a name.
+;; Has a handler with an empty name.
 (component
   (component $handler
     (core module $module

@@ -1,4 +1,4 @@
-;; Wants sockets.
+;; Imports sockets.
 (component
   (import "wasi:sockets/instance-network@0.2.6" (instance
     (export "instance-network" (func (result u32)))))

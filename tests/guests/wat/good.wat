@@ -1,4 +1,4 @@
-;; A component by hand that does all it should: it returns nothing.
+;; A minimal valid component. Its handler returns nothing.
 (component
   (component $handler
     (core module $module

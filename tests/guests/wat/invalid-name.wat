@@ -1,4 +1,4 @@
-;; Has a handler whose name is no name.
+;; Has a handler with an invalid name.
 (component
   (component $handler
     (core module $module

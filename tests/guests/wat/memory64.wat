@@ -1,4 +1,4 @@
-;; Has a memory with 64-bit addresses beside its own.
+;; Has a second memory, with 64-bit addresses.
 (component
   (component $handler
     (core module $module

@@ -1,4 +1,4 @@
-;; Returns, but loops when it is told that its result was taken.
+;; Returns a result, then loops forever in its `post-return` function.
 (component
   (component $handler
     (core module $module

@@ -1,4 +1,4 @@
-;; Never takes its params: the function that makes room for them loops.
+;; Loops forever in `realloc`, so that it never receives its params.
 (component
   (component $handler
     (core module $module

@@ -1,4 +1,4 @@
-;; Has two handlers of the same name.
+;; Has two handlers with the same name.
 (component
   (component $handler
     (core module $module

@@ -1,4 +1,4 @@
-;; Has a memory that threads could share beside its own.
+;; Has a second memory, which is shared.
 (component
   (component $handler
     (core module $module

@@ -1,4 +1,4 @@
-;; Never gets as far as being asked: its start function loops.
+;; Loops forever in its start function, so that `describe` is never called.
 (component
   (component $handler
     (core module $module

@@ -1,4 +1,4 @@
-;; Wants an interface that nobody offers.
+;; Imports an interface that does not exist.
 (component
   (import "evil:host/shell@1.0.0" (instance (export "run" (func (param "command" string)))))
   (component $handler

@@ -1,4 +1,4 @@
-;; Says that its handlers are outside of its memory.
+;; Returns a list of handlers that is outside of its memory.
 (component
   (component $handler
     (core module $module

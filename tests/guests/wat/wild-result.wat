@@ -1,4 +1,4 @@
-;; Returns text that is outside of its memory.
+;; Returns a result that is outside of its memory.
 (component
   (component $handler
     (core module $module

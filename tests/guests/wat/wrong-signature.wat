@@ -1,4 +1,4 @@
-;; Has an interface of the right name with a function of the wrong shape.
+;; Exports an interface with the right name, but its function has the wrong signature.
 (component
   (component $handler
     (core module $module

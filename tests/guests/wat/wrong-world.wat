@@ -1,4 +1,4 @@
-;; A component, but none with handlers.
+;; A component that does not export handlers.
 (component
   (core module $module
     (func (export "run") (result i32) (i32.const 42)))

@@ -1,6 +1,6 @@
-"""The document's promises, one function each: `cases.py URL LOGS` runs them against whoever works for
+"""One function for each rule of the protocol document. `cases.py URL LOGS` runs them against the workers of
 the worker ids `w1` (any number of jobs at once), `queue` (one at once, the oldest first) and `stack`
-(one at once, the newest first) and write logs below the folder LOGS, and names those that fail."""
+(one at once, the newest first), which write logs below the folder LOGS. It prints which cases fail."""
 
 import datetime
 import json
@@ -34,7 +34,7 @@ def rhai_scripts_run(hero):
 
 
 @case
-def hero_scripts_run(hero):
+def heroscripts_run(hero):
     job = Job("w1", "!!vm.define name:'box one' cpu:2\n!!vm.define name:other\n    force:true")
     results = json.loads(hero.run_job_and_await_result(job))
     assert results == [{"name": "box one", "cpu": "2"}, {"name": "other", "force": "true"}]
@@ -56,7 +56,7 @@ def outputs_are_raw(hero):
 
 
 @case
-def errors_are_told(hero):
+def errors_are_reported(hero):
     job = Job("w1", 'throw "no such customer"')
     hero.submit(job)
     assert "no such customer" in hero.failure(job)
@@ -72,7 +72,7 @@ def time_limits_hold(hero):
 
 
 @case
-def retries_are_made(hero):
+def failed_jobs_are_retried(hero):
     enough = handler("flaky", script='{"fail_times": 2}', retries="2")
     few = handler("flaky", script='{"fail_times": 2}', retries="1")
     hero.submit(enough)
@@ -82,14 +82,14 @@ def retries_are_made(hero):
 
 
 @case
-def prerequisites_come_first(hero):
+def jobs_wait_for_their_prerequisites(hero):
     first, second, third = Job("w1", "1"), Job("w1", "2"), Job("w1", "3")
     second["prerequisites"] = json.dumps([first["id"]])
     third["dependencies"] = json.dumps([first["id"], second["id"]])
     first["dependents"] = json.dumps([second["id"], third["id"]])
     for job in (third, second):
         hero.submit(job)
-    # What comes after them in the queue is not held up.
+    # Jobs behind them in the queue are not delayed.
     assert hero.run_job_and_await_result(Job("w1", "4")) == "4"
     assert hero.get_job_status(second) == hero.get_job_status(third) == "dispatched"
     hero.submit(first)
@@ -100,7 +100,7 @@ def prerequisites_come_first(hero):
 
 
 @case
-def failed_prerequisites_fail_what_needs_them(hero):
+def failed_prerequisites_fail_their_dependents(hero):
     bad, needs = Job("w1", "throw 1"), Job("w1", "2")
     needs["prerequisites"] = json.dumps([bad["id"]])
     hero.submit(needs)
@@ -109,7 +109,7 @@ def failed_prerequisites_fail_what_needs_them(hero):
 
 
 @case
-def stops_before_the_start(hero):
+def queued_jobs_can_be_stopped(hero):
     needs, never = Job("w1", "1"), str(uuid.uuid4())
     needs["prerequisites"] = json.dumps([never])
     early = Job("w1", "2")
@@ -122,7 +122,7 @@ def stops_before_the_start(hero):
 
 
 @case
-def stops_while_it_runs(hero):
+def running_jobs_can_be_stopped(hero):
     jobs = [Job("w1", "loop {}"), handler("spin"), Job("w1", "!!vm.spin x:1")]
     for job in jobs:
         hero.submit(job)
@@ -133,7 +133,7 @@ def stops_while_it_runs(hero):
 
 
 @case
-def stops_after_the_end_change_nothing(hero):
+def stop_requests_for_ended_jobs_change_nothing(hero):
     job = Job("w1", "1")
     assert hero.run_job_and_await_result(job) == "1"
     ended = hero.job(job)
@@ -144,19 +144,19 @@ def stops_after_the_end_change_nothing(hero):
 
 
 @case
-def variables_are_seen(hero):
+def scripts_see_env_vars(hero):
     job = Job("w1", "[REGION, ENV.ZONE]", env_vars='{"REGION": "eu", "ZONE": "1"}')
     assert json.loads(hero.run_job_and_await_result(job)) == ["eu", "1"]
 
 
 @case
-def caller_and_context_are_seen(hero):
+def scripts_see_caller_and_context(hero):
     job = Job("w1", "fn who() { CALLER_ID } [who(), CONTEXT_ID]", caller_id="bob", context_id="x y")
     assert json.loads(hero.run_job_and_await_result(job)) == ["bob", "x y"]
 
 
 @case
-def jobs_of_a_context_run_alone_if_they_say_so(hero):
+def jobs_that_are_not_concurrent_run_one_at_a_time(hero):
     alone = {"concurrent": "false", "context_id": str(uuid.uuid4())}
     first, second = handler("spin", **alone), Job("w1", "2", **alone)
     hero.submit(first)
@@ -170,7 +170,7 @@ def jobs_of_a_context_run_alone_if_they_say_so(hero):
 
 
 def order(hero, worker):
-    """Returns in which order three queued jobs run at a worker that runs one at once."""
+    """Returns the order in which a worker that runs one job at once runs three queued jobs."""
     blocker = handler("spin", worker)
     jobs = [handler("sleep", worker, '{"ms": 20}') for _ in range(3)]
     hero.submit(blocker)
@@ -184,7 +184,7 @@ def order(hero, worker):
 
 
 @case
-def queues_and_stacks_are_both_served(hero):
+def both_pop_sides_work(hero):
     assert order(hero, "queue") == [0, 1, 2]
     assert order(hero, "stack") == [2, 1, 0]
 
@@ -253,10 +253,10 @@ def jobs_are_listed_with_status_and_logs(hero):
 
 
 @case
-def logs_are_in_the_file_that_a_job_names(hero):
+def logs_are_written_to_log_path(hero):
     job = Job("w1", 'print("hello"); 1', log_path=f"{sys.argv[2]}/one.log")
     assert hero.run_job_and_await_result(job) == "1"
-    # They are written a moment later.
+    # Lines may be written a moment after the job ends.
     late = time.monotonic() + 60
     while "hello" not in (hero.get_job_logs(job) or ""):
         assert time.monotonic() < late, hero.job(job)
@@ -264,7 +264,7 @@ def logs_are_in_the_file_that_a_job_names(hero):
 
 
 @case
-def what_is_requeued_runs_once(hero):
+def duplicate_ids_run_once(hero):
     job = handler("sleep", script='{"ms": 200}')
     hero.submit(job)
     hero.await_status(job, "started")

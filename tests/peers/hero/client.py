@@ -1,4 +1,4 @@
-"""A client of Hero dispatchers that knows the document alone, and no host."""
+"""A Hero client written only from the protocol document."""
 
 import datetime
 import json
@@ -15,7 +15,7 @@ def now():
 
 
 class Job(dict):
-    """A job's fields, as the document names them."""
+    """The fields of a job, with the names of the document."""
 
     def __init__(self, worker, script, **fields):
         super().__init__(
@@ -39,7 +39,7 @@ class Job(dict):
 
 
 class Dispatcher:
-    """The operations of the document, with the commands that it names."""
+    """The operations of the document, with the commands that it specifies."""
 
     def __init__(self, url):
         self.redis = redis.Redis.from_url(url, decode_responses=True)
@@ -83,7 +83,7 @@ class Dispatcher:
             return log.read()
 
     def await_status(self, job, status):
-        """Waits for a status without asking in circles: every write to the hash is an event."""
+        """Waits for a status without polling: every write to the hash is an event."""
         events = self.redis.pubsub(ignore_subscribe_messages=True)
         events.psubscribe(f"__keyspace@*__:hero:job:{job['id']}")
         events.get_message(timeout=1)
@@ -95,7 +95,7 @@ class Dispatcher:
         events.close()
 
     def failure(self, job):
-        """Awaits a job that fails, and returns its error."""
+        """Waits for a job to fail, and returns its error."""
         reply = json.loads(self.await_result(job))
         ended = self.job(job)
         assert ended["status"] == "error", ended

@@ -1,4 +1,4 @@
-//! The smallest driver of the sessions: one thread, one connection, guests that are words.
+//! A minimal driver for the sessions: one thread, one connection, and fake guests.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -30,14 +30,14 @@ fn at() -> Moment {
     }
 }
 
-/// A worker whose guests return 42 with the next turn, or `hang` until they are stopped.
+/// A worker with fake guests. They return 42 at the next turn; with the script `hang` they run until stopped.
 pub(super) struct Host {
     redis: Connection,
     worker: Worker,
     waiting: Option<Call>,
     hanging: Vec<Tag>,
     returning: Vec<Tag>,
-    /// How often it ran each job.
+    /// How often the worker ran each job.
     pub(super) ran: BTreeMap<String, usize>,
     ahead_ms: u64,
 }
@@ -61,13 +61,13 @@ impl Host {
         host
     }
 
-    /// Lets the host believe that time has passed; Redis knows better.
+    /// Advances the worker's clock. The clock of Redis does not change.
     pub(super) fn pass(&mut self, ms: u64) {
         self.ahead_ms += ms;
         self.turn();
     }
 
-    /// Lets guests that hang return.
+    /// Lets hanging guests return.
     pub(super) fn let_go(&mut self) {
         self.returning.append(&mut self.hanging);
     }
@@ -77,7 +77,7 @@ impl Host {
         Moment { now, wall: now }
     }
 
-    /// Does what is due, and looks whether the pop that waits has something.
+    /// Handles due timers and checks whether the pending pop has a result.
     pub(super) fn turn(&mut self) {
         let mut todo = Vec::new();
         for tag in std::mem::take(&mut self.returning) {
@@ -92,7 +92,7 @@ impl Host {
             let Command::Plain(words) = &call.commands[0] else {
                 panic!("only a pop waits: {call:?}")
             };
-            // BLMOVE without waiting.
+            // LMOVE instead of BLMOVE, so that it does not block.
             let mut words = words.clone();
             words[0] = b"LMOVE".to_vec();
             words.pop();
@@ -141,7 +141,7 @@ impl Host {
     }
 }
 
-/// A dispatcher and how its work ended.
+/// A dispatcher and the outcomes of its jobs.
 pub(super) struct Dispatching {
     redis: Connection,
     dispatcher: Dispatcher,

@@ -16,7 +16,7 @@ impl Host for Guest {
     }
 
     fn progress(&mut self, percent: Option<f32>, message: String) -> Result<()> {
-        self.said.progress(percent, message);
+        self.output.progress(percent, message);
         Ok(())
     }
 

@@ -20,7 +20,7 @@ impl Host for Guest {
             GuestLevel::Warn => Level::Warn,
             GuestLevel::Error => Level::Error,
         };
-        self.said.write(level, message, fields);
+        self.output.write(level, message, fields);
         Ok(())
     }
 }

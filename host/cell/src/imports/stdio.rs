@@ -1,5 +1,5 @@
-//! Standard output and standard error: they take everything and become lines of the job's log.
-//! A stream that could be full would make `println!` panic in the guest.
+//! Standard output and standard error of a guest, which become lines of the job's log. The streams are
+//! never full, because `println!` in the guest would panic.
 
 use std::io;
 use std::pin::Pin;
@@ -14,22 +14,22 @@ use wasmtime_wasi_io::async_trait;
 use wasmtime_wasi_io::poll::Pollable;
 use wasmtime_wasi_io::streams::{OutputStream, StreamResult};
 
-use crate::said::Said;
+use crate::run_output::RunOutput;
 
-/// How much a guest may write at once, in bytes.
+/// How much a guest may write in one call, in bytes.
 const WRITE_BYTES_MAX: usize = 64 << 10;
 
-/// One of the two streams of one run.
+/// Standard output or standard error of one run.
 #[derive(Clone)]
 pub(crate) struct Stdio {
-    said: Arc<Said>,
+    output: Arc<RunOutput>,
     source: LogSource,
 }
 
 impl Stdio {
-    pub(crate) fn new(said: &Arc<Said>, source: LogSource) -> Self {
+    pub(crate) fn new(output: &Arc<RunOutput>, source: LogSource) -> Self {
         Self {
-            said: Arc::clone(said),
+            output: Arc::clone(output),
             source,
         }
     }
@@ -58,7 +58,7 @@ impl Pollable for Stdio {
 
 impl OutputStream for Stdio {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        self.said.print(self.source, &bytes);
+        self.output.print(self.source, &bytes);
         Ok(())
     }
 
@@ -77,7 +77,7 @@ impl AsyncWrite for Stdio {
         _context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.said.print(self.source, bytes);
+        self.output.print(self.source, bytes);
         Poll::Ready(Ok(bytes.len()))
     }
 

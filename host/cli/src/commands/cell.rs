@@ -1,12 +1,11 @@
-//! `host cell`: what a host starts as its child processes. Not for people, so it is not in the help.
+//! `host cell`: the child processes of a host. Users never start it, so the help does not list it.
 
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-
-use crate::error::{CliError, Exit};
+use host_console::error::{CliError, Exit};
 
 /// The child processes of a host.
 #[derive(Debug, Args)]
@@ -22,10 +21,10 @@ enum Verb {
         /// The socket
         #[arg(long)]
         fd: i32,
-        /// Guests at once
+        /// How many guests run at once
         #[arg(long)]
         slots: u32,
-        /// Memory of all guests together
+        /// How much memory all guests share
         #[arg(long)]
         memory_mib: u64,
     },
@@ -39,7 +38,7 @@ enum Verb {
     Bench {
         /// The component
         component: PathBuf,
-        /// For how long
+        /// How long to measure
         #[arg(long, default_value_t = 2.0)]
         seconds: f64,
     },
@@ -55,7 +54,7 @@ impl Cell {
                 fd,
                 slots,
                 memory_mib,
-            } => host_cell::child::run(fd, slots, memory_mib).map_err(failed("be a cell")),
+            } => host_cell::child::run(fd, slots, memory_mib).map_err(failed("run as a cell")),
             Verb::Compile { output } => {
                 host_cell::child::compile_stdin(&output).map_err(failed("compile a component"))
             }

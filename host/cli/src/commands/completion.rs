@@ -1,11 +1,9 @@
 //! `host completion`: prints a completion script for a shell.
 
-use clap::{Args, CommandFactory as _};
+use clap::Args;
 use clap_complete::Shell;
-
-use crate::args::Cli;
-use crate::error::CliError;
-use crate::output::put_line;
+use host_console::error::CliError;
+use host_console::output::put_line;
 
 /// Print a completion script.
 #[derive(Debug, Args)]
@@ -20,10 +18,10 @@ pub(crate) struct Completion {
 }
 
 impl Completion {
-    /// Prints the script.
-    pub(crate) fn run(self) -> Result<(), CliError> {
+    /// Prints the script for the command line `host`.
+    pub(crate) fn run(self, mut host: clap::Command) -> Result<(), CliError> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "host", &mut script);
+        clap_complete::generate(self.shell, &mut host, "host", &mut script);
         let script = String::from_utf8_lossy(&script);
         put_line(script.trim_end())
     }

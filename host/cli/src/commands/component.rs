@@ -1,5 +1,5 @@
-//! `host component`: what its verbs share — the component as the API shows it and how one that is
-//! not there is told.
+//! `host component`: what its verbs share: the component as the API shows it and the error for an
+//! unknown one.
 
 mod ls;
 mod rm;
@@ -9,15 +9,14 @@ mod show;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use host_console::client::{Answer, Client, segment};
+use host_console::error::{CliError, Exit};
+use host_console::options::Remote;
+use host_console::plain;
 use host_core::handler::Manifest;
 use serde::Deserialize;
 
-use crate::args::Remote;
-use crate::client::{Answer, Client, segment};
-use crate::error::{CliError, Exit};
-use crate::plain;
-
-/// Look at deployed components, go back to earlier ones and remove them.
+/// List, show, roll back and remove deployed components.
 #[derive(Debug, Args)]
 pub(crate) struct Component {
     #[command(subcommand)]
@@ -35,9 +34,9 @@ Examples:
   host component show basics
   host component show basics -o json | jq .revisions")]
     Show(Named),
-    /// Go back to an earlier revision; running attempts keep theirs
+    /// Go back to an earlier revision; running attempts keep the one they started with
     Rollback(rollback::Rollback),
-    /// Remove a component and its handlers; refused while it has jobs that have not ended
+    /// Remove a component and its handlers; refused while it has unfinished jobs
     #[command(after_help = "Example:\n  host component rm basics")]
     Rm(Named),
 }
@@ -83,7 +82,7 @@ struct RevisionView {
     manifest: Option<Manifest>,
 }
 
-/// How many characters of a digest tell components of one list apart.
+/// How many characters of a digest a list shows.
 const SHORT_DIGEST_CHARS: usize = 12;
 
 /// Shortens a digest in a list.

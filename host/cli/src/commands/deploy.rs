@@ -1,25 +1,26 @@
-//! `host deploy`: sends a component and its manifest to a host and says what is new there.
+//! `host deploy`: sends a component and its manifest to a host and prints what changed there.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use host_console::client::segment;
+use host_console::error::{CliError, Exit};
+use host_console::options::Remote;
+use host_console::output::{Output, put_section};
+use host_console::plain;
+use host_console::progress::Spinner;
+use host_console::table::Rows;
 use host_core::name::Name;
 use serde::Deserialize;
 
-use crate::args::Remote;
-use crate::client::segment;
-use crate::error::{CliError, Exit};
 use crate::manifest::{Manifest, Overrides};
 use crate::multipart::Multipart;
-use crate::output::{Output, Rows, put_section};
-use crate::plain;
-use crate::progress::Spinner;
 
-/// How long a host may take to compile a component, those that were sent before it included.
+/// How long a host may take to compile a component, including those that it compiles first.
 const COMPILE_PATIENCE: Duration = Duration::from_mins(10);
 
-/// Bring a component's handlers to a host.
+/// Deploy a component's handlers to a host.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -37,10 +38,10 @@ A manifest is a TOML file:
 pub(crate) struct Deploy {
     /// The WebAssembly component
     file: PathBuf,
-    /// The component's name; the manifest's or the file's without its ending unless given
+    /// The component's name [default: the manifest's name, or FILE without its ending]
     #[arg(long)]
     name: Option<Name>,
-    /// Its manifest; FILE with the ending .toml is used by itself
+    /// Its manifest [default: FILE with the ending .toml, if there is one]
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
     #[command(flatten)]
@@ -49,7 +50,7 @@ pub(crate) struct Deploy {
     remote: Remote,
 }
 
-/// What a host says about a component it has taken.
+/// What a host answers to a deploy.
 #[derive(Deserialize)]
 struct Deployed {
     component: String,
@@ -78,7 +79,7 @@ impl Deploy {
             && output.is_human()
         {
             let path = path.display().to_string();
-            output.note(&format!("with the manifest {}", plain::line(&path)));
+            output.note(&format!("using the manifest {}", plain::line(&path)));
         }
         for note in &unreached {
             output.note(note);
@@ -99,7 +100,7 @@ impl Deploy {
         output.one(&answer.body, &plain::line(&deployed.component), || {
             print(output, &deployed, answer.status == 200)
         })?;
-        output.hint("`host handler show NAME` says what a handler takes and may use up");
+        output.hint("`host handler show NAME` shows a handler's params, limits and grants");
         Ok(())
     }
 
@@ -121,7 +122,7 @@ impl Deploy {
 
 /// Reads a component from a file.
 pub(crate) fn component(path: &Path) -> Result<Vec<u8>, CliError> {
-    // A pipe or a device may never end, and it would have no name.
+    // Reading a pipe or a device may never end.
     let regular = std::fs::metadata(path).and_then(|metadata| {
         if metadata.is_file() {
             std::fs::read(path)
@@ -133,7 +134,7 @@ pub(crate) fn component(path: &Path) -> Result<Vec<u8>, CliError> {
         let shown = path.display().to_string();
         let doing = format!("read the component {}", plain::line(&shown));
         CliError::new(Exit::Usage, doing, error)
-            .next("name the .wasm file that your build has written")
+            .next("give the path of the .wasm file that your build wrote")
     })
 }
 

@@ -2,11 +2,9 @@
 
 use std::fmt::Write as _;
 
-use clap::{Arg, Command, CommandFactory as _};
-
-use crate::args::Cli;
-use crate::error::CliError;
-use crate::output::put_line;
+use clap::{Arg, Command};
+use host_console::error::CliError;
+use host_console::output::put_line;
 
 const HEAD: &str = "\
 # The command line
@@ -15,8 +13,8 @@ const HEAD: &str = "\
 
 `host <noun> <verb>`. Data goes to standard output, everything else to standard error.
 `-o table|json|jsonl|name` chooses how data is written; colors and spinners appear on terminals only,
-and `NO_COLOR` turns colors off. Ids may be cut to any start that names one job. Durations are
-written `30s` or `1h30m`, times as RFC 3339 (`2026-05-17T18:30:00Z`).
+and `NO_COLOR` turns colors off. An id may be shortened to any prefix that only one
+job has. Durations are written `30s` or `1h30m`, times as RFC 3339 (`2026-05-17T18:30:00Z`).
 
 | exit code | meaning |
 |---|---|
@@ -26,22 +24,18 @@ written `30s` or `1h30m`, times as RFC 3339 (`2026-05-17T18:30:00Z`).
 | 3 | the job was discarded |
 | 4 | the job was cancelled |
 | 5 | not found |
-| 6 | no host answers |
-| 7 | the wait ran out; the job goes on |
+| 6 | the host does not answer |
+| 7 | the wait timed out; the job goes on |
 ";
 
 const TABLE_HEAD: &str = "| argument | meaning |\n|---|---|\n";
 
-/// Prints the document.
-pub(crate) fn run() -> Result<(), CliError> {
+/// Prints the document about the command line `host`.
+pub(crate) fn run(mut host: Command) -> Result<(), CliError> {
     let mut out = HEAD.to_owned();
-    let mut command = Cli::command();
-    command.build();
-    let _infallible = write!(
-        out,
-        "\n## Options of every command that has them\n\n{TABLE_HEAD}"
-    );
-    let listing = command
+    host.build();
+    let _infallible = write!(out, "\n## Common options\n\n{TABLE_HEAD}");
+    let listing = host
         .find_subcommand("job")
         .and_then(|job| job.find_subcommand("ls"));
     for argument in listing.into_iter().flat_map(Command::get_arguments) {
@@ -50,7 +44,7 @@ pub(crate) fn run() -> Result<(), CliError> {
             let _infallible = writeln!(out, "| `{}` | {heading}: {meaning} |", written(argument));
         }
     }
-    for noun in visible(&command) {
+    for noun in visible(&host) {
         describe(&mut out, noun, "host");
     }
     put_line(out.trim_end())

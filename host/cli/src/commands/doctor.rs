@@ -1,21 +1,20 @@
-//! `host doctor`: runs every check of this machine and says, line by line, what to do about it.
+//! `host doctor`: runs every check of this machine and prints what each found and what to do.
 
 mod disk;
 mod machine;
 mod network;
-mod redis;
 
 use std::path::PathBuf;
 
 use clap::Args;
-use comfy_table::{Cell, Color};
-use serde::Serialize;
+use host_console::error::{CliError, Exit};
+use host_console::options::Shown;
+use host_console::output::Output;
+use host_console::table::{Cell, Color, Column, Rows};
+use host_protocols::wire::check::{Check, Status};
+use host_server::config::{Config, Flags};
 
-use crate::args::Shown;
-use crate::error::{CliError, Exit};
-use crate::output::{Column, Output, Rows};
-
-/// Check that this machine runs jobs well.
+/// Check that a host can run well on this machine.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -24,60 +23,11 @@ Examples:
 
 Exit codes: 0 a host can run here, 1 a check failed.")]
 pub(crate) struct Doctor {
-    /// The directory that a host would keep its data in
+    /// The data directory of the host
     #[arg(long, value_name = "DIR", default_value = ".")]
     data: PathBuf,
     #[command(flatten)]
     shown: Shown,
-}
-
-/// How a check went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Status {
-    /// As it should be.
-    Ok,
-    /// A host runs, but slower or less protected than it could.
-    Warn,
-    /// A host does not run, or not for long.
-    Fail,
-}
-
-/// What one check found.
-#[derive(Debug, Serialize)]
-struct Check {
-    name: &'static str,
-    status: Status,
-    found: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<String>,
-}
-
-impl Check {
-    fn ok(name: &'static str, found: impl Into<String>) -> Self {
-        Self {
-            name,
-            status: Status::Ok,
-            found: found.into(),
-            next: None,
-        }
-    }
-
-    fn warn(name: &'static str, found: impl Into<String>, next: impl Into<String>) -> Self {
-        Self {
-            status: Status::Warn,
-            next: Some(next.into()),
-            ..Self::ok(name, found)
-        }
-    }
-
-    fn fail(name: &'static str, found: impl Into<String>, next: impl Into<String>) -> Self {
-        Self {
-            status: Status::Fail,
-            next: Some(next.into()),
-            ..Self::ok(name, found)
-        }
-    }
 }
 
 impl Doctor {
@@ -87,13 +37,27 @@ impl Doctor {
         let mut checks = machine::checks();
         checks.extend(disk::checks(&self.data));
         checks.push(network::port());
-        checks.extend(redis::checks());
+        checks.extend(wires());
         print(output, &checks)?;
         if checks.iter().any(|check| check.status == Status::Fail) {
             return Err(CliError::Silent(Exit::Failed));
         }
         output.hint("`host serve --data DIR` starts a host");
         Ok(())
+    }
+}
+
+/// Reads the configuration as `host serve` does, and lets each wire look at what it depends on.
+fn wires() -> Vec<Check> {
+    match Config::load(&Flags::default()) {
+        Ok(config) => {
+            let wires = config.wires.iter();
+            wires.flat_map(|wire| wire.configured.checks()).collect()
+        }
+        Err(error) => {
+            let next = "docs/config.md has all keys and variables";
+            vec![Check::fail("configuration", error.to_string(), next)]
+        }
     }
 }
 

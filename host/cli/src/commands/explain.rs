@@ -1,13 +1,13 @@
-//! `host explain`: says what a code of a refusal or a failure means and what to do about it.
+//! `host explain`: says what an error code means and what to do next.
 
 use clap::Args;
+use host_console::error::{CliError, Exit};
+use host_console::options::Shown;
+use host_console::output::put_line;
+use host_console::plain;
+use host_console::table::Rows;
 use host_server::api::problem::{self, Explanation, wires, wires::WireCode};
 use serde::Serialize;
-
-use crate::args::Shown;
-use crate::error::{CliError, Exit};
-use crate::output::{Rows, put_line};
-use crate::plain;
 
 /// Say what an error code means and what to do next.
 #[derive(Debug, Args)]
@@ -17,8 +17,7 @@ Examples:
   host explain E_FIELD_RANGE
   host explain fuel_exhausted -o json")]
 pub(crate) struct Explain {
-    /// The code, as it stands in a refusal, in the failure of an attempt or in the label of a metric;
-    /// all of them without it
+    /// A code of an error, of a failed attempt or of a metric [default: list all codes]
     code: Option<String>,
     #[command(flatten)]
     shown: Shown,
@@ -57,7 +56,7 @@ impl Explain {
         let view = view.or_else(|| wires::explain(code).map(View::from));
         let view = view.ok_or_else(|| {
             let doing = format!("explain {}", plain::line(code));
-            let error = CliError::new(Exit::NotFound, doing, "there is no such code");
+            let error = CliError::new(Exit::NotFound, doing, "no such code exists");
             error.next("`host explain` lists all codes")
         })?;
         let document = serde_json::to_string(&view)

@@ -1,18 +1,17 @@
-//! `host handler`: what its verbs share — the handler as the API shows it, its limits and grants in
+//! `host handler`: what its verbs share: the handler as the API shows it, its limits and grants in
 //! words.
 
 mod ls;
 mod show;
 
 use clap::{Args, Subcommand};
+use host_console::error::CliError;
+use host_console::{human, plain};
 use host_core::handler::{FUEL_PER_SECOND, Grants, Limits};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::error::CliError;
-use crate::{human, plain};
-
-/// Look at what can be run.
+/// List and show the handlers that jobs can run.
 #[derive(Debug, Args)]
 pub(crate) struct Handler {
     #[command(subcommand)]
@@ -23,7 +22,7 @@ pub(crate) struct Handler {
 enum Verb {
     /// List the handlers
     Ls(ls::Ls),
-    /// Show what a handler does, takes, may use up and may reach
+    /// Show a handler's description, params, limits and grants
     Show(show::Show),
 }
 
@@ -53,7 +52,7 @@ struct View {
     result_schema: Option<Box<RawValue>>,
 }
 
-/// Says what a handler may reach, one line each.
+/// Describes what a handler may access, one line each.
 fn grant_lines(grants: &Grants) -> Vec<String> {
     let variables = grants
         .env
@@ -66,7 +65,7 @@ fn grant_lines(grants: &Grants) -> Vec<String> {
     variables.chain(directories).collect()
 }
 
-/// Says how much CPU a handler may use up.
+/// Describes how much CPU a handler may use.
 fn fuel(limits: &Limits) -> String {
     match limits.fuel {
         Some(fuel) => human::count(fuel),

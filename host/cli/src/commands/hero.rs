@@ -13,13 +13,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use host_console::client::{Answer, Client, segment};
+use host_console::command::Derived;
+use host_console::error::{CliError, Exit};
+use host_console::plain;
 use serde::Deserialize;
 
-use crate::client::{Answer, Client, segment};
-use crate::error::{CliError, Exit};
-use crate::plain;
+/// The noun `hero`.
+pub(crate) static COMMAND: Derived<Hero> = Derived::new("hero", Hero::run);
 
-/// Submit, watch and steer jobs of Hero workers, over the Redis that a host is configured for.
+/// Submit, watch and steer jobs of Hero workers, in the Redis a host is configured for.
 #[derive(Debug, Args)]
 pub(crate) struct Hero {
     #[command(subcommand)]
@@ -50,7 +53,7 @@ enum Verb {
 
 impl Hero {
     /// Runs the verb.
-    pub(crate) fn run(self) -> Result<(), CliError> {
+    fn run(self) -> Result<(), CliError> {
         match self.verb {
             Verb::Ls(ls) => ls.run(),
             Verb::Submit(submit) => submit.run(),

@@ -1,4 +1,4 @@
-//! `host job`: what its verbs share — the job as the API shows it, its short id and its summary.
+//! `host job`: what its verbs share: the job as the API shows it, its short id and its summary.
 
 mod cancel;
 mod enqueue;
@@ -12,16 +12,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
+use host_console::client::{Answer, Client, segment};
+use host_console::error::{CliError, Exit};
+use host_console::{human, plain};
 use host_core::time::Time;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::client::{Answer, Client, segment};
-use crate::error::{CliError, Exit};
-use crate::output::say;
-use crate::{human, plain};
-
-/// Enqueue, watch and steer jobs.
+/// Enqueue, show, cancel and retry jobs.
 #[derive(Debug, Args)]
 pub(crate) struct Job {
     #[command(subcommand)]
@@ -30,7 +28,7 @@ pub(crate) struct Job {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Ask for a handler to be run
+    /// Enqueue a job for a handler
     Enqueue(enqueue::Enqueue),
     /// List jobs, the newest first
     Ls(ls::Ls),
@@ -42,7 +40,7 @@ enum Verb {
     Cancel(cancel::Cancel),
     /// Run discarded or cancelled jobs again
     Retry(retry::Retry),
-    /// Print what a job has logged
+    /// Print the log of a job
     Logs(logs::Logs),
 }
 
@@ -61,7 +59,7 @@ impl Job {
     }
 }
 
-/// A job as the API shows it, as far as people are shown it.
+/// A job as the API shows it: the fields that commands print.
 #[derive(Debug, Deserialize)]
 struct View {
     id: String,
@@ -91,7 +89,7 @@ struct View {
     failure: Option<FailureView>,
 }
 
-/// How far a job says it is.
+/// The progress that a job reports.
 #[derive(Debug, Deserialize)]
 struct ProgressView {
     percent: Option<f32>,
@@ -148,7 +146,7 @@ impl View {
         }
     }
 
-    /// Returns which attempt of how many: `2/5`.
+    /// Returns the attempt and how many there may be: `2/5`.
     fn attempts(&self) -> String {
         match self.max_attempts {
             Some(max) => format!("{}/{max}", self.attempt),
@@ -179,11 +177,11 @@ impl FailureView {
     }
 }
 
-/// The fewest characters of a shown id: those that tell its millisecond.
+/// The fewest characters of a shown id: its milliseconds.
 const SHORT_ID_CHARS_MIN: usize = 13;
 
-/// Shortens ids of one list: to their millisecond, and as far beyond as their neighbors in time
-/// need to differ. Such a prefix names the job to every command.
+/// Shortens the ids of one list to their milliseconds, or further right until each differs from its
+/// neighbors. Every command accepts such a prefix as the id.
 fn short_ids<'a>(ids: &[&'a str]) -> Vec<Cow<'a, str>> {
     let mut sorted: Vec<_> = ids.to_vec();
     sorted.sort_unstable();
@@ -221,27 +219,6 @@ fn fetch(client: &Client, doing: &str, id: &str) -> Result<Answer, CliError> {
             }
             _ => error,
         })
-}
-
-/// Does one thing for each id, says what failed and goes on; the first failure gives the exit code.
-pub(super) fn each(
-    ids: &[String],
-    one: impl Fn(&str) -> Result<(), CliError>,
-) -> Result<(), CliError> {
-    let mut first = None;
-    for id in ids {
-        match one(id) {
-            Ok(()) => {}
-            Err(CliError::Silent(Exit::Ok)) => return Err(CliError::Silent(Exit::Ok)),
-            Err(error) => {
-                if !matches!(error, CliError::Silent(_)) {
-                    say(&error.to_string());
-                }
-                first = first.or(Some(error.exit()));
-            }
-        }
-    }
-    first.map_or(Ok(()), |exit| Err(CliError::Silent(exit)))
 }
 
 /// Formats how long it took from one instant to another, empty if either is not known.

@@ -3,17 +3,16 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use comfy_table::Cell;
+use host_console::client::segment;
+use host_console::error::{CliError, Exit};
+use host_console::options::Remote;
+use host_console::output::put_line;
+use host_console::table::{Cell, Column, Rows, state_cell};
+use host_console::{human, pages, plain};
 use host_core::job::{STATES, State};
 use serde::Deserialize;
 
-use crate::args::Remote;
-use crate::client::segment;
-use crate::error::{CliError, Exit};
-use crate::output::{Column, Rows, put_line, state_cell};
-use crate::{human, pages, plain};
-
-/// Look at queues, pause and resume them.
+/// List, show, pause and resume queues.
 #[derive(Debug, Args)]
 pub(crate) struct Queue {
     #[command(subcommand)]
@@ -28,10 +27,10 @@ enum Verb {
     /// Show one queue
     #[command(after_help = "Example:\n  host queue show default")]
     Show(Named),
-    /// Start no more jobs of a queue; running ones go on
+    /// Pause a queue: running jobs go on, no others start
     #[command(after_help = "Example:\n  host queue pause nightly")]
     Pause(Named),
-    /// Start jobs of a queue again
+    /// Resume a paused queue
     #[command(after_help = "Example:\n  host queue resume nightly")]
     Resume(Named),
 }
@@ -76,9 +75,9 @@ fn ls(remote: &Remote) -> Result<(), CliError> {
     };
     output.list(&list.items, name, || table(views))?;
     output.hint(if views.is_empty() {
-        "no queues; one comes to be with its first job"
+        "no queues; the first job of a queue creates it"
     } else {
-        "`host queue pause NAME` starts no more jobs of a queue"
+        "`host queue pause NAME` pauses a queue"
     });
     Ok(())
 }
@@ -129,7 +128,7 @@ fn show(named: &Named) -> Result<(), CliError> {
         }
         output.rows(rows)?;
         output.note(&if view.paused {
-            format!("queue {name} is paused; `host queue resume {name}` starts its jobs again")
+            format!("queue {name} is paused; `host queue resume {name}` resumes it")
         } else {
             format!("queue {name} is open")
         });
@@ -149,7 +148,7 @@ fn switch(named: &Named, verb: &str) -> Result<(), CliError> {
         if verb == "pause" {
             put_line(&format!("{name} is paused"))?;
             output.hint(&format!(
-                "running jobs go on; `host queue resume {name}` starts the others again"
+                "running jobs go on; `host queue resume {name}` resumes the queue"
             ));
             return Ok(());
         }

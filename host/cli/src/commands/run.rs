@@ -1,13 +1,18 @@
-//! `host run`: one run of a handler on this machine, without a host: its log on standard error, its
-//! result on standard output.
+//! `host run`: runs a handler once on this machine, without a host. Its log goes to standard error,
+//! its result to standard output.
 
 use std::path::PathBuf;
 
 use clap::Args;
+use host_console::error::{CliError, Exit};
+use host_console::options::Shown;
+use host_console::output::{Format, Output, put_line, say};
+use host_console::progress::Spinner;
+use host_console::{human, json, plain};
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome};
-use host_cells::once::Said;
+use host_cells::once::RunEvent;
 use host_server::config;
 use host_cells::examine::Flaw;
 use host_cells::manifest;
@@ -15,23 +20,19 @@ use host_server::once::{self, Asked, OnceError};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::args::Shown;
 use crate::commands::deploy::component;
 use crate::commands::serve;
-use crate::error::{CliError, Exit};
+use crate::log;
 use crate::manifest::{Manifest, Overrides};
-use crate::output::{Format, Output, put_line, say};
-use crate::progress::Spinner;
-use crate::{human, json, log, plain};
 
-/// Run a handler once, here and now, without a host.
+/// Run a handler once on this machine, without a host.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   host run target/guests/basics.wasm echo --params '{\"a\": 1}'
   host run report.wasm summary --params @input.json --timeout 10s -o json
 
-The manifest beside FILE is used as a deploy would use it. Nothing is kept and nothing is retried.
+The manifest applies as in `host deploy`. Nothing is stored and nothing is retried.
 Compiled components are cached under $XDG_CACHE_HOME/host (or ~/.cache/host).
 
 Exit codes: 0 completed, 3 failed or asked for a retry, 4 cancelled.")]
@@ -40,10 +41,10 @@ pub(crate) struct Run {
     file: PathBuf,
     /// The handler to run
     name: Name,
-    /// What it is called with: JSON, @FILE, or - for standard input
+    /// The handler's params: JSON, @FILE, or - for standard input
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     params: Option<String>,
-    /// Its manifest; FILE with the ending .toml is used by itself
+    /// Its manifest [default: FILE with the ending .toml, if there is one]
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
     #[command(flatten)]
@@ -92,7 +93,7 @@ impl Run {
         };
         let environment = config::environment();
         let cache = config::cache(&environment).ok_or_else(|| {
-            let cause = "no folder for compiled components is known";
+            let cause = "there is no directory for the cache of compiled components";
             CliError::new(Exit::Failed, &doing, cause).next("set HOME or XDG_CACHE_HOME")
         })?;
         let asked = Asked {
@@ -112,9 +113,9 @@ impl Run {
     }
 }
 
-fn hear(output: Output, spinner: &Spinner, said: Said) {
-    match said {
-        Said::Log(lines) => {
+fn hear(output: Output, spinner: &Spinner, event: RunEvent) {
+    match event {
+        RunEvent::Log(lines) => {
             for line in lines {
                 let label = log::label(line.source.as_str(), line.level.as_str());
                 let fields = line.fields.iter();
@@ -123,12 +124,12 @@ fn hear(output: Output, spinner: &Spinner, said: Said) {
                 spinner.above(|| say(&line));
             }
         }
-        Said::Progress(progress) if output.is_live() => {
+        RunEvent::Progress(progress) if output.is_live() => {
             let percent = progress.percent.map(|percent| format!("{percent:.0} % "));
             let percent = percent.unwrap_or_default();
             spinner.say(&format!("{percent}{}", plain::line(&progress.message)));
         }
-        Said::Progress(_) => {}
+        RunEvent::Progress(_) => {}
     }
 }
 

@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use comfy_table::Cell;
+use host_console::client::segment;
+use host_console::error::{CliError, Exit};
+use host_console::options::Remote;
+use host_console::output::put_line;
+use host_console::table::{Cell, Column, Rows};
+use host_console::{human, pages, plain};
 use serde::Deserialize;
 use serde_json::json;
-
-use crate::args::Remote;
-use crate::client::segment;
-use crate::error::{CliError, Exit};
-use crate::output::{Column, Rows, put_line};
-use crate::{human, pages, plain};
 
 /// Look at foreign runners and restart them.
 #[derive(Debug, Args)]
@@ -56,6 +55,8 @@ struct Pool {
     default: bool,
     #[serde(default)]
     external: bool,
+    #[serde(default)]
+    restartable: bool,
     #[serde(default)]
     up: u64,
     #[serde(default)]
@@ -111,9 +112,7 @@ fn ls(remote: &Remote) -> Result<(), CliError> {
     let is_short = |pool: &&Pool| pool.up < pool.runners.len() as u64;
     output.hint(&match pools.iter().find(is_short) {
         None if pools.is_empty() => {
-            "no runners; each pool is a table [protocol.rrq.runners.NAME] of the configuration, \
-                 and a worker of Hero (hero-WORKER) is there once a job names it"
-                .to_owned()
+            "no runners are configured; docs/config.md says how to add some".to_owned()
         }
         None => "`host runner show NAME` shows each runner of a pool".to_owned(),
         Some(pool) => {
@@ -182,7 +181,7 @@ fn show(named: &Named) -> Result<(), CliError> {
         output.note(&format!("it is given {}", plain::line(&jobs(&pool))));
         Ok(())
     })?;
-    if pool.wire != "hero" {
+    if pool.restartable {
         output.hint(&format!(
             "`host runner restart {name}` {}",
             if pool.external {

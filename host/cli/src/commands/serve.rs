@@ -6,13 +6,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 use host_cells::spawn::CellProgram;
-use host_server::config::{Config, ConfigError, Flags};
+use host_console::error::{CliError, Exit};
+use host_console::output::{put_line, say};
+use host_protocols::wire::section::ConfigError;
+use host_server::config::{Config, Flags};
 use host_server::serve::{self, Ready};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt;
 
-use crate::error::{CliError, Exit};
-use crate::output::{put_line, say};
+use super::settings::SettingFlags;
 
 /// Run a host: accept jobs, run them in sandboxes and keep them through crashes.
 #[derive(Debug, Args)]
@@ -22,40 +24,15 @@ Examples:
   host serve --data /var/lib/host --handlers ./handlers --listen 127.0.0.1:0
   HOST_LOG=debug host serve --config host.toml
 
-Prints `ready http=ADDR rrq=ADDR` once it takes requests. SIGTERM or SIGINT lets running jobs end, a second
+Prints `ready http=ADDR …` once it takes requests, with a word for each wire that listens. SIGTERM or SIGINT lets running jobs end, a second
 one gives them up; jobs that have not ended go on when the host is started again.
 Each option is also a key of the file and a variable of the environment: docs/config.md has them.")]
 pub(crate) struct Serve {
     /// The configuration file (TOML); `HOST_CONFIG` names it too
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Where jobs, components and logs are kept [default: data]
-    #[arg(long, value_name = "DIR")]
-    data: Option<String>,
-    /// Deploy the components in this folder at start
-    #[arg(long, value_name = "DIR")]
-    handlers: Option<String>,
-    /// Where the API listens: a loopback address, or `off` [default: 127.0.0.1:7700]
-    #[arg(long, value_name = "ADDR")]
-    listen: Option<String>,
-    /// Where RRQ orchestrators connect: a loopback address, or `off` [default: 127.0.0.1:7701]
-    #[arg(long, value_name = "ADDR")]
-    rrq_listen: Option<String>,
-    /// How many cells run jobs [default: one per core, at least 2]
-    #[arg(long, value_name = "N")]
-    cells: Option<String>,
-    /// How many jobs one cell runs at once [default: 64]
-    #[arg(long, value_name = "N")]
-    cell_slots: Option<String>,
-    /// How much memory the guests of one cell share [default: half of the machine's over all]
-    #[arg(long, value_name = "MIB")]
-    cell_memory_mib: Option<String>,
-    /// How long running jobs may go on when the host is asked to stop [default: 30]
-    #[arg(long, value_name = "SECONDS")]
-    shutdown_grace_seconds: Option<String>,
-    /// How much of the guests' logs is kept [default: 1024]
-    #[arg(long, value_name = "MIB")]
-    logs_max_mib: Option<String>,
+    #[command(flatten)]
+    settings: SettingFlags,
     /// Write the host's own log as text or as JSON, one document per line
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     log_format: LogFormat,
@@ -83,23 +60,9 @@ impl Serve {
     }
 
     fn flags(self) -> Flags {
-        let given = [
-            ("data", self.data),
-            ("handlers", self.handlers),
-            ("http.listen", self.listen),
-            ("protocol.rrq.listen", self.rrq_listen),
-            ("cells.count", self.cells),
-            ("cells.slots", self.cell_slots),
-            ("cells.memory_mib", self.cell_memory_mib),
-            ("shutdown.grace_seconds", self.shutdown_grace_seconds),
-            ("logs.max_mib", self.logs_max_mib),
-        ];
-        let values = given.into_iter();
         Flags {
             config: self.config,
-            values: values
-                .filter_map(|(key, text)| Some((key, text?)))
-                .collect(),
+            values: self.settings.0,
         }
     }
 }
@@ -122,11 +85,10 @@ fn refused(error: &ConfigError) -> CliError {
 /// Prints the line that scripts wait for.
 fn announce(ready: Ready) {
     // Nobody may be reading; the host serves all the same.
-    let _unread = put_line(&format!(
-        "ready http={} rrq={}",
-        shown(ready.http),
-        shown(ready.rrq)
-    ));
+    let mut words = vec![("http", shown(ready.http))];
+    words.extend(ready.wires);
+    let words = words.iter().map(|(key, value)| format!(" {key}={value}"));
+    let _unread = put_line(&format!("ready{}", words.collect::<String>()));
     let _unread = std::io::stdout().flush();
     if let Some(address) = ready.http
         && std::io::stderr().is_terminal()

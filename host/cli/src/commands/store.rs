@@ -1,19 +1,18 @@
-//! `host store`: looks the store in a data directory over, without a host.
+//! `host store`: checks the store in a data directory, without a host.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use comfy_table::Cell;
+use host_console::error::{CliError, Exit};
+use host_console::options::Shown;
+use host_console::output::Output;
+use host_console::plain;
+use host_console::progress::Spinner;
+use host_console::table::{Cell, Column, Rows};
 use host_store::Finding;
 use serde_json::json;
 
-use crate::args::Shown;
-use crate::error::{CliError, Exit};
-use crate::output::{Column, Output, Rows};
-use crate::plain;
-use crate::progress::Spinner;
-
-/// Look after the store of a data directory.
+/// Check the store of a data directory.
 #[derive(Debug, Args)]
 pub(crate) struct Store {
     #[command(subcommand)]
@@ -22,15 +21,15 @@ pub(crate) struct Store {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Read all of a store and tell what is not as it must be; changes nothing
+    /// Read the whole store and report what is wrong; changes nothing
     #[command(after_help = "\
 Examples:
   host store check --data ./data
   host store check --data /backup/data -o json
 
-A host may use the store meanwhile. Takes about a minute for ten million jobs.
+A host may use the store meanwhile. The check takes about a minute for ten million jobs.
 
-Exit codes: 0 nothing is wrong, 1 something is.")]
+Exit codes: 0 nothing is wrong, 1 something is wrong, 5 DIR has no store.")]
     Check(Check),
 }
 
@@ -60,7 +59,7 @@ impl Check {
         let doing = format!("check the store {}", plain::line(&shown));
         if let Err(error) = std::fs::metadata(&path) {
             return Err(CliError::new(Exit::NotFound, doing, error)
-                .next("--data takes the directory that a host was given"));
+                .next("give --data the data directory of a host"));
         }
         let spinner = Spinner::new(output, &doing);
         let findings = host_store::check(&path);
@@ -70,7 +69,7 @@ impl Check {
             output.note("nothing is wrong with it");
             return Ok(());
         }
-        output.hint("keep a copy of the directory as it is now, then restore an earlier one");
+        output.hint("copy the data directory as it is now, then restore a backup");
         Err(CliError::Silent(Exit::Failed))
     }
 }

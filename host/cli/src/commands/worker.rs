@@ -1,72 +1,31 @@
-//! `host worker`: one wire's worker role alone, as a foreign orchestrator launches it or as a service
-//! of its own.
+//! `host worker`: the worker role of one wire alone, as a foreign orchestrator launches it or as a
+//! service of its own. The verbs and their options are those of the wires.
 
-mod hero;
-
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
-use host_server::config::{self, Config, Flags, HeroConfig};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use host_console::error::{CliError, Exit};
+use host_console::output::put_line;
+use host_protocols::wire::settings::{WorkerFlag, WorkerRole};
+use host_protocols::wire::{WIRES, Wire};
+use host_server::config::{self, Config, Flags};
 use host_server::worker::{self, Source, WorkerConfig, WorkerError};
 
 use super::serve;
-use crate::error::{CliError, Exit};
-use crate::output::put_line;
 
 /// Execute the jobs of a foreign orchestrator, without a host.
-#[derive(Debug, Args)]
+#[derive(Debug)]
 pub(crate) struct Worker {
-    #[command(subcommand)]
-    verb: Verb,
+    wire: &'static str,
+    matches: ArgMatches,
 }
 
-#[derive(Debug, Subcommand)]
-enum Verb {
-    /// Be a runner of an RRQ orchestrator: listen where it connects
-    #[command(after_help = "\
-Examples:
-  host worker rrq --tcp-socket 127.0.0.1:9000 --handlers ./handlers
-  RRQ_RUNNER_TCP_SOCKET=127.0.0.1:9000 host worker rrq --data ./data
-
-Prints `ready rrq=ADDR` once requests are executed. SIGTERM stops guests, writes answers and ends
-within 200 ms; so does the end of the process that started this one. Any number may run beside each
-other and beside a `host serve`.")]
-    Rrq(Rrq),
-    /// Take jobs of Hero dispatchers from their Redis
-    #[command(after_help = "\
-Examples:
-  host worker hero --url redis://127.0.0.1:6379 --worker-id w1 --worker-id w2 --handlers ./handlers
-  HOST_HERO_URL=redis://:PASSWORD@127.0.0.1/1 host worker hero --worker-id w1 --data ./data
-
-Prints `ready hero=URL worker_ids=IDS` once handlers are known, and waits for a Redis that is not there
-yet. SIGTERM or SIGINT stops guests, gives back to Redis what has not ended, and ends within 2 s with 0:
-fit for a service manager. Any number may run on one queue, here or on other machines; each job is run
-by one of them. A worker that dies leaves its jobs to the others after 15 s, and to itself as soon as it
-starts again: for that it keeps a name under $STATE_DIRECTORY, $XDG_STATE_HOME/host or
-~/.local/state/host, another one for each that runs. The variables and keys of [protocol.hero] in
-docs/config.md hold here too.")]
-    Hero(hero::Hero),
-}
-
+/// The options of every worker.
 #[derive(Debug, Args)]
-struct Rrq {
-    /// Where the orchestrator connects
-    #[arg(
-        long,
-        value_name = "HOST:PORT",
-        env = "RRQ_RUNNER_TCP_SOCKET",
-        hide_env_values = true
-    )]
-    tcp_socket: String,
-    #[command(flatten)]
-    shared: Shared,
-}
-
-/// What the workers of all wires take.
-#[derive(Debug, Args)]
-struct Shared {
-    /// The components to execute, with manifests beside them; compiled ones are cached under
-    /// `$XDG_CACHE_HOME/host`
+struct Common {
+    /// Execute the components in this folder, with the manifests beside them; compiled components are
+    /// cached under `$XDG_CACHE_HOME/host`
     #[arg(
         long,
         value_name = "DIR",
@@ -86,60 +45,143 @@ struct Shared {
     /// How much memory the guests of one cell share [default: a quarter of the machine's over all]
     #[arg(long, value_name = "MIB")]
     cell_memory_mib: Option<String>,
-    /// How the worker writes about itself
+    /// Write the worker's own log as text or as JSON, one document per line
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     log_format: serve::LogFormat,
 }
 
-impl Worker {
-    /// Runs the verb.
-    pub(crate) fn run(self) -> Result<(), CliError> {
-        match self.verb {
-            Verb::Rrq(rrq) => rrq.run(),
-            Verb::Hero(hero) => hero.run(),
-        }
+fn roles() -> impl Iterator<Item = (&'static dyn Wire, &'static WorkerRole)> {
+    WIRES
+        .iter()
+        .filter_map(|wire| Some((*wire, wire.worker_role()?)))
+}
+
+fn option(flag: &'static WorkerFlag) -> Arg {
+    let option = Arg::new(flag.key)
+        .long(flag.flag)
+        .value_name(flag.value_name)
+        .required(flag.is_required)
+        .help(flag.help)
+        .hide_env_values(true);
+    let option = match flag.env {
+        Some(variable) => option.env(variable),
+        None => option,
+    };
+    if flag.is_repeated {
+        option.action(ArgAction::Append)
+    } else {
+        option
     }
 }
 
-impl Rrq {
-    fn run(self) -> Result<(), CliError> {
-        const DOING: &str = "work for RRQ orchestrators";
-        serve::log(self.shared.log_format);
-        let (config, _) = self.shared.config(DOING, [])?;
-        let program = serve::program(DOING)?;
-        worker::rrq(&config, program, &self.tcp_socket, |address| {
-            // An orchestrator may not read it; the worker works all the same.
-            let _unread = put_line(&format!("ready rrq={address}"));
+impl Args for Worker {
+    fn augment_args(command: Command) -> Command {
+        let verbs = roles().map(|(wire, role)| {
+            let verb = Command::new(wire.name())
+                .about(role.about)
+                .after_help(role.after_help)
+                .args(role.flags.iter().map(option));
+            Common::augment_args(verb).about(role.about)
+        });
+        command
+            .about("Execute the jobs of a foreign orchestrator, without a host")
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+            .subcommands(verbs)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Worker {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let missing = || clap::Error::new(clap::error::ErrorKind::MissingSubcommand);
+        let (name, matches) = matches.subcommand().ok_or_else(missing)?;
+        let (wire, _) = roles()
+            .find(|(wire, _)| wire.name() == name)
+            .ok_or_else(missing)?;
+        Ok(Self {
+            wire: wire.name(),
+            matches: matches.clone(),
         })
-        .map_err(|error| {
-            let exit = match error {
-                WorkerError::Listen(_) => Exit::Usage,
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Worker {
+    /// Runs the worker until it is told to stop.
+    pub(crate) fn run(self) -> Result<(), CliError> {
+        let Some((_, role)) = roles().find(|(wire, _)| wire.name() == self.wire) else {
+            return Ok(());
+        };
+        let doing = role.doing;
+        let common = Common::from_arg_matches(&self.matches)
+            .map_err(|error| CliError::new(Exit::Usage, doing, error))?;
+        serve::log(common.log_format);
+        let mut values = given(role, &self.matches);
+        values.extend(common.values());
+        let config = load(doing, values)?;
+        let configured = config.wire(self.wire).cloned();
+        let worker = common.into_config(doing, config)?;
+        let program = serve::program(doing)?;
+        let Some(configured) = configured else {
+            return Ok(());
+        };
+        worker::run(&worker, &*configured, program, announce).map_err(|error| {
+            let exit = match &error {
+                WorkerError::Wire(error) if error.is_usage => Exit::Usage,
                 _ => Exit::Failed,
             };
-            CliError::new(exit, DOING, error)
+            CliError::new(exit, doing, error)
         })
     }
 }
 
-impl Shared {
-    /// Reads the configuration, with what the flags of a wire say over it.
-    fn config<const N: usize>(
-        self,
-        doing: &str,
-        of_wire: [(&'static str, Option<String>); N],
-    ) -> Result<(WorkerConfig, Option<HeroConfig>), CliError> {
+/// Returns what the wire's own options say, by key.
+fn given(role: &WorkerRole, matches: &ArgMatches) -> BTreeMap<String, String> {
+    let given = role.flags.iter().filter_map(|flag| {
+        let texts: Vec<&str> = matches
+            .get_many::<String>(flag.key)?
+            .map(String::as_str)
+            .collect();
+        Some((flag.key.to_owned(), texts.join(",")))
+    });
+    given.collect()
+}
+
+fn load(doing: &str, values: BTreeMap<String, String>) -> Result<Config, CliError> {
+    let flags = Flags {
+        config: None,
+        values,
+    };
+    Config::load(&flags).map_err(|error| CliError::new(Exit::Usage, doing, error))
+}
+
+/// Prints the line that scripts wait for.
+fn announce(words: Vec<(&'static str, String)>) {
+    let words = words.iter().map(|(key, value)| format!(" {key}={value}"));
+    // An orchestrator may not read it; the worker works all the same.
+    let _unread = put_line(&format!("ready{}", words.collect::<String>()));
+}
+
+impl Common {
+    fn values(&self) -> impl Iterator<Item = (String, String)> + use<> {
         let given = [
-            ("cells.count", self.cells),
-            ("cells.slots", self.cell_slots),
-            ("cells.memory_mib", self.cell_memory_mib),
+            ("cells.count", self.cells.clone()),
+            ("cells.slots", self.cell_slots.clone()),
+            ("cells.memory_mib", self.cell_memory_mib.clone()),
         ];
-        let given = given.into_iter().chain(of_wire);
-        let flags = Flags {
-            config: None,
-            values: given.filter_map(|(key, text)| Some((key, text?))).collect(),
-        };
-        let config =
-            Config::load(&flags).map_err(|error| CliError::new(Exit::Usage, doing, error))?;
+        let given = given.into_iter();
+        given.filter_map(|(key, text)| Some((key.to_owned(), text?)))
+    }
+
+    fn into_config(self, doing: &str, config: Config) -> Result<WorkerConfig, CliError> {
         let source = match (self.handlers, self.data) {
             (Some(folder), _) => Source::Folder {
                 folder,
@@ -154,14 +196,13 @@ impl Shared {
                 return Err(CliError::new(Exit::Usage, doing, cause));
             }
         };
-        let worker = WorkerConfig {
+        Ok(WorkerConfig {
             source,
             cells: config.cells,
             slots: config.slots,
             memory_mib: config.memory_mib,
-            rrq_margin_ms: config.rrq_margin_ms,
+            state: config::state(&config.environment),
             environment: config.environment,
-        };
-        Ok((worker, config.hero))
+        })
     }
 }

@@ -61,7 +61,7 @@ fn what_is_sent_is_what_the_host_reads() {
     let unreached = manifest.set_defaults(&overrides).unwrap();
     assert_eq!(
         unreached,
-        ["--fuel does not change a/b: the manifest gives it its own fuel"]
+        ["--fuel does not apply to a/b: the manifest sets fuel for it"]
     );
     let text = manifest.text("x").unwrap().unwrap();
     let host: host_core::handler::Manifest = toml::from_str(&text).unwrap();

@@ -1,4 +1,4 @@
-//! A strict look at a JSON document, whatever parser reads it.
+//! Stricter checks of a JSON document than parsers make.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer};
 /// How much of a key an error quotes, in characters.
 const KEY_QUOTED_MAX: usize = 64;
 
-/// Looks at all of a document and keeps nothing: refuses a key that stands twice in an object. Depth
-/// and numbers are bounded by the parser.
+/// Reads a whole document, keeps nothing, and refuses an object that has the same key twice. The
+/// parser bounds depth and numbers.
 pub struct Strict;
 
 #[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]

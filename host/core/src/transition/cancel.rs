@@ -1,13 +1,13 @@
-//! Somebody wants a job stopped.
+//! Somebody wants a job stopped, and its worker has stopped.
 
 use super::Effect;
 use crate::failure::FailureKind;
 use crate::job::{Cancel, Lifecycle, State};
-use crate::lease::Hold;
+use crate::lease::{Fence, Hold};
 use crate::rejection::Rejection;
 use crate::time::Time;
 
-/// The grace of a holder by TTL where neither the request nor the policy names one.
+/// The grace of a lease by TTL, in milliseconds, if neither the request nor the policy names one.
 const GRACE_MS: u64 = 5_000;
 
 /// Cancels a waiting job at once; asks the worker of a running one to stop. A repeated request
@@ -44,6 +44,24 @@ pub(super) fn apply(
             reason: reason.unwrap_or("cancelled").to_owned(),
         }]);
     }
+    job.failure = Some(FailureKind::Cancelled);
+    job.finish(now, State::Cancelled);
+    Ok(Vec::new())
+}
+
+/// Ends a job whose worker has stopped because of the cancel. The worker need not have acknowledged
+/// its lease first.
+pub(super) fn acknowledge(
+    job: &mut Lifecycle,
+    now: Time,
+    fence: &Fence,
+) -> Result<Vec<Effect>, Rejection> {
+    job.check_fence(now, fence)?;
+    if job.cancel.is_none() {
+        return Err(Rejection::CancelNotRequested);
+    }
+    job.suspect = false;
+    job.lone_deaths = 0;
     job.failure = Some(FailureKind::Cancelled);
     job.finish(now, State::Cancelled);
     Ok(Vec::new())

@@ -1,7 +1,7 @@
 //! A worker takes an available job.
 
 use super::Effect;
-use crate::id::LeaseId;
+use crate::id::{LeaseId, NodeId};
 use crate::job::{Lifecycle, State};
 use crate::lease::{Hold, Lease};
 use crate::rejection::Rejection;
@@ -12,6 +12,7 @@ use crate::time::Time;
 pub(super) fn apply(
     job: &mut Lifecycle,
     now: Time,
+    node: NodeId,
     lease: LeaseId,
     worker: &str,
     hold: Hold,
@@ -24,6 +25,7 @@ pub(super) fn apply(
     job.lease_epoch += 1;
     job.lease = Some(Lease {
         id: lease,
+        node,
         worker: worker.to_owned(),
         hold,
         granted_at: now,

@@ -1,4 +1,4 @@
-//! The lease of a running job is lost and nobody says how the attempt ended.
+//! A running job loses its lease without a report of how the attempt ended.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,13 +22,14 @@ pub enum Loss {
     Expired,
     /// The worker's connection ended.
     WorkerGone,
-    /// The cell died for another job's sake: the job is not suspected.
+    /// The cell was stopped because of another job: this one is not a suspect.
     Innocent,
-    /// Nobody has begun it: there was no room after all. No attempt counts and none is recorded.
+    /// The worker gave it back before it began. No attempt counts and none is recorded. Refused
+    /// once the lease has expired: that is a loss like any other.
     NotBegun,
     /// The cell died, and this job was in it.
     CellDied {
-        /// Whether no other job was.
+        /// Whether it was the only job in the cell.
         alone: bool,
     },
     /// The host itself was stopped.
@@ -61,7 +62,8 @@ impl Loss {
     }
 }
 
-/// Gives the lease up for a worker that presents it.
+/// Gives the lease up for its holder. A loss may be reported after the lease has expired; a
+/// give-back may not.
 pub(super) fn apply(
     job: &mut Lifecycle,
     now: Time,
@@ -69,13 +71,13 @@ pub(super) fn apply(
     loss: Loss,
 ) -> Result<Vec<Effect>, Rejection> {
     match job.check_fence(now, fence) {
-        Ok(()) | Err(Rejection::LeaseExpired) => Ok(lose(job, now, loss)),
-        Err(stale) => Err(stale),
+        Err(Rejection::LeaseExpired) if loss != Loss::NotBegun => Ok(lose(job, now, loss)),
+        checked => checked.map(|()| lose(job, now, loss)),
     }
 }
 
-/// Takes the lease away: the job is available again, or ends if a cancel waits for it, if it
-/// killed its cells, or if the loss counts and was the last attempt.
+/// Takes the lease away. The job is available again, or ends: if a cancel is pending, if too many
+/// cells died with it, or if the loss counts and this was the last attempt.
 pub(super) fn lose(job: &mut Lifecycle, now: Time, loss: Loss) -> Vec<Effect> {
     let mut effects = Vec::new();
     let begun = loss != Loss::NotBegun;

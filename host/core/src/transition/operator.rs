@@ -6,8 +6,8 @@ use crate::rejection::Rejection;
 use crate::time::Time;
 
 /// Makes a cancelled or discarded job available again. Its id, attempts and lease epoch go on;
-/// all attempts so far are forgiven. A deadline that has passed is dropped, for the operator
-/// decides to run it all the same.
+/// its attempts so far no longer count. A deadline that has passed is dropped: the operator wants
+/// the job run anyway.
 pub(super) fn retry(job: &mut Lifecycle, now: Time) -> Result<Vec<Effect>, Rejection> {
     match job.state {
         State::Cancelled | State::Discarded => {}

@@ -7,7 +7,7 @@ use host_core::name::Name;
 use host_core::port::{Assign, AssignEvents as _, Assignment, End, Tag};
 use tokio_util::sync::CancellationToken;
 
-use super::Executors;
+use super::{Executors, Opened};
 use crate::assign_mail::AssignMail;
 
 /// What an executor was told.
@@ -36,8 +36,10 @@ impl FakeExecutor {
             stopping: CancellationToken::new(),
         };
         let known = executor.clone();
-        let open = move |name: &Name| -> Option<Box<dyn Assign>> {
-            (*name == known.name).then(|| Box::new(known.clone()) as _)
+        let open = move |name: &Name| match name.as_str() {
+            _ if *name == known.name => Opened::Pushed(Box::new(known.clone())),
+            "pulled" | "pulled-too" => Opened::Pulled,
+            _ => Opened::Unknown,
         };
         let mail = Arc::clone(&executor.mail);
         let executors = Executors::new(open, mail, executor.stopping.clone());

@@ -12,9 +12,9 @@ use host_core::port::{Answer, Answers};
 use tokio::sync::oneshot::error::TryRecvError;
 
 use super::*;
+use crate::writer::EVENTS_MAX;
 use host_cells::pool::Shape;
 use host_cells::port::fake::{FakePort, handlers};
-use crate::writer::EVENTS_MAX;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 

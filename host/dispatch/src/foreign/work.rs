@@ -168,7 +168,10 @@ impl<P: CellPort> Work<P> {
             Ask::Stop { key, grace_ms, why } => {
                 if let Some(lease) = self.by_key.get(&key) {
                     let why = why.as_str();
-                    self.wiring.cells.pool.stop(now, *lease, Some(grace_ms), why);
+                    self.wiring
+                        .cells
+                        .pool
+                        .stop(now, *lease, Some(grace_ms), why);
                 } else if let Some(at) = self.waiting.iter().position(|it| it.key == key)
                     && let Some(waiting) = self.waiting.remove(at)
                 {
@@ -199,11 +202,7 @@ impl<P: CellPort> Work<P> {
             job: ids::job(now),
             lease: ids::lease(),
         };
-        match self
-            .wiring
-            .cells
-            .start(now, place, request(now, ids, &job))
-        {
+        match self.wiring.cells.start(now, place, request(now, ids, &job)) {
             Ok(()) => {}
             Err(NotStarted::Refused(refused)) => return reply.failed(refused.failure),
             Err(NotStarted::CellGone) => {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use host_cells::pool::Place;
 use host_core::command::{Command, Reply, Slot};
-use host_core::id::{JobId, LeaseId};
+use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::job::Lane;
 use host_core::lease::{Fence, Hold};
 use host_core::name::Name;
@@ -14,8 +14,9 @@ use host_core::transition::Loss;
 use host_runtime::ids;
 use tokio::sync::oneshot;
 
+use crate::lease_mail::Told;
+use crate::pulls::Waiter;
 use crate::{Request, SubmitError};
-
 
 /// An attempt that is over, until the store knows it.
 #[derive(Clone, Debug)]
@@ -51,7 +52,30 @@ impl Finished {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Cell(Place),
+    /// An executor that attempts are pushed to.
     Executor(Name),
+    /// A worker that waits for work of an executor.
+    Waiter(Waiter, Name),
+}
+
+/// Room for one attempt.
+#[derive(Clone, Debug)]
+pub(super) struct Room {
+    pub(super) target: Target,
+    /// Who will execute, for people and as a fence.
+    pub(super) worker: String,
+    pub(super) hold: Hold,
+}
+
+impl Room {
+    /// Makes room whose lease is held by connection.
+    pub(super) fn connected(target: Target, worker: String) -> Self {
+        Self {
+            target,
+            worker,
+            hold: Hold::Connection,
+        }
+    }
 }
 
 /// Slots that were offered to the store.
@@ -67,7 +91,7 @@ pub(super) struct Offer {
 
 impl Offer {
     /// Adds a slot and returns it as the store wants it.
-    fn slot(&mut self, target: Target, worker: String) -> Slot {
+    fn slot(&mut self, Room { target, worker, hold }: Room) -> Slot {
         let lease = ids::lease();
         let lane = match &target {
             Target::Cell(Place::Shared(_)) => {
@@ -78,7 +102,7 @@ impl Offer {
                 self.alone += 1;
                 Lane::Alone
             }
-            Target::Executor(name) => {
+            Target::Executor(name) | Target::Waiter(_, name) => {
                 *self.executors.entry(name.clone()).or_default() += 1;
                 Lane::Runner(name.clone())
             }
@@ -88,6 +112,7 @@ impl Offer {
             lease,
             worker,
             lane,
+            hold,
         }
     }
 }
@@ -95,6 +120,8 @@ impl Offer {
 /// Who hears what became of a command.
 pub(super) enum Origin {
     Request(oneshot::Sender<Result<Reply, SubmitError>>),
+    /// A worker's message about its lease.
+    Lease(Told),
     Finished,
     Tick,
     Claim(Offer),
@@ -138,19 +165,19 @@ impl Batch {
         self.push(request.command, Origin::Request(request.reply));
     }
 
-    pub(super) fn claim(&mut self, places: Vec<(Target, String)>, params_bytes_max: usize) {
+    pub(super) fn told(&mut self, command: Command, told: Told) {
+        self.push(command, Origin::Lease(told));
+    }
+
+    pub(super) fn claim(&mut self, node: NodeId, rooms: Vec<Room>, params_bytes_max: usize) {
         let mut offer = Offer {
             params_bytes_max,
             ..Offer::default()
         };
-        let slots = places
-            .into_iter()
-            .map(|(target, worker)| offer.slot(target, worker))
-            .collect();
-        let hold = Hold::Connection;
+        let slots = rooms.into_iter().map(|room| offer.slot(room)).collect();
         let claim = Command::Claim {
+            node,
             slots,
-            hold,
             params_bytes_max,
         };
         self.push(claim, Origin::Claim(offer));

@@ -73,7 +73,7 @@ impl<P: CellPort> Writer<P> {
         });
     }
 
-    fn progressed(&self, now: Time, job: JobId, attempt: u32, progress: Progress) {
+    pub(super) fn progressed(&self, now: Time, job: JobId, attempt: u32, progress: Progress) {
         self.shared.live.tell(job, progress.clone());
         let happened = Happened::Progressed {
             job,

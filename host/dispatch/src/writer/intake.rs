@@ -3,8 +3,8 @@
 use host_core::command::Command;
 use tokio::sync::mpsc;
 
-use host_cells::port::CellEvent;
 use crate::Request;
+use host_cells::port::CellEvent;
 
 /// The most requests of one batch.
 pub const BATCH_COMMANDS_MAX: usize = 512;

@@ -34,6 +34,10 @@ impl<P: CellPort> Writer<P> {
         }
         for change in &committed.changes {
             self.executors.changed(change);
+            if let Some(lease) = self.pulls.changed(change) {
+                self.carried.end(lease);
+                self.shared.live.forget(change.job);
+            }
         }
         for (origin, reply) in origins.into_iter().zip(committed.replies) {
             match origin {
@@ -41,6 +45,7 @@ impl<P: CellPort> Writer<P> {
                     // Whoever asked may have gone.
                     let _gone = asked.send(reply.map_err(SubmitError::Rejected));
                 }
+                Origin::Lease(told) => self.answer(now, told, reply),
                 Origin::Finished => self.finished(reply),
                 Origin::Tick => {}
                 Origin::Claim(offer) => self.claimed(now, offer, reply),
@@ -56,13 +61,14 @@ impl<P: CellPort> Writer<P> {
                 grace_ms,
                 reason,
             } => {
-                if !self.executors.stop(lease, grace_ms) {
+                let told = self.executors.stop(lease, grace_ms) || self.pulls.stop(lease, grace_ms);
+                if !told {
                     self.cells.pool.stop(now, lease, grace_ms, &reason);
                 }
             }
             Effect::Revoke { lease } => {
                 self.carried.end(lease);
-                if !self.executors.stop(lease, Some(0)) {
+                if !self.executors.stop(lease, Some(0)) && !self.pulls.revoke(lease) {
                     self.cells.pool.revoke(now, lease);
                 }
             }
@@ -132,6 +138,14 @@ impl<P: CellPort> Writer<P> {
             Some((Target::Cell(place), worker)) => (place, worker),
             Some((Target::Executor(name), _)) => {
                 return self.executors.start(now, &name, lease, claimed);
+            }
+            Some((Target::Waiter(waiter, _), worker)) => {
+                if !self.pulls.grant(now, waiter, lease, claimed) {
+                    let (loss, executor) = (Loss::NotBegun, worker);
+                    let end = End::Lost { loss, executor };
+                    self.finish(Finished { job, lease, end });
+                }
+                return;
             }
             None => return,
         };

@@ -13,10 +13,10 @@ use host_core::rejection::Rejection;
 
 use self::bench::{Bench, PARAMS_BYTES_MAX, job};
 use self::failing::Disk;
-use host_cells::port::fake::{Began, Told};
 use crate::SubmitError;
 use crate::events::Happened;
 use crate::logged::Logged;
+use host_cells::port::fake::{Began, Told};
 
 use super::*;
 
@@ -309,7 +309,10 @@ async fn what_still_runs_at_the_end_is_available_again() {
     let detail = bench.reader.job(running).unwrap().unwrap();
     assert_eq!(detail.lifecycle.state, State::Available);
     assert_eq!(detail.lifecycle.attempts_charged(), 0);
-    let after = bench.dispatch.submit(Command::Recover).await;
+    let after = bench
+        .dispatch
+        .submit(Command::Recover { node: NodeId::NIL })
+        .await;
     assert_eq!(after, Err(SubmitError::Stopping));
 }
 

@@ -8,6 +8,7 @@ mod convert;
 mod dispatcher;
 pub mod gate;
 mod job;
+pub mod log_files;
 mod refusal;
 mod rights;
 mod serve;

@@ -8,8 +8,8 @@ use host_core::name::Name;
 
 use super::ports::{DeployError, Deployed, Deployer};
 use super::problem::Code;
-use host_cells::compile::CompileError;
 use crate::deploy::{DeployError as Reason, Deployments};
+use host_cells::compile::CompileError;
 use host_cells::examine::Flaw;
 
 impl Deployer for Deployments {

@@ -52,7 +52,7 @@ pub(super) async fn metrics(State(shared): State<Shared>) -> Result<Response, Pr
         }
     }
     shared.api.metrics.set_jobs(counts);
-    shared.api.runners.count();
+    shared.api.executors.count();
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(CONTENT_TYPE, kind)], shared.api.metrics.encode()).into_response())
 }

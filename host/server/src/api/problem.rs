@@ -304,9 +304,10 @@ impl From<Rejection> for Problem {
     fn from(rejection: Rejection) -> Self {
         let code = match &rejection {
             Rejection::UnknownJob(_) => Code::JobNotFound,
-            Rejection::Stale | Rejection::LeaseExpired | Rejection::NotAcknowledged => {
-                Code::StaleLease
-            }
+            Rejection::Stale
+            | Rejection::LeaseExpired
+            | Rejection::NotAcknowledged
+            | Rejection::CancelNotRequested => Code::StaleLease,
             Rejection::Terminal(_) => Code::JobTerminal,
             Rejection::WrongState(_) => Code::JobNotTerminal,
             Rejection::Foreign => Code::JobForeign,

@@ -3,8 +3,7 @@
 use axum::Json;
 use axum::extract::{Request, State};
 use host_core::name::Name;
-use host_protocols::hero;
-use host_core::port::SeatState;
+use host_protocols::wire::executors::{ExecutorHealth, RestartError, WorkerHealth, WorkerState};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -13,7 +12,6 @@ use super::extract::InPath;
 use super::jobs::small;
 use super::problem::{Code, Problem};
 use super::view::PageView;
-use crate::runners::{PoolHealth, RunnerHealth};
 
 /// A pool of foreign runners.
 #[derive(Debug, Serialize, ToSchema)]
@@ -25,6 +23,8 @@ pub(super) struct PoolView {
     wire: &'static str,
     /// Whether somebody else starts its runner; a restart is then another connection.
     external: bool,
+    /// Whether its runners can be restarted, or connected to anew, by this host.
+    restartable: bool,
     /// The queues whose jobs all go to it.
     queues: Vec<String>,
     /// Whether it is given the handlers that nobody else has.
@@ -68,32 +68,35 @@ pub(super) struct RestartBody {
     runner: Option<usize>,
 }
 
-impl From<PoolHealth> for PoolView {
-    fn from(pool: PoolHealth) -> Self {
-        let up = |runner: &&RunnerHealth| runner.state == SeatState::Up;
+impl PoolView {
+    fn new(shared: &Shared, executor: ExecutorHealth) -> Self {
+        let executors = &shared.api.executors;
+        let up = |worker: &&WorkerHealth| worker.state == WorkerState::Up;
+        let queues = executors.queues_of(&executor.name).into_iter();
         Self {
-            up: pool.runners.iter().filter(up).count(),
-            in_flight: pool.runners.iter().map(|runner| runner.in_flight).sum(),
-            name: pool.name.into(),
-            wire: pool.wire,
-            external: pool.is_external,
-            queues: pool.queues.into_iter().map(String::from).collect(),
-            default: pool.is_default,
-            runners: pool.runners.into_iter().map(RunnerView::from).collect(),
+            up: executor.workers.iter().filter(up).count(),
+            in_flight: executor.workers.iter().map(|worker| worker.in_flight).sum(),
+            default: executors.default_executor() == Some(&executor.name),
+            queues: queues.map(String::from).collect(),
+            name: executor.name.into(),
+            wire: executor.wire,
+            external: executor.is_external,
+            restartable: executor.is_restartable,
+            runners: executor.workers.into_iter().map(RunnerView::from).collect(),
         }
     }
 }
 
-impl From<RunnerHealth> for RunnerView {
-    fn from(runner: RunnerHealth) -> Self {
+impl From<WorkerHealth> for RunnerView {
+    fn from(worker: WorkerHealth) -> Self {
         Self {
-            executor: runner.executor,
-            state: runner.state.as_str(),
-            address: runner.address,
-            pid: runner.pid,
-            in_flight: runner.in_flight,
-            failures: runner.failures,
-            reason: runner.reason,
+            executor: worker.name,
+            state: worker.state.as_str(),
+            address: worker.address,
+            pid: worker.pid,
+            in_flight: worker.in_flight,
+            failures: worker.failures,
+            reason: worker.reason,
         }
     }
 }
@@ -104,9 +107,11 @@ impl From<RunnerHealth> for RunnerView {
     responses((status = 200, body = PageView<PoolView>))
 )]
 pub(super) async fn list(State(shared): State<Shared>) -> Json<PageView<PoolView>> {
-    let pools = shared.api.runners.health().into_iter();
+    let executors = shared.api.executors.health().into_iter();
     Json(PageView {
-        items: pools.map(PoolView::from).collect(),
+        items: executors
+            .map(|executor| PoolView::new(&shared, executor))
+            .collect(),
         next_cursor: None,
     })
 }
@@ -138,23 +143,24 @@ pub(super) async fn restart(
 ) -> Result<Json<PoolView>, Problem> {
     let RestartBody { runner } = small(&shared, request).await?;
     let Json(pool) = look(&shared, &name)?;
-    if pool.wire == hero::ADAPTER.name {
-        let detail = format!("{name} is not started by this host; restart it where it runs");
-        return Err(Problem::new(Code::InvalidRequest, detail));
+    let refused = |detail| Err(Problem::new(Code::InvalidRequest, detail));
+    match shared.api.executors.restart(&name, runner) {
+        Ok(()) => look(&shared, &name),
+        Err(RestartError::NotOurs) => refused(format!(
+            "{name} is not started by this host; restart it where it runs"
+        )),
+        Err(RestartError::NoSuchWorker) => {
+            refused(format!("runner: it is 1 to {}", pool.runners.len()))
+        }
     }
-    if !shared.api.runners.restart(&name, runner) {
-        let detail = format!("runner: it is 1 to {}", pool.runners.len());
-        return Err(Problem::new(Code::InvalidRequest, detail));
-    }
-    look(&shared, &name)
 }
 
 fn look(shared: &Shared, name: &Name) -> Result<Json<PoolView>, Problem> {
-    let pools = shared.api.runners.health();
-    let pool = pools.into_iter().find(|pool| pool.name == *name);
-    let pool = pool.ok_or_else(|| {
+    let mut executors = shared.api.executors.health().into_iter();
+    let executor = executors.find(|executor| executor.name == *name);
+    let executor = executor.ok_or_else(|| {
         let detail = format!("no runner is named {name}");
         Problem::new(Code::RunnerNotFound, detail)
     })?;
-    Ok(Json(pool.into()))
+    Ok(Json(PoolView::new(shared, executor)))
 }

@@ -1,28 +1,25 @@
 //! The configuration file: TOML, flattened to keys with dots, but for the tables whose names users
-//! choose. A key that there is not is an error that names the nearest one.
+//! choose. An unknown key is an error that names the nearest known one.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use host_core::name::Name;
+use host_protocols::wire::section::{ConfigError, NamedTable, Stated, Tables, refused};
 use toml::{Table, Value};
 
-use super::runners::{self, Tables};
-use super::{ConfigError, SETTINGS};
+use super::{settings, table_settings};
 
-/// A value as it stands in a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Stated {
-    pub(super) origin: String,
-    pub(super) text: String,
-}
+/// What stands in the place of a name that users choose.
+const NAME: &str = ".NAME.";
 
 /// What stands in a file.
 #[derive(Debug, Default)]
 pub(super) struct File {
-    /// Values by the keys of [`SETTINGS`].
+    /// Values, by key.
     pub(super) values: BTreeMap<String, Stated>,
-    /// The tables about foreign runners.
-    pub(super) runners: Tables,
+    /// Tables whose names users choose, by the key above the name.
+    pub(super) tables: BTreeMap<String, Tables>,
 }
 
 /// Reads a file.
@@ -49,10 +46,14 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<File, ConfigError> {
 fn flatten(path: &Path, prefix: &str, table: &Table, file: &mut File) -> Result<(), ConfigError> {
     for (name, value) in table {
         let key = format!("{prefix}{name}");
-        if file.runners.take(path, &key, value)? {
+        if let Value::Table(tables) = value
+            && is_above_names(&key)
+        {
+            let named = named(path, &key, tables)?;
+            file.tables.insert(key, named);
             continue;
         }
-        let known = SETTINGS.iter().any(|setting| setting.key == key);
+        let known = settings().any(|setting| setting.key == key);
         let text = match value {
             Value::Table(table) if !known => {
                 flatten(path, &format!("{key}."), table, file)?;
@@ -72,13 +73,43 @@ fn flatten(path: &Path, prefix: &str, table: &Table, file: &mut File) -> Result<
     Ok(())
 }
 
+/// Tells whether users choose the names of the tables below `key`.
+fn is_above_names(key: &str) -> bool {
+    table_settings().any(|setting| {
+        let above = setting.key.split_once(NAME);
+        above.is_some_and(|(above, _)| above == key)
+    })
+}
+
+/// Takes in the tables below `key`, whose own keys must be known.
+fn named(path: &Path, key: &str, tables: &Table) -> Result<Tables, ConfigError> {
+    let mut all = Tables::default();
+    for (name, value) in tables {
+        let whole = format!("{key}.{name}");
+        let Value::Table(table) = value else {
+            return Err(unknown(path, whole));
+        };
+        let parsed: Name = name
+            .parse()
+            .map_err(|error| refused(origin(path, &whole), name, format!("a name is; {error}")))?;
+        for inner in table.keys() {
+            let known = format!("{key}{NAME}{inner}");
+            if !table_settings().any(|setting| setting.key == known) {
+                return Err(unknown(path, format!("{whole}.{inner}")));
+            }
+        }
+        all.insert(parsed, NamedTable::new(origin(path, &whole), table.clone()));
+    }
+    Ok(all)
+}
+
 /// Says where a key stands.
-pub(super) fn origin(path: &Path, key: &str) -> String {
+fn origin(path: &Path, key: &str) -> String {
     format!("{}: {key}", path.display())
 }
 
-/// Makes the refusal of a key that there is not.
-pub(super) fn unknown(path: &Path, key: String) -> ConfigError {
+/// Makes the refusal of an unknown key.
+fn unknown(path: &Path, key: String) -> ConfigError {
     ConfigError::UnknownKey {
         path: path.to_owned(),
         nearest: nearest(&key),
@@ -91,8 +122,8 @@ fn nearest(key: &str) -> &'static str {
     fn last(key: &str) -> &str {
         key.rsplit('.').next().unwrap_or(key)
     }
-    let known = SETTINGS.iter().map(|setting| setting.key);
-    let named = runners::SETTINGS.iter().map(|setting| setting.key);
+    let known = settings().map(|setting| setting.key);
+    let named = table_settings().map(|setting| setting.key);
     known
         .chain(named)
         .min_by_key(|known| {

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use host_core::outcome::Outcome;
 
 use super::*;
+use crate::published;
 use host_dispatch::logged::Logs;
 use host_dispatch::numbers::Numbers;
-use crate::published;
 
 const INTRO: &str = "\
 # Metrics

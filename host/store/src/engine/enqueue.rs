@@ -109,7 +109,7 @@ impl<R: Rows> Batch<'_, R> {
     }
 }
 
-/// Returns what a new job waits for: each job once, whatever keys it was named by, and not itself.
+/// Returns what a new job waits for: each job once, even if several keys named it, and not itself.
 fn prerequisites(new: &NewJob, stands_for: &BTreeMap<JobId, JobId>) -> Vec<JobId> {
     let mut found = Vec::with_capacity(new.depends_on.len());
     for named in &new.depends_on {

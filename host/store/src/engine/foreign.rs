@@ -1,6 +1,7 @@
 //! What was executed for other orchestrators, kept as if it had gone through here.
 
 use host_core::command::{Foreign, Reply};
+use host_core::id::NodeId;
 use host_core::job::Lifecycle;
 use host_core::lease::{Fence, Hold};
 use host_core::transition::Input;
@@ -25,7 +26,9 @@ impl<R: Rows> Batch<'_, R> {
         let job = Lifecycle::accept(started_at, &new, 0);
         self.rows.insert(&job, &new)?;
         self.tell(None, Some(&job));
+        // The job ends below, in the same batch, so its lease is never visible.
         let claim = Input::Claim {
+            node: NodeId::NIL,
             lease,
             worker: &report.executor,
             hold: Hold::Connection,
@@ -42,7 +45,7 @@ impl<R: Rows> Batch<'_, R> {
         ended
     }
 
-    /// Notes that its orchestrator wanted it stopped, which nobody is to be told any more.
+    /// Notes that its orchestrator had it stopped. The run is over, so no effect is passed on.
     fn asked_to_stop(&mut self, running: &Lifecycle) -> Result<(), Stop> {
         let cancel = Input::Cancel {
             reason: None,

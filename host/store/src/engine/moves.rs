@@ -4,6 +4,7 @@ use host_core::command::Reply;
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::JobId;
 use host_core::job::Lifecycle;
+use host_core::json::JsonText;
 use host_core::lease::Fence;
 use host_core::outcome::{Attempt, Meter, Outcome, Report};
 use host_core::transition::{Input, Loss};
@@ -20,11 +21,43 @@ impl<R: Rows> Batch<'_, R> {
         report: Report,
     ) -> Result<Reply, Stop> {
         let before = self.get(id)?;
+        let after = self.apply(&before, &Input::Complete(fence, &report.outcome))?;
+        self.attempt_reported(&before, &after, report)?;
+        Ok(Reply::Moved(Box::new(after)))
+    }
+
+    /// Records that a worker has stopped because of the cancel; it reports nothing else.
+    pub(super) fn cancel_ack(
+        &mut self,
+        id: JobId,
+        fence: &Fence,
+        partial: Option<JsonText>,
+    ) -> Result<Reply, Stop> {
+        let before = self.get(id)?;
+        let after = self.apply(&before, &Input::CancelAck(fence))?;
+        let executor = before.lease.as_ref().map(|lease| lease.worker.clone());
+        let report = Report {
+            outcome: Outcome::Cancelled { partial },
+            meter: Meter::default(),
+            progress: None,
+            executor: executor.unwrap_or_default(),
+            revision: None,
+        };
+        self.attempt_reported(&before, &after, report)?;
+        Ok(Reply::Moved(Box::new(after)))
+    }
+
+    /// Adds the attempt that a worker has reported on.
+    fn attempt_reported(
+        &mut self,
+        before: &Lifecycle,
+        after: &Lifecycle,
+        report: Report,
+    ) -> Result<(), StoreError> {
         let started_at = before
             .lease
             .as_ref()
             .map_or(self.now, |lease| lease.granted_at);
-        let after = self.apply(&before, &Input::Complete(fence, &report.outcome))?;
         let outcome = report.outcome.as_str().to_owned();
         let (result, failure) = match report.outcome {
             Outcome::Completed { result } => (result, None),
@@ -52,8 +85,7 @@ impl<R: Rows> Batch<'_, R> {
             result,
             progress: report.progress,
         };
-        self.rows.add_attempt(id, &ended)?;
-        Ok(Reply::Moved(Box::new(after)))
+        self.rows.add_attempt(after.id, &ended)
     }
 
     /// Gives up a lease for its holder.
@@ -74,7 +106,7 @@ impl<R: Rows> Batch<'_, R> {
         Ok(Reply::Moved(Box::new(after)))
     }
 
-    /// Records an attempt that nobody reported.
+    /// Records an attempt that ended without a report.
     pub(super) fn attempt_lost(
         &mut self,
         before: &Lifecycle,

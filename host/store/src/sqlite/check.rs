@@ -1,5 +1,5 @@
-//! Looks a store over: whether the file is whole, every job keeps the rules, and the parts agree.
-//! Changes nothing; the store may be in use meanwhile.
+//! Checks a store: that the file is whole, that every job keeps the rules, and that its tables
+//! agree. Changes nothing; the store may be in use at the same time.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,10 +14,10 @@ use super::record::decode;
 use super::{connect, doing};
 use crate::error::StoreError;
 
-/// The most that is told; a file this damaged is not repaired row by row.
+/// The most findings of one check; a file with more is not repaired row by row.
 pub const FINDINGS_MAX: usize = 1_000;
 
-/// Something that is not as it must be.
+/// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// What it is about: the file, a job, a queue.
@@ -59,7 +59,7 @@ const ORPHANS: [(&str, &str); 6] = [
     ),
 ];
 
-/// Looks the store at `path` over; an empty answer means that nothing is wrong.
+/// Checks the store at `path`; an empty answer means that nothing is wrong.
 ///
 /// Reads everything: about a minute for ten million jobs.
 pub fn check(path: &Path) -> Vec<Finding> {

@@ -1,7 +1,7 @@
-//! Moves what is committed from the write-ahead log into the main file, on a thread of its own so
-//! that commits need not wait for it. The log only starts again from its beginning after a moment
-//! with nothing left to move, which a busy writer never grants: once the log is long, the writer
-//! moves the rest itself, which is little then.
+//! Moves committed pages from the write-ahead log into the main file, on a thread of its own so that
+//! commits need not wait. SQLite starts the log again from its beginning only when nothing is left
+//! to move, which never happens while the writer is busy. So once the log is long, the writer moves
+//! the rest itself; it is little by then.
 
 #[cfg(test)]
 mod tests;
@@ -29,16 +29,16 @@ pub(super) struct Checkpointer {
     pages: Arc<AtomicI32>,
     wake_at: i32,
     rest_at: i32,
-    /// Held by whoever moves pages.
+    /// Held while pages are moved.
     turn: Arc<Mutex<()>>,
-    /// Why the main file cannot be trusted with more.
+    /// Why no further commit may follow, once a checkpoint has failed.
     failure: Arc<OnceLock<String>>,
     wake: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Checkpointer {
-    /// Takes the checkpoints of `writer`, a connection to the file at `path`, over.
+    /// Takes over the checkpoints of `writer`, a connection to the file at `path`.
     pub(super) fn start(path: &Path, writer: &mut Connection) -> Result<Self, StoreError> {
         let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let pages = Arc::new(AtomicI32::new(0));
@@ -103,7 +103,7 @@ impl Drop for Checkpointer {
     fn drop(&mut self) {
         drop(self.wake.take());
         if let Some(thread) = self.thread.take() {
-            // What it has to tell stands in `failure`, and no commit follows.
+            // Its error, if any, is in `failure`, and no commit follows.
             let _ = thread.join();
         }
     }
@@ -121,8 +121,8 @@ fn run(connection: &Connection, woken: &Receiver<()>, turn: &Mutex<()>, failed: 
 
 /// Moves what can be moved without waiting for anyone.
 ///
-/// A full disk or a lock are no errors: the log still holds everything. Any other is, because a
-/// sync that failed once cannot be repeated.
+/// A full disk or a lock is no error: the log still holds everything. Any other failure is one,
+/// because a sync that failed once cannot be repeated.
 fn checkpoint(connection: &Connection) -> Result<(), String> {
     let result = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
     match result {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::counters::Counters;
 use super::hot::{Entry, Hot};
-use super::record::{decode, encode};
+use super::record::{Record, decode, encode};
 use super::{damaged, doing, registry};
 use crate::engine::{Ended, Rows};
 use crate::error::StoreError;
@@ -34,6 +34,8 @@ pub(super) struct Extra {
     pub(super) attributes: Vec<(String, String)>,
     pub(super) depends_on: Vec<JobId>,
 }
+
+impl Record for Extra {}
 
 impl<'a> Transaction<'a> {
     pub(super) fn new(

@@ -16,7 +16,7 @@ use rusqlite::{Connection, OpenFlags, Row, params};
 use super::{connect, damaged, doing};
 use crate::error::StoreError;
 
-/// How large the lines and their index may grow unless told otherwise, in bytes.
+/// How large the lines and their index may grow by default, in bytes.
 pub const LOG_BYTES_MAX: u64 = 1 << 30;
 
 /// How many of the oldest lines one transaction drops.

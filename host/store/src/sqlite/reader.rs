@@ -10,7 +10,7 @@ use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::outcome::{Attempt, Progress};
 use host_core::query::{
-    Cursor, JobDetail, JobFilter, JobSummary, PAGE_ITEMS_MAX, Page, QueueStatus,
+    Cursor, JobDetail, JobFilter, JobSummary, PAGE_ITEMS_MAX, Page, QueueStatus, RemoteLease,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -294,6 +294,25 @@ impl Reader for SqliteReader {
             })
         };
         names.into_iter().map(parse).collect()
+    }
+
+    fn remote_leases(&self) -> Result<Vec<RemoteLease>, StoreError> {
+        let read = || {
+            // The second condition lets SQLite use the index `jobs_state`.
+            let mut statement = self.connection.prepare_cached(
+                "SELECT seq, body FROM jobs \
+                 WHERE state = ?1 AND state NOT IN (2, 5) ORDER BY seq",
+            )?;
+            let running = State::Running as u8;
+            let rows = statement.query_map([running], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect::<Result<Vec<(i64, Vec<u8>)>, _>>()
+        };
+        let mut leases = Vec::new();
+        for (seq, body) in read().map_err(doing("read the leases of running jobs"))? {
+            let job: Lifecycle = decode(&body, || format!("job {seq}"))?;
+            leases.extend(RemoteLease::of(&job));
+        }
+        Ok(leases)
     }
 
     fn components(&self) -> Result<Vec<Revision>, StoreError> {

@@ -1,41 +1,64 @@
 //! Records as bytes: one byte for the version of the encoding, then postcard. The order of fields
-//! and variants in the core's types is part of version 1; `tests` hold samples of it.
+//! and variants in the core's types is part of version 2; `tests` hold samples of each version.
+
+mod version_1;
 
 #[cfg(test)]
 mod tests;
 
+use host_core::failure::Failure;
+use host_core::job::Lifecycle;
+use host_core::outcome::{Attempt, Progress};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::StoreError;
 
 /// The encoding that is written. A change of an encoded type adds a version here and a way to
-/// read the earlier one.
-const VERSION: u8 = 1;
+/// read the earlier ones.
+const VERSION: u8 = 2;
+
+/// What is kept as a record.
+pub(super) trait Record: Serialize + DeserializeOwned {
+    /// Reads the bytes after a version byte of 1.
+    fn from_version_1(body: &[u8]) -> postcard::Result<Self> {
+        postcard::from_bytes(body)
+    }
+}
+
+impl Record for Attempt {}
+impl Record for Failure {}
+impl Record for Progress {}
+
+impl Record for Lifecycle {
+    fn from_version_1(body: &[u8]) -> postcard::Result<Self> {
+        version_1::lifecycle(body)
+    }
+}
 
 /// Encodes a record.
-pub(super) fn encode(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
+pub(super) fn encode(value: &impl Record) -> Result<Vec<u8>, StoreError> {
     postcard::to_extend(value, vec![VERSION]).map_err(|error| StoreError::Damaged {
         what: "a record to write".to_owned(),
         message: error.to_string(),
     })
 }
 
-/// Decodes a record; `what` names it in the error.
-pub(super) fn decode<T: DeserializeOwned>(
+/// Decodes a record of any version; `what` names it in the error.
+pub(super) fn decode<T: Record>(
     bytes: &[u8],
     what: impl FnOnce() -> String,
 ) -> Result<T, StoreError> {
-    let message = match bytes.split_first() {
-        Some((&VERSION, body)) => match postcard::from_bytes(body) {
-            Ok(value) => return Ok(value),
-            Err(error) => error.to_string(),
-        },
-        Some((version, _)) => {
-            format!("its encoding is {version}, this host knows encodings up to {VERSION}")
-        }
-        None => "it is empty".to_owned(),
+    let decoded = match bytes.split_first() {
+        Some((&VERSION, body)) => postcard::from_bytes(body).map_err(|error| error.to_string()),
+        Some((1, body)) => T::from_version_1(body).map_err(|error| error.to_string()),
+        Some((version, _)) => Err(format!(
+            "its encoding is {version}, this host knows encodings up to {VERSION}"
+        )),
+        None => Err("it is empty".to_owned()),
     };
-    let what = what();
-    Err(StoreError::Damaged { what, message })
+    decoded.map_err(|message| StoreError::Damaged {
+        what: what(),
+        message,
+    })
 }

@@ -1,5 +1,5 @@
-//! Room on the disk kept for bad times: a file that is given up when the disk is full, so that
-//! jobs that were accepted can go on and end. Knows nothing of what is stored.
+//! Disk space held in reserve: a file that is removed when the disk is full, so that accepted jobs
+//! can go on and end. Knows nothing of what is stored.
 
 #[cfg(test)]
 mod tests;
@@ -20,7 +20,7 @@ pub(super) struct Reserve {
 }
 
 impl Reserve {
-    /// Sets room aside beside the store at `store` if there is any.
+    /// Reserves space beside the store at `store`, if the disk has any left.
     pub(super) fn beside(store: &Path) -> Self {
         let mut name = store.as_os_str().to_owned();
         name.push("-reserve");
@@ -32,10 +32,10 @@ impl Reserve {
         reserve
     }
 
-    /// Sets the room aside if it is not and as much again stays free; tells whether it is now.
+    /// Reserves the space, if as much again stays free. Returns whether it is reserved now.
     ///
-    /// Where the file system cannot set room aside, this counts as done: a full disk then leaves
-    /// nothing to go on with.
+    /// A file system that cannot reserve space counts as done. A full disk then stops accepted jobs
+    /// too.
     pub(super) fn take(&mut self) -> bool {
         if !self.held {
             self.held = !matches!(self.allocate(), Err(Errno::NOSPC | Errno::DQUOT));
@@ -46,10 +46,10 @@ impl Reserve {
         self.held
     }
 
-    /// Gives the room to whoever writes next.
+    /// Gives the room up for the next writes.
     pub(super) fn give_up(&mut self) {
         self.held = false;
-        // If it cannot be removed there is no more room than before, which the next write finds.
+        // If the file cannot be removed, the next write finds the disk still full.
         let _ = fs::remove_file(&self.path);
     }
 

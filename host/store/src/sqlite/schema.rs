@@ -5,8 +5,11 @@ use rusqlite::Connection;
 use super::doing;
 use crate::error::StoreError;
 
-/// The version of the tables, kept in the file's `user_version`.
-const VERSION: i64 = 1;
+/// The version of the file, kept in its `user_version`: of its tables and of its newest records.
+///
+/// Version 2 has the tables of version 1, but its records may be ones that hosts of version 1
+/// cannot read (see `record`). Such a host must refuse the file when it opens it.
+const VERSION: i64 = 2;
 
 /// The states in SQL are the places of [`host_core::job::STATES`]: 2 is available, 5 completed.
 ///
@@ -119,6 +122,9 @@ pub(super) fn prepare(connection: &Connection) -> Result<(), StoreError> {
                 .map_err(doing("make the store's tables"))
         }
         VERSION => Ok(()),
+        1 => connection
+            .pragma_update(None, "user_version", VERSION)
+            .map_err(doing("raise the store's version")),
         version => Err(StoreError::Newer {
             what: "the store",
             version,

@@ -1,7 +1,7 @@
 //! A full disk: new jobs are refused, accepted ones end.
 
 use host_core::command::{NewJob, Reply, Slot};
-use host_core::id::{JobId, LeaseId};
+use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::job::{Lane, Payload};
 use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold};
@@ -36,12 +36,13 @@ fn enqueue(n: u128) -> Command {
 
 fn claim() -> Command {
     Command::Claim {
+        node: NodeId(Uuid::from_u128(1)),
         slots: vec![Slot {
             lease: LeaseId(Uuid::from_u128(1)),
             worker: "cell-1".to_owned(),
             lane: Lane::Shared,
+            hold: Hold::Connection,
         }],
-        hold: Hold::Connection,
         params_bytes_max: usize::MAX,
     }
 }

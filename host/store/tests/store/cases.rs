@@ -19,7 +19,7 @@ use host_store::store::Store;
 use tempfile::TempDir;
 
 use crate::jobs::{
-    NOW, ask, claim, claim_in, claimed, commit, complete, enqueue, failed, foreign, id, job,
+    NODE, NOW, ask, claim, claim_in, claimed, commit, complete, enqueue, failed, foreign, id, job,
     job_for, lease, read, returned, revision, runner,
 };
 
@@ -403,7 +403,7 @@ fn a_restart_gives_running_jobs_back_and_keeps_their_cancels() {
             matches!(committed.effects[..], [(_, Effect::Stop { .. })]),
             "{committed:?}"
         );
-        ask(store, NOW, Command::Recover).unwrap();
+        ask(store, NOW, Command::Recover { node: NODE }).unwrap();
         assert_eq!(
             (state(store, 1), state(store, 2)),
             (State::Available, State::Cancelled)

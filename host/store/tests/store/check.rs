@@ -70,7 +70,7 @@ fn each_damage_is_named() {
             "its runner is not",
         ),
         (
-            "UPDATE jobs SET body = x'01ff' WHERE seq = 2",
+            "UPDATE jobs SET body = x'02ff' WHERE seq = 2",
             "job 2",
             "its record is damaged",
         ),

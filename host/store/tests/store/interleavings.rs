@@ -4,16 +4,18 @@
 use std::path::Path;
 
 use host_core::command::Command;
+use host_core::id::NodeId;
 use host_core::job::Lane;
-use host_core::lease::Fence;
+use host_core::lease::{Fence, Hold};
 use host_core::transition::Loss;
 use host_store::memory::MemoryStore;
 use host_store::sqlite::SqliteStore;
 use host_store::store::Store;
 use proptest::prelude::*;
 use tempfile::TempDir;
+use uuid::Uuid;
 
-use crate::jobs::{NOW, claim_in, complete, failed, id, job, lease, read, returned, runner};
+use crate::jobs::{NOW, claim_in, complete, failed, id, job, read, returned, runner};
 
 /// One step; numbers are taken modulo what there is.
 #[derive(Clone, Debug)]
@@ -30,14 +32,12 @@ enum Step {
     Claim {
         slots: u8,
         lane: u8,
+        node: u8,
+        remote: bool,
     },
-    Complete {
+    Say {
         lease: u8,
-        result: u8,
-    },
-    Lose {
-        lease: u8,
-        loss: u8,
+        message: Message,
     },
     Cancel {
         job: u8,
@@ -49,21 +49,54 @@ enum Step {
         paused: bool,
     },
     Tick,
-    Restart,
+    Restart {
+        node: u8,
+    },
+}
+
+/// What the holder of a lease says, or is said of it.
+#[derive(Clone, Copy, Debug)]
+enum Message {
+    Ack,
+    Heartbeat,
+    Returned,
+    Failed { retryable: bool },
+    Lost(Loss),
+    CancelAck,
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        2 => Just(Message::Ack),
+        1 => Just(Message::Heartbeat),
+        2 => Just(Message::Returned),
+        2 => any::<bool>().prop_map(|retryable| Message::Failed { retryable }),
+        2 => loss().prop_map(Message::Lost),
+        1 => Just(Message::CancelAck),
+    ]
+}
+
+fn loss() -> impl Strategy<Value = Loss> {
+    prop_oneof![
+        Just(Loss::Innocent),
+        Just(Loss::NotBegun),
+        Just(Loss::WorkerGone),
+        any::<bool>().prop_map(|alone| Loss::CellDied { alone }),
+    ]
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (1_u8..4, any::<bool>(), proptest::option::of(any::<u8>()), 0_u8..3, prop_oneof![2 => Just(0), 1 => 0_u16..2_000], proptest::option::weighted(0.2, 1_u16..5_000), proptest::bool::weighted(0.3))
             .prop_map(|(jobs, keyed, depends, priority, delay_ms, deadline_ms, theirs)| Step::Enqueue { jobs, keyed, depends, priority, delay_ms, deadline_ms, theirs }),
-        4 => (1_u8..4, 0_u8..6).prop_map(|(slots, lane)| Step::Claim { slots, lane }),
-        4 => (any::<u8>(), 0_u8..3).prop_map(|(lease, result)| Step::Complete { lease, result }),
-        2 => (any::<u8>(), 0_u8..5).prop_map(|(lease, loss)| Step::Lose { lease, loss }),
+        4 => (1_u8..4, 0_u8..6, 0_u8..3, any::<bool>())
+            .prop_map(|(slots, lane, node, remote)| Step::Claim { slots, lane, node, remote }),
+        10 => (any::<u8>(), message()).prop_map(|(lease, message)| Step::Say { lease, message }),
         1 => any::<u8>().prop_map(|job| Step::Cancel { job }),
         1 => any::<u8>().prop_map(|job| Step::Retry { job }),
         1 => any::<bool>().prop_map(|paused| Step::Pause { paused }),
         3 => Just(Step::Tick),
-        1 => Just(Step::Restart),
+        1 => (0_u8..3).prop_map(|node| Step::Restart { node }),
     ]
 }
 
@@ -105,12 +138,18 @@ impl History {
                     new.run_at = (*delay_ms > 0).then(|| now.plus_ms(u64::from(*delay_ms)));
                     new.deadline = deadline_ms.map(|ms| now.plus_ms(u64::from(ms)));
                     new.policy.max_attempts = 2;
+                    new.policy.ack_window_ms = self.jobs.is_multiple_of(3).then_some(1_000);
                     new.policy.retention_ms = 20_000;
                     new
                 });
                 Command::Enqueue(new.collect())
             }
-            Step::Claim { slots, lane } => {
+            Step::Claim {
+                slots,
+                lane,
+                node,
+                remote,
+            } => {
                 let first = self.next_lease;
                 self.next_lease += u128::from(*slots);
                 let lane = match lane {
@@ -118,32 +157,9 @@ impl History {
                     1 | 2 => runner("python"),
                     _ => Lane::Shared,
                 };
-                claim_in(&lane, first..self.next_lease)
+                claim_as(*node, *remote, claim_in(&lane, first..self.next_lease))
             }
-            Step::Complete { lease, result } => {
-                let (job, lease) = self.lease(*lease);
-                let outcome = match result {
-                    0 => returned(),
-                    1 => failed(true),
-                    _ => failed(false),
-                };
-                complete(job, lease, outcome)
-            }
-            Step::Lose { lease: n, loss } => {
-                let (job, lease_id) = self.lease(*n);
-                Command::Lose {
-                    job: id(job),
-                    fence: Fence::Lease(lease(lease_id)),
-                    loss: [
-                        Loss::Innocent,
-                        Loss::NotBegun,
-                        Loss::WorkerGone,
-                        Loss::CellDied { alone: false },
-                        Loss::CellDied { alone: true },
-                    ][usize::from(*loss)],
-                    executor: "cell-2".to_owned(),
-                }
-            }
+            Step::Say { lease, message } => self.message(*lease, *message),
             Step::Cancel { job } => Command::Cancel {
                 job: id(self.pick(*job)),
                 reason: None,
@@ -157,7 +173,31 @@ impl History {
                 paused: *paused,
             },
             Step::Tick => Command::Tick { limit: 5 },
-            Step::Restart => Command::Recover,
+            Step::Restart { node } => Command::Recover {
+                node: numbered(*node),
+            },
+        }
+    }
+
+    fn message(&self, lease: u8, message: Message) -> Command {
+        let (number, lease_id) = self.lease(lease);
+        let (job, fence) = (id(number), Fence::Lease(crate::jobs::lease(lease_id)));
+        match message {
+            Message::Ack => Command::Ack { job, fence },
+            Message::Heartbeat => Command::Heartbeat { job, fence },
+            Message::Returned => complete(number, lease_id, returned()),
+            Message::Failed { retryable } => complete(number, lease_id, failed(retryable)),
+            Message::Lost(loss) => Command::Lose {
+                job,
+                fence,
+                loss,
+                executor: "cell-2".to_owned(),
+            },
+            Message::CancelAck => Command::CancelAck {
+                job,
+                fence,
+                partial: None,
+            },
         }
     }
 
@@ -167,6 +207,22 @@ impl History {
             len => self.leases[usize::from(n) % len],
         }
     }
+}
+
+/// Returns one of three nodes; the first is the nil node.
+fn numbered(node: u8) -> NodeId {
+    NodeId(Uuid::from_u128(node.into()))
+}
+
+/// Makes a claim one of `node`, for remote workers if `remote`.
+fn claim_as(by: u8, remote: bool, mut claim: Command) -> Command {
+    if let Command::Claim { node, slots, .. } = &mut claim {
+        *node = numbered(by);
+        for slot in slots.iter_mut().filter(|_| remote) {
+            slot.hold = Hold::Ttl { ttl_ms: 3_000 };
+        }
+    }
+    claim
 }
 
 fn open(path: &Path) -> SqliteStore {
@@ -188,7 +244,7 @@ proptest! {
         let mut now = NOW;
         for (steps, wait_ms) in batches {
             now = now.plus_ms(wait_ms);
-            if matches!(steps[0], Step::Restart) {
+            if matches!(steps[0], Step::Restart { .. }) {
                 drop(sqlite);
                 sqlite = open(&path);
             }

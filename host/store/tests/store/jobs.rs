@@ -3,20 +3,23 @@
 use host_core::command::{Claimed, Command, Committed, Enqueued, Foreign, NewJob, Reply, Slot};
 use host_core::failure::{Failure, FailureKind};
 use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
-use host_core::id::{JobId, LeaseId};
+use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::invariants;
 use host_core::job::{Lane, Payload, STATES};
 use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold};
 use host_core::outcome::{Attempt, Meter, Outcome, Report};
 use host_core::policy::Policy;
-use host_core::query::{JobDetail, JobFilter, QueueStatus};
+use host_core::query::{JobDetail, JobFilter, QueueStatus, RemoteLease};
 use host_core::rejection::Rejection;
 use host_core::time::Time;
 use host_store::store::{Reader, Store};
 use uuid::Uuid;
 
 pub(crate) const NOW: Time = Time(1_000_000);
+
+/// The host that claims.
+pub(crate) const NODE: NodeId = NodeId(Uuid::from_u128(1));
 
 pub(crate) fn id(n: u128) -> JobId {
     JobId(Uuid::from_u128(
@@ -72,10 +75,11 @@ pub(crate) fn claim_in(lane: &Lane, leases: impl IntoIterator<Item = u128>) -> C
         lease: lease(n),
         worker: "cell-1".to_owned(),
         lane: lane.clone(),
+        hold: Hold::Connection,
     });
     Command::Claim {
+        node: NODE,
         slots: slots.collect(),
-        hold: Hold::Connection,
         params_bytes_max: usize::MAX,
     }
 }
@@ -180,6 +184,7 @@ pub(crate) struct Everything {
     pub(crate) jobs: Vec<(JobDetail, Vec<Attempt>)>,
     pub(crate) queues: Vec<QueueStatus>,
     pub(crate) components: Vec<Revision>,
+    pub(crate) remote_leases: Vec<RemoteLease>,
 }
 
 /// Reads everything, and checks that the parts agree with each other and with the rules.
@@ -216,5 +221,6 @@ pub(crate) fn read(reader: &dyn Reader) -> Everything {
         jobs,
         queues,
         components: reader.components().unwrap(),
+        remote_leases: reader.remote_leases().unwrap(),
     }
 }

@@ -8,7 +8,7 @@ use host_core::job::State;
 use host_store::sqlite::SqliteStore;
 use tempfile::TempDir;
 
-use crate::jobs::{NOW, claim, claimed, commit, complete, id, job, read, returned};
+use crate::jobs::{NODE, NOW, claim, claimed, commit, complete, id, job, read, returned};
 
 const ROUNDS: u32 = 20;
 const STORE: &str = "HOST_STORE_TEST_KILL";
@@ -26,7 +26,7 @@ fn child_that_is_killed() {
         return;
     };
     let mut store = SqliteStore::open(path.as_ref()).unwrap();
-    commit(&mut store, NOW, vec![Command::Recover]);
+    commit(&mut store, NOW, vec![Command::Recover { node: NODE }]);
     let first = read(&*host_store::store::Store::reader(&store).unwrap())
         .jobs
         .len() as u128;

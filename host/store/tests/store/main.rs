@@ -9,3 +9,5 @@ mod components;
 mod interleavings;
 mod jobs;
 mod kill;
+mod leases;
+mod version_1;

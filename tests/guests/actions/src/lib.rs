@@ -1,4 +1,4 @@
-//! Handlers named `actor.action`, as scripts of actions name them.
+//! Handlers named `actor.action`, which scripts of actions call.
 
 use guest_sdk::{Ctx, Error, export_handlers, handler};
 use serde::Deserialize;
@@ -13,14 +13,14 @@ fn define(ctx: &Ctx, params: Value) -> Result<Value, Error> {
     Ok(params)
 }
 
-/// Returns the number of the attempt and the handler's name.
+/// Returns the attempt number and the handler's name.
 #[handler("vm.attempt")]
 fn attempt(ctx: &Ctx, _params: Value) -> Result<Value, Error> {
     let job = ctx.job();
     Ok(json!({"attempt": job.attempt, "handler": job.handler}))
 }
 
-/// Loops for ever.
+/// Loops forever.
 #[handler("vm.spin")]
 fn spin(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
     let mut turns = 0_u64;
@@ -31,11 +31,11 @@ fn spin(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
 
 #[derive(Deserialize)]
 struct FailFirst {
-    /// How many attempts fail, as text.
+    /// How many attempts fail, as a string.
     attempts: String,
 }
 
-/// Fails until enough attempts have been made.
+/// Fails in the first `attempts` attempts.
 #[handler("vm.fail_first")]
 fn fail_first(ctx: &Ctx, params: FailFirst) -> Result<(), Error> {
     let failing: u32 = params.attempts.parse()?;

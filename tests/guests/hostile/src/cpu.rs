@@ -1,4 +1,4 @@
-//! Handlers that never end by themselves.
+//! Handlers that do not end by themselves.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 const COPY_BYTES: usize = 64 << 20;
 
-/// Loops for ever without any host call.
+/// Loops forever without any host call.
 #[handler]
 pub(crate) fn busy_loop(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
     let mut turns = 0_u64;
@@ -17,13 +17,13 @@ pub(crate) fn busy_loop(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
     }
 }
 
-/// Does the same, for a manifest that grants little fuel.
+/// Does the same as `busy_loop`. Its manifest grants little fuel.
 #[handler]
 pub(crate) fn burn(ctx: &Ctx, params: Value) -> Result<(), Error> {
     busy_loop(ctx, params)
 }
 
-/// Makes cheap host calls for ever.
+/// Makes cheap host calls forever.
 #[handler]
 pub(crate) fn host_calls(ctx: &Ctx, _params: Value) -> Result<(), Error> {
     loop {
@@ -39,7 +39,7 @@ pub(crate) fn sleep_forever(ctx: &Ctx, _params: Value) -> Result<(), Error> {
     Ok(())
 }
 
-/// Waits for ever with the standard library's own sleep.
+/// Sleeps forever with the standard library's `sleep`.
 #[handler]
 pub(crate) fn wasi_sleep_forever(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
     #[expect(clippy::disallowed_methods, reason = "the attack itself")]
@@ -47,7 +47,7 @@ pub(crate) fn wasi_sleep_forever(_ctx: &Ctx, _params: Value) -> Result<(), Error
     Ok(())
 }
 
-/// Copies 64 MiB again and again: one instruction each, which nothing interrupts.
+/// Copies 64 MiB again and again. Each copy is one instruction, which cannot be interrupted.
 #[handler]
 pub(crate) fn memcpy_loop(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
     let from = vec![1_u8; COPY_BYTES];

@@ -1,4 +1,4 @@
-//! Handlers that end in a way of their own.
+//! Handlers that neither return nor loop: they trap, exit, abort or panic.
 
 use guest_sdk::{Ctx, Error, handler};
 use serde_json::Value;
@@ -12,21 +12,21 @@ pub(crate) fn trap(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
     std::process::abort();
 }
 
-/// Ends its own process, as it thinks.
+/// Calls `exit`.
 #[handler]
 pub(crate) fn exit(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
     std::process::exit(3)
 }
 
-/// Ends at once without any words.
+/// Aborts without a message.
 #[handler]
 pub(crate) fn abort(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
     std::process::abort()
 }
 
-/// Panics, and panics again while it says so.
+/// Panics, and panics again in its panic hook.
 #[handler]
 pub(crate) fn panic_loop(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
-    std::panic::set_hook(Box::new(|_| panic!("a panic about a panic")));
+    std::panic::set_hook(Box::new(|_| panic!("a panic in the panic hook")));
     panic!("the first panic")
 }

@@ -1,4 +1,4 @@
-//! Handlers that give the host more than it wants to keep.
+//! Handlers that send the host more data than it keeps.
 
 use std::io::Write;
 
@@ -20,7 +20,7 @@ pub(crate) struct Size {
     mib: Option<usize>,
 }
 
-/// Logs two million lines, or as many as it is told to.
+/// Logs two million lines, or as many as its params say.
 #[handler]
 pub(crate) fn log_flood(ctx: &Ctx, params: Count) -> Result<u32, Error> {
     let count = params.count.unwrap_or(2_000_000);
@@ -30,14 +30,14 @@ pub(crate) fn log_flood(ctx: &Ctx, params: Count) -> Result<u32, Error> {
     Ok(count)
 }
 
-/// Logs one line of 16 MiB, or as large as it is told to.
+/// Logs one line of 16 MiB, or as large as its params say.
 #[handler]
 pub(crate) fn log_huge_line(ctx: &Ctx, params: Size) -> Result<(), Error> {
     ctx.warn("x".repeat(params.mib.unwrap_or(16) * MIB));
     Ok(())
 }
 
-/// Logs one line with 10,000 fields, some with names that other fields have.
+/// Logs one line with 10,000 fields, some with the name of a field that each log line has.
 #[handler]
 pub(crate) fn log_fields(ctx: &Ctx, _params: Value) -> Result<(), Error> {
     let fields = [("level", "error"), ("\u{1b}[31m\n", "\u{0}")].repeat(5_000);
@@ -45,7 +45,7 @@ pub(crate) fn log_fields(ctx: &Ctx, _params: Value) -> Result<(), Error> {
     Ok(())
 }
 
-/// Prints 100 MiB, or as much as it is told to, in short lines.
+/// Prints 100 MiB in short lines, or as much as its params say.
 #[handler]
 pub(crate) fn stdout_flood(_ctx: &Ctx, params: Size) -> Result<(), Error> {
     let bytes = params.mib.unwrap_or(100) * MIB;
@@ -56,7 +56,7 @@ pub(crate) fn stdout_flood(_ctx: &Ctx, params: Size) -> Result<(), Error> {
     Ok(())
 }
 
-/// Prints what would move a terminal's cursor, forge a record or break a decoder, then ends well.
+/// Prints text that could move a terminal's cursor, forge a log record or break a decoder, then returns.
 #[handler]
 pub(crate) fn stdout_ansi(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
@@ -70,7 +70,7 @@ pub(crate) fn stdout_ansi(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
     Ok(())
 }
 
-/// Tells its progress a million times, with values that are none among them.
+/// Reports progress a million times, also with invalid values.
 #[handler]
 pub(crate) fn progress_flood(ctx: &Ctx, params: Count) -> Result<(), Error> {
     let odd = [f32::NAN, f32::INFINITY, -1.0, 1e30, 50.0];
@@ -87,7 +87,7 @@ pub(crate) fn random_flood(_ctx: &Ctx, params: Size) -> Result<usize, Error> {
     Ok(imports::random_bytes(params.mib.unwrap_or(256) as u64 * MIB as u64).len())
 }
 
-/// Makes a million handles to things that it never drops.
+/// Creates a million handles and never drops them.
 #[handler]
 pub(crate) fn pollable_flood(_ctx: &Ctx, params: Count) -> Result<u32, Error> {
     let count = params.count.unwrap_or(1_000_000);
@@ -97,7 +97,7 @@ pub(crate) fn pollable_flood(_ctx: &Ctx, params: Count) -> Result<u32, Error> {
     Ok(count)
 }
 
-/// Fails with a message of 8 MiB, or as large as it is told to.
+/// Fails with a message of 8 MiB, or as large as its params say.
 #[handler]
 pub(crate) fn giant_error(_ctx: &Ctx, params: Size) -> Result<(), Error> {
     Err(Error::fatal(

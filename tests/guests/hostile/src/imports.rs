@@ -1,4 +1,4 @@
-//! Host calls that the SDK does not offer, straight from WASI.
+//! Host calls of WASI that the SDK does not offer.
 
 #[cfg(target_family = "wasm")]
 mod bindings {
@@ -51,13 +51,13 @@ mod bindings {
     });
 }
 
-/// Asks for random bytes in one call.
+/// Requests random bytes in one call.
 #[cfg(target_family = "wasm")]
 pub(crate) fn random_bytes(len: u64) -> Vec<u8> {
     bindings::wasi::random::random::get_random_bytes(len)
 }
 
-/// Makes a timer and forgets its handle.
+/// Creates a timer and leaks its handle.
 #[cfg(target_family = "wasm")]
 pub(crate) fn leak_timer() {
     std::mem::forget(bindings::wasi::clocks::monotonic_clock::subscribe_duration(

@@ -1,5 +1,5 @@
-//! Handlers that attack the host in every way a guest can. Tests run each beside good jobs and
-//! check how it ends. It knows nothing of the host but what the SDK offers.
+//! Handlers that attack the host in every way a guest can. Tests run each one beside well-behaved jobs
+//! and check how it ends.
 
 mod cpu;
 mod ending;
@@ -12,8 +12,8 @@ mod reach;
 use guest_sdk::export::Description;
 use guest_sdk::{Ctx, Error};
 
-/// Makes `describe` and `call` out of a list of handlers. Not the SDK's `export_handlers!`, for
-/// some results here must not go through its serializer.
+/// Defines `describe` and `call` for a list of handlers. The SDK's `export_handlers!` cannot be used,
+/// because it serializes every result, and some results here must stay invalid.
 macro_rules! handlers {
     ($($file:ident::$handler:ident),+ $(,)?) => {
         fn describe() -> Vec<Description> {
@@ -65,7 +65,7 @@ handlers!(
 
 #[cfg(target_family = "wasm")]
 mod exported {
-    //! The component's exports, by the SDK's own way.
+    //! The component's exports, made in the same way as in the SDK.
 
     use guest_sdk::export::Description;
     use guest_sdk::export::wasm::{Exported, Handlers};
@@ -87,7 +87,7 @@ mod exported {
     guest_sdk::bindings::export_job!(Hostile with_types_in guest_sdk::bindings);
 }
 
-/// What a native build offers in place of the exports, so that lints see all of the crate.
+/// Replaces the exports in a native build, so that lints check the whole crate.
 #[cfg(not(target_family = "wasm"))]
 #[doc(hidden)]
 pub fn native(ctx: &Ctx, params: &str) -> (usize, Result<String, Error>) {

@@ -1,4 +1,4 @@
-//! Handlers that want more memory or stack than there is.
+//! Handlers that use more memory or stack than they may.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 const SMALL_BYTES: usize = 100;
 const FRAME_BYTES: usize = 4 << 10;
 
-/// Allocates and touches blocks until there is no more, then aborts.
+/// Allocates and touches blocks until allocation fails, then aborts.
 #[handler]
 pub(crate) fn memory_bomb(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
     let mut blocks = Vec::new();
@@ -19,7 +19,7 @@ pub(crate) fn memory_bomb(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
     }
 }
 
-/// Allocates very many small pieces until there is no more, then aborts.
+/// Allocates many small pieces until allocation fails, then aborts.
 #[handler]
 pub(crate) fn memory_many(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
     let mut pieces: Vec<Vec<u8>> = Vec::new();
@@ -28,7 +28,7 @@ pub(crate) fn memory_many(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
     }
 }
 
-/// Asks for more memory until it is refused, and goes on as if nothing had happened.
+/// Allocates until allocation fails, and returns normally.
 #[handler]
 pub(crate) fn memory_refused(_ctx: &Ctx, _params: Value) -> Result<usize, Error> {
     let mut blocks: Vec<Vec<u8>> = Vec::new();
@@ -42,13 +42,13 @@ pub(crate) fn memory_refused(_ctx: &Ctx, _params: Value) -> Result<usize, Error>
     }
 }
 
-/// Calls itself until the stack of calls is full.
+/// Recurses until the call stack is full.
 #[handler]
 pub(crate) fn deep_recursion(_ctx: &Ctx, _params: Value) -> Result<u64, Error> {
     Ok(call_again(1))
 }
 
-/// Keeps nothing in memory, so that only the engine's own stack grows.
+/// Uses no linear memory, so that only the engine's stack grows.
 fn call_again(depth: u64) -> u64 {
     static NEVER: AtomicU64 = AtomicU64::new(u64::MAX);
     if depth == NEVER.load(Ordering::Relaxed) {
@@ -57,7 +57,7 @@ fn call_again(depth: u64) -> u64 {
     call_again(depth + 1).wrapping_mul(3).wrapping_add(depth)
 }
 
-/// Calls itself with a large frame until the stack in its memory is full.
+/// Recurses with large frames until the stack in linear memory is full.
 #[handler]
 pub(crate) fn deep_frames(_ctx: &Ctx, _params: Value) -> Result<u64, Error> {
     Ok(call_again_with_frame(1))

@@ -1,4 +1,4 @@
-//! Handlers whose results do not come from a serializer.
+//! Handlers that return raw text, most of it not valid JSON.
 
 use guest_sdk::Error;
 use guest_sdk::export::Description;
@@ -7,27 +7,29 @@ use serde_json::Value;
 const MIB: usize = 1 << 20;
 const DEPTH: usize = 100_000;
 
-/// A raw handler: its name, what it does, and what makes its result.
+/// A raw handler: its name, its description, and the function that returns its result.
 type Raw = (&'static str, &'static str, fn(&Value) -> String);
 
 const HANDLERS: &[Raw] = &[
-    ("bad_json_result", "Returns half of a document.", |_| {
-        "{\"half\": [1, 2".to_owned()
-    }),
-    ("two_results", "Returns two documents.", |_| {
+    (
+        "bad_json_result",
+        "Returns half of a JSON document.",
+        |_| "{\"half\": [1, 2".to_owned(),
+    ),
+    ("two_results", "Returns two JSON documents.", |_| {
         "{} {}".to_owned()
     }),
-    ("empty_result", "Returns no document at all.", |_| {
+    ("empty_result", "Returns an empty string.", |_| {
         String::new()
     }),
     (
         "invalid_utf8_result",
-        "Returns text that is no text.",
+        "Returns a string that is not UTF-8.",
         invalid_utf8,
     ),
     (
         "giant_result",
-        "Returns 2 MiB, or as much as it is told to.",
+        "Returns 2 MiB, or as much as its params say.",
         giant,
     ),
     ("deep_result", "Returns 100,000 nested lists.", |_| {
@@ -59,6 +61,7 @@ fn giant(params: &Value) -> String {
 
 fn invalid_utf8(_params: &Value) -> String {
     let bytes = std::hint::black_box(vec![b'"', 0xff, 0xfe, b'"']);
-    // SAFETY: it is not: the bytes are no UTF-8. Nothing here reads them as text; the host does.
+    // SAFETY: this is not sound, because the bytes are not UTF-8. No code in this guest reads them as
+    // text; the host must reject them.
     unsafe { String::from_utf8_unchecked(bytes) }
 }

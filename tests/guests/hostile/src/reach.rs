@@ -1,4 +1,4 @@
-//! Handlers that look at whatever they can reach and tell what they have seen.
+//! Handlers that try to read files, the environment and clocks, and return what they found.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -25,7 +25,7 @@ const PATHS: &[&str] = &[
     "nul\0byte",
 ];
 
-/// How many steps of a clock are looked at.
+/// How many steps of a clock are measured.
 const STEPS: usize = 20;
 
 #[derive(Serialize)]
@@ -38,7 +38,7 @@ pub(crate) struct Seen {
     stdin_bytes: usize,
 }
 
-/// Tries files, environment, arguments and standard input; returns what it could see.
+/// Tries files, environment, arguments and standard input, and returns what it could read.
 #[handler]
 pub(crate) fn read_files(_ctx: &Ctx, _params: Value) -> Result<Seen, Error> {
     let mut paths: BTreeMap<String, Vec<&'static str>> = BTreeMap::new();
@@ -79,13 +79,13 @@ pub(crate) fn read_files(_ctx: &Ctx, _params: Value) -> Result<Seen, Error> {
 
 #[derive(Serialize)]
 pub(crate) struct Steps {
-    /// The smallest step of the monotonic clock that was not zero.
+    /// The smallest non-zero step of the monotonic clock.
     monotonic_ns: u64,
-    /// The same of the wall clock.
+    /// The smallest non-zero step of the wall clock.
     wall_ns: u64,
 }
 
-/// Returns the smallest step of each clock that it can see.
+/// Returns the smallest measured step of each clock.
 #[handler]
 pub(crate) fn clock(_ctx: &Ctx, _params: Value) -> Result<Steps, Error> {
     let (monotonic, wall) = (Instant::now, SystemTime::now);

@@ -1,15 +1,14 @@
 //! `host component ls`: each component with its current revision.
 
-use comfy_table::Cell;
+use host_console::error::CliError;
+use host_console::human::ago;
+use host_console::options::Remote;
+use host_console::table::{Cell, Column, Rows};
+use host_console::{pages, plain};
 use host_core::time::Time;
 use serde::Deserialize;
 
 use super::{RevisionView, names, short_digest};
-use crate::args::Remote;
-use crate::error::CliError;
-use crate::human::ago;
-use crate::output::{Column, Rows};
-use crate::{pages, plain};
 
 /// An entry of the list.
 #[derive(Deserialize)]
@@ -30,7 +29,7 @@ pub(super) fn run(remote: &Remote) -> Result<(), CliError> {
     };
     output.list(&list.items, name, || table(&list.views, list.now))?;
     output.hint(if list.views.is_empty() {
-        "no components; `host deploy FILE` brings one"
+        "no components; `host deploy FILE` deploys one"
     } else {
         "`host component show NAME` shows the revisions of one"
     });

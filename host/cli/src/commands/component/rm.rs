@@ -1,13 +1,13 @@
-//! `host component rm`: removes a component that no live job needs.
+//! `host component rm`: removes a component that no unfinished job needs.
 
+use host_console::error::{CliError, Exit};
+use host_console::output::put_line;
+use host_console::plain;
 use serde::Serialize;
 
 use super::{Named, path, unknown};
-use crate::error::{CliError, Exit};
-use crate::output::put_line;
-use crate::plain;
 
-/// What is printed for programs: the API answers with no document.
+/// What is printed as JSON, since the API answers without a document.
 #[derive(Serialize)]
 struct Removed<'a> {
     component: &'a str,

@@ -1,15 +1,15 @@
 //! `host component rollback`: makes an earlier revision the current one.
 
 use clap::Args;
+use host_console::client::Client;
+use host_console::error::{CliError, Exit};
+use host_console::options::Remote;
+use host_console::output::put_line;
+use host_console::plain;
 use serde::{Deserialize, Serialize};
 
 use super::{View, fetch, path};
-use crate::args::Remote;
-use crate::client::Client;
 use crate::commands::deploy::put_new_grants;
-use crate::error::{CliError, Exit};
-use crate::output::put_line;
-use crate::plain;
 
 /// Go back to an earlier revision.
 #[derive(Debug, Args)]
@@ -20,7 +20,7 @@ Examples:
 pub(super) struct Rollback {
     /// The component's name
     name: String,
-    /// The revision to go to; the one before the current one unless given
+    /// The revision to go back to [default: the newest one before the current]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     revision: Option<u32>,
     #[command(flatten)]
@@ -32,7 +32,7 @@ struct Request {
     revision: u32,
 }
 
-/// What a host says about the revision that is current now.
+/// What a host answers to a rollback.
 #[derive(Deserialize)]
 struct RolledBack {
     #[serde(default)]
@@ -54,8 +54,8 @@ impl Rollback {
         let answer = client.post(&doing, &path, &body);
         let answer = answer.map_err(|error| match error.exit() {
             Exit::NotFound => error.next(format!(
-                "`host component show {name}` lists its revisions, `host component ls` the \
-                 components"
+                "`host component show {name}` lists the revisions, `host component ls` lists \
+                 the components"
             )),
             _ => error,
         })?;
@@ -80,7 +80,7 @@ fn before_current(client: &Client, doing: &str, name: &str) -> Result<u32, CliEr
             view.current
         );
         CliError::new(Exit::Failed, doing, cause).next(format!(
-            "`host component show {}` lists the revisions; name one to go to it",
+            "`host component show {}` lists the revisions; name the one to go to",
             plain::line(name)
         ))
     })

@@ -1,14 +1,14 @@
 //! `host component show`: the revisions of a component, the newest first, and the manifest of the
-//! current one as it would stand in a file.
+//! current one as TOML.
 
-use comfy_table::{Cell, Color};
+use host_console::error::{CliError, Exit};
+use host_console::output::{Output, put_line, put_section};
+use host_console::table::{Cell, Color, Column, Rows};
+use host_console::{human, plain};
 use host_core::handler::Manifest;
 use host_core::time::Time;
 
 use super::{Named, RevisionView, View, fetch, names, short_digest};
-use crate::error::{CliError, Exit};
-use crate::output::{Column, Output, Rows, put_line, put_section};
-use crate::{human, plain};
 
 /// Shows one component.
 pub(super) fn run(named: &Named) -> Result<(), CliError> {
@@ -23,7 +23,7 @@ pub(super) fn run(named: &Named) -> Result<(), CliError> {
     output.hint(&if view.revisions.len() > 1 {
         format!("`host component rollback {name} REVISION` goes to another revision")
     } else {
-        format!("`host handler ls --component {name}` says more about its handlers")
+        format!("`host handler ls --component {name}` lists its handlers")
     });
     Ok(())
 }
@@ -82,7 +82,7 @@ fn history(view: &View, now: Option<Time>) -> Rows {
     rows
 }
 
-/// Writes a manifest as TOML, empty if it says nothing.
+/// Writes a manifest as TOML, empty if it has no keys.
 fn manifest(doing: &str, revision: &RevisionView) -> Result<String, CliError> {
     let Some(manifest) = &revision.manifest else {
         return Ok(String::new());

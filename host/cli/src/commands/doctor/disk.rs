@@ -1,21 +1,22 @@
-//! Checks of the place where a host keeps its data: may it write there, does the place last, how
-//! much room is there and how long does it take until a write is safe.
+//! Checks of the data directory: whether it can be written to, its free space and file system, and
+//! how long a synced write takes.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::Check;
-use crate::{human, plain};
+use host_console::{human, plain};
 
-/// How many writes are made safe to learn how long one takes.
+use super::Check;
+
+/// How many synced writes are measured.
 const SYNCS: usize = 32;
 
-/// From this time on, jobs wait noticeably for the disk.
+/// The median of a synced write from which jobs wait noticeably for the disk.
 const SYNC_SLOW: Duration = Duration::from_millis(20);
 
-/// Room that a host needs to start, and that lasts for a while.
+/// Free space that a host needs to start, and that lasts for a while.
 const FREE_BYTES_MIN: u64 = 64 << 20;
 const FREE_BYTES_EASE: u64 = 1 << 30;
 
@@ -23,7 +24,7 @@ const FREE_BYTES_EASE: u64 = 1 << 30;
 const TMPFS: u64 = 0x0102_1994;
 const NFS: u64 = 0x6969;
 
-/// Checks the data directory `data`, or where it would be made.
+/// Checks the data directory `data`, or the directory where it would be created.
 pub(super) fn checks(data: &Path) -> Vec<Check> {
     let place = existing(data);
     let shown = plain::line(&place.to_string_lossy()).into_owned();
@@ -77,12 +78,12 @@ fn kind_of(file_system: u64) -> Check {
     match file_system {
         TMPFS => Check::warn(
             "file system",
-            "tmpfs: jobs are lost with the power",
+            "tmpfs: a restart of the machine loses all jobs",
             "keep the data on a disk",
         ),
         NFS => Check::warn(
             "file system",
-            "NFS: its locks and syncs are not to be relied on",
+            "NFS: its locks and syncs are not reliable",
             "keep the data on a local disk",
         ),
         _ => Check::ok("file system", "local"),
@@ -101,11 +102,11 @@ fn sync(mut times: Vec<Duration>) -> Check {
     Check::warn(
         "safe writes",
         found,
-        "a job waits for two or three of them: use a faster disk for the data",
+        "each job waits for two or three of these writes: use a faster disk for the data",
     )
 }
 
-/// Appends and syncs a page some times in a file of its own and returns how long each took.
+/// Appends pages to a temporary file, syncs each and returns how long each took.
 fn sync_times(place: &Path) -> io::Result<Vec<Duration>> {
     let path = place.join(format!(".host-doctor-{}", std::process::id()));
     let mut file = OpenOptions::new()

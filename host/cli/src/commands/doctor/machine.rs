@@ -1,20 +1,21 @@
-//! Checks of the kernel, the limits of this process, memory and processors. Each reads a file or
-//! asks the system, then judges what it read in a function of its own.
+//! Checks of the kernel, the limits of this process, memory and processors. What is read and
+//! how it is judged are separate functions.
+
+use host_console::human;
 
 use super::Check;
-use crate::human;
 
-/// The kernel from which a sandbox finds the pages it has to clean by `PAGEMAP_SCAN`.
+/// The first kernel where a sandbox finds the pages it must clean by `PAGEMAP_SCAN`.
 const KERNEL_PAGEMAP_SCAN: (u32, u32) = (6, 7);
 
-/// The kernel from which Landlock confines cells.
+/// The first kernel where Landlock confines cells.
 const KERNEL_LANDLOCK: (u32, u32) = (5, 13);
 
-/// Memory that a host and one cell need at the least, and that some cells are at ease with.
+/// Memory that a host with one cell needs, and that is enough for some cells.
 const MEMORY_BYTES_MIN: u64 = 256 << 20;
 const MEMORY_BYTES_EASE: u64 = 1 << 30;
 
-/// Open files that a host with one cell needs at the least, and that hundreds of clients need.
+/// Open files that a host with one cell needs, and that hundreds of clients need.
 const FILES_MIN: u64 = 128;
 const FILES_EASE: u64 = 1024;
 
@@ -35,7 +36,7 @@ pub(super) fn checks() -> Vec<Check> {
     ]
 }
 
-/// Reads a file of the kernel; one that is not there reads as empty and is judged so.
+/// Reads a file of the kernel; returns an empty text if it cannot be read.
 fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
@@ -55,7 +56,7 @@ fn kernel(release: &str) -> Check {
     match (major, minor) {
         version if version < KERNEL_LANDLOCK => Check::warn(
             "kernel",
-            format!("{found}: no Landlock, cells are confined less"),
+            format!("{found}: no Landlock, so cells are confined less"),
             "use Linux 6.7 or later",
         ),
         version if version < KERNEL_PAGEMAP_SCAN => Check::warn(
@@ -72,7 +73,7 @@ fn processors(count: usize) -> Check {
         1 => Check::warn(
             "processors",
             "1: the host and its guests take turns",
-            "give it two or more for steady answers under load",
+            "use two or more for steady response times under load",
         ),
         count => Check::ok("processors", count.to_string()),
     }
@@ -141,7 +142,7 @@ fn user(status: &str) -> Check {
     match field(status, "Uid:") {
         Some(0) => Check::warn(
             "user",
-            "root: whoever escapes from a sandbox and a cell owns the machine",
+            "root: code that escapes its sandbox and its cell controls the machine",
             "run the host as a user of its own",
         ),
         Some(uid) => Check::ok("user", format!("uid {uid}")),

@@ -4,8 +4,9 @@ use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::time::Duration;
 
+use host_console::client::{Client, SERVER_DEFAULT};
+
 use super::Check;
-use crate::client::{Client, SERVER_DEFAULT};
 
 /// Checks the default address.
 pub(super) fn port() -> Check {
@@ -17,8 +18,8 @@ pub(super) fn port() -> Check {
         }
         Err(error) => Check::warn(
             "address",
-            format!("{address} cannot be listened on: {error}"),
-            "end what holds it, or use `host serve --listen` and HOST_SERVER with another port",
+            format!("cannot listen on {address}: {error}"),
+            "stop the program that uses it, or choose another port with `host serve --listen` and HOST_SERVER",
         ),
     }
 }

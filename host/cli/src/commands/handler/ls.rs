@@ -1,14 +1,13 @@
 //! `host handler ls`: one line for each handler.
 
 use clap::Args;
-use comfy_table::Cell;
+use host_console::error::CliError;
+use host_console::options::Remote;
+use host_console::pages::{self, Listing};
+use host_console::table::{Cell, Column, Rows};
+use host_console::{human, plain};
 
 use super::{View, grant_lines};
-use crate::args::Remote;
-use crate::error::CliError;
-use crate::output::{Column, Rows};
-use crate::pages::{self, Listing};
-use crate::{human, plain};
 
 /// List the handlers.
 #[derive(Debug, Args)]
@@ -37,9 +36,9 @@ impl Ls {
         };
         output.list(&list.items, name, || table(&list.views))?;
         output.hint(match (&self.component, list.views.is_empty()) {
-            (None, true) => "no handlers; `host deploy FILE` brings some",
+            (None, true) => "no handlers; `host deploy FILE` deploys some",
             (Some(_), true) => "no handlers; `host component ls` lists the components",
-            (_, false) => "`host handler show NAME` says everything about one",
+            (_, false) => "`host handler show NAME` shows everything about one",
         });
         Ok(())
     }

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use clap::Args;
+use host_console::client::segment;
+use host_console::error::{CliError, Exit};
+use host_console::options::Remote;
+use host_console::output::{Output, put_section};
+use host_console::table::Rows;
+use host_console::{human, json, plain};
 
 use super::{View, fuel, grant_lines};
-use crate::args::Remote;
-use crate::client::segment;
-use crate::error::{CliError, Exit};
-use crate::output::{Output, Rows, put_section};
-use crate::{human, json, plain};
 
 /// Show one handler.
 #[derive(Debug, Args)]

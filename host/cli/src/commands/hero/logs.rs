@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use clap::Args;
+use host_console::client::{query, segment};
+use host_console::error::CliError;
+use host_console::options::Remote;
+use host_console::output::{Format, put_line};
+use host_console::{human, plain};
 use serde::Deserialize;
-
-use crate::args::Remote;
-use crate::client::{query, segment};
-use crate::error::CliError;
-use crate::output::{Format, put_line};
-use crate::{human, plain};
 
 /// Print the end of a job's log file.
 #[derive(Debug, Args)]

@@ -4,18 +4,17 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
-use comfy_table::{Cell, Color};
+use host_console::client::{Client, query, read};
+use host_console::error::CliError;
+use host_console::human::{self, ago};
+use host_console::options::Remote;
+use host_console::plain;
+use host_console::table::{Cell, Color, Column, Rows};
 use host_core::time::Time;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::View;
-use crate::args::Remote;
-use crate::client::{Client, query, read};
-use crate::error::CliError;
-use crate::human::{self, ago};
-use crate::output::{Column, Rows};
-use crate::plain;
 
 /// How many jobs are asked for at once.
 const PAGE_ITEMS: usize = 1_000;

@@ -1,16 +1,16 @@
 //! `host hero requeue`: queues jobs again, by their ids or all that a worker has lost.
 
 use clap::Args;
+use host_console::client::{Client, segment};
+use host_console::error::CliError;
+use host_console::ids::each;
+use host_console::options::Remote;
+use host_console::output::{Format, Output, put_line};
+use host_console::{human, plain};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::View;
-use crate::args::Remote;
-use crate::client::{Client, segment};
-use crate::commands::job::each;
-use crate::error::CliError;
-use crate::output::{Format, Output, put_line};
-use crate::{human, plain};
 
 /// Queue jobs again that have failed or that their worker has lost.
 #[derive(Debug, Args)]

@@ -1,13 +1,14 @@
 //! `host hero status`: everything about one job on one screen.
 
 use clap::Args;
+use host_console::error::CliError;
+use host_console::options::Remote;
+use host_console::output::put_section;
+use host_console::table::Rows;
+use host_console::{human, plain};
 use host_core::time::Time;
 
 use super::{View, fetch};
-use crate::args::Remote;
-use crate::error::CliError;
-use crate::output::{Rows, put_section};
-use crate::{human, plain};
 
 /// How many of the jobs that it waits for are shown.
 const OTHERS_MAX: usize = 10;

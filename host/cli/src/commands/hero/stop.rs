@@ -1,14 +1,13 @@
 //! `host hero stop`: asks the workers of jobs to stop them.
 
 use clap::Args;
+use host_console::client::{Client, segment};
+use host_console::error::CliError;
+use host_console::ids::each;
+use host_console::options::Remote;
+use host_console::output::{Output, put_line};
+use host_console::plain;
 use serde::Deserialize;
-
-use crate::args::Remote;
-use crate::client::{Client, segment};
-use crate::commands::job::each;
-use crate::error::CliError;
-use crate::output::{Output, put_line};
-use crate::plain;
 
 /// Stop jobs.
 #[derive(Debug, Args)]

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 
 use clap::{ArgGroup, Args};
+use host_console::client::{Answer, Client};
+use host_console::error::{CliError, Exit};
+use host_console::options::Remote;
+use host_console::output::{Format, put_line};
+use host_console::{human, json, plain};
 use host_core::seconds::Seconds;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::wait;
-use crate::args::Remote;
-use crate::client::{Answer, Client};
-use crate::error::{CliError, Exit};
-use crate::output::{Format, put_line};
-use crate::{human, json, plain};
 
 /// Store a job and queue it for its worker.
 #[derive(Debug, Args)]

@@ -1,15 +1,15 @@
 //! `host hero wait`: waits until a job ends, then prints its output and how it went.
 
 use clap::Args;
+use host_console::client::{Client, segment};
+use host_console::error::{CliError, Exit};
+use host_console::options::Remote;
+use host_console::output::{Output, put_line};
+use host_console::waiting::{self, Awaited};
+use host_console::{human, plain};
 use host_core::seconds::Seconds;
 
 use super::View;
-use crate::args::Remote;
-use crate::client::{Client, segment};
-use crate::commands::waiting::{self, Awaited};
-use crate::error::{CliError, Exit};
-use crate::output::{Output, put_line};
-use crate::{human, plain};
 
 /// Wait until a job ends and print its output.
 #[derive(Debug, Args)]

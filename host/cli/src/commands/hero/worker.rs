@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use clap::Args;
+use host_console::client::segment;
+use host_console::error::CliError;
+use host_console::options::Remote;
+use host_console::table::Rows;
+use host_console::{human, plain};
 use serde::Deserialize;
-
-use crate::args::Remote;
-use crate::client::segment;
-use crate::error::CliError;
-use crate::output::Rows;
-use crate::{human, plain};
 
 /// Show how long the queues of a worker are.
 #[derive(Debug, Args)]

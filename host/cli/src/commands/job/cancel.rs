@@ -1,15 +1,16 @@
-//! `host job cancel`: asks for jobs to be stopped and, if told to, waits until they are.
+//! `host job cancel`: asks jobs to stop and, with `--wait`, waits until they have.
 
 use clap::Args;
+use host_console::client::{Client, segment};
+use host_console::error::{CliError, Exit};
+use host_console::ids::each;
+use host_console::options::Remote;
+use host_console::output::{Format, Output, put_line};
+use host_console::{human, plain};
 use host_core::seconds::Seconds;
 use serde::{Deserialize, Serialize};
 
-use super::{each, short_id, wait};
-use crate::args::Remote;
-use crate::client::{Client, segment};
-use crate::error::{CliError, Exit};
-use crate::output::{Format, Output, put_line};
-use crate::{human, plain};
+use super::{short_id, wait};
 
 /// Stop jobs.
 #[derive(Debug, Args)]
@@ -18,13 +19,13 @@ Examples:
   host job cancel 01990f3c --reason 'wrong input' --wait
   host job cancel 01990f3c --grace 0s")]
 pub(super) struct Cancel {
-    /// The jobs' ids or the starts of them
+    /// The jobs' ids or prefixes of them
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
-    /// Why, for whoever looks at the job later
+    /// Why; the reason is kept with the job
     #[arg(long)]
     reason: Option<String>,
-    /// Let a running handler take this long to stop by itself
+    /// How long a running handler may take to stop by itself
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
     grace: Option<Seconds>,
     /// Wait until they have stopped
@@ -76,9 +77,9 @@ impl Cancel {
             Format::Json | Format::Jsonl => output.json(&document),
             Format::Name => put_line(&shown),
             Format::Table if state == "running" => {
-                put_line(&format!("{shown} is asked to stop"))?;
+                put_line(&format!("{shown} was asked to stop"))?;
                 output.hint(&format!(
-                    "it is running until it has stopped; `host job wait {}` waits for that",
+                    "it is still running; `host job wait {}` waits until it has stopped",
                     short_id(id)
                 ));
                 Ok(())

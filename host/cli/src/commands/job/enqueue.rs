@@ -3,21 +3,21 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
+use host_console::client::Client;
+use host_console::error::{CliError, Exit};
+use host_console::options::Remote;
+use host_console::output::{Format, put_line};
+use host_console::{human, json, plain};
 use host_core::seconds::Seconds;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{View, fetch, short_id, wait};
-use crate::args::Remote;
-use crate::client::Client;
-use crate::error::{CliError, Exit};
-use crate::output::{Format, put_line};
-use crate::{human, json, plain};
 
-/// The length of an id that is written out in full.
+/// The length of a complete id.
 const ID_CHARS: usize = 36;
 
-/// Ask for a handler to be run.
+/// Enqueue a job for a handler.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -27,31 +27,31 @@ Examples:
 pub(super) struct Enqueue {
     /// The handler to run
     name: String,
-    /// What it is called with: JSON, @FILE, or - for standard input
+    /// The handler's params: JSON, @FILE, or - for standard input
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     params: Option<String>,
-    /// The queue to wait in
+    /// The queue to put the job in
     #[arg(long)]
     queue: Option<String>,
     /// 0 starts first, 9 last
     #[arg(long, value_name = "0-9", value_parser = clap::value_parser!(u8).range(0..=9))]
     priority: Option<u8>,
-    /// Start no sooner than at this time
+    /// Do not start before this time
     #[arg(long, value_name = "TIME", value_parser = human::parse_time, conflicts_with = "delay")]
     run_at: Option<String>,
-    /// Start no sooner than after this long
+    /// Delay the start by this long
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
     delay: Option<Seconds>,
     /// Run no attempt after this time
     #[arg(long, value_name = "TIME", value_parser = human::parse_time)]
     deadline: Option<String>,
-    /// Try at most this often
+    /// Make at most this many attempts
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_attempts: Option<u32>,
     /// Let an attempt take at most this long
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
     timeout: Option<Seconds>,
-    /// Take the job that has this key in the queue already, if there is one
+    /// If the queue has a job with this key already, return that job instead
     #[arg(long, value_name = "KEY")]
     unique_key: Option<String>,
     /// Start only when this job has completed (repeatable)
@@ -60,7 +60,7 @@ pub(super) struct Enqueue {
     /// Attach a value that the handler sees (repeatable)
     #[arg(long = "attribute", value_name = "KEY=VALUE", value_parser = parse_attribute)]
     attributes: Vec<(String, String)>,
-    /// Wait until it ends and print its result
+    /// Wait until the job ends and print its result
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
@@ -113,7 +113,7 @@ impl Enqueue {
         let state = plain::line(&accepted.state);
         if output.is_human() {
             output.note(&if accepted.existing {
-                format!("this unique key has a job already; it is {state}")
+                format!("a job with this unique key exists already; it is {state}")
             } else {
                 format!("enqueued {}; it is {state}", plain::line(&self.name))
             });
@@ -166,7 +166,7 @@ impl Enqueue {
     }
 }
 
-/// Returns the id that `prefix` stands for; ids in full are left to the host to check.
+/// Returns the id that `prefix` stands for; the host checks complete ids.
 fn full_id(client: &Client, prefix: &str) -> Result<String, CliError> {
     if prefix.len() >= ID_CHARS {
         return Ok(prefix.to_owned());

@@ -1,30 +1,31 @@
-//! `host job logs`: prints what the attempts of a job have logged, and goes on while it runs.
+//! `host job logs`: prints the log of a job, with `--follow` until the job ends.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
+use host_console::client::{Client, query, read, segment};
+use host_console::error::CliError;
+use host_console::options::Remote;
+use host_console::output::{Format, Output, put_line};
+use host_console::plain;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{View, fetch};
-use crate::args::Remote;
-use crate::client::{Client, query, read, segment};
-use crate::error::CliError;
-use crate::output::{Format, Output, put_line};
-use crate::{log, plain};
+use crate::log;
 
 /// How often a followed job is asked for more, in seconds.
 const POLL_SECONDS: u64 = 1;
 
-/// Print what a job has logged.
+/// Print the log of a job.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   host job logs 01990f3c --follow
   host job logs 01990f3c -o jsonl | jq -r .message")]
 pub(super) struct Logs {
-    /// The job's id or the start of it
+    /// The job's id or a prefix of it
     id: String,
     /// Print new lines as they come, until the job ends
     #[arg(short, long)]
@@ -56,7 +57,7 @@ struct LineView {
     fields: BTreeMap<String, String>,
 }
 
-/// How far the log is printed.
+/// How much of the log is printed.
 #[derive(Default)]
 struct Position {
     cursor: Option<String>,
@@ -64,7 +65,7 @@ struct Position {
     printed: usize,
     attempt: u32,
     lines: usize,
-    /// For one document of all lines.
+    /// The lines, where they are printed as one JSON document.
     collected: Vec<String>,
 }
 
@@ -86,7 +87,7 @@ impl Logs {
             output.json(&format!("[{}]", position.collected.join(",")))?;
         }
         if position.lines == 0 {
-            output.hint("nothing is logged so far");
+            output.hint("the job has logged nothing so far");
         } else if !ended {
             output.hint("the job goes on; --follow prints new lines as they come");
         }
@@ -132,7 +133,7 @@ fn print_new(
     }
 }
 
-/// Prints a line, and before the first of a later attempt which one that is.
+/// Prints a line; the first line of each later attempt gets the attempt's number above it.
 fn print(line: &LineView, position: &mut Position) -> Result<(), CliError> {
     if line.attempt > position.attempt.max(1) {
         put_line(&format!("attempt {}", line.attempt))?;

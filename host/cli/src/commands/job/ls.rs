@@ -1,10 +1,15 @@
-//! `host job ls`: pages through the list and shows where each job is.
+//! `host job ls`: reads the list page by page and shows the state of each job.
 
 use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use comfy_table::Cell;
+use host_console::client::{query, read};
+use host_console::error::CliError;
+use host_console::human::ago;
+use host_console::options::Remote;
+use host_console::plain;
+use host_console::table::{Cell, Column, Rows, state_cell};
 use host_core::job::{STATES, State};
 use host_core::query::PAGE_ITEMS_MAX;
 use host_core::time::Time;
@@ -12,12 +17,6 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{View, between, short_ids};
-use crate::args::Remote;
-use crate::client::{query, read};
-use crate::error::CliError;
-use crate::human::ago;
-use crate::output::{Column, Rows, state_cell};
-use crate::plain;
 
 /// List jobs.
 #[derive(Debug, Args)]
@@ -35,7 +34,7 @@ pub(super) struct Ls {
     /// Only jobs for this handler
     #[arg(long)]
     handler: Option<String>,
-    /// At most this many
+    /// List at most this many
     #[arg(long, value_name = "N", default_value_t = 20)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
@@ -87,14 +86,14 @@ impl Ls {
         };
         output.list(&items, name, || table(&views, now))?;
         if views.is_empty() {
-            output.hint("no jobs; `host job enqueue NAME` makes one");
+            output.hint("no jobs; `host job enqueue NAME` enqueues one");
         } else if cursor.is_some() {
             output.hint(&format!(
-                "there are more: `host job ls --limit {}`",
+                "there are more jobs: `host job ls --limit {}` lists them",
                 self.limit.saturating_mul(5)
             ));
         } else {
-            output.hint("`host job show ID` says everything about one");
+            output.hint("`host job show ID` shows everything about one");
         }
         Ok(())
     }
@@ -130,7 +129,7 @@ fn table(views: &[View], now: Option<Time>) -> Rows {
     rows
 }
 
-/// Says in a few words what is remarkable about a job.
+/// Returns what else there is to know about a job, in a few words.
 fn note(view: &View, now: Option<Time>) -> String {
     if let (Some(at), false) = (&view.cancel_requested_at, view.is_terminal()) {
         return format!("cancel asked {} ago", ago(now, Some(at)));

@@ -1,14 +1,15 @@
-//! `host job retry`: makes discarded and cancelled jobs available again.
+//! `host job retry`: runs discarded and cancelled jobs again.
 
 use clap::Args;
+use host_console::client::{Client, segment};
+use host_console::error::CliError;
+use host_console::ids::each;
+use host_console::options::Remote;
+use host_console::output::{Format, Output, put_line};
+use host_console::plain;
 use serde::Deserialize;
 
-use super::{each, short_id, wait};
-use crate::args::Remote;
-use crate::client::{Client, segment};
-use crate::error::CliError;
-use crate::output::{Format, Output, put_line};
-use crate::plain;
+use super::{short_id, wait};
 
 /// Run discarded or cancelled jobs again.
 #[derive(Debug, Args)]
@@ -17,7 +18,7 @@ Examples:
   host job retry 01990f3c --wait
   host job ls --state discarded -o name | xargs host job retry")]
 pub(super) struct Retry {
-    /// The jobs' ids or the starts of them
+    /// The jobs' ids or prefixes of them
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
     /// Wait until they end and print their results

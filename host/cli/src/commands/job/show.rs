@@ -4,17 +4,17 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use clap::Args;
-use comfy_table::Cell;
+use host_console::client::{read, segment};
+use host_console::error::CliError;
+use host_console::options::Remote;
+use host_console::output::{Output, put_line, put_section};
+use host_console::table::{Cell, Column, Rows};
+use host_console::{human, json, plain};
 use host_core::time::Time;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{AttemptView, FailureView, View, between, fetch, short_id};
-use crate::args::Remote;
-use crate::client::{read, segment};
-use crate::error::CliError;
-use crate::output::{Column, Output, Rows, put_line, put_section};
-use crate::{human, json, plain};
 
 /// Show everything about a job.
 #[derive(Debug, Args)]
@@ -23,7 +23,7 @@ Examples:
   host job show 01990f3c
   host job show 01990f3c -o json | jq .attempts")]
 pub(super) struct Show {
-    /// The job's id or the start of it
+    /// The job's id or a prefix of it
     id: String,
     #[command(flatten)]
     remote: Remote,

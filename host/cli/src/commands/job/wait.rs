@@ -3,15 +3,15 @@
 use std::fmt::Write as _;
 
 use clap::Args;
+use host_console::client::{Answer, Client, segment};
+use host_console::error::{CliError, Exit};
+use host_console::options::Remote;
+use host_console::output::{Output, put_line};
+use host_console::waiting::{self, Awaited};
+use host_console::{human, json, plain};
 use host_core::seconds::Seconds;
 
 use super::{View, between, short_id};
-use crate::args::Remote;
-use crate::client::{Answer, Client, segment};
-use crate::commands::waiting::{self, Awaited};
-use crate::error::{CliError, Exit};
-use crate::output::{Output, put_line};
-use crate::{human, json, plain};
 
 /// Wait until a job ends and print its result.
 #[derive(Debug, Args)]
@@ -20,13 +20,13 @@ Examples:
   host job wait 01990f3c --timeout 5m
   host job wait 01990f3c -o json | jq .result
 
-A host that is started again meanwhile is asked again, until the timeout or for five minutes.
+The wait survives a restart of the host: it asks again for up to five minutes.
 
-Exit codes: 0 completed, 3 discarded, 4 cancelled, 6 no host answers, 7 the wait ran out.")]
+Exit codes: 0 completed, 3 discarded, 4 cancelled, 6 the host does not answer, 7 the wait timed out.")]
 pub(super) struct Wait {
-    /// The job's id or the start of it
+    /// The job's id or a prefix of it
     id: String,
-    /// Give up after this long; the job goes on
+    /// Stop waiting after this long; the job goes on
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
     timeout: Option<Seconds>,
     #[command(flatten)]
@@ -62,7 +62,7 @@ pub(super) fn ended(
     waiting::ended(client, output, &doing, &path, timeout)
 }
 
-/// Returns what a wait for a job is, for people and for the host.
+/// Returns what a wait for a job is called in errors, and its path.
 fn request(id: &str) -> (String, String) {
     (
         format!("wait for job {}", plain::line(id)),
@@ -109,15 +109,15 @@ fn ran_out(view: &View, timeout: Option<Seconds>) -> CliError {
     let id = short_id(&view.id);
     CliError::new(
         Exit::WaitRanOut,
-        format!("wait longer for job {id}"),
+        format!("wait for job {id}"),
         format!(
-            "after {} it is {}",
-            human::took(timeout.map_or(0, |timeout| timeout.ms)),
-            plain::line(&view.state)
+            "it is still {} after {}",
+            plain::line(&view.state),
+            human::took(timeout.map_or(0, |timeout| timeout.ms))
         ),
     )
     .next(format!(
-        "it goes on; `host job wait {id}` waits again, `host job cancel {id}` stops it"
+        "the job goes on; `host job wait {id}` waits again, `host job cancel {id}` stops it"
     ))
 }
 
@@ -138,7 +138,7 @@ fn print(output: Output, view: &View) -> Result<(), CliError> {
     let id = short_id(&view.id);
     if view.exit() == Exit::JobFailed {
         output.hint(&format!(
-            "`host job show {id}` and `host job logs {id}` say more; `host job retry {id}` runs it \
+            "`host job show {id}` and `host job logs {id}` show why; `host job retry {id}` runs it \
              again"
         ));
     }

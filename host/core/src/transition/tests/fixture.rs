@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use crate::command::NewJob;
 use crate::failure::{Failure, FailureKind};
-use crate::id::{JobId, LeaseId};
+use crate::id::{JobId, LeaseId, NodeId};
 use crate::job::{Lifecycle, Payload, State};
 use crate::json::JsonText;
 use crate::lease::{Fence, Hold};
@@ -14,6 +14,7 @@ use crate::time::Time;
 use crate::transition::Input;
 
 pub(super) const NOW: Time = Time(1_000_000);
+pub(super) const NODE: NodeId = NodeId(Uuid::from_u128(6));
 pub(super) const LEASE: LeaseId = LeaseId(Uuid::from_u128(7));
 pub(super) const OTHER_LEASE: LeaseId = LeaseId(Uuid::from_u128(8));
 pub(super) const TTL: Hold = Hold::Ttl { ttl_ms: 30_000 };
@@ -56,6 +57,7 @@ pub(super) fn running(policy: Policy, hold: Hold) -> Lifecycle {
 
 pub(super) fn claim(job: &mut Lifecycle, now: Time, hold: Hold) {
     let input = Input::Claim {
+        node: NODE,
         lease: LEASE,
         worker: "cell-1",
         hold,

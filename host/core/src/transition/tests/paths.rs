@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::fixture::{self, LEASE, NOW, OTHER_LEASE, error, job_id};
+use super::fixture::{self, LEASE, NODE, NOW, OTHER_LEASE, error, job_id};
 use crate::invariants::{check, check_step};
 use crate::job::{Lifecycle, State};
 use crate::lease::{Fence, Hold};
@@ -19,6 +19,7 @@ enum Step {
     Complete(Fence, Outcome),
     Lose(Fence, Loss),
     Cancel(Option<u64>),
+    CancelAck(Fence),
     Tick,
     Retry,
     PrerequisiteCompleted,
@@ -64,6 +65,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (fence(), outcome()).prop_map(|(fence, outcome)| Step::Complete(fence, outcome)),
         2 => (fence(), loss()).prop_map(|(fence, loss)| Step::Lose(fence, loss)),
         1 => proptest::option::of(0_u64..4_000).prop_map(Step::Cancel),
+        1 => fence().prop_map(Step::CancelAck),
         4 => Just(Step::Tick),
         1 => Just(Step::Retry),
         1 => Just(Step::PrerequisiteCompleted),
@@ -75,6 +77,7 @@ impl Step {
     fn input(&self) -> Input<'_> {
         match self {
             Self::Claim(hold) => Input::Claim {
+                node: NODE,
                 lease: LEASE,
                 worker: "cell-1",
                 hold: *hold,
@@ -87,6 +90,7 @@ impl Step {
                 reason: None,
                 grace_ms: *grace_ms,
             },
+            Self::CancelAck(fence) => Input::CancelAck(fence),
             Self::Tick => Input::Tick,
             Self::Retry => Input::Retry,
             Self::PrerequisiteCompleted => Input::PrerequisiteCompleted,

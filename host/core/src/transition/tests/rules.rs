@@ -1,6 +1,6 @@
 //! Single rules that the table is too coarse to show.
 
-use super::fixture::{LEASE, NOW, TTL, available, claim, error, new_job, running};
+use super::fixture::{LEASE, NODE, NOW, TTL, available, claim, error, new_job, running};
 use crate::failure::{FAILURE_KINDS, Failure, FailureKind};
 use crate::job::{Lifecycle, State};
 use crate::lease::{Fence, Hold};
@@ -177,55 +177,12 @@ fn an_unanswered_cancel_ends_as_the_policy_says() {
 }
 
 #[test]
-fn a_lease_must_be_acknowledged_in_its_window() {
-    let policy = Policy {
-        ack_window_ms: Some(1_000),
-        ..Policy::default()
-    };
-    let mut job = running(policy.clone(), TTL);
-    let heartbeat = job.apply(NOW, &Input::Heartbeat(&FENCE));
-    assert_eq!(heartbeat, Err(Rejection::NotAcknowledged));
-    let complete = job.apply(NOW, &Input::Complete(&FENCE, &RETURNED));
-    assert_eq!(complete, Err(Rejection::NotAcknowledged));
-    job.apply(NOW, &Input::Ack(&FENCE)).unwrap();
-    job.apply(NOW.plus_ms(2_000), &Input::Heartbeat(&FENCE))
-        .unwrap();
-
-    let mut late = running(policy, TTL);
-    let ack = late.apply(NOW.plus_ms(1_000), &Input::Ack(&FENCE));
-    assert_eq!(ack, Err(Rejection::LeaseExpired));
-    late.apply(NOW.plus_ms(1_000), &Input::Tick).unwrap();
-    assert_eq!(late.state, State::Available);
-}
-
-#[test]
-fn each_fence_names_the_current_attempt_only() {
-    let current = [FENCE, Fence::Attempt(1), Fence::Worker("cell-1".to_owned())];
-    let old = [
-        Fence::Lease(super::fixture::OTHER_LEASE),
-        Fence::Attempt(0),
-        Fence::Attempt(2),
-        Fence::Worker("cell-2".to_owned()),
-    ];
-    for fence in &current {
-        let mut job = running(Policy::default(), TTL);
-        assert!(job.apply(NOW, &Input::Complete(fence, &RETURNED)).is_ok());
-    }
-    for fence in &old {
-        let mut job = running(Policy::default(), TTL);
-        let before = job.clone();
-        let refused = job.apply(NOW, &Input::Complete(fence, &RETURNED));
-        assert_eq!(refused, Err(Rejection::Stale), "{fence:?}");
-        assert_eq!(job, before);
-    }
-}
-
-#[test]
 fn no_attempt_starts_or_follows_after_the_deadline() {
     let mut new = new_job(Policy::default());
     new.deadline = Some(NOW.plus_ms(500));
     let mut waiting = Lifecycle::accept(NOW, &new, 0);
     let claim_late = Input::Claim {
+        node: NODE,
         lease: LEASE,
         worker: "cell-1",
         hold: Hold::Connection,

@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::fixture::{self, LEASE, NOW, OTHER_LEASE, TTL, error, job_id};
+use super::fixture::{self, LEASE, NODE, NOW, OTHER_LEASE, TTL, error, job_id};
 use crate::job::{Lifecycle, STATES, State};
 use crate::lease::Fence;
 use crate::outcome::Outcome;
+use crate::policy::Policy;
 use crate::rejection::Rejection;
 use crate::time::Time;
 use crate::transition::{Effect, Input, Loss};
@@ -18,14 +19,53 @@ const INTRO: &str = "\
 What a job does in each state with each input. Generated from the rules (`host-core`,
 `transition/`) by running them; `UPDATE_DOCS=1 cargo test -p host-core` writes it anew.
 
-A cell of the table names the state that follows and, after `+`, what has to be done. `–` means
-that the state refuses the input as it is (`WrongState`, `Terminal`), `stale` that the message is
-not about the current lease, `expired` that its lease is over; a refused input changes nothing.
-The running job here holds a lease by TTL; its attempt is the first of five.
+A cell of the table names the state that follows and, after `+`, what has to be done. A refused
+input changes nothing:
+
+- `–`: the state does not allow the input (`WrongState`, `Terminal`).
+- `stale`: the message is not about the current lease (`Stale`).
+- `expired`: the lease named is over (`LeaseExpired`).
+- `ack first`: the lease must be acknowledged before (`NotAcknowledged`).
+- `not asked`: nobody has requested a cancel (`CancelNotRequested`).
+
+The running jobs here hold a lease by TTL of 30 s; the attempt is the first of five and a lost lease
+does not cost one. `running, no ack` still has to acknowledge its lease, within 10 s;
+`running, cancel` is asked to stop within 5 s.
 
 ";
 
-fn inputs<'a>(current: &'a Fence, old: &'a Fence) -> Vec<(&'static str, Time, Input<'a>)> {
+type Row<'a> = (&'static str, Time, Input<'a>);
+
+/// When a lease by TTL is over.
+const LATE: Time = NOW.plus_ms(40_000);
+
+fn inputs<'a>(current: &'a Fence, old: &'a Fence) -> Vec<Row<'a>> {
+    let mut rows = while_it_runs(current, old);
+    rows.extend(ends(current, old));
+    rows.extend(cancels(current, old));
+    rows.extend(without_a_worker());
+    rows
+}
+
+fn while_it_runs<'a>(current: &'a Fence, old: &'a Fence) -> Vec<Row<'a>> {
+    let claim = Input::Claim {
+        node: NODE,
+        lease: LEASE,
+        worker: "cell-1",
+        hold: TTL,
+    };
+    vec![
+        ("claim", NOW, claim),
+        ("ack", NOW, Input::Ack(current)),
+        ("ack, old lease", NOW, Input::Ack(old)),
+        ("ack after the lease", LATE, Input::Ack(current)),
+        ("heartbeat", NOW, Input::Heartbeat(current)),
+        ("heartbeat, old lease", NOW, Input::Heartbeat(old)),
+        ("heartbeat after the lease", LATE, Input::Heartbeat(current)),
+    ]
+}
+
+fn ends<'a>(current: &'a Fence, old: &'a Fence) -> Vec<Row<'a>> {
     const COMPLETED: &Outcome = &Outcome::Completed { result: None };
     const CANCELLED: &Outcome = &Outcome::Cancelled { partial: None };
     const RETRY: &Outcome = &Outcome::Retry {
@@ -34,84 +74,86 @@ fn inputs<'a>(current: &'a Fence, old: &'a Fence) -> Vec<(&'static str, Time, In
     };
     let retryable = Box::leak(Box::new(error(true)));
     let fatal = Box::leak(Box::new(error(false)));
-    let late = NOW.plus_ms(40_000);
-    let claim = Input::Claim {
-        lease: LEASE,
-        worker: "cell-1",
-        hold: TTL,
-    };
+    let complete = |outcome| Input::Complete(current, outcome);
+    let lose = |loss| Input::Lose(current, loss);
+    let old_give_back = Input::Lose(old, Loss::NotBegun);
+    vec![
+        ("complete: returned", NOW, complete(COMPLETED)),
+        ("complete: retryable error", NOW, complete(retryable)),
+        ("complete: final error", NOW, complete(fatal)),
+        ("complete: asks for a retry", NOW, complete(RETRY)),
+        ("complete: cancelled", NOW, complete(CANCELLED)),
+        ("complete, old lease", NOW, Input::Complete(old, COMPLETED)),
+        ("complete after the lease", LATE, complete(COMPLETED)),
+        ("given back, not begun", NOW, lose(Loss::NotBegun)),
+        ("given back, old lease", NOW, old_give_back),
+        ("given back after the lease", LATE, lose(Loss::NotBegun)),
+        ("lost: worker gone", NOW, lose(Loss::WorkerGone)),
+        (
+            "lost: cell died, alone",
+            NOW,
+            lose(Loss::CellDied { alone: true }),
+        ),
+        ("lost: host restarted", NOW, lose(Loss::HostRestarted)),
+    ]
+}
+
+fn cancels<'a>(current: &'a Fence, old: &'a Fence) -> Vec<Row<'a>> {
     let cancel = Input::Cancel {
         reason: None,
         grace_ms: Some(5_000),
     };
+    let late_ack = Input::CancelAck(current);
     vec![
-        ("claim", NOW, claim),
-        ("ack", NOW, Input::Ack(current)),
-        ("heartbeat", NOW, Input::Heartbeat(current)),
-        ("heartbeat, old lease", NOW, Input::Heartbeat(old)),
-        ("heartbeat after the lease", late, Input::Heartbeat(current)),
-        (
-            "complete: returned",
-            NOW,
-            Input::Complete(current, COMPLETED),
-        ),
-        (
-            "complete: retryable error",
-            NOW,
-            Input::Complete(current, retryable),
-        ),
-        (
-            "complete: final error",
-            NOW,
-            Input::Complete(current, fatal),
-        ),
-        (
-            "complete: asks for a retry",
-            NOW,
-            Input::Complete(current, RETRY),
-        ),
-        (
-            "complete: cancelled",
-            NOW,
-            Input::Complete(current, CANCELLED),
-        ),
-        ("complete, old lease", NOW, Input::Complete(old, COMPLETED)),
-        (
-            "complete after the lease",
-            late,
-            Input::Complete(current, COMPLETED),
-        ),
-        (
-            "lost: worker gone",
-            NOW,
-            Input::Lose(current, Loss::WorkerGone),
-        ),
-        (
-            "lost: cell died, alone",
-            NOW,
-            Input::Lose(current, Loss::CellDied { alone: true }),
-        ),
-        (
-            "lost: host restarted",
-            NOW,
-            Input::Lose(current, Loss::HostRestarted),
-        ),
         ("cancel", NOW, cancel),
+        ("cancel acknowledged", NOW, Input::CancelAck(current)),
+        ("cancel acknowledged, old lease", NOW, Input::CancelAck(old)),
+        ("cancel acknowledged after the lease", LATE, late_ack),
+    ]
+}
+
+fn without_a_worker() -> Vec<Row<'static>> {
+    let eight_days = NOW.plus_ms(8 * 24 * 3_600_000);
+    let failed = Input::PrerequisiteFailed(job_id(2));
+    vec![
         ("tick, nothing due", NOW, Input::Tick),
-        ("tick, 40 s later", late, Input::Tick),
-        (
-            "tick, 8 days later",
-            NOW.plus_ms(8 * 24 * 3_600_000),
-            Input::Tick,
-        ),
+        ("tick, 6 s later", NOW.plus_ms(6_000), Input::Tick),
+        ("tick, 40 s later", LATE, Input::Tick),
+        ("tick, 8 days later", eight_days, Input::Tick),
         ("operator's retry", NOW, Input::Retry),
         ("prerequisite completed", NOW, Input::PrerequisiteCompleted),
-        (
-            "prerequisite failed",
-            NOW,
-            Input::PrerequisiteFailed(job_id(2)),
-        ),
+        ("prerequisite failed", NOW, failed),
     ]
+}
+
+/// Returns a job in each state, the running one in each of the forms that the rules tell apart.
+fn columns() -> Vec<(&'static str, Lifecycle)> {
+    let mut columns = Vec::new();
+    for state in STATES {
+        let job = fixture::in_state(state, TTL);
+        assert_eq!(job.state, state);
+        if state != State::Running {
+            columns.push((state.as_str(), job));
+            continue;
+        }
+        let unacknowledged = fixture::running(
+            Policy {
+                ack_window_ms: Some(10_000),
+                ..Policy::default()
+            },
+            TTL,
+        );
+        let mut cancelling = job.clone();
+        let cancel = Input::Cancel {
+            reason: None,
+            grace_ms: Some(5_000),
+        };
+        cancelling.apply(NOW, &cancel).unwrap();
+        columns.push(("running, no ack", unacknowledged));
+        columns.push(("running", job));
+        columns.push(("running, cancel", cancelling));
+    }
+    columns
 }
 
 fn effect_name(effect: &Effect) -> &'static str {
@@ -134,6 +176,8 @@ fn outcome_cell(job: &mut Lifecycle, now: Time, input: &Input<'_>) -> String {
             }),
         Err(Rejection::Stale) => "stale".to_owned(),
         Err(Rejection::LeaseExpired) => "expired".to_owned(),
+        Err(Rejection::NotAcknowledged) => "ack first".to_owned(),
+        Err(Rejection::CancelNotRequested) => "not asked".to_owned(),
         Err(Rejection::WrongState(_) | Rejection::Terminal(_)) => "–".to_owned(),
         Err(other) => panic!("{input:?} is refused with {other:?}"),
     }
@@ -144,17 +188,15 @@ fn generate() -> String {
     let old = Fence::Lease(OTHER_LEASE);
     let mut doc = INTRO.to_owned();
     doc.push_str("| input |");
-    for state in STATES {
-        let _ = write!(doc, " {} |", state.as_str());
+    for (name, _) in columns() {
+        let _ = write!(doc, " {name} |");
     }
     doc.push_str("\n|---|");
-    doc.push_str(&"---|".repeat(STATES.len()));
+    doc.push_str(&"---|".repeat(columns().len()));
     doc.push('\n');
     for (name, now, input) in inputs(&current, &old) {
         let _ = write!(doc, "| {name} |");
-        for state in STATES {
-            let mut job = fixture::in_state(state, TTL);
-            assert_eq!(job.state, state);
+        for (_, mut job) in columns() {
             let _ = write!(doc, " {} |", outcome_cell(&mut job, now, &input));
         }
         doc.push('\n');

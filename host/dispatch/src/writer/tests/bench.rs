@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host_core::command::{Command, NewJob, Slot};
-use host_core::id::JobId;
+use host_core::id::{JobId, NodeId};
 use host_core::job::{Lane, Payload, State};
 use host_core::json::JsonText;
 use host_core::lease::Hold;
@@ -17,15 +17,15 @@ use host_store::{Reader, Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::failing::{Disk, FailingStore};
-use host_cells::pool::{Pool, Shape};
-use host_cells::port::fake::{FakePort, Record, Told, handlers};
-use host_runtime::clock::Clock;
 use crate::logged::{Logs, Waiting};
 use crate::numbers::Numbers;
 use crate::readers::Readers;
 use crate::runners::fake::FakeRunner;
 use crate::writer::{EVENTS_MAX, Phase, Wiring, spawn};
 use crate::{Dispatch, REQUESTS_MAX, Shared};
+use host_cells::pool::{Pool, Shape};
+use host_cells::port::fake::{FakePort, Record, Told, handlers};
+use host_runtime::clock::Clock;
 use host_runtime::ids;
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -232,10 +232,11 @@ pub(crate) fn store_with_running(handler: &str) -> (MemoryStore, JobId) {
         lease: ids::lease(),
         worker: "cell-1".to_owned(),
         lane: Lane::Shared,
+        hold: Hold::Connection,
     }];
     let claim = Command::Claim {
+        node: NodeId::NIL,
         slots,
-        hold: Hold::Connection,
         params_bytes_max: usize::MAX,
     };
     let batch = vec![Command::Enqueue(vec![new]), claim];

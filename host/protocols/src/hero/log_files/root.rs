@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use host_protocols::hero::log_path_below;
+use crate::hero::log_path_below;
 use rustix::fs::{
     Access, FileType, Mode, OFlags, ResolveFlags, access, fstat, mkdirat, open, openat2,
 };

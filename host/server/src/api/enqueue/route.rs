@@ -8,8 +8,8 @@ use super::entry::Entry;
 use crate::api::json::meant;
 use crate::api::problem::{Code, Problem};
 use crate::api::{Api, handlers};
+use crate::executors::Found;
 use host_cells::handlers::Handler;
-use crate::runners::{Found, LANES_MAX};
 
 /// Where a job goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(super) fn find(api: &Api, entry: &Entry<'_>) -> Result<Route, Problem> {
         return to_runner(api, entry, queue, runner, name(rest)?);
     }
     let handler = name(text)?;
-    if let Some(runner) = api.runners.of_queue(&queue) {
+    if let Some(runner) = api.executors.of_queue(&queue) {
         return to_runner(api, entry, queue, runner.clone(), handler);
     }
     if let Some(deployed) = api.handlers.get(&handler) {
@@ -43,7 +43,7 @@ pub(super) fn find(api: &Api, entry: &Entry<'_>) -> Result<Route, Problem> {
             policy: Policy::default(),
         });
     }
-    match api.runners.default_pool() {
+    match api.executors.default_executor() {
         Some(runner) => to_runner(api, entry, queue, runner.clone(), handler),
         None => Err(handlers::unknown(&api.handlers.all(), &handler)),
     }
@@ -56,17 +56,19 @@ fn name(text: &str) -> Result<Name, Problem> {
 
 /// Finds the runner of a prefix.
 fn named(api: &Api, prefix: &str) -> Result<Name, Problem> {
-    let runners = &api.runners;
     let shown: String = prefix.chars().take(64).collect();
-    let detail = match runners.find(prefix) {
-        Found::Runner(name) => return Ok(name),
-        Found::Full => {
-            format!("no lane is left for {shown:?}: {LANES_MAX} were named since the host started")
+    let detail = match api.executors.find(prefix) {
+        Found::Executor(name) => return Ok(name),
+        Found::Full(most) => {
+            format!("no lane is left for {shown:?}: {most} were named since the host started")
         }
-        Found::Nobody => match meant(prefix, runners.names().map(Name::as_str)) {
-            Some(near) => format!("no runner is named {shown:?}; did you mean {near}?"),
-            None => format!("no runner is named {shown:?}"),
-        },
+        Found::Nobody => {
+            let names = api.executors.names();
+            match meant(prefix, names.iter().map(Name::as_str)) {
+                Some(near) => format!("no runner is named {shown:?}; did you mean {near}?"),
+                None => format!("no runner is named {shown:?}"),
+            }
+        }
     };
     Err(Problem::new(Code::HandlerNotFound, detail))
 }
@@ -84,10 +86,10 @@ fn to_runner(
         let detail = format!("params: a handler of the runner {runner} takes an object");
         return Err(Problem::new(Code::InvalidParams, detail));
     }
-    api.runners
+    api.executors
         .check(&runner, &handler, params)
         .map_err(|detail| Problem::new(Code::InvalidParams, detail))?;
-    let policy = api.runners.policy(&runner);
+    let policy = api.executors.policy(&runner);
     let runner = Some(runner);
     Ok(Route {
         queue,

@@ -12,7 +12,7 @@ use super::{HeroId, find, hero};
 use crate::api::Shared;
 use crate::api::extract::InQuery;
 use crate::api::problem::{Code, Problem};
-use crate::hero_logs::{LogFileError, LogRoot};
+use host_protocols::hero::log_files::{LogFileError, LogRoot};
 
 /// How much of the end is shown where a request says nothing, and the most it may ask for, in bytes.
 const TAIL_BYTES: u64 = 1 << 20;

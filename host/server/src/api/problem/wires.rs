@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use host_protocols::ADAPTERS;
+use host_protocols::wire::WIRES;
 
 /// What to do about any of them.
 pub const NEXT: &str = "Correct what the peer sends. `host_wire_refusals` of /metrics counts \
@@ -24,13 +24,13 @@ pub struct WireCode {
 /// Returns all codes by their names.
 pub fn all() -> impl Iterator<Item = WireCode> {
     let mut codes: BTreeMap<&str, WireCode> = BTreeMap::new();
-    for adapter in ADAPTERS {
-        for (code, meaning) in adapter.codes {
+    for wire in WIRES {
+        for (code, meaning) in wire.refusals() {
             let known = codes.entry(code).or_insert_with(|| WireCode {
                 code,
                 on: Vec::new(),
             });
-            known.on.push((adapter.name, meaning));
+            known.on.push((wire.name(), meaning));
         }
     }
     codes.into_values()

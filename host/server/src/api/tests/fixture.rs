@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, Request as HttpRequest, StatusCode};
 use futures_util::future::BoxFuture;
 use host_core::command::{Claimed, Command, Reply, Slot};
 use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
-use host_core::id::JobId;
+use host_core::id::{JobId, NodeId};
 use host_core::job::{Lane, State};
 use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold};
@@ -34,15 +34,15 @@ use crate::api::hero::Hero;
 use crate::api::ports::{DeployError, Deployed, Deployer, Logs};
 use crate::api::problem::Code;
 use crate::api::{Api, router};
-use host_runtime::clock::Clock;
+use crate::metrics::Metrics;
+use crate::runners::{LanesConfig, Ports, Runners, RunnersConfig};
+use host_cells::handlers::Handlers;
 use host_dispatch::events::Happened;
 use host_dispatch::logged::Logs as LoggedTo;
 use host_dispatch::readers::Readers;
 use host_dispatch::{Dispatch, Request, Shared};
-use host_cells::handlers::Handlers;
+use host_runtime::clock::Clock;
 use host_runtime::ids;
-use crate::metrics::Metrics;
-use crate::runners::{LanesConfig, Ports, Runners, RunnersConfig};
 use host_runtime::tasks::Tasks;
 use host_store::logs::{LogEntry, LogPage};
 
@@ -355,10 +355,11 @@ impl Host {
             lease: ids::lease(),
             worker: "cell-1".to_owned(),
             lane: Lane::Shared,
+            hold: Hold::Connection,
         };
         let claim = Command::Claim {
+            node: NodeId::NIL,
             slots: vec![slot],
-            hold: Hold::Connection,
             params_bytes_max: usize::MAX,
         };
         match self.dispatch.submit(claim).await {

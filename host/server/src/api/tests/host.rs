@@ -11,9 +11,9 @@ use tokio::sync::mpsc;
 
 use super::fixture::{Host, Lines, api};
 use crate::api::{router, routes};
-use host_runtime::clock::Clock;
 use host_dispatch::readers::Readers;
 use host_dispatch::{Dispatch, Request, SubmitError};
+use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
 
 #[tokio::test]
@@ -136,7 +136,9 @@ async fn a_host_that_cannot_says_why() {
     }
     let (sender, requests) = mpsc::channel(1);
     let (reply, _answer) = tokio::sync::oneshot::channel();
-    let command = host_core::command::Command::Recover;
+    let command = host_core::command::Command::Recover {
+        node: host_core::id::NodeId::NIL,
+    };
     sender.try_send(Request { command, reply }).unwrap();
     let full = broken(sender, &tasks).post(pause, "{}").await;
     full.refused(503, "busy");

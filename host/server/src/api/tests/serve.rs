@@ -8,8 +8,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::fixture::{Host, Lines, api};
 use crate::api::serve::{accept, connection, serve};
-use host_runtime::clock::Clock;
 use crate::metrics::Metrics;
+use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
 
 /// More than any answer needs.

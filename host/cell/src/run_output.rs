@@ -1,0 +1,276 @@
+//! Output of a run that has not been sent to the orchestrator yet: log lines up to the log limit, and
+//! the latest progress. Host calls add to it; the session takes from it.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use host_core::cell::{Level, LogLine, LogSource};
+use host_core::outcome::Progress;
+use tokio::time::Instant;
+
+/// The longest line, in bytes. A longer line is truncated.
+const LINE_BYTES_MAX: usize = 16 << 10;
+
+/// The most fields of a line.
+const FIELDS_MAX: usize = 64;
+
+/// How much of the log limit a line uses in addition to its text, in bytes.
+const LINE_OVERHEAD_BYTES: u64 = 32;
+
+/// After how many bytes [`RunOutput::take`] returns no more lines: far below the size of a frame.
+const TAKE_BYTES: u64 = 1 << 20;
+
+/// How many of the last lines of standard error are kept to explain a trap.
+const STDERR_LINES_KEPT: usize = 12;
+
+/// The longest message of a progress report, in bytes.
+const PROGRESS_BYTES_MAX: usize = 1 << 10;
+
+/// The unsent output of one run.
+#[derive(Debug)]
+pub(crate) struct RunOutput {
+    started: Instant,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    lines: VecDeque<LogLine>,
+    bytes_left: u64,
+    bytes_max: u64,
+    dropped_lines: u64,
+    progress: Option<Progress>,
+    stdout: PartialLine,
+    stderr: PartialLine,
+    stderr_tail: VecDeque<String>,
+}
+
+/// The beginning of a line whose end has not been written yet.
+#[derive(Debug, Default)]
+struct PartialLine {
+    bytes: Vec<u8>,
+    missing_bytes: u64,
+}
+
+/// Output to send to the orchestrator.
+#[derive(Debug, Default)]
+pub(crate) struct Unsent {
+    pub(crate) lines: Vec<LogLine>,
+    pub(crate) progress: Option<Progress>,
+}
+
+impl RunOutput {
+    pub(crate) fn new(log_bytes_max: u64) -> Self {
+        Self {
+            started: Instant::now(),
+            inner: Mutex::new(Inner {
+                lines: VecDeque::new(),
+                bytes_left: log_bytes_max,
+                bytes_max: log_bytes_max,
+                dropped_lines: 0,
+                progress: None,
+                stdout: PartialLine::default(),
+                stderr: PartialLine::default(),
+                stderr_tail: VecDeque::new(),
+            }),
+        }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn at_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Adds a line from the `log` interface.
+    pub(crate) fn write(&self, level: Level, message: String, fields: Vec<(String, String)>) {
+        let at_ms = self.at_ms();
+        self.inner().push(LogLine {
+            at_ms,
+            level,
+            source: LogSource::Log,
+            message,
+            fields,
+        });
+    }
+
+    /// Adds bytes of standard output or standard error and splits them into lines.
+    pub(crate) fn print(&self, source: LogSource, bytes: &[u8]) {
+        let at_ms = self.at_ms();
+        let mut inner = self.inner();
+        let mut pieces = bytes.split(|byte| *byte == b'\n');
+        if let Some(first) = pieces.next() {
+            inner.partial(source).add(first);
+        }
+        for piece in pieces {
+            inner.end_line(source, at_ms);
+            inner.partial(source).add(piece);
+        }
+    }
+
+    /// Sets the progress. Replaces an earlier one that has not been sent.
+    pub(crate) fn progress(&self, percent: Option<f32>, mut message: String) {
+        truncate(&mut message, PROGRESS_BYTES_MAX);
+        let percent = percent
+            .filter(|percent| percent.is_finite())
+            .map(|percent| percent.clamp(0.0, 100.0));
+        self.inner().progress = Some(Progress { percent, message });
+    }
+
+    /// Takes output to send, if there is any. If there are many lines it returns only the first; call it
+    /// again for the others.
+    pub(crate) fn take(&self) -> Option<Unsent> {
+        let mut inner = self.inner();
+        if inner.lines.is_empty() && inner.progress.is_none() {
+            return None;
+        }
+        Some(Unsent {
+            lines: inner.first_lines(),
+            progress: inner.progress.take(),
+        })
+    }
+
+    /// Ends partial lines and adds a line about dropped lines. Call it once, after the guest has ended.
+    pub(crate) fn finish(&self) {
+        let at_ms = self.at_ms();
+        let mut inner = self.inner();
+        for source in [LogSource::Stdout, LogSource::Stderr] {
+            if !inner.partial(source).is_empty() {
+                inner.end_line(source, at_ms);
+            }
+        }
+        if inner.dropped_lines > 0 {
+            let message = format!(
+                "{} more lines were dropped: the log reached its limit of {} bytes; raise log_kib in the manifest",
+                inner.dropped_lines, inner.bytes_max
+            );
+            inner.lines.push_back(LogLine {
+                at_ms,
+                level: Level::Warn,
+                source: LogSource::Host,
+                message,
+                fields: Vec::new(),
+            });
+        }
+    }
+
+    /// Returns the last lines of standard error, oldest first.
+    pub(crate) fn stderr_tail(&self) -> Vec<String> {
+        self.inner().stderr_tail.iter().cloned().collect()
+    }
+}
+
+impl Inner {
+    const fn partial(&mut self, source: LogSource) -> &mut PartialLine {
+        match source {
+            LogSource::Stderr => &mut self.stderr,
+            LogSource::Log | LogSource::Stdout | LogSource::Host => &mut self.stdout,
+        }
+    }
+
+    fn end_line(&mut self, source: LogSource, at_ms: u64) {
+        let message = self.partial(source).take();
+        let level = if source == LogSource::Stderr {
+            if self.stderr_tail.len() == STDERR_LINES_KEPT {
+                self.stderr_tail.pop_front();
+            }
+            self.stderr_tail.push_back(message.clone());
+            Level::Warn
+        } else {
+            Level::Info
+        };
+        self.push(LogLine {
+            at_ms,
+            level,
+            source,
+            message,
+            fields: Vec::new(),
+        });
+    }
+
+    fn first_lines(&mut self) -> Vec<LogLine> {
+        let mut bytes = 0;
+        let count = self.lines.iter().take_while(|line| {
+            let room = bytes < TAKE_BYTES;
+            bytes += cost(line);
+            room
+        });
+        let count = count.count();
+        self.lines.drain(..count).collect()
+    }
+
+    /// Adds a line, truncated if it is too long, or drops it and counts it. After the first dropped line
+    /// all later lines are dropped, so that the log has no gaps.
+    fn push(&mut self, mut line: LogLine) {
+        truncate(&mut line.message, LINE_BYTES_MAX);
+        line.fields.truncate(FIELDS_MAX);
+        for (key, value) in &mut line.fields {
+            truncate(key, LINE_BYTES_MAX / FIELDS_MAX);
+            truncate(value, LINE_BYTES_MAX);
+        }
+        let cost = cost(&line);
+        if self.dropped_lines > 0 || cost > self.bytes_left {
+            self.dropped_lines += 1;
+            return;
+        }
+        self.bytes_left -= cost;
+        self.lines.push_back(line);
+    }
+}
+
+impl PartialLine {
+    fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        let room = LINE_BYTES_MAX.saturating_sub(self.bytes.len());
+        let kept = bytes.len().min(room);
+        self.bytes.extend_from_slice(&bytes[..kept]);
+        self.missing_bytes += (bytes.len() - kept) as u64;
+    }
+
+    fn take(&mut self) -> String {
+        let mut line = String::from_utf8_lossy(&self.bytes).into_owned();
+        self.bytes.clear();
+        if self.missing_bytes > 0 {
+            line.push_str(&truncation_mark(self.missing_bytes));
+            self.missing_bytes = 0;
+        }
+        if line.ends_with('\r') {
+            line.pop();
+        }
+        line
+    }
+}
+
+/// Returns how much of the log limit a line uses, in bytes.
+fn cost(line: &LogLine) -> u64 {
+    let fields = line.fields.iter();
+    let text = line.message.len() + fields.map(|(k, v)| k.len() + v.len()).sum::<usize>();
+    text as u64 + LINE_OVERHEAD_BYTES
+}
+
+fn truncation_mark(bytes: u64) -> String {
+    format!(" … ({bytes} more bytes)")
+}
+
+/// Truncates a text to about `bytes_max` bytes and appends how many are missing.
+pub(crate) fn truncate(text: &mut String, bytes_max: usize) {
+    // Leave room for the mark of a text that was truncated before.
+    if text.len() <= bytes_max + 64 {
+        return;
+    }
+    let mut end = bytes_max;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mark = truncation_mark((text.len() - end) as u64);
+    text.truncate(end);
+    text.push_str(&mark);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! Which output is kept if a guest writes too much, and in which order.
+
+use host_core::cell::{Level, LogSource};
+
+use super::{LINE_BYTES_MAX, RunOutput};
+
+fn lines(output: &RunOutput) -> Vec<(LogSource, String)> {
+    let unsent = output.take().unwrap_or_default();
+    let lines = unsent.lines.into_iter();
+    lines.map(|line| (line.source, line.message)).collect()
+}
+
+#[test]
+fn output_is_split_into_lines_at_newlines_only() {
+    let output = RunOutput::new(10_000);
+    for piece in ["one\ntw", "o\r\n", "", "\nthr", "ee"] {
+        output.print(LogSource::Stdout, piece.as_bytes());
+    }
+    output.print(LogSource::Stderr, b"other \xff");
+    let stdout = |text: &str| (LogSource::Stdout, text.to_owned());
+    assert_eq!(
+        lines(&output),
+        [stdout("one"), stdout("two"), stdout("")],
+        "complete lines can be taken at once"
+    );
+    output.finish();
+    let stderr = (LogSource::Stderr, "other \u{fffd}".to_owned());
+    assert_eq!(lines(&output), [stdout("three"), stderr]);
+    assert_eq!(output.stderr_tail(), ["other \u{fffd}"]);
+}
+
+#[test]
+fn lines_beyond_the_log_limit_are_dropped_and_counted() {
+    let output = RunOutput::new(100);
+    for text in ["a".repeat(40), "b".repeat(40), "c".to_owned()] {
+        output.write(Level::Info, text, Vec::new());
+    }
+    output.finish();
+    let lines = lines(&output);
+    assert_eq!(lines.len(), 2);
+    assert_eq!(lines[0].1, "a".repeat(40));
+    assert_eq!(lines[1].0, LogSource::Host);
+    assert!(lines[1].1.starts_with("2 more lines were dropped"));
+}
+
+#[test]
+fn a_huge_line_is_truncated_and_marked() {
+    let output = RunOutput::new(1 << 20);
+    for _ in 0..100 {
+        output.print(LogSource::Stdout, &[b'x'; 4096]);
+    }
+    output.finish();
+    let lines = lines(&output);
+    let missing = 100 * 4096 - LINE_BYTES_MAX;
+    let expected = format!("{} … ({missing} more bytes)", "x".repeat(LINE_BYTES_MAX));
+    assert_eq!(lines, [(LogSource::Stdout, expected)]);
+}
+
+#[test]
+fn only_the_latest_progress_is_kept() {
+    let output = RunOutput::new(0);
+    assert!(output.take().is_none());
+    output.progress(Some(10.0), "a".to_owned());
+    output.progress(Some(f32::NAN), "b".to_owned());
+    let progress = output.take().unwrap().progress.unwrap();
+    assert_eq!((progress.percent, progress.message.as_str()), (None, "b"));
+    output.progress(Some(1e9), String::new());
+    let progress = output.take().unwrap().progress.unwrap();
+    assert_eq!(progress.percent, Some(100.0));
+}
+
+#[test]
+fn many_lines_are_taken_in_parts_that_fit_a_frame() {
+    let output = RunOutput::new(64 << 20);
+    for n in 0..30_000 {
+        output.write(Level::Info, format!("{n:01000}"), Vec::new());
+    }
+    let mut taken = Vec::new();
+    while let Some(unsent) = output.take() {
+        let bytes: usize = unsent.lines.iter().map(|line| line.message.len()).sum();
+        assert!(bytes <= 2 << 20, "{bytes} bytes at once");
+        taken.extend(unsent.lines);
+    }
+    let numbers = taken.iter().map(|line| line.message.parse::<usize>());
+    assert_eq!(
+        numbers.map(Result::unwrap).collect::<Vec<_>>(),
+        (0..30_000).collect::<Vec<_>>()
+    );
+}

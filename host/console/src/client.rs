@@ -1,0 +1,203 @@
+//! The HTTP client: one request, one answer. Knows no path; of answers it reads only the status and
+//! the date.
+
+mod failure;
+mod path;
+
+pub use path::{query, segment};
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use chrono::DateTime;
+use host_core::time::Time;
+use serde::de::DeserializeOwned;
+use ureq::http::{Method, Request};
+use ureq::{Agent, AsSendBody};
+
+use crate::error::{CliError, Exit};
+use crate::plain;
+
+/// The default of `--server`.
+pub const SERVER_DEFAULT: &str = "http://127.0.0.1:7700";
+
+/// The most bytes read of one answer.
+const ANSWER_BYTES_MAX: u64 = 256 << 20;
+
+/// The type of a JSON document.
+const JSON: &str = "application/json";
+
+/// The largest body that is sent without `Expect: 100-continue`. If the host refuses a body while it
+/// is being sent, the connection breaks and the refusal is lost.
+const BODY_WITHOUT_EXPECT_BYTES_MAX: usize = 1 << 20;
+
+/// How long a connection may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long an answer may take, not counting the wait that the request asks for.
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// A client of one host.
+#[derive(Debug)]
+pub struct Client {
+    agent: Agent,
+    base: String,
+    /// Whether the host ever accepted a connection.
+    answering: AtomicBool,
+}
+
+/// What a host answered: always a success.
+#[derive(Debug)]
+pub struct Answer {
+    /// The HTTP status: 200 to 299.
+    pub status: u16,
+    /// The host's time when it answered, in whole seconds.
+    pub now: Option<Time>,
+    /// The document.
+    pub body: String,
+}
+
+impl Client {
+    /// Makes a client of the host at `server`, an `http://` URL without a path.
+    pub fn new(server: &str) -> Result<Self, CliError> {
+        let base = server.trim_end_matches('/');
+        let refused = |cause: &str| {
+            Err(CliError::new(
+                Exit::Usage,
+                format!("use {} as a server", plain::line(server)),
+                cause,
+            )
+            .next(format!(
+                "write the host's address as a URL, such as {SERVER_DEFAULT}"
+            )))
+        };
+        let Some(authority) = base.strip_prefix("http://") else {
+            return refused("only http:// URLs are supported");
+        };
+        if authority.is_empty()
+            || !authority
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || ".-_:[]".contains(c))
+        {
+            return refused("it must be http://ADDRESS:PORT, without a path");
+        }
+        let agent = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .proxy(None)
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .user_agent(concat!("host-cli/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .new_agent();
+        let base = base.to_owned();
+        let answering = AtomicBool::new(false);
+        Ok(Self {
+            agent,
+            base,
+            answering,
+        })
+    }
+
+    /// Gets `path`. `doing` completes "cannot …" in errors. The host may wait for `patience` before
+    /// it answers.
+    pub fn get(&self, doing: &str, path: &str, patience: Duration) -> Result<Answer, CliError> {
+        self.answer(doing, Request::get(self.url(path)).body(()), patience)
+    }
+
+    /// Sends a body of content type `kind` to `path`. The host may wait for `patience` before it
+    /// answers.
+    pub fn send(
+        &self,
+        doing: &str,
+        method: &str,
+        path: &str,
+        (kind, body): (&str, &[u8]),
+        patience: Duration,
+    ) -> Result<Answer, CliError> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(self.url(path))
+            .header("content-type", kind);
+        if body.len() > BODY_WITHOUT_EXPECT_BYTES_MAX {
+            request = request.header("expect", "100-continue");
+        }
+        self.answer(doing, request.body(body), patience)
+    }
+
+    /// Posts a JSON document.
+    pub fn post(&self, doing: &str, path: &str, json: &str) -> Result<Answer, CliError> {
+        let body = (JSON, json.as_bytes());
+        self.send(doing, "POST", path, body, Duration::ZERO)
+    }
+
+    /// Deletes `path`. The request has a content type although it has no body: a host refuses
+    /// changes that a web page could request without a preflight.
+    pub fn delete(&self, doing: &str, path: &str) -> Result<Answer, CliError> {
+        let request = Request::delete(self.url(path)).header("content-type", JSON);
+        self.answer(doing, request.body(()), Duration::ZERO)
+    }
+
+    /// Tells whether the host ever accepted a connection, even if it did not answer.
+    pub fn was_answering(&self) -> bool {
+        self.answering.load(Ordering::Relaxed)
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    fn answer(
+        &self,
+        doing: &str,
+        request: Result<Request<impl AsSendBody>, ureq::http::Error>,
+        patience: Duration,
+    ) -> Result<Answer, CliError> {
+        let request = request.map_err(|error| CliError::new(Exit::Usage, doing, error))?;
+        let only_reads = request.method() == Method::GET;
+        let request = self
+            .agent
+            .configure_request(request)
+            .timeout_global(Some(ANSWER_TIMEOUT + patience))
+            .build();
+        let mut response = self
+            .agent
+            .run(request)
+            .map_err(|error| self.no_answer(doing, &error, only_reads))?;
+        self.answering.store(true, Ordering::Relaxed);
+        let status = response.status().as_u16();
+        let now = response
+            .headers()
+            .get("date")
+            .and_then(|value| DateTime::parse_from_rfc2822(value.to_str().ok()?).ok())
+            .map(|at| Time(at.timestamp_millis()));
+        let body = response
+            .body_mut()
+            .with_config()
+            .limit(ANSWER_BYTES_MAX)
+            .read_to_string()
+            .map_err(|error| self.no_answer(doing, &error, only_reads))?;
+        if (200..300).contains(&status) {
+            return Ok(Answer { status, now, body });
+        }
+        Err(self.refusal(doing, status, &body))
+    }
+}
+
+impl Answer {
+    /// Reads the document as `T`.
+    pub fn read<T: DeserializeOwned>(&self, doing: &str) -> Result<T, CliError> {
+        read(doing, &self.body)
+    }
+}
+
+/// Reads a part of an answer as `T`.
+pub fn read<T: DeserializeOwned>(doing: &str, json: &str) -> Result<T, CliError> {
+    serde_json::from_str(json).map_err(|error| {
+        CliError::new(
+            Exit::Failed,
+            doing,
+            format!("this version does not understand the answer: {error}"),
+        )
+        .next("use a `host` command of the same version as the server")
+    })
+}

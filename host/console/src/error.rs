@@ -1,0 +1,95 @@
+//! The error of a command: its exit code, what was being done, why it failed and what to do next.
+
+use std::fmt;
+use std::io;
+
+/// The exit codes. They are part of the public contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// The command did what it was asked to.
+    Ok = 0,
+    /// The request was refused or something on this machine failed.
+    Failed = 1,
+    /// The command line is wrong.
+    Usage = 2,
+    /// The job was discarded.
+    JobFailed = 3,
+    /// The job was cancelled.
+    Cancelled = 4,
+    /// The host does not know this name or id.
+    NotFound = 5,
+    /// The host does not answer.
+    Unreachable = 6,
+    /// The job had not ended when the wait timed out.
+    WaitRanOut = 7,
+}
+
+/// Why a command ends early.
+#[derive(Debug)]
+pub enum CliError {
+    /// A failure whose text is still to be printed.
+    Message {
+        /// What the process exits with.
+        exit: Exit,
+        /// What was being done, to what: completes "cannot …".
+        doing: String,
+        /// Why it did not work.
+        cause: String,
+        /// What to do next.
+        next: Option<String>,
+    },
+    /// Everything is printed already; only the exit code is left.
+    Silent(Exit),
+}
+
+impl CliError {
+    /// Makes an error that exits with `exit` and says "cannot `doing`: `cause`".
+    pub fn new(exit: Exit, doing: impl Into<String>, cause: impl fmt::Display) -> Self {
+        Self::Message {
+            exit,
+            doing: doing.into(),
+            cause: cause.to_string(),
+            next: None,
+        }
+    }
+
+    /// Adds what to do next.
+    #[must_use]
+    pub fn next(mut self, advice: impl Into<String>) -> Self {
+        if let Self::Message { next, .. } = &mut self {
+            *next = Some(advice.into());
+        }
+        self
+    }
+
+    /// Makes the error of a failed write to standard output. If the reader is gone
+    /// (`| head`), that is no failure.
+    pub fn stdout(error: &io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::Silent(Exit::Ok);
+        }
+        Self::new(Exit::Failed, "write to standard output", error)
+            .next("free some space or send the output elsewhere")
+    }
+
+    /// Returns what the process exits with.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Message { exit, .. } | Self::Silent(exit) => *exit,
+        }
+    }
+}
+
+impl fmt::Display for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Message {
+                doing, cause, next, ..
+            } => {
+                write!(f, "error: cannot {doing}: {cause}")?;
+                next.iter().try_for_each(|next| write!(f, "\nhint: {next}"))
+            }
+            Self::Silent(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Durations, sizes, counts and ages as people read and write them. Reads no clock: the caller
+//! gives both instants of an age.
+
+use host_core::seconds::{SECONDS_MAX, Seconds};
+use host_core::time::Time;
+
+/// The units of a written duration, in milliseconds.
+const UNITS: [(&str, u64); 5] = [
+    ("d", 86_400_000),
+    ("h", 3_600_000),
+    ("ms", 1),
+    ("m", 60_000),
+    ("s", 1_000),
+];
+
+/// Parses `30s`, `1h30m`, `250ms`, `2d`: whole numbers, each with a unit.
+pub fn parse_duration(text: &str) -> Result<Seconds, String> {
+    let form = "write a number and a unit (ms, s, m, h, d), such as 30s or 1h30m";
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return Err(form.to_owned());
+    }
+    let mut total_ms = 0_u64;
+    while !rest.is_empty() {
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let (number, tail) = rest.split_at(digits);
+        let letters = tail
+            .find(|c: char| !c.is_ascii_alphabetic())
+            .unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(letters);
+        let unit_ms = UNITS
+            .iter()
+            .find(|(name, _)| *name == unit)
+            .map(|(_, ms)| *ms)
+            .ok_or(form)?;
+        let number: u64 = number.parse().map_err(|_| form)?;
+        total_ms = number
+            .checked_mul(unit_ms)
+            .and_then(|ms| total_ms.checked_add(ms))
+            .ok_or("a duration is at most 365d")?;
+        rest = tail.trim_start();
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a year fits, and the constant is positive"
+    )]
+    let longest_ms = (SECONDS_MAX * 1000.0) as u64;
+    if total_ms > longest_ms {
+        return Err("a duration is at most 365d".to_owned());
+    }
+    Ok(Seconds { ms: total_ms })
+}
+
+/// Parses an RFC 3339 instant and returns it in UTC.
+pub fn parse_time(text: &str) -> Result<String, String> {
+    Time::parse_rfc3339(text)
+        .map(Time::to_rfc3339)
+        .ok_or_else(|| {
+            "write a time as RFC 3339 with its zone, such as 2026-05-17T18:30:00Z".to_owned()
+        })
+}
+
+/// Formats how long something took: `850 ms`, `1.2 s`, `2m05s`, `3h10m`, `4d02h`.
+pub fn took(ms: u64) -> String {
+    let seconds = ms / 1000;
+    match ms {
+        0..1_000 => format!("{ms} ms"),
+        1_000..60_000 => format!("{}.{} s", seconds, ms % 1000 / 100),
+        60_000..3_600_000 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3_600_000..86_400_000 => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{}d{:02}h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+/// Formats how far two instants are apart by the largest unit: `12s`, `4m`, `3h`, `2d`. The host's
+/// time has whole seconds, so an instant less than a second ahead counts as now.
+pub fn age(now: Time, then: Time) -> String {
+    let (ahead, ms) = if then > now.plus_ms(999) {
+        ("in ", then.since_ms(now))
+    } else {
+        ("", now.since_ms(then))
+    };
+    let seconds = ms / 1000;
+    match seconds {
+        0..60 => format!("{ahead}{seconds}s"),
+        60..3_600 => format!("{ahead}{}m", seconds / 60),
+        3_600..86_400 => format!("{ahead}{}h", seconds / 3_600),
+        _ => format!("{ahead}{}d", seconds / 86_400),
+    }
+}
+
+/// Formats how long ago `then` was, empty if either instant is not known.
+pub fn ago(now: Option<Time>, then: Option<&str>) -> String {
+    match (now, then.and_then(Time::parse_rfc3339)) {
+        (Some(now), Some(then)) => age(now, then),
+        _ => String::new(),
+    }
+}
+
+/// Formats an instant and how far it is from now.
+pub fn instant(now: Option<Time>, at: &str) -> String {
+    match ago(now, Some(at)) {
+        age if age.starts_with("in ") => format!("{at} ({age})"),
+        age if age.is_empty() => at.to_owned(),
+        age => format!("{at} ({age} ago)"),
+    }
+}
+
+/// Formats a size: `512 B`, `1.1 MiB`.
+pub fn bytes(n: u64) -> String {
+    const NAMES: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if n < 1 << 10 {
+        return format!("{n} B");
+    }
+    let mut power = 0;
+    while power + 1 < NAMES.len() && n >> (10 * (power + 2)) > 0 {
+        power += 1;
+    }
+    let unit = 1_u128 << (10 * (power + 1));
+    let tenths = u128::from(n) * 10 / unit;
+    let name = NAMES.get(power).copied().unwrap_or_default();
+    format!("{}.{} {name}", tenths / 10, tenths % 10)
+}
+
+/// Formats a count with separators: `25,277`.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

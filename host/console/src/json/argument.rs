@@ -1,0 +1,36 @@
+//! The value of an option that takes JSON: the text itself, a file or standard input.
+
+use std::io::Read as _;
+
+use serde_json::value::RawValue;
+
+use crate::error::{CliError, Exit};
+
+/// Reads the JSON argument `given` of the option `option`: the text itself, `@FILE`, or `-` for
+/// standard input.
+pub fn argument(option: &str, given: &str) -> Result<Box<RawValue>, CliError> {
+    let (from, text) = if given == "-" {
+        let mut text = String::new();
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .map_err(|error| unreadable(option, "standard input", &error))?;
+        (" from standard input".to_owned(), text)
+    } else if let Some(path) = given.strip_prefix('@') {
+        let text =
+            std::fs::read_to_string(path).map_err(|error| unreadable(option, path, &error))?;
+        (format!(" from {path}"), text)
+    } else {
+        (String::new(), given.to_owned())
+    };
+    serde_json::from_str(&text).map_err(|error| {
+        CliError::new(Exit::Usage, format!("read {option}{from} as JSON"), error).next(format!(
+            "quote it for the shell: {option} '{{\"key\": \"value\"}}'"
+        ))
+    })
+}
+
+fn unreadable(option: &str, source: &str, error: &std::io::Error) -> CliError {
+    CliError::new(Exit::Usage, format!("read {option} from {source}"), error).next(format!(
+        "{option} takes JSON, @FILE with a readable file, or - for standard input"
+    ))
+}

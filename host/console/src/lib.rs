@@ -1,0 +1,16 @@
+//! What the commands of `host` are made of: their options, the HTTP client, errors with exit codes,
+//! and output in four formats. Knows no command and no wire.
+
+pub mod client;
+pub mod command;
+pub mod error;
+pub mod human;
+pub mod ids;
+pub mod json;
+pub mod options;
+pub mod output;
+pub mod pages;
+pub mod plain;
+pub mod progress;
+pub mod table;
+pub mod waiting;

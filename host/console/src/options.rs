@@ -1,0 +1,51 @@
+//! The options that commands share, and what a command opens by them.
+
+use clap::Args;
+
+use crate::client::{Client, SERVER_DEFAULT};
+use crate::error::CliError;
+use crate::output::{Format, Output};
+
+/// The options of commands that talk to a host.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Host")]
+pub struct Remote {
+    /// The host to talk to
+    #[arg(long, value_name = "URL", env = "HOST_SERVER", hide_env_values = true, default_value = SERVER_DEFAULT)]
+    server: String,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+/// The options of commands that print data.
+#[derive(Clone, Copy, Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub struct Shown {
+    /// How to write the data
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT",
+        default_value = "table",
+        hide_possible_values = true
+    )]
+    #[arg(help = "How to write the data: table, json, jsonl or name")]
+    output: Format,
+    /// Print no notes and hints, only data and errors
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+impl Remote {
+    /// Opens what the command needs: the host and the terminal.
+    pub fn open(&self) -> Result<(Client, Output), CliError> {
+        Ok((Client::new(&self.server)?, self.shown.open()))
+    }
+}
+
+impl Shown {
+    /// Opens the terminal.
+    pub fn open(self) -> Output {
+        Output::new(self.output, self.quiet)
+    }
+}

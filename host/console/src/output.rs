@@ -1,0 +1,144 @@
+//! Writes data to standard output in the format asked for, and everything else to standard error.
+//! Callers escape text of guests, jobs and servers (`plain`) before they pass it in.
+
+use std::io::{IsTerminal, Write};
+
+use clap::ValueEnum;
+use serde_json::value::RawValue;
+
+use crate::error::CliError;
+use crate::json;
+use crate::table::Rows;
+
+/// How data is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    #[default]
+    Table,
+    /// One JSON document, laid out
+    Json,
+    /// One JSON document per line
+    Jsonl,
+    /// Only names or ids, one per line
+    Name,
+}
+
+/// Where a command writes to.
+#[derive(Clone, Copy, Debug)]
+pub struct Output {
+    format: Format,
+    quiet: bool,
+    color: bool,
+}
+
+impl Output {
+    /// Makes an output; colors are used where standard output is a terminal that wants them.
+    pub fn new(format: Format, quiet: bool) -> Self {
+        let choice = anstream::AutoStream::choice(&std::io::stdout());
+        Self {
+            format,
+            quiet,
+            color: !matches!(choice, anstream::ColorChoice::Never),
+        }
+    }
+
+    /// Returns the format asked for.
+    pub fn format(self) -> Format {
+        self.format
+    }
+
+    /// Tells whether the output is for people.
+    pub fn is_human(self) -> bool {
+        self.format == Format::Table
+    }
+
+    /// Tells whether a spinner may be shown.
+    pub fn is_live(self) -> bool {
+        !self.quiet && std::io::stderr().is_terminal()
+    }
+
+    /// Writes one document as JSON, laid out unless one line per document is asked for.
+    pub fn json(self, document: &str) -> Result<(), CliError> {
+        let document = json::harmless(document.trim());
+        match self.format {
+            Format::Jsonl => put_line(&document),
+            Format::Table | Format::Json | Format::Name => put_line(&json::pretty(&document)),
+        }
+    }
+
+    /// Writes a list. `name` returns the name of the item at an index; `name` and `table` are called
+    /// only if the format needs them.
+    pub fn list(
+        self,
+        items: &[Box<RawValue>],
+        name: impl Fn(usize) -> String,
+        table: impl FnOnce() -> Rows,
+    ) -> Result<(), CliError> {
+        match self.format {
+            Format::Table if items.is_empty() => Ok(()),
+            Format::Table => self.rows(table()),
+            Format::Json => {
+                let items: Vec<_> = items.iter().map(|item| item.get()).collect();
+                self.json(&format!("[{}]", items.join(",")))
+            }
+            Format::Jsonl => items.iter().try_for_each(|item| self.json(item.get())),
+            Format::Name => (0..items.len()).try_for_each(|index| put_line(&name(index))),
+        }
+    }
+
+    /// Writes one item: its JSON, its name, or what `human` writes.
+    pub fn one(
+        self,
+        document: &str,
+        name: &str,
+        human: impl FnOnce() -> Result<(), CliError>,
+    ) -> Result<(), CliError> {
+        match self.format {
+            Format::Table => human(),
+            Format::Json | Format::Jsonl => self.json(document),
+            Format::Name => put_line(name),
+        }
+    }
+
+    /// Writes a table to standard output.
+    pub fn rows(self, rows: Rows) -> Result<(), CliError> {
+        put_line(&rows.render(self.color))
+    }
+
+    /// Writes a note to standard error, unless `--quiet` is given.
+    pub fn note(self, text: &str) {
+        if !self.quiet {
+            say(text);
+        }
+    }
+
+    /// Writes a hint about what to do next to standard error, if the output is for people.
+    pub fn hint(self, text: &str) {
+        if self.is_human() && !self.quiet {
+            say(&format!("hint: {text}"));
+        }
+    }
+}
+
+/// Writes `text` and a line break to standard output.
+pub fn put_line(text: &str) -> Result<(), CliError> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.write_all(b"\n"))
+        .and_then(|()| out.flush())
+        .map_err(|error| CliError::stdout(&error))
+}
+
+/// Writes a title and, indented below it, a text to standard output.
+pub fn put_section(title: &str, text: &str) -> Result<(), CliError> {
+    put_line(&format!("\n{title}"))?;
+    text.lines()
+        .try_for_each(|line| put_line(format!("  {line}").trim_end()))
+}
+
+/// Writes a line to standard error. A failure to write is ignored.
+pub fn say(text: &str) {
+    let mut err = std::io::stderr().lock();
+    let _ignored = writeln!(err, "{text}").and_then(|()| err.flush());
+}

@@ -1,0 +1,49 @@
+//! A spinner on the terminal while a command waits. If standard error is no terminal, nothing is
+//! shown.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::output::Output;
+
+/// One line on standard error that says what the command waits for.
+#[derive(Debug)]
+pub struct Spinner(Option<ProgressBar>);
+
+impl Spinner {
+    /// Shows `text` until the spinner is dropped.
+    pub fn new(output: Output, text: &str) -> Self {
+        Self(output.is_live().then(|| {
+            let style = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed:>5}")
+                .unwrap_or_else(|_| ProgressStyle::default_spinner());
+            let bar = ProgressBar::new_spinner().with_style(style);
+            bar.enable_steady_tick(Duration::from_millis(100));
+            bar.set_message(text.to_owned());
+            bar
+        }))
+    }
+
+    /// Shows another text.
+    pub fn say(&self, text: &str) {
+        if let Self(Some(bar)) = self {
+            bar.set_message(text.to_owned());
+        }
+    }
+
+    /// Calls `write` with the spinner hidden, so that its lines stand above the spinner.
+    pub fn above(&self, write: impl FnOnce()) {
+        match &self.0 {
+            Some(bar) => bar.suspend(write),
+            None => write(),
+        }
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        if let Self(Some(bar)) = self {
+            bar.finish_and_clear();
+        }
+    }
+}

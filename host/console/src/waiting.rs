@@ -1,0 +1,182 @@
+//! Waits for a job of any kind, by one request after the other and through a restart of the host.
+//! Knows no kind of job.
+
+use std::time::{Duration, Instant};
+
+use host_core::seconds::Seconds;
+use serde::de::DeserializeOwned;
+
+use crate::client::{Answer, Client};
+use crate::error::{CliError, Exit};
+use crate::output::{Format, Output, put_line};
+use crate::plain;
+use crate::progress::Spinner;
+
+/// How long one request waits without a spinner, in milliseconds; less than the host's limit.
+const SLICE_MS: u64 = 60_000;
+
+/// How long one request waits with a spinner that shows the progress, in milliseconds.
+const SLICE_LIVE_MS: u64 = 1_000;
+
+/// The pause before a host that no longer answers is asked again, in milliseconds; it doubles up to
+/// the maximum. It is also the pause after an answer that came too early: such a host is stopping.
+const AGAIN_MS: u64 = 200;
+const AGAIN_MS_MAX: u64 = 5_000;
+
+/// How long a host that answered before may be away, in milliseconds.
+const AWAY_MS_MAX: u64 = 300_000;
+
+/// A job as the answer to a wait shows it.
+pub trait Awaited: DeserializeOwned {
+    /// Tells whether it has ended.
+    fn has_ended(&self) -> bool;
+
+    /// Returns its state or progress, for people.
+    fn now_at(&self) -> String;
+
+    /// Returns its id.
+    fn id(&self) -> &str;
+
+    /// Prints its result and how it ended.
+    fn print(&self, output: Output) -> Result<(), CliError>;
+
+    /// Returns the exit code for how it ended.
+    fn exit(&self) -> Exit;
+
+    /// Makes the error of a job that has not ended within `timeout`.
+    fn ran_out(&self, timeout: Option<Seconds>) -> CliError;
+}
+
+/// Waits at `path` until a job ends and prints its result; the error has its exit code if it did not
+/// complete. `doing` completes "cannot …" in errors.
+pub fn until_end<T: Awaited>(
+    client: &Client,
+    output: Output,
+    doing: &str,
+    path: &str,
+    timeout: Option<Seconds>,
+) -> Result<(), CliError> {
+    let (answer, view): (_, T) = ended(client, output, doing, path, timeout)?;
+    if !view.has_ended() {
+        return Err(view.ran_out(timeout));
+    }
+    match output.format() {
+        Format::Table => view.print(output)?,
+        Format::Name => put_line(&plain::line(view.id()))?,
+        Format::Json | Format::Jsonl => output.json(&answer.body)?,
+    }
+    match view.exit() {
+        Exit::Ok => Ok(()),
+        exit => Err(CliError::Silent(exit)),
+    }
+}
+
+/// Waits at `path` until a job ends or `timeout` has passed, and returns its last answer.
+pub fn ended<T: Awaited>(
+    client: &Client,
+    output: Output,
+    doing: &str,
+    path: &str,
+    timeout: Option<Seconds>,
+) -> Result<(Answer, T), CliError> {
+    let slice_ms = if output.is_live() {
+        SLICE_LIVE_MS
+    } else {
+        SLICE_MS
+    };
+    let spinner = Spinner::new(output, doing);
+    let time = TimeLeft::new(timeout);
+    let mut away = Outage::default();
+    loop {
+        let asked = Seconds {
+            ms: slice_ms.min(time.left_ms()),
+        };
+        let path = format!("{path}?timeout_seconds={}", f64::from(asked));
+        let began_ms = time.passed_ms();
+        let pause_ms = match client.get(doing, &path, Duration::from_millis(asked.ms)) {
+            Ok(answer) => {
+                let view: T = answer.read(doing)?;
+                away = Outage::default();
+                let early_ms = (began_ms + asked.ms).saturating_sub(time.passed_ms());
+                let pause_ms = AGAIN_MS.min(early_ms);
+                if view.has_ended() || time.left_ms() <= pause_ms {
+                    return Ok((answer, view));
+                }
+                spinner.say(&view.now_at());
+                pause_ms
+            }
+            Err(error) => {
+                let lost = error.exit() == Exit::Unreachable && client.was_answering();
+                let patience_ms = time.left_ms().min(away.left_ms(began_ms));
+                if !lost || patience_ms == 0 {
+                    return Err(error);
+                }
+                if away.pauses == 0 {
+                    output.note("the host no longer answers; asking again until it does");
+                }
+                away.next_pause_ms(time.passed_ms()).min(patience_ms)
+            }
+        };
+        pause(pause_ms);
+    }
+}
+
+/// How much time is left to wait.
+struct TimeLeft {
+    began: Instant,
+    total_ms: u64,
+}
+
+impl TimeLeft {
+    fn new(timeout: Option<Seconds>) -> Self {
+        Self {
+            began: now(),
+            total_ms: timeout.map_or(u64::MAX, |timeout| timeout.ms),
+        }
+    }
+
+    fn passed_ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn left_ms(&self) -> u64 {
+        self.total_ms.saturating_sub(self.passed_ms())
+    }
+}
+
+/// How long a host has been away.
+#[derive(Default)]
+struct Outage {
+    pauses: u32,
+    since_ms: Option<u64>,
+}
+
+impl Outage {
+    fn left_ms(&self, now_ms: u64) -> u64 {
+        let since_ms = self.since_ms.unwrap_or(now_ms);
+        AWAY_MS_MAX.saturating_sub(now_ms.saturating_sub(since_ms))
+    }
+
+    fn next_pause_ms(&mut self, now_ms: u64) -> u64 {
+        self.since_ms.get_or_insert(now_ms);
+        let pause_ms = AGAIN_MS << self.pauses.min(16);
+        self.pauses += 1;
+        pause_ms.min(AGAIN_MS_MAX)
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a command measures how long it waits itself"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a pause between two requests, not a wait for a condition of this process"
+)]
+fn pause(ms: u64) {
+    std::thread::sleep(Duration::from_millis(ms));
+}

@@ -1,0 +1,130 @@
+//! Leases: acknowledgement, fences, giving back, and the answer to a cancel.
+
+use super::fixture::{LEASE, NODE, NOW, TTL, running};
+use crate::failure::FailureKind;
+use crate::id::NodeId;
+use crate::job::{Lifecycle, State};
+use crate::lease::{Fence, Hold};
+use crate::outcome::Outcome;
+use crate::policy::Policy;
+use crate::rejection::Rejection;
+use crate::transition::{Input, Loss};
+
+const FENCE: Fence = Fence::Lease(LEASE);
+const RETURNED: Outcome = Outcome::Completed { result: None };
+
+fn cancel(job: &mut Lifecycle) {
+    let input = Input::Cancel {
+        reason: None,
+        grace_ms: None,
+    };
+    job.apply(NOW, &input).unwrap();
+}
+
+#[test]
+fn a_lease_by_ttl_may_be_given_back_until_it_expires() {
+    let policy = Policy {
+        lost_lease_costs_attempt: true,
+        ack_window_ms: Some(1_000),
+        ..Policy::default()
+    };
+    let give_back = Input::Lose(&FENCE, Loss::NotBegun);
+    let mut in_time = running(policy.clone(), TTL);
+    in_time.apply(NOW.plus_ms(999), &give_back).unwrap();
+    assert_eq!(in_time.state, State::Available);
+    assert_eq!(in_time.attempts_charged(), 0);
+    let mut late = running(policy, TTL);
+    let refused = late.apply(NOW.plus_ms(1_000), &give_back);
+    assert_eq!(refused, Err(Rejection::LeaseExpired));
+    late.apply(NOW.plus_ms(1_000), &Input::Tick).unwrap();
+    assert_eq!((late.state, late.attempts_charged()), (State::Available, 1));
+}
+
+#[test]
+fn a_worker_may_say_that_it_has_stopped_once_it_is_asked_to() {
+    for hold in [Hold::Connection, TTL] {
+        let mut job = running(Policy::default(), hold);
+        let unasked = job.apply(NOW, &Input::CancelAck(&FENCE));
+        assert_eq!(unasked, Err(Rejection::CancelNotRequested));
+        cancel(&mut job);
+        let old = Fence::Attempt(0);
+        let stale = job.apply(NOW, &Input::CancelAck(&old));
+        assert_eq!(stale, Err(Rejection::Stale));
+        let effects = job.apply(NOW, &Input::CancelAck(&FENCE)).unwrap();
+        assert_eq!(effects, []);
+        assert_eq!(job.state, State::Cancelled);
+        assert_eq!(job.failure, Some(FailureKind::Cancelled));
+        let again = job.apply(NOW, &Input::CancelAck(&FENCE));
+        assert_eq!(again, Err(Rejection::Stale));
+    }
+}
+
+#[test]
+fn a_worker_that_stops_at_once_need_not_acknowledge_its_lease() {
+    let mut job = running(
+        Policy {
+            ack_window_ms: Some(1_000),
+            ..Policy::default()
+        },
+        TTL,
+    );
+    cancel(&mut job);
+    job.apply(NOW, &Input::CancelAck(&FENCE)).unwrap();
+    assert_eq!(job.state, State::Cancelled);
+}
+
+#[test]
+fn a_lease_ends_with_its_node_only_if_a_connection_holds_it() {
+    let lease = |hold| running(Policy::default(), hold).lease.unwrap();
+    let other = NodeId(uuid::Uuid::from_u128(60));
+    assert!(lease(Hold::Connection).ends_with(NODE));
+    assert!(!lease(Hold::Connection).ends_with(other));
+    assert!(!lease(TTL).ends_with(NODE));
+    let mut unnamed = lease(Hold::Connection);
+    unnamed.node = NodeId::NIL;
+    assert!(unnamed.ends_with(NODE) && unnamed.ends_with(other));
+}
+
+#[test]
+fn a_lease_must_be_acknowledged_in_its_window() {
+    let policy = Policy {
+        ack_window_ms: Some(1_000),
+        ..Policy::default()
+    };
+    let mut job = running(policy.clone(), TTL);
+    let heartbeat = job.apply(NOW, &Input::Heartbeat(&FENCE));
+    assert_eq!(heartbeat, Err(Rejection::NotAcknowledged));
+    let complete = job.apply(NOW, &Input::Complete(&FENCE, &RETURNED));
+    assert_eq!(complete, Err(Rejection::NotAcknowledged));
+    job.apply(NOW, &Input::Ack(&FENCE)).unwrap();
+    job.apply(NOW.plus_ms(2_000), &Input::Heartbeat(&FENCE))
+        .unwrap();
+
+    let mut late = running(policy, TTL);
+    let ack = late.apply(NOW.plus_ms(1_000), &Input::Ack(&FENCE));
+    assert_eq!(ack, Err(Rejection::LeaseExpired));
+    late.apply(NOW.plus_ms(1_000), &Input::Tick).unwrap();
+    assert_eq!(late.state, State::Available);
+}
+
+#[test]
+fn each_fence_names_the_current_attempt_only() {
+    let current = [FENCE, Fence::Attempt(1), Fence::Worker("cell-1".to_owned())];
+    let old = [
+        Fence::Lease(super::fixture::OTHER_LEASE),
+        Fence::Attempt(0),
+        Fence::Attempt(2),
+        Fence::Worker("cell-2".to_owned()),
+    ];
+    for fence in &current {
+        let mut job = running(Policy::default(), TTL);
+        assert!(job.apply(NOW, &Input::Complete(fence, &RETURNED)).is_ok());
+    }
+    for fence in &old {
+        let mut job = running(Policy::default(), TTL);
+        let before = job.clone();
+        let refused = job.apply(NOW, &Input::Complete(fence, &RETURNED));
+        assert_eq!(refused, Err(Rejection::Stale), "{fence:?}");
+        assert_eq!(job, before);
+    }
+}

@@ -1,0 +1,93 @@
+//! What workers that pull say to the dispatch loop, kept until the loop takes it: the host's side of
+//! the Lease door. Bounded: beyond that a request is answered at once.
+
+use std::sync::Arc;
+
+use host_core::id::JobId;
+use host_core::lease::Fence;
+use host_core::port::lease::{
+    Granted, LeaseError, LeaseMessage, LeaseRequest, Leases, Respond, Standing,
+};
+use host_core::time::Time;
+use host_runtime::mailbox::Mailbox;
+
+/// How many messages may wait for the loop.
+const WAITING_MAX: usize = 16_384;
+
+/// One message.
+pub(crate) enum LeaseMail {
+    /// A worker asks for work.
+    Ask(LeaseRequest, Box<dyn Respond<Option<Granted>>>),
+    /// A worker says something about its lease.
+    Tell(Told),
+}
+
+/// What a worker says about its lease, and where the answer goes.
+pub(crate) struct Told {
+    pub(crate) job: JobId,
+    pub(crate) fence: Fence,
+    pub(crate) message: LeaseMessage,
+    pub(crate) respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
+    /// The attempt that the loop knew when the message came: its number, and when it was granted.
+    pub(crate) attempt: Option<(u32, Time)>,
+}
+
+/// The way of wires whose workers pull to the dispatch loop. Cloning shares it.
+#[derive(Clone, Default)]
+pub struct LeaseDoor(Arc<Mailbox<LeaseMail>>);
+
+impl LeaseDoor {
+    /// Takes all messages, oldest first.
+    pub(crate) fn take(&self) -> Vec<LeaseMail> {
+        self.0.take()
+    }
+
+    /// Waits until a message has arrived. Cancel safe.
+    pub(crate) async fn arrived(&self) {
+        self.0.arrived().await;
+    }
+
+    /// Takes nothing more in, and answers what waits here.
+    pub(crate) fn close(&self) {
+        self.0.close().into_iter().for_each(|mail| {
+            refuse(mail, LeaseError::Stopping);
+        });
+    }
+
+    fn put(&self, mail: LeaseMail) {
+        if let Err(mail) = self.0.put_below(WAITING_MAX, mail) {
+            refuse(mail, LeaseError::Busy);
+        }
+    }
+}
+
+/// Answers a message that is not carried out.
+pub(crate) fn refuse(mail: LeaseMail, error: LeaseError) {
+    // Whoever asked may have gone.
+    let _gone = match mail {
+        LeaseMail::Ask(_, respond) => respond.respond(None).is_err(),
+        LeaseMail::Tell(told) => told.respond.respond(Err(error)).is_err(),
+    };
+}
+
+impl Leases for LeaseDoor {
+    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Option<Granted>>>) {
+        self.put(LeaseMail::Ask(request, respond));
+    }
+
+    fn tell(
+        &self,
+        job: JobId,
+        fence: Fence,
+        message: LeaseMessage,
+        respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
+    ) {
+        self.put(LeaseMail::Tell(Told {
+            job,
+            fence,
+            message,
+            respond,
+            attempt: None,
+        }));
+    }
+}

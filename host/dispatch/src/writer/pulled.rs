@@ -1,0 +1,100 @@
+//! Workers that pull, in the loop: their messages become commands of the batch, and their answers
+//! leave after the commit.
+
+use std::collections::BTreeMap;
+
+use host_cells::port::CellPort;
+use host_core::command::Reply;
+use host_core::name::Name;
+use host_core::port::lease::{LeaseError, LeaseMessage, Standing};
+use host_core::rejection::Rejection;
+use host_core::time::Time;
+
+use super::Writer;
+use super::batch::{Batch, Room, Target};
+use crate::SubmitError;
+use crate::lease_mail::{LeaseMail, Told};
+
+impl<P: CellPort> Writer<P> {
+    /// Takes in what workers that pull have said.
+    pub(super) fn hear_leases(&mut self, now: Time, batch: &mut Batch) {
+        for mail in self.leases.take() {
+            match mail {
+                LeaseMail::Ask(request, respond) => self.pulls.ask(now, request, respond),
+                LeaseMail::Tell(mut told) => {
+                    told.attempt = self.pulls.attempt(told.job);
+                    let progress = self.shared.live.progress(told.job);
+                    let command = self.pulls.command(&told, progress);
+                    batch.told(command, told);
+                }
+            }
+        }
+    }
+
+    /// Tells whether a claim may find work for a worker that waits.
+    pub(super) fn may_grant(&self) -> bool {
+        let executors = &self.executors;
+        self.pulls
+            .may_claim(|executor| executors.claimable_max(executor) > 0)
+    }
+
+    /// Offers the room of workers that wait, when `new` jobs of each executor come with the batch.
+    pub(super) fn offer_waiters(&mut self, new: &BTreeMap<Name, u64>, rooms: &mut Vec<Room>) {
+        let executors = &self.executors;
+        let places = self.pulls.offer(|executor| {
+            let coming = new.get(executor).copied().unwrap_or_default();
+            executors.claimable_max(executor).saturating_add(coming)
+        });
+        rooms.extend(places.into_iter().map(|place| Room {
+            target: Target::Waiter(place.waiter, place.executor),
+            worker: place.worker,
+            hold: place.hold,
+        }));
+    }
+
+    /// Answers a worker's message, now that it is on disk or refused.
+    pub(super) fn answer(&mut self, now: Time, told: Told, reply: Result<Reply, Rejection>) {
+        let answer = match reply {
+            Ok(Reply::Moved(job)) => {
+                self.noted(now, &told);
+                Ok(Standing::from(&*job))
+            }
+            // No other command is made of a message.
+            Ok(_) => Err(LeaseError::Stopping),
+            Err(rejection) => {
+                tracing::debug!(job = %told.job, %rejection, "a worker's message is refused");
+                Err(LeaseError::Rejected(rejection))
+            }
+        };
+        // Whoever asked may have gone.
+        let _gone = told.respond.respond(answer).is_err();
+    }
+
+    /// Tells everybody else what a message says.
+    fn noted(&self, now: Time, told: &Told) {
+        let Some((attempt, granted_at)) = told.attempt else {
+            return;
+        };
+        match &told.message {
+            LeaseMessage::Heartbeat {
+                progress: Some(progress),
+            } => self.progressed(now, told.job, attempt, progress.clone()),
+            LeaseMessage::Complete { outcome, .. } => {
+                self.numbers.ended(outcome, now.since_ms(granted_at));
+            }
+            LeaseMessage::GiveBack { begun: true } => self.numbers.lost(),
+            _ => {}
+        }
+    }
+}
+
+impl From<SubmitError> for LeaseError {
+    fn from(error: SubmitError) -> Self {
+        match error {
+            SubmitError::Rejected(rejection) => Self::Rejected(rejection),
+            SubmitError::StoreFull => Self::StoreFull,
+            SubmitError::Busy => Self::Busy,
+            SubmitError::Stopping => Self::Stopping,
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! All executors of all wires: which there are, which jobs are theirs, how they are. What they are
+//! given is the dispatch loop's matter.
+
+mod numbers;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use host_core::name::Name;
+use host_core::policy::Policy;
+use host_dispatch::executors::Opened;
+use host_protocols::wire::executors::{self, ExecutorHealth, RestartError};
+
+use self::numbers::Numbers;
+use crate::metrics::Metrics;
+
+/// Which jobs go to executors without naming one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Routes {
+    /// The queues whose jobs go to an executor, whatever their handler.
+    pub queues: BTreeMap<Name, Name>,
+    /// The executor for handlers that nobody else has.
+    pub default: Option<Name>,
+}
+
+/// All executors. Cloning shares them.
+#[derive(Clone, Default)]
+pub struct Executors {
+    of_wires: Arc<Vec<Arc<dyn executors::Executors>>>,
+    routes: Arc<Routes>,
+    numbers: Numbers,
+}
+
+/// What became of the search for an executor by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A wire has it.
+    Executor(Name),
+    /// No wire has one of this name.
+    Nobody,
+    /// It would be one too many; the number is how many there may be.
+    Full(usize),
+}
+
+impl Executors {
+    /// Puts the executors of all wires together.
+    pub fn new(of_wires: Vec<Arc<dyn executors::Executors>>, routes: Routes) -> Self {
+        let executors = Self {
+            of_wires: Arc::new(of_wires),
+            routes: Arc::new(routes),
+            numbers: Numbers::default(),
+        };
+        for name in executors.routed() {
+            // Shown by `health` before the first job comes.
+            let _found = executors.find(name.as_str());
+        }
+        executors
+    }
+
+    fn routed(&self) -> impl Iterator<Item = &Name> {
+        self.routes.queues.values().chain(&self.routes.default)
+    }
+
+    /// Finds the executor of this name for a job that is about to be accepted.
+    pub fn find(&self, name: &str) -> Found {
+        let Ok(name) = name.parse::<Name>() else {
+            return Found::Nobody;
+        };
+        for wire in self.of_wires.iter() {
+            match wire.find(&name) {
+                executors::Found::Here => return Found::Executor(name),
+                executors::Found::Full(most) => return Found::Full(most),
+                executors::Found::Nobody => {}
+            }
+        }
+        Found::Nobody
+    }
+
+    fn wire_of(&self, name: &Name) -> Option<&Arc<dyn executors::Executors>> {
+        let mut wires = self.of_wires.iter();
+        wires.find(|wire| wire.find(name) == executors::Found::Here)
+    }
+
+    /// Opens the dispatch loop's way to an executor.
+    pub fn open(&self, name: &Name) -> Opened {
+        if self.of_wires.iter().any(|wire| wire.is_pulled(name)) {
+            return Opened::Pulled;
+        }
+        let port = self.of_wires.iter().find_map(|wire| wire.open(name));
+        port.map_or(Opened::Unknown, Opened::Pushed)
+    }
+
+    /// Checks that an executor can make something of a handler's params, an object. The error is
+    /// for people.
+    pub fn check(&self, executor: &Name, handler: &Name, params: &str) -> Result<(), String> {
+        self.wire_of(executor)
+            .map_or(Ok(()), |wire| wire.check(executor, handler, params))
+    }
+
+    /// Returns the rules of jobs for an executor where their sender names no others.
+    pub fn policy(&self, executor: &Name) -> Policy {
+        self.wire_of(executor)
+            .map_or_else(Policy::default, |wire| wire.policy(executor))
+    }
+
+    /// Returns the names that are configured.
+    pub fn names(&self) -> Vec<Name> {
+        self.of_wires.iter().flat_map(|wire| wire.names()).collect()
+    }
+
+    /// Returns the executor that has the jobs of a queue.
+    pub fn of_queue(&self, queue: &Name) -> Option<&Name> {
+        self.routes.queues.get(queue)
+    }
+
+    /// Returns the queues whose jobs go to an executor.
+    pub fn queues_of(&self, executor: &Name) -> Vec<Name> {
+        let queues = self.routes.queues.iter();
+        queues
+            .filter(|(_, name)| *name == executor)
+            .map(|(queue, _)| queue.clone())
+            .collect()
+    }
+
+    /// Returns the executor for handlers that nobody else has.
+    pub fn default_executor(&self) -> Option<&Name> {
+        self.routes.default.as_ref()
+    }
+
+    /// Returns how all executors are, by name.
+    pub fn health(&self) -> Vec<ExecutorHealth> {
+        let mut all: Vec<_> = self
+            .of_wires
+            .iter()
+            .flat_map(|wire| wire.health())
+            .collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    }
+
+    /// Restarts the workers of an executor, or one of them counted from 1, each once its attempts
+    /// have ended.
+    pub fn restart(&self, name: &Name, only: Option<usize>) -> Result<(), RestartError> {
+        self.wire_of(name)
+            .map_or(Err(RestartError::NoSuchWorker), |wire| {
+                wire.restart(name, only)
+            })
+    }
+
+    /// Lets `/metrics` show how the executors are.
+    pub fn register(&self, metrics: &Metrics) {
+        metrics.register(|registry| self.numbers.register(registry));
+    }
+
+    /// Counts the workers anew for `/metrics`.
+    pub(crate) fn count(&self) {
+        for executor in self.health() {
+            self.numbers.set(&executor);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What `/metrics` shows of executors, counted when it is asked for.
+
+use host_protocols::wire::executors::{ExecutorHealth, WorkerState};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct In {
+    runner: String,
+    state: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Of {
+    runner: String,
+}
+
+/// The numbers of all executors. Cloning shares them.
+#[derive(Clone, Default)]
+pub(super) struct Numbers {
+    seats: Family<In, Gauge>,
+    in_flight: Family<Of, Gauge>,
+}
+
+impl Numbers {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        let seats = "Foreign runners, by pool and state";
+        registry.register("runner_seats", seats, self.seats.clone());
+        let in_flight = "Attempts at foreign runners now, by pool";
+        registry.register("runner_in_flight", in_flight, self.in_flight.clone());
+    }
+
+    pub(super) fn set(&self, executor: &ExecutorHealth) {
+        let runner = executor.name.as_str();
+        for state in WorkerState::ALL {
+            let seats = executor
+                .workers
+                .iter()
+                .filter(|worker| worker.state == state);
+            let labels = In {
+                runner: runner.to_owned(),
+                state: state.as_str(),
+            };
+            self.seats.get_or_create(&labels).set(gauge(seats.count()));
+        }
+        let in_flight = executor.workers.iter().map(|worker| worker.in_flight).sum();
+        let labels = Of {
+            runner: runner.to_owned(),
+        };
+        self.in_flight.get_or_create(&labels).set(gauge(in_flight));
+    }
+}
+
+fn gauge(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

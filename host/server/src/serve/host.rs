@@ -1,0 +1,383 @@
+//! The parts of a host and how they hang together: the dispatch loop over the store, the cells
+//! below it, those of foreign work beside them, the wires' executors, and what requests are
+//! answered from.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use host_cells::build::RunBuilder;
+use host_cells::examine::{Examiner, Setup, StartError};
+use host_cells::feed::Feed;
+use host_cells::handlers::Handlers;
+use host_cells::pool::{Pool, Shape};
+use host_cells::process::{Cells, ProcessPort};
+use host_cells::spawn::CellProgram;
+use host_core::handler::Digest;
+use host_core::id::NodeId;
+use host_dispatch::assign_mail::AssignMail;
+use host_dispatch::executors::Executors as Assigned;
+use host_dispatch::foreign::{Foreign, History, Wiring};
+use host_dispatch::lease_mail::LeaseDoor;
+use host_dispatch::logged::Logs;
+use host_dispatch::numbers::Numbers;
+use host_dispatch::readers::{READERS, Readers};
+use host_dispatch::writer::{self, EVENTS_MAX, PARAMS_BYTES_MAX, Phase};
+use host_dispatch::{Dispatch, REQUESTS_MAX, Shared};
+use host_protocols::wire::{self, Active, ExecutorPorts, Ports};
+use host_runtime::clock::Clock;
+use host_runtime::ids;
+use host_runtime::tasks::Tasks;
+use host_store::logs::LogStore;
+use host_store::sqlite::SqliteStore;
+use host_store::{Store, StoreError};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::{ServeError, system};
+use crate::api::Api;
+use crate::config::Config;
+use crate::deploy::{self, Deployments};
+use crate::executors::Executors;
+use crate::logs::{self, ForeignLogs, JobLogs};
+use crate::metrics::Metrics;
+
+/// How long connections and cells may take to be gone once no job runs any more.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A running host.
+pub(super) struct Host {
+    pub(super) tasks: Tasks,
+    pub(super) deployments: Deployments,
+    /// What takes work over wires; it ends first.
+    wires: Tasks,
+    shared: Base,
+    dispatch: Dispatch,
+    executors: Executors,
+    leases: LeaseDoor,
+    /// Where workers' lines go; closed before logs are.
+    foreign_logs: Arc<ForeignLogs>,
+    job_logs: Arc<JobLogs>,
+    phase: watch::Sender<Phase>,
+    ended: oneshot::Receiver<Result<(), StoreError>>,
+    foreign: Foreign,
+    foreign_ended: oneshot::Receiver<()>,
+    log_writer: JoinHandle<()>,
+}
+
+/// What the parts share.
+struct Base {
+    clock: Clock,
+    runs: RunBuilder,
+    logs: Logs,
+    metrics: Metrics,
+    numbers: Numbers,
+}
+
+impl Base {
+    fn new(config: &Config, logs: Logs) -> Self {
+        let environment = config.environment.clone();
+        let base = Self {
+            clock: Clock::start(),
+            runs: RunBuilder::new(Handlers::default(), environment, wire::chain_handlers()),
+            logs,
+            metrics: Metrics::default(),
+            numbers: Numbers::default(),
+        };
+        base.metrics.register(|registry| {
+            base.logs.register(registry);
+            base.numbers.register(registry);
+        });
+        base
+    }
+}
+
+impl Host {
+    /// Opens the store and starts everything above and below it; no wire takes work yet.
+    pub(super) async fn start(
+        config: &Config,
+        wires: &mut [Box<dyn Active>],
+        program: CellProgram,
+        cells_lock: File,
+    ) -> Result<Self, ServeError> {
+        let tasks = Tasks::default();
+        let store = SqliteStore::open(&config.data.join("host.db")).map_err(ServeError::Store)?;
+        let log_store = LogStore::open_bounded(&config.data.join("logs.db"), config.log_bytes_max)
+            .map_err(ServeError::Store)?;
+        let examiner = examiner(config, program, cells_lock, &tasks)?;
+        let (logs, logged) = Logs::channel();
+        let (job_logs, log_writer) =
+            logs::spawn(log_store, logged, logs.gaps()).map_err(ServeError::Store)?;
+        let base = Base::new(config, logs);
+        let reader = store.reader().map_err(ServeError::Store)?;
+        let current = deploy::current(&*reader).map_err(ServeError::Store)?;
+        sweep(
+            &examiner,
+            &deploy::kept(&*reader).map_err(ServeError::Store)?,
+        );
+        deploy::restore(base.runs.handlers(), &examiner, current)
+            .await
+            .map_err(ServeError::Cache)?;
+
+        let (phase, entered) = watch::channel(Phase::Running);
+        let foreign_logs = Arc::new(ForeignLogs::new(base.logs.clone()));
+        let (executors, assigned) = executors(config, wires, &base, &foreign_logs, &tasks);
+        let leases = LeaseDoor::default();
+        let doors = (assigned, leases.clone());
+        let (dispatch, ended) = dispatch(config, store, &base, &examiner.cells, doors, entered)?;
+        let history = History::start(dispatch.clone(), &tasks);
+        base.metrics.register(|registry| history.register(registry));
+        let foreign = Wiring {
+            history: Some(history),
+            ..foreign(config, &base, &examiner.cells, &tasks)
+        };
+        let (foreign, foreign_ended) =
+            Foreign::start(foreign).map_err(system("start the thread of foreign work"))?;
+        let handlers = base.runs.handlers().clone();
+        Ok(Self {
+            deployments: Deployments::new(dispatch.clone(), handlers, examiner, tasks.clone()),
+            tasks,
+            wires: Tasks::default(),
+            shared: base,
+            dispatch,
+            executors,
+            leases,
+            foreign_logs,
+            job_logs: Arc::new(job_logs),
+            phase,
+            ended,
+            foreign,
+            foreign_ended,
+            log_writer,
+        })
+    }
+
+    /// Lets every wire take work.
+    pub(super) fn run(&self, wires: Vec<Box<dyn Active>>) {
+        let foreign = self.foreign.clone();
+        let ports = Ports {
+            clock: Arc::new(self.shared.clock),
+            counters: Arc::new(self.shared.metrics.clone()),
+            execute: Arc::new(move || foreign.session()),
+            leases: Some(Arc::new(self.leases.clone())),
+            stopping: self.wires.stopping().clone(),
+        };
+        for wire in wires {
+            self.wires.spawn(wire.run(ports.clone()));
+        }
+    }
+
+    /// Returns what the API at `listen` answers from.
+    pub(super) fn api(&self, listen: SocketAddr) -> Api {
+        Api {
+            dispatch: self.dispatch.clone(),
+            handlers: self.shared.runs.handlers().clone(),
+            clock: self.shared.clock,
+            deployer: Arc::new(self.deployments.clone()),
+            executors: self.executors.clone(),
+            hero: None,
+            logs: Arc::clone(&self.job_logs) as _,
+            metrics: self.shared.metrics.clone(),
+            listen,
+            draining: self.wires.stopping().clone(),
+            stopping: self.tasks.stopping().clone(),
+        }
+    }
+
+    /// Moves the dispatch loop on, and from the first step on lets wires take no work.
+    pub(super) fn enter(&self, phase: Phase) {
+        if phase > Phase::Running {
+            self.wires.stop();
+        }
+        self.phase.send_replace(phase);
+    }
+
+    /// Returns when the dispatch loop has ended, once. Cancel safe.
+    pub(super) async fn ended(&mut self) -> Result<(), ServeError> {
+        match (&mut self.ended).await {
+            Ok(ended) => ended.map_err(ServeError::Store),
+            Err(_) => Err(ServeError::Broken),
+        }
+    }
+
+    /// Ends what is left once the dispatch loop has ended.
+    pub(super) async fn join(self) {
+        let rest = async {
+            self.wires.stop();
+            self.wires.join().await;
+            self.tasks.stop();
+            // Gone without a word is gone too.
+            let _gone = self.foreign_ended.await;
+            self.tasks.join().await;
+        };
+        if tokio::time::timeout(JOIN_TIMEOUT, rest).await.is_err() {
+            tracing::warn!("some connections do not end; they are cut");
+        }
+        self.foreign_logs.close();
+        drop(self.shared.logs);
+        let written = tokio::task::spawn_blocking(move || self.log_writer.join());
+        if !matches!(written.await, Ok(Ok(()))) {
+            tracing::error!("the thread that writes logs has panicked; lines of jobs are lost");
+        }
+    }
+}
+
+/// Starts the thread that starts cells, and opens the cache of what they execute.
+fn examiner(
+    config: &Config,
+    program: CellProgram,
+    cells_lock: File,
+    tasks: &Tasks,
+) -> Result<Examiner, ServeError> {
+    let setup = Setup {
+        program,
+        cache: config.data.join("cache"),
+        lock: cells_lock,
+        memory_mib: config.memory_mib,
+        environment: config.environment.clone(),
+    };
+    Examiner::start(setup, tasks.clone()).map_err(|error| match error {
+        StartError::Cache(error) => ServeError::Cache(error),
+        StartError::Thread(error) => system("start the cells' thread")(error),
+    })
+}
+
+/// Removes compiled components that nobody needs; what cannot be removed stays.
+fn sweep(examiner: &Examiner, kept: &BTreeSet<Digest>) {
+    match examiner.cache.sweep(kept) {
+        Ok(0) => {}
+        Ok(files) => tracing::info!(files, "compiled components that nobody needs are removed"),
+        Err(error) => tracing::warn!(%error, "the folder of compiled components is not swept"),
+    }
+}
+
+/// The dispatch loop, and how it ended.
+type Dispatching = (Dispatch, oneshot::Receiver<Result<(), StoreError>>);
+
+/// Starts the wires' executors, for the dispatch loop to give them work and to end them.
+fn executors(
+    config: &Config,
+    wires: &mut [Box<dyn Active>],
+    base: &Base,
+    logs: &Arc<ForeignLogs>,
+    tasks: &Tasks,
+) -> (Executors, Assigned) {
+    let (mail, stopping) = (Arc::new(AssignMail::default()), CancellationToken::new());
+    let ports = ExecutorPorts {
+        clock: Arc::new(base.clock),
+        counters: Arc::new(base.metrics.clone()),
+        events: Arc::<AssignMail>::clone(&mail),
+        logs: Arc::<ForeignLogs>::clone(logs),
+        tasks: tasks.clone(),
+        stopping: stopping.clone(),
+    };
+    let of_wires = wires.iter_mut().filter_map(|wire| wire.executors(&ports));
+    let executors = Executors::new(of_wires.collect(), config.routes.clone());
+    executors.register(&base.metrics);
+    let known = executors.clone();
+    let assigned = Assigned::new(move |name| known.open(name), mail, stopping);
+    (executors, assigned)
+}
+
+/// Starts the dispatch loop over the store.
+fn dispatch(
+    config: &Config,
+    store: SqliteStore,
+    base: &Base,
+    cells: &Cells,
+    (executors, leases): (Assigned, LeaseDoor),
+    phase: watch::Receiver<Phase>,
+) -> Result<Dispatching, ServeError> {
+    let (cell_says, events) = mpsc::channel(EVENTS_MAX);
+    let readers = (0..READERS).map(|_| store.reader());
+    let readers = readers.collect::<Result<_, _>>();
+    let readers = Readers::new(readers.map_err(ServeError::Store)?);
+    let (requests, asked) = mpsc::channel(REQUESTS_MAX);
+    let shared = Arc::new(Shared::default());
+    let dispatch = Dispatch::new(requests, readers, Arc::clone(&shared));
+    let ended = writer::spawn(writer::Wiring {
+        store: Box::new(store),
+        clock: base.clock,
+        shared,
+        cells: feed(
+            config,
+            base,
+            "cell",
+            ProcessPort::new(cells.clone(), cell_says),
+        ),
+        executors,
+        leases,
+        node: node(&config.data)?,
+        logs: base.logs.clone(),
+        requests: asked,
+        events,
+        phase,
+        drain_ms: config.drain_ms,
+        params_bytes_max: PARAMS_BYTES_MAX,
+        numbers: base.numbers.clone(),
+    })
+    .map_err(system("start the dispatch loop"))?;
+    Ok((dispatch, ended))
+}
+
+/// Returns which node the host with this data directory is: a name made at its first start.
+fn node(data: &Path) -> Result<NodeId, ServeError> {
+    let path = data.join("node");
+    let failed = |error| ServeError::Node {
+        path: path.clone(),
+        error,
+    };
+    match fs::read_to_string(&path) {
+        Ok(text) => {
+            let node = text.trim().parse().map_err(io::Error::other);
+            Ok(NodeId(node.map_err(failed)?))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let node = ids::node();
+            let mut file = File::create(&path).map_err(failed)?;
+            writeln!(file, "{node}").map_err(failed)?;
+            file.sync_all().map_err(failed)?;
+            Ok(node)
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Says what foreign work takes; its cells start with the first of it.
+fn foreign(config: &Config, base: &Base, cells: &Cells, tasks: &Tasks) -> Wiring<ProcessPort> {
+    let (cell_says, events) = mpsc::channel(EVENTS_MAX);
+    // Wires are served once all is deployed.
+    let loaded = CancellationToken::new();
+    loaded.cancel();
+    Wiring {
+        clock: base.clock,
+        cells: feed(
+            config,
+            base,
+            "foreign",
+            ProcessPort::new(cells.clone(), cell_says),
+        ),
+        events,
+        logs: Some(base.logs.clone()),
+        history: None,
+        numbers: base.numbers.clone(),
+        eager: false,
+        loaded,
+        stopping: tasks.stopping().clone(),
+    }
+}
+
+/// Makes a pool of cells that are called `name`, with what is deployed.
+fn feed(config: &Config, base: &Base, name: &'static str, port: ProcessPort) -> Feed<ProcessPort> {
+    let shape = Shape {
+        name,
+        cells: config.cells,
+        slots: config.slots,
+    };
+    Feed::new(Pool::new(port, shape), base.runs.clone())
+}

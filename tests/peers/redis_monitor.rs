@@ -1,0 +1,81 @@
+//! Reads every command that a Redis executes (with MONITOR, including those of scripts), and counts how
+//! often each job was written as ended and how often it was answered.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use host_tests::{Redis, eventually};
+
+use crate::hero_serve::{Client, WAIT_MAX};
+
+/// How often one job was written as ended, and how often it was answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ends {
+    pub(crate) written: usize,
+    pub(crate) answered: usize,
+}
+
+/// The counts so far.
+pub(crate) struct RedisMonitor(Arc<Mutex<BTreeMap<String, Ends>>>);
+
+impl RedisMonitor {
+    /// Starts a thread that reads commands until the server ends.
+    pub(crate) fn start(redis: &Redis) -> Self {
+        let mut stream = TcpStream::connect(("127.0.0.1", redis.port())).unwrap();
+        stream.write_all(b"MONITOR\r\n").unwrap();
+        let mut lines = BufReader::new(stream).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "+OK");
+        let ends = Arc::new(Mutex::new(BTreeMap::new()));
+        let counts = Arc::clone(&ends);
+        thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                count_command(&line, &mut counts.lock().unwrap());
+            }
+        });
+        Self(ends)
+    }
+
+    /// Returns how many jobs were written as ended or answered.
+    pub(crate) fn count(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+
+    /// Returns the counts of all commands so far. Sends a marker command with `client` and waits until the
+    /// monitor has read it.
+    pub(crate) fn ends(&self, client: &mut Client) -> BTreeMap<String, Ends> {
+        const MARKER: &str = "marker";
+        let _: i64 = client.ask(&["LPUSH", &format!("hero:reply:{MARKER}"), ""]);
+        eventually("the monitor to read the marker", WAIT_MAX, || {
+            self.0.lock().unwrap().remove(MARKER)
+        });
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// Counts the command in a line: `+TIME [DATABASE CLIENT] "COMMAND" "KEY" …`.
+fn count_command(line: &str, ends: &mut BTreeMap<String, Ends>) {
+    let mut words = line.split('"').skip(1).step_by(2);
+    let (Some(command), Some(key)) = (words.next(), words.next()) else {
+        return;
+    };
+    match command {
+        "HSET" => {
+            let Some(id) = key.strip_prefix("hero:job:") else {
+                return;
+            };
+            if words.next() == Some("status") && matches!(words.next(), Some("finished" | "error"))
+            {
+                ends.entry(id.to_owned()).or_default().written += 1;
+            }
+        }
+        "LPUSH" => {
+            if let Some(id) = key.strip_prefix("hero:reply:") {
+                ends.entry(id.to_owned()).or_default().answered += 1;
+            }
+        }
+        _ => {}
+    }
+}
