@@ -2,14 +2,14 @@
 
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::Outcome;
+use host_core::port::Assignment;
 use serde_json::value::RawValue;
 
 use super::super::config::Dialect;
 use super::super::field::{ID_BYTES_MAX, PAIR_BYTES_MAX, PAIRS_MAX};
 use super::super::frame::PAYLOAD_BYTES_MAX;
 use super::super::wire::{ContextOut, Pairs, RequestOut, VERSION};
-use crate::session::Moment;
-use host_core::port::Assignment;
+use crate::stream::Moment;
 
 /// What a request needs beside its params, all names at their longest and escaped, in bytes.
 const OVERHEAD_BYTES: usize = 256 << 10;
