@@ -8,7 +8,7 @@ use host_core::outcome::Outcome;
 use host_core::time::Time;
 use serde_json::{Value, json};
 
-use super::WIRE;
+use super::NAME;
 use super::job::HeroJob;
 use super::refusal::Refusal;
 use host_core::port::ForeignJob;
@@ -163,7 +163,7 @@ pub(super) fn work(
     ];
     let env: &BTreeMap<String, String> = &job.env;
     Ok(ForeignJob {
-        wire: WIRE,
+        wire: NAME,
         external_id: job.id.clone(),
         request_id: format!("{}-{attempt}", job.id),
         handler,

@@ -16,9 +16,9 @@ use host_core::time::Time;
 use super::config::DispatcherConfig;
 use super::job::is_id;
 use super::wire::{self, Call, CallTag, Command, Lane, Value};
-use host_core::port::Tag;
-use host_core::port::End;
 use crate::session::Moment;
+use host_core::port::End;
+use host_core::port::Tag;
 
 pub use self::execution::{Execution, SCRIPT, Task};
 
@@ -105,7 +105,7 @@ enum Purpose {
     Recall(Vec<Tag>),
     Withdraw(Tag),
     Forget(Vec<Trace>),
-    Told,
+    NothingFollows,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -222,7 +222,7 @@ impl Dispatcher {
             Some(Purpose::Recall(tags)) => self.recalled(at, &tags, values, todo),
             Some(Purpose::Withdraw(tag)) => self.withdrawn(at, tag, values, todo),
             Some(Purpose::Forget(traces)) => self.forgotten(at, traces, values, todo),
-            Some(Purpose::Told) => {
+            Some(Purpose::NothingFollows) => {
                 self.refused(values, todo);
             }
             None => {}

@@ -1,6 +1,8 @@
 //! The gate that jobs stand at which depend on others: which are queued, which end, which go on
 //! waiting. Pure; whoever calls brings what is in Redis, and a script there lets one host act.
 
+pub(super) mod watch;
+
 #[cfg(test)]
 mod tests;
 

@@ -5,5 +5,5 @@ mod files;
 mod root;
 mod text;
 
-pub use self::files::{LogFile, LogFiles};
+pub(super) use self::files::{LogFile, LogFiles};
 pub use self::root::{LogFileError, LogRoot};

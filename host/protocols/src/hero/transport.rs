@@ -26,7 +26,7 @@ const POP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Asks a Redis whether it writes each change to disk, in its append-only file. The error is for
 /// people and has no secrets.
-pub async fn is_durable(url: &RedisUrl) -> Result<bool, String> {
+pub(super) async fn is_durable(url: &RedisUrl) -> Result<bool, String> {
     let mut connection = connect(url, RESPONSE_TIMEOUT).await?;
     let mut info = redis::cmd("INFO");
     info.arg("persistence");
@@ -126,7 +126,7 @@ impl Link {
 /// One connection for all that does not wait: made when it is first needed, and anew by whoever
 /// comes after it broke. Cloning shares it.
 #[derive(Clone)]
-pub(super) struct Door {
+pub(super) struct SharedConnection {
     url: RedisUrl,
     opened: Arc<Mutex<Arc<Opened>>>,
 }
@@ -134,7 +134,7 @@ pub(super) struct Door {
 /// A connection, or why there is none; those who need it at once wait for one and the same try.
 type Opened = OnceCell<Result<MultiplexedConnection, String>>;
 
-impl Door {
+impl SharedConnection {
     /// Connects to nothing yet.
     pub(super) fn new(url: &RedisUrl) -> Self {
         Self {
@@ -169,8 +169,8 @@ impl Door {
     }
 
     /// Opens a connection for one that waits.
-    pub(super) async fn own(&self) -> Result<Own, String> {
-        connect(&self.url, POP_TIMEOUT).await.map(Own)
+    pub(super) async fn own(&self) -> Result<OwnConnection, String> {
+        connect(&self.url, POP_TIMEOUT).await.map(OwnConnection)
     }
 
     fn forget(&self, opened: &Arc<Opened>) {
@@ -182,10 +182,10 @@ impl Door {
 }
 
 /// A connection for commands that wait.
-pub(super) struct Own(MultiplexedConnection);
+pub(super) struct OwnConnection(MultiplexedConnection);
 
-impl Own {
-    /// Sends commands, as [`Door::ask`] does, once.
+impl OwnConnection {
+    /// Sends commands, as [`SharedConnection::ask`] does, once.
     pub(super) async fn ask(&self, commands: Vec<Command>) -> Result<Vec<Value>, String> {
         let sent = send(self.0.clone(), &commands).await;
         sent.map_err(|error| error.to_string())

@@ -19,9 +19,9 @@ use super::convert::Ending;
 use super::job::{HeroJob, Terms};
 use super::refusal::{Code, Refusal};
 use super::wire::{self, Call, CallTag, Command, Lane, PopSide, Script, Value};
+use crate::session::Moment;
 use host_core::outcome::Outcome;
 use host_core::port::{ForeignJob, Stop, Tag};
-use crate::session::Moment;
 
 /// How long a claim holds unless it is renewed, in milliseconds.
 const CLAIM_MS: u64 = 15_000;
@@ -180,8 +180,7 @@ enum Purpose {
     Start(String),
     Finish(String),
     Release(String),
-    /// Nothing follows.
-    Told,
+    NothingFollows,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -303,7 +302,7 @@ impl Worker {
             Purpose::Start(id) => self.started(&id, values.first(), todo),
             Purpose::Finish(id) => self.ended(at, &id, values.first(), todo),
             Purpose::Release(id) => self.released(&id, todo),
-            Purpose::Told => {}
+            Purpose::NothingFollows => {}
         }
         self.fill(at, todo);
     }
@@ -457,7 +456,7 @@ impl Worker {
     fn bury(&mut self, id: &[u8], refusal: &Refusal, todo: &mut Todo) {
         let mut commands = vec![wire::forget_processing(&self.config.worker_id, id)];
         commands.extend(self.letter(id, refusal, todo));
-        self.call(Purpose::Told, commands, todo);
+        self.call(Purpose::NothingFollows, commands, todo);
     }
 
     /// Counts a refusal, and makes what tells people of it.

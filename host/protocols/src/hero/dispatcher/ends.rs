@@ -9,9 +9,9 @@ use host_core::time::Time;
 
 use super::{Dispatcher, DispatcherAct, Due, Out, Purpose, REFUSED_PAUSE_MS, Todo, Trace};
 use crate::hero::wire::{self, Command, Value};
-use host_core::port::Tag;
-use host_core::port::End;
 use crate::session::Moment;
+use host_core::port::End;
+use host_core::port::Tag;
 
 /// How long after its end a job's traces are removed, in milliseconds: workers write the hash first
 /// and the reply, which nobody else would remove, a moment later.
@@ -119,7 +119,7 @@ impl Dispatcher {
         if requeued {
             let queue = wire::work_queue(&trace.worker);
             let forget = wire::plain(&["LREM", &queue, "0", &trace.id]);
-            self.call(Purpose::Told, vec![forget], todo);
+            self.call(Purpose::NothingFollows, vec![forget], todo);
         }
         self.tidy_at(at.now.plus_ms(TIDY_AFTER_MS), trace);
         let end = End::Outcome(outcome);

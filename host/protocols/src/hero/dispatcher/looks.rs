@@ -10,9 +10,9 @@ use super::outcome::{self, OUTPUT_BYTES_MAX};
 use super::{Dispatcher, Due, Out, Purpose, STOP_LATE_MS, Todo};
 use crate::hero::client::{self, Fields, JobView, LOOK_JOBS_MAX};
 use crate::hero::wire::{self, Value};
-use host_core::port::Tag;
-use host_core::port::End;
 use crate::session::Moment;
+use host_core::port::End;
+use host_core::port::Tag;
 
 /// How often hashes are looked at: soon after a job was queued, and later on, in milliseconds.
 pub(super) const LOOK_SOON_MS: u64 = 10;
@@ -264,7 +264,7 @@ impl Dispatcher {
         out.late_since = None;
         let (id, worker) = (&out.execution.id, &out.execution.worker_id);
         let again = wire::queue_again(id, worker, &at.wall.to_rfc3339());
-        self.call(Purpose::Told, vec![again], todo);
+        self.call(Purpose::NothingFollows, vec![again], todo);
     }
 }
 

@@ -1,11 +1,12 @@
 //! Looks at the gate again and again, and tells in the log what it does. Decides nothing.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use host_protocols::hero::client::live::Client;
+use host_core::port::Clock;
 use tokio_util::sync::CancellationToken;
 
-use host_runtime::clock::Clock;
+use crate::hero::client::live::Client;
 
 /// How often the jobs that wait for others are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -14,7 +15,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(8);
 
 /// Queues jobs once those have finished that they wait for, until `stopping`.
-pub(in crate::serve) async fn watch(client: Client, clock: Clock, stopping: CancellationToken) {
+pub(in crate::hero) async fn watch(
+    client: Client,
+    clock: Arc<dyn Clock>,
+    stopping: CancellationToken,
+) {
     let mut pause = LOOK_EVERY;
     let (mut is_away, mut is_refused) = (false, false);
     loop {

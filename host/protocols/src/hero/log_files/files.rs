@@ -60,14 +60,14 @@ enum Wish {
 
 /// Opens log files below one folder and writes them. Cloning shares the thread.
 #[derive(Clone)]
-pub struct LogFiles {
+pub(in crate::hero) struct LogFiles {
     wishes: mpsc::Sender<Wish>,
     open: Arc<Semaphore>,
     room: Arc<Semaphore>,
 }
 
 /// The log file of one execution; closed when this is dropped.
-pub struct LogFile {
+pub(in crate::hero) struct LogFile {
     open: Arc<Open>,
     files: LogFiles,
 }
@@ -91,7 +91,7 @@ struct Written {
 
 impl LogFiles {
     /// Makes the folder `dir` if it is missing, and starts the thread that writes below it.
-    pub fn below(dir: &Path) -> io::Result<Self> {
+    pub(in crate::hero) fn below(dir: &Path) -> io::Result<Self> {
         let root = LogRoot::new(dir);
         root.make()?;
         Self::start(root)
@@ -120,7 +120,7 @@ impl LogFiles {
 
     /// Opens the log file of an attempt of a job, counted from 1, and says how that went. Returns
     /// `false` if there is no room for it now: nothing will be said then.
-    pub fn open(
+    pub(in crate::hero) fn open(
         &self,
         log_path: &str,
         job: &str,
@@ -141,7 +141,7 @@ impl LogFiles {
     }
 
     /// Waits until all that was wished for before is done, or the time is up.
-    pub async fn flush(&self, timeout: Duration) {
+    pub(in crate::hero) async fn flush(&self, timeout: Duration) {
         let (done, told) = oneshot::channel();
         let flush = async {
             if self.wishes.send(Wish::Flush(done)).await.is_ok() {
@@ -157,7 +157,7 @@ impl LogFiles {
 
 impl LogFile {
     /// Passes lines on to be written, or counts them as missed. Never waits.
-    pub fn write(&self, started_at: Time, lines: &[LogLine]) {
+    pub(in crate::hero) fn write(&self, started_at: Time, lines: &[LogLine]) {
         let bytes = lines.iter().map(|line| {
             let fields = line.fields.iter();
             let fields: usize = fields.map(|(name, value)| name.len() + value.len()).sum();

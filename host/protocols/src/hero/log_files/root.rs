@@ -10,12 +10,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use host_protocols::hero::log_path_below;
 use rustix::fs::{
     Access, FileType, Mode, OFlags, ResolveFlags, access, fstat, mkdirat, open, openat2,
 };
 use rustix::io::Errno;
 use thiserror::Error;
+
+use crate::hero::job::log_path_below;
 
 /// How many folders deep a log file may be.
 const DEPTH_MAX: usize = 16;

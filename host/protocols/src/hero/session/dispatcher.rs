@@ -1,146 +1,126 @@
 //! The dispatcher role at work for one Redis: its session between the host, which has jobs to give
 //! away, and foreign workers.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use host_core::port::{Clock, End, Tag};
 use host_core::time::Time;
+use host_runtime::mailbox::Mailbox;
 use tokio_util::sync::CancellationToken;
 
-use super::{Mailbox, News, Serving, Station};
+use super::{RedisSession, SessionLoop};
 use crate::hero::address::RedisUrl;
 use crate::hero::config::DispatcherConfig;
 use crate::hero::dispatcher::{Dispatcher, DispatcherAct, Execution};
+use crate::hero::lanes::LaneStates;
 use crate::hero::wire::{Call, CallTag, Value};
-use host_core::port::{Clock, Tag};
-use host_core::port::End;
 use crate::session::Moment;
-
-/// Whoever has work for foreign workers. Called one at a time and in order; no call may block.
-pub trait Employer: News {
-    /// Work is taken from now on, until [`News::away`].
-    fn ready(&self);
-
-    /// An execution is over.
-    fn ended(&self, tag: Tag, end: End);
-}
-
-/// What the dispatcher role needs of its host.
-#[derive(Clone)]
-pub struct DispatcherPorts {
-    /// Has the work.
-    pub employer: Arc<dyn Employer>,
-    /// Tells the time.
-    pub clock: Arc<dyn Clock>,
-}
 
 /// The host's way to the session. Cloning shares it.
 #[derive(Clone)]
-pub struct Desk {
-    employer: Arc<dyn Employer>,
-    mailbox: Arc<Mailbox<Said>>,
-    /// What the session is made of, until it runs; then nothing.
-    waiting: Arc<Mutex<Option<(DispatcherConfig, DispatcherPorts)>>>,
-    closed: CancellationToken,
+pub(in crate::hero) struct DispatcherHandle {
+    lanes: Arc<LaneStates>,
+    mailbox: Arc<Mailbox<Request>>,
 }
 
-/// What the host says to the session.
-enum Said {
+/// What the host asks of the session.
+enum Request {
     Start(Tag, Box<Execution>),
     Cancel(Tag, u64),
     Drain,
 }
 
-impl Desk {
-    /// Makes a session with nothing out; nothing is sent before [`Desk::run`].
-    pub fn new(config: DispatcherConfig, ports: DispatcherPorts) -> Self {
+impl DispatcherHandle {
+    /// Makes the way to a session that does not run yet.
+    pub(in crate::hero) fn new(lanes: Arc<LaneStates>) -> Self {
         Self {
-            employer: Arc::clone(&ports.employer),
+            lanes,
             mailbox: Arc::default(),
-            waiting: Arc::new(Mutex::new(Some((config, ports)))),
-            closed: CancellationToken::new(),
         }
     }
 
-    /// Sends an execution out; [`Employer::ended`] follows exactly once, whatever happens.
-    pub fn start(&self, tag: Tag, execution: Execution) {
-        self.mailbox.put(Said::Start(tag, Box::new(execution)));
-        if self.closed.is_cancelled() {
-            self.turn_away();
-        }
+    /// Sends an execution out; [`LaneStates::ended`] follows exactly once, whatever happens.
+    pub(in crate::hero) fn start(&self, tag: Tag, execution: Execution) {
+        self.put(Request::Start(tag, Box::new(execution)));
     }
 
     /// Stops an execution; what does not stop within the grace and a second is given up.
-    pub fn cancel(&self, tag: Tag, grace_ms: u64) {
-        self.mailbox.put(Said::Cancel(tag, grace_ms));
+    pub(in crate::hero) fn cancel(&self, tag: Tag, grace_ms: u64) {
+        self.put(Request::Cancel(tag, grace_ms));
     }
 
     /// Takes back what waits in Redis and no worker has taken: it is over with [`End::NoRoom`].
-    pub fn drain(&self) {
-        self.mailbox.put(Said::Drain);
+    pub(in crate::hero) fn drain(&self) {
+        self.put(Request::Drain);
     }
 
-    /// Runs the session until `stopping`; then what is out is taken back and lost, all within two
-    /// seconds. A second call returns at once.
-    pub async fn run(self, url: RedisUrl, stopping: CancellationToken) {
-        let made = self
-            .waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        let Some((config, ports)) = made else {
-            return;
-        };
+    /// Runs the session until `stopping`, once; then what is out is taken back and lost, all within
+    /// two seconds.
+    pub(in crate::hero) async fn run(
+        self,
+        config: DispatcherConfig,
+        url: RedisUrl,
+        clock: Arc<dyn Clock>,
+        stopping: CancellationToken,
+    ) {
         let instance = config.instance.clone();
-        let session = Dispatching {
+        let session = DispatcherSession {
             session: Dispatcher::new(config),
-            employer: ports.employer,
+            lanes: Arc::clone(&self.lanes),
             mailbox: Arc::clone(&self.mailbox),
         };
-        let mut serving = Serving::new(session, instance, ports.clock, stopping);
-        serving.run(&url).await;
-        self.closed.cancel();
-        self.turn_away();
+        let mut running = SessionLoop::new(session, instance, clock, stopping);
+        running.run(&url).await;
+        for request in self.mailbox.close() {
+            self.turn_away(&request);
+        }
     }
 
-    /// Answers whatever came when nobody listened any more.
-    fn turn_away(&self) {
-        for said in self.mailbox.take() {
-            if let Said::Start(tag, _) = said {
-                self.employer.ended(tag, End::NoRoom);
-            }
+    fn put(&self, request: Request) {
+        if let Err(request) = self.mailbox.put(request) {
+            self.turn_away(&request);
+        }
+    }
+
+    /// Answers what comes when the session does not run any more.
+    fn turn_away(&self, request: &Request) {
+        if let Request::Start(tag, _) = request {
+            self.lanes.ended(*tag, End::NoRoom);
         }
     }
 }
 
-struct Dispatching {
+struct DispatcherSession {
     session: Dispatcher,
-    employer: Arc<dyn Employer>,
-    mailbox: Arc<Mailbox<Said>>,
+    lanes: Arc<LaneStates>,
+    mailbox: Arc<Mailbox<Request>>,
 }
 
-impl Station for Dispatching {
+impl RedisSession for DispatcherSession {
     type Act = DispatcherAct;
 
-    const WAITS: bool = false;
-
-    fn name(&self) -> &'static str {
-        "dispatcher"
+    fn waiting_worker(&self) -> Option<&str> {
+        None
     }
 
-    fn news(&self) -> &dyn News {
-        &*self.employer
+    fn on_works(&self) {
+        self.lanes.connected();
     }
 
-    async fn mail(&self) {
-        self.mailbox.news.notified().await;
+    fn on_away(&self, tries: u32, why: &str) {
+        self.lanes.away(tries, why);
     }
 
-    fn hear(&mut self, at: Moment, todo: &mut Vec<DispatcherAct>) {
-        for said in self.mailbox.take() {
-            match said {
-                Said::Start(tag, execution) => self.session.on_start(at, tag, *execution, todo),
-                Said::Cancel(tag, grace_ms) => self.session.on_cancel(at, tag, grace_ms, todo),
-                Said::Drain => self.session.on_drain(at, todo),
+    async fn host_spoke(&self) {
+        self.mailbox.arrived().await;
+    }
+
+    fn hear_host(&mut self, at: Moment, todo: &mut Vec<DispatcherAct>) {
+        for request in self.mailbox.take() {
+            match request {
+                Request::Start(tag, execution) => self.session.on_start(at, tag, *execution, todo),
+                Request::Cancel(tag, grace_ms) => self.session.on_cancel(at, tag, grace_ms, todo),
+                Request::Drain => self.session.on_drain(at, todo),
             }
         }
     }
@@ -148,11 +128,9 @@ impl Station for Dispatching {
     fn carry_out(&mut self, act: DispatcherAct) -> Option<Call> {
         match act {
             DispatcherAct::Call(call) => return Some(call),
-            DispatcherAct::Ready => self.employer.ready(),
-            DispatcherAct::Refused { times, why } => {
-                self.employer.refused(self.name(), times, &why);
-            }
-            DispatcherAct::Ended { tag, end } => self.employer.ended(tag, end),
+            DispatcherAct::Ready => self.lanes.ready(),
+            DispatcherAct::Refused { times, why } => self.lanes.refused(times, &why),
+            DispatcherAct::Ended { tag, end } => self.lanes.ended(tag, end),
         }
         None
     }

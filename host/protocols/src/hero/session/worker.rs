@@ -2,90 +2,73 @@
 
 use std::sync::Arc;
 
+use host_core::port::Counters;
 use host_core::time::Time;
-use tokio_util::sync::CancellationToken;
 
-use super::{Mailbox, News, Serving, Station};
-use crate::hero::WIRE;
+use super::{ConnectionLog, RedisSession, SessionLoop};
+use crate::hero::NAME;
 use crate::hero::address::RedisUrl;
 use crate::hero::config::WorkerConfig;
+use crate::hero::executions::{AnswerMailbox, Executions};
+use crate::hero::log_files::LogFiles;
 use crate::hero::wire::{Call, CallTag, Value};
-use crate::hero::worker::{Answered, Worker, WorkerAct};
-use host_core::port::{Answer, Answers, Clock, Counters, Execute, Reply, Tag};
+use crate::hero::worker::{Worker, WorkerAct};
 use crate::session::Moment;
+use crate::wire::Ports;
 
-/// What the worker role needs of its host.
-#[derive(Clone)]
-pub struct WorkerPorts {
-    /// Executes the jobs; of one worker id alone.
-    pub executor: Arc<dyn Execute>,
-    /// Tells the time.
-    pub clock: Arc<dyn Clock>,
-    /// Counts what is refused.
-    pub counters: Arc<dyn Counters>,
-    /// Hears how the connection is.
-    pub news: Arc<dyn News>,
-}
-
-/// Takes work for one worker id until `stopping`; then guests are stopped and jobs given back, all
-/// within two seconds.
-pub async fn serve(
+/// Takes work for one worker id until `ports.stopping`; then guests are stopped and jobs given back,
+/// all within two seconds. `log_files` opens the files that jobs name.
+pub(in crate::hero) fn serve_worker(
     config: WorkerConfig,
     url: RedisUrl,
-    ports: WorkerPorts,
-    stopping: CancellationToken,
-) {
-    let (instance, clock) = (config.instance.clone(), Arc::clone(&ports.clock));
-    let session = Work {
+    ports: &Ports,
+    log_files: Option<LogFiles>,
+) -> impl Future<Output = ()> + Send + 'static {
+    let instance = config.instance.clone();
+    let answers = Arc::<AnswerMailbox>::default();
+    let session = WorkerSession {
+        log: ConnectionLog::of_worker(&url, &config.worker_id),
         worker_id: config.worker_id.clone(),
         session: Worker::new(config),
-        ports,
-        mailbox: Arc::default(),
+        executions: Executions::new((ports.execute)(), log_files, Arc::clone(&answers)),
+        counters: Arc::clone(&ports.counters),
+        answers,
     };
-    let mut serving = Serving::new(session, instance, clock, stopping);
-    serving.run(&url).await;
+    let (clock, stopping) = (Arc::clone(&ports.clock), ports.stopping.clone());
+    let mut running = SessionLoop::new(session, instance, clock, stopping);
+    async move { running.run(&url).await }
 }
 
-/// At most one answer for each execution.
-type Mail = Mailbox<(Tag, Answered)>;
-
-impl Answers for Mail {
-    fn answer(self: Arc<Self>, tag: Tag, answer: Answer) {
-        let answered = match answer {
-            Answer::Ended(outcome, _) => Answered::Ended(outcome),
-            Answer::Busy => Answered::Busy,
-            Answer::Progressed(_) | Answer::Logged { .. } => return,
-        };
-        self.put((tag, answered));
-    }
-}
-
-struct Work {
+struct WorkerSession {
     worker_id: String,
     session: Worker,
-    ports: WorkerPorts,
-    mailbox: Arc<Mail>,
+    executions: Executions,
+    answers: Arc<AnswerMailbox>,
+    counters: Arc<dyn Counters>,
+    log: ConnectionLog,
 }
 
-impl Station for Work {
+impl RedisSession for WorkerSession {
     type Act = WorkerAct;
 
-    const WAITS: bool = true;
-
-    fn name(&self) -> &str {
-        &self.worker_id
+    fn waiting_worker(&self) -> Option<&str> {
+        Some(&self.worker_id)
     }
 
-    fn news(&self) -> &dyn News {
-        &*self.ports.news
+    fn on_works(&self) {
+        self.log.connected();
     }
 
-    async fn mail(&self) {
-        self.mailbox.news.notified().await;
+    fn on_away(&self, tries: u32, why: &str) {
+        self.log.away(tries, why);
     }
 
-    fn hear(&mut self, at: Moment, todo: &mut Vec<WorkerAct>) {
-        for (tag, answer) in self.mailbox.take() {
+    async fn host_spoke(&self) {
+        self.answers.arrived().await;
+    }
+
+    fn hear_host(&mut self, at: Moment, todo: &mut Vec<WorkerAct>) {
+        for (tag, answer) in self.answers.take() {
             self.session.on_answer(at, tag, answer, todo);
         }
     }
@@ -93,17 +76,10 @@ impl Station for Work {
     fn carry_out(&mut self, act: WorkerAct) -> Option<Call> {
         match act {
             WorkerAct::Call(call) => return Some(call),
-            WorkerAct::Start { tag, job, .. } => {
-                let answers: Arc<dyn Answers> = Arc::<Mail>::clone(&self.mailbox);
-                self.ports.executor.start(*job, Reply::new(tag, answers));
-            }
-            WorkerAct::Stop { tag, grace_ms, why } => {
-                self.ports.executor.stop(tag, grace_ms, why);
-            }
-            WorkerAct::Count(code) => self.ports.counters.refused(WIRE, code),
-            WorkerAct::Refused { times, why } => {
-                self.ports.news.refused(&self.worker_id, times, &why);
-            }
+            WorkerAct::Start { tag, job, log_path } => self.executions.start(tag, job, log_path),
+            WorkerAct::Stop { tag, grace_ms, why } => self.executions.stop(tag, grace_ms, why),
+            WorkerAct::Count(code) => self.counters.refused(NAME, code),
+            WorkerAct::Refused { times, why } => self.log.refused(times, &why),
         }
         None
     }

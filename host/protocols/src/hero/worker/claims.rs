@@ -41,7 +41,7 @@ impl Worker {
                     // Both entries stay until the job ends: Redis may have forgotten the first.
                     let refusal = Refusal::new(Code::JobTwice, message);
                     let letter = self.letter(id.as_bytes(), &refusal, todo);
-                    self.call(Purpose::Told, letter.to_vec(), todo);
+                    self.call(Purpose::NothingFollows, letter.to_vec(), todo);
                 }
             } else if let Some(id) = self.take(value, id, false, todo) {
                 claims.push(id);
@@ -166,7 +166,7 @@ impl Worker {
                 self.jobs.remove(&id);
                 self.orphans.remove(&id);
                 let forget = wire::forget_processing(&self.config.worker_id, id.as_bytes());
-                return self.call(Purpose::Told, vec![forget], todo);
+                return self.call(Purpose::NothingFollows, vec![forget], todo);
             }
             Some("ended") => Refusal::new(Code::JobEnded, "the job has ended before"),
             _ => {

@@ -1,8 +1,8 @@
 //! Attempts and how a job ends: started, answered, tried again, written down, given back.
 
 use super::{
-    Answered, Code, Command, Due, Ending, Phase, PopSide, Purpose, REFUSED_PAUSE_MS, Refusal, Script,
-    Stop, Tag, Todo, Value, Worker, WorkerAct, wire,
+    Answered, Code, Command, Due, Ending, Phase, PopSide, Purpose, REFUSED_PAUSE_MS, Refusal,
+    Script, Stop, Tag, Todo, Value, Worker, WorkerAct, wire,
 };
 use crate::hero::convert::{self, Verdict};
 use crate::session::Moment;

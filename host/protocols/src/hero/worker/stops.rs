@@ -81,7 +81,7 @@ impl Worker {
                 ask.push((id.to_owned(), count));
             }
         }
-        self.call(Purpose::Told, forget, todo);
+        self.call(Purpose::NothingFollows, forget, todo);
         let statuses = ask.iter().map(|(id, _)| wire::status_of(id)).collect();
         self.call(Purpose::StopStatuses(ask), statuses, todo);
     }
@@ -103,7 +103,7 @@ impl Worker {
                 forget.push(wire::forget_stop(worker, id.as_bytes(), *count));
             }
         }
-        self.call(Purpose::Told, forget, todo);
+        self.call(Purpose::NothingFollows, forget, todo);
     }
 
     fn stop_job(&mut self, at: Moment, id: &str, todo: &mut Todo) {
