@@ -51,12 +51,12 @@ impl HeroConfig {
                 _ => Ok(None),
             };
         };
-        let url = RedisUrl::parse(text).map_err(|error| bad_url(origin, &error))?;
+        let url = RedisUrl::parse(text).map_err(|error| bad_url(origin, error))?;
         let certificates = certificates(section)?;
         let log_dir = log_dir(section)?;
         let url = url.with_certificates(certificates);
         Ok(Some(Self {
-            url: url.map_err(|error| bad_url(URL.to_owned(), &error))?,
+            url: url.map_err(|error| bad_url(URL.to_owned(), error))?,
             worker_ids,
             concurrency: size(concurrency),
             dispatch_in_flight: size(dispatch_in_flight),
@@ -91,7 +91,7 @@ fn no_redis(origin: String) -> ConfigError {
 }
 
 /// The address may hold a password and is not shown.
-fn bad_url(origin: String, error: &UrlError) -> ConfigError {
+fn bad_url(origin: String, error: UrlError) -> ConfigError {
     ConfigError::Hidden {
         origin,
         message: format!("the address of the Redis is not taken: {error}"),
