@@ -84,6 +84,13 @@ impl Executions {
     }
 }
 
+impl Drop for Executions {
+    /// Gives up what has not started: nobody is left to stop it.
+    fn drop(&mut self) {
+        self.shared.lock().clear();
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, HashMap<Tag, Box<ForeignJob>>> {
         self.opening.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,4 +1,4 @@
-//! The log files that Hero jobs name: where they may be, how they are opened and who writes them.
+//! The log files that jobs name: where they may be, how they are opened and how they are written.
 //! Knows no Redis.
 
 mod files;

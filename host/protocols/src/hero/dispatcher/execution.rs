@@ -29,7 +29,7 @@ pub enum Task {
 }
 
 impl Task {
-    /// Returns the fields of a hash that say it.
+    /// Returns its fields in a job's hash.
     pub(in crate::hero) fn fields(&self) -> Vec<(&'static str, String)> {
         match self {
             Self::Script(script) => vec![("script", script.clone())],
@@ -40,8 +40,8 @@ impl Task {
         }
     }
 
-    /// Makes the task of a handler's name and its params; [`SCRIPT`] takes the text `script` out of
-    /// them. The error says what the params should have been.
+    /// Makes the task from a handler's name and params; for [`SCRIPT`] the script is the text `script`
+    /// of the params. The error says what is wrong with them.
     pub fn of(handler: String, params: JsonText) -> Result<Self, String> {
         if handler != SCRIPT {
             let name = handler;
@@ -65,13 +65,13 @@ impl Task {
 pub struct Execution {
     /// The job's id there: a UUID that no other execution has.
     pub id: String,
-    /// Which worker.
+    /// The worker that runs it.
     pub worker_id: String,
-    /// What.
+    /// What is run.
     pub task: Task,
-    /// For whom; the dispatcher's own name if absent.
+    /// The sender; the dispatcher's own `caller_id` if absent.
     pub caller_id: Option<String>,
-    /// In which context.
+    /// Its context.
     pub context_id: String,
     /// How long it may run, in milliseconds; sent in whole seconds, rounded up.
     pub timeout_ms: u64,

@@ -209,6 +209,30 @@ fn work_that_waits_for_its_log_file_can_be_stopped() {
 }
 
 #[test]
+fn work_of_a_session_that_is_gone_does_not_start() {
+    let scene = Scene::new();
+    let (go_on, stuck) = sync_channel::<()>(0);
+    let asked = scene.files.open("slow", "slow", 1, move |_| {
+        let _gone = stuck.recv();
+    });
+    assert!(asked);
+    scene.start(1, "noop", Some("a.log"));
+    let Scene {
+        files,
+        host,
+        executions,
+        folder: _folder,
+        ..
+    } = scene;
+    drop(executions);
+    drop(go_on);
+    let (told, opened) = sync_channel(1);
+    assert!(files.open("next", "next", 1, move |_| told.send(()).unwrap()));
+    opened.recv_timeout(TIMEOUT).unwrap();
+    assert!(host.started.lock().unwrap().is_empty());
+}
+
+#[test]
 fn a_host_without_room_may_say_so_at_once() {
     let scene = Scene::new();
     scene.start(1, "busy", None);
