@@ -131,7 +131,7 @@ impl RedisUrl {
     }
 
     /// Says why there is no connection and what to do next, for people, without secrets.
-    pub(super) fn trouble(&self, error: &RedisError) -> String {
+    pub(super) fn explain(&self, error: &RedisError) -> String {
         let said = error.to_string();
         let address = self.info.addr();
         let has = |words: &[&str]| words.iter().any(|word| said.contains(word));

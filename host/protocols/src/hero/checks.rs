@@ -60,3 +60,32 @@ fn log_dir(dir: &Path) -> Check {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hero::section::tests::parsed;
+    use crate::wire::check::Status;
+
+    #[test]
+    fn a_redis_that_is_away_and_a_bad_folder_are_found() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let missing = folder.path().join("missing");
+        let table = [
+            (folder.path(), Status::Ok),
+            (&missing, Status::Ok),
+            (&file, Status::Fail),
+        ];
+        for (dir, status) in table {
+            let url = ("url", "redis://me:hush@127.0.0.1:1");
+            let found = all(&parsed(&[url, ("log_dir", dir.to_str().unwrap())]));
+            let statuses: Vec<Status> = found.iter().map(|check| check.status).collect();
+            assert_eq!(statuses, [Status::Warn, status], "{}", dir.display());
+            assert!(found.iter().all(|check| !check.found.contains("hush")));
+        }
+        let alone = parsed(&[("url", "redis://127.0.0.1:1")]);
+        assert_eq!(all(&alone).len(), 1);
+    }
+}

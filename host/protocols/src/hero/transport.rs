@@ -31,7 +31,7 @@ pub(super) async fn is_durable(url: &RedisUrl) -> Result<bool, String> {
     let mut info = redis::cmd("INFO");
     info.arg("persistence");
     let told = info.query_async::<String>(&mut connection).await;
-    let told = told.map_err(|error| url.trouble(&error))?;
+    let told = told.map_err(|error| url.explain(&error))?;
     Ok(told.lines().any(|line| line.trim() == "aof_enabled:1"))
 }
 
@@ -56,7 +56,7 @@ impl Link {
     /// checks the user's rights. The error is for people and has no secrets.
     pub(super) async fn connect(url: &RedisUrl, worker_id: Option<&str>) -> Result<Self, String> {
         let opened = Self::open(url, worker_id).await;
-        let (link, missing) = opened.map_err(|error| url.trouble(&error))?;
+        let (link, missing) = opened.map_err(|error| url.explain(&error))?;
         match rights::explain(&url.address(), &missing) {
             None => Ok(link),
             Some(why) => Err(why),
@@ -201,7 +201,7 @@ async fn connect(
     response_timeout: Duration,
 ) -> Result<MultiplexedConnection, String> {
     let opened = open(url, response_timeout).await;
-    opened.map_err(|error| url.trouble(&error))
+    opened.map_err(|error| url.explain(&error))
 }
 
 async fn open(
