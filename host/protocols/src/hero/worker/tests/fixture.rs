@@ -12,7 +12,7 @@ use crate::hero::model::Model;
 use crate::hero::wire::{Call, Command, Lane};
 use crate::hero::worker::Answered;
 use crate::hero::worker::{Worker, WorkerAct};
-use crate::session::Moment;
+use crate::stream::Moment;
 use host_core::port::{ForeignJob, Stop, Tag};
 
 /// Returns the id of job `n`.
