@@ -19,10 +19,10 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::host::Host;
+use crate::api;
 use crate::config::Config;
 use crate::folder::{self, FolderError};
-use crate::lock::{DataLock, LockError};
-use crate::{api, lock};
+use host_runtime::lock::{self, DataLock, LockError};
 
 /// Where a host listens.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ mod instance;
 mod job;
 mod job_hash;
 mod lanes;
-mod log_files;
+pub mod log_files;
 mod refusal;
 mod rights;
 mod section;

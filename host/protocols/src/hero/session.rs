@@ -21,7 +21,6 @@ use super::address::RedisUrl;
 use super::transport::{Link, Replied};
 use super::wire::{Call, CallTag, Lane, Value};
 use crate::stream::Moment;
-use host_core::port::Clock;
 
 pub(super) use self::dispatcher::DispatcherHandle;
 pub(super) use self::log::ConnectionLog;
