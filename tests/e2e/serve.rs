@@ -97,7 +97,11 @@ fn public_addresses_and_unknown_keys_are_refused() {
     std::fs::write(&file, "[cells]\ncuont = 3\n").unwrap();
     let unknown = serve(&["--config", file.to_str().unwrap()]);
     assert_eq!(unknown.status.code(), Some(2), "{}", stderr(&unknown));
-    assert!(stderr(&unknown).contains("cells.count"), "{}", stderr(&unknown));
+    assert!(
+        stderr(&unknown).contains("cells.count"),
+        "{}",
+        stderr(&unknown)
+    );
 }
 
 #[test]
@@ -219,7 +223,11 @@ fn a_folder_of_components_is_deployed_at_start() {
         "127.0.0.1:0",
     ]);
     assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
-    assert!(stderr(&refused).contains("bad.wasm"), "{}", stderr(&refused));
+    assert!(
+        stderr(&refused).contains("bad.wasm"),
+        "{}",
+        stderr(&refused)
+    );
 }
 
 #[test]

@@ -6,9 +6,9 @@ mod driver;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use host_core::port::End;
 use host_protocols::hero::client::{self, JobView};
 use host_protocols::hero::{DispatcherConfig, Execution, Task};
-use host_core::port::End;
 use host_tests::{Redis, eventually};
 use redis::{Commands as _, Connection};
 

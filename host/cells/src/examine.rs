@@ -13,14 +13,14 @@ use host_runtime::tasks::Tasks;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
+use crate::build::Environment;
 use crate::compile::{Cache, CompileError};
-use crate::manifest::{self, ManifestError};
-use crate::schema::Schema;
 use crate::grants;
 use crate::handlers::{Handlers, Program};
+use crate::manifest::{self, ManifestError};
 use crate::process::{Cells, DescribeError};
+use crate::schema::Schema;
 use crate::spawn::{CellProgram, Spawner};
-use crate::build::Environment;
 
 /// The largest component, in bytes.
 pub const COMPONENT_BYTES_MAX: usize = 32 << 20;

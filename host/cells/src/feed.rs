@@ -47,10 +47,7 @@ impl<P: CellPort> Feed<P> {
         place: &Place,
         request: RunRequest,
     ) -> Result<(), NotStarted> {
-        let (order, program) = self
-            .runs
-            .build(now, request)
-            .map_err(NotStarted::Refused)?;
+        let (order, program) = self.runs.build(now, request).map_err(NotStarted::Refused)?;
         self.pool
             .start(now, place, &program, order)
             .map_err(|_order| NotStarted::CellGone)
@@ -63,8 +60,7 @@ impl<P: CellPort> Feed<P> {
         let all = handlers.all();
         if !Arc::ptr_eq(&all, &self.matched) {
             self.matched = all;
-            self.pool
-                .keep_loaded(|component| handlers.needs(component));
+            self.pool.keep_loaded(|component| handlers.needs(component));
         }
     }
 }

@@ -5,9 +5,9 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::{Meter, Outcome, Progress};
 use tokio::sync::mpsc;
 
+use crate::handlers::Program;
 use crate::port::{CellEvent, CellId};
 use crate::process::Cells;
-use crate::handlers::Program;
 
 /// What a run says before it ends.
 #[derive(Clone, Debug, PartialEq)]

@@ -15,11 +15,11 @@ use host_core::time::Time;
 use self::cell::{Cell, Kind};
 use self::seat::Seat;
 use crate::chain::Chain;
+use crate::handlers::Program;
 use crate::ladder::Ladder;
 use crate::placement::{self, Load};
 use crate::port::{CellEvent, CellId, CellPort};
 use crate::suspects::Death;
-use crate::handlers::Program;
 
 pub use self::heard::Heard;
 

@@ -23,9 +23,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::check::checked;
 use crate::frames::{self, FrameError};
+use crate::handlers::Program;
 use crate::port::{CellEvent, CellId, CellPort, Deaf};
 use crate::spawn::{Room, Spawned, Spawner};
-use crate::handlers::Program;
 use host_runtime::tasks::Tasks;
 
 /// How many batches of messages a cell may leave unread before it counts as deaf.

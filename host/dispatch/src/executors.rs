@@ -19,8 +19,8 @@ use host_core::time::Time;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::missing::Missing;
-use crate::assignment;
 use crate::assign_mail::{AssignEvent, AssignMail};
+use crate::assignment;
 
 /// How an executor is reached.
 pub enum Opened {

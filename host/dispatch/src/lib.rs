@@ -124,3 +124,8 @@ impl Dispatch {
         &self.shared
     }
 }
+
+/// Cells in memory, as the tests of `host-cells` have them.
+#[cfg(test)]
+#[path = "../../cells/src/port/fake.rs"]
+mod fake_cells;

@@ -101,8 +101,7 @@ impl Pulls {
     /// Returns the room of waiting workers, in the order of their arrival: each offers one slot to
     /// the first of its executors that may have a job left, as `claimable` says.
     pub(crate) fn offer(&mut self, mut claimable: impl FnMut(&Name) -> u64) -> Vec<Place> {
-        self.waiting
-            .retain(|_, waiting| !waiting.respond.is_gone());
+        self.waiting.retain(|_, waiting| !waiting.respond.is_gone());
         let mut left: BTreeMap<Name, u64> = BTreeMap::new();
         let mut places = Vec::new();
         for (waiter, waiting) in &self.waiting {
@@ -280,4 +279,3 @@ impl Pulls {
         Some(held)
     }
 }
-

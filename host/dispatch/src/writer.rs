@@ -281,8 +281,7 @@ impl<P: CellPort> Writer<P> {
             return;
         }
         let now = self.clock.now();
-        let runs =
-            self.cells.pool.runs() + self.executors.runs() + self.pulls.held_by_connection();
+        let runs = self.cells.pool.runs() + self.executors.runs() + self.pulls.held_by_connection();
         tracing::info!(?phase, runs, "the host is stopping");
         self.phase = phase;
         match phase {

@@ -5,12 +5,12 @@
 //! bytes. Nothing here knows the store, the cells or the server: the ways inward are the doors of
 //! `host_core::port`.
 
-pub mod wire;
-pub mod driver;
 pub mod hero;
 mod json;
+pub mod process;
 pub mod rrq;
-pub mod session;
+pub mod stream;
+pub mod wire;
 
 #[cfg(test)]
 mod tests;

@@ -30,7 +30,7 @@ use self::section::{ConfigError, Section};
 use self::settings::{Setting, TableSetting, WorkerRole};
 
 /// Every wire, in the order in which they are shown.
-pub const WIRES: &[&dyn Wire] = &[];
+pub const WIRES: &[&dyn Wire] = &[&crate::rrq::Rrq, &crate::hero::Hero];
 
 /// One protocol, in one or both roles.
 pub trait Wire: Sync {

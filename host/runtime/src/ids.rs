@@ -1,7 +1,7 @@
 //! The only maker of ids: chance has its home here. `uuid` is built with `fast-rng`, which asks the
 //! system for chance now and then instead of once for each id.
 
-use host_core::id::{JobId, LeaseId};
+use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::time::Time;
 use uuid::{NoContext, Timestamp, Uuid};
 
@@ -20,6 +20,12 @@ pub fn job(now: Time) -> JobId {
 #[expect(clippy::disallowed_methods, reason = "the home of chance")]
 pub fn lease() -> LeaseId {
     LeaseId(Uuid::new_v4())
+}
+
+/// Makes the id of a node: 122 random bits.
+#[expect(clippy::disallowed_methods, reason = "the home of chance")]
+pub fn node() -> NodeId {
+    NodeId(Uuid::new_v4())
 }
 
 /// Makes an id of 122 random bits, in full.

@@ -3,5 +3,6 @@
 
 pub mod clock;
 pub mod ids;
+pub mod lock;
 pub mod mailbox;
 pub mod tasks;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use host_core::name::Name;
 use host_core::policy::Policy;
-use host_core::port::Assign;
+use host_dispatch::executors::Opened;
 use host_protocols::wire::executors::{self, ExecutorHealth, RestartError};
 
 use self::numbers::Numbers;
@@ -81,9 +81,13 @@ impl Executors {
         wires.find(|wire| wire.find(name) == executors::Found::Here)
     }
 
-    /// Opens the dispatch loop's way to an executor that is pushed to.
-    pub fn open(&self, name: &Name) -> Option<Box<dyn Assign>> {
-        self.of_wires.iter().find_map(|wire| wire.open(name))
+    /// Opens the dispatch loop's way to an executor.
+    pub fn open(&self, name: &Name) -> Opened {
+        if self.of_wires.iter().any(|wire| wire.is_pulled(name)) {
+            return Opened::Pulled;
+        }
+        let port = self.of_wires.iter().find_map(|wire| wire.open(name));
+        port.map_or(Opened::Unknown, Opened::Pushed)
     }
 
     /// Checks that an executor can make something of a handler's params, an object. The error is

@@ -9,7 +9,6 @@ pub mod config;
 pub mod deploy;
 pub mod executors;
 pub mod folder;
-pub mod lock;
 pub mod logs;
 pub mod metrics;
 pub mod once;

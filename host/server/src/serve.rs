@@ -19,10 +19,10 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::host::Host;
+use crate::api;
 use crate::config::Config;
 use crate::folder::{self, FolderError};
-use crate::lock::{DataLock, LockError};
-use crate::{api, lock};
+use host_runtime::lock::{self, DataLock, LockError};
 
 /// Where a host listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +74,17 @@ pub enum ServeError {
     /// A component of the folder is not taken.
     #[error("cannot deploy the folder of components: {0}")]
     Folder(FolderError),
+    /// The name of this node cannot be kept.
+    #[error(
+        "cannot keep the name of this node in {}: {error}; check the file and its disk",
+        .path.display()
+    )]
+    Node {
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
     /// The system gives no thread, timer or signal.
     #[error("cannot {operation}: {error}")]
     System {

@@ -6,10 +6,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Result, ensure};
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
+use host_core::port::Tag;
 use host_core::time::Time;
-use host_protocols::hero::{Command, Lane, Value, Worker, WorkerAct, WorkerConfig};
-use host_core::port::{Answer, Tag};
-use host_protocols::session::Moment;
+use host_protocols::hero::{Answered, Command, Lane, Value, Worker, WorkerAct, WorkerConfig};
+use host_protocols::stream::Moment;
 use host_tests::Redis;
 use host_tests::hero::ask;
 use redis::Connection;
@@ -82,7 +82,7 @@ pub(super) fn ours(redis: &Redis, worker: &str, fields: &[(&str, &str)]) -> Resu
         recorder.act(&mut todo);
         for tag in std::mem::take(&mut recorder.ended) {
             let result = Some(JsonText(OUTPUT.to_owned()));
-            let answer = Answer::Ended(Outcome::Completed { result });
+            let answer = Answered::Ended(Outcome::Completed { result });
             recorder.session.on_answer(at(), tag, answer, &mut todo);
         }
         if todo.is_empty() {

@@ -5,14 +5,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
+use host_core::port::{End, Tag};
 use host_core::time::Time;
 use host_protocols::hero::{
-    Call, Command, Dispatcher, DispatcherAct, DispatcherConfig, Execution, Lane, Value, Worker,
-    WorkerAct, WorkerConfig,
+    Answered, Call, Command, Dispatcher, DispatcherAct, DispatcherConfig, Execution, Lane, Value,
+    Worker, WorkerAct, WorkerConfig,
 };
-use host_core::port::{Answer, Tag};
-use host_core::port::End;
-use host_protocols::session::Moment;
+use host_protocols::stream::Moment;
 use host_tests::Redis;
 pub(super) use host_tests::hero::ask;
 use redis::Connection;
@@ -82,7 +81,7 @@ impl Host {
         let mut todo = Vec::new();
         for tag in std::mem::take(&mut self.returning) {
             let result = Some(JsonText("42".to_owned()));
-            let answer = Answer::Ended(Outcome::Completed { result });
+            let answer = Answered::Ended(Outcome::Completed { result });
             self.worker.on_answer(self.at(), tag, answer, &mut todo);
         }
         if self.worker.wakeup().is_some_and(|due| due <= self.at().now) {
@@ -123,7 +122,7 @@ impl Host {
                 let values: Vec<Value> = commands.map(|command| ask(redis, command)).collect();
                 self.worker.on_reply(self.at(), call.tag, &values, todo);
             }
-            WorkerAct::Start { tag, job } => {
+            WorkerAct::Start { tag, job, .. } => {
                 *self.ran.entry(job.external_id.clone()).or_default() += 1;
                 if job.params.as_str().contains("hang") {
                     return self.hanging.push(tag);
@@ -134,7 +133,7 @@ impl Host {
                 self.hanging.retain(|other| *other != tag);
                 let outcome = Outcome::Cancelled { partial: None };
                 self.worker
-                    .on_answer(self.at(), tag, Answer::Ended(outcome), todo);
+                    .on_answer(self.at(), tag, Answered::Ended(outcome), todo);
             }
             WorkerAct::Count(_) | WorkerAct::Refused { .. } => {}
         }

@@ -8,6 +8,10 @@ use host_core::time::Time;
 use serde_json::json;
 
 use super::*;
+use crate::build::Environment;
+use crate::handlers::Handlers;
+
+const PLANNER: &str = "plan.steps";
 
 const METER: Meter = Meter {
     fuel: 100,
@@ -51,7 +55,7 @@ fn handlers() -> Handlers {
             info("vm.start", None),
             info("vm.small", None),
             info("vm.secret", None),
-            info(CHAIN_HANDLER, None),
+            info(PLANNER, None),
         ],
         deployed_at: Time(0),
     }]);
@@ -65,7 +69,7 @@ fn start(limits: Limits) -> Start {
         context: Context {
             job_id: "job".to_owned(),
             request_id: "job-1".to_owned(),
-            handler: CHAIN_HANDLER.to_owned(),
+            handler: PLANNER.to_owned(),
             queue: "default".to_owned(),
             protocol: "hero".to_owned(),
             attempt: 1,
@@ -83,8 +87,12 @@ fn start(limits: Limits) -> Start {
     }
 }
 
+fn runs() -> RunBuilder {
+    RunBuilder::new(handlers(), Environment::new(), [name(PLANNER)].into())
+}
+
 fn chain(limits: Limits) -> Chain {
-    Chain::new(&start(limits), &handlers(), &Environment::new())
+    Chain::new(runs(), &start(limits), Vec::new())
 }
 
 fn left(timeout_ms: u64) -> Left {
@@ -150,12 +158,9 @@ fn steps_run_in_order_and_their_results_are_a_list() {
 }
 
 #[test]
-fn only_one_handler_makes_chains() {
-    let mut start = start(Limits::default());
-    let (handlers, environment) = (handlers(), Environment::new());
-    assert!(Chain::of(&start, &handlers, &environment).is_some());
-    start.context.handler = "vm.start".to_owned();
-    assert!(Chain::of(&start, &handlers, &environment).is_none());
+fn only_planners_make_chains() {
+    assert!(runs().makes_chains(&name(PLANNER)));
+    assert!(!runs().makes_chains(&name("vm.start")));
 }
 
 #[test]
@@ -253,7 +258,7 @@ fn what_cannot_run_is_known_before_anything_does() {
         (r#"[{"handler":"vm.start","params":{}},{"handler":"vm.stop","params":{}}]"#, HandlerNotFound, "action 2 of 2, vm.stop: "),
         (r#"[{"handler":"vm.define","params":{}}]"#, InvalidParams, "action 1 of 1, vm.define: "),
         (r#"[{"handler":"vm.secret","params":{}}]"#, GrantMissing, "TOKEN"),
-        (r#"[{"handler":"hero.heroscript","params":{"script":""}}]"#, InvalidParams, "cannot be an action"),
+        (r#"[{"handler":"plan.steps","params":{"script":""}}]"#, InvalidParams, "cannot be an action"),
         (r#"[{"handler":"no name","params":{}}]"#, Trapped, "no list of steps"),
         (r#"{"handler":"vm.start"}"#, Trapped, "no list of steps"),
         ("null", Trapped, "no list of steps"),

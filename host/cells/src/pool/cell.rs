@@ -6,8 +6,8 @@ use host_core::cell::{ComponentKey, RunId, Start, ToCell};
 use host_core::time::Time;
 
 use super::START_TIMEOUT_MS;
-use crate::ladder::Overrun;
 use crate::handlers::Program;
+use crate::ladder::Overrun;
 
 /// What a cell is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -340,6 +340,7 @@ fn a_closed_pool_gives_its_runs_up_and_starts_no_more_cells() {
 
 /// Deploys what the fake knows and makes a chain out of a handler's result.
 fn chained(steps: &[&str]) -> (Start, Option<Box<Chain>>) {
+    use crate::build::RunBuilder;
     use crate::handlers::Handlers;
     use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
     let info = |name: &&str| HandlerInfo {
@@ -362,8 +363,9 @@ fn chained(steps: &[&str]) -> (Start, Option<Box<Chain>>) {
             .collect(),
         deployed_at: Time(0),
     }]);
-    let mut start = start_of(crate::chain::CHAIN_HANDLER);
-    let chain = Chain::of(&start, &handlers, &BTreeMap::new());
+    let mut start = start_of("plan");
+    let runs = RunBuilder::new(handlers, BTreeMap::new(), ["plan".parse().unwrap()].into());
+    let chain = Some(Box::new(Chain::new(runs, &start, Vec::new())));
     let steps: Vec<_> = steps
         .iter()
         .map(|name| serde_json::json!({"handler": name, "params": {"n": name}}))

@@ -12,8 +12,8 @@ use host_core::outcome::{Meter, Outcome, Progress};
 use host_core::time::Time;
 use tokio::sync::mpsc;
 
-use super::{CellEvent, CellId, CellPort, Deaf};
-use crate::handlers::Handlers;
+use host_cells::handlers::Handlers;
+use host_cells::port::{CellEvent, CellId, CellPort, Deaf};
 
 /// What was told to a cell, in short.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,6 +4,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use host_cells::examine::Flaw;
+use host_cells::manifest;
+use host_cells::once::RunEvent;
 use host_console::error::{CliError, Exit};
 use host_console::options::Shown;
 use host_console::output::{Format, Output, put_line, say};
@@ -12,10 +15,7 @@ use host_console::{human, json, plain};
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome};
-use host_cells::once::Said;
 use host_server::config;
-use host_cells::examine::Flaw;
-use host_cells::manifest;
 use host_server::once::{self, Asked, OnceError};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -113,9 +113,9 @@ impl Run {
     }
 }
 
-fn hear(output: Output, spinner: &Spinner, said: Said) {
-    match said {
-        Said::Log(lines) => {
+fn hear(output: Output, spinner: &Spinner, event: RunEvent) {
+    match event {
+        RunEvent::Log(lines) => {
             for line in lines {
                 let label = log::label(line.source.as_str(), line.level.as_str());
                 let fields = line.fields.iter();
@@ -124,12 +124,12 @@ fn hear(output: Output, spinner: &Spinner, said: Said) {
                 spinner.above(|| say(&line));
             }
         }
-        Said::Progress(progress) if output.is_live() => {
+        RunEvent::Progress(progress) if output.is_live() => {
             let percent = progress.percent.map(|percent| format!("{percent:.0} % "));
             let percent = percent.unwrap_or_default();
             spinner.say(&format!("{percent}{}", plain::line(&progress.message)));
         }
-        Said::Progress(_) => {}
+        RunEvent::Progress(_) => {}
     }
 }
 

@@ -1,6 +1,6 @@
 //! Foreign work over cells in memory: answers, stops, room, the end of the host.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -12,9 +12,10 @@ use host_core::port::{Answer, Answers};
 use tokio::sync::oneshot::error::TryRecvError;
 
 use super::*;
+use crate::fake_cells::{FakePort, handlers};
 use crate::writer::EVENTS_MAX;
-use host_cells::pool::Shape;
-use host_cells::port::fake::{FakePort, handlers};
+use host_cells::build::RunBuilder;
+use host_cells::pool::{Pool, Shape};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -38,38 +39,28 @@ struct Bench {
 
 impl Bench {
     fn start() -> Self {
-        Self::with(None)
-    }
-
-    fn with(log_files: Option<LogFiles>) -> Self {
-        let bench = Self::without_handlers(log_files);
+        let bench = Self::start_without_handlers();
         bench.loaded.cancel();
         bench
     }
 
     fn start_without_handlers() -> Self {
-        Self::without_handlers(None)
-    }
-
-    fn without_handlers(log_files: Option<LogFiles>) -> Self {
         let (events, heard) = mpsc::channel(EVENTS_MAX);
         let (port, _) = FakePort::new(events, true);
         let (loaded, stopping) = (CancellationToken::new(), CancellationToken::new());
+        let shape = Shape {
+            name: "cell",
+            cells: 2,
+            slots: 2,
+        };
         let (foreign, ended) = Foreign::start(Wiring {
             clock: Clock::start(),
-            handlers: handlers(),
-            environment: BTreeMap::new(),
-            pool: Pool::new(
-                port,
-                Shape {
-                    name: "cell",
-                    cells: 2,
-                    slots: 2,
-                },
+            cells: Feed::new(
+                Pool::new(port, shape),
+                RunBuilder::new(handlers(), BTreeMap::new(), BTreeSet::new()),
             ),
             events: heard,
             logs: None,
-            log_files,
             history: None,
             numbers: Numbers::default(),
             eager: false,
@@ -88,13 +79,13 @@ impl Bench {
         }
     }
 
-    fn begin(&self, door: &Arc<dyn Executor>, tag: u64, handler: &str) {
-        self.begin_job(door, tag, job(handler));
+    fn begin(&self, session: &Arc<dyn Execute>, tag: u64, handler: &str) {
+        self.begin_job(session, tag, job(handler));
     }
 
-    fn begin_job(&self, door: &Arc<dyn Executor>, tag: u64, job: ForeignJob) {
+    fn begin_job(&self, session: &Arc<dyn Execute>, tag: u64, job: ForeignJob) {
         let notes: Arc<dyn Answers> = Arc::<Notes>::clone(&self.notes);
-        door.start(job, Reply::new(Tag(tag), notes));
+        session.start(job, Reply::new(Tag(tag), notes));
     }
 
     fn answer(&self) -> (u64, Answer) {
@@ -104,7 +95,9 @@ impl Bench {
 
     fn kind(&self, tag: u64) -> FailureKind {
         match self.answer() {
-            (answered, Answer::Ended(Outcome::Failed(failure))) if answered == tag => failure.kind,
+            (answered, Answer::Ended(Outcome::Failed(failure), _)) if answered == tag => {
+                failure.kind
+            }
             other => panic!("{other:?} instead of a failure of {tag}"),
         }
     }
@@ -125,7 +118,8 @@ fn job(handler: &str) -> ForeignJob {
         worker_id: None,
         attributes: Vec::new(),
         env: Vec::new(),
-        log_path: None,
+        wants_log: false,
+        span: "test.run",
         result_bytes_max: 1 << 20,
     }
 }
@@ -133,33 +127,35 @@ fn job(handler: &str) -> ForeignJob {
 #[test]
 fn work_is_executed_and_answered() {
     let bench = Bench::start();
-    let door = bench.foreign.door();
-    bench.begin(&door, 7, "echo");
+    let session = bench.foreign.session();
+    bench.begin(&session, 7, "echo");
     let result = Some(JsonText("{\"a\":1}".to_owned()));
-    let expected = Answer::Ended(Outcome::Completed { result });
-    assert_eq!(bench.answer(), (7, expected));
-    bench.begin(&door, 8, "nobody");
+    let (tag, Answer::Ended(outcome, _)) = bench.answer() else {
+        panic!("it has not ended");
+    };
+    assert_eq!((tag, outcome), (7, Outcome::Completed { result }));
+    bench.begin(&session, 8, "nobody");
     assert_eq!(bench.kind(8), FailureKind::HandlerNotFound);
-    bench.begin(&door, 9, "crash");
+    bench.begin(&session, 9, "crash");
     assert_eq!(bench.kind(9), FailureKind::CellLost);
-    bench.begin(&door, 10, "noop");
+    bench.begin(&session, 10, "noop");
     assert_eq!(bench.answer().0, 10, "another cell has room");
 }
 
 #[test]
 fn what_waits_and_what_runs_can_be_stopped() {
     let bench = Bench::start();
-    let (door, other) = (bench.foreign.door(), bench.foreign.door());
+    let (session, other) = (bench.foreign.session(), bench.foreign.session());
     for tag in 0..4 {
-        bench.begin(&door, tag, "hang");
+        bench.begin(&session, tag, "hang");
     }
-    bench.begin(&door, 4, "noop");
+    bench.begin(&session, 4, "noop");
     // The same number of another session is another execution.
     other.stop(Tag(4), 0, Stop::Cancelled);
-    door.stop(Tag(4), 0, Stop::Cancelled);
+    session.stop(Tag(4), 0, Stop::Cancelled);
     assert_eq!(bench.kind(4), FailureKind::Cancelled);
-    bench.begin(&door, 5, "noop");
-    door.stop(Tag(2), 0, Stop::Deadline);
+    bench.begin(&session, 5, "noop");
+    session.stop(Tag(2), 0, Stop::Deadline);
     let mut answered = [bench.answer().0, bench.answer().0];
     answered.sort_unstable();
     assert_eq!(answered, [2, 5], "the room of one is taken by the next");
@@ -168,10 +164,10 @@ fn what_waits_and_what_runs_can_be_stopped() {
 #[test]
 fn what_comes_before_the_handlers_waits_for_them_and_can_be_stopped() {
     let bench = Bench::start_without_handlers();
-    let door = bench.foreign.door();
-    bench.begin(&door, 0, "echo");
-    bench.begin(&door, 1, "noop");
-    door.stop(Tag(1), 0, Stop::Deadline);
+    let session = bench.foreign.session();
+    bench.begin(&session, 0, "echo");
+    bench.begin(&session, 1, "noop");
+    session.stop(Tag(1), 0, Stop::Deadline);
     assert_eq!(bench.kind(1), FailureKind::Cancelled);
     assert!(bench.answers.try_recv().is_err());
     bench.loaded.cancel();
@@ -181,11 +177,11 @@ fn what_comes_before_the_handlers_waits_for_them_and_can_be_stopped() {
 #[test]
 fn everybody_is_answered_when_the_host_stops() {
     let mut bench = Bench::start();
-    let door = bench.foreign.door();
+    let session = bench.foreign.session();
     for tag in 0..6 {
-        bench.begin(&door, tag, "hang");
+        bench.begin(&session, tag, "hang");
     }
-    bench.begin(&bench.foreign.door(), 6, "noop");
+    bench.begin(&bench.foreign.session(), 6, "noop");
     bench.stopping.cancel();
     let mut answered: Vec<_> = (0..7).map(|_| bench.answer().0).collect();
     answered.sort_unstable();
@@ -193,68 +189,31 @@ fn everybody_is_answered_when_the_host_stops() {
     while bench.ended.try_recv() == Err(TryRecvError::Empty) {
         std::thread::yield_now();
     }
-    bench.begin(&door, 7, "noop");
+    bench.begin(&session, 7, "noop");
     assert_eq!(bench.answer(), (7, Answer::Busy));
 }
 
-fn logging(handler: &str, log_path: &str) -> ForeignJob {
-    ForeignJob {
-        log_path: Some(log_path.to_owned()),
-        ..job(handler)
-    }
-}
-
 #[test]
-fn work_starts_once_its_log_file_is_open() {
-    let folder = tempfile::TempDir::new().unwrap();
-    let files = LogFiles::below(folder.path()).unwrap();
-    let bench = Bench::with(Some(files));
-    let door = bench.foreign.door();
-    bench.begin_job(&door, 1, logging("talk", "a/b.log"));
-    let text = || std::fs::read_to_string(folder.path().join("a/b.log")).unwrap_or_default();
-    let clock = Clock::start();
-    while !text().ends_with("info  theirs hello\n") {
-        assert!(clock.uptime() < PATIENCE, "{}", text());
-        std::thread::yield_now();
-    }
-    door.stop(Tag(1), 0, Stop::Cancelled);
-    assert_eq!(bench.answer().0, 1);
-    bench.begin_job(&door, 2, logging("noop", "../x"));
-    let (tag, answer) = bench.answer();
-    let Answer::NoLog(why) = answer else {
-        panic!("{answer:?}");
+fn progress_comes_before_the_end_and_lines_only_if_they_are_wanted() {
+    let bench = Bench::start();
+    let session = bench.foreign.session();
+    let wanted = ForeignJob {
+        wants_log: true,
+        ..job("talk")
     };
-    assert!(tag == 2 && why.contains("not inside"), "{why}");
-    let without = Bench::start();
-    without.begin_job(&without.foreign.door(), 3, logging("noop", "a.log"));
-    assert!(matches!(without.answer(), (3, Answer::NoLog(_))));
-}
-
-#[test]
-fn what_waits_for_its_log_file_can_be_stopped_and_is_answered_at_the_end() {
-    let folder = tempfile::TempDir::new().unwrap();
-    let files = LogFiles::below(folder.path()).unwrap();
-    let bench = Bench::with(Some(files.clone()));
-    let door = bench.foreign.door();
-    // A disk that takes its time.
-    let (go_on, stuck) = sync_channel::<()>(0);
-    let (told, opening) = sync_channel(0);
-    let asked = files.open("slow", "slow", 1, move |_| {
-        told.send(()).unwrap();
-        let _gone = stuck.recv();
-    });
-    assert!(asked);
-    opening.recv_timeout(PATIENCE).unwrap();
-    for tag in 1..=3 {
-        bench.begin_job(&door, tag, logging("noop", "a.log"));
+    bench.begin_job(&session, 1, wanted);
+    let (mut progressed, mut logged) = (false, false);
+    while !(progressed && logged) {
+        match bench.answer() {
+            (1, Answer::Progressed(progress)) => progressed = !progress.message.is_empty(),
+            (1, Answer::Logged { lines, .. }) => logged = lines[0].message == "hello",
+            other => panic!("{other:?}"),
+        }
     }
-    bench.begin(&door, 4, "noop");
-    assert_eq!(bench.answer().0, 4, "others do not wait");
-    door.stop(Tag(2), 0, Stop::Cancelled);
-    assert_eq!(bench.kind(2), FailureKind::Cancelled);
-    bench.stopping.cancel();
-    let mut lost = [bench.answer().0, bench.answer().0];
-    lost.sort_unstable();
-    assert_eq!(lost, [1, 3]);
-    drop(go_on);
+    session.stop(Tag(1), 0, Stop::Cancelled);
+    assert!(matches!(bench.answer(), (1, Answer::Ended(..))));
+    bench.begin(&session, 2, "talk");
+    assert!(matches!(bench.answer(), (2, Answer::Progressed(_))));
+    session.stop(Tag(2), 0, Stop::Cancelled);
+    assert!(matches!(bench.answer(), (2, Answer::Ended(..))));
 }

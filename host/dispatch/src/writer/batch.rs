@@ -91,7 +91,14 @@ pub(super) struct Offer {
 
 impl Offer {
     /// Adds a slot and returns it as the store wants it.
-    fn slot(&mut self, Room { target, worker, hold }: Room) -> Slot {
+    fn slot(
+        &mut self,
+        Room {
+            target,
+            worker,
+            hold,
+        }: Room,
+    ) -> Slot {
         let lease = ids::lease();
         let lane = match &target {
             Target::Cell(Place::Shared(_)) => {

@@ -15,8 +15,8 @@ use self::bench::{Bench, PARAMS_BYTES_MAX, job};
 use self::failing::Disk;
 use crate::SubmitError;
 use crate::events::Happened;
+use crate::fake_cells::{Began, Told};
 use crate::logged::Logged;
-use host_cells::port::fake::{Began, Told};
 
 use super::*;
 
@@ -311,7 +311,7 @@ async fn what_still_runs_at_the_end_is_available_again() {
     assert_eq!(detail.lifecycle.attempts_charged(), 0);
     let after = bench
         .dispatch
-        .submit(Command::Recover { node: NodeId::NIL })
+        .submit(Command::Recover { node: bench::NODE })
         .await;
     assert_eq!(after, Err(SubmitError::Stopping));
 }

@@ -1,5 +1,5 @@
-//! Where a Redis is, who we are there, and whom we take for it. Knows what its troubles mean for
-//! people; connects to nothing.
+//! The address of a Redis, our user there, and the certificates for both sides. Explains failed
+//! connections to people; connects to nothing.
 
 #[cfg(test)]
 mod tests;
@@ -15,42 +15,42 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use thiserror::Error;
 
-/// Where a Redis is, and who we are there. Shown without user and password.
+/// The address of a Redis with our user there. Shown without user and password.
 #[derive(Clone)]
 pub struct RedisUrl {
     text: String,
     info: ConnectionInfo,
 }
 
-/// What TLS takes beside the address, as PEM.
+/// The certificates for TLS, as PEM.
 #[derive(Clone, Default)]
 pub struct Certificates {
-    /// Who signs the server's certificate; without it those whom the system trusts.
+    /// The authorities that sign the server's certificate; those that the system trusts if absent.
     pub authorities: Option<Vec<u8>>,
-    /// Who we are: a certificate and the ones that signed it, and its key.
+    /// Our own certificate with those that signed it, and its key.
     pub client: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Why a text is not taken as the address of a Redis, or what comes with it; never quotes it.
+/// Why an address of a Redis, or a certificate, is refused; never quotes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum UrlError {
-    /// It is written in another way.
+    /// It is not an address of a Redis.
     #[error("write redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], or rediss:// for TLS")]
     Unreadable,
-    /// It asks for TLS with whoever answers.
+    /// It asks for TLS without a check of the certificate.
     #[error(
         "a certificate is always checked, so that #insecure is not taken; name who signed it with \
          ca_file (HOST_HERO_CA_FILE)"
     )]
     Insecure,
-    /// There are certificates, and no TLS.
+    /// There are certificates but no TLS.
     #[error("ca_file, cert_file and key_file need TLS; write rediss:// in place of redis://")]
     NoTls,
-    /// The authorities are none.
-    #[error("ca_file has no certificates that can be read; it is to be PEM, as CAs give it")]
+    /// The file of authorities holds none.
+    #[error("ca_file has no certificates that can be read; it must be PEM, as CAs give it")]
     Authorities,
-    /// The certificate of ours cannot be used.
-    #[error("cert_file and key_file are to be PEM: a certificate, and the private key of the same")]
+    /// Our own certificate cannot be used.
+    #[error("cert_file and key_file must be PEM: a certificate and its private key")]
     Client,
 }
 
@@ -79,7 +79,7 @@ impl RedisUrl {
         })
     }
 
-    /// Takes these certificates for its connections.
+    /// Uses these certificates for connections to it.
     pub fn with_certificates(mut self, certificates: Certificates) -> Result<Self, UrlError> {
         let Certificates {
             authorities,
@@ -116,12 +116,12 @@ impl RedisUrl {
         Ok(self)
     }
 
-    /// Returns what the client of Redis takes.
+    /// Returns the address as the Redis client takes it.
     pub(super) const fn info(&self) -> &ConnectionInfo {
         &self.info
     }
 
-    /// Returns where it is, for people.
+    /// Returns host and port, for people.
     pub(super) fn address(&self) -> String {
         self.info.addr().to_string()
     }
@@ -130,8 +130,8 @@ impl RedisUrl {
         matches!(self.info.addr(), ConnectionAddr::TcpTls { .. })
     }
 
-    /// Says why there is no connection to it and what to do next, for people; it has no secrets.
-    pub(super) fn trouble(&self, error: &RedisError) -> String {
+    /// Says why there is no connection and what to do next, for people, without secrets.
+    pub(super) fn explain(&self, error: &RedisError) -> String {
         let said = error.to_string();
         let address = self.info.addr();
         let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
@@ -168,7 +168,7 @@ impl RedisUrl {
         format!("{next} ({said})")
     }
 
-    /// Says what an answer of Redis to our first commands means, or that it is none.
+    /// Says what the answer of Redis to our first commands means, if there was one.
     fn refusal(&self, error: &RedisError, said: &str) -> String {
         let address = self.info.addr();
         let has = |word: &str| said.contains(word);
@@ -188,7 +188,7 @@ impl RedisUrl {
     }
 }
 
-/// Checks that a key is of the certificate; `None` if anything is wrong with them.
+/// Checks that the key belongs to the certificate; `None` if anything is wrong with either.
 fn check_client(certificate: &[u8], key: &[u8]) -> Option<()> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
     let chain = chain.ok().filter(|chain| !chain.is_empty())?;

@@ -1,20 +1,20 @@
-//! Both roles' settings, in checked values; files and environment are read elsewhere.
+//! The settings of both roles' sessions, as checked values.
 
 use super::wire::PopSide;
 
-/// One worker id that we take work for.
+/// The settings of the session of one worker id whose jobs we take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerConfig {
     /// The worker id.
     pub worker_id: String,
-    /// Names this session among all that claim jobs: another one for each host and worker id, the
-    /// same one after a restart.
+    /// Names this session among all that claim jobs: unique for each host and worker id, and the
+    /// same after a restart.
     pub instance: String,
-    /// The most jobs that are claimed and can run at once.
+    /// The most claimed jobs that may run at once.
     pub concurrency: usize,
     /// Which jobs come first.
     pub pop_side: PopSide,
-    /// The time limit of a job that has none, in milliseconds.
+    /// The time limit of a job that states none, in milliseconds.
     pub timeout_ms: u64,
     /// How long a stopped guest may take to stop by itself, in milliseconds.
     pub grace_ms: u64,
@@ -27,7 +27,7 @@ pub struct WorkerConfig {
 }
 
 impl WorkerConfig {
-    /// Makes the settings of a worker id with everything else as it is by default.
+    /// Makes the settings of a worker id with all defaults.
     pub fn new(worker_id: impl Into<String>, instance: impl Into<String>) -> Self {
         Self {
             worker_id: worker_id.into(),
@@ -43,27 +43,27 @@ impl WorkerConfig {
     }
 }
 
-/// What we send to foreign workers.
+/// The settings of the session that sends jobs to foreign workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DispatcherConfig {
-    /// Names this host among those that share the Redis: another one for each host, the same one
-    /// after a restart.
+    /// Names this host among those that share the Redis: unique for each host, and the same after
+    /// a restart.
     pub instance: String,
-    /// Who we are: the `caller_id` of jobs that name nobody.
+    /// The `caller_id` of jobs that name none.
     pub caller_id: String,
-    /// The most jobs out at once; more is answered that there is no room.
+    /// The most jobs out at once; a further one ends with "no room".
     pub in_flight_max: usize,
     /// How often a job that its worker lost is queued again.
     pub requeues_max: u32,
-    /// How long after its time limit a started job is taken for lost, and how long one that a worker
-    /// took without starting it, in milliseconds.
+    /// How long after its time limit a started job counts as lost, and how long after it was taken a
+    /// job that does not start, in milliseconds.
     pub stale_after_ms: u64,
     /// How long hashes and replies of ended jobs are kept, in seconds.
     pub job_ttl_seconds: u64,
 }
 
 impl DispatcherConfig {
-    /// Makes the settings of a host with everything else as it is by default.
+    /// Makes the settings of a host with all defaults.
     pub fn new(instance: impl Into<String>) -> Self {
         Self {
             instance: instance.into(),

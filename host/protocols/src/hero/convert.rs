@@ -1,4 +1,4 @@
-//! A job as work for our cells, and how that ended as words for Redis.
+//! Translates a job into work for our cells, and the outcome into what Redis is told.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use host_core::outcome::Outcome;
 use host_core::time::Time;
 use serde_json::{Value, json};
 
-use super::WIRE;
+use super::NAME;
 use super::job::HeroJob;
 use super::refusal::Refusal;
 use host_core::port::ForeignJob;
@@ -19,7 +19,7 @@ const OUTPUT_BYTES_MAX: u64 = 16 << 20;
 /// What `error` says of a job that was stopped.
 const STOPPED: &str = "stopped_by_request";
 
-/// What `error` says of a job whose time was up.
+/// What `error` says of a job that exceeded its time limit.
 const TIMEOUT: &str = "timeout";
 
 /// How a job ended, as its sender reads it.
@@ -32,7 +32,7 @@ pub(super) enum Ending {
 }
 
 impl Ending {
-    /// Returns how a job ends that somebody stopped.
+    /// Returns the ending of a job that was stopped.
     pub(super) fn stopped() -> Self {
         Self::Error(STOPPED.to_owned())
     }
@@ -44,7 +44,7 @@ impl Ending {
         }
     }
 
-    /// Returns the field that says more, and what it says.
+    /// Returns the field with the result, and its value.
     pub(super) fn field(&self) -> (&'static str, &str) {
         match self {
             Self::Finished(output) => ("output", output),
@@ -52,7 +52,7 @@ impl Ending {
         }
     }
 
-    /// Returns what is pushed to whoever waits.
+    /// Returns what is pushed to the reply list.
     pub(super) fn reply(&self) -> String {
         match self {
             Self::Finished(output) => output.clone(),
@@ -66,18 +66,18 @@ impl Ending {
 pub(super) enum Verdict {
     /// Nothing: the job has ended.
     Ended(Ending),
-    /// Another attempt if there may be one, after a wait in milliseconds if it asks for one.
+    /// Another attempt if retries are left, after `after_ms` if the handler asks for a wait.
     Again {
         after_ms: Option<u64>,
-        /// What the job ends with if there may be none.
+        /// How the job ends if none is left.
         ending: Ending,
-        /// Whether this attempt counts.
+        /// Whether this attempt counts against the retries.
         charged: bool,
     },
 }
 
 impl Verdict {
-    /// Returns what follows an attempt whose time was up.
+    /// Returns what follows an attempt that exceeded its time limit.
     pub(super) fn timed_out() -> Self {
         Self::Again {
             after_ms: None,
@@ -87,7 +87,7 @@ impl Verdict {
     }
 }
 
-/// Says what an outcome means for the job.
+/// Returns what follows an attempt with this outcome.
 pub(super) fn verdict(outcome: Outcome) -> Verdict {
     match outcome {
         Outcome::Completed { result } => Verdict::Ended(Ending::Finished(output(result.as_ref()))),
@@ -113,7 +113,7 @@ pub(super) fn verdict(outcome: Outcome) -> Verdict {
     }
 }
 
-/// A text is put out as it is, nothing as nothing, all else as JSON.
+/// Makes the output: a string as it is, nothing or `null` as an empty text, the rest as JSON.
 fn output(result: Option<&JsonText>) -> String {
     let Some(result) = result else {
         return String::new();
@@ -149,7 +149,7 @@ fn error(failure: &Failure) -> String {
     }
 }
 
-/// Makes the work of one attempt.
+/// Makes the work for one attempt.
 pub(super) fn work(
     job: &HeroJob,
     worker: &str,
@@ -163,7 +163,7 @@ pub(super) fn work(
     ];
     let env: &BTreeMap<String, String> = &job.env;
     Ok(ForeignJob {
-        wire: WIRE,
+        wire: NAME,
         external_id: job.id.clone(),
         request_id: format!("{}-{attempt}", job.id),
         handler,

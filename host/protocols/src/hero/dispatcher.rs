@@ -1,5 +1,5 @@
 //! The dispatcher role: foreign workers do our work. Stores jobs, queues them, watches their hashes
-//! until they end, stops them, queues those again that a worker lost. Pure, as the worker is.
+//! until they end, stops them, queues jobs again that a worker lost. Pure, like the worker.
 
 mod ends;
 mod execution;
@@ -16,16 +16,16 @@ use host_core::time::Time;
 use super::config::DispatcherConfig;
 use super::job::is_id;
 use super::wire::{self, Call, CallTag, Command, Lane, Value};
-use host_core::port::Tag;
+use crate::stream::Moment;
 use host_core::port::End;
-use crate::session::Moment;
+use host_core::port::Tag;
 
 pub use self::execution::{Execution, SCRIPT, Task};
 
 /// The wait before Redis is asked again for what it refused, in milliseconds.
 const REFUSED_PAUSE_MS: u64 = 1_000;
 
-/// How long a worker may take to say that it has stopped a job beyond the grace, in milliseconds.
+/// How long after the grace a worker may take to report that it has stopped a job, in milliseconds.
 const STOP_LATE_MS: u64 = 1_000;
 
 /// What the session decided, in order.
@@ -33,7 +33,7 @@ const STOP_LATE_MS: u64 = 1_000;
 pub enum DispatcherAct {
     /// Send this to Redis.
     Call(Call),
-    /// It may be given work from now on, until Redis cannot be reached.
+    /// It takes work from now on, until Redis cannot be reached.
     Ready,
     /// Tell people that Redis has refused a command; it is sent again later.
     Refused {
@@ -44,9 +44,9 @@ pub enum DispatcherAct {
     },
     /// An execution is over; nothing follows about it.
     Ended {
-        /// Which one.
+        /// Which execution.
         tag: Tag,
-        /// How.
+        /// How it ended.
         end: End,
     },
 }
@@ -56,10 +56,10 @@ pub enum DispatcherAct {
 pub struct Dispatcher {
     config: DispatcherConfig,
     out: BTreeMap<Tag, Out>,
-    /// Ended jobs whose traces are to be removed.
+    /// Ended jobs whose traces must be removed.
     ended: BTreeSet<(Time, Trace)>,
     calls: BTreeMap<CallTag, Purpose>,
-    /// Those with long outputs, which are read one after the other.
+    /// Ended jobs with long outputs, which are read one after the other.
     long: VecDeque<Tag>,
     due: BTreeSet<(Time, Due)>,
     connected: bool,
@@ -77,18 +77,18 @@ struct Out {
     queued: bool,
     queued_at: Time,
     started_at: Option<Time>,
-    /// Since when no list has it although nobody has started it.
+    /// Since when it is in no list although no worker has started it.
     absent_since: Option<Time>,
-    /// When its hash is looked at next; `None` while it is.
+    /// When its hash is read next; `None` while it is being read.
     look_at: Option<Time>,
     requeues: u32,
-    /// By when it must have stopped, once it was cancelled.
+    /// The time by which it must have stopped, once it was cancelled.
     stop_by: Option<Time>,
-    /// When it was told to stop because its time was up.
+    /// When it was asked to stop because its time limit had passed.
     late_since: Option<Time>,
 }
 
-/// A job that is out no more and has left something.
+/// What a job that is no longer out has left in Redis.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Trace {
     id: String,
@@ -105,7 +105,7 @@ enum Purpose {
     Recall(Vec<Tag>),
     Withdraw(Tag),
     Forget(Vec<Trace>),
-    Told,
+    NothingFollows,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -137,7 +137,8 @@ impl Dispatcher {
         }
     }
 
-    /// Sends work out, or says at once that there is no room for it: also while Redis is away.
+    /// Sends work out, or answers at once that there is no room for it, as it does while Redis cannot
+    /// be reached.
     pub fn on_start(&mut self, at: Moment, tag: Tag, execution: Execution, todo: &mut Todo) {
         let full = self.out.len() >= self.config.in_flight_max;
         if full || self.stopping || !self.connected || !is_id(&execution.id) {
@@ -159,8 +160,8 @@ impl Dispatcher {
         self.submit(at, tag, todo);
     }
 
-    /// Takes a job back that nobody has taken, or asks its worker to stop it. What does not say that
-    /// it has within the grace is given up, also while Redis is away.
+    /// Takes a job back if no worker has taken it, or asks its worker to stop it. A job that is not
+    /// reported as stopped within the grace is given up, also while Redis cannot be reached.
     pub fn on_cancel(&mut self, at: Moment, tag: Tag, grace_ms: u64, todo: &mut Todo) {
         let Some(out) = self.out.get_mut(&tag) else {
             return;
@@ -176,8 +177,8 @@ impl Dispatcher {
         self.look_soon(at.now, tag);
     }
 
-    /// Takes note that Redis can be reached, for the first time or again: what was not confirmed is
-    /// sent again, and what an earlier life left behind is taken back.
+    /// Handles a new connection: sends again what was not confirmed, and takes back what an earlier
+    /// run of this host left behind.
     pub fn on_connected(&mut self, at: Moment, todo: &mut Todo) {
         self.connected = true;
         self.refusals = 0;
@@ -202,7 +203,7 @@ impl Dispatcher {
         self.arm(at.now.plus_ms(looks::ABSENT_EVERY_MS), Due::Absent);
     }
 
-    /// Takes note that Redis cannot be reached: no answer to any call will follow.
+    /// Handles a lost connection: no answer to any call will follow.
     pub fn on_disconnected(&mut self) {
         self.connected = false;
         self.calls.clear();
@@ -211,7 +212,7 @@ impl Dispatcher {
         self.due.retain(|(_, due)| matches!(due, Due::GiveUp(_)));
     }
 
-    /// Takes in what Redis answers to a call: one value for each of its commands.
+    /// Handles the answers to a call: one value for each of its commands.
     pub fn on_reply(&mut self, at: Moment, call: CallTag, values: &[Value], todo: &mut Todo) {
         match self.calls.remove(&call) {
             Some(Purpose::Reconcile) => self.reconciled(at, values.first(), todo),
@@ -222,20 +223,22 @@ impl Dispatcher {
             Some(Purpose::Recall(tags)) => self.recalled(at, &tags, values, todo),
             Some(Purpose::Withdraw(tag)) => self.withdrawn(at, tag, values, todo),
             Some(Purpose::Forget(traces)) => self.forgotten(at, traces, values, todo),
-            Some(Purpose::Told) => {
+            Some(Purpose::NothingFollows) => {
                 self.refused(values, todo);
             }
             None => {}
         }
     }
 
-    /// Takes back what waits and nobody has taken: the host stops soon. What is at workers goes on.
+    /// Takes back the jobs that no worker has taken, because the host stops soon. Jobs at workers go
+    /// on.
     pub fn on_drain(&mut self, at: Moment, todo: &mut Todo) {
         self.recall(at, todo);
     }
 
-    /// Stops: nothing more is sent, what is out is taken back and lost. Over when
-    /// [`Dispatcher::is_idle`]; what Redis does not hear of now is taken back at the next start.
+    /// Stops: sends nothing more, and takes back all jobs, which are lost. Over when
+    /// [`Dispatcher::is_idle`]; jobs that Redis does not hear about now are taken back at the next
+    /// start.
     pub fn on_stop(&mut self, at: Moment, todo: &mut Todo) {
         self.stopping = true;
         let tags: Vec<Tag> = self.out.keys().copied().collect();
@@ -246,12 +249,12 @@ impl Dispatcher {
         self.tidy(Time(i64::MAX), at, todo);
     }
 
-    /// Returns the next instant at which time alone changes something.
+    /// Returns when the next timer is due.
     pub fn wakeup(&self) -> Option<Time> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Does all that is due.
+    /// Handles all timers that are due.
     pub fn on_wakeup(&mut self, at: Moment, todo: &mut Todo) {
         while self.due.first().is_some_and(|(due, _)| *due <= at.now) {
             match self.due.pop_first() {
@@ -266,12 +269,12 @@ impl Dispatcher {
         }
     }
 
-    /// Tells whether nothing is out or on its way.
+    /// Tells whether no job is out and no call is unanswered.
     pub fn is_idle(&self) -> bool {
         self.out.is_empty() && self.calls.is_empty()
     }
 
-    /// Stores and queues a job, unless it is to stop already.
+    /// Stores and queues a job, unless it was cancelled meanwhile.
     fn submit(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
         let Some(out) = self.out.get(&tag).filter(|out| out.stop_by.is_none()) else {
             return;
@@ -298,7 +301,7 @@ impl Dispatcher {
         self.look_soon(at.now, tag);
     }
 
-    /// Tells whether Redis has refused anything, and says so.
+    /// Tells whether Redis has refused one of the commands, and reports it.
     fn refused(&mut self, values: &[Value], todo: &mut Todo) -> bool {
         let refusal = values.iter().find_map(|value| match value {
             Value::Error(text) => Some(text),

@@ -1,5 +1,7 @@
-//! The gate that jobs stand at which depend on others: which are queued, which end, which go on
-//! waiting. Pure; whoever calls brings what is in Redis, and a script there lets one host act.
+//! The gate where jobs wait that depend on others: which are queued, which end, which go on waiting.
+//! Pure; the caller reads Redis, and a script there makes sure that one host acts.
+
+pub(super) mod watch;
 
 #[cfg(test)]
 mod tests;
@@ -15,13 +17,13 @@ use super::job::{self, DEPENDENCIES_MAX};
 use super::refusal::{Code, Refusal};
 use super::wire::{self, Command, Script, Value, WAITING};
 
-/// The most jobs at the gate of one turn.
+/// The most waiting jobs of one turn.
 pub const TURN_JOBS_MAX: usize = 500;
 
-/// The most jobs that they depend on of one turn: as many as one of them may have, and more.
+/// The most jobs that they depend on, of one turn: more than one job may have.
 const TURN_OTHERS_MAX: usize = 5 * DEPENDENCIES_MAX;
 
-/// What is read of a job at the gate.
+/// The fields that are read of a waiting job.
 pub const FIELDS: Fields = &[
     ("status", 64),
     ("worker_id", 256),
@@ -29,10 +31,10 @@ pub const FIELDS: Fields = &[
     ("waits_for", 64 << 10),
 ];
 
-/// What is to happen to a job at the gate.
+/// What happens to a waiting job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is queued: all that it waited for has finished.
+    /// It is queued: all jobs that it waited for have finished.
     Queue,
     /// It ends in error.
     End(String),
@@ -40,18 +42,18 @@ pub enum Verdict {
     Narrow(BTreeSet<String>),
     /// It waits as before.
     Wait,
-    /// It is at the gate no more: it is gone, has been ended or was queued by somebody else.
+    /// It waits no longer: it is gone, has ended or was queued by somebody else.
     Leave,
 }
 
-/// Asks for the jobs at the gate whose last look is longest ago.
+/// Asks for the waiting jobs that were checked longest ago.
 pub fn line() -> Command {
     let last = (TURN_JOBS_MAX - 1).to_string();
     wire::plain(&["ZRANGE", WAITING, "0", &last])
 }
 
-/// Reads what [`line()`] found: the ids of jobs, and what takes away that which is none, byte by byte:
-/// it would stand before all others for ever.
+/// Reads what [`line()`] found: the ids of jobs, and commands that remove entries that are no ids,
+/// which would stand before all others for ever.
 pub fn read_line(found: &Value) -> (Vec<String>, Vec<Command>) {
     let entries = match found {
         Value::List(entries) => entries.as_slice(),
@@ -72,8 +74,8 @@ pub fn read_line(found: &Value) -> (Vec<String>, Vec<Command>) {
     (ids, acts)
 }
 
-/// Returns which jobs are to be looked at before [`judge`]: what the jobs of this turn wait for, and
-/// how many of those jobs, from the first, have their turn.
+/// Returns how many of the waiting jobs, from the first, have their turn, and the jobs that they wait
+/// for, whose status [`judge`] needs.
 pub fn turn(waiting: &[Option<JobView>]) -> (usize, BTreeSet<String>) {
     let mut others = BTreeSet::new();
     for (place, view) in waiting.iter().enumerate() {
@@ -89,8 +91,8 @@ pub fn turn(waiting: &[Option<JobView>]) -> (usize, BTreeSet<String>) {
     (waiting.len(), others)
 }
 
-/// Decides about the jobs at the gate. `status` tells of other jobs how they are; what is not in it
-/// is not there.
+/// Decides about the waiting jobs. `status` holds the status of the jobs that they wait for; a job
+/// that is not in it does not exist.
 pub fn judge(waiting: &[Option<JobView>], status: &BTreeMap<String, String>) -> Vec<Verdict> {
     let mut verdicts: Vec<Verdict> = waiting
         .iter()
@@ -133,7 +135,7 @@ fn one(view: Option<&JobView>, status: &BTreeMap<String, String>) -> Verdict {
     }
 }
 
-/// Finds jobs that go on waiting for each other: their places, the first repeated at the end.
+/// Finds a circle among the jobs that go on waiting: their places, the first repeated at the end.
 fn circle(waiting: &[Option<JobView>], verdicts: &[Verdict]) -> Option<Vec<usize>> {
     let goes_on = |place: usize| matches!(verdicts[place], Verdict::Wait | Verdict::Narrow(_));
     let waits = waiting
@@ -154,8 +156,8 @@ fn circle(waiting: &[Option<JobView>], verdicts: &[Verdict]) -> Option<Vec<usize
     find_cycle(&graph)
 }
 
-/// Makes the command that carries a verdict out, unless the job has changed since it was looked at;
-/// `None` if nothing is to be done.
+/// Makes the command that carries out a verdict, which does nothing if the job has changed since it
+/// was read; `None` if there is nothing to do.
 pub fn act(id: &str, view: Option<&JobView>, verdict: &Verdict, wall: Time) -> Option<Command> {
     let before = view
         .and_then(|view| view.get("waits_for"))
@@ -166,7 +168,7 @@ pub fn act(id: &str, view: Option<&JobView>, verdict: &Verdict, wall: Time) -> O
         Verdict::Queue => ("queue", open(&BTreeSet::new()), ""),
         Verdict::End(error) => ("end", before.to_owned(), error.as_str()),
         Verdict::Narrow(others) => ("wait", open(others), ""),
-        // The script sees for itself that it is not to wait.
+        // The script finds out by itself that the job does not wait.
         Verdict::Leave => ("wait", before.to_owned(), ""),
     };
     let field = |name| view.and_then(|view| view.get(name)).unwrap_or_default();
@@ -194,7 +196,7 @@ pub fn act(id: &str, view: Option<&JobView>, verdict: &Verdict, wall: Time) -> O
     })
 }
 
-/// Takes note that these jobs were looked at, so that others have their turn.
+/// Notes that these jobs were checked, so that others have their turn.
 pub fn seen<'a>(ids: impl IntoIterator<Item = &'a str>, wall: Time) -> Command {
     let now = wall.0.to_string();
     let mut words = vec!["ZADD", WAITING, "XX"];

@@ -1,4 +1,4 @@
-//! A job's hash, read and checked: every field by its own rule, in one order, so that one cause has
+//! Reads and checks a job's hash: each field by its own rule and in one order, so that each cause has
 //! one code. Knows no state and no Redis.
 
 #[cfg(test)]
@@ -24,10 +24,10 @@ pub const TIMEOUT_SECONDS_MAX: u64 = 7 * 86_400;
 /// The most retries.
 pub const RETRIES_MAX: u32 = 1_000;
 
-/// The most jobs that one waits for.
+/// The most jobs that one job waits for.
 pub const DEPENDENCIES_MAX: usize = 1_000;
 
-/// Why a job with a log path is refused where there is no folder for one.
+/// Why a job with a log path is refused if no folder is configured.
 const NO_LOG_FOLDER: &str = "no folder for logs is configured; set log_dir in [protocol.hero] or \
                              HOST_HERO_LOG_DIR, or submit the job without it";
 
@@ -76,12 +76,12 @@ pub(super) struct HeroJob {
     pub(super) log_path: Option<String>,
     pub(super) created_at: Option<Time>,
     pub(super) env: BTreeMap<String, String>,
-    /// Prerequisites and dependencies together, or those of them that had not finished when we last
-    /// looked.
+    /// Prerequisites and dependencies together, or those of them that had not finished at the last
+    /// check.
     pub(super) depends_on: BTreeSet<String>,
 }
 
-/// What a worker takes for granted where a job says nothing, and where its logs may be.
+/// The worker's defaults for what a job does not state, and the folder for log files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Terms {
     pub(super) worker: String,
@@ -89,7 +89,7 @@ pub(super) struct Terms {
     pub(super) log_root: Option<String>,
 }
 
-/// Tells whether a text is an id of a job: a UUID, hyphens and all.
+/// Tells whether a text is the id of a job: a UUID with hyphens.
 pub(super) fn is_id(text: &str) -> bool {
     text.len() == 36
         && text.bytes().enumerate().all(|(at, byte)| match at {
@@ -98,8 +98,8 @@ pub(super) fn is_id(text: &str) -> bool {
         })
 }
 
-/// Reads a job from the values of [`FIELDS`]; a number in place of a text is the length of one that
-/// is too long.
+/// Reads a job from the values of [`FIELDS`]; a number in place of a text is the length of a text
+/// that is too long.
 pub(super) fn read(id: &str, values: &[Value], terms: &Terms) -> Result<HeroJob, Refusal> {
     let fields = Fields::new(values)?;
     let caller_id = fields.get("caller_id").unwrap_or_default().to_owned();
@@ -151,7 +151,7 @@ impl<'a> Fields<'a> {
         self.0.get(name).copied()
     }
 
-    /// Returns a field that says something.
+    /// Returns a field that is not empty.
     fn filled(&self, name: &str) -> Option<&'a str> {
         self.get(name)
             .map(str::trim)
@@ -159,7 +159,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Checks that the hash is of this job and for this worker.
+/// Checks that the hash names this job and this worker.
 fn own(fields: &Fields<'_>, id: &str, terms: &Terms) -> Result<(), Refusal> {
     for (name, expected) in [("id", id), ("worker_id", terms.worker.as_str())] {
         if let Some(other) = fields.filled(name).filter(|other| *other != expected) {
@@ -223,7 +223,7 @@ fn runs(fields: &Fields<'_>) -> Result<Runs, Refusal> {
     }
 }
 
-/// Says what a text is, without quoting it unless it is a plain number.
+/// Describes a text, quoting it only if it is a plain number.
 fn shown(text: &str) -> String {
     let number = text
         .bytes()
@@ -302,8 +302,8 @@ fn log_path(fields: &Fields<'_>, terms: &Terms) -> Result<Option<String>, Refusa
     Ok(Some(below.to_owned()))
 }
 
-/// Returns the part of a job's log path below the folder `root`, or says why there is none. What a
-/// link in it leads to is for whoever opens it to see.
+/// Returns the part of a job's log path below the folder `root`, or why there is none. Links are
+/// checked when the file is opened.
 pub fn log_path_below<'a>(root: &str, path: &'a str) -> Result<&'a str, &'static str> {
     let below = match path.strip_prefix(root.trim_end_matches('/')) {
         Some(rest) if rest.starts_with('/') => rest.trim_start_matches('/'),
@@ -349,7 +349,7 @@ fn env(fields: &Fields<'_>) -> Result<BTreeMap<String, String>, Refusal> {
 
 fn depends_on(fields: &Fields<'_>, id: &str) -> Result<BTreeSet<String>, Refusal> {
     let mut all = BTreeSet::new();
-    // Of a job that has waited elsewhere, the others may have been forgotten since they finished.
+    // If the job has waited elsewhere, the jobs that it waited for may be gone by now.
     let names: &[&str] = match fields.filled("waits_for") {
         Some(_) => &["waits_for"],
         None => &["prerequisites", "dependencies"],
@@ -386,7 +386,7 @@ fn depends_on(fields: &Fields<'_>, id: &str) -> Result<BTreeSet<String>, Refusal
     Ok(all)
 }
 
-/// Says that jobs wait for each other, along which path.
+/// Makes the refusal of jobs that wait for each other, with their path.
 pub(super) fn cycle(path: &[&str]) -> Refusal {
     let message = format!(
         "dependencies: the jobs wait for each other: {}",

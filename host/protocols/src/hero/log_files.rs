@@ -1,9 +1,9 @@
-//! The log files that Hero jobs name: where they may be, how they are opened and who writes them.
+//! The log files that jobs name: where they may be, how they are opened and how they are written.
 //! Knows no Redis.
 
 mod files;
 mod root;
 mod text;
 
-pub use self::files::{LogFile, LogFiles};
+pub(super) use self::files::{LogFile, LogFiles};
 pub use self::root::{LogFileError, LogRoot};

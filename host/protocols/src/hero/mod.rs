@@ -1,17 +1,26 @@
 //! Hero over Redis: jobs as hashes, queues as lists; both roles as pure sessions.
 #![doc = include_str!("SPEC.md")]
 
+mod active;
+mod adapter;
 mod address;
+mod checks;
 pub mod client;
 mod config;
 mod convert;
 mod dispatcher;
+mod executions;
 pub mod gate;
+mod instance;
 mod job;
+mod job_hash;
+mod lanes;
 pub mod log_files;
 mod refusal;
 mod rights;
-mod serve;
+mod section;
+mod session;
+mod settings;
 mod transport;
 mod wire;
 mod worker;
@@ -19,21 +28,21 @@ mod worker;
 #[cfg(test)]
 mod model;
 
-
+pub use adapter::Hero;
 pub use address::{Certificates, RedisUrl, UrlError};
 pub use config::{DispatcherConfig, WorkerConfig};
 pub use dispatcher::{Dispatcher, DispatcherAct, Execution, SCRIPT, Task};
 pub use job::{
     DEPENDENCIES_MAX, RETRIES_MAX, SCRIPT_BYTES_MAX, TIMEOUT_SECONDS_MAX, log_path_below,
 };
+pub use log_files::{LogFileError, LogRoot};
 pub use refusal::Refusal;
-pub use serve::{Desk, DispatcherPorts, Employer, News, WorkerPorts, serve};
-pub use transport::is_durable;
+pub use section::HeroConfig;
 pub use wire::{
     Call, CallTag, Command, Lane, PopSide, Script, Value, WAITING, claim_key, dead_letters,
     job_key, out, processing, reply_queue, stop_queue, work_queue,
 };
-pub use worker::{Worker, WorkerAct};
+pub use worker::{Answered, Worker, WorkerAct};
 
 /// The wire's name.
-const WIRE: &str = "hero";
+const NAME: &str = "hero";

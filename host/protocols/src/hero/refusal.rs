@@ -1,4 +1,4 @@
-//! Why a job or an id is not taken: one stable code for each cause, and words that never quote a
+//! Why a job or an id is refused: one stable code for each cause, with words that never quote a
 //! value. Knows no state.
 
 /// The cause, as it stands in metrics, in a job's `error` and in dead letters.
@@ -49,44 +49,46 @@ impl Code {
     const fn meaning(self) -> &'static str {
         match self {
             Self::DepCycle => {
-                "Jobs wait for each other in a circle; take one of the dependencies along the path \
-                 in the job's error away."
+                "Jobs wait for each other in a circle; remove one of the dependencies along the path \
+                 in the job's error."
             }
             Self::FieldRange => {
                 "A field of the job's hash is outside its range; the job's error names the field \
                  and the range."
             }
             Self::FieldType => {
-                "A field of the job's hash is of another type than the protocol says; the job's \
-                 error names it."
+                "A field of the job's hash does not have the type that the protocol requires; the \
+                 job's error names it."
             }
-            Self::Id => "What stands in the queue is no id of a job; look at who pushes there.",
+            Self::Id => "An entry of the queue is not the id of a job; find out who pushes it.",
             Self::JobBusy => {
-                "A worker has the job; wait until it has ended, or stop it, before it is queued \
+                "A worker has the job; wait until the job has ended, or stop it, before you queue it \
                  again."
             }
             Self::JobEnded => {
-                "The job has ended, and is named in a queue, or to be stopped or queued again; \
-                 `host hero requeue` queues one again that has failed."
+                "The job has already ended, so that it cannot be run, stopped or queued again; `host \
+                 hero requeue` queues a failed job again."
             }
             Self::JobMissing => {
-                "The queue names a job whose hash is not there; write the hash before the id is \
-                 queued."
+                "The queue names a job that has no hash; write the hash before you queue the id."
             }
             Self::JobTampered => {
-                "The job's hash names another id than its key or another worker than its queue, or \
-                 what it waits for is not as it was stored; the job's error says which."
+                "The job's hash does not match its key or its queue, or the list of jobs that it \
+                 waits for was changed; the job's error says which."
             }
             Self::JobTwice => {
                 "The queue names a job that is already being executed; queue an id once."
             }
-            Self::JobType => "The key of the job holds something else than a hash.",
+            Self::JobType => {
+                "The key of the job does not hold a hash; remove it and store the job again."
+            }
             Self::LogPath => {
-                "The job's log_path is not below a folder that the host may write logs to."
+                "The job's log_path is not a file below the folder for log files; correct it, or set \
+                 log_dir."
             }
             Self::Reply => {
-                "Redis answered in a way that the protocol does not know; look at its version and \
-                 at who else writes the job's keys."
+                "Redis gave an answer that the protocol does not know; check its version and who \
+                 else writes the job's keys."
             }
         }
     }
@@ -109,7 +111,7 @@ impl Code {
     }
 }
 
-/// Why something is not taken.
+/// Why something is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub(super) code: Code,

@@ -1,5 +1,5 @@
-//! What our user may do in a Redis, asked before any work is taken: a user who may do too little
-//! would leave jobs half written. The list itself is `rights.lua`.
+//! Checks before any work is taken that our user may run all commands of a worker: without them jobs
+//! would be left half written. The list of commands is `rights.lua`.
 
 #[cfg(test)]
 mod tests;
@@ -10,7 +10,7 @@ use super::wire;
 
 const SOURCE: &str = include_str!("lua/rights.lua");
 
-/// Makes the command that answers with the commands a worker may not run.
+/// Makes the command that returns which of a worker's commands the user may not run.
 pub(super) fn ask(worker_id: &str) -> Cmd {
     let keys = [
         wire::work_queue(worker_id),
@@ -26,8 +26,8 @@ pub(super) fn ask(worker_id: &str) -> Cmd {
     cmd
 }
 
-/// Says what is missing, and what to do about it.
-pub(super) fn told(address: &str, missing: &[String]) -> Option<String> {
+/// Says which rights are missing and how to grant them; `None` if none is.
+pub(super) fn explain(address: &str, missing: &[String]) -> Option<String> {
     if missing.is_empty() {
         return None;
     }

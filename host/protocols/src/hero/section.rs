@@ -1,20 +1,19 @@
 //! `[protocol.hero]`: which Redis, whose jobs are taken from it, and how many are sent to it.
 
+#[cfg(test)]
+pub(super) mod tests;
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use host_protocols::hero::{Certificates, PopSide, RedisUrl};
-
-use super::ConfigError;
-use super::value::{Values, refused};
-
-const CA_FILE: &str = "protocol.hero.ca_file";
-const CERT_FILE: &str = "protocol.hero.cert_file";
-const KEY_FILE: &str = "protocol.hero.key_file";
-const URL: &str = "protocol.hero.url";
-const WORKER_IDS: &str = "protocol.hero.worker_ids";
-const LOG_DIR: &str = "protocol.hero.log_dir";
-const POP_SIDE: &str = "protocol.hero.pop_side";
+use super::address::{Certificates, RedisUrl, UrlError};
+use super::config::WorkerConfig;
+use super::settings::{
+    CA_FILE, CERT_FILE, CONCURRENCY, DISPATCH_IN_FLIGHT, KEY_FILE, LOG_DIR, POP_SIDE, URL,
+    WORKER_IDS,
+};
+use super::wire::PopSide;
+use crate::wire::section::{ConfigError, Section, refused};
 
 /// The most worker ids: each has two connections of its own.
 const WORKER_IDS_MAX: usize = 64;
@@ -25,10 +24,8 @@ const WORKER_ID_BYTES_MAX: usize = 128;
 /// Whose jobs are taken from which Redis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeroConfig {
-    /// Where it is, and whom we take for it.
+    /// Where the Redis is, with the certificates for its connections.
     pub url: RedisUrl,
-    /// What TLS takes beside that.
-    pub certificates: CertificateFiles,
     /// The worker ids, each once; none if no work is taken.
     pub worker_ids: Vec<String>,
     /// The most jobs of one worker id at once.
@@ -41,76 +38,71 @@ pub struct HeroConfig {
     pub log_dir: Option<PathBuf>,
 }
 
-/// Files that TLS takes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CertificateFiles {
-    /// Who may sign the server's certificate.
-    pub authorities: Option<PathBuf>,
-    /// Our own certificate, and its private key.
-    pub client: Option<(PathBuf, PathBuf)>,
-}
-
 impl HeroConfig {
-    /// Reads the files with certificates into the address.
-    pub(super) fn read_certificates(&mut self) -> Result<(), ConfigError> {
-        let read = |key, path: &PathBuf| {
-            std::fs::read(path).map_err(|error| ConfigError::Certificates {
-                key,
-                path: path.clone(),
-                message: error.to_string(),
-            })
+    /// Reads the section and the files with certificates that it names; `None` if it names no Redis.
+    pub fn read(section: &Section<'_>) -> Result<Option<Self>, ConfigError> {
+        let concurrency = section.number(CONCURRENCY, 1, 1_024)?;
+        let dispatch_in_flight = section.number(DISPATCH_IN_FLIGHT, 1, 4_096)?;
+        let worker_ids = worker_ids(section)?;
+        let pop_side = pop_side(section)?;
+        let Some((origin, text)) = section.find(URL) else {
+            return match section.find(WORKER_IDS) {
+                Some((origin, _)) if !worker_ids.is_empty() => Err(no_redis(origin)),
+                _ => Ok(None),
+            };
         };
-        let CertificateFiles {
-            authorities,
-            client,
-        } = &self.certificates;
-        let authorities = authorities.as_ref().map(|path| read(CA_FILE, path));
-        let client = client
-            .as_ref()
-            .map(|(certificate, key)| Ok((read(CERT_FILE, certificate)?, read(KEY_FILE, key)?)));
-        let certificates = Certificates {
-            authorities: authorities.transpose()?,
-            client: client.transpose()?,
-        };
-        let url = self.url.clone().with_certificates(certificates);
-        self.url = url.map_err(|error| ConfigError::Redis {
-            origin: URL.to_owned(),
-            error,
-        })?;
-        Ok(())
+        let url = RedisUrl::parse(text).map_err(|error| bad_url(origin, error))?;
+        let certificates = certificates(section)?;
+        let log_dir = log_dir(section)?;
+        let url = url.with_certificates(certificates);
+        Ok(Some(Self {
+            url: url.map_err(|error| bad_url(URL.to_owned(), error))?,
+            worker_ids,
+            concurrency: size(concurrency),
+            dispatch_in_flight: size(dispatch_in_flight),
+            pop_side,
+            log_dir,
+        }))
     }
-}
 
-/// Reads what stands about Hero; `None` if no Redis is named.
-pub(super) fn resolve(values: &Values<'_>) -> Result<Option<HeroConfig>, ConfigError> {
-    let concurrency = values.number("protocol.hero.concurrency", 1, 1_024)?;
-    let dispatch_in_flight = values.number("protocol.hero.dispatch_in_flight", 1, 4_096)?;
-    let worker_ids = worker_ids(values)?;
-    let pop_side = pop_side(values)?;
-    let Some((origin, text)) = values.find(URL) else {
-        return match values.find(WORKER_IDS) {
-            Some((origin, _)) if !worker_ids.is_empty() => Err(ConfigError::NoRedis { origin }),
-            _ => Ok(None),
-        };
-    };
-    let url = RedisUrl::parse(text).map_err(|error| ConfigError::Redis { origin, error })?;
-    Ok(Some(HeroConfig {
-        url,
-        certificates: certificate_files(values)?,
-        worker_ids,
-        concurrency: size(concurrency),
-        dispatch_in_flight: size(dispatch_in_flight),
-        pop_side,
-        log_dir: log_dir(values)?,
-    }))
+    /// Returns the settings of each worker id's session, for a host that Redis knows as `instance`.
+    /// Each has a name of its own: an id that stands in two queues is run by one session.
+    pub(super) fn workers(&self, instance: &str) -> impl Iterator<Item = WorkerConfig> {
+        self.worker_ids.iter().map(move |worker_id| WorkerConfig {
+            concurrency: self.concurrency,
+            pop_side: self.pop_side,
+            log_root: self.log_dir.as_ref().map(|dir| dir.display().to_string()),
+            ..WorkerConfig::new(worker_id, format!("{instance}/{worker_id}"))
+        })
+    }
 }
 
 fn size(number: Option<u64>) -> usize {
     number.map_or(64, |number| usize::try_from(number).unwrap_or(usize::MAX))
 }
 
-fn worker_ids(values: &Values<'_>) -> Result<Vec<String>, ConfigError> {
-    let Some((origin, text)) = values.find(WORKER_IDS).filter(|(_, text)| !text.is_empty()) else {
+fn no_redis(origin: String) -> ConfigError {
+    ConfigError::Hidden {
+        origin,
+        message: "there are worker ids but no Redis; name it with protocol.hero.url or \
+                  HOST_HERO_URL"
+            .to_owned(),
+    }
+}
+
+/// The address may hold a password and is not shown.
+fn bad_url(origin: String, error: UrlError) -> ConfigError {
+    ConfigError::Hidden {
+        origin,
+        message: format!("the address of the Redis is not taken: {error}"),
+    }
+}
+
+fn worker_ids(section: &Section<'_>) -> Result<Vec<String>, ConfigError> {
+    let Some((origin, text)) = section
+        .find(WORKER_IDS)
+        .filter(|(_, text)| !text.is_empty())
+    else {
         return Ok(Vec::new());
     };
     let ids: Vec<&str> = text.split(',').map(str::trim).collect();
@@ -122,48 +114,53 @@ fn worker_ids(values: &Values<'_>) -> Result<Vec<String>, ConfigError> {
     } else if !ids.iter().all(is_id) {
         format!("worker ids of 1 to {WORKER_ID_BYTES_MAX} printable characters without blanks are")
     } else if ids.iter().collect::<BTreeSet<_>>().len() < ids.len() {
-        "a worker id stands there twice; each once is".to_owned()
+        "a worker id is given twice; each once is".to_owned()
     } else {
         return Ok(ids.into_iter().map(str::to_owned).collect());
     };
     Err(refused(origin, text, wanted))
 }
 
-fn certificate_files(values: &Values<'_>) -> Result<CertificateFiles, ConfigError> {
-    let path = |key| values.path(key).filter(|path| !path.as_os_str().is_empty());
-    let client = match (path(CERT_FILE), path(KEY_FILE)) {
-        (Some(certificate), Some(key)) => Some((certificate, key)),
+/// Reads the files with certificates.
+fn certificates(section: &Section<'_>) -> Result<Certificates, ConfigError> {
+    let client = match (section.path(CERT_FILE), section.path(KEY_FILE)) {
+        (Some(certificate), Some(key)) => Some((
+            section.read_file(CERT_FILE, &certificate)?,
+            section.read_file(KEY_FILE, &key)?,
+        )),
         (None, None) => None,
-        (Some(_), None) => return Err(alone(values, CERT_FILE, KEY_FILE)),
-        (None, Some(_)) => return Err(alone(values, KEY_FILE, CERT_FILE)),
+        (Some(_), None) => return Err(alone(section, CERT_FILE, KEY_FILE)),
+        (None, Some(_)) => return Err(alone(section, KEY_FILE, CERT_FILE)),
     };
-    Ok(CertificateFiles {
-        authorities: path(CA_FILE),
+    let authorities = section.path(CA_FILE);
+    let authorities = authorities.map(|path| section.read_file(CA_FILE, &path));
+    Ok(Certificates {
+        authorities: authorities.transpose()?,
         client,
     })
 }
 
 /// Says that one of two keys is missing.
-fn alone(values: &Values<'_>, one: &str, other: &str) -> ConfigError {
-    let (origin, text) = values.find(one).unwrap_or_default();
+fn alone(section: &Section<'_>, one: &str, other: &str) -> ConfigError {
+    let (origin, text) = section.find(one).unwrap_or_default();
     refused(origin, text, format!("{other} goes with it and is missing"))
 }
 
-fn log_dir(values: &Values<'_>) -> Result<Option<PathBuf>, ConfigError> {
-    let Some((origin, text)) = values.find(LOG_DIR).filter(|(_, text)| !text.is_empty()) else {
+fn log_dir(section: &Section<'_>) -> Result<Option<PathBuf>, ConfigError> {
+    let Some((origin, text)) = section.find(LOG_DIR).filter(|(_, text)| !text.is_empty()) else {
         return Ok(None);
     };
-    let wanted = |error| format!("a folder is, and {error}");
     let absolute = std::path::absolute(text);
+    let wanted = |error| format!("a folder is, and {error}");
     let absolute = absolute.map_err(|error| refused(origin, text, wanted(error)))?;
     Ok(Some(absolute))
 }
 
-fn pop_side(values: &Values<'_>) -> Result<PopSide, ConfigError> {
-    match values.find(POP_SIDE) {
+fn pop_side(section: &Section<'_>) -> Result<PopSide, ConfigError> {
+    match section.find(POP_SIDE) {
         None => Ok(PopSide::default()),
         Some((_, "left")) => Ok(PopSide::Left),
         Some((_, "right")) => Ok(PopSide::Right),
-        Some((origin, text)) => Err(refused(origin, text, "`left` or `right` is".to_owned())),
+        Some((origin, text)) => Err(refused(origin, text, "`left` or `right` is")),
     }
 }

@@ -1,5 +1,5 @@
-//! Redis itself: connections to it, commands as its client takes them and answers as sessions take
-//! them. Decides nothing.
+//! Connections to Redis: translates commands and answers between sessions and the Redis client.
+//! Decides nothing.
 
 #[cfg(test)]
 mod tests;
@@ -15,49 +15,49 @@ use super::address::RedisUrl;
 use super::rights;
 use super::wire::{self, Call, CallTag, Command, Lane, Script, Value};
 
-/// How long a connection may take to be there.
+/// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long Redis may take to answer what does not wait.
+/// How long Redis may take to answer a command that does not wait.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The same for a pop that waits, which is longer than any of them does.
+/// The same for pops that wait; longer than any of them waits.
 const POP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Asks a Redis whether it writes each change to disk, in its append-only file. The error is for
 /// people and has no secrets.
-pub async fn is_durable(url: &RedisUrl) -> Result<bool, String> {
+pub(super) async fn is_durable(url: &RedisUrl) -> Result<bool, String> {
     let mut connection = connect(url, RESPONSE_TIMEOUT).await?;
     let mut info = redis::cmd("INFO");
     info.arg("persistence");
     let told = info.query_async::<String>(&mut connection).await;
-    let told = told.map_err(|error| url.trouble(&error))?;
+    let told = told.map_err(|error| url.explain(&error))?;
     Ok(told.lines().any(|line| line.trim() == "aof_enabled:1"))
 }
 
-/// What came back of one call.
+/// The answers to one call.
 pub(super) type Replied = (CallTag, Vec<Value>);
 
 /// The connections of one session.
 pub(super) struct Link {
     shared: MultiplexedConnection,
-    /// The one that waits, where a session needs one.
+    /// The connection for pops that wait, if the session needs one.
     blocking: Option<MultiplexedConnection>,
-    /// How Redis calls the connection that waits, if it tells.
+    /// The id of that connection at Redis, if Redis tells.
     blocking_id: Option<i64>,
     hashes: Arc<Hashes>,
 }
 
-/// By what names Redis knows our scripts, in the order of [`Script::ALL`].
+/// The hashes of our scripts, in the order of [`Script::ALL`].
 type Hashes = Vec<Vec<u8>>;
 
 impl Link {
-    /// Connects and makes our scripts known. For a worker, a connection that waits is made too, once
-    /// its user may do the worker's work there. The error is for people and has no secrets.
+    /// Connects and loads our scripts. For a worker, also opens the connection for pops that wait and
+    /// checks the user's rights. The error is for people and has no secrets.
     pub(super) async fn connect(url: &RedisUrl, worker_id: Option<&str>) -> Result<Self, String> {
         let opened = Self::open(url, worker_id).await;
-        let (link, missing) = opened.map_err(|error| url.trouble(&error))?;
-        match rights::told(&url.address(), &missing) {
+        let (link, missing) = opened.map_err(|error| url.explain(&error))?;
+        match rights::explain(&url.address(), &missing) {
             None => Ok(link),
             Some(why) => Err(why),
         }
@@ -72,7 +72,7 @@ impl Link {
         let mut missing = Vec::new();
         if let Some(worker_id) = worker_id {
             let mut opened = open(url, POP_TIMEOUT).await?;
-            // Redis may allow us less than this.
+            // The user may not be allowed to ask for this.
             let mut ask = redis::cmd("CLIENT");
             blocking_id = ask.arg("ID").query_async(&mut opened).await.ok();
             blocking = Some(opened);
@@ -102,7 +102,7 @@ impl Link {
         exchange(connection, hashes, calls)
     }
 
-    /// Makes the call that ends the wait of a pop; no session has asked for it.
+    /// Makes the call that ends the wait of a pop; sessions do not know it.
     pub(super) fn unblock(&self) -> Option<Call> {
         let id = self.blocking_id?.to_string();
         Some(Call {
@@ -123,19 +123,19 @@ impl Link {
     }
 }
 
-/// One connection for all that does not wait: made when it is first needed, and anew by whoever
-/// comes after it broke. Cloning shares it.
+/// One connection for all commands that do not wait: opened when it is first needed, and again after
+/// it broke. Cloning shares it.
 #[derive(Clone)]
-pub(super) struct Door {
+pub(super) struct SharedConnection {
     url: RedisUrl,
     opened: Arc<Mutex<Arc<Opened>>>,
 }
 
-/// A connection, or why there is none; those who need it at once wait for one and the same try.
+/// A connection, or why there is none; concurrent users wait for the same attempt to connect.
 type Opened = OnceCell<Result<MultiplexedConnection, String>>;
 
-impl Door {
-    /// Connects to nothing yet.
+impl SharedConnection {
+    /// Makes it without connecting.
     pub(super) fn new(url: &RedisUrl) -> Self {
         Self {
             url: url.clone(),
@@ -143,8 +143,8 @@ impl Door {
         }
     }
 
-    /// Sends commands at once and in order, and a second time if the connection was lost meanwhile:
-    /// each must be one that may be sent twice. The error is for people and has no secrets.
+    /// Sends commands at once and in order, and a second time if the connection was lost meanwhile, so
+    /// that each must be safe to send twice. The error is for people and has no secrets.
     pub(super) async fn ask(&self, commands: Vec<Command>) -> Result<Vec<Value>, String> {
         let mut again = true;
         loop {
@@ -168,9 +168,9 @@ impl Door {
         }
     }
 
-    /// Opens a connection for one that waits.
-    pub(super) async fn own(&self) -> Result<Own, String> {
-        connect(&self.url, POP_TIMEOUT).await.map(Own)
+    /// Opens a connection of its own for commands that wait.
+    pub(super) async fn own(&self) -> Result<OwnConnection, String> {
+        connect(&self.url, POP_TIMEOUT).await.map(OwnConnection)
     }
 
     fn forget(&self, opened: &Arc<Opened>) {
@@ -182,10 +182,10 @@ impl Door {
 }
 
 /// A connection for commands that wait.
-pub(super) struct Own(MultiplexedConnection);
+pub(super) struct OwnConnection(MultiplexedConnection);
 
-impl Own {
-    /// Sends commands, as [`Door::ask`] does, once.
+impl OwnConnection {
+    /// Sends commands, as [`SharedConnection::ask`] does, once.
     pub(super) async fn ask(&self, commands: Vec<Command>) -> Result<Vec<Value>, String> {
         let sent = send(self.0.clone(), &commands).await;
         sent.map_err(|error| error.to_string())
@@ -201,7 +201,7 @@ async fn connect(
     response_timeout: Duration,
 ) -> Result<MultiplexedConnection, String> {
     let opened = open(url, response_timeout).await;
-    opened.map_err(|error| url.trouble(&error))
+    opened.map_err(|error| url.explain(&error))
 }
 
 async fn open(
@@ -216,7 +216,7 @@ async fn open(
     opened.await
 }
 
-/// Sends commands with their scripts: they are few.
+/// Sends commands, each script with its text.
 async fn send(
     mut connection: MultiplexedConnection,
     commands: &[Command],
@@ -233,7 +233,7 @@ async fn exchange(
     let all = commands.clone().map(|command| known(command, &hashes));
     let lost = |error: RedisError| error.to_string();
     let mut values = pipeline(&mut connection, all).await.map_err(lost)?;
-    // Redis forgets scripts when somebody tells it to; each of ours may be sent twice.
+    // Somebody may have flushed the scripts; each of ours is safe to send twice.
     let forgotten: Vec<usize> = (0..values.len())
         .filter(|at| matches!(&values[*at], Value::Error(text) if text.starts_with("NOSCRIPT")))
         .collect();
@@ -256,14 +256,14 @@ async fn exchange(
     Ok(calls.iter().map(replied).collect())
 }
 
-/// Says why an answer means that work is done elsewhere now, or not yet: another connection may find
-/// the Redis that does it, while this one stays where it is.
+/// Says why an answer means that this Redis takes no work now: a new connection may find the one that
+/// does.
 fn elsewhere(value: &Value) -> Option<String> {
     let Value::Error(text) = value else {
         return None;
     };
     let means = match text.split(' ').next()? {
-        "READONLY" => "it is a replica that takes no writes; name the one that does",
+        "READONLY" => "it is a replica that takes no writes; name the master",
         "MASTERDOWN" => "it is a replica that has lost its master",
         "UNBLOCKED" => "it has become a replica",
         "LOADING" => "it is loading its data",
@@ -284,7 +284,7 @@ async fn pipeline(
     }
     let values = connection.send_packed_commands(&pipeline, 0, count).await?;
     if values.len() != count {
-        let message = "Redis answers another number of commands than were sent";
+        let message = "Redis gave more or fewer answers than there were commands";
         return Err((redis::ErrorKind::Client, message).into());
     }
     Ok(values.into_iter().map(value).collect())
@@ -307,7 +307,7 @@ fn known(command: &Command, hashes: &Hashes) -> Cmd {
     }
 }
 
-/// Makes a command that brings its script along.
+/// Makes a command that sends the text of its script.
 fn whole(command: &Command) -> Cmd {
     known(command, &Hashes::new())
 }
@@ -333,6 +333,6 @@ fn value(value: redis::Value) -> Value {
             let details = error.details().unwrap_or_default();
             Value::Error(format!("{} {details}", error.code()))
         }
-        _ => Value::Error("a value of another version of the wire".to_owned()),
+        _ => Value::Error("a value of a type that this host does not know".to_owned()),
     }
 }

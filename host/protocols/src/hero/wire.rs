@@ -1,23 +1,23 @@
-//! What goes to Redis and what comes back: keys, commands, scripts, values. Knows no job's state.
+//! Keys, commands, scripts and values of Redis. Knows no job's state.
 
 use std::time::Duration;
 
-/// How many of the newest stop requests are looked at.
+/// How many of the newest stop requests are read.
 pub(super) const STOPS_SCANNED_MAX: u32 = 1_024;
 
 /// How many dead letters of a worker are kept.
 pub(super) const DEAD_LETTERS_MAX: u32 = 1_000;
 
-/// How many ids of a list are looked at when jobs are missed.
+/// How many ids of a list are read to find missing jobs.
 const LISTED_MAX: u32 = 10_000;
 
 /// How long the reply to a job that ended is kept at least, in seconds.
 const REPLY_SECONDS_MIN: u64 = 3_600;
 
-/// How many ids of a processing list are looked at when jobs are recovered.
+/// How many ids of a processing list are read to recover jobs.
 const PROCESSING_SCANNED_MAX: u32 = 10_000;
 
-/// A script that Redis runs as one step. A driver sends it by its hash where Redis knows it.
+/// A script that Redis runs as one step. It is sent by its hash if Redis knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Script {
     /// Takes a job that was popped, unless another host has it or it has ended; returns its fields.
@@ -150,7 +150,7 @@ impl Value {
         }
     }
 
-    /// Returns all the texts of a list; what is none is shown as it can be.
+    /// Returns all texts of a list, with replacement characters where they are not UTF-8.
     pub(super) fn texts(&self) -> Vec<String> {
         let Self::List(values) = self else {
             return Vec::new();
@@ -245,8 +245,8 @@ pub fn dead_letters(worker: &str) -> String {
     format!("hero:dead_letter:{worker}")
 }
 
-/// The key of the jobs that are not queued yet, for they wait for others; ours, with the time of the
-/// last look at each.
+/// The key of the jobs that are not queued yet because they wait for others, with the time of each
+/// one's last check. Not part of the document.
 pub const WAITING: &str = "hero:waiting";
 
 /// Returns the key that says which host has a job.
@@ -306,7 +306,7 @@ pub(super) fn forget_stop(worker: &str, id: &[u8], count: usize) -> Command {
     remove(&stop_queue(worker), count, id)
 }
 
-/// Waits for a job's reply without taking it from whoever else does.
+/// Waits for a job's reply without taking it away from others who wait.
 pub(super) fn await_reply(id: &str, at_most: Duration) -> Command {
     let key = reply_queue(id);
     let seconds = at_most.as_secs_f64().to_string();
@@ -318,7 +318,7 @@ pub(super) fn forget_processing(worker: &str, id: &[u8]) -> Command {
     remove(&processing(worker), 1, id)
 }
 
-/// An entry may be no text: it is named by its bytes.
+/// Removes an entry by its bytes, since it may not be UTF-8.
 fn remove(key: &str, count: usize, entry: &[u8]) -> Command {
     let count = count.to_string().into_bytes();
     Command::Plain(vec![
@@ -333,8 +333,8 @@ pub(super) fn status_of(id: &str) -> Command {
     plain(&["HGET", &job_key(id), "status"])
 }
 
-/// Puts a letter where people find it, and forgets the oldest ones.
-pub(super) fn bury(worker: &str, letter: &str) -> [Command; 2] {
+/// Adds a dead letter and removes the oldest ones.
+pub(super) fn dead_letter(worker: &str, letter: &str) -> [Command; 2] {
     let key = dead_letters(worker);
     let last = (DEAD_LETTERS_MAX - 1).to_string();
     [
@@ -365,7 +365,7 @@ pub(super) struct Withdrawal<'a> {
     pub(super) out: &'a str,
     /// The time.
     pub(super) at: &'a str,
-    /// What it ends with if nobody has taken it.
+    /// The error it ends with if no worker has taken it.
     pub(super) error: &'a str,
     /// Whether nobody watches it any more.
     pub(super) forget: bool,
@@ -375,10 +375,10 @@ pub(super) struct Withdrawal<'a> {
     pub(super) if_waiting: bool,
 }
 
-/// What [`withdraw`] answers of a job that nobody had taken, and now nobody will.
+/// What [`withdraw`] answers if no worker had taken the job; now none will.
 pub(super) const WITHDRAWN: &[u8] = b"withdrawn";
 
-/// The same of one that a worker has, which was asked to stop it.
+/// What it answers if a worker has the job and was asked to stop it.
 pub(super) const ASKED: &[u8] = b"asked";
 
 /// Takes a job back, or asks its worker to stop it.
@@ -410,7 +410,7 @@ pub(super) fn queue_again(id: &str, worker: &str, at: &str) -> Command {
     }
 }
 
-/// Asks which of these jobs wait for no worker and are at none that says so.
+/// Asks which of these jobs are neither queued nor being processed.
 pub(super) fn absent(worker: &str, ids: &[String]) -> Command {
     let mut args = vec![LISTED_MAX.to_string().into_bytes()];
     args.extend(ids.iter().map(|id| id.as_bytes().to_vec()));

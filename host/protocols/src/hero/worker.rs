@@ -1,5 +1,5 @@
-//! The worker role for one worker id: takes jobs from its queue, decides what runs when, writes how
-//! it ended. A pure function of what Redis answers, how work ends and the time.
+//! The worker role for one worker id: takes jobs from its queue, decides what runs when, and writes
+//! how it ended. A pure function of what Redis answers, how work ends and the time.
 
 mod claims;
 mod runs;
@@ -19,14 +19,14 @@ use super::convert::Ending;
 use super::job::{HeroJob, Terms};
 use super::refusal::{Code, Refusal};
 use super::wire::{self, Call, CallTag, Command, Lane, PopSide, Script, Value};
+use crate::stream::Moment;
 use host_core::outcome::Outcome;
 use host_core::port::{ForeignJob, Stop, Tag};
-use crate::session::Moment;
 
 /// How long a claim holds unless it is renewed, in milliseconds.
 const CLAIM_MS: u64 = 15_000;
 
-/// How often claims are renewed and jobs of hosts that died are looked for, in milliseconds.
+/// How often claims are renewed and jobs of dead hosts are searched, in milliseconds.
 const RENEW_EVERY_MS: u64 = CLAIM_MS / 3;
 
 /// How long one waiting pop waits, in seconds.
@@ -35,17 +35,17 @@ const POP_SECONDS: u32 = 5;
 /// The most ids taken in one call.
 const POPS_MAX: usize = 128;
 
-/// The most jobs that wait for others or for their context; beyond it nothing more is taken, and
-/// those that wait for others make room for what is behind them.
+/// The most jobs that wait for others or for their context. At this limit nothing more is taken, and
+/// jobs that wait for others are put behind the rest of the queue.
 const PARKED_MAX: usize = 1_024;
 
 /// The wait before Redis is asked again for what it refused, in milliseconds.
 const REFUSED_PAUSE_MS: u64 = 1_000;
 
-/// How long Redis refuses nothing before that counts as over, in milliseconds.
+/// How long Redis must refuse nothing until refusals are counted from 1 again, in milliseconds.
 const CALM_MS: u64 = 10 * REFUSED_PAUSE_MS;
 
-/// What became of an execution.
+/// The last answer about an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answered {
     /// It has ended.
@@ -63,16 +63,16 @@ pub enum WorkerAct {
     Call(Call),
     /// Start an execution.
     Start {
-        /// How it is called.
+        /// Names the execution.
         tag: Tag,
-        /// What.
+        /// The work.
         job: Box<ForeignJob>,
         /// Where its log is written to as well: a path below the folder for such files.
         log_path: Option<String>,
     },
     /// Stop one.
     Stop {
-        /// Which one.
+        /// Which execution.
         tag: Tag,
         /// How long the guest may take to stop by itself, in milliseconds.
         grace_ms: u64,
@@ -83,7 +83,7 @@ pub enum WorkerAct {
     Count(&'static str),
     /// Tell people that Redis has refused a command; it is sent again later.
     Refused {
-        /// How often it has refused one since it last was calm.
+        /// How often in a row.
         times: u32,
         /// Its words, without secrets.
         why: String,
@@ -105,8 +105,8 @@ pub struct Worker {
     /// Jobs that wait for others.
     waiting: BTreeSet<String>,
     stops: Stops,
-    /// Jobs that were popped anew while their end was on its way to Redis: given back by us, or queued
-    /// again by their senders.
+    /// Jobs that were popped again while their end was on its way to Redis: we gave them back, or
+    /// their senders queued them again.
     again: BTreeSet<String>,
     /// Ids in the processing list that no host had when they were first seen, and since when.
     orphans: BTreeMap<String, Time>,
@@ -115,7 +115,7 @@ pub struct Worker {
     queue: Queue,
     /// How many pops are out that may bring an id each.
     pops_out: usize,
-    /// How often Redis has refused a command since it last was calm, and when it last did.
+    /// How often in a row Redis has refused a command, and when it last did.
     refusals: (u32, Time),
     tags_made: u64,
     calls_made: u64,
@@ -139,23 +139,23 @@ struct Held {
     losses: u32,
     /// Whether it is to stop.
     stop: bool,
-    /// Whether it was found in the processing list: its pop may yet come to our ears.
+    /// Whether it was found in the processing list; the answer to its pop may still follow.
     found: bool,
-    /// Whether it is taken only if an earlier life of this host had it.
+    /// Whether it is taken only if an earlier run of this host had it.
     only_own: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
     Claiming,
-    /// For jobs that have not finished.
+    /// Until these jobs have finished.
     Waiting(BTreeSet<String>),
-    /// For the one of its context that runs.
+    /// Until the running job of its context has ended.
     Parked,
     Ready,
     Running {
         tag: Tag,
-        /// When it is stopped if nothing was heard of it; `None` once that was done.
+        /// When it is stopped if it has not ended; `None` after that.
         overrun_at: Option<Time>,
     },
     Backoff,
@@ -180,8 +180,7 @@ enum Purpose {
     Start(String),
     Finish(String),
     Release(String),
-    /// Nothing follows.
-    Told,
+    NothingFollows,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -229,8 +228,8 @@ impl Worker {
         }
     }
 
-    /// Takes note that Redis can be reached, for the first time or again: what was not confirmed is
-    /// sent again, and what an earlier life left behind is taken back.
+    /// Handles a new connection: sends again what was not confirmed, and takes back what an earlier
+    /// run of this host left behind.
     pub fn on_connected(&mut self, at: Moment, todo: &mut Todo) {
         self.connected = true;
         self.queue = Queue::MayHaveMore;
@@ -253,7 +252,7 @@ impl Worker {
         self.fill(at, todo);
     }
 
-    /// Takes note that Redis cannot be reached: no answer to any call will follow. Jobs go on.
+    /// Handles a lost connection: no answer to any call will follow. Running jobs go on.
     pub fn on_disconnected(&mut self) {
         self.connected = false;
         self.calls.clear();
@@ -267,7 +266,7 @@ impl Worker {
         });
     }
 
-    /// Takes in what Redis answers to a call: one value for each of its commands.
+    /// Handles the answers to a call: one value for each of its commands.
     pub fn on_reply(&mut self, at: Moment, call: CallTag, values: &[Value], todo: &mut Todo) {
         let Some(purpose) = self.calls.remove(&call) else {
             return;
@@ -303,19 +302,19 @@ impl Worker {
             Purpose::Start(id) => self.started(&id, values.first(), todo),
             Purpose::Finish(id) => self.ended(at, &id, values.first(), todo),
             Purpose::Release(id) => self.released(&id, todo),
-            Purpose::Told => {}
+            Purpose::NothingFollows => {}
         }
         self.fill(at, todo);
     }
 
-    /// Takes in how an execution ended.
+    /// Handles the last answer about an execution.
     pub fn on_answer(&mut self, at: Moment, tag: Tag, answer: Answered, todo: &mut Todo) {
         self.answered(at, tag, answer, todo);
         self.fill(at, todo);
     }
 
-    /// Stops: nothing more is taken, guests are stopped, and what has not ended goes back to the
-    /// queue. Over when [`Worker::is_idle`].
+    /// Stops: takes nothing more, stops guests, and gives jobs that have not ended back to the queue.
+    /// Over when [`Worker::is_idle`].
     pub fn on_stop(&mut self, at: Moment, todo: &mut Todo) {
         if self.stopping {
             return;
@@ -336,12 +335,12 @@ impl Worker {
         }
     }
 
-    /// Returns the next instant at which time alone changes something.
+    /// Returns when the next timer is due.
     pub fn wakeup(&self) -> Option<Time> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Does all that is due.
+    /// Handles all timers that are due.
     pub fn on_wakeup(&mut self, at: Moment, todo: &mut Todo) {
         while self.due.first().is_some_and(|(due, _)| *due <= at.now) {
             let Some((_, due)) = self.due.pop_first() else {
@@ -369,12 +368,12 @@ impl Worker {
         self.jobs.is_empty()
     }
 
-    /// Returns how many jobs this host has, whatever they wait for.
+    /// Returns how many jobs this host has, whether they run or wait.
     pub fn jobs(&self) -> usize {
         self.jobs.len()
     }
 
-    /// Starts what can start and takes more as far as there is room.
+    /// Starts the jobs that can start, and takes more if there is room.
     fn fill(&mut self, at: Moment, todo: &mut Todo) {
         if self.stopping {
             return;
@@ -431,15 +430,15 @@ impl Worker {
         self.due.insert((at, due));
     }
 
-    /// Arms what there is one of, unless it is armed.
+    /// Arms a timer that exists once, unless it is armed already.
     fn arm_once(&mut self, at: Time, due: Due) {
         if !self.due.iter().any(|(_, other)| *other == due) {
             self.arm(at, due);
         }
     }
 
-    /// Takes note that Redis refuses what must be: it is out of memory, read-only, or a key is of
-    /// another type.
+    /// Reports that Redis refused a command that must succeed: it is out of memory or read-only, or a
+    /// key has another type.
     fn refused(&mut self, now: Time, value: Option<&Value>, todo: &mut Todo) {
         let (times, last) = self.refusals;
         let calm = now.since_ms(last) >= CALM_MS;
@@ -448,19 +447,19 @@ impl Worker {
         todo.push(WorkerAct::Count(Code::Reply.as_str()));
         let why = match value {
             Some(Value::Error(text)) => text.chars().take(256).collect(),
-            _ => "an answer that makes no sense".to_owned(),
+            _ => "an unknown answer".to_owned(),
         };
         todo.push(WorkerAct::Refused { times, why });
     }
 
-    /// Takes an id that cannot be run off the list, and puts it where people find it.
-    fn bury(&mut self, id: &[u8], refusal: &Refusal, todo: &mut Todo) {
+    /// Removes an id that cannot be run from the list and adds a dead letter.
+    fn reject_id(&mut self, id: &[u8], refusal: &Refusal, todo: &mut Todo) {
         let mut commands = vec![wire::forget_processing(&self.config.worker_id, id)];
         commands.extend(self.letter(id, refusal, todo));
-        self.call(Purpose::Told, commands, todo);
+        self.call(Purpose::NothingFollows, commands, todo);
     }
 
-    /// Counts a refusal, and makes what tells people of it.
+    /// Counts a refusal, and makes the commands that add a dead letter.
     fn letter(&self, id: &[u8], refusal: &Refusal, todo: &mut Todo) -> [Command; 2] {
         todo.push(WorkerAct::Count(refusal.code()));
         let text = String::from_utf8_lossy(&id[..id.len().min(256)]);
@@ -470,6 +469,6 @@ impl Worker {
             "code": refusal.code(),
             "reason": refusal.message,
         });
-        wire::bury(&self.config.worker_id, &letter.to_string())
+        wire::dead_letter(&self.config.worker_id, &letter.to_string())
     }
 }

@@ -128,7 +128,7 @@ fn raw(text: &JsonText) -> Result<Box<RawValue>, ()> {
     RawValue::from_string(text.0.clone()).map_err(drop)
 }
 
-/// Reads what a runner says about an execution that nobody asked it to stop.
+/// Reads the answer of a runner that was not asked to stop.
 pub(super) fn outcome(verdict: Verdict) -> Outcome {
     match verdict {
         Verdict::Success(result) => Outcome::Completed {

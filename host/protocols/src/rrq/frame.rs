@@ -1,15 +1,15 @@
-//! Frames: four bytes of length, big-endian, and that many bytes. Cuts them out of a stream that
-//! comes in any portions, and never reserves more than 64 KiB beyond what has arrived. Pure.
+//! Frames: four bytes of length, big-endian, and that many bytes. Never reserves more than 64 KiB
+//! beyond what has arrived. Pure.
 
 #[cfg(test)]
 mod tests;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, BytesMut};
 
-use crate::session::{Cut, Framing, Pending};
+use crate::stream::{Cut, Framing, Next, Pending};
 
 /// The largest payload, in bytes; the peers have the same limit.
-pub const PAYLOAD_BYTES_MAX: usize = 16 << 20;
+pub(super) const PAYLOAD_BYTES_MAX: usize = 16 << 20;
 
 /// The length in front of each payload, in bytes.
 const HEADER_BYTES: usize = 4;
@@ -17,12 +17,12 @@ const HEADER_BYTES: usize = 4;
 /// How far the buffer grows at a time, in bytes.
 const STEP_BYTES: usize = 64 << 10;
 
-/// What is read at once where no frame is coming in, in bytes: idle connections are many.
+/// What is read at once while no frame is arriving, in bytes: idle connections are many.
 const IDLE_BYTES: usize = 2 << 10;
 
 /// Why a stream has no further frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Defect {
+pub(super) enum Defect {
     /// A length of zero.
     Empty,
     /// A length above [`PAYLOAD_BYTES_MAX`].
@@ -42,7 +42,7 @@ impl From<Cut> for Defect {
 
 /// The frames of one connection.
 #[derive(Debug, Default)]
-pub struct Frames {
+pub(super) struct Frames {
     buffer: BytesMut,
 }
 
@@ -84,15 +84,15 @@ impl Framing for Frames {
         &mut self.buffer
     }
 
-    fn next(&mut self) -> Result<Option<Bytes>, Defect> {
-        let Some(payload) = self.payload_bytes()? else {
-            return Ok(None);
-        };
-        if self.buffer.len() < HEADER_BYTES + payload {
-            return Ok(None);
+    fn next(&mut self) -> Next<Defect> {
+        match self.payload_bytes() {
+            Err(defect) => Next::Broken(defect),
+            Ok(Some(payload)) if self.buffer.len() >= HEADER_BYTES + payload => {
+                self.buffer.advance(HEADER_BYTES);
+                Next::Frame(self.buffer.split_to(payload).freeze())
+            }
+            Ok(_) => Next::Incomplete,
         }
-        self.buffer.advance(HEADER_BYTES);
-        Ok(Some(self.buffer.split_to(payload).freeze()))
     }
 
     fn pending(&self) -> Pending {

@@ -1,15 +1,15 @@
-//! What a fuzzer calls: bytes of a peer, as they come, said to both sides. Nothing may panic, no
-//! answer may be anything but whole frames, and nothing may be left when the connection is gone.
+//! What a fuzzer calls: any bytes as a peer of either role. Nothing may panic, answers must be whole
+//! frames, and nothing may be left once the connection is gone.
 
 use bytes::BytesMut;
+use host_core::name::Name;
 use host_core::time::Time;
 
-use super::config::{Dialect, RunnerConfig, Source};
+use super::config::{Dialect, PoolConfig, Source};
 use super::frame::Frames;
-use super::orchestrator::{Orchestrator, RunnerAsk};
-use super::worker::{Worker, WorkerAsk, WorkerSaid};
-use crate::rrq::worker::Answered;
-use crate::session::{Action, Actions, ActionsOf, Framing, Link, Moment, Session};
+use super::orchestrator::{Orchestrator, PoolEffect};
+use super::worker::{Answered, Worker, WorkerEffect, WorkerEvent};
+use crate::stream::{Action, Actions, ActionsOf, Framing, Link, Moment, Next, Session};
 
 const AT: Moment = Moment {
     now: Time(1_763_000_000_000),
@@ -23,22 +23,28 @@ const AT: Moment = Moment {
 /// Where a fuzzer has found something.
 pub fn to_worker(bytes: &[u8]) {
     let mut worker = Worker::default();
-    let mut todo = Actions::default();
-    worker.on_open(AT.now, Link(0), &mut todo);
-    hear(&mut worker, Link(0), bytes, &mut todo, |worker, todo| {
-        let started: Vec<_> = check::<Worker>(todo)
-            .into_iter()
-            .filter_map(|ask| match ask {
-                WorkerAsk::Start(tag, _) => Some(tag),
-                WorkerAsk::Stop { .. } => None,
-            })
-            .collect();
-        for tag in started {
-            worker.on_said(AT, WorkerSaid::Answer(tag, Answered::Busy), todo);
-        }
-    });
-    worker.on_closed(AT.now, Link(0), &mut todo);
-    check::<Worker>(&mut todo);
+    let mut actions = Actions::default();
+    worker.on_open(AT.now, Link(0), &mut actions);
+    hear(
+        &mut worker,
+        Link(0),
+        bytes,
+        &mut actions,
+        |worker, actions| {
+            let started: Vec<_> = check::<Worker>(actions)
+                .into_iter()
+                .filter_map(|ask| match ask {
+                    WorkerEffect::Start(tag, _) => Some(tag),
+                    WorkerEffect::Stop { .. } => None,
+                })
+                .collect();
+            for tag in started {
+                worker.on_event(AT, WorkerEvent::Answer(tag, Answered::Busy), actions);
+            }
+        },
+    );
+    worker.on_closed(AT.now, Link(0), &mut actions);
+    check::<Worker>(&mut actions);
     assert!(worker.is_idle(), "an execution is left");
 }
 
@@ -48,37 +54,37 @@ pub fn to_worker(bytes: &[u8]) {
 ///
 /// Where a fuzzer has found something.
 pub fn to_orchestrator(bytes: &[u8]) {
-    let config = RunnerConfig {
-        name: "fuzz".to_owned(),
+    let config = PoolConfig {
+        name: Name::default_queue(),
         source: Source::External(([127, 0, 0, 1], 1).into()),
         in_flight_max: 1,
         dialect: Dialect::Current,
     };
     let mut pool = Orchestrator::new(&config, AT.now);
-    let mut todo = Actions::default();
-    pool.on_wakeup(AT.now, &mut todo);
-    let link = check::<Orchestrator>(&mut todo)
+    let mut actions = Actions::default();
+    pool.on_wakeup(AT.now, &mut actions);
+    let link = check::<Orchestrator>(&mut actions)
         .into_iter()
         .find_map(|ask| match ask {
-            RunnerAsk::Connect { link, .. } => Some(link),
+            PoolEffect::Connect { link, .. } => Some(link),
             _ => None,
         });
     let Some(link) = link else {
         return;
     };
-    pool.on_open(AT.now, link, &mut todo);
-    hear(&mut pool, link, bytes, &mut todo, |_, todo| {
-        check::<Orchestrator>(todo);
+    pool.on_open(AT.now, link, &mut actions);
+    hear(&mut pool, link, bytes, &mut actions, |_, actions| {
+        check::<Orchestrator>(actions);
     });
-    pool.on_closed(AT.now, link, &mut todo);
-    check::<Orchestrator>(&mut todo);
+    pool.on_closed(AT.now, link, &mut actions);
+    check::<Orchestrator>(&mut actions);
 }
 
 fn hear<S: Session>(
     session: &mut S,
     link: Link,
     bytes: &[u8],
-    todo: &mut ActionsOf<S>,
+    actions: &mut ActionsOf<S>,
     mut after: impl FnMut(&mut S, &mut ActionsOf<S>),
 ) {
     let mut framing = S::Framing::default();
@@ -87,12 +93,13 @@ fn hear<S: Session>(
         framing.room().extend_from_slice(part);
         loop {
             let (frame, more) = match framing.next() {
-                Ok(None) => break,
-                Ok(Some(frame)) => (Ok(frame), true),
-                Err(defect) => (Err(defect), false),
+                Next::Incomplete => break,
+                Next::Frame(frame) => (Ok(frame), true),
+                Next::Skipped(defect) => (Err(defect), true),
+                Next::Broken(defect) => (Err(defect), false),
             };
-            session.on_message(AT, link, S::read(frame), todo);
-            after(session, todo);
+            session.on_message(AT, link, S::read(frame), actions);
+            after(session, actions);
             if !more {
                 return;
             }
@@ -101,19 +108,19 @@ fn hear<S: Session>(
 }
 
 /// Looks at what was decided: what is written must be whole frames. Returns what was asked for.
-fn check<S: Session>(todo: &mut ActionsOf<S>) -> Vec<S::Ask> {
+fn check<S: Session>(actions: &mut ActionsOf<S>) -> Vec<S::Effect> {
     let mut asked = Vec::new();
-    for action in todo.drain() {
+    for action in actions.drain() {
         match action {
             Action::Send(_, message) => {
                 let mut frames = Frames::default();
                 let mut out = BytesMut::new();
                 S::write(&message, &mut out);
                 frames.room().extend_from_slice(&out);
-                assert!(matches!(frames.next(), Ok(Some(_))), "not a whole frame");
+                assert!(matches!(frames.next(), Next::Frame(_)), "not a whole frame");
                 assert_eq!(frames.pending_bytes(), 0, "more than a frame");
             }
-            Action::Ask(ask) => asked.push(ask),
+            Action::Effect(ask) => asked.push(ask),
             Action::Close(_) | Action::Count(_) => {}
         }
     }

@@ -2,9 +2,9 @@
 //! is told to stop and when it is restarted; knows no socket, no process and no clock.
 
 mod assign;
+mod lifecycle;
+mod runner;
 mod runs;
-mod seat;
-mod seats;
 
 #[cfg(test)]
 mod tests;
@@ -12,126 +12,83 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::{Bytes, BytesMut};
+use host_core::port::{Assignment, End, Tag};
 use host_core::time::Time;
 
+use self::runner::{Runner, State};
 use self::runs::Run;
-use self::seat::{Seat, State};
 use super::WIRE;
-use super::config::{Dialect, RunnerConfig, Source};
+use super::config::{Dialect, PoolConfig, Source};
 use super::frame::{Defect, Frames};
 use super::read::{self, Message};
 use super::refusal::{About, Code, Refusal};
 use super::wire::{self, Out};
 use super::worker::IN_FLIGHT_MAX;
-use host_core::port::Tag;
-use host_core::port::{Assignment, End};
-use crate::wire::executors::WorkerState as SeatState;
-use crate::session::{Actions, Link, Moment, Session};
+use crate::stream::{Actions, Link, Moment, Session};
+use crate::wire::executors::WorkerState;
 
-/// How a runner's process is given to end by itself, in milliseconds.
+/// How long a runner's process may take to end by itself, in milliseconds.
 const TERM_GRACE_MS: u64 = 5_000;
 
 /// The same when the host stops.
 const STOP_GRACE_MS: u64 = 1_000;
 
-/// What the session asks of the host.
+/// What the session has the host do. Runners are counted from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RunnerAsk {
-    /// Start the process of a seat. [`RunnerSaid::Launched`] or [`RunnerSaid::Exited`] follows.
-    Launch {
-        /// Which seat.
-        seat: usize,
-    },
-    /// Connect to the runner of a seat. The link opens, or [`RunnerSaid::ConnectFailed`] follows.
-    Connect {
-        /// Which seat.
-        seat: usize,
-        /// How the connection is called.
-        link: Link,
-    },
-    /// End the process of a seat, by force after the grace. [`RunnerSaid::Exited`] follows.
-    Kill {
-        /// Which seat.
-        seat: usize,
-        /// In milliseconds.
-        grace_ms: u64,
-    },
-    /// How many more starts are taken from now on, and what of the earlier ones is in flight.
-    Room(Room),
+pub(super) enum PoolEffect {
+    /// Start the process of a runner. [`PoolEvent::Launched`] or [`PoolEvent::Exited`] follows.
+    Launch { runner: usize },
+    /// Connect to a runner. The link opens, or [`PoolEvent::ConnectFailed`] follows.
+    Connect { runner: usize, link: Link },
+    /// End the process of a runner, by force after the grace. [`PoolEvent::Exited`] follows.
+    Kill { runner: usize, grace_ms: u64 },
+    /// So many executions are taken at once, those in flight included.
+    Capacity(usize),
     /// An execution is over; nothing follows about it.
     Ended {
-        /// Which one.
         tag: Tag,
-        /// The seat of its runner, counted from 0.
-        seat: Option<usize>,
-        /// How.
+        /// The runner that had it, if one did.
+        runner: Option<usize>,
         end: End,
     },
 }
 
-/// What the host says to the session.
+/// What the host reports to the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RunnerSaid {
+pub(super) enum PoolEvent {
     /// Execute this.
     Start(Tag, Box<Assignment>),
-    /// Stop this; with a grace of 0 the runner is told to give none.
-    Cancel {
-        /// Which one.
-        tag: Tag,
-        /// In milliseconds.
-        grace_ms: u64,
-    },
-    /// A process was started.
-    Launched {
-        /// In which seat.
-        seat: usize,
-    },
-    /// A process has ended, or could not be started.
-    Exited {
-        /// Of which seat.
-        seat: usize,
-    },
+    /// Stop this. With a grace of 0 the runner gives its guest none either.
+    Cancel { tag: Tag, grace_ms: u64 },
+    /// The process of a runner was started.
+    Launched { runner: usize },
+    /// The process of a runner has ended, or could not be started.
+    Exited { runner: usize },
     /// A connection could not be made.
-    ConnectFailed {
-        /// Which one.
-        link: Link,
-    },
-    /// Restart the runner of a seat once its requests have ended.
-    Restart {
-        /// Which seat.
-        seat: usize,
-    },
+    ConnectFailed { link: Link },
+    /// Restart a runner once its requests have ended.
+    Restart { runner: usize },
     /// The host stops: everything in flight is lost and all runners end.
     Stop,
 }
 
-/// How much a pool can do: told whenever it changes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Room {
-    /// So many more starts are taken.
-    pub free: usize,
-    /// So many of those that were taken have not ended.
-    pub in_flight: usize,
-}
-
-/// How one seat is.
+/// How one runner is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SeatView {
-    /// Where its runner is in its life.
-    pub state: SeatState,
+pub(super) struct RunnerStatus {
+    pub(super) state: WorkerState,
     /// Requests in flight.
-    pub in_flight: usize,
+    pub(super) in_flight: usize,
     /// How often in a row it ended without having answered anything.
-    pub failures: u32,
+    pub(super) failures: u32,
 }
 
 /// What a connection is for.
 #[derive(Clone, Debug)]
 enum Purpose {
-    /// All requests of a seat.
-    Main { seat: usize },
+    /// All requests of a runner.
+    Main { runner: usize },
     /// To see whether the runner listens.
-    Probe { seat: usize },
+    Probe { runner: usize },
     /// One request.
     Request { tag: Tag, request: Option<Out> },
     /// One cancel.
@@ -141,37 +98,38 @@ enum Purpose {
 /// What a time is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    Seat(usize),
+    Runner(usize),
     Run(Tag),
 }
 
 /// One named pool of foreign runners and what is in flight there.
 #[derive(Debug)]
-pub struct Orchestrator {
+pub(super) struct Orchestrator {
     name: String,
     dialect: Dialect,
     /// Whether we start the processes.
     managed: bool,
     in_flight_max: usize,
-    seats: Vec<Seat>,
+    runners: Vec<Runner>,
     links: BTreeMap<Link, Purpose>,
     runs: BTreeMap<Tag, Run>,
     by_request: BTreeMap<String, Tag>,
     due: BTreeSet<(Time, Timer)>,
     links_made: u64,
-    room_told: Room,
+    /// The capacity that was reported last.
+    capacity: usize,
     stopping: bool,
 }
 
-type Todo = Actions<Out, RunnerAsk>;
+type PoolActions = Actions<Out, PoolEffect>;
 
 impl Session for Orchestrator {
     const WIRE: &'static str = WIRE;
     type Framing = Frames;
     type In = Result<Message, Refusal>;
     type Out = Out;
-    type Ask = RunnerAsk;
-    type Said = RunnerSaid;
+    type Effect = PoolEffect;
+    type Event = PoolEvent;
 
     fn read(frame: Result<Bytes, Defect>) -> Self::In {
         read::read(frame.as_deref().map_err(|defect| *defect))
@@ -181,137 +139,139 @@ impl Session for Orchestrator {
         wire::put(message, out);
     }
 
-    fn on_open(&mut self, _now: Time, link: Link, todo: &mut Todo) {
+    fn on_open(&mut self, _now: Time, link: Link, actions: &mut PoolActions) {
         match self.links.get_mut(&link) {
-            Some(Purpose::Main { seat }) => {
-                let seat = *seat;
-                self.up(seat, Some(link));
+            Some(Purpose::Main { runner }) => {
+                let runner = *runner;
+                self.up(runner, Some(link));
             }
-            Some(Purpose::Probe { seat }) => {
-                let seat = *seat;
-                todo.close(link);
-                self.up(seat, None);
+            Some(Purpose::Probe { runner }) => {
+                let runner = *runner;
+                actions.close(link);
+                self.up(runner, None);
             }
             Some(Purpose::Request { request, .. }) => {
                 if let Some(request) = request.take() {
-                    todo.send(link, request);
+                    actions.send(link, request);
                 }
             }
             Some(Purpose::Cancel(cancel)) => {
                 if let Some(cancel) = cancel.take() {
-                    todo.send(link, cancel);
+                    actions.send(link, cancel);
                 }
-                todo.close(link);
+                actions.close(link);
             }
-            None => todo.close(link),
+            None => actions.close(link),
         }
-        self.tell_room(todo);
+        self.report_capacity(actions);
     }
 
-    fn on_message(&mut self, at: Moment, link: Link, message: Self::In, todo: &mut Todo) {
+    fn on_message(&mut self, at: Moment, link: Link, message: Self::In, actions: &mut PoolActions) {
         if !self.links.contains_key(&link) {
             return;
         }
         match message {
-            Ok(Message::Response(response)) => self.on_response(at.now, link, *response, todo),
-            Ok(Message::Request(_) | Message::Cancel(_)) => todo.count(Code::Direction.as_str()),
+            Ok(Message::Response(response)) => self.on_response(at.now, link, *response, actions),
+            Ok(Message::Request(_) | Message::Cancel(_)) => actions.count(Code::Direction.as_str()),
             Err(refusal) => {
-                todo.count(refusal.code.as_str());
+                actions.count(refusal.code.as_str());
                 match &refusal.about {
-                    About::Known(ids) => self.on_broken(at.now, link, &ids.request, &refusal, todo),
+                    About::Known(ids) => {
+                        self.on_broken(at.now, link, &ids.request, &refusal, actions);
+                    }
                     About::Cancel => {}
                     About::Unknown | About::Frame => {
-                        todo.close(link);
-                        self.on_link_gone(at.now, link, &refusal.message, todo);
+                        actions.close(link);
+                        self.on_link_gone(at.now, link, &refusal.message, actions);
                     }
                 }
             }
         }
-        self.tell_room(todo);
+        self.report_capacity(actions);
     }
 
-    fn on_said(&mut self, at: Moment, said: RunnerSaid, todo: &mut Todo) {
-        match said {
-            RunnerSaid::Start(tag, assignment) => self.on_start(at, tag, *assignment, todo),
-            RunnerSaid::Cancel { tag, grace_ms } => self.on_cancel(at.now, tag, grace_ms, todo),
-            RunnerSaid::Launched { seat } => self.on_launched(at.now, seat, todo),
-            RunnerSaid::Exited { seat } => self.on_exited(at.now, seat, todo),
-            RunnerSaid::ConnectFailed { link } => self.on_connect_failed(at.now, link, todo),
-            RunnerSaid::Restart { seat } => self.on_restart(at.now, seat, todo),
-            RunnerSaid::Stop => self.on_stop(at.now, todo),
+    fn on_event(&mut self, at: Moment, event: PoolEvent, actions: &mut PoolActions) {
+        match event {
+            PoolEvent::Start(tag, assignment) => self.on_start(at, tag, *assignment, actions),
+            PoolEvent::Cancel { tag, grace_ms } => self.on_cancel(at.now, tag, grace_ms, actions),
+            PoolEvent::Launched { runner } => self.on_launched(at.now, runner, actions),
+            PoolEvent::Exited { runner } => self.on_exited(at.now, runner, actions),
+            PoolEvent::ConnectFailed { link } => self.on_connect_failed(at.now, link, actions),
+            PoolEvent::Restart { runner } => self.on_restart(at.now, runner, actions),
+            PoolEvent::Stop => self.on_stop(at.now, actions),
         }
-        self.tell_room(todo);
+        self.report_capacity(actions);
     }
 
-    fn on_closed(&mut self, now: Time, link: Link, todo: &mut Todo) {
-        self.on_link_gone(now, link, "the runner closed its connection", todo);
-        self.tell_room(todo);
+    fn on_closed(&mut self, now: Time, link: Link, actions: &mut PoolActions) {
+        self.on_link_gone(now, link, "the runner closed its connection", actions);
+        self.report_capacity(actions);
     }
 
     fn wakeup(&self) -> Option<Time> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    fn on_wakeup(&mut self, now: Time, todo: &mut Todo) {
+    fn on_wakeup(&mut self, now: Time, actions: &mut PoolActions) {
         while let Some((at, timer)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             self.due.remove(&(at, timer));
             match timer {
-                Timer::Seat(seat) => self.on_seat_due(now, seat, todo),
-                Timer::Run(tag) => self.on_run_due(now, tag, todo),
+                Timer::Runner(runner) => self.on_runner_due(now, runner, actions),
+                Timer::Run(tag) => self.on_run_due(now, tag, actions),
             }
         }
-        self.tell_room(todo);
+        self.report_capacity(actions);
     }
 
     fn is_idle(&self) -> bool {
-        let down = |seat: &Seat| seat.state == State::Down;
-        self.runs.is_empty() && self.seats.iter().all(down)
+        let down = |runner: &Runner| runner.state == State::Down;
+        self.runs.is_empty() && self.runners.iter().all(down)
     }
 }
 
 impl Orchestrator {
     /// Makes a pool whose runners are started at `now`.
-    pub fn new(config: &RunnerConfig, now: Time) -> Self {
-        let seats: Vec<Seat> = (0..config.seats()).map(|_| Seat::new()).collect();
+    pub(super) fn new(config: &PoolConfig, now: Time) -> Self {
+        let runners: Vec<Runner> = (0..config.runners()).map(|_| Runner::new()).collect();
         let mut pool = Self {
-            name: config.name.clone(),
+            name: config.name.to_string(),
             dialect: config.dialect,
             managed: matches!(config.source, Source::Launched(_)),
             in_flight_max: config.in_flight_max.clamp(1, IN_FLIGHT_MAX),
-            seats,
+            runners,
             links: BTreeMap::new(),
             runs: BTreeMap::new(),
             by_request: BTreeMap::new(),
             due: BTreeSet::new(),
             links_made: 0,
-            room_told: Room::default(),
+            capacity: 0,
             stopping: false,
         };
-        for seat in 0..pool.seats.len() {
-            pool.arm_seat(seat, now);
+        for runner in 0..pool.runners.len() {
+            pool.arm_runner(runner, now);
         }
         pool
     }
 
-    /// Returns how each seat is, for people.
-    pub fn seats(&self) -> Vec<SeatView> {
-        let view = |seat: &Seat| SeatView {
-            state: match seat.state {
-                State::Up { .. } if seat.condemned => SeatState::Draining,
-                State::Up { .. } => SeatState::Up,
-                State::Down => SeatState::Down,
-                State::Launching | State::Connecting { .. } => SeatState::Starting,
-                State::Dying => SeatState::Ending,
+    /// Returns how each runner is, for people.
+    pub(super) fn runners(&self) -> Vec<RunnerStatus> {
+        let view = |runner: &Runner| RunnerStatus {
+            state: match runner.state {
+                State::Up { .. } if runner.draining => WorkerState::Draining,
+                State::Up { .. } => WorkerState::Up,
+                State::Down => WorkerState::Down,
+                State::Launching | State::Connecting { .. } => WorkerState::Starting,
+                State::Ending => WorkerState::Ending,
             },
-            in_flight: seat.runs.len(),
-            failures: seat.failures,
+            in_flight: runner.runs.len(),
+            failures: runner.failures,
         };
-        self.seats.iter().map(view).collect()
+        self.runners.iter().map(view).collect()
     }
 
-    /// Returns what is in flight at a seat.
-    pub fn in_flight(&self, seat: usize) -> Vec<Tag> {
-        let runs = self.seats.get(seat).map(|seat| &seat.runs);
+    /// Returns what is in flight at a runner.
+    pub(super) fn in_flight(&self, runner: usize) -> Vec<Tag> {
+        let runs = self.runners.get(runner).map(|runner| &runner.runs);
         runs.into_iter().flatten().copied().collect()
     }
 
@@ -322,45 +282,46 @@ impl Orchestrator {
         link
     }
 
-    fn tell_room(&mut self, todo: &mut Todo) {
-        let free = |seat: &Seat| seat.room(self.in_flight_max);
-        let room = Room {
-            free: if self.stopping {
-                0
-            } else {
-                self.seats.iter().map(free).sum()
-            },
-            in_flight: self.runs.len(),
-        };
-        if room != self.room_told {
-            self.room_told = room;
-            todo.ask(RunnerAsk::Room(room));
+    /// Returns how many more executions are taken now.
+    fn free(&self) -> usize {
+        if self.stopping {
+            return 0;
+        }
+        let free = |runner: &Runner| runner.free(self.in_flight_max);
+        self.runners.iter().map(free).sum()
+    }
+
+    fn report_capacity(&mut self, actions: &mut PoolActions) {
+        let capacity = self.free() + self.runs.len();
+        if capacity != self.capacity {
+            self.capacity = capacity;
+            actions.effect(PoolEffect::Capacity(capacity));
         }
     }
 
-    /// Takes note that nothing more comes over a connection; the first time only.
-    fn on_link_gone(&mut self, now: Time, link: Link, why: &str, todo: &mut Todo) {
+    /// Handles the end of a connection, the first time only.
+    fn on_link_gone(&mut self, now: Time, link: Link, why: &str, actions: &mut PoolActions) {
         match self.links.remove(&link) {
-            Some(Purpose::Main { seat }) => {
-                let tags: Vec<Tag> = self.seats[seat].runs.iter().copied().collect();
+            Some(Purpose::Main { runner }) => {
+                let tags: Vec<Tag> = self.runners[runner].runs.iter().copied().collect();
                 for tag in tags {
-                    self.lose(now, tag, why, todo);
+                    self.lose(now, tag, why, actions);
                 }
-                self.reconnect(now, seat, todo);
+                self.reconnect(now, runner, actions);
             }
-            Some(Purpose::Request { tag, .. }) => self.lose(now, tag, why, todo),
+            Some(Purpose::Request { tag, .. }) => self.lose(now, tag, why, actions),
             Some(Purpose::Probe { .. } | Purpose::Cancel(_)) | None => {}
         }
     }
 
-    fn on_stop(&mut self, now: Time, todo: &mut Todo) {
+    fn on_stop(&mut self, now: Time, actions: &mut PoolActions) {
         self.stopping = true;
         let tags: Vec<Tag> = self.runs.keys().copied().collect();
         for tag in tags {
-            self.lose(now, tag, "the host stops", todo);
+            self.lose(now, tag, "the host stops", actions);
         }
-        for seat in 0..self.seats.len() {
-            self.end_seat(seat, STOP_GRACE_MS, todo);
+        for runner in 0..self.runners.len() {
+            self.end_runner(runner, STOP_GRACE_MS, actions);
         }
     }
 }

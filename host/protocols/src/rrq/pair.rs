@@ -6,18 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::BytesMut;
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
+use host_core::port::{Assignment, End, Tag};
 use host_core::time::Time;
 use proptest::prelude::*;
 
-use super::config::{Dialect, Launch, RunnerConfig, Source};
-use super::orchestrator::{Orchestrator, RunnerAsk, RunnerSaid};
-use super::worker::{Worker, WorkerAsk, WorkerSaid};
-use crate::rrq::worker::Answered;
-use host_core::port::{Tag};
-use host_core::port::{Assignment, End};
-use crate::session::{Action, Actions, ActionsOf, Link, Moment, Session};
+use super::config::{Dialect, Launch, PoolConfig, Source};
+use super::orchestrator::{Orchestrator, PoolEffect, PoolEvent};
+use super::worker::{Answered, Worker, WorkerEffect, WorkerEvent};
+use crate::stream::{Action, Actions, ActionsOf, Link, Moment, Session};
 
-const SEATS: usize = 2;
+const RUNNERS: usize = 2;
 const JOBS: u64 = 60;
 const START: Time = Time(1_763_000_000_000);
 
@@ -64,11 +62,11 @@ struct World {
 
 impl World {
     fn new(seed: u64, dialect: Dialect) -> Self {
-        let config = RunnerConfig {
-            name: "r".to_owned(),
+        let config = PoolConfig {
+            name: "r".parse().unwrap(),
             source: Source::Launched(Launch {
                 command: vec!["r".to_owned()],
-                pool_size: SEATS,
+                pool_size: RUNNERS,
                 tcp_port: None,
                 cwd: None,
                 env: BTreeMap::new(),
@@ -84,7 +82,7 @@ impl World {
         let mut world = Self {
             now: START,
             pool: Orchestrator::new(&config, START),
-            processes: (0..SEATS).map(|_| process()).collect(),
+            processes: (0..RUNNERS).map(|_| process()).collect(),
             events: BTreeMap::new(),
             events_made: 0,
             links: BTreeMap::new(),
@@ -148,8 +146,8 @@ impl World {
         }
     }
 
-    fn pool_does(&mut self, mut todo: ActionsOf<Orchestrator>) {
-        let actions: Vec<_> = todo.drain().collect();
+    fn pool_does(&mut self, mut actions: ActionsOf<Orchestrator>) {
+        let actions: Vec<_> = actions.drain().collect();
         for action in actions {
             match action {
                 Action::Send(link, message) => {
@@ -157,28 +155,28 @@ impl World {
                     self.send(link, true, Event::ToWorker(link, bytes));
                 }
                 Action::Close(link) => self.carry(link, true, Event::ClosedAtWorker(link)),
-                Action::Count(_) | Action::Ask(RunnerAsk::Room(_)) => {}
-                Action::Ask(RunnerAsk::Launch { seat }) => {
+                Action::Count(_) | Action::Effect(PoolEffect::Capacity(_)) => {}
+                Action::Effect(PoolEffect::Launch { runner }) => {
                     let ms = self.delay_ms();
                     let exits = self.below(10) == 0;
                     let event = if exits {
-                        Event::Exited(seat)
+                        Event::Exited(runner)
                     } else {
-                        Event::Launched(seat)
+                        Event::Launched(runner)
                     };
                     self.later(ms, event);
                 }
-                Action::Ask(RunnerAsk::Kill { seat, .. }) => {
+                Action::Effect(PoolEffect::Kill { runner, .. }) => {
                     let ms = self.delay_ms();
-                    self.later(ms, Event::Exited(seat));
+                    self.later(ms, Event::Exited(runner));
                 }
-                Action::Ask(RunnerAsk::Connect { seat, link }) => {
-                    let life = self.processes[seat].life;
-                    self.links.insert(link, (seat, life));
+                Action::Effect(PoolEffect::Connect { runner, link }) => {
+                    let life = self.processes[runner].life;
+                    self.links.insert(link, (runner, life));
                     self.carry(link, true, Event::OpenedAtWorker(link));
-                    self.carry(link, false, Event::Opened(link, seat, life));
+                    self.carry(link, false, Event::Opened(link, runner, life));
                 }
-                Action::Ask(RunnerAsk::Ended { tag, end, .. }) => {
+                Action::Effect(PoolEffect::Ended { tag, end, .. }) => {
                     let before = self.ended.insert(tag.0, end);
                     assert!(before.is_none(), "{tag:?} ended twice");
                 }
@@ -196,9 +194,9 @@ impl World {
         }
     }
 
-    fn worker_does(&mut self, seat: usize, mut todo: ActionsOf<Worker>) {
-        let life = self.processes[seat].life;
-        let actions: Vec<_> = todo.drain().collect();
+    fn worker_does(&mut self, runner: usize, mut actions: ActionsOf<Worker>) {
+        let life = self.processes[runner].life;
+        let actions: Vec<_> = actions.drain().collect();
         for action in actions {
             match action {
                 Action::Send(link, message) => {
@@ -207,51 +205,53 @@ impl World {
                 }
                 Action::Close(link) => self.carry(link, false, Event::ClosedAtPool(link)),
                 Action::Count(_) => {}
-                Action::Ask(WorkerAsk::Start(tag, job)) => match self.below(10) {
-                    0 => self.later(0, Event::Busy(seat, life, tag)),
+                Action::Effect(WorkerEffect::Start(tag, job)) => match self.below(10) {
+                    0 => self.later(0, Event::Busy(runner, life, tag)),
                     1 | 2 => {}
                     _ => {
                         let result = Some(JsonText(format!("{:?}", job.external_id)));
                         let outcome = Outcome::Completed { result };
                         let ms = self.below(800);
-                        self.later(ms, Event::GuestEnds(seat, life, tag, outcome));
+                        self.later(ms, Event::GuestEnds(runner, life, tag, outcome));
                     }
                 },
-                Action::Ask(WorkerAsk::Stop { tag, grace_ms, .. }) => {
+                Action::Effect(WorkerEffect::Stop { tag, grace_ms, .. }) => {
                     let ms = self.below(grace_ms + 200);
                     let outcome = Outcome::Cancelled { partial: None };
-                    self.later(ms, Event::GuestEnds(seat, life, tag, outcome));
+                    self.later(ms, Event::GuestEnds(runner, life, tag, outcome));
                 }
             }
         }
     }
 
-    fn say_pool(&mut self, said: RunnerSaid) {
-        let mut todo = Actions::default();
-        self.pool.on_said(self.moment(), said, &mut todo);
-        self.pool_does(todo);
+    fn say_pool(&mut self, said: PoolEvent) {
+        let mut actions = Actions::default();
+        self.pool.on_event(self.moment(), said, &mut actions);
+        self.pool_does(actions);
     }
 
-    fn say_worker(&mut self, seat: usize, life: u64, said: WorkerSaid) {
-        if self.processes[seat].life != life {
+    fn say_worker(&mut self, runner: usize, life: u64, said: WorkerEvent) {
+        if self.processes[runner].life != life {
             return;
         }
-        let mut todo = Actions::default();
+        let mut actions = Actions::default();
         let moment = self.moment();
-        self.processes[seat].worker.on_said(moment, said, &mut todo);
-        self.worker_does(seat, todo);
+        self.processes[runner]
+            .worker
+            .on_event(moment, said, &mut actions);
+        self.worker_does(runner, actions);
     }
 
     /// Returns the process of a connection if it still has the life it had.
     fn process_of(&self, link: Link) -> Option<usize> {
-        let (seat, life) = *self.links.get(&link)?;
-        let process = &self.processes[seat];
-        (process.alive && process.life == life).then_some(seat)
+        let (runner, life) = *self.links.get(&link)?;
+        let process = &self.processes[runner];
+        (process.alive && process.life == life).then_some(runner)
     }
 
-    fn exit(&mut self, seat: usize) {
-        let life = self.processes[seat].life;
-        self.processes[seat] = Process {
+    fn exit(&mut self, runner: usize) {
+        let life = self.processes[runner].life;
+        self.processes[runner] = Process {
             worker: Worker::default(),
             life: life + 1,
             alive: false,
@@ -259,82 +259,82 @@ impl World {
         let links: Vec<Link> = self
             .links
             .iter()
-            .filter(|(_, to)| **to == (seat, life))
+            .filter(|(_, to)| **to == (runner, life))
             .map(|(link, _)| *link)
             .collect();
         for link in links {
             self.carry(link, false, Event::ClosedAtPool(link));
         }
-        self.say_pool(RunnerSaid::Exited { seat });
+        self.say_pool(PoolEvent::Exited { runner });
     }
 
     fn handle(&mut self, event: Event) {
-        let mut todo = Actions::default();
+        let mut actions = Actions::default();
         match event {
-            Event::Launched(seat) => {
-                self.processes[seat].alive = true;
-                self.say_pool(RunnerSaid::Launched { seat });
+            Event::Launched(runner) => {
+                self.processes[runner].alive = true;
+                self.say_pool(PoolEvent::Launched { runner });
             }
-            Event::Exited(seat) => self.exit(seat),
-            Event::Opened(link, seat, life) => {
-                let process = &self.processes[seat];
+            Event::Exited(runner) => self.exit(runner),
+            Event::Opened(link, runner, life) => {
+                let process = &self.processes[runner];
                 if process.alive && process.life == life {
-                    self.pool.on_open(self.now, link, &mut todo);
-                    self.pool_does(todo);
+                    self.pool.on_open(self.now, link, &mut actions);
+                    self.pool_does(actions);
                 } else {
-                    self.say_pool(RunnerSaid::ConnectFailed { link });
+                    self.say_pool(PoolEvent::ConnectFailed { link });
                 }
             }
             Event::ToPool(link, bytes) => {
                 let message = Orchestrator::read(Ok(bytes.into()));
                 self.pool
-                    .on_message(self.moment(), link, message, &mut todo);
-                self.pool_does(todo);
+                    .on_message(self.moment(), link, message, &mut actions);
+                self.pool_does(actions);
             }
             Event::ClosedAtPool(link) => {
-                self.pool.on_closed(self.now, link, &mut todo);
-                self.pool_does(todo);
+                self.pool.on_closed(self.now, link, &mut actions);
+                self.pool_does(actions);
             }
-            Event::GuestEnds(seat, life, tag, outcome) => {
-                let said = WorkerSaid::Answer(tag, Answered::Ended(outcome));
-                self.say_worker(seat, life, said);
+            Event::GuestEnds(runner, life, tag, outcome) => {
+                let said = WorkerEvent::Answer(tag, Answered::Ended(outcome));
+                self.say_worker(runner, life, said);
             }
-            Event::Busy(seat, life, tag) => {
-                self.say_worker(seat, life, WorkerSaid::Answer(tag, Answered::Busy));
+            Event::Busy(runner, life, tag) => {
+                self.say_worker(runner, life, WorkerEvent::Answer(tag, Answered::Busy));
             }
             Event::Start(tag) => {
                 self.started.insert(tag);
                 let timeout_ms = 200 + self.below(3_000);
                 let assignment = Box::new(assignment(tag, timeout_ms));
-                self.say_pool(RunnerSaid::Start(Tag(tag), assignment));
+                self.say_pool(PoolEvent::Start(Tag(tag), assignment));
             }
             Event::Cancel(tag, grace_ms) => {
                 let tag = Tag(tag);
-                self.say_pool(RunnerSaid::Cancel { tag, grace_ms });
+                self.say_pool(PoolEvent::Cancel { tag, grace_ms });
             }
             Event::OpenedAtWorker(link)
             | Event::ToWorker(link, _)
             | Event::ClosedAtWorker(link) => {
-                if let Some(seat) = self.process_of(link) {
-                    self.handle_at_worker(seat, link, event);
+                if let Some(runner) = self.process_of(link) {
+                    self.handle_at_worker(runner, link, event);
                 }
             }
         }
     }
 
-    fn handle_at_worker(&mut self, seat: usize, link: Link, event: Event) {
-        let mut todo = Actions::default();
+    fn handle_at_worker(&mut self, runner: usize, link: Link, event: Event) {
+        let mut actions = Actions::default();
         let at = self.moment();
-        let worker = &mut self.processes[seat].worker;
+        let worker = &mut self.processes[runner].worker;
         match event {
-            Event::OpenedAtWorker(_) => worker.on_open(at.now, link, &mut todo),
+            Event::OpenedAtWorker(_) => worker.on_open(at.now, link, &mut actions),
             Event::ToWorker(_, bytes) => {
                 let message = Worker::read(Ok(bytes.into()));
-                worker.on_message(at, link, message, &mut todo);
+                worker.on_message(at, link, message, &mut actions);
             }
-            _ => worker.on_closed(at.now, link, &mut todo),
+            _ => worker.on_closed(at.now, link, &mut actions),
         }
-        self.worker_does(seat, todo);
+        self.worker_does(runner, actions);
     }
 
     /// Lets the world go on until nothing happens any more.
@@ -362,22 +362,24 @@ impl World {
             }
             // Now and then a process dies.
             if self.now < START.plus_ms(8_000) && self.below(150) == 0 {
-                let seat = usize::from(self.below(2) == 0);
-                if self.processes[seat].alive {
-                    self.exit(seat);
+                let runner = usize::from(self.below(2) == 0);
+                if self.processes[runner].alive {
+                    self.exit(runner);
                 }
             }
         }
     }
 
     fn wake(&mut self) {
-        let mut todo = Actions::default();
-        self.pool.on_wakeup(self.now, &mut todo);
-        self.pool_does(todo);
-        for seat in 0..SEATS {
-            let mut todo = Actions::default();
-            self.processes[seat].worker.on_wakeup(self.now, &mut todo);
-            self.worker_does(seat, todo);
+        let mut actions = Actions::default();
+        self.pool.on_wakeup(self.now, &mut actions);
+        self.pool_does(actions);
+        for runner in 0..RUNNERS {
+            let mut actions = Actions::default();
+            self.processes[runner]
+                .worker
+                .on_wakeup(self.now, &mut actions);
+            self.worker_does(runner, actions);
         }
     }
 

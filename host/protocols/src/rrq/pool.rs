@@ -1,32 +1,32 @@
 //! The orchestrator role with real processes and sockets: starts runners, connects to them, ends
-//! them, and hands their words on. Decides nothing: the session does.
+//! them, and passes on what they write. Decides nothing: the session does.
 
-mod launcher;
-mod lines;
+mod job_lines;
 mod process;
 
 #[cfg(test)]
 mod tests;
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use host_core::name::Name;
+use host_core::port::{Assign, AssignEvents, Assignment, Clock, Counters, Tag};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use self::launcher::Launcher;
-use super::config::{RunnerConfig, Source};
-use super::orchestrator::{Orchestrator, Room, RunnerAsk, RunnerSaid};
-use crate::driver::{Edge, Hub, serve_link};
-use host_core::port::{Clock, Counters, Tag};
-use host_core::port::{Assignment, End};
-use crate::wire::executors::WorkerState as SeatState;
-use crate::session::{Link, Session as _};
+use self::job_lines::JobLines;
+use super::config::{CANCEL_GRACE_MS, PoolConfig, Source};
+use super::orchestrator::{Orchestrator, PoolEffect, PoolEvent};
+use crate::process::{Launcher, Output, Reason, Stop};
+use crate::stream::{EffectHandler, Hub, Link, Session as _, serve_connection};
+use crate::wire::JobLogs;
+use crate::wire::executors::{WorkerHealth, WorkerState};
 
 /// How long a connection to a local port may take.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
@@ -34,229 +34,179 @@ const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// How long runners may take to end when the host stops, their grace included.
 const STOP_TIME: Duration = Duration::from_secs(2);
 
-/// How much is kept of each of the two lines that say why a runner is not up, in characters.
-const REASON_CHARS_MAX: usize = 300;
-
-/// How many orders may wait beside those of each request.
-const ORDERS_SPARE: usize = 64;
-
-/// Where a line of a runner came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
-    /// This host, about the runner.
-    Host,
-}
-
-/// Whoever has work for a pool. Called one at a time and in order; no call may block or call the
-/// pool's own methods other than those that say they may be called from here.
-pub trait Employer: Send + Sync + 'static {
-    /// How many more executions are taken from now on, and what of the earlier ones has not ended.
-    fn room(&self, room: Room);
-
-    /// An execution is over. `executor` is its runner for people: `python/1`.
-    fn ended(&self, tag: Tag, executor: String, end: End);
-
-    /// A runner wrote a line, at most 8 KiB of it, while these executions were in flight there.
-    fn wrote(&self, executor: &str, in_flight: &[Tag], output: Output, line: &str);
-}
+/// How many effects may wait for each runner, and how many beside those.
+const EFFECTS_PER_RUNNER: usize = 256;
+const EFFECTS_SPARE: usize = 64;
 
 /// What a pool needs of its host.
 #[derive(Clone)]
-pub struct PoolPorts {
-    /// Has the work.
-    pub employer: Arc<dyn Employer>,
-    /// Tells the time.
-    pub clock: Arc<dyn Clock>,
-    /// Counts what is refused.
-    pub counters: Arc<dyn Counters>,
-}
-
-/// One runner, for people and metrics.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SeatHealth {
-    /// `python/1`.
-    pub executor: String,
-    /// Where it is in its life.
-    pub state: SeatState,
-    /// Where it listens, once that is known.
-    pub address: Option<SocketAddr>,
-    /// Its process, while we have one.
-    pub pid: Option<u32>,
-    /// Requests in flight.
-    pub in_flight: usize,
-    /// How often in a row it ended without having answered anything.
-    pub failures: u32,
-    /// Why it is not up, in words for a person: how it ended and what it wrote last, or why it
-    /// cannot be connected to.
-    pub reason: Option<String>,
+pub(super) struct PoolPorts {
+    pub(super) events: Arc<dyn AssignEvents>,
+    pub(super) logs: Arc<dyn JobLogs>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) counters: Arc<dyn Counters>,
 }
 
 /// One named pool of runners. Cloning shares it.
 #[derive(Clone)]
-pub struct RunnerPool {
-    hub: Arc<Hub<Orchestrator, Orders>>,
-    places: Arc<Mutex<Vec<Place>>>,
-    config: Arc<RunnerConfig>,
-    employer: Arc<dyn Employer>,
-    waiting: Arc<Mutex<Option<mpsc::Receiver<Order>>>>,
+pub(super) struct RunnerPool {
+    hub: Arc<Hub<Orchestrator, Effects>>,
+    runners: Arc<Mutex<Vec<RunnerProcess>>>,
+    config: Arc<PoolConfig>,
+    job_lines: Arc<JobLines>,
+    waiting: Arc<Mutex<Option<mpsc::Receiver<ProcessEffect>>>>,
 }
 
-/// What is known of a seat outside of the session.
+/// What is known of a runner outside of the session.
 #[derive(Debug, Default)]
-struct Place {
+struct RunnerProcess {
     address: Option<SocketAddr>,
     pid: Option<u32>,
-    kill: Option<mpsc::Sender<Duration>>,
-    /// What the process wrote to its standard error last.
-    last_words: Option<String>,
-    reason: Option<String>,
+    stop: Option<Stop>,
+    reason: Reason,
 }
 
-impl Place {
-    fn note(&mut self, output: Output, line: &str) {
-        let line: String = line.chars().take(REASON_CHARS_MAX).collect();
-        match output {
-            Output::Stdout => {}
-            Output::Stderr if line.trim().is_empty() => {}
-            Output::Stderr => self.last_words = Some(line),
-            Output::Host => {
-                let before = self
-                    .last_words
-                    .take()
-                    .map(|words| format!("it wrote {words:?}"));
-                let before = before.or_else(|| self.reason.take());
-                let reason = match before {
-                    Some(before) if before != line => format!("{line}; before: {before}"),
-                    _ => line,
-                };
-                // What was before that goes first: it would grow with each end.
-                self.reason = Some(reason.chars().take(2 * REASON_CHARS_MAX).collect());
-            }
-        }
-    }
-}
-
-/// Something that has to be done with a process or a socket.
+/// Something to be done with a process or a socket.
 #[derive(Clone, Copy, Debug)]
-enum Order {
-    Launch { seat: usize },
-    Connect { seat: usize, link: Link },
-    Kill { seat: usize, grace: Duration },
+enum ProcessEffect {
+    Launch { runner: usize },
+    Connect { runner: usize, link: Link },
+    Kill { runner: usize, grace: Duration },
 }
 
-/// Passes the session's wishes on.
-struct Orders {
-    name: String,
-    employer: Arc<dyn Employer>,
-    queue: mpsc::Sender<Order>,
+/// Passes the session's effects on: to the host, or to the task that has processes and sockets.
+struct Effects {
+    name: Name,
+    events: Arc<dyn AssignEvents>,
+    job_lines: Arc<JobLines>,
+    queue: mpsc::Sender<ProcessEffect>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Names a runner for people.
-fn executor(name: &str, seat: usize) -> String {
-    format!("{name}/{}", seat + 1)
+/// Names a runner for people: `python/1`.
+fn runner_name(pool: &Name, runner: usize) -> String {
+    format!("{pool}/{}", runner + 1)
 }
 
-impl Edge<Orchestrator> for Orders {
-    fn ask(&self, hub: &Arc<Hub<Orchestrator, Self>>, ask: RunnerAsk) {
-        let (order, failed) = match ask {
-            RunnerAsk::Room(room) => return self.employer.room(room),
-            RunnerAsk::Ended { tag, seat, end } => {
-                let executor = match seat {
-                    Some(seat) => executor(&self.name, seat),
-                    None => self.name.clone(),
+impl EffectHandler<Orchestrator> for Effects {
+    fn handle(&self, hub: &Arc<Hub<Orchestrator, Self>>, effect: PoolEffect) {
+        let (effect, failed) = match effect {
+            PoolEffect::Capacity(attempts) => return self.events.capacity(&self.name, attempts),
+            PoolEffect::Ended { tag, runner, end } => {
+                let worker = match runner {
+                    Some(runner) => runner_name(&self.name, runner),
+                    None => self.name.to_string(),
                 };
-                return self.employer.ended(tag, executor, end);
+                self.job_lines.end(tag, &worker);
+                return self.events.ended(tag, worker, end);
             }
-            RunnerAsk::Launch { seat } => (Order::Launch { seat }, RunnerSaid::Exited { seat }),
-            RunnerAsk::Connect { seat, link } => (
-                Order::Connect { seat, link },
-                RunnerSaid::ConnectFailed { link },
+            PoolEffect::Launch { runner } => (
+                ProcessEffect::Launch { runner },
+                PoolEvent::Exited { runner },
             ),
-            RunnerAsk::Kill { seat, grace_ms } => {
+            PoolEffect::Connect { runner, link } => (
+                ProcessEffect::Connect { runner, link },
+                PoolEvent::ConnectFailed { link },
+            ),
+            PoolEffect::Kill { runner, grace_ms } => {
                 let grace = Duration::from_millis(grace_ms);
-                (Order::Kill { seat, grace }, RunnerSaid::Exited { seat })
+                (
+                    ProcessEffect::Kill { runner, grace },
+                    PoolEvent::Exited { runner },
+                )
             }
         };
-        // The queue holds all that can be asked for at once; it is closed when the pool has ended.
-        if self.queue.try_send(order).is_err() {
-            hub.say(failed);
+        // The queue holds all that can wait at once; it is closed when the pool has ended.
+        if self.queue.try_send(effect).is_err() {
+            hub.report(failed);
         }
+    }
+}
+
+impl Assign for RunnerPool {
+    fn start(&self, tag: Tag, assignment: Assignment) {
+        self.job_lines.begin(tag, &assignment);
+        self.hub.report(PoolEvent::Start(tag, Box::new(assignment)));
+    }
+
+    fn cancel(&self, tag: Tag, grace_ms: u64) {
+        self.hub.report(PoolEvent::Cancel { tag, grace_ms });
+    }
+
+    fn grace_ms(&self) -> u64 {
+        CANCEL_GRACE_MS
     }
 }
 
 impl RunnerPool {
     /// Makes a pool; nothing starts before [`RunnerPool::run`].
-    pub fn new(config: RunnerConfig, ports: PoolPorts) -> Self {
-        let seats = config.seats();
-        let (orders, waiting) = mpsc::channel(seats * 256 + ORDERS_SPARE);
+    pub(super) fn new(config: PoolConfig, ports: PoolPorts) -> Self {
+        let runners = config.runners();
+        let (queue, waiting) = mpsc::channel(runners * EFFECTS_PER_RUNNER + EFFECTS_SPARE);
         let session = Orchestrator::new(&config, ports.clock.now());
-        let edge = Orders {
+        let has_one_job = config.in_flight_max == 1;
+        let job_lines = JobLines::new(has_one_job, Arc::clone(&ports.clock), ports.logs);
+        let job_lines = Arc::new(job_lines);
+        let effects = Effects {
             name: config.name.clone(),
-            employer: Arc::clone(&ports.employer),
-            queue: orders,
+            events: ports.events,
+            job_lines: Arc::clone(&job_lines),
+            queue,
         };
+        let unknown = (0..runners).map(|_| RunnerProcess::default());
         Self {
-            hub: Hub::new(session, edge, ports.clock, ports.counters),
-            places: Arc::new(Mutex::new((0..seats).map(|_| Place::default()).collect())),
+            hub: Hub::new(session, effects, ports.clock, ports.counters),
+            runners: Arc::new(Mutex::new(unknown.collect())),
             config: Arc::new(config),
-            employer: ports.employer,
+            job_lines,
             waiting: Arc::new(Mutex::new(Some(waiting))),
         }
     }
 
-    /// Gives a runner an execution; [`Employer::ended`] follows exactly once, whatever happens. May
-    /// be called from the employer's methods.
-    pub fn start(&self, tag: Tag, assignment: Assignment) {
-        self.hub.say(RunnerSaid::Start(tag, Box::new(assignment)));
-    }
-
-    /// Stops an execution: its runner is told, and ended if it does not answer within the grace and
-    /// a second. May be called from the employer's methods.
-    pub fn cancel(&self, tag: Tag, grace_ms: u64) {
-        self.hub.say(RunnerSaid::Cancel { tag, grace_ms });
-    }
-
     /// Restarts a runner, counted from 0, once its requests have ended.
-    pub fn restart(&self, seat: usize) {
-        self.hub.say(RunnerSaid::Restart { seat });
+    pub(super) fn restart(&self, runner: usize) {
+        self.hub.report(PoolEvent::Restart { runner });
+    }
+
+    /// Returns how many runners it has.
+    pub(super) fn runners(&self) -> usize {
+        self.config.runners()
     }
 
     /// Tells whether somebody else starts its runner.
-    pub fn is_external(&self) -> bool {
+    pub(super) fn is_external(&self) -> bool {
         matches!(self.config.source, Source::External(_))
     }
 
     /// Returns how each runner is.
-    pub fn health(&self) -> Vec<SeatHealth> {
-        let seats = self.hub.look(Orchestrator::seats);
-        let places = lock(&self.places);
-        let both = seats.into_iter().zip(places.iter()).enumerate();
-        both.map(|(seat, (known, place))| SeatHealth {
-            executor: executor(&self.config.name, seat),
-            state: known.state,
-            address: self.address(place),
-            pid: place.pid,
-            in_flight: known.in_flight,
-            failures: known.failures,
-            reason: place
-                .reason
-                .clone()
-                .filter(|_| known.state != SeatState::Up),
+    pub(super) fn health(&self) -> Vec<WorkerHealth> {
+        let statuses = self.hub.inspect(Orchestrator::runners);
+        let processes = lock(&self.runners);
+        let both = statuses.into_iter().zip(processes.iter()).enumerate();
+        both.map(|(runner, (status, process))| {
+            let reason = process.reason.text();
+            let address = self.address(process);
+            WorkerHealth {
+                name: runner_name(&self.config.name, runner),
+                state: status.state,
+                address: address.map(|address| address.to_string()),
+                pid: process.pid,
+                in_flight: status.in_flight,
+                failures: status.failures,
+                reason: reason
+                    .filter(|_| status.state != WorkerState::Up)
+                    .map(str::to_owned),
+            }
         })
         .collect()
     }
 
     /// Runs the pool until `stopping`, then ends all runners and waits for that, two seconds at
     /// most. A second call returns at once.
-    pub async fn run(self, stopping: CancellationToken) -> io::Result<()> {
+    pub(super) async fn run(self, stopping: CancellationToken) -> io::Result<()> {
         let Some(mut waiting) = lock(&self.waiting).take() else {
             return Ok(());
         };
@@ -265,13 +215,13 @@ impl RunnerPool {
         let hub = Arc::clone(&self.hub);
         let stop = async {
             stopping.cancelled().await;
-            hub.say(RunnerSaid::Stop);
+            hub.report(PoolEvent::Stop);
             let _ended = timeout(STOP_TIME, hub.until(Orchestrator::is_idle)).await;
         };
         let work = async {
             loop {
                 tokio::select! {
-                    Some(order) = waiting.recv() => self.carry_out(order, &launcher, &mut tasks),
+                    Some(effect) = waiting.recv() => self.carry_out(effect, &launcher, &mut tasks),
                     Some(_) = tasks.join_next() => {}
                     else => return,
                 }
@@ -285,46 +235,53 @@ impl RunnerPool {
         Ok(())
     }
 
-    /// Returns where the runner of a place listens, once that is known.
-    fn address(&self, place: &Place) -> Option<SocketAddr> {
+    /// Returns where a runner listens, once that is known.
+    fn address(&self, process: &RunnerProcess) -> Option<SocketAddr> {
         match self.config.source {
             Source::External(address) => Some(address),
-            Source::Launched(_) => place.address,
+            Source::Launched(_) => process.address,
         }
     }
 
-    /// Passes on what a runner wrote, or what there is to say about it.
-    fn wrote(&self, seat: usize, output: Output, line: &str) {
-        lock(&self.places)[seat].note(output, line);
-        let name = executor(&self.config.name, seat);
-        let in_flight = self.hub.look(|session| session.in_flight(seat));
-        self.employer.wrote(&name, &in_flight, output, line);
+    /// Passes on what a runner wrote, or what there is to say about it: to the log of the job it is
+    /// about, or else to the host's.
+    fn wrote(&self, runner: usize, output: Output, line: &str) {
+        lock(&self.runners)[runner].reason.note(output, line);
+        let name = runner_name(&self.config.name, runner);
+        let in_flight = self.hub.inspect(|session| session.in_flight(runner));
+        if self.job_lines.keep(&name, &in_flight, output, line) {
+            return;
+        }
+        match output {
+            Output::Stdout => tracing::info!(runner = name, output = "stdout", "{line}"),
+            Output::Stderr => tracing::info!(runner = name, output = "stderr", "{line}"),
+            Output::Host => tracing::warn!(runner = name, "{line}"),
+        }
     }
 
-    fn carry_out(&self, order: Order, launcher: &Launcher, tasks: &mut JoinSet<()>) {
-        match order {
-            Order::Launch { seat } => {
-                let (kill, killed) = mpsc::channel(4);
-                lock(&self.places)[seat].kill = Some(kill);
-                tasks.spawn(process::run(self.clone(), seat, launcher.clone(), killed));
+    fn carry_out(&self, effect: ProcessEffect, launcher: &Launcher, tasks: &mut JoinSet<()>) {
+        match effect {
+            ProcessEffect::Launch { runner } => {
+                let (stop, stops) = Stop::channel();
+                lock(&self.runners)[runner].stop = Some(stop);
+                tasks.spawn(self.clone().live(runner, launcher.clone(), stops));
             }
-            Order::Connect { seat, link } => {
-                tasks.spawn(self.clone().connect(seat, link));
+            ProcessEffect::Connect { runner, link } => {
+                tasks.spawn(self.clone().connect(runner, link));
             }
-            Order::Kill { seat, grace } => {
-                let kill = lock(&self.places)[seat].kill.clone();
-                // A full queue says the same already; without one the process has just ended.
-                if let Some(kill) = kill {
-                    let _full = kill.try_send(grace);
+            ProcessEffect::Kill { runner, grace } => {
+                // Without one the process has just ended.
+                if let Some(stop) = &lock(&self.runners)[runner].stop {
+                    stop.stop(grace);
                 }
             }
         }
     }
 
-    async fn connect(self, seat: usize, link: Link) {
-        let address = self.address(&lock(&self.places)[seat]);
+    async fn connect(self, runner: usize, link: Link) {
+        let address = self.address(&lock(&self.runners)[runner]);
         let Some(address) = address else {
-            return self.hub.say(RunnerSaid::ConnectFailed { link });
+            return self.hub.report(PoolEvent::ConnectFailed { link });
         };
         let connected = timeout(CONNECT_TIME, TcpStream::connect(address)).await;
         let connected = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
@@ -334,39 +291,14 @@ impl RunnerPool {
         });
         match ready {
             Ok(stream) => {
-                lock(&self.places)[seat].reason = None;
-                serve_link(self.hub, link, stream).await;
+                lock(&self.runners)[runner].reason.clear();
+                serve_connection(self.hub, link, stream).await;
             }
             Err(error) => {
                 let text = format!("cannot connect to {address}: {error}");
-                lock(&self.places)[seat].reason = Some(text);
-                self.hub.say(RunnerSaid::ConnectFailed { link });
+                lock(&self.runners)[runner].reason.set(&text);
+                self.hub.report(PoolEvent::ConnectFailed { link });
             }
-        }
-    }
-
-    /// Chooses where the runner of a seat is to listen.
-    fn choose_address(&self, seat: usize, first: Option<u16>) -> io::Result<SocketAddr> {
-        let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        match first {
-            Some(first) => {
-                let port = u16::try_from(seat)
-                    .ok()
-                    .and_then(|seat| first.checked_add(seat));
-                port.map(local).ok_or_else(|| {
-                    io::Error::other(format!(
-                        "no port is left for it above {first}: choose a lower tcp_port"
-                    ))
-                })
-            }
-            // Taken from those that the system has free; nobody else is given it soon.
-            None => loop {
-                let address = TcpListener::bind(local(0))?.local_addr()?;
-                let taken = |place: &Place| place.address == Some(address);
-                if !lock(&self.places).iter().any(taken) {
-                    return Ok(address);
-                }
-            },
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::json;
 
 /// One message of a peer.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Message {
+pub(super) enum Message {
     /// Execute something.
     Request(Box<Request>),
     /// How something ended.
@@ -28,7 +28,7 @@ pub enum Message {
 
 /// A checked `ExecutionRequest`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Request {
+pub(super) struct Request {
     pub(super) ids: Ids,
     pub(super) function: String,
     pub(super) params: JsonText,
@@ -43,7 +43,7 @@ pub struct Request {
 
 /// A checked `CancelRequest`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cancel {
+pub(super) struct Cancel {
     pub(super) job: String,
     pub(super) request: Option<String>,
     pub(super) hard_kill: bool,
@@ -51,7 +51,7 @@ pub struct Cancel {
 
 /// An `ExecutionOutcome` whose ids and status are checked.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Response {
+pub(super) struct Response {
     pub(super) ids: Ids,
     pub(super) verdict: Verdict,
 }
@@ -322,7 +322,7 @@ fn response(payload: &RawValue) -> Result<Response, Refusal> {
             .map_err(|found| refuse(Code::FieldType, "error", "an object", &found))
     };
     let verdict = match status.as_str() {
-        // Whatever stands in `error` besides a success is nobody's failure.
+        // A success does not fail because of what stands in `error`.
         "success" => Verdict::Success(
             raw.result
                 .map_or_else(JsonText::null, |result| JsonText(result.get().to_owned())),

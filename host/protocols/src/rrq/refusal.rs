@@ -8,7 +8,7 @@ use serde_json::value::to_raw_value;
 
 use super::frame::{Defect, PAYLOAD_BYTES_MAX};
 use super::wire::{ErrorOut, Out, ResponseOut, Status};
-use crate::session::{Cut, Pending};
+use crate::stream::{Cut, Pending};
 
 /// The cause of a refusal, as it stands in metrics and in the `code` of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -137,11 +137,11 @@ pub(super) struct Ids {
 /// What a refused message was about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum About {
-    /// The frame itself: the stream means nothing any more.
+    /// The frame itself: nothing behind it can be read.
     Frame,
     /// A message whose two ids could be read.
     Known(Ids),
-    /// A message that nobody can answer: its ids are not there.
+    /// A message that cannot be answered: its ids are missing.
     Unknown,
     /// A cancel: an answer to it would be taken for the answer of its request.
     Cancel,
@@ -149,7 +149,7 @@ pub(super) enum About {
 
 /// Why something is not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub(super) struct Refusal {
     pub(super) code: Code,
     pub(super) message: String,
     /// The field, its limit and what was found; never a value.

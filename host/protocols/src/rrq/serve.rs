@@ -8,15 +8,14 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use host_core::port::{Answer, Answers, Clock, Counters, Execute, Reply, Tag};
 use thiserror::Error;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::worker::{Answered, Worker, WorkerAsk, WorkerSaid};
-use crate::driver::Listener;
-use crate::driver::{Edge, Hub, accept};
-use host_core::port::{Answer, Answers, Clock, Counters, Execute, Reply, Tag};
+use super::worker::{Answered, Worker, WorkerEffect, WorkerEvent};
+use crate::stream::{EffectHandler, Hub, Listener, accept};
 
 /// How long everything in flight may take to be answered when the host stops.
 const DRAIN_TIME: Duration = Duration::from_millis(130);
@@ -26,92 +25,60 @@ const FLUSH_TIME: Duration = Duration::from_millis(40);
 
 /// What the worker role needs of its host.
 #[derive(Clone)]
-pub struct WorkerPorts {
+pub(super) struct WorkerPorts {
     /// Executes the jobs.
-    pub executor: Arc<dyn Execute>,
+    pub(super) executor: Arc<dyn Execute>,
     /// Tells the time.
-    pub clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<dyn Clock>,
     /// Counts what is refused.
-    pub counters: Arc<dyn Counters>,
+    pub(super) counters: Arc<dyn Counters>,
     /// How long before a deadline a request is answered at least, in milliseconds: 20 to 250.
-    pub deadline_margin_ms: u64,
+    pub(super) deadline_margin_ms: u64,
 }
 
-/// Why an address is not listened on.
+/// The system refuses to listen there.
 #[derive(Debug, Error)]
-pub enum ListenError {
-    /// It is not written as one.
-    #[error("cannot read {text:?} as HOST:PORT; write 127.0.0.1:7701, for instance")]
-    Unreadable {
-        /// What was written; cut if it is long.
-        text: String,
-    },
-    /// It can be reached from other machines.
-    #[error(
-        "refused to listen for RRQ on {address}: it is not a loopback address, and remote access \
-         (--rrq-allow-remote) needs TLS and a token, which this version does not have; \
-         listen on 127.0.0.1"
-    )]
-    NotLoopback {
-        /// Which address.
-        address: SocketAddr,
-    },
-    /// The system refuses.
-    #[error("cannot listen for RRQ on {address}: {source}; choose another port")]
-    Bind {
-        /// Which address.
-        address: SocketAddr,
-        /// What the system says.
-        source: io::Error,
-    },
+#[error("cannot listen for RRQ on {address}: {source}; choose another port")]
+pub(super) struct BindError {
+    address: SocketAddr,
+    source: io::Error,
 }
 
 /// Reads `HOST:PORT` as orchestrators write it; the host may be `localhost`.
-pub fn read_address(text: &str) -> Result<SocketAddr, ListenError> {
-    let unreadable = || ListenError::Unreadable {
-        text: text.chars().take(64).collect(),
-    };
-    if let Some(port) = text.strip_prefix("localhost:") {
-        let port = port.parse().map_err(|_| unreadable())?;
-        return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
+pub(super) fn read_address(text: &str) -> Option<SocketAddr> {
+    match text.strip_prefix("localhost:") {
+        Some(port) => {
+            let port = port.parse().ok()?;
+            Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port))
+        }
+        None => text.parse().ok(),
     }
-    text.parse().map_err(|_| unreadable())
 }
 
-/// Binds a loopback address. Connections wait from then on; [`serve`] answers them.
-pub async fn bind(address: SocketAddr) -> Result<TcpListener, ListenError> {
-    if !address.ip().is_loopback() {
-        return Err(ListenError::NotLoopback { address });
-    }
+/// Binds an address. Connections wait from then on; [`serve`] answers them.
+pub(super) async fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
     let bound = TcpListener::bind(address).await;
-    bound.map_err(|source| ListenError::Bind { address, source })
-}
-
-impl Listener for TcpListener {
-    type Stream = TcpStream;
-
-    async fn accept(&mut self) -> io::Result<TcpStream> {
-        let (stream, _) = TcpListener::accept(self).await?;
-        // A small answer must not wait for the peer's acknowledgement of the last one.
-        stream.set_nodelay(true)?;
-        Ok(stream)
-    }
+    bound.map_err(|source| BindError { address, source })
 }
 
 /// Serves `listener` until `stopping`; then guests are stopped, answers written and connections
 /// closed, all within 200 ms. Dropped, it closes all connections, which stops their guests.
-pub async fn serve<L: Listener>(listener: L, ports: WorkerPorts, stopping: CancellationToken) {
-    let executes = Executes {
+pub(super) async fn serve<L: Listener>(
+    listener: L,
+    ports: WorkerPorts,
+    stopping: CancellationToken,
+) {
+    let executions = Executions {
         executor: ports.executor,
     };
     let session = Worker::new(ports.deadline_margin_ms);
-    let hub = Hub::new(session, executes, ports.clock, ports.counters);
+    let hub = Hub::new(session, executions, ports.clock, ports.counters);
     let serving = async {
         let mut open = accept(&hub, listener, &stopping).await;
-        hub.say(WorkerSaid::Stop);
-        // A guest that has not stopped by then is answered for and dies with its cell.
+        hub.report(WorkerEvent::Stop);
+        // A guest that has not stopped by then dies with its cell; we answer for it.
         let _drained = timeout(DRAIN_TIME, hub.until(Worker::is_answered)).await;
-        hub.say(WorkerSaid::End);
+        hub.report(WorkerEvent::End);
         let flushed = async { while open.join_next().await.is_some() {} };
         let _flushed = timeout(FLUSH_TIME, flushed).await;
     };
@@ -121,31 +88,31 @@ pub async fn serve<L: Listener>(listener: L, ports: WorkerPorts, stopping: Cance
     }
 }
 
-/// Takes a session's wishes to the executor and its answers back.
-struct Executes {
+/// Takes the session's effects to the executor and its answers back.
+struct Executions {
     executor: Arc<dyn Execute>,
 }
 
-impl Edge<Worker> for Executes {
-    fn ask(&self, hub: &Arc<Hub<Worker, Self>>, ask: WorkerAsk) {
-        match ask {
-            WorkerAsk::Start(tag, job) => {
+impl EffectHandler<Worker> for Executions {
+    fn handle(&self, hub: &Arc<Hub<Worker, Self>>, effect: WorkerEffect) {
+        match effect {
+            WorkerEffect::Start(tag, job) => {
                 let answers: Arc<dyn Answers> = Arc::<Hub<Worker, Self>>::clone(hub);
                 self.executor.start(*job, Reply::new(tag, answers));
             }
-            WorkerAsk::Stop { tag, grace_ms, why } => self.executor.stop(tag, grace_ms, why),
+            WorkerEffect::Stop { tag, grace_ms, why } => self.executor.stop(tag, grace_ms, why),
         }
     }
 }
 
-impl Answers for Hub<Worker, Executes> {
+impl Answers for Hub<Worker, Executions> {
     fn answer(self: Arc<Self>, tag: Tag, answer: Answer) {
         let answered = match answer {
             Answer::Ended(outcome, _) => Answered::Ended(outcome),
             Answer::Busy => Answered::Busy,
-            // The wire has no words for them.
+            // The wire has no messages for them.
             Answer::Progressed(_) | Answer::Logged { .. } => return,
         };
-        self.say(WorkerSaid::Answer(tag, answered));
+        self.report(WorkerEvent::Answer(tag, answered));
     }
 }

@@ -14,7 +14,7 @@ pub(super) trait Stage {
 /// rewritten with what was really said.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a switch for whoever runs the tests"
+    reason = "a switch for those who run the tests"
 )]
 pub(super) fn replay_all<S: Stage>(role: &str, stage: impl Fn() -> S) {
     let bless = std::env::var_os("UPDATE_DOCS").is_some();

@@ -126,7 +126,7 @@ pub(super) enum Status {
 /// Everything we write.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", content = "payload", rename_all = "snake_case")]
-pub enum Out {
+pub(super) enum Out {
     /// An `ExecutionRequest`.
     Request(Box<RequestOut>),
     /// An `ExecutionOutcome`.
@@ -137,7 +137,7 @@ pub enum Out {
 
 /// An `ExecutionRequest` that we write.
 #[derive(Clone, Debug, Serialize)]
-pub struct RequestOut {
+pub(super) struct RequestOut {
     pub(super) protocol_version: &'static str,
     pub(super) request_id: String,
     pub(super) job_id: String,
@@ -172,7 +172,7 @@ impl Serialize for Pairs {
 
 /// An `ExecutionOutcome` that we write.
 #[derive(Clone, Debug, Serialize)]
-pub struct ResponseOut {
+pub(super) struct ResponseOut {
     pub(super) job_id: String,
     pub(super) request_id: Option<String>,
     pub(super) status: Status,
@@ -192,7 +192,7 @@ pub(super) struct ErrorOut {
 
 /// A `CancelRequest` that we write.
 #[derive(Clone, Debug, Serialize)]
-pub struct CancelOut {
+pub(super) struct CancelOut {
     pub(super) protocol_version: &'static str,
     pub(super) job_id: String,
     pub(super) request_id: Option<String>,

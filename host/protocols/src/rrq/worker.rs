@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::{Bytes, BytesMut};
 use host_core::name::Name;
+use host_core::outcome::Outcome;
+use host_core::port::{ForeignJob, Stop, Tag};
 use host_core::time::Time;
 
 use super::WIRE;
@@ -17,14 +19,12 @@ use super::frame::{Defect, Frames, PAYLOAD_BYTES_MAX};
 use super::read::{self, Cancel, Message, Request};
 use super::refusal::{About, Code, Ids, Refusal};
 use super::wire::{self, Out};
-use host_core::outcome::Outcome;
-use host_core::port::{ForeignJob, Stop, Tag};
-use crate::session::{Actions, Link, Moment, Session};
+use crate::stream::{Actions, Link, Moment, Session};
 
 /// The most requests of one connection at once.
-pub const IN_FLIGHT_MAX: usize = 64;
+pub(super) const IN_FLIGHT_MAX: usize = 64;
 
-/// How long after its grace a guest may still be on its way out before we answer anyway.
+/// How long after its grace a guest may take to be gone before we answer anyway.
 const STOP_LATE_MS: u64 = 250;
 
 /// How long guests may take to stop when the host does, in milliseconds.
@@ -32,41 +32,39 @@ const SHUTDOWN_MS: u64 = 100;
 
 /// How long before its deadline a request is answered, in milliseconds: 1 % of its time within these
 /// bounds, of which the lower one may be raised.
-pub const MARGIN_MS_MIN: u64 = 20;
+pub(super) const MARGIN_MS_MIN: u64 = 20;
 /// The upper bound of it.
-pub const MARGIN_MS_MAX: u64 = 250;
+pub(super) const MARGIN_MS_MAX: u64 = 250;
 
 /// What an outcome needs beside its result, ids at their longest and escaped, in bytes.
 const OVERHEAD_BYTES: u64 = 64 << 10;
 
-/// What the session asks of the host.
+/// What the session has the host do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WorkerAsk {
+pub(super) enum WorkerEffect {
     /// Start an execution.
     Start(Tag, Box<ForeignJob>),
     /// Stop one.
     Stop {
-        /// Which one.
         tag: Tag,
         /// How long the guest may take to stop by itself, in milliseconds.
         grace_ms: u64,
-        /// Why.
         why: Stop,
     },
 }
 
 /// What became of an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answered {
+pub(super) enum Answered {
     /// It has ended.
     Ended(Outcome),
     /// There was no room for it.
     Busy,
 }
 
-/// What the host says to the session.
+/// What the host reports to the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WorkerSaid {
+pub(super) enum WorkerEvent {
     /// An execution is over.
     Answer(Tag, Answered),
     /// The host stops: all guests are stopped and nothing new is started.
@@ -77,7 +75,7 @@ pub enum WorkerSaid {
 
 /// All connections of one listener and what is in flight on them.
 #[derive(Debug)]
-pub struct Worker {
+pub(super) struct Worker {
     margin_ms_min: u64,
     links: BTreeMap<Link, usize>,
     runs: BTreeMap<Tag, Run>,
@@ -112,15 +110,15 @@ enum Ending {
 /// The span of an execution, as the document names it.
 const SPAN: &str = "rrq.runner";
 
-type Todo = Actions<Out, WorkerAsk>;
+type WorkerActions = Actions<Out, WorkerEffect>;
 
 impl Session for Worker {
     const WIRE: &'static str = WIRE;
     type Framing = Frames;
     type In = Result<Message, Refusal>;
     type Out = Out;
-    type Ask = WorkerAsk;
-    type Said = WorkerSaid;
+    type Effect = WorkerEffect;
+    type Event = WorkerEvent;
 
     fn read(frame: Result<Bytes, Defect>) -> Self::In {
         read::read(frame.as_deref().map_err(|defect| *defect))
@@ -130,36 +128,42 @@ impl Session for Worker {
         wire::put(message, out);
     }
 
-    fn on_open(&mut self, _now: Time, link: Link, _todo: &mut Todo) {
+    fn on_open(&mut self, _now: Time, link: Link, _todo: &mut WorkerActions) {
         self.links.insert(link, 0);
     }
 
-    fn on_message(&mut self, at: Moment, link: Link, message: Self::In, todo: &mut Todo) {
+    fn on_message(
+        &mut self,
+        at: Moment,
+        link: Link,
+        message: Self::In,
+        actions: &mut WorkerActions,
+    ) {
         if !self.links.contains_key(&link) {
             return;
         }
         match message {
-            Ok(Message::Request(request)) => self.on_request(at, link, *request, todo),
-            Ok(Message::Cancel(cancel)) => self.on_cancel(at.now, &cancel, todo),
+            Ok(Message::Request(request)) => self.on_request(at, link, *request, actions),
+            Ok(Message::Cancel(cancel)) => self.on_cancel(at.now, &cancel, actions),
             Ok(Message::Response(response)) => {
                 let message = "a runner takes request and cancel, not response";
                 let about = About::Known(response.ids);
                 let refusal = Refusal::new(Code::Direction, message, about);
-                self.refuse(at.now, link, &refusal, todo);
+                self.refuse(at.now, link, &refusal, actions);
             }
-            Err(refusal) => self.refuse(at.now, link, &refusal, todo),
+            Err(refusal) => self.refuse(at.now, link, &refusal, actions),
         }
     }
 
-    fn on_said(&mut self, at: Moment, said: WorkerSaid, todo: &mut Todo) {
-        match said {
-            WorkerSaid::Answer(tag, answer) => self.on_answer(tag, &answer, todo),
-            WorkerSaid::Stop => self.on_stop(at.now, todo),
-            WorkerSaid::End => self.on_end(todo),
+    fn on_event(&mut self, at: Moment, event: WorkerEvent, actions: &mut WorkerActions) {
+        match event {
+            WorkerEvent::Answer(tag, answer) => self.on_answer(tag, &answer, actions),
+            WorkerEvent::Stop => self.on_stop(at.now, actions),
+            WorkerEvent::End => self.on_end(actions),
         }
     }
 
-    fn on_closed(&mut self, _now: Time, link: Link, todo: &mut Todo) {
+    fn on_closed(&mut self, _now: Time, link: Link, actions: &mut WorkerActions) {
         if self.links.remove(&link).is_none() {
             return;
         }
@@ -174,7 +178,7 @@ impl Session for Worker {
         for tag in left {
             self.forget_ids(tag);
             self.disarm(tag);
-            todo.ask(WorkerAsk::Stop {
+            actions.effect(WorkerEffect::Stop {
                 tag,
                 grace_ms: CANCEL_GRACE_MS,
                 why: Stop::Disconnected,
@@ -186,7 +190,7 @@ impl Session for Worker {
         self.due.first().map(|(at, _)| *at)
     }
 
-    fn on_wakeup(&mut self, now: Time, todo: &mut Todo) {
+    fn on_wakeup(&mut self, now: Time, actions: &mut WorkerActions) {
         while let Some((at, tag)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             self.due.remove(&(at, tag));
             let why = match self.runs.get_mut(&tag) {
@@ -201,9 +205,9 @@ impl Session for Worker {
                 }
                 None => continue,
             };
-            self.answer(tag, None, todo);
+            self.answer(tag, None, actions);
             let grace_ms = 0;
-            todo.ask(WorkerAsk::Stop { tag, grace_ms, why });
+            actions.effect(WorkerEffect::Stop { tag, grace_ms, why });
         }
     }
 
@@ -220,7 +224,7 @@ impl Default for Worker {
 
 impl Worker {
     /// Makes a session that answers at least so long before a deadline, in milliseconds.
-    pub fn new(margin_ms_min: u64) -> Self {
+    pub(super) fn new(margin_ms_min: u64) -> Self {
         Self {
             margin_ms_min: margin_ms_min.clamp(MARGIN_MS_MIN, MARGIN_MS_MAX),
             links: BTreeMap::new(),
@@ -233,40 +237,41 @@ impl Worker {
         }
     }
 
-    /// Returns how many executions have guests that have not stopped.
-    pub fn runs(&self) -> usize {
-        self.runs.len()
-    }
-
-    /// Tells whether nobody waits for an answer, though guests may still be stopping.
-    pub fn is_answered(&self) -> bool {
+    /// Tells whether every request is answered, though guests may still be stopping.
+    pub(super) fn is_answered(&self) -> bool {
         let mut runs = self.runs.values();
         runs.all(|run| run.answered || run.waiting.is_empty())
     }
 
-    fn refuse(&mut self, now: Time, link: Link, refusal: &Refusal, todo: &mut Todo) {
-        todo.count(refusal.code.as_str());
+    fn refuse(&mut self, now: Time, link: Link, refusal: &Refusal, actions: &mut WorkerActions) {
+        actions.count(refusal.code.as_str());
         if let Some(answer) = refusal.answer() {
-            todo.send(link, answer);
+            actions.send(link, answer);
         }
         if refusal.is_fatal() {
-            todo.close(link);
-            // What else has been read of it already means nothing.
-            self.on_closed(now, link, todo);
+            actions.close(link);
+            // Messages of it that were read already are dropped.
+            self.on_closed(now, link, actions);
         }
     }
 
-    fn on_request(&mut self, at: Moment, link: Link, request: Request, todo: &mut Todo) {
+    fn on_request(
+        &mut self,
+        at: Moment,
+        link: Link,
+        request: Request,
+        actions: &mut WorkerActions,
+    ) {
         let ids = request.ids.clone();
         let in_flight = self.links.get(&link).copied().unwrap_or_default();
         if self.stopping {
             let message = "Runner is shutting down";
-            todo.send(link, convert::error(&ids, Some("runner_stopping"), message));
+            actions.send(link, convert::error(&ids, Some("runner_stopping"), message));
             return;
         }
         if in_flight >= IN_FLIGHT_MAX {
-            todo.count(Code::Busy.as_str());
-            todo.send(link, convert::busy(&ids));
+            actions.count(Code::Busy.as_str());
+            actions.send(link, convert::busy(&ids));
             return;
         }
         if let Some(tag) = self.same(&ids)
@@ -277,11 +282,11 @@ impl Worker {
             return;
         }
         let Some(deadline) = Deadline::of(at, request.deadline, self.margin_ms_min) else {
-            todo.send(link, convert::timed_out(&ids, "Job deadline exceeded"));
+            actions.send(link, convert::timed_out(&ids, "Job deadline exceeded"));
             return;
         };
         let Ok(handler) = request.function.parse::<Name>() else {
-            todo.send(link, convert::handler_not_found(&ids, &request.function));
+            actions.send(link, convert::handler_not_found(&ids, &request.function));
             return;
         };
         self.links.insert(link, in_flight + 1);
@@ -289,7 +294,7 @@ impl Worker {
         self.tags_made += 1;
         self.remember(tag, ids, link, deadline.answer_at);
         let job = foreign_job(request, handler, deadline.passes_at);
-        todo.ask(WorkerAsk::Start(tag, Box::new(job)));
+        actions.effect(WorkerEffect::Start(tag, Box::new(job)));
     }
 
     /// Finds the unanswered execution of the very same request.
@@ -315,7 +320,7 @@ impl Worker {
         self.runs.insert(tag, run);
     }
 
-    fn on_cancel(&mut self, now: Time, cancel: &Cancel, todo: &mut Todo) {
+    fn on_cancel(&mut self, now: Time, cancel: &Cancel, actions: &mut WorkerActions) {
         let tags = match &cancel.request {
             Some(request) => self.by_request.get(request),
             None => self.by_job.get(&cancel.job),
@@ -333,7 +338,7 @@ impl Worker {
             run.ending = Some(Ending::Cancel { hard });
             let grace_ms = if hard { 0 } else { CANCEL_GRACE_MS };
             self.answer_by(tag, now.plus_ms(grace_ms + STOP_LATE_MS));
-            todo.ask(WorkerAsk::Stop {
+            actions.effect(WorkerEffect::Stop {
                 tag,
                 grace_ms,
                 why: Stop::Cancelled,
@@ -341,8 +346,8 @@ impl Worker {
         }
     }
 
-    fn on_answer(&mut self, tag: Tag, answer: &Answered, todo: &mut Todo) {
-        self.answer(tag, Some(answer), todo);
+    fn on_answer(&mut self, tag: Tag, answer: &Answered, actions: &mut WorkerActions) {
+        self.answer(tag, Some(answer), actions);
         self.disarm(tag);
         let Some(run) = self.runs.remove(&tag) else {
             return;
@@ -354,7 +359,7 @@ impl Worker {
         }
     }
 
-    fn on_stop(&mut self, now: Time, todo: &mut Todo) {
+    fn on_stop(&mut self, now: Time, actions: &mut WorkerActions) {
         self.stopping = true;
         let tags: Vec<Tag> = self.runs.keys().copied().collect();
         for tag in tags {
@@ -364,7 +369,7 @@ impl Worker {
                 run.ending.get_or_insert(Ending::Shutdown);
                 self.answer_by(tag, now.plus_ms(SHUTDOWN_MS));
             }
-            todo.ask(WorkerAsk::Stop {
+            actions.effect(WorkerEffect::Stop {
                 tag,
                 grace_ms: 0,
                 why: Stop::ShuttingDown,
@@ -372,20 +377,20 @@ impl Worker {
         }
     }
 
-    fn on_end(&mut self, todo: &mut Todo) {
+    fn on_end(&mut self, actions: &mut WorkerActions) {
         let tags: Vec<Tag> = self.runs.keys().copied().collect();
         for tag in tags {
-            self.answer(tag, None, todo);
+            self.answer(tag, None, actions);
             self.disarm(tag);
         }
         for link in self.links.keys() {
-            todo.close(*link);
+            actions.close(*link);
         }
     }
 
     /// Answers everyone who waits, once: with what came first, else with `answer`, else that the
     /// time is up.
-    fn answer(&mut self, tag: Tag, answer: Option<&Answered>, todo: &mut Todo) {
+    fn answer(&mut self, tag: Tag, answer: Option<&Answered>, actions: &mut WorkerActions) {
         let Some(run) = self.runs.get_mut(&tag).filter(|run| !run.answered) else {
             return;
         };
@@ -398,13 +403,13 @@ impl Worker {
             }
             (_, Some(Answered::Ended(outcome))) => convert::response(ids, outcome),
             (_, Some(Answered::Busy)) => {
-                todo.count(Code::Busy.as_str());
+                actions.count(Code::Busy.as_str());
                 convert::busy(ids)
             }
             (_, None) => convert::timed_out(ids, "Job execution timed out."),
         };
         for link in &run.waiting {
-            todo.send(*link, out.clone());
+            actions.send(*link, out.clone());
         }
         self.forget_ids(tag);
     }

@@ -3,8 +3,10 @@
 //! answered from.
 
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -17,9 +19,11 @@ use host_cells::pool::{Pool, Shape};
 use host_cells::process::{Cells, ProcessPort};
 use host_cells::spawn::CellProgram;
 use host_core::handler::Digest;
+use host_core::id::NodeId;
 use host_dispatch::assign_mail::AssignMail;
 use host_dispatch::executors::Executors as Assigned;
 use host_dispatch::foreign::{Foreign, History, Wiring};
+use host_dispatch::lease_mail::LeaseDoor;
 use host_dispatch::logged::Logs;
 use host_dispatch::numbers::Numbers;
 use host_dispatch::readers::{READERS, Readers};
@@ -29,6 +33,7 @@ use host_http::budget::ByteBudget;
 use host_http::route::RoutePorts;
 use host_protocols::wire::{self, Active, ExecutorPorts, Ports};
 use host_runtime::clock::Clock;
+use host_runtime::ids;
 use host_runtime::tasks::Tasks;
 use host_store::logs::LogStore;
 use host_store::sqlite::SqliteStore;
@@ -56,6 +61,7 @@ pub(super) struct Host {
     shared: Base,
     dispatch: Dispatch,
     executors: Executors,
+    leases: LeaseDoor,
     /// Where workers' lines go; closed before logs are.
     foreign_logs: Arc<ForeignLogs>,
     job_logs: Arc<JobLogs>,
@@ -123,7 +129,9 @@ impl Host {
         let (phase, entered) = watch::channel(Phase::Running);
         let foreign_logs = Arc::new(ForeignLogs::new(base.logs.clone()));
         let (executors, assigned) = executors(config, wires, &base, &foreign_logs, &tasks);
-        let (dispatch, ended) = dispatch(config, store, &base, &examiner.cells, assigned, entered)?;
+        let leases = LeaseDoor::default();
+        let doors = (assigned, leases.clone());
+        let (dispatch, ended) = dispatch(config, store, &base, &examiner.cells, doors, entered)?;
         let history = History::start(dispatch.clone(), &tasks);
         base.metrics.register(|registry| history.register(registry));
         let foreign = Wiring {
@@ -140,6 +148,7 @@ impl Host {
             shared: base,
             dispatch,
             executors,
+            leases,
             foreign_logs,
             job_logs: Arc::new(job_logs),
             phase,
@@ -157,7 +166,7 @@ impl Host {
             clock: Arc::new(self.shared.clock),
             counters: Arc::new(self.shared.metrics.clone()),
             execute: Arc::new(move || foreign.session()),
-            leases: None,
+            leases: Some(Arc::new(self.leases.clone())),
             stopping: self.wires.stopping().clone(),
         };
         for wire in wires {
@@ -289,7 +298,7 @@ fn dispatch(
     store: SqliteStore,
     base: &Base,
     cells: &Cells,
-    executors: Assigned,
+    (executors, leases): (Assigned, LeaseDoor),
     phase: watch::Receiver<Phase>,
 ) -> Result<Dispatching, ServeError> {
     let (cell_says, events) = mpsc::channel(EVENTS_MAX);
@@ -310,6 +319,8 @@ fn dispatch(
             ProcessPort::new(cells.clone(), cell_says),
         ),
         executors,
+        leases,
+        node: node(&config.data)?,
         logs: base.logs.clone(),
         requests: asked,
         events,
@@ -320,6 +331,29 @@ fn dispatch(
     })
     .map_err(system("start the dispatch loop"))?;
     Ok((dispatch, ended))
+}
+
+/// Returns which node the host with this data directory is: a name made at its first start.
+fn node(data: &Path) -> Result<NodeId, ServeError> {
+    let path = data.join("node");
+    let failed = |error| ServeError::Node {
+        path: path.clone(),
+        error,
+    };
+    match fs::read_to_string(&path) {
+        Ok(text) => {
+            let node = text.trim().parse().map_err(io::Error::other);
+            Ok(NodeId(node.map_err(failed)?))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let node = ids::node();
+            let mut file = File::create(&path).map_err(failed)?;
+            writeln!(file, "{node}").map_err(failed)?;
+            file.sync_all().map_err(failed)?;
+            Ok(node)
+        }
+        Err(error) => Err(failed(error)),
+    }
 }
 
 /// Says what foreign work takes; its cells start with the first of it.

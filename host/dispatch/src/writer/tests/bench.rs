@@ -1,5 +1,6 @@
 //! A loop with all that it needs, and ways to wait for what it does.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,18 +18,24 @@ use host_store::{Reader, Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::failing::{Disk, FailingStore};
+use crate::executors::fake::FakeExecutor;
+use crate::fake_cells::{FakePort, Record, Told, handlers};
+use crate::lease_mail::LeaseDoor;
 use crate::logged::{Logs, Waiting};
 use crate::numbers::Numbers;
 use crate::readers::Readers;
-use crate::runners::fake::FakeRunner;
 use crate::writer::{EVENTS_MAX, Phase, Wiring, spawn};
 use crate::{Dispatch, REQUESTS_MAX, Shared};
+use host_cells::build::RunBuilder;
+use host_cells::feed::Feed;
 use host_cells::pool::{Pool, Shape};
-use host_cells::port::fake::{FakePort, Record, Told, handlers};
 use host_runtime::clock::Clock;
 use host_runtime::ids;
 
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The node that the loop of a bench is.
+pub(crate) const NODE: NodeId = NodeId(uuid::Uuid::from_u128(7));
 
 pub(crate) struct Bench {
     pub(crate) dispatch: Dispatch,
@@ -38,7 +45,8 @@ pub(crate) struct Bench {
     pub(crate) phase: watch::Sender<Phase>,
     pub(crate) logged: mpsc::Receiver<Waiting>,
     pub(crate) loop_ended: oneshot::Receiver<Result<(), StoreError>>,
-    pub(crate) runner: FakeRunner,
+    pub(crate) runner: FakeExecutor,
+    pub(crate) leases: LeaseDoor,
     stops: Stops,
 }
 
@@ -59,7 +67,7 @@ impl Bench {
     }
 
     pub(crate) async fn start_with(store: Box<dyn Store>) -> Self {
-        let (runners, runner) = FakeRunner::crews("python");
+        let (executors, runner) = FakeExecutor::executors("python");
         let (requests, asked) = mpsc::channel(REQUESTS_MAX);
         let (events, heard) = mpsc::channel(EVENTS_MAX);
         let (logs, logged) = Logs::channel();
@@ -69,21 +77,21 @@ impl Bench {
         let readers = Readers::new(vec![store.reader().unwrap()]);
         let shared = Arc::new(Shared::default());
         let clock = Clock::start();
+        let shape = Shape {
+            name: "cell",
+            cells: 2,
+            slots: 4,
+        };
+        let runs = RunBuilder::new(handlers(), BTreeMap::new(), BTreeSet::new());
+        let leases = LeaseDoor::default();
         let loop_ended = spawn(Wiring {
             store,
             clock,
-            handlers: handlers(),
-            environment: std::collections::BTreeMap::new(),
             shared: Arc::clone(&shared),
-            pool: Pool::new(
-                port,
-                Shape {
-                    name: "cell",
-                    cells: 2,
-                    slots: 4,
-                },
-            ),
-            runners,
+            cells: Feed::new(Pool::new(port, shape), runs),
+            executors,
+            leases: leases.clone(),
+            node: NODE,
             logs,
             requests: asked,
             events: heard,
@@ -102,6 +110,7 @@ impl Bench {
             logged,
             loop_ended,
             runner,
+            leases,
             stops: events,
         };
         bench
@@ -182,7 +191,7 @@ impl Bench {
     /// Lets the run of a handler end as if it had been asked to stop.
     pub(crate) fn stop_cells_of(&self, handler: &str) {
         let (cell, run) = self.record.run_of(handler);
-        let ended = host_cells::port::fake::cancelled(cell, run);
+        let ended = crate::fake_cells::cancelled(cell, run);
         self.stops.try_send(ended).unwrap();
     }
 
@@ -235,7 +244,7 @@ pub(crate) fn store_with_running(handler: &str) -> (MemoryStore, JobId) {
         hold: Hold::Connection,
     }];
     let claim = Command::Claim {
-        node: NodeId::NIL,
+        node: NODE,
         slots,
         params_bytes_max: usize::MAX,
     };

@@ -8,7 +8,7 @@ use host_store::memory::MemoryStore;
 
 use super::failing::Disk;
 use super::*;
-use crate::runners::fake::Told as ToldRunner;
+use crate::executors::fake::Told as ToldRunner;
 
 fn job_for(runner: &str, handler: &str) -> host_core::command::NewJob {
     let mut job = job(handler);
@@ -16,15 +16,15 @@ fn job_for(runner: &str, handler: &str) -> host_core::command::NewJob {
     job
 }
 
-fn succeeded() -> runner::End {
-    runner::End::Outcome(Outcome::Completed {
+fn succeeded() -> port::End {
+    port::End::Outcome(Outcome::Completed {
         result: Some(JsonText("[7]".to_owned())),
     })
 }
 
 impl Bench {
     /// Waits until the pool was given so many executions, and returns the latest.
-    async fn given(&self, executions: usize) -> (host_core::port::Tag, runner::Assignment) {
+    async fn given(&self, executions: usize) -> (port::Tag, port::Assignment) {
         let mut given = self.runner.started();
         let seen = async {
             while given.len() < executions {
@@ -93,7 +93,7 @@ async fn a_failure_is_tried_again_and_a_final_one_is_not() {
     let failed = |kind, retryable| {
         let mut failure = Failure::new(kind, "no luck");
         failure.retryable = Some(retryable);
-        runner::End::Outcome(Outcome::Failed(failure))
+        port::End::Outcome(Outcome::Failed(failure))
     };
     let (tag, _) = bench.given(1).await;
     bench.runner.over(tag, failed(FailureKind::UserError, true));
@@ -113,10 +113,10 @@ async fn what_a_runner_loses_or_has_no_room_for_runs_again_at_no_cost() {
     bench.runner.room(1);
     let id = bench.enqueue(job_for("python", "noop")).await;
     let (tag, _) = bench.given(1).await;
-    bench.runner.over(tag, runner::End::Lost("gone".to_owned()));
+    bench.runner.over(tag, port::End::Lost("gone".to_owned()));
     let (tag, _) = bench.given(2).await;
     bench.runner.room(0);
-    bench.runner.over(tag, runner::End::NoRoom);
+    bench.runner.over(tag, port::End::NoRoom);
     bench.runner.room(1);
     let (tag, third) = bench.given(3).await;
     assert_eq!(third.attempt, 3);
@@ -172,7 +172,7 @@ async fn a_cancel_reaches_the_runner_with_its_grace() {
         bench.dispatch.submit(cancel).await.unwrap();
         assert!(bench.runner.all().contains(&ToldRunner::Cancel(tag, told)));
         let stopped = Outcome::Cancelled { partial: None };
-        bench.runner.over(tag, runner::End::Outcome(stopped));
+        bench.runner.over(tag, port::End::Outcome(stopped));
         assert_eq!(bench.ended(id).await.lifecycle.state, State::Cancelled);
     }
     bench.stop().await;
@@ -223,7 +223,7 @@ async fn draining_waits_for_runners_and_ending_takes_their_jobs_back() {
     );
     bench
         .runner
-        .over(lost, runner::End::Lost("stopped".to_owned()));
+        .over(lost, port::End::Lost("stopped".to_owned()));
     assert!(bench.loop_ended.await.unwrap().is_ok());
     let detail = bench.reader.job(second).unwrap().unwrap();
     assert_eq!(detail.lifecycle.state, State::Available);

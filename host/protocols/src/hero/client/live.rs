@@ -18,7 +18,7 @@ use crate::hero::address::RedisUrl;
 use crate::hero::gate;
 use crate::hero::job::is_id;
 use crate::hero::refusal::{Code, Refusal};
-use crate::hero::transport::{Door, Own};
+use crate::hero::transport::{OwnConnection, SharedConnection};
 use crate::hero::wire::{self, Command, Value};
 
 /// How many requests may wait for jobs at once: each has a connection of its own.
@@ -56,7 +56,7 @@ pub enum ClientError {
 /// The document's operations on one Redis. Cloning shares the connection.
 #[derive(Clone)]
 pub struct Client {
-    door: Door,
+    connection: SharedConnection,
     waiters: Arc<Semaphore>,
 }
 
@@ -103,7 +103,7 @@ impl Client {
     /// Makes a client that connects when it is first used, and again whenever it must.
     pub fn new(url: &RedisUrl) -> Self {
         Self {
-            door: Door::new(url),
+            connection: SharedConnection::new(url),
             waiters: Arc::new(Semaphore::new(WAITERS_MAX)),
         }
     }
@@ -252,7 +252,7 @@ impl Client {
                     if let Some(job) = &job {
                         // Workers of others let it stay for ever. Where Redis is too old for this, so
                         // do we.
-                        let _best_effort = self.door.ask(vec![keep_reply(job)]).await;
+                        let _best_effort = self.connection.ask(vec![keep_reply(job)]).await;
                     }
                     return Ok(job);
                 }
@@ -262,7 +262,7 @@ impl Client {
 
     /// Returns when a job has ended or is gone, or Redis is.
     async fn until_end(&self, id: &str) -> Answer<()> {
-        let mut own: Option<Own> = None;
+        let mut own: Option<OwnConnection> = None;
         loop {
             match self.one(id, STATUS).await? {
                 Some(job) if !job.has_ended() => {}
@@ -270,7 +270,7 @@ impl Client {
             }
             let own = match &mut own {
                 Some(own) => own,
-                none => none.insert(self.door.own().await.map_err(ClientError::Away)?),
+                none => none.insert(self.connection.own().await.map_err(ClientError::Away)?),
             };
             let reply = wire::await_reply(id, LOOK_EVERY);
             let values = own.ask(vec![reply]).await.map_err(ClientError::Away)?;
@@ -311,7 +311,7 @@ impl Client {
             ..Turn::default()
         };
         if !acts.is_empty() {
-            for value in self.door.ask(acts).await.map_err(ClientError::Away)? {
+            for value in self.connection.ask(acts).await.map_err(ClientError::Away)? {
                 turn.queued += usize::from(value.text() == Some("queued"));
                 turn.ended += usize::from(value.text() == Some("ended"));
                 if let Value::Error(error) = value {
@@ -353,7 +353,11 @@ impl Client {
         if commands.is_empty() {
             return Ok(Vec::new());
         }
-        let values = self.door.ask(commands).await.map_err(ClientError::Away)?;
+        let values = self
+            .connection
+            .ask(commands)
+            .await
+            .map_err(ClientError::Away)?;
         let refused = values.iter().find_map(|value| match value {
             Value::Error(text) => Some(text.trim().to_owned()),
             _ => None,

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::graph::find_cycle;
 use host_core::time::Time;
-use serde_json::json;
 
 use super::odd;
 use super::view::JobView;
 use crate::hero::dispatcher::Task;
 use crate::hero::job::{self, Terms};
+use crate::hero::job_hash::JobHash;
 use crate::hero::refusal::{Code, Refusal};
 use crate::hero::wire::{self, Command, Script, Value, WAITING};
 
@@ -118,32 +118,21 @@ pub fn links(submission: &Submission, known: &BTreeMap<String, JobView>) -> BTre
 }
 
 fn fields(submission: &Submission, wall: Time) -> Vec<(&'static str, String)> {
-    let now = wall.to_rfc3339();
-    let mut fields = vec![
-        ("id", submission.id.clone()),
-        ("caller_id", submission.caller_id.clone()),
-        ("worker_id", submission.worker_id.clone()),
-        ("context_id", submission.context_id.clone()),
-        ("timeout", submission.timeout_seconds.to_string()),
-        ("retries", submission.retries.to_string()),
-        ("concurrent", submission.concurrent.to_string()),
-        ("created_at", now.clone()),
-        ("updated_at", now),
-        ("status", "dispatched".to_owned()),
-        ("env_vars", json!(submission.env).to_string()),
-        ("prerequisites", "[]".to_owned()),
-        ("dependents", "[]".to_owned()),
-        ("dependencies", json!(submission.dependencies).to_string()),
-    ];
-    let optional = [
-        ("log_path", &submission.log_path),
-        ("script_type", &submission.script_type),
-    ];
-    for (field, value) in optional {
-        fields.extend(value.clone().map(|value| (field, value)));
-    }
-    fields.extend(submission.task.fields());
-    fields
+    let job = JobHash {
+        id: &submission.id,
+        worker_id: &submission.worker_id,
+        task: &submission.task,
+        script_type: submission.script_type.as_deref(),
+        caller_id: &submission.caller_id,
+        context_id: &submission.context_id,
+        timeout_seconds: submission.timeout_seconds,
+        retries: submission.retries,
+        concurrent: submission.concurrent,
+        log_path: submission.log_path.as_deref(),
+        env: &submission.env,
+        dependencies: &submission.dependencies,
+    };
+    job.fields(wall)
 }
 
 /// Checks what is stored as a worker of ours would.

@@ -1,5 +1,5 @@
-//! The ends of jobs that are out, and removing what they leave in Redis: also what an earlier life
-//! of this host had out.
+//! Ends jobs that are out and removes what they leave in Redis, also those of an earlier run of this
+//! host.
 
 use std::collections::BTreeSet;
 
@@ -9,28 +9,28 @@ use host_core::time::Time;
 
 use super::{Dispatcher, DispatcherAct, Due, Out, Purpose, REFUSED_PAUSE_MS, Todo, Trace};
 use crate::hero::wire::{self, Command, Value};
-use host_core::port::Tag;
+use crate::stream::Moment;
 use host_core::port::End;
-use crate::session::Moment;
+use host_core::port::Tag;
 
 /// How long after its end a job's traces are removed, in milliseconds: workers write the hash first
-/// and the reply, which nobody else would remove, a moment later.
+/// and the reply a moment later, and nobody else removes the reply.
 const TIDY_AFTER_MS: u64 = 2_000;
 
-/// How long after that a job is looked at again whose worker has not stopped it, in milliseconds.
+/// How long after that a job is checked again if its worker has not stopped it, in milliseconds.
 const AGAIN_AFTER_MS: u64 = 5_000;
 
-/// How a job that was taken back ends in its hash.
+/// The error in the hash of a job that was taken back.
 const WITHDRAWN: &str = "stopped_by_request";
 
 impl Dispatcher {
-    /// Asks which jobs Redis has as out.
+    /// Asks which jobs Redis lists as out.
     pub(super) fn reconcile(&mut self, todo: &mut Todo) {
         let list = wire::plain(&["HGETALL", &wire::out(&self.config.instance)]);
         self.call(Purpose::Reconcile, vec![list], todo);
     }
 
-    /// Takes back the jobs that are out there and not here. Then there may be others.
+    /// Takes back the jobs that only Redis lists as out. After that new ones may be sent.
     pub(super) fn reconciled(&mut self, at: Moment, value: Option<&Value>, todo: &mut Todo) {
         let Some(found @ Value::List(_)) = value else {
             self.refused(value.map_or(&[], std::slice::from_ref), todo);
@@ -54,7 +54,7 @@ impl Dispatcher {
         todo.push(DispatcherAct::Ready);
     }
 
-    /// Takes a job back that is still watched.
+    /// Takes a job back and goes on watching it.
     pub(super) fn withdraw(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
         let Some(out) = self.out.get(&tag) else {
             return;
@@ -64,8 +64,8 @@ impl Dispatcher {
         self.call(Purpose::Withdraw(tag), vec![command], todo);
     }
 
-    /// Takes in that a job is taken back, or its worker asked: how it is then, its hash says, also of
-    /// one of which Redis has not confirmed that it is queued.
+    /// Handles the answer about a job that is taken back: its hash says how it ended, also if Redis
+    /// never confirmed that it was queued.
     pub(super) fn withdrawn(&mut self, at: Moment, tag: Tag, values: &[Value], todo: &mut Todo) {
         let is_refused = self.refused(values, todo);
         if let Some(out) = self
@@ -78,7 +78,7 @@ impl Dispatcher {
         }
     }
 
-    /// Takes back all jobs that nobody has taken.
+    /// Takes back all jobs that no worker has taken.
     pub(super) fn recall(&mut self, at: Moment, todo: &mut Todo) {
         let waits = |out: &Out| out.started_at.is_none() && out.stop_by.is_none();
         let waiting = self.out.iter().filter(|(_, out)| waits(out));
@@ -91,7 +91,7 @@ impl Dispatcher {
         self.call(Purpose::Recall(tags), commands, todo);
     }
 
-    /// Takes in which jobs are back: nobody has begun them.
+    /// Handles which jobs are back: no worker has begun them.
     pub(super) fn recalled(&mut self, at: Moment, tags: &[Tag], values: &[Value], todo: &mut Todo) {
         self.refused(values, todo);
         for (tag, value) in tags.iter().zip(values) {
@@ -109,7 +109,7 @@ impl Dispatcher {
         }
     }
 
-    /// Ends an execution of which its worker has said how it ended.
+    /// Ends an execution whose worker reported how it ended.
     pub(super) fn said(&mut self, at: Moment, tag: Tag, outcome: Outcome, todo: &mut Todo) {
         let Some(out) = self.out.remove(&tag) else {
             return;
@@ -119,14 +119,14 @@ impl Dispatcher {
         if requeued {
             let queue = wire::work_queue(&trace.worker);
             let forget = wire::plain(&["LREM", &queue, "0", &trace.id]);
-            self.call(Purpose::Told, vec![forget], todo);
+            self.call(Purpose::NothingFollows, vec![forget], todo);
         }
         self.tidy_at(at.now.plus_ms(TIDY_AFTER_MS), trace);
         let end = End::Outcome(outcome);
         todo.push(DispatcherAct::Ended { tag, end });
     }
 
-    /// Ends an execution of which nobody has said how it ended: nobody is to run it any more.
+    /// Ends an execution whose end nobody reported, and makes sure that nobody runs it any more.
     pub(super) fn give_up(&mut self, at: Moment, tag: Tag, end: End, todo: &mut Todo) {
         let Some(out) = self.out.remove(&tag) else {
             return;
@@ -135,7 +135,7 @@ impl Dispatcher {
         todo.push(DispatcherAct::Ended { tag, end });
     }
 
-    /// Gives a cancelled job up whose worker has not said that it has stopped.
+    /// Gives up a cancelled job whose worker has not reported that it stopped.
     pub(super) fn cancel_timed_out(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
         let due = |stop_by: Time| stop_by <= at.now;
         if self
@@ -143,7 +143,7 @@ impl Dispatcher {
             .get(&tag)
             .is_some_and(|out| out.stop_by.is_some_and(due))
         {
-            let message = "the worker did not say that it has stopped the job";
+            let message = "the worker did not report that it stopped the job";
             let failure = Failure::new(FailureKind::CancelTimeout, message);
             let end = End::Outcome(Outcome::Failed(failure));
             self.give_up(at, tag, end, todo);
@@ -155,7 +155,7 @@ impl Dispatcher {
         self.arm(at, Due::Tidy);
     }
 
-    /// Removes what jobs have left whose time for that is before `until`.
+    /// Removes the traces of jobs that are due before `until`.
     pub(super) fn tidy(&mut self, until: Time, at: Moment, todo: &mut Todo) {
         let mut traces = Vec::new();
         while self.ended.first().is_some_and(|(due, _)| *due <= until) {
@@ -164,7 +164,7 @@ impl Dispatcher {
         self.forget(at, traces, todo);
     }
 
-    /// Takes back what has not ended and removes what jobs have left.
+    /// Takes back the jobs that have not ended, and removes the traces of all.
     fn forget(&mut self, at: Moment, traces: Vec<Trace>, todo: &mut Todo) {
         let commands = traces
             .iter()
@@ -173,7 +173,7 @@ impl Dispatcher {
         self.call(Purpose::Forget(traces), commands, todo);
     }
 
-    /// Looks again later at what runs on and must be forgotten once it has ended.
+    /// Arranges to check jobs again that go on, and whose traces must be removed when they have ended.
     pub(super) fn forgotten(
         &mut self,
         at: Moment,
@@ -190,7 +190,7 @@ impl Dispatcher {
         }
     }
 
-    /// Makes the command that lets a job end if nobody has taken it.
+    /// Makes the command that ends a job if no worker has taken it.
     fn take_back(&self, at: Moment, id: &str, worker: &str, mode: Mode) -> Command {
         wire::withdraw(&wire::Withdrawal {
             id,
@@ -214,7 +214,7 @@ impl From<Out> for Trace {
     }
 }
 
-/// What becomes of a job that is taken back.
+/// What happens to a job that is taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     /// Its worker, if one has it, is asked to stop it.

@@ -1,21 +1,18 @@
 //! What a foreign worker is to run, and the hash it becomes. Knows no state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::failure::{Failure, FailureKind};
 use host_core::json::JsonText;
+use host_core::port::Assignment;
 use host_core::time::Time;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::hero::config::DispatcherConfig;
-use host_core::port::Assignment;
+use crate::hero::job_hash::{CALLER_ID, CONTEXT_ID, JobHash};
 
 /// The handler that stands for the script in its params.
 pub const SCRIPT: &str = "script";
-
-/// The attributes of a job that its hash has fields for.
-const CALLER_ID: &str = "caller_id";
-const CONTEXT_ID: &str = "context_id";
 
 /// What a foreign worker is to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +29,7 @@ pub enum Task {
 }
 
 impl Task {
-    /// Returns the fields of a hash that say it.
+    /// Returns its fields in a job's hash.
     pub(in crate::hero) fn fields(&self) -> Vec<(&'static str, String)> {
         match self {
             Self::Script(script) => vec![("script", script.clone())],
@@ -43,8 +40,8 @@ impl Task {
         }
     }
 
-    /// Makes the task of a handler's name and its params; [`SCRIPT`] takes the text `script` out of
-    /// them. The error says what the params should have been.
+    /// Makes the task from a handler's name and params; for [`SCRIPT`] the script is the text `script`
+    /// of the params. The error says what is wrong with them.
     pub fn of(handler: String, params: JsonText) -> Result<Self, String> {
         if handler != SCRIPT {
             let name = handler;
@@ -68,13 +65,13 @@ impl Task {
 pub struct Execution {
     /// The job's id there: a UUID that no other execution has.
     pub id: String,
-    /// Which worker.
+    /// The worker that runs it.
     pub worker_id: String,
-    /// What.
+    /// What is run.
     pub task: Task,
-    /// For whom; the dispatcher's own name if absent.
+    /// The sender; the dispatcher's own `caller_id` if absent.
     pub caller_id: Option<String>,
-    /// In which context.
+    /// Its context.
     pub context_id: String,
     /// How long it may run, in milliseconds; sent in whole seconds, rounded up.
     pub timeout_ms: u64,
@@ -114,30 +111,21 @@ impl Execution {
         config: &DispatcherConfig,
         wall: Time,
     ) -> Vec<(&'static str, String)> {
-        let now = wall.to_rfc3339();
-        let caller = self.caller_id.clone();
-        let timeout_seconds = self.timeout_ms.div_ceil(1_000).max(1);
-        let mut fields = vec![
-            ("id", self.id.clone()),
-            (
-                CALLER_ID,
-                caller.unwrap_or_else(|| config.caller_id.clone()),
-            ),
-            ("worker_id", self.worker_id.clone()),
-            (CONTEXT_ID, self.context_id.clone()),
-            ("timeout", timeout_seconds.to_string()),
-            // The one who asked us decides about another attempt.
-            ("retries", "0".to_owned()),
-            ("concurrent", "true".to_owned()),
-            ("created_at", now.clone()),
-            ("updated_at", now),
-            ("status", "dispatched".to_owned()),
-            ("env_vars", json!(self.env).to_string()),
-            ("prerequisites", "[]".to_owned()),
-            ("dependents", "[]".to_owned()),
-            ("dependencies", "[]".to_owned()),
-        ];
-        fields.extend(self.task.fields());
-        fields
+        let job = JobHash {
+            id: &self.id,
+            worker_id: &self.worker_id,
+            task: &self.task,
+            script_type: None,
+            caller_id: self.caller_id.as_deref().unwrap_or(&config.caller_id),
+            context_id: &self.context_id,
+            timeout_seconds: self.timeout_ms.div_ceil(1_000).max(1),
+            // Our own host decides about another attempt.
+            retries: 0,
+            concurrent: true,
+            log_path: None,
+            env: &self.env,
+            dependencies: &BTreeSet::new(),
+        };
+        job.fields(wall)
     }
 }

@@ -1,4 +1,4 @@
-//! Watching the jobs that are out: their hashes, and the lists that have those nobody has started.
+//! Watches the jobs that are out: their hashes, and the lists with those that no worker has started.
 
 use std::collections::BTreeMap;
 
@@ -10,28 +10,28 @@ use super::outcome::{self, OUTPUT_BYTES_MAX};
 use super::{Dispatcher, Due, Out, Purpose, STOP_LATE_MS, Todo};
 use crate::hero::client::{self, Fields, JobView, LOOK_JOBS_MAX};
 use crate::hero::wire::{self, Value};
-use host_core::port::Tag;
+use crate::stream::Moment;
 use host_core::port::End;
-use crate::session::Moment;
+use host_core::port::Tag;
 
-/// How often hashes are looked at: soon after a job was queued, and later on, in milliseconds.
+/// How often hashes are read, in milliseconds: soon after a job was queued, and later.
 pub(super) const LOOK_SOON_MS: u64 = 10;
 pub(super) const LOOK_MS: u64 = 100;
 
-/// How long a job is looked at often, in milliseconds.
+/// How long after it was queued a job's hash is read often, in milliseconds.
 const SOON_MS: u64 = 1_000;
 
-/// Jobs that are due within this time are looked at together, in milliseconds.
+/// Jobs that are due within this time are read together, in milliseconds.
 const TOGETHER_MS: u64 = 5;
 
-/// How often the lists are looked at, and how old a job must be for that, in milliseconds.
+/// How often the lists are read, and how old a job must be for that, in milliseconds.
 pub(super) const ABSENT_EVERY_MS: u64 = 5_000;
 
-/// The fields of a hash that say how a job is; of a longer value the length is read. Many jobs may end
-/// between two looks: longer outputs are read one after the other.
+/// The fields that are read, with the longest value of each; of a longer value only the length is
+/// read. Many jobs may end at once, so that long outputs are read one after the other.
 const WATCHED: Fields = &[("status", 64), ("output", 64 << 10), ("error", 64 << 10)];
 
-/// The same of one job whose output is long.
+/// The same for one job with a long output.
 const WHOLE: Fields = &[
     ("status", 64),
     ("output", OUTPUT_BYTES_MAX),
@@ -39,7 +39,7 @@ const WHOLE: Fields = &[
 ];
 
 impl Dispatcher {
-    /// Looks at all jobs whose time it is.
+    /// Reads the hashes of all jobs that are due.
     pub(super) fn look(&mut self, at: Moment, todo: &mut Todo) {
         let until = at.now.plus_ms(TOGETHER_MS);
         let due = |out: &Out| out.queued && out.look_at.is_some_and(|look_at| look_at <= until);
@@ -59,7 +59,7 @@ impl Dispatcher {
         self.arm_look();
     }
 
-    /// Lets a job be looked at soon.
+    /// Arranges to read a job's hash soon.
     pub(super) fn look_soon(&mut self, now: Time, tag: Tag) {
         if let Some(out) = self.out.get_mut(&tag) {
             out.look_at = Some(now.plus_ms(LOOK_SOON_MS));
@@ -67,7 +67,7 @@ impl Dispatcher {
         }
     }
 
-    /// Arms the next look.
+    /// Arms the timer for the next read.
     pub(super) fn arm_look(&mut self) {
         self.due.retain(|(_, due)| *due != Due::Look);
         let queued = self.out.values().filter(|out| out.queued);
@@ -83,7 +83,7 @@ impl Dispatcher {
         outs.map(|out| out.execution.id.as_str())
     }
 
-    /// Takes in how jobs are.
+    /// Handles the hashes of several jobs.
     pub(super) fn looked(&mut self, at: Moment, tags: &[Tag], values: &[Value], todo: &mut Todo) {
         for tag in tags {
             if let Some(out) = self.out.get_mut(tag) {
@@ -96,7 +96,7 @@ impl Dispatcher {
         self.arm_look();
     }
 
-    /// Takes in how the one is whose output is long; others may wait for that.
+    /// Handles the hash of the job with a long output, and asks for the next one.
     pub(super) fn fetched(&mut self, at: Moment, tag: Tag, values: &[Value], todo: &mut Todo) {
         self.see(at, &[tag], WHOLE, values, todo);
         self.fetch_next(todo);
@@ -104,7 +104,7 @@ impl Dispatcher {
 
     fn see(&mut self, at: Moment, tags: &[Tag], of: Fields, values: &[Value], todo: &mut Todo) {
         self.refused(values, todo);
-        // What has ended meanwhile, by its time, keeps its place: answers are known by theirs.
+        // A job that has ended meanwhile keeps its place: answers are matched by theirs.
         let out = |tag| self.out.get(tag);
         let ids = tags
             .iter()
@@ -116,7 +116,7 @@ impl Dispatcher {
         }
     }
 
-    /// Lets the output of a job be read that is a long one.
+    /// Arranges to read a long output.
     fn fetch(&mut self, tag: Tag, todo: &mut Todo) {
         let is_fetched = self.calls.values().any(|it| *it == Purpose::Fetch(tag));
         if !is_fetched && !self.long.contains(&tag) {
@@ -138,7 +138,7 @@ impl Dispatcher {
         }
     }
 
-    /// Takes in how a job is; `None` if it is no more.
+    /// Handles a job's hash; `None` if it is gone.
     fn seen(&mut self, at: Moment, tag: Tag, view: Option<JobView>, todo: &mut Todo) {
         let Some(out) = self.out.get_mut(&tag) else {
             return;
@@ -176,7 +176,7 @@ impl Dispatcher {
         self.watch_time(at, tag, todo);
     }
 
-    /// Stops a job whose time is up, and gives up one that does not say that it has stopped.
+    /// Stops a job that exceeds its time limit, and gives it up if it is not reported as stopped.
     fn watch_time(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
         let Some(out) = self.out.get_mut(&tag) else {
             return;
@@ -198,7 +198,7 @@ impl Dispatcher {
         }
     }
 
-    /// Looks whether the jobs that nobody has started are still in a list.
+    /// Checks that the jobs that no worker has started are still in a list.
     pub(super) fn look_for_absent(&mut self, at: Moment, todo: &mut Todo) {
         self.arm(at.now.plus_ms(ABSENT_EVERY_MS), Due::Absent);
         let mut by_worker: BTreeMap<String, (Vec<Tag>, Vec<String>)> = BTreeMap::new();
@@ -217,7 +217,7 @@ impl Dispatcher {
         }
     }
 
-    /// Takes in which jobs no list has: their worker took them and was not heard of since.
+    /// Handles the jobs that are in no list: a worker took them and has reported nothing since.
     pub(super) fn absent(
         &mut self,
         at: Moment,
@@ -244,7 +244,7 @@ impl Dispatcher {
         }
     }
 
-    /// Queues a job again whose worker is silent, or gives it up.
+    /// Queues a job again whose worker is silent, or gives it up after enough times.
     fn stale(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
         let Some(out) = self.out.get_mut(&tag) else {
             return;
@@ -254,7 +254,9 @@ impl Dispatcher {
         }
         if out.requeues >= self.config.requeues_max || out.stop_by.is_some() {
             let times = out.requeues;
-            let lost = format!("its worker took it and fell silent; queued again {times} times");
+            let lost = format!(
+                "its worker took it and reported nothing; it was queued again {times} times"
+            );
             return self.give_up(at, tag, End::Lost(lost), todo);
         }
         out.requeues += 1;
@@ -264,7 +266,7 @@ impl Dispatcher {
         out.late_since = None;
         let (id, worker) = (&out.execution.id, &out.execution.worker_id);
         let again = wire::queue_again(id, worker, &at.wall.to_rfc3339());
-        self.call(Purpose::Told, vec![again], todo);
+        self.call(Purpose::NothingFollows, vec![again], todo);
     }
 }
 
@@ -276,7 +278,7 @@ impl Out {
 }
 
 fn timed_out() -> End {
-    let message = "its time was up before its worker said anything";
+    let message = "its time limit passed before a worker reported anything";
     End::Outcome(Outcome::Failed(Failure::new(
         FailureKind::TimedOut,
         message,

@@ -1,4 +1,4 @@
-//! What a foreign worker wrote about a job, as an outcome of the core.
+//! Translates what a foreign worker wrote about a job into an outcome.
 
 use host_core::failure::{Failure, FailureKind};
 use host_core::json::{DEPTH_MAX, JsonText};
@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use crate::json;
 
-/// The largest output that is taken, in bytes.
+/// The largest output that is accepted, in bytes.
 pub(super) const OUTPUT_BYTES_MAX: usize = 16 << 20;
 
 /// How much of an error is kept, in bytes.
 const ERROR_BYTES_MAX: usize = 8 << 10;
 
-/// Reads an output: JSON if it is some, else a text; nothing is `null`.
+/// Reads an output: JSON if it parses, else a string; an empty one is `null`.
 pub(super) fn finished(output: &str) -> Outcome {
     let document = JsonText(output.to_owned());
     let is_json = json::check(output.as_bytes()).is_ok() && document.depth() <= DEPTH_MAX;
@@ -29,20 +29,20 @@ pub(super) fn finished(output: &str) -> Outcome {
     }
 }
 
-/// Says that an output is not taken.
+/// Makes the outcome of a job whose output is too large.
 pub(super) fn too_large(bytes: u64) -> Outcome {
-    let message = format!("the output has {bytes} bytes, at most {OUTPUT_BYTES_MAX} are taken");
+    let message = format!("the output has {bytes} bytes, at most {OUTPUT_BYTES_MAX} are accepted");
     Outcome::Failed(Failure::new(FailureKind::ResultTooLarge, message))
 }
 
 /// Who asked for a job to be stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// Nobody of us.
+    /// We did not.
     Unasked,
-    /// Whoever cancelled it.
+    /// Somebody cancelled it.
     Cancelled,
-    /// We did, for its time was up.
+    /// We did, because its time limit had passed.
     Late,
 }
 
@@ -57,7 +57,7 @@ const NAMED: [FailureKind; 7] = [
     FailureKind::GrantMissing,
 ];
 
-/// Reads an error; the document names three.
+/// Reads an error; the protocol names three.
 pub(super) fn failed(error: &str, stop: Stop) -> Outcome {
     let message = error[..error.floor_char_boundary(ERROR_BYTES_MAX)].to_owned();
     let named = |kind: &FailureKind| error.starts_with(kind.as_str());

@@ -1,5 +1,5 @@
-//! The thread that opens and writes log files, so that nobody else waits for their disk. What finds
-//! no room is left out, and the file says so.
+//! The thread that opens and writes log files, so that nobody else waits for their disk. If the disk
+//! is too slow, lines are left out, and the file says so.
 
 #[cfg(test)]
 mod tests;
@@ -20,34 +20,34 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use super::root::{LogFileError, LogRoot};
 use super::text;
 
-/// The most log files that are open at once; work that needs another one waits.
+/// The most log files that are open at once; a job that needs another one waits.
 const OPEN_MAX: usize = 256;
 
 /// The most bytes of one job, over all its attempts.
 const JOB_BYTES_MAX: u64 = 16 << 20;
 
-/// How many wishes may wait for the thread.
+/// How many requests may wait for the thread.
 const WAITING_MAX: usize = 4_096;
 
-/// How much the lines that wait may take up, in bytes.
+/// The most memory of the lines that wait, in bytes.
 const WAITING_BYTES_MAX: usize = 16 << 20;
 
-/// How many jobs are remembered that may be tried again, with how much they have written.
+/// For how many jobs it is remembered how much earlier attempts have written.
 const REMEMBERED_MAX: usize = 1_024;
 
-/// What a line takes up beyond its text, in bytes.
+/// The memory of a line beyond its text, in bytes.
 const LINE_BYTES: usize = 128;
 
-/// Says how opening went, on the thread that opens.
-type Then = Box<dyn FnOnce(Result<LogFile, LogFileError>) + Send>;
+/// Hears whether the file was opened, on the thread that opens.
+type OpenCallback = Box<dyn FnOnce(Result<LogFile, LogFileError>) + Send>;
 
-enum Wish {
+enum Request {
     Open {
         log_path: String,
         job: String,
         attempt: u32,
         room: OwnedSemaphorePermit,
-        then: Then,
+        then: OpenCallback,
     },
     Write {
         file: Arc<Open>,
@@ -60,14 +60,14 @@ enum Wish {
 
 /// Opens log files below one folder and writes them. Cloning shares the thread.
 #[derive(Clone)]
-pub struct LogFiles {
-    wishes: mpsc::Sender<Wish>,
+pub(in crate::hero) struct LogFiles {
+    requests: mpsc::Sender<Request>,
     open: Arc<Semaphore>,
     room: Arc<Semaphore>,
 }
 
 /// The log file of one execution; closed when this is dropped.
-pub struct LogFile {
+pub(in crate::hero) struct LogFile {
     open: Arc<Open>,
     files: LogFiles,
 }
@@ -76,7 +76,7 @@ struct Open {
     file: File,
     job: String,
     written: Mutex<Written>,
-    /// Lines that found no room on their way.
+    /// Lines that were left out.
     missed: AtomicU64,
     _room: OwnedSemaphorePermit,
 }
@@ -85,32 +85,36 @@ struct Open {
 #[derive(Clone, Copy, Debug, Default)]
 struct Written {
     bytes: u64,
-    /// Nothing more is written: the job has had its share, or the disk refuses.
+    /// Nothing more is written: the job has reached its limit, or the disk refuses.
     over: bool,
 }
 
 impl LogFiles {
     /// Makes the folder `dir` if it is missing, and starts the thread that writes below it.
-    pub fn below(dir: &Path) -> io::Result<Self> {
+    pub(in crate::hero) fn below(dir: &Path) -> io::Result<Self> {
         let root = LogRoot::new(dir);
         root.make()?;
         Self::start(root)
     }
 
-    /// Starts the thread; it ends when nobody is left who could wish for anything.
+    /// Starts the thread; it ends when the last [`LogFiles`] and [`LogFile`] are dropped.
     fn start(folder: LogRoot) -> io::Result<Self> {
-        let (wishes, waiting) = mpsc::channel(WAITING_MAX);
+        let (requests, waiting) = mpsc::channel(WAITING_MAX);
         let files = Self {
-            wishes,
+            requests,
             open: Arc::new(Semaphore::new(OPEN_MAX)),
             room: Arc::new(Semaphore::new(WAITING_BYTES_MAX)),
         };
         let (open, room) = (Arc::clone(&files.open), Arc::clone(&files.room));
-        let wishes = files.wishes.downgrade();
+        let requests = files.requests.downgrade();
         let handle = move || {
-            let wishes = wishes.upgrade()?;
+            let requests = requests.upgrade()?;
             let (open, room) = (Arc::clone(&open), Arc::clone(&room));
-            Some(Self { wishes, open, room })
+            Some(Self {
+                requests,
+                open,
+                room,
+            })
         };
         std::thread::Builder::new()
             .name("log-files".to_owned())
@@ -118,9 +122,9 @@ impl LogFiles {
         Ok(files)
     }
 
-    /// Opens the log file of an attempt of a job, counted from 1, and says how that went. Returns
-    /// `false` if there is no room for it now: nothing will be said then.
-    pub fn open(
+    /// Opens the log file of an attempt, counted from 1, and calls `then` on another thread. Returns
+    /// `false` if there is no room for it now; `then` is not called in that case.
+    pub(in crate::hero) fn open(
         &self,
         log_path: &str,
         job: &str,
@@ -130,22 +134,22 @@ impl LogFiles {
         let Ok(room) = Arc::clone(&self.open).try_acquire_owned() else {
             return false;
         };
-        let wish = Wish::Open {
+        let request = Request::Open {
             log_path: log_path.to_owned(),
             job: job.to_owned(),
             attempt,
             room,
             then: Box::new(then),
         };
-        self.wishes.try_send(wish).is_ok()
+        self.requests.try_send(request).is_ok()
     }
 
-    /// Waits until all that was wished for before is done, or the time is up.
-    pub async fn flush(&self, timeout: Duration) {
+    /// Waits until all earlier requests are done, or `timeout` has passed. Cancel safe.
+    pub(in crate::hero) async fn flush(&self, timeout: Duration) {
         let (done, told) = oneshot::channel();
         let flush = async {
-            if self.wishes.send(Wish::Flush(done)).await.is_ok() {
-                // A thread that is gone has nothing left to write.
+            if self.requests.send(Request::Flush(done)).await.is_ok() {
+                // If the thread is gone, there is nothing left to write.
                 let _told = told.await;
             }
         };
@@ -156,8 +160,8 @@ impl LogFiles {
 }
 
 impl LogFile {
-    /// Passes lines on to be written, or counts them as missed. Never waits.
-    pub fn write(&self, started_at: Time, lines: &[LogLine]) {
+    /// Queues lines to be written, or counts them as left out. Never waits.
+    pub(in crate::hero) fn write(&self, started_at: Time, lines: &[LogLine]) {
         let bytes = lines.iter().map(|line| {
             let fields = line.fields.iter();
             let fields: usize = fields.map(|(name, value)| name.len() + value.len()).sum();
@@ -166,13 +170,13 @@ impl LogFile {
         let bytes = u32::try_from(bytes.sum::<usize>()).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.files.room).try_acquire_many_owned(bytes);
         let passed_on = room.is_ok_and(|room| {
-            let wish = Wish::Write {
+            let request = Request::Write {
                 file: Arc::clone(&self.open),
                 started_at,
                 lines: lines.to_vec(),
                 _room: Some(room),
             };
-            self.files.wishes.try_send(wish).is_ok()
+            self.files.requests.try_send(request).is_ok()
         });
         if !passed_on {
             let lines = lines.len() as u64;
@@ -188,11 +192,11 @@ impl fmt::Debug for LogFile {
 }
 
 impl Drop for LogFile {
-    /// Lets the thread say what was missed, and close the file. If it has no time for that, the
-    /// file is closed here.
+    /// Lets the thread note what was left out and close the file. If the thread is too busy, the file
+    /// is closed here.
     fn drop(&mut self) {
         let file = Arc::clone(&self.open);
-        let _closed = self.files.wishes.try_send(Wish::Write {
+        let _closed = self.files.requests.try_send(Request::Write {
             file,
             started_at: Time(0),
             lines: Vec::new(),
@@ -201,13 +205,17 @@ impl Drop for LogFile {
     }
 }
 
-/// Does what is wished until nobody is left.
-fn work(root: &LogRoot, mut waiting: mpsc::Receiver<Wish>, handle: impl Fn() -> Option<LogFiles>) {
+/// Carries out requests until nobody can send any more.
+fn work(
+    root: &LogRoot,
+    mut waiting: mpsc::Receiver<Request>,
+    handle: impl Fn() -> Option<LogFiles>,
+) {
     let mut before = Before::default();
     let mut last_at = Time(0);
-    while let Some(wish) = waiting.blocking_recv() {
-        match wish {
-            Wish::Open {
+    while let Some(request) = waiting.blocking_recv() {
+        match request {
+            Request::Open {
                 log_path,
                 job,
                 attempt,
@@ -227,7 +235,7 @@ fn work(root: &LogRoot, mut waiting: mpsc::Receiver<Wish>, handle: impl Fn() -> 
                 });
                 then(opened);
             }
-            Wish::Write {
+            Request::Write {
                 file,
                 started_at,
                 lines,
@@ -240,8 +248,8 @@ fn work(root: &LogRoot, mut waiting: mpsc::Receiver<Wish>, handle: impl Fn() -> 
                     before.keep(&file.job, written);
                 }
             }
-            Wish::Flush(done) => {
-                // Whoever asked may have gone.
+            Request::Flush(done) => {
+                // The one who waits may have given up.
                 let _told = done.send(());
             }
         }
@@ -249,7 +257,7 @@ fn work(root: &LogRoot, mut waiting: mpsc::Receiver<Wish>, handle: impl Fn() -> 
 }
 
 impl Open {
-    /// Writes whole lines in one call, so that those of others stand between them and not in them.
+    /// Writes whole lines in one call, so that other writers' lines stand between them and not in them.
     fn write(&self, started_at: Time, lines: &[LogLine], now: Time) -> Written {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if written.over {
@@ -258,7 +266,7 @@ impl Open {
         let missed = self.missed.swap(0, Ordering::Relaxed);
         let mut said = String::new();
         if missed > 0 {
-            let words = format!("{missed} lines are missing here: the disk was behind");
+            let words = format!("{missed} lines are missing here: the disk was too slow");
             text::note(&mut said, &self.job, now, &words);
         }
         for line in lines {
@@ -267,7 +275,7 @@ impl Open {
             if written.bytes + said.len() as u64 > JOB_BYTES_MAX {
                 said.truncate(whole);
                 let words = format!(
-                    "what follows is left out: one job may write {JOB_BYTES_MAX} bytes here"
+                    "the rest is left out: a job may write at most {JOB_BYTES_MAX} bytes here"
                 );
                 text::note(&mut said, &self.job, now, &words);
                 written.over = true;
@@ -283,7 +291,7 @@ impl Open {
     }
 }
 
-/// What earlier attempts have written, for as many jobs as are remembered.
+/// How much earlier attempts have written, for the last [`REMEMBERED_MAX`] jobs.
 #[derive(Default)]
 struct Before {
     jobs: BTreeMap<String, Written>,

@@ -1,5 +1,5 @@
-//! The folder below which jobs may name a log file, and how one is opened there: without leaving
-//! the folder, following links or waiting for a reader, whoever else writes to the folder.
+//! The folder below which jobs may name log files. Opens files there without leaving the folder,
+//! following links or waiting for a reader, even if others change the folder meanwhile.
 
 #[cfg(test)]
 mod tests;
@@ -10,17 +10,18 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::hero::log_path_below;
 use rustix::fs::{
     Access, FileType, Mode, OFlags, ResolveFlags, access, fstat, mkdirat, open, openat2,
 };
 use rustix::io::Errno;
 use thiserror::Error;
 
+use crate::hero::job::log_path_below;
+
 /// How many folders deep a log file may be.
 const DEPTH_MAX: usize = 16;
 
-/// Nothing on the way leads out of the folder or is a link.
+/// No part of the path leads out of the folder or is a link.
 const BELOW: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS);
@@ -28,15 +29,15 @@ const BELOW: ResolveFlags = ResolveFlags::BENEATH
 /// Why a log file is not opened; never quotes its path.
 #[derive(Debug, Error)]
 pub enum LogFileError {
-    /// It is not where or what it may be.
+    /// The path or the file is not allowed.
     #[error("{0}")]
     Refused(&'static str),
-    /// The system does not open it.
+    /// The system cannot open it.
     #[error("it cannot be opened: {0}")]
     System(io::Error),
 }
 
-/// The folder below which log files are. It is looked up anew for each file.
+/// The folder below which log files are. It is opened anew for each file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogRoot {
     dir: PathBuf,
@@ -49,7 +50,7 @@ impl LogRoot {
         Self { dir }
     }
 
-    /// Makes the folder if it is missing, for its owner alone, and checks it.
+    /// Makes the folder if it is missing, readable by its owner alone, and checks it.
     pub fn make(&self) -> io::Result<()> {
         DirBuilder::new()
             .recursive(true)
@@ -58,7 +59,7 @@ impl LogRoot {
         self.check()
     }
 
-    /// Checks that files below the folder can be made and opened as they must be.
+    /// Checks that files can be made and opened safely below the folder.
     pub fn check(&self) -> io::Result<()> {
         let root = self.open_root()?;
         access(&self.dir, Access::WRITE_OK | Access::EXEC_OK)?;
@@ -74,8 +75,8 @@ impl LogRoot {
         }
     }
 
-    /// Opens a job's log file to append to it; makes it and the folders on its way, for their owner
-    /// alone. Blocks as long as the file system does.
+    /// Opens a job's log file to append to it; makes it and the folders above it, readable by their
+    /// owner alone. Blocks as long as the file system does.
     pub fn append(&self, log_path: &str) -> Result<File, LogFileError> {
         let below = self.below(log_path)?;
         let root = self.open_root().map_err(LogFileError::System)?;
@@ -86,14 +87,14 @@ impl LogRoot {
             }
             opened => opened,
         };
-        opened.map_err(told)
+        opened.map_err(refusal_of)
     }
 
     /// Opens a job's log file to read it. Blocks as long as the file system does.
     pub fn read(&self, log_path: &str) -> Result<File, LogFileError> {
         let below = self.below(log_path)?;
         let root = self.open_root().map_err(LogFileError::System)?;
-        regular(root.as_fd(), below, OFlags::RDONLY).map_err(told)
+        regular(root.as_fd(), below, OFlags::RDONLY).map_err(refusal_of)
     }
 
     fn below<'a>(&self, log_path: &'a str) -> Result<&'a str, LogFileError> {
@@ -106,16 +107,16 @@ impl LogRoot {
         Ok(below)
     }
 
-    /// The folder itself is the operator's: links on the way to it are followed.
+    /// Opens the folder itself, which the operator chose: links in its path are followed.
     fn open_root(&self) -> io::Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(open(&self.dir, flags, Mode::empty())?)
     }
 }
 
-/// Opens what must be a regular file.
+/// Opens a file, which must be a regular one.
 fn regular(root: BorrowedFd<'_>, below: &str, flags: OFlags) -> rustix::io::Result<File> {
-    // Nothing is waited for but a disk: a FIFO without a reader is refused at once.
+    // Only the disk is waited for: a FIFO without a reader is refused at once.
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let mode = if flags.contains(OFlags::CREATE) {
         Mode::RUSR | Mode::WUSR
@@ -130,7 +131,7 @@ fn regular(root: BorrowedFd<'_>, below: &str, flags: OFlags) -> rustix::io::Resu
     }
 }
 
-/// Makes the folders on the way to a file, one below the other.
+/// Makes the folders above a file, one below the other.
 fn make_folders(root: BorrowedFd<'_>, below: &str) -> rustix::io::Result<()> {
     let Some((folders, _)) = below.rsplit_once('/') else {
         return Ok(());
@@ -148,12 +149,12 @@ fn make_folders(root: BorrowedFd<'_>, below: &str) -> rustix::io::Result<()> {
     Ok(())
 }
 
-fn told(error: Errno) -> LogFileError {
+fn refusal_of(error: Errno) -> LogFileError {
     LogFileError::Refused(match error {
         Errno::LOOP | Errno::XDEV => "a link is on the way to it, or is it",
-        Errno::NOTDIR => "something on the way to it is no folder",
+        Errno::NOTDIR => "a part of its path is not a folder",
         Errno::ISDIR => "it is a folder",
-        Errno::NXIO => "it is no regular file",
+        Errno::NXIO => "it is not a regular file",
         other => return LogFileError::System(other.into()),
     })
 }

@@ -105,8 +105,8 @@ fn the_other_roles_are_given_what_they_use_beyond() {
 
 #[test]
 fn what_is_missing_is_named() {
-    assert_eq!(told("here:1", &[]), None);
-    let said = told("here:1", &["LPOS".to_owned(), "HSET".to_owned()]).unwrap();
+    assert_eq!(explain("here:1", &[]), None);
+    let said = explain("here:1", &["LPOS".to_owned(), "HSET".to_owned()]).unwrap();
     assert!(
         said.contains("here:1")
             && said.contains("LPOS, HSET")

@@ -1,5 +1,5 @@
-//! From an id to a job of ours: what was popped or left behind is claimed, read and checked; claims
-//! are kept alive while a job is here.
+//! From an id to a job of ours: claims, reads and checks what was popped or left behind, and renews
+//! claims while a job is here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use super::{
     RENEW_EVERY_MS, Refusal, Script, Todo, Value, Worker, WorkerAct, wire,
 };
 use crate::hero::job::{self, FIELDS};
-use crate::session::Moment;
+use crate::stream::Moment;
 
 impl Worker {
-    /// Takes in what pops brought.
+    /// Handles popped ids.
     pub(super) fn popped(&mut self, at: Moment, values: &[Value], todo: &mut Todo) {
         let mut claims = Vec::new();
         for value in values {
@@ -37,11 +37,11 @@ impl Worker {
                 if matches!(held.phase, Phase::Finishing(_) | Phase::Releasing(_)) {
                     self.again.insert(id);
                 } else {
-                    let message = "the id was queued while this host has the job";
+                    let message = "the id was queued again while this host has the job";
                     // Both entries stay until the job ends: Redis may have forgotten the first.
                     let refusal = Refusal::new(Code::JobTwice, message);
                     let letter = self.letter(id.as_bytes(), &refusal, todo);
-                    self.call(Purpose::Told, letter.to_vec(), todo);
+                    self.call(Purpose::NothingFollows, letter.to_vec(), todo);
                 }
             } else if let Some(id) = self.take(value, id, false, todo) {
                 claims.push(id);
@@ -50,8 +50,8 @@ impl Worker {
         self.claim(claims, todo);
     }
 
-    /// Takes in what the processing list has. What nobody has is left alone for one more look: a
-    /// host that lost its connection claims its jobs anew as soon as it is back.
+    /// Handles the processing list. Jobs that no host has are taken at the next check only: a host that
+    /// lost its connection claims its jobs again as soon as it is back.
     pub(super) fn found(&mut self, now: Time, list: Option<&Value>, todo: &mut Todo) {
         let Some(Value::List(values)) = list else {
             return;
@@ -78,7 +78,7 @@ impl Worker {
         self.claim(claims, todo);
     }
 
-    /// Notes an id as ours to claim, unless it is none.
+    /// Notes a popped entry as a job to claim, unless it is not an id.
     fn take(&mut self, value: &Value, id: String, found: bool, todo: &mut Todo) -> Option<String> {
         if !job::is_id(&id) {
             let bytes = match value {
@@ -87,7 +87,7 @@ impl Worker {
             };
             let found = format!("{} bytes", bytes.len());
             let refusal = Refusal::field(Code::Id, "id", "a UUID", &found);
-            self.bury(bytes, &refusal, todo);
+            self.reject_id(bytes, &refusal, todo);
             return None;
         }
         self.hold(id.clone(), found);
@@ -107,7 +107,7 @@ impl Worker {
         self.jobs.insert(id, held);
     }
 
-    /// Takes a job anew that has just left us, for it was popped again.
+    /// Takes a job again that has just left us, because it was popped again.
     pub(super) fn take_again(&mut self, id: &str, todo: &mut Todo) {
         self.hold(id.to_owned(), false);
         self.claim(vec![id.to_owned()], todo);
@@ -142,7 +142,7 @@ impl Worker {
         }
     }
 
-    /// Takes in whether a job is ours, and what it is.
+    /// Handles the answer to a claim: whether the job is ours, and its fields.
     pub(super) fn claimed(&mut self, at: Moment, id: String, value: &Value, todo: &mut Todo) {
         let fields = match value {
             Value::List(fields) => fields.as_slice(),
@@ -151,7 +151,7 @@ impl Worker {
         let refused = match fields.first().and_then(Value::text) {
             Some("claimed") => return self.read(at, id, fields, todo),
             Some("held") => {
-                // Another host has it, and takes it off the list when it has ended.
+                // Another host has it, and removes it from the list when it has ended.
                 if self.jobs.remove(&id).is_some_and(|held| !held.found) {
                     todo.push(WorkerAct::Count(Code::JobTwice.as_str()));
                 }
@@ -159,26 +159,26 @@ impl Worker {
                 return;
             }
             Some("free") => return self.free(id, todo),
-            Some("missing") => Refusal::new(Code::JobMissing, "there is no hash of this job"),
-            Some("no_hash") => Refusal::new(Code::JobType, "the job's key holds no hash"),
+            Some("missing") => Refusal::new(Code::JobMissing, "the job has no hash"),
+            Some("no_hash") => Refusal::new(Code::JobType, "the job's key does not hold a hash"),
             // Its host has ended it since the list was looked at, or left the entry behind.
             Some("ended") if self.jobs.get(&id).is_some_and(|held| held.found) => {
                 self.jobs.remove(&id);
                 self.orphans.remove(&id);
                 let forget = wire::forget_processing(&self.config.worker_id, id.as_bytes());
-                return self.call(Purpose::Told, vec![forget], todo);
+                return self.call(Purpose::NothingFollows, vec![forget], todo);
             }
-            Some("ended") => Refusal::new(Code::JobEnded, "the job has ended before"),
+            Some("ended") => Refusal::new(Code::JobEnded, "the job has already ended"),
             _ => {
                 self.refused(at.now, Some(value), todo);
                 return self.arm(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Claim(id));
             }
         };
         self.jobs.remove(&id);
-        self.bury(id.as_bytes(), &refused, todo);
+        self.reject_id(id.as_bytes(), &refused, todo);
     }
 
-    /// Leaves a job that nobody has for now, unless it was ours to take all along.
+    /// Leaves a job that no host has for now, unless we have popped it ourselves.
     fn free(&mut self, id: String, todo: &mut Todo) {
         match self.jobs.get_mut(&id) {
             Some(held) if !held.found => {
@@ -213,9 +213,9 @@ impl Worker {
         }
     }
 
-    /// Keeps claims alive and looks for jobs that a host left behind.
+    /// Renews claims and searches for jobs that another host left behind.
     pub(super) fn renew(&mut self, at: Moment, todo: &mut Todo) {
-        // What is on its way to be ended must not be claimed anew behind its end.
+        // A job whose end is on its way to Redis must not be claimed again after it.
         let ending: BTreeSet<&String> = self
             .calls
             .values()

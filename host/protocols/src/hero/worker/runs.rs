@@ -1,13 +1,13 @@
-//! Attempts and how a job ends: started, answered, tried again, written down, given back.
+//! Attempts and their ends: starts jobs, retries them, writes how they ended or gives them back.
 
 use super::{
-    Answered, Code, Command, Due, Ending, Phase, PopSide, Purpose, REFUSED_PAUSE_MS, Refusal, Script,
-    Stop, Tag, Todo, Value, Worker, WorkerAct, wire,
+    Answered, Code, Command, Due, Ending, Phase, PopSide, Purpose, REFUSED_PAUSE_MS, Refusal,
+    Script, Stop, Tag, Todo, Value, Worker, WorkerAct, wire,
 };
 use crate::hero::convert::{self, Verdict};
-use crate::session::Moment;
+use crate::stream::Moment;
 
-/// How long after its deadline a guest is stopped if nothing was heard of it, in milliseconds.
+/// How long after its deadline a guest is stopped if it has not ended, in milliseconds.
 const OVERRUN_MS: u64 = 500;
 
 /// The longest wait before a retry, in milliseconds.
@@ -16,11 +16,11 @@ const BACKOFF_MS_MAX: u64 = 3_600_000;
 /// How long to wait when the cells have no room, in milliseconds.
 const BUSY_PAUSE_MS: u64 = 50;
 
-/// How many times a job may take its cell with it.
+/// How many times a job may lose its cell.
 const LOSSES_MAX: u32 = 3;
 
 impl Worker {
-    /// Starts what is ready, as far as there is room.
+    /// Starts the jobs that are ready, if there is room.
     pub(super) fn start_ready(&mut self, at: Moment, todo: &mut Todo) {
         while self.tags.len() < self.config.concurrency {
             let Some(id) = self.ready.pop_front() else {
@@ -70,14 +70,14 @@ impl Worker {
         });
     }
 
-    /// Takes in whether an attempt is known to run: if not, the job is not ours any more.
+    /// Handles the answer to a start: if it was refused, the job is not ours any more.
     pub(super) fn started(&mut self, id: &str, value: Option<&Value>, todo: &mut Todo) {
         if matches!(value.and_then(Value::text), Some("held" | "ended")) {
             self.lose(id, todo);
         }
     }
 
-    /// Lets go of a job that another host has taken.
+    /// Stops and forgets a job that another host has taken.
     pub(super) fn lose(&mut self, id: &str, todo: &mut Todo) {
         self.again.remove(id);
         if let Some(Phase::Running { tag, .. }) = self.forget(id) {
@@ -89,7 +89,7 @@ impl Worker {
         }
     }
 
-    /// Stops a guest whose time is long up.
+    /// Stops a guest that exceeds its deadline.
     pub(super) fn overrun(&mut self, tag: Tag, todo: &mut Todo) {
         let held = self.tags.get(&tag).and_then(|id| self.jobs.get_mut(id));
         if let Some(Phase::Running { overrun_at, .. }) = held.map(|held| &mut held.phase) {
@@ -138,7 +138,7 @@ impl Worker {
         }
     }
 
-    /// Does what follows an attempt.
+    /// Carries out what follows an attempt.
     fn follow(&mut self, at: Moment, id: String, verdict: Verdict, todo: &mut Todo) {
         let Some(held) = self.jobs.get_mut(&id) else {
             return;
@@ -173,7 +173,7 @@ impl Worker {
         }
     }
 
-    /// Lets a job that waited for its next attempt go.
+    /// Makes a job ready that waited for its next attempt.
     pub(super) fn retry(&mut self, id: &str) {
         if let Some(held) = self
             .jobs
@@ -208,7 +208,7 @@ impl Worker {
         }
     }
 
-    /// Writes how a job left us, if Redis can be reached.
+    /// Writes how a job ended or that it is given back, if Redis can be reached.
     pub(super) fn write_end(&mut self, at: Moment, id: &str, todo: &mut Todo) {
         let Some(held) = self.jobs.get(id) else {
             return;
@@ -255,7 +255,7 @@ impl Worker {
         self.call(purpose, vec![command], todo);
     }
 
-    /// Takes in that Redis has written how a job ended.
+    /// Handles the confirmation of a job's end.
     pub(super) fn ended(&mut self, at: Moment, id: &str, value: Option<&Value>, todo: &mut Todo) {
         if value.is_none_or(|value| value.text().is_none()) {
             self.refused(at.now, value, todo);
@@ -270,7 +270,7 @@ impl Worker {
         }
     }
 
-    /// Takes in that a job is given back.
+    /// Handles the confirmation that a job is given back.
     pub(super) fn released(&mut self, id: &str, todo: &mut Todo) {
         self.forget(id);
         if self.again.remove(id) {
@@ -278,7 +278,7 @@ impl Worker {
         }
     }
 
-    /// Lets go of a job and returns what it was at.
+    /// Forgets a job and returns its phase.
     pub(super) fn forget(&mut self, id: &str) -> Option<Phase> {
         self.leave_lines(id);
         let held = self.jobs.remove(id)?;

@@ -1,5 +1,5 @@
-//! Stop requests: found in the stop queue, passed on to jobs of ours, and removed when nobody needs
-//! them any more.
+//! Stop requests: reads them from the stop queue, stops our jobs, and removes requests that nobody
+//! needs any more.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use host_core::time::Time;
 
 use super::{Due, Ending, Phase, Purpose, Stop, Todo, Value, Worker, WorkerAct, wire};
 use crate::hero::job;
-use crate::session::Moment;
+use crate::stream::Moment;
 
-/// How often the stop queue is looked at while there are jobs, in milliseconds.
+/// How often the stop queue is read while there are jobs, in milliseconds.
 const LOOK_EVERY_MS: u64 = 100;
 
 /// The same while there are none, in milliseconds.
 const LOOK_IDLE_MS: u64 = 5_000;
 
-/// How long a request for a job that is not here is kept, in milliseconds: it may be queued still.
+/// How long a request for a job that is not here is kept, in milliseconds: the job may be queued.
 const UNKNOWN_KEPT_MS: u64 = 600_000;
 
 /// Requests that were seen for jobs that are not here, and since when.
@@ -40,7 +40,7 @@ impl Worker {
         self.arm_once(now.plus_ms(every_ms), Due::Stops);
     }
 
-    /// Looks sooner, for there are jobs now.
+    /// Reads the queue sooner, because there are jobs now.
     pub(super) fn look_for_stops_soon(&mut self, now: Time) {
         let soon = now.plus_ms(LOOK_EVERY_MS);
         let armed = self.due.iter().find(|(_, due)| *due == Due::Stops).cloned();
@@ -50,7 +50,7 @@ impl Worker {
         }
     }
 
-    /// Takes in which jobs are to stop.
+    /// Handles the stop queue.
     pub(super) fn stops_listed(&mut self, at: Moment, list: Option<&Value>, todo: &mut Todo) {
         let mut counts: BTreeMap<&[u8], usize> = BTreeMap::new();
         if let Some(Value::List(entries)) = list {
@@ -81,13 +81,13 @@ impl Worker {
                 ask.push((id.to_owned(), count));
             }
         }
-        self.call(Purpose::Told, forget, todo);
+        self.call(Purpose::NothingFollows, forget, todo);
         let statuses = ask.iter().map(|(id, _)| wire::status_of(id)).collect();
         self.call(Purpose::StopStatuses(ask), statuses, todo);
     }
 
-    /// Removes requests for jobs that have ended: as many as were seen, for what is behind them may
-    /// be long.
+    /// Removes requests for jobs that have ended: only as many as were seen, because the rest of the
+    /// list may be long.
     pub(super) fn stop_statuses(
         &mut self,
         asked: &[(String, usize)],
@@ -103,7 +103,7 @@ impl Worker {
                 forget.push(wire::forget_stop(worker, id.as_bytes(), *count));
             }
         }
-        self.call(Purpose::Told, forget, todo);
+        self.call(Purpose::NothingFollows, forget, todo);
     }
 
     fn stop_job(&mut self, at: Moment, id: &str, todo: &mut Todo) {

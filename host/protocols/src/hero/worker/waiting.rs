@@ -1,24 +1,24 @@
-//! What a job waits for before it runs: other jobs, and the one of its context that runs.
+//! What a job waits for before it runs: other jobs, and the running job of its context.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Due, Ending, PARKED_MAX, Phase, Purpose, Todo, Value, Worker, WorkerAct, wire};
 use crate::hero::job;
-use crate::session::Moment;
+use crate::stream::Moment;
 
 use host_core::time::Time;
 
-/// How often jobs that others wait for are looked at, in milliseconds.
+/// How often jobs that others wait for are checked, in milliseconds.
 const LOOK_EVERY_MS: u64 = 250;
 
-/// The most jobs looked at in one call.
+/// The most jobs checked in one call.
 const LOOKS_MAX: usize = 1_000;
 
-/// The most jobs that make room for others at one look.
+/// The most jobs that are put behind the queue at one check.
 const MOVES_MAX: usize = 128;
 
 impl Worker {
-    /// Lets a job that was checked wait for others, or go on.
+    /// Lets a job wait for others, or makes it ready.
     pub(super) fn admit(&mut self, at: Moment, id: String, todo: &mut Todo) {
         let Some(held) = self.jobs.get_mut(&id) else {
             return;
@@ -75,7 +75,7 @@ impl Worker {
         None
     }
 
-    /// Asks how the jobs are that others wait for.
+    /// Asks for the status of the jobs that others wait for.
     pub(super) fn look_at_dependencies(&mut self, now: Time, todo: &mut Todo) {
         let mut ids: BTreeSet<&String> = BTreeSet::new();
         for waiting in &self.waiting {
@@ -86,7 +86,7 @@ impl Worker {
         if ids.is_empty() {
             return;
         }
-        // Others get their turn with the next look.
+        // Others get their turn with the next check.
         let start = usize::try_from(self.calls_made).unwrap_or_default() % ids.len();
         let turn = ids
             .iter()
@@ -98,7 +98,7 @@ impl Worker {
         self.arm_once(now.plus_ms(LOOK_EVERY_MS), Due::Statuses);
     }
 
-    /// Asks what is queued behind so many waiting jobs that nothing more is taken.
+    /// Asks whether jobs are queued while so many wait that nothing more is taken.
     pub(super) fn look_behind(&mut self, todo: &mut Todo) {
         if self.parked() >= PARKED_MAX && !self.stopping {
             let look = wire::count_queued(&self.config.worker_id);
@@ -106,8 +106,7 @@ impl Worker {
         }
     }
 
-    /// Puts some of those that wait for others behind the others of their queue: what they wait for
-    /// may be there.
+    /// Puts some of the waiting jobs at the end of their queue: the jobs they wait for may be in it.
     pub(super) fn make_room(&mut self, at: Moment, queued: Option<&Value>, todo: &mut Todo) {
         let Some(Value::Int(queued)) = queued else {
             return;
@@ -125,7 +124,7 @@ impl Worker {
         }
     }
 
-    /// Takes in how the jobs are that others wait for.
+    /// Handles the status of the jobs that others wait for.
     pub(super) fn statuses(
         &mut self,
         at: Moment,
@@ -170,7 +169,7 @@ impl Worker {
         }
     }
 
-    /// Lets a job run as soon as there is room, or after the others of its context.
+    /// Makes a job ready, or parks it behind the others of its context.
     pub(super) fn enter_context(&mut self, id: String) {
         let Some(held) = self.jobs.get_mut(&id) else {
             return;
@@ -188,7 +187,7 @@ impl Worker {
         self.ready.push_back(id);
     }
 
-    /// Takes a job out of what it waits in, and lets the next one of its context go.
+    /// Removes a job from all lines it waits in, and makes the next one of its context ready.
     pub(super) fn leave_lines(&mut self, id: &str) {
         self.waiting.remove(id);
         let job = self.jobs.get(id).and_then(|held| held.job.as_ref());

@@ -11,7 +11,7 @@ use crate::rrq::frame::Frames;
 use crate::rrq::read::{Message, Verdict, read};
 use crate::rrq::refusal::Ids;
 use crate::rrq::wire;
-use crate::session::Framing as _;
+use crate::stream::{Framing as _, Next};
 
 fn ids() -> Ids {
     Ids {
@@ -24,7 +24,9 @@ fn ids() -> Ids {
 fn written(outcome: &Outcome) -> Vec<u8> {
     let mut frames = Frames::default();
     wire::put(&response(&ids(), outcome), frames.room());
-    let frame = frames.next().unwrap().unwrap();
+    let Next::Frame(frame) = frames.next() else {
+        panic!("a whole frame is written");
+    };
     assert_eq!(frames.pending_bytes(), 0);
     frame.to_vec()
 }

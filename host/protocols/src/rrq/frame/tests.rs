@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use proptest::prelude::*;
 
 use super::{Defect, Frames, HEADER_BYTES, PAYLOAD_BYTES_MAX, put};
-use crate::session::{Framing, Pending};
+use crate::stream::{Framing, Next, Pending};
 
 /// Feeds `bytes` in the given portions and returns all frames, or why there are no more.
 fn cut(bytes: &[u8], portions: &[usize]) -> (Vec<Vec<u8>>, Result<(), Defect>) {
@@ -14,10 +14,11 @@ fn cut(bytes: &[u8], portions: &[usize]) -> (Vec<Vec<u8>>, Result<(), Defect>) {
     let mut portions = portions.iter().copied().cycle();
     loop {
         match frames.next() {
-            Ok(Some(frame)) => found.push(frame.to_vec()),
-            Err(defect) => return (found, Err(defect)),
-            Ok(None) if rest.is_empty() => return (found, Ok(())),
-            Ok(None) => {
+            Next::Frame(frame) => found.push(frame.to_vec()),
+            Next::Skipped(defect) => panic!("{defect:?} was skipped"),
+            Next::Broken(defect) => return (found, Err(defect)),
+            Next::Incomplete if rest.is_empty() => return (found, Ok(())),
+            Next::Incomplete => {
                 let arrived = frames.pending_bytes();
                 let room = frames.room();
                 assert!(room.capacity() > room.len(), "no room");
@@ -74,7 +75,7 @@ fn lengths_are_bounded() {
     for header in [*b"GET ", [0x16, 3, 1, 2], [0xff; 4], [1, 0, 0, 1]] {
         let mut frames = Frames::default();
         frames.room().extend_from_slice(&header);
-        assert_eq!(frames.next(), Err(Defect::TooLarge { header }));
+        assert_eq!(frames.next(), Next::Broken(Defect::TooLarge { header }));
         assert!(frames.room().capacity() < 64 << 10, "nothing is reserved");
     }
 }
@@ -88,7 +89,7 @@ fn the_largest_payload_passes_and_its_buffer_is_given_back() {
         frames.room().extend_from_slice(part);
     }
     assert_eq!(frames.pending(), Pending::Body);
-    assert!(frames.next().unwrap().unwrap() == payload);
+    assert!(matches!(frames.next(), Next::Frame(frame) if frame == payload));
     assert_eq!(frames.pending(), Pending::Nothing);
     assert!(frames.room().capacity() <= 128 << 10);
     let mut out = BytesMut::from(&b"before"[..]);

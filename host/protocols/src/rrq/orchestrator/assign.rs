@@ -2,14 +2,14 @@
 
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::Outcome;
+use host_core::port::Assignment;
 use serde_json::value::RawValue;
 
 use super::super::config::Dialect;
 use super::super::field::{ID_BYTES_MAX, PAIR_BYTES_MAX, PAIRS_MAX};
 use super::super::frame::PAYLOAD_BYTES_MAX;
 use super::super::wire::{ContextOut, Pairs, RequestOut, VERSION};
-use host_core::port::Assignment;
-use crate::session::Moment;
+use crate::stream::Moment;
 
 /// What a request needs beside its params, all names at their longest and escaped, in bytes.
 const OVERHEAD_BYTES: usize = 256 << 10;
@@ -33,10 +33,20 @@ pub(super) fn request(
             "the params have {bytes} bytes, a frame has room for {limit}"
         ));
     }
-    if !assignment.params.as_str().trim_ascii_start().starts_with('{') {
+    if !assignment
+        .params
+        .as_str()
+        .trim_ascii_start()
+        .starts_with('{')
+    {
         return refuse("a runner takes an object as params".to_owned());
     }
-    let names = [&assignment.request_id, &assignment.job_id, &assignment.handler, &assignment.queue];
+    let names = [
+        &assignment.request_id,
+        &assignment.job_id,
+        &assignment.handler,
+        &assignment.queue,
+    ];
     if names.iter().any(|name| name.len() > ID_BYTES_MAX) {
         return refuse(format!(
             "ids and names of more than {ID_BYTES_MAX} bytes are not sent"

@@ -2,28 +2,28 @@
 
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::Outcome;
+use host_core::port::Tag;
 use host_core::time::Time;
 
 use super::super::convert;
 use super::super::read::{Response, Verdict};
 use super::super::refusal::{About, Code, Refusal};
 use super::super::wire::{CancelOut, Out, VERSION};
-use super::seat::State;
-use super::{Assignment, End, Orchestrator, Purpose, RunnerAsk, Timer, Todo};
-use host_core::port::Tag;
-use crate::session::{Link, Moment};
+use super::runner::State;
+use super::{Assignment, End, Orchestrator, PoolActions, PoolEffect, Purpose, Timer};
+use crate::stream::{Link, Moment};
 
 /// How long a runner may take to answer after it was told to stop, in milliseconds.
 const STOP_MS_MAX: u64 = 1_000;
 
 /// How long after a cancel it is sent again, in milliseconds; it doubles. On its own connection a
-/// cancel may overtake the request that it means, and then means nothing.
+/// cancel may overtake its request, and then does nothing.
 const CANCEL_AGAIN_MS: u64 = 100;
 
 /// One request that was given to a runner.
 #[derive(Debug)]
 pub(super) struct Run {
-    pub(super) seat: usize,
+    pub(super) runner: usize,
     job_id: String,
     request_id: String,
     link: Link,
@@ -47,37 +47,37 @@ impl Orchestrator {
         at: Moment,
         tag: Tag,
         assignment: Assignment,
-        todo: &mut Todo,
+        actions: &mut PoolActions,
     ) {
-        let ended = |end| RunnerAsk::Ended {
+        let ended = |end| PoolEffect::Ended {
             tag,
-            seat: None,
+            runner: None,
             end,
         };
-        let Some(seat) = self.roomiest() else {
-            return todo.ask(ended(End::NoRoom));
+        let Some(runner) = self.most_free() else {
+            return actions.effect(ended(End::NoRoom));
         };
         let timer = at.now.plus_ms(assignment.timeout_ms);
         let request = match super::assign::request(assignment, at, self.dialect) {
             Ok(request) => request,
-            Err(outcome) => return todo.ask(ended(End::Outcome(outcome))),
+            Err(outcome) => return actions.effect(ended(End::Outcome(outcome))),
         };
         let (request_id, job_id) = (request.request_id.clone(), request.job_id.clone());
         let request = Out::Request(Box::new(request));
-        let link = if let State::Up { main: Some(main) } = self.seats[seat].state {
-            todo.send(main, request);
+        let link = if let State::Up { main: Some(main) } = self.runners[runner].state {
+            actions.send(main, request);
             main
         } else {
             let request = Some(request);
             let link = self.make_link(Purpose::Request { tag, request });
-            todo.ask(RunnerAsk::Connect { seat, link });
+            actions.effect(PoolEffect::Connect { runner, link });
             link
         };
         self.by_request.insert(request_id.clone(), tag);
-        self.seats[seat].runs.insert(tag);
+        self.runners[runner].runs.insert(tag);
         self.due.insert((timer, Timer::Run(tag)));
         let run = Run {
-            seat,
+            runner,
             job_id,
             request_id,
             link,
@@ -89,16 +89,16 @@ impl Orchestrator {
         self.runs.insert(tag, run);
     }
 
-    /// Returns the seat with the most room, the first of several.
-    fn roomiest(&self) -> Option<usize> {
+    /// Returns the runner that can take the most, the first of several.
+    fn most_free(&self) -> Option<usize> {
         if self.stopping {
             return None;
         }
-        let room = |seat: usize| self.seats[seat].room(self.in_flight_max);
-        (0..self.seats.len())
+        let free = |runner: usize| self.runners[runner].free(self.in_flight_max);
+        (0..self.runners.len())
             .rev()
-            .filter(|seat| room(*seat) > 0)
-            .max_by_key(|seat| room(*seat))
+            .filter(|runner| free(*runner) > 0)
+            .max_by_key(|runner| free(*runner))
     }
 
     pub(super) fn on_response(
@@ -106,21 +106,21 @@ impl Orchestrator {
         now: Time,
         link: Link,
         response: Response,
-        todo: &mut Todo,
+        actions: &mut PoolActions,
     ) {
         let Some(tag) = self.find(link, &response.ids.request) else {
-            // A late or second answer, or one to nobody's question.
-            return todo.count(Code::OutcomeUnknown.as_str());
+            // A late or second answer, or one to no request of ours.
+            return actions.count(Code::OutcomeUnknown.as_str());
         };
         if self.runs[&tag].job_id != response.ids.job {
             let message = "job_id: expected the job_id of the request, found another";
             let about = About::Known(response.ids.clone());
             let refusal = Refusal::new(Code::OutcomeJob, message, about);
-            todo.count(refusal.code.as_str());
-            return self.on_broken(now, link, &response.ids.request, &refusal, todo);
+            actions.count(refusal.code.as_str());
+            return self.on_broken(now, link, &response.ids.request, &refusal, actions);
         }
         let run = &self.runs[&tag];
-        self.seats[run.seat].failures = 0;
+        self.runners[run.runner].failures = 0;
         let end = match (run.stopping, response.verdict) {
             (None, verdict) => convert::outcome(verdict),
             (Some(Stopping::Timeout), _) => timed_out(),
@@ -130,7 +130,7 @@ impl Orchestrator {
             }
             (Some(Stopping::Cancel { .. }), _) => Outcome::Cancelled { partial: None },
         };
-        self.finish(now, tag, End::Outcome(end), todo);
+        self.finish(now, tag, End::Outcome(end), actions);
     }
 
     /// Ends an execution about which its runner said something that is no outcome.
@@ -140,17 +140,17 @@ impl Orchestrator {
         link: Link,
         request_id: &str,
         refusal: &Refusal,
-        todo: &mut Todo,
+        actions: &mut PoolActions,
     ) {
         let Some(tag) = self.find(link, request_id) else {
-            return todo.count(Code::OutcomeUnknown.as_str());
+            return actions.count(Code::OutcomeUnknown.as_str());
         };
         let end = match self.runs[&tag].stopping {
             None => Outcome::Failed(convert::broken_answer(refusal)),
             Some(Stopping::Timeout) => timed_out(),
             Some(Stopping::Cancel { .. }) => Outcome::Cancelled { partial: None },
         };
-        self.finish(now, tag, End::Outcome(end), todo);
+        self.finish(now, tag, End::Outcome(end), actions);
     }
 
     /// Finds the execution that a connection may speak of.
@@ -159,7 +159,13 @@ impl Orchestrator {
         (self.runs.get(&tag)?.link == link).then_some(tag)
     }
 
-    pub(super) fn on_cancel(&mut self, now: Time, tag: Tag, grace_ms: u64, todo: &mut Todo) {
+    pub(super) fn on_cancel(
+        &mut self,
+        now: Time,
+        tag: Tag,
+        grace_ms: u64,
+        actions: &mut PoolActions,
+    ) {
         let hard = grace_ms == 0;
         let Some(run) = self.runs.get_mut(&tag) else {
             return;
@@ -175,15 +181,15 @@ impl Orchestrator {
         {
             // It has not been sent.
             let end = End::Outcome(Outcome::Cancelled { partial: None });
-            return self.finish(now, tag, end, todo);
+            return self.finish(now, tag, end, actions);
         }
         run.due_at = now.plus_ms(grace_ms.saturating_add(STOP_MS_MAX));
-        self.send_cancel(now, tag, todo);
+        self.send_cancel(now, tag, actions);
     }
 
     /// Sends a cancel on a connection of its own, for the runner may not read on the other one
     /// before it has answered, and sees to it that it is sent again.
-    fn send_cancel(&mut self, now: Time, tag: Tag, todo: &mut Todo) {
+    fn send_cancel(&mut self, now: Time, tag: Tag, actions: &mut PoolActions) {
         let Some(run) = self.runs.get_mut(&tag) else {
             return;
         };
@@ -191,7 +197,7 @@ impl Orchestrator {
         run.timer = run.due_at.min(now.plus_ms(run.cancel_again_ms));
         run.cancel_again_ms *= 2;
         self.due.insert((run.timer, Timer::Run(tag)));
-        let seat = run.seat;
+        let runner = run.runner;
         let cancel = Out::Cancel(CancelOut {
             protocol_version: VERSION,
             job_id: run.job_id.clone(),
@@ -199,62 +205,62 @@ impl Orchestrator {
             hard_kill: run.stopping == Some(Stopping::Cancel { hard: true }),
         });
         let link = self.make_link(Purpose::Cancel(Some(cancel)));
-        todo.ask(RunnerAsk::Connect { seat, link });
+        actions.effect(PoolEffect::Connect { runner, link });
     }
 
-    pub(super) fn on_run_due(&mut self, now: Time, tag: Tag, todo: &mut Todo) {
+    pub(super) fn on_run_due(&mut self, now: Time, tag: Tag, actions: &mut PoolActions) {
         let Some(run) = self.runs.get_mut(&tag) else {
             return;
         };
-        let seat = run.seat;
+        let runner = run.runner;
         let outcome = match run.stopping {
             None => {
                 run.stopping = Some(Stopping::Timeout);
                 run.due_at = now.plus_ms(STOP_MS_MAX);
-                return self.send_cancel(now, tag, todo);
+                return self.send_cancel(now, tag, actions);
             }
-            Some(_) if now < run.due_at => return self.send_cancel(now, tag, todo),
+            Some(_) if now < run.due_at => return self.send_cancel(now, tag, actions),
             Some(Stopping::Timeout) => timed_out(),
             Some(Stopping::Cancel { .. }) => {
                 let message = format!("runner {} did not stop when it was told to", self.name);
                 Outcome::Failed(Failure::new(FailureKind::CancelTimeout, message))
             }
         };
-        // It is stuck: it takes nothing new and is restarted when its neighbours are through.
-        self.seats[seat].condemned = true;
-        self.finish(now, tag, End::Outcome(outcome), todo);
+        // It is stuck: it takes nothing new, and is restarted once its other requests have ended.
+        self.runners[runner].draining = true;
+        self.finish(now, tag, End::Outcome(outcome), actions);
     }
 
     /// Ends an execution whose runner is gone.
-    pub(super) fn lose(&mut self, now: Time, tag: Tag, why: &str, todo: &mut Todo) {
+    pub(super) fn lose(&mut self, now: Time, tag: Tag, why: &str, actions: &mut PoolActions) {
         let Some(run) = self.runs.get(&tag) else {
             return;
         };
         let end = match run.stopping {
-            None => End::Lost(format!("runner {}/{}: {why}", self.name, run.seat + 1)),
+            None => End::Lost(format!("runner {}/{}: {why}", self.name, run.runner + 1)),
             Some(Stopping::Timeout) => End::Outcome(timed_out()),
             Some(Stopping::Cancel { .. }) => End::Outcome(Outcome::Cancelled { partial: None }),
         };
-        self.finish(now, tag, end, todo);
+        self.finish(now, tag, end, actions);
     }
 
-    fn finish(&mut self, now: Time, tag: Tag, end: End, todo: &mut Todo) {
+    fn finish(&mut self, now: Time, tag: Tag, end: End, actions: &mut PoolActions) {
         let Some(run) = self.runs.remove(&tag) else {
             return;
         };
         self.by_request.remove(&run.request_id);
         self.due.remove(&(run.timer, Timer::Run(tag)));
-        self.seats[run.seat].runs.remove(&tag);
+        self.runners[run.runner].runs.remove(&tag);
         if let Some(Purpose::Request { .. }) = self.links.get(&run.link) {
             self.links.remove(&run.link);
-            todo.close(run.link);
+            actions.close(run.link);
         }
-        todo.ask(RunnerAsk::Ended {
+        actions.effect(PoolEffect::Ended {
             tag,
-            seat: Some(run.seat),
+            runner: Some(run.runner),
             end,
         });
-        self.end_if_condemned(now, run.seat, todo);
+        self.end_if_drained(now, run.runner, actions);
     }
 }
 

@@ -1,5 +1,5 @@
-//! Which job a line is about that a runner wrote: the one it names by its id, or the only one its
-//! runner may have. Such lines go to the job's log, bounded for each attempt.
+//! Which job a line of a runner is about: the one it names by its id, or the only one the runner may
+//! have. Such lines go to the job's log, bounded for each attempt.
 
 #[cfg(test)]
 mod tests;
@@ -9,34 +9,33 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use host_core::cell::{Level, LogLine, LogSource};
 use host_core::id::JobId;
+use host_core::port::{Assignment, Clock, Tag};
 use host_core::time::Time;
-use host_core::port::{Clock, Tag};
-use host_protocols::rrq::Output;
-use host_core::port::Assignment;
 
-use host_dispatch::logged::{Logged, Logs};
+use crate::process::Output;
+use crate::wire::JobLogs;
 
 /// How much of what runners write during one attempt is kept, in bytes.
 const LOG_BYTES_MAX: usize = 1 << 20;
 
-/// How long after the end of an attempt a line may still be about it, in milliseconds: it comes by
-/// another way than the answer.
+/// How long after the end of an attempt a line may still be about it, in milliseconds: it may
+/// arrive after the answer.
 const LATE_MS: u64 = 5_000;
 
-/// Tells the lines of one pool apart.
-pub(super) struct Lines {
+/// Assigns the lines of one pool to its jobs.
+pub(super) struct JobLines {
     /// Whether a runner has one job at a time.
-    alone: bool,
+    has_one_job: bool,
     clock: Arc<dyn Clock>,
-    known: Mutex<Known>,
+    logs: Arc<dyn JobLogs>,
+    attempts: Mutex<Attempts>,
 }
 
-struct Known {
-    /// Where jobs' logs go, until the host is about to end.
-    logs: Option<Logs>,
+#[derive(Default)]
+struct Attempts {
     running: HashMap<Tag, Attempt>,
-    /// The latest attempt of each runner that is over, and when that was.
-    over: HashMap<String, (Time, Attempt)>,
+    /// The latest attempt of each runner that has ended, and when it did.
+    ended: HashMap<String, (Time, Attempt)>,
 }
 
 #[derive(Clone)]
@@ -49,16 +48,13 @@ struct Attempt {
     room_bytes: usize,
 }
 
-impl Lines {
-    pub(super) fn new(alone: bool, clock: Arc<dyn Clock>, logs: Logs) -> Self {
+impl JobLines {
+    pub(super) fn new(has_one_job: bool, clock: Arc<dyn Clock>, logs: Arc<dyn JobLogs>) -> Self {
         Self {
-            alone,
+            has_one_job,
             clock,
-            known: Mutex::new(Known {
-                logs: Some(logs),
-                running: HashMap::new(),
-                over: HashMap::new(),
-            }),
+            logs,
+            attempts: Mutex::default(),
         }
     }
 
@@ -74,42 +70,30 @@ impl Lines {
             started_at: self.clock.now(),
             room_bytes: LOG_BYTES_MAX,
         };
-        self.known().running.insert(tag, attempt);
+        self.attempts().running.insert(tag, attempt);
     }
 
     /// Takes note of the end of an execution.
-    pub(super) fn end(&self, tag: Tag, executor: &str) {
-        let mut known = self.known();
-        if let Some(attempt) = known.running.remove(&tag) {
-            let over = (self.clock.now(), attempt);
-            known.over.insert(executor.to_owned(), over);
+    pub(super) fn end(&self, tag: Tag, runner: &str) {
+        let mut attempts = self.attempts();
+        if let Some(attempt) = attempts.running.remove(&tag) {
+            let ended = (self.clock.now(), attempt);
+            attempts.ended.insert(runner.to_owned(), ended);
         }
     }
 
-    /// Keeps no more lines: the logs are about to be closed.
-    pub(super) fn close(&self) {
-        self.known().logs = None;
-    }
-
-    /// Keeps a line in the log of the job it is about; tells whether there is one.
-    pub(super) fn keep(
-        &self,
-        executor: &str,
-        in_flight: &[Tag],
-        output: Output,
-        line: &str,
-    ) -> bool {
+    /// Keeps a line in the log of the job it is about; tells whether there is such a job and logs
+    /// are still kept.
+    pub(super) fn keep(&self, runner: &str, in_flight: &[Tag], output: Output, line: &str) -> bool {
         let (source, level) = match output {
             Output::Stdout => (LogSource::Stdout, Level::Info),
             Output::Stderr => (LogSource::Stderr, Level::Warn),
             Output::Host => return false,
         };
         let now = self.clock.now();
-        let mut known = self.known();
-        let Some(logs) = known.logs.clone() else {
-            return false;
-        };
-        let Some(attempt) = known.whose(self.alone, executor, in_flight, line, now) else {
+        let mut attempts = self.attempts();
+        let found = attempts.find(self.has_one_job, runner, in_flight, line, now);
+        let Some(attempt) = found else {
             return false;
         };
         let (source, level, message) = match attempt.room_bytes.checked_sub(line.len() + 1) {
@@ -125,46 +109,41 @@ impl Lines {
                 (LogSource::Host, Level::Warn, message)
             }
         };
-        let at_ms = now.since_ms(attempt.started_at);
-        logs.tell(Logged::Lines {
-            job: attempt.job,
-            attempt: attempt.number,
-            started_at: attempt.started_at,
-            lines: vec![LogLine {
-                at_ms,
-                level,
-                source,
-                message,
-                fields: Vec::new(),
-            }],
-        });
-        true
+        let kept = LogLine {
+            at_ms: now.since_ms(attempt.started_at),
+            level,
+            source,
+            message,
+            fields: Vec::new(),
+        };
+        self.logs
+            .keep(attempt.job, attempt.number, attempt.started_at, vec![kept])
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn attempts(&self) -> MutexGuard<'_, Attempts> {
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
+impl Attempts {
     /// Returns the attempt that a line is about.
-    fn whose(
+    fn find(
         &mut self,
-        alone: bool,
-        executor: &str,
+        has_one_job: bool,
+        runner: &str,
         in_flight: &[Tag],
         line: &str,
         now: Time,
     ) -> Option<&mut Attempt> {
         let has_id = |attempt: &Attempt| line.contains(&attempt.text);
         let named = |tag: &&Tag| self.running.get(tag).is_some_and(has_id);
-        let only = || in_flight.first().filter(|_| alone);
+        let only = || in_flight.first().filter(|_| has_one_job);
         let running = in_flight.iter().find(named).or_else(only);
         if let Some(tag) = running {
             return self.running.get_mut(tag);
         }
-        let (ended_at, attempt) = self.over.get_mut(executor)?;
-        let late = now.since_ms(*ended_at) <= LATE_MS;
-        (late && (alone || line.contains(&attempt.text))).then_some(attempt)
+        let (ended_at, attempt) = self.ended.get_mut(runner)?;
+        let is_late = now.since_ms(*ended_at) <= LATE_MS;
+        (is_late && (has_one_job || line.contains(&attempt.text))).then_some(attempt)
     }
 }

@@ -1,59 +1,77 @@
 //! Real processes: the test program itself is the runner, as a child that runs one ignored test.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use host_core::cell::LogLine;
 use host_core::failure::FailureKind;
+use host_core::id::JobId;
 use host_core::json::JsonText;
-use host_core::outcome::Outcome;
+use host_core::name::Name;
+use host_core::outcome::{Outcome, Progress};
+use host_core::port::{Assign as _, AssignEvents, Assignment, End, Tag};
 use host_core::time::Time;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::lines::{LINE_BYTES_MAX, read_lines};
 use super::process::SOCKET_VARIABLE;
-use super::{Employer, Output, Place, PoolPorts, REASON_CHARS_MAX, RunnerPool, SeatState};
-use host_core::port::Tag;
-use crate::rrq::config::{Dialect, Launch, RunnerConfig, Source};
+use super::{PoolPorts, RunnerPool, WorkerState};
+use crate::rrq::config::{Dialect, Launch, PoolConfig, Source};
 use crate::rrq::serve::tests::fixture::{BOUND, Counts, Host, TestClock};
 use crate::rrq::serve::{bind, read_address};
-use crate::rrq::orchestrator::Room;
-use host_core::port::{Assignment, End};
+use crate::wire::JobLogs;
 
-/// What the pool told its employer.
+/// What the pool told its host.
 #[derive(Debug, Default)]
 struct Heard {
-    room: usize,
+    capacity: usize,
     ended: BTreeMap<u64, (String, End)>,
-    wrote: Vec<(String, Output, String)>,
+    logged: Vec<String>,
 }
 
 #[derive(Default)]
-struct Office(watch::Sender<Heard>);
+struct Events(watch::Sender<Heard>);
 
-impl Employer for Office {
-    fn room(&self, room: Room) {
-        self.0.send_modify(|heard| heard.room = room.free);
-    }
-
-    fn ended(&self, tag: Tag, executor: String, end: End) {
+impl AssignEvents for Events {
+    fn capacity(&self, executor: &Name, attempts: usize) {
+        assert_eq!(executor.as_str(), "own");
         self.0.send_modify(|heard| {
-            let before = heard.ended.insert(tag.0, (executor, end));
-            assert!(before.is_none(), "{tag:?} ended twice");
+            assert_ne!(heard.capacity, attempts, "said only when it changes");
+            heard.capacity = attempts;
         });
     }
 
-    fn wrote(&self, executor: &str, _in_flight: &[Tag], output: Output, line: &str) {
+    fn started(&self, tag: Tag) {
+        panic!("the wire does not tell that {tag:?} has begun");
+    }
+
+    fn progressed(&self, tag: Tag, _progress: Progress) {
+        panic!("the wire does not tell how far {tag:?} is");
+    }
+
+    fn ended(&self, tag: Tag, worker: String, end: End) {
         self.0.send_modify(|heard| {
-            let line = (executor.to_owned(), output, line.to_owned());
-            heard.wrote.push(line);
+            let before = heard.ended.insert(tag.0, (worker, end));
+            assert!(before.is_none(), "{tag:?} ended twice");
         });
     }
 }
 
-impl Office {
+impl JobLogs for Events {
+    fn keep(&self, job: JobId, _attempt: u32, _started_at: Time, lines: Vec<LogLine>) -> bool {
+        self.0.send_modify(|heard| {
+            let lines = lines.into_iter();
+            heard
+                .logged
+                .extend(lines.map(|line| format!("{job} {}", line.message)));
+        });
+        true
+    }
+}
+
+impl Events {
     async fn until(&self, condition: impl Fn(&Heard) -> bool) {
         let mut heard = self.0.subscribe();
         let reached = timeout(BOUND, heard.wait_for(|heard| condition(heard))).await;
@@ -68,22 +86,27 @@ impl Office {
 
 struct Bench {
     pool: RunnerPool,
-    office: Arc<Office>,
+    events: Arc<Events>,
     stopping: CancellationToken,
     running: JoinHandle<std::io::Result<()>>,
+}
+
+fn job_id(tag: u64) -> String {
+    format!("01990f3c-0000-7000-8000-{tag:012}")
 }
 
 impl Bench {
     #[expect(clippy::disallowed_methods, reason = "a test joins its own task")]
     fn start(source: Source, in_flight_max: usize, dialect: Dialect) -> Self {
-        let office = Arc::new(Office::default());
+        let events = Arc::new(Events::default());
         let ports = PoolPorts {
-            employer: Arc::<Office>::clone(&office),
+            events: Arc::<Events>::clone(&events),
+            logs: Arc::<Events>::clone(&events),
             clock: Arc::new(TestClock::start()),
             counters: Arc::new(Counts::default()),
         };
-        let config = RunnerConfig {
-            name: "own".to_owned(),
+        let config = PoolConfig {
+            name: "own".parse().unwrap(),
             source,
             in_flight_max,
             dialect,
@@ -93,7 +116,7 @@ impl Bench {
         let running = tokio::spawn(pool.clone().run(stopping.clone()));
         Self {
             pool,
-            office,
+            events,
             stopping,
             running,
         }
@@ -102,7 +125,7 @@ impl Bench {
     fn give(&self, tag: u64, handler: &str, timeout_ms: u64) {
         let assignment = Assignment {
             request_id: format!("request {tag}"),
-            job_id: format!("job {tag}"),
+            job_id: job_id(tag),
             handler: handler.to_owned(),
             params: JsonText(format!("{{\"tag\":{tag}}}")),
             queue: "default".to_owned(),
@@ -117,6 +140,32 @@ impl Bench {
         self.pool.start(Tag(tag), assignment);
     }
 
+    /// Waits until another process than `first` is the only runner, and up.
+    async fn until_replaced(&self, first: Option<u32>) {
+        let is_replaced = async {
+            loop {
+                let runner = &self.pool.health()[0];
+                if runner.state == WorkerState::Up && runner.pid != first {
+                    return;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let replaced = timeout(BOUND, is_replaced).await;
+        assert!(replaced.is_ok(), "{:?}", self.pool.health());
+    }
+
+    /// Waits until the only runner has this reason for not being up.
+    async fn until_reason(&self, reason: impl Fn(&str) -> bool) {
+        let has_reason = async {
+            while !self.pool.health()[0].reason.as_deref().is_some_and(&reason) {
+                tokio::task::yield_now().await;
+            }
+        };
+        let reached = timeout(BOUND, has_reason).await;
+        assert!(reached.is_ok(), "{:?}", self.pool.health());
+    }
+
     async fn stop(self) {
         self.stopping.cancel();
         timeout(BOUND, self.running)
@@ -126,10 +175,15 @@ impl Bench {
             .unwrap();
         let health = self.pool.health();
         assert!(
-            health.iter().all(|seat| seat.state == SeatState::Down),
+            health
+                .iter()
+                .all(|runner| runner.state == WorkerState::Down),
             "{health:?}"
         );
-        assert!(health.iter().all(|seat| seat.pid.is_none()), "{health:?}");
+        assert!(
+            health.iter().all(|runner| runner.pid.is_none()),
+            "{health:?}"
+        );
     }
 }
 
@@ -184,31 +238,22 @@ fn failure_kind(end: &End) -> Option<FailureKind> {
 async fn a_pool_of_processes_does_the_work_of_both_dialects() {
     for dialect in [Dialect::Current, Dialect::Documented] {
         let bench = Bench::start(ourselves(2), 4, dialect);
-        bench.office.until(|heard| heard.room == 8).await;
+        bench.events.until(|heard| heard.capacity == 8).await;
         let health = bench.pool.health();
         assert_ne!(health[0].address, health[1].address);
         for tag in 0..8 {
             bench.give(tag, "echo", 20_000);
         }
         for tag in 0..8 {
-            let (_, end) = bench.office.end_of(tag).await;
+            let (_, end) = bench.events.end_of(tag).await;
             let result = Some(JsonText(format!("{{\"tag\":{tag}}}")));
             assert_eq!(end, End::Outcome(Outcome::Completed { result }));
         }
         let used = |name: &str| {
-            let heard = bench.office.0.borrow();
+            let heard = bench.events.0.borrow();
             heard.ended.values().any(|(executor, _)| executor == name)
         };
         assert!(used("own/1") && used("own/2"));
-        bench
-            .office
-            .until(|heard| {
-                let hello = |(_, output, line): &(String, Output, String)| {
-                    *output == Output::Stdout && line == "hello from a runner"
-                };
-                heard.wrote.iter().filter(|line| hello(line)).count() == 2
-            })
-            .await;
         bench.stop().await;
     }
 }
@@ -216,34 +261,32 @@ async fn a_pool_of_processes_does_the_work_of_both_dialects() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_dies_loses_its_work_and_is_replaced() {
     let bench = Bench::start(ourselves(1), 2, Dialect::Current);
-    bench.office.until(|heard| heard.room == 2).await;
+    bench.events.until(|heard| heard.capacity == 2).await;
     let first = bench.pool.health()[0].pid;
     bench.give(0, "hang", 20_000);
     bench.give(1, "exit", 20_000);
     for tag in 0..2 {
-        let (executor, end) = bench.office.end_of(tag).await;
+        let (executor, end) = bench.events.end_of(tag).await;
         assert_eq!(executor, "own/1");
         assert!(matches!(end, End::Lost(_)), "{end:?}");
     }
-    bench.office.until(|heard| heard.room == 2).await;
-    assert_ne!(bench.pool.health()[0].pid, first);
+    bench.until_replaced(first).await;
     bench.give(2, "echo", 20_000);
-    assert!(is_completed(&bench.office.end_of(2).await.1));
+    assert!(is_completed(&bench.events.end_of(2).await.1));
     bench.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_runner_that_is_stuck_is_killed_and_replaced() {
     let bench = Bench::start(ourselves(1), 1, Dialect::Current);
-    bench.office.until(|heard| heard.room == 1).await;
+    bench.events.until(|heard| heard.capacity == 1).await;
     let first = bench.pool.health()[0].pid;
     bench.give(0, "wedge", 300);
-    let (_, end) = bench.office.end_of(0).await;
+    let (_, end) = bench.events.end_of(0).await;
     assert_eq!(failure_kind(&end), Some(FailureKind::TimedOut));
-    bench.office.until(|heard| heard.room == 1).await;
-    assert_ne!(bench.pool.health()[0].pid, first);
+    bench.until_replaced(first).await;
     bench.give(1, "echo", 20_000);
-    assert!(is_completed(&bench.office.end_of(1).await.1));
+    assert!(is_completed(&bench.events.end_of(1).await.1));
     bench.stop().await;
 }
 
@@ -251,17 +294,17 @@ async fn a_runner_that_is_stuck_is_killed_and_replaced() {
 async fn a_cancel_reaches_the_runner_and_a_restart_replaces_it() {
     for dialect in [Dialect::Current, Dialect::Documented] {
         let bench = Bench::start(ourselves(1), 2, dialect);
-        bench.office.until(|heard| heard.room == 2).await;
+        bench.events.until(|heard| heard.capacity == 2).await;
         bench.give(0, "hang", 20_000);
         bench.give(1, "hang", 20_000);
         bench.pool.cancel(Tag(0), 500);
-        let (_, end) = bench.office.end_of(0).await;
+        let (_, end) = bench.events.end_of(0).await;
         assert_eq!(end, End::Outcome(Outcome::Cancelled { partial: None }));
         let first = bench.pool.health()[0].pid;
         bench.pool.restart(0);
         bench.pool.cancel(Tag(1), 0);
-        bench.office.end_of(1).await;
-        bench.office.until(|heard| heard.room == 2).await;
+        bench.events.end_of(1).await;
+        bench.events.until(|heard| heard.capacity == 2).await;
         assert_ne!(bench.pool.health()[0].pid, first);
         bench.stop().await;
     }
@@ -273,36 +316,42 @@ async fn an_external_runner_is_used_while_it_is_there() {
     let address = listener.local_addr().unwrap();
     let host = Host::start(listener);
     let bench = Bench::start(Source::External(address), 3, Dialect::Current);
-    bench.office.until(|heard| heard.room == 3).await;
+    bench.events.until(|heard| heard.capacity == 3).await;
     bench.give(0, "echo", 20_000);
-    assert!(is_completed(&bench.office.end_of(0).await.1));
+    assert!(is_completed(&bench.events.end_of(0).await.1));
     bench.give(1, "deaf", 20_000);
     host.handlers.until_running(1).await;
     assert_eq!(bench.pool.health()[0].reason, None);
     host.stop().await;
-    assert!(!is_completed(&bench.office.end_of(1).await.1));
-    bench.office.until(|heard| heard.room == 0).await;
-    let reason = async {
-        loop {
-            let seat = &bench.pool.health()[0];
-            assert_eq!(seat.address, Some(address));
-            if let Some(reason) = seat.reason.clone() {
-                return reason;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    let reason = timeout(BOUND, reason).await.unwrap();
-    assert!(
-        reason.starts_with(&format!("cannot connect to {address}: ")),
-        "{reason}"
-    );
+    assert!(!is_completed(&bench.events.end_of(1).await.1));
+    bench.events.until(|heard| heard.capacity == 0).await;
+    assert_eq!(bench.pool.health()[0].address, Some(address.to_string()));
+    let unreachable = format!("cannot connect to {address}: ");
+    bench
+        .until_reason(|reason| reason.starts_with(&unreachable))
+        .await;
     let host = Host::start(bind(address).await.unwrap());
-    bench.office.until(|heard| heard.room == 3).await;
+    bench.events.until(|heard| heard.capacity == 3).await;
     bench.give(2, "echo", 20_000);
-    assert!(is_completed(&bench.office.end_of(2).await.1));
+    assert!(is_completed(&bench.events.end_of(2).await.1));
     bench.stop().await;
     host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_runner_writes_goes_to_the_log_of_its_only_job() {
+    let bench = Bench::start(ourselves(1), 1, Dialect::Current);
+    bench.events.until(|heard| heard.capacity == 1).await;
+    bench.give(0, "shout", 20_000);
+    bench.events.end_of(0).await;
+    let is_shouted =
+        |line: &String| line.starts_with(&job_id(0)) && line.ends_with("shouted by a handler");
+    let is_logged = |heard: &Heard| heard.logged.iter().any(is_shouted);
+    bench.events.until(is_logged).await;
+    let hello = |line: &String| line.contains("hello from a runner");
+    let is_of_a_job = bench.events.0.borrow().logged.iter().any(hello);
+    assert!(!is_of_a_job, "it was written before there was a job");
+    bench.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -313,25 +362,21 @@ async fn what_cannot_be_started_is_said() {
     };
     launch.command = vec!["/nowhere/at/all".to_owned()];
     let bench = Bench::start(Source::Launched(launch.clone()), 1, Dialect::Current);
-    let said = |needle: &'static str| {
-        move |heard: &Heard| {
-            let lines = heard.wrote.iter();
-            lines
-                .filter(|(_, output, line)| *output == Output::Host && line.contains(needle))
-                .count()
-                >= 2
+    let is_missing = |reason: &str| {
+        let again = reason.starts_with("cannot start the runner: No such file");
+        again && reason.contains("check its cmd and cwd")
+    };
+    bench.until_reason(is_missing).await;
+    let tried_again = async {
+        while bench.pool.health()[0].failures < 2 {
+            tokio::task::yield_now().await;
         }
     };
-    bench.office.until(said("cannot start the runner")).await;
-    let seat = &bench.pool.health()[0];
-    let reason = seat.reason.as_ref().unwrap();
-    assert!(
-        reason.starts_with("cannot start the runner: No such file"),
-        "{reason}"
-    );
+    timeout(BOUND, tried_again).await.unwrap();
+    bench.until_reason(is_missing).await;
     bench.give(0, "echo", 1_000);
     assert_eq!(
-        bench.office.end_of(0).await,
+        bench.events.end_of(0).await,
         ("own".to_owned(), End::NoRoom)
     );
     bench.stop().await;
@@ -341,45 +386,8 @@ async fn what_cannot_be_started_is_said() {
         "echo no handlers >&2; exit 3".to_owned(),
     ];
     let bench = Bench::start(Source::Launched(launch), 1, Dialect::Current);
-    bench.office.until(said("exit status: 3")).await;
     // While it is started again, the reason may be that it does not listen yet.
     let ended = "the runner has ended: exit status: 3; before: it wrote \"no handlers\"";
-    let has_ended = async {
-        while bench.pool.health()[0].reason.as_deref() != Some(ended) {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(BOUND, has_ended).await.unwrap();
+    bench.until_reason(|reason| reason == ended).await;
     bench.stop().await;
-}
-
-#[test]
-fn a_runner_that_ends_again_and_again_has_a_short_reason() {
-    let mut place = Place::default();
-    for n in 0..1_000 {
-        place.note(
-            Output::Host,
-            &format!("the runner has ended: exit status: {n}"),
-        );
-    }
-    let reason = place.reason.unwrap();
-    assert!(reason.starts_with("the runner has ended: exit status: 999; before: the runner"));
-    assert!(reason.chars().count() <= 2 * REASON_CHARS_MAX, "{reason}");
-}
-
-#[tokio::test]
-async fn lines_are_bounded_and_whole() {
-    let long = "x".repeat(LINE_BYTES_MAX + 10);
-    let text = format!("a\r\n\n{long}\nb\u{fffd}\nlast");
-    let lines = Mutex::new(Vec::new());
-    read_lines(Some(text.as_bytes()), |line| {
-        lines.lock().unwrap().push(line.to_owned());
-    })
-    .await;
-    let lines = lines.into_inner().unwrap();
-    let lengths: Vec<usize> = lines.iter().map(String::len).collect();
-    assert_eq!(lengths, [1, 0, LINE_BYTES_MAX, 10, 4, 4]);
-    assert_eq!(lines.concat().len(), text.len() - 5);
-    let bad: &[u8] = b"\xff\xfe\n";
-    read_lines(Some(bad), |line| assert_eq!(line, "\u{fffd}\u{fffd}")).await;
 }

@@ -8,9 +8,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::hero::config::WorkerConfig;
 use crate::hero::model::Entry;
-use crate::hero::worker::{Worker, WorkerAct};
 use crate::hero::worker::Answered;
-use host_core::port::{Stop};
+use crate::hero::worker::{Worker, WorkerAct};
+use host_core::port::Stop;
 
 #[derive(Clone, Debug)]
 enum Step {

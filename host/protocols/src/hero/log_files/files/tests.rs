@@ -137,7 +137,7 @@ fn a_job_writes_no_more_than_its_share_over_all_attempts() {
         text.len()
     );
     let last = text.lines().last().unwrap();
-    assert!(last.contains("j1 what follows is left out"), "{last:.80}");
+    assert!(last.contains("j1 the rest is left out"), "{last:.80}");
     scene
         .open("a.log", "j1", 3)
         .write(Time(0), &[line(0, Level::Info, "z")]);

@@ -123,13 +123,13 @@ fn only_regular_files_are_opened_and_nothing_is_waited_for() {
     let _socket = std::os::unix::net::UnixListener::bind(scene.path("socket")).unwrap();
     fs::create_dir(scene.path("folder")).unwrap();
     fs::write(scene.path("file"), "").unwrap();
-    assert!(scene.why("fifo").contains("no regular file"));
+    assert!(scene.why("fifo").contains("not a regular file"));
     // One that somebody reads is none either.
     let _reader = open(scene.path("fifo"), OFlags::RDWR, Mode::empty()).unwrap();
-    assert!(scene.why("fifo").contains("no regular file"));
-    assert!(scene.why("socket").contains("no regular file"));
+    assert!(scene.why("fifo").contains("not a regular file"));
+    assert!(scene.why("socket").contains("not a regular file"));
     assert!(scene.why("folder").contains("a folder"));
-    assert!(scene.why("file/x").contains("no folder"));
+    assert!(scene.why("file/x").contains("not a folder"));
     let device = Mode::RWXU;
     // Only who may make devices can try.
     if mknodat(
@@ -141,7 +141,7 @@ fn only_regular_files_are_opened_and_nothing_is_waited_for() {
     )
     .is_ok()
     {
-        assert!(scene.why("null").contains("no regular file"));
+        assert!(scene.why("null").contains("not a regular file"));
     }
 }
 

@@ -10,10 +10,10 @@ use host_core::time::Time;
 use crate::hero::config::WorkerConfig;
 use crate::hero::model::Model;
 use crate::hero::wire::{Call, Command, Lane};
-use crate::hero::worker::{Worker, WorkerAct};
 use crate::hero::worker::Answered;
+use crate::hero::worker::{Worker, WorkerAct};
+use crate::stream::Moment;
 use host_core::port::{ForeignJob, Stop, Tag};
-use crate::session::Moment;
 
 /// Returns the id of job `n`.
 pub(super) fn id(n: u32) -> String {

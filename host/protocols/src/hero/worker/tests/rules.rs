@@ -7,9 +7,9 @@ use serde_json::json;
 use super::fixture::{Bench, completed, failed, id};
 use crate::hero::config::WorkerConfig;
 use crate::hero::wire::PopSide;
-use crate::hero::worker::Worker;
 use crate::hero::worker::Answered;
-use host_core::port::{Stop};
+use crate::hero::worker::Worker;
+use host_core::port::Stop;
 
 #[test]
 fn a_job_is_taken_run_and_written_down() {

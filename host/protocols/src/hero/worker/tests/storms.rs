@@ -10,8 +10,8 @@ use super::fixture::{Bench, completed, failed, id};
 use crate::hero::config::WorkerConfig;
 use crate::hero::model::{Entry, Model};
 use crate::hero::wire::Lane;
-use crate::hero::worker::Worker;
 use crate::hero::worker::Answered;
+use crate::hero::worker::Worker;
 
 #[derive(Clone, Debug)]
 enum Step {

@@ -3,12 +3,12 @@
 use host_core::failure::FailureKind;
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
+use host_core::port::{Assignment, End, Tag};
 use host_core::time::Time;
 use serde_json::Value;
 
-use super::super::{Assignment, End, RunnerSaid};
+use super::super::PoolEvent;
 use super::fixture::Bench;
-use host_core::port::Tag;
 use crate::rrq::config::Dialect;
 use crate::rrq::read::{Message, read};
 
@@ -70,7 +70,7 @@ fn the_real_orchestrators_requests_are_ours() {
             trace: request.trace.clone(),
             worker_id: request.worker_id.clone().unwrap(),
         };
-        bench.say(RunnerSaid::Start(tag, Box::new(assignment)));
+        bench.say(PoolEvent::Start(tag, Box::new(assignment)));
         let ours = bench.written(main);
         let context = &mut theirs["payload"]["context"];
         to_ms(&mut context["enqueue_time"]);
@@ -121,7 +121,7 @@ fn the_documented_dialects_connections_are_ours() {
 
     let mut bench = Bench::new(&super::fixture::config(1, 2, Dialect::Documented));
     bench.pass_ms(0);
-    bench.say(RunnerSaid::Launched { seat: 0 });
+    bench.say(PoolEvent::Launched { runner: 0 });
     bench.start(0, 2_000);
     bench.hear_success(bench.last_link(), 0);
     bench.start(1, 2_000);

@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 
 use bytes::{Bytes, BytesMut};
 use host_core::json::JsonText;
+use host_core::port::{Assignment, End, Tag};
 use host_core::time::Time;
 use serde_json::{Value, json};
 
-use super::super::{Assignment, End, Orchestrator, RunnerAsk, RunnerSaid};
-use host_core::port::Tag;
-use crate::rrq::config::{Dialect, Launch, RunnerConfig, Source};
+use super::super::{Orchestrator, PoolEffect, PoolEvent};
+use crate::rrq::config::{Dialect, Launch, PoolConfig, Source};
 use crate::rrq::frame::{Defect, Frames};
-use crate::session::{Action, Actions, Framing, Link, Moment, Session};
+use crate::stream::{Action, Actions, Framing, Link, Moment, Next, Session};
 
 pub(super) const START: Time = Time(1_763_000_000_000);
 
 pub(super) struct Bench {
     pub(super) pool: Orchestrator,
     pub(super) now: Time,
-    actions: Actions<crate::rrq::wire::Out, RunnerAsk>,
+    actions: Actions<crate::rrq::wire::Out, PoolEffect>,
     written: BTreeMap<Link, BytesMut>,
     /// Whether connections open as soon as they are asked for.
     pub(super) listening: bool,
@@ -26,14 +26,16 @@ pub(super) struct Bench {
     pub(super) log: Vec<String>,
     pub(super) ended: Vec<(Tag, End)>,
     pub(super) counted: Vec<&'static str>,
-    pub(super) room: usize,
+    /// How many more executions are taken.
+    pub(super) free: usize,
+    capacity: usize,
     /// Connections in the order in which they were asked for.
     pub(super) links: Vec<(usize, Link)>,
 }
 
-pub(super) fn config(pool_size: usize, in_flight_max: usize, dialect: Dialect) -> RunnerConfig {
-    RunnerConfig {
-        name: "python".to_owned(),
+pub(super) fn config(pool_size: usize, in_flight_max: usize, dialect: Dialect) -> PoolConfig {
+    PoolConfig {
+        name: "python".parse().unwrap(),
         source: Source::Launched(Launch {
             command: vec!["runner".to_owned()],
             pool_size,
@@ -47,7 +49,7 @@ pub(super) fn config(pool_size: usize, in_flight_max: usize, dialect: Dialect) -
 }
 
 impl Bench {
-    pub(super) fn new(config: &RunnerConfig) -> Self {
+    pub(super) fn new(config: &PoolConfig) -> Self {
         Self {
             pool: Orchestrator::new(config, START),
             now: START,
@@ -57,7 +59,8 @@ impl Bench {
             log: Vec::new(),
             ended: Vec::new(),
             counted: Vec::new(),
-            room: 0,
+            free: 0,
+            capacity: 0,
             links: Vec::new(),
         }
     }
@@ -66,10 +69,10 @@ impl Bench {
     pub(super) fn up(pool_size: usize, in_flight_max: usize, dialect: Dialect) -> Self {
         let mut bench = Self::new(&config(pool_size, in_flight_max, dialect));
         bench.pass_ms(0);
-        for seat in 0..pool_size {
-            bench.say(RunnerSaid::Launched { seat });
+        for runner in 0..pool_size {
+            bench.say(PoolEvent::Launched { runner });
         }
-        assert_eq!(bench.room, pool_size * in_flight_max);
+        assert_eq!(bench.free, pool_size * in_flight_max);
         bench.log.clear();
         bench
     }
@@ -81,20 +84,20 @@ impl Bench {
         }
     }
 
-    pub(super) fn say(&mut self, said: RunnerSaid) {
+    pub(super) fn say(&mut self, said: PoolEvent) {
         let moment = self.moment();
-        self.pool.on_said(moment, said, &mut self.actions);
+        self.pool.on_event(moment, said, &mut self.actions);
         self.carry_out();
     }
 
     pub(super) fn start(&mut self, tag: u64, timeout_ms: u64) {
         let assignment = Box::new(assignment(tag, timeout_ms));
-        self.say(RunnerSaid::Start(Tag(tag), assignment));
+        self.say(PoolEvent::Start(Tag(tag), assignment));
     }
 
     pub(super) fn cancel(&mut self, tag: u64, grace_ms: u64) {
         let tag = Tag(tag);
-        self.say(RunnerSaid::Cancel { tag, grace_ms });
+        self.say(PoolEvent::Cancel { tag, grace_ms });
     }
 
     /// Says something as the runner at the other end of a connection.
@@ -151,29 +154,33 @@ impl Bench {
                 }
                 Action::Close(link) => self.log.push(format!("close {}", link.0)),
                 Action::Count(code) => self.counted.push(code),
-                Action::Ask(RunnerAsk::Launch { seat }) => self.log.push(format!("launch {seat}")),
-                Action::Ask(RunnerAsk::Kill { seat, grace_ms }) => {
-                    self.log.push(format!("kill {seat} after {grace_ms}"));
+                Action::Effect(PoolEffect::Launch { runner }) => {
+                    self.log.push(format!("launch {runner}"));
                 }
-                Action::Ask(RunnerAsk::Connect { seat, link }) => {
-                    self.log.push(format!("connect {seat} as {}", link.0));
-                    self.links.push((seat, link));
+                Action::Effect(PoolEffect::Kill { runner, grace_ms }) => {
+                    self.log.push(format!("kill {runner} after {grace_ms}"));
+                }
+                Action::Effect(PoolEffect::Connect { runner, link }) => {
+                    self.log.push(format!("connect {runner} as {}", link.0));
+                    self.links.push((runner, link));
                     opening.push(link);
                 }
-                Action::Ask(RunnerAsk::Room(room)) => {
-                    assert_eq!(room.in_flight, self.pool.runs.len());
-                    self.room = room.free;
+                Action::Effect(PoolEffect::Capacity(attempts)) => {
+                    assert_ne!(attempts, self.capacity, "said only when it changes");
+                    self.capacity = attempts;
                 }
-                Action::Ask(RunnerAsk::Ended { tag, end, .. }) => self.ended.push((tag, end)),
+                Action::Effect(PoolEffect::Ended { tag, end, .. }) => self.ended.push((tag, end)),
             }
         }
+        self.free = self.pool.free();
+        assert_eq!(self.capacity, self.free + self.pool.runs.len());
         for link in opening {
             if self.listening {
                 self.pool.on_open(self.now, link, &mut self.actions);
             } else {
                 let moment = self.moment();
-                let said = RunnerSaid::ConnectFailed { link };
-                self.pool.on_said(moment, said, &mut self.actions);
+                let said = PoolEvent::ConnectFailed { link };
+                self.pool.on_event(moment, said, &mut self.actions);
             }
             self.carry_out();
         }
@@ -185,7 +192,7 @@ impl Bench {
         let written = self.written.remove(&link).unwrap_or_default();
         frames.room().extend_from_slice(&written);
         let mut messages = Vec::new();
-        while let Some(frame) = frames.next().unwrap() {
+        while let Next::Frame(frame) = frames.next() {
             messages.push(serde_json::from_slice(&frame).unwrap());
         }
         messages
@@ -199,7 +206,12 @@ impl Bench {
     pub(super) fn check_quiet(&self) {
         assert!(self.pool.runs.is_empty());
         assert!(self.pool.by_request.is_empty());
-        assert!(self.pool.seats.iter().all(|seat| seat.runs.is_empty()));
+        assert!(
+            self.pool
+                .runners
+                .iter()
+                .all(|runner| runner.runs.is_empty())
+        );
     }
 }
 

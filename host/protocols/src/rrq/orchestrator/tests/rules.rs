@@ -3,13 +3,13 @@
 use host_core::failure::{Category, FailureKind};
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
+use host_core::port::{End, Tag};
 use serde_json::{Value, json};
 
-use super::super::{End, RunnerSaid};
+use super::super::PoolEvent;
 use super::fixture::{Bench, assignment, config, response};
-use host_core::port::Tag;
 use crate::rrq::config::{Dialect, Source};
-use crate::session::{Link, Session as _};
+use crate::stream::{Link, Session as _};
 
 fn completed(result: u64) -> End {
     let result = Some(JsonText(result.to_string()));
@@ -69,11 +69,11 @@ fn the_documented_dialect_has_a_connection_for_each_request() {
 }
 
 #[test]
-fn room_is_told_and_kept_and_shared_evenly() {
+fn capacity_is_kept_and_shared_evenly() {
     let mut bench = Bench::up(2, 2, Dialect::Current);
     for tag in 0..4 {
         bench.start(tag, 30_000);
-        assert_eq!(bench.room, usize::try_from(3 - tag).unwrap());
+        assert_eq!(bench.free, usize::try_from(3 - tag).unwrap());
     }
     bench.start(4, 30_000);
     assert_eq!(bench.ended, [(Tag(4), End::NoRoom)]);
@@ -81,9 +81,9 @@ fn room_is_told_and_kept_and_shared_evenly() {
     assert_eq!((bench.written(a).len(), bench.written(b).len()), (2, 2));
     bench.hear_success(a, 2);
     bench.hear_success(a, 0);
-    assert_eq!(bench.room, 2);
+    assert_eq!(bench.free, 2);
     let huge = Bench::up(1, 64, Dialect::Current);
-    assert_eq!(huge.room, 64, "never more on one connection");
+    assert_eq!(huge.free, 64, "never more on one connection");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_hung_request_is_cancelled_then_its_runner_restarted_when_its_neighbours_are
     assert_eq!(bench.ended, []);
     bench.pass_ms(1_000);
     assert_eq!(failure_kind(&bench.ended[0].1), Some(FailureKind::TimedOut));
-    assert_eq!(bench.room, 1, "the stuck runner takes nothing new");
+    assert_eq!(bench.free, 1, "the stuck runner takes nothing new");
     assert!(!bench.log.iter().any(|line| line.starts_with("kill")));
     bench.start(3, 60_000);
     assert_eq!(bench.written(other).len(), 2);
@@ -116,11 +116,11 @@ fn a_hung_request_is_cancelled_then_its_runner_restarted_when_its_neighbours_are
     bench.hear_success(other, 3);
     let outcomes: Vec<_> = bench.ended[1..].iter().map(|(tag, _)| tag.0).collect();
     assert_eq!(outcomes, [2, 1, 3], "no neighbour was failed");
-    bench.say(RunnerSaid::Exited { seat: 0 });
+    bench.say(PoolEvent::Exited { runner: 0 });
     bench.pass_ms(100);
     assert_eq!(bench.log.last().unwrap(), "launch 0");
-    bench.say(RunnerSaid::Launched { seat: 0 });
-    assert_eq!(bench.room, 4);
+    bench.say(PoolEvent::Launched { runner: 0 });
+    assert_eq!(bench.free, 4);
     bench.check_quiet();
 }
 
@@ -140,7 +140,7 @@ fn an_answer_to_the_cancel_of_a_timeout_spares_the_runner() {
         "the deadline was first"
     );
     assert!(!failure.is_retryable());
-    assert_eq!(bench.room, 1);
+    assert_eq!(bench.free, 1);
     bench.pass_ms(60_000);
     assert!(!bench.log.iter().any(|line| line.starts_with("kill")));
 }
@@ -208,13 +208,13 @@ fn what_was_not_sent_is_cancelled_at_once() {
     bench.listening = true;
     let assignment = Box::new(assignment(0, 1_000));
     // The connection is asked for and has not opened yet.
-    let mut todo = crate::session::Actions::default();
-    let at = crate::session::Moment {
+    let mut actions = crate::stream::Actions::default();
+    let at = crate::stream::Moment {
         now: bench.now,
         wall: bench.now,
     };
-    let said = RunnerSaid::Start(Tag(0), assignment);
-    bench.pool.on_said(at, said, &mut todo);
+    let said = PoolEvent::Start(Tag(0), assignment);
+    bench.pool.on_event(at, said, &mut actions);
     bench.cancel(0, 500);
     let cancelled = End::Outcome(Outcome::Cancelled { partial: None });
     assert_eq!(bench.ended, [(Tag(0), cancelled)]);
@@ -229,7 +229,7 @@ fn a_lost_connection_loses_what_is_in_flight_and_is_made_again() {
     bench.start(1, 60_000);
     bench.close(main);
     bench.close(main);
-    assert_eq!(bench.room, 0);
+    assert_eq!(bench.free, 0);
     assert!(
         bench
             .ended
@@ -240,7 +240,7 @@ fn a_lost_connection_loses_what_is_in_flight_and_is_made_again() {
     bench.hear_success(main, 0);
     assert_eq!(bench.ended.len(), 2);
     bench.pass_ms(20);
-    assert_eq!(bench.room, 2);
+    assert_eq!(bench.free, 2);
     assert_ne!(bench.last_link(), main);
     bench.check_quiet();
 }
@@ -252,11 +252,11 @@ fn the_end_of_a_process_loses_what_is_in_flight_at_once() {
         for tag in 0..3 {
             bench.start(tag, 60_000);
         }
-        bench.say(RunnerSaid::Exited { seat: 0 });
+        bench.say(PoolEvent::Exited { runner: 0 });
         let lost: Vec<u64> = bench.ended.iter().map(|(tag, _)| tag.0).collect();
         assert_eq!(lost, [0, 2]);
         assert!(matches!(&bench.ended[0].1, End::Lost(why) if why.contains("python/1")));
-        assert_eq!(bench.room, 1);
+        assert_eq!(bench.free, 1);
     }
 }
 
@@ -266,7 +266,7 @@ fn a_process_that_ends_is_started_again_with_growing_waits() {
     bench.pass_ms(0);
     let mut waits = Vec::new();
     for _ in 0..12 {
-        bench.say(RunnerSaid::Exited { seat: 0 });
+        bench.say(PoolEvent::Exited { runner: 0 });
         let launched = bench.log.len();
         let before = bench.now;
         while bench.log.len() == launched {
@@ -276,10 +276,10 @@ fn a_process_that_ends_is_started_again_with_growing_waits() {
     }
     assert_eq!(waits[..4], [100, 200, 400, 800]);
     assert_eq!(waits[9..], [30_000; 3]);
-    bench.say(RunnerSaid::Launched { seat: 0 });
+    bench.say(PoolEvent::Launched { runner: 0 });
     bench.start(0, 1_000);
     bench.hear_success(bench.last_link(), 0);
-    bench.say(RunnerSaid::Exited { seat: 0 });
+    bench.say(PoolEvent::Exited { runner: 0 });
     bench.log.clear();
     bench.pass_ms(100);
     assert_eq!(
@@ -294,14 +294,14 @@ fn a_runner_that_never_listens_is_ended_after_fifteen_seconds() {
     let mut bench = Bench::new(&config(1, 1, Dialect::Current));
     bench.listening = false;
     bench.pass_ms(0);
-    bench.say(RunnerSaid::Launched { seat: 0 });
+    bench.say(PoolEvent::Launched { runner: 0 });
     bench.pass_ms(14_900);
     assert!(!bench.log.iter().any(|line| line.starts_with("kill")));
     bench.pass_ms(700);
     assert_eq!(bench.log.last().unwrap(), "kill 0 after 5000");
     let tries = bench.links.len();
     assert!((30..50).contains(&tries), "{tries}");
-    assert_eq!(bench.room, 0);
+    assert_eq!(bench.free, 0);
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn an_external_runner_is_connected_to_and_never_killed() {
     bench.pass_ms(60_000);
     bench.listening = true;
     bench.pass_ms(500);
-    assert_eq!(bench.room, 2);
+    assert_eq!(bench.free, 2);
     bench.start(0, 1_000);
     let main = bench.last_link();
     bench.log.clear();
@@ -325,7 +325,7 @@ fn an_external_runner_is_connected_to_and_never_killed() {
         bench.log
     );
     bench.pass_ms(20);
-    assert_eq!(bench.room, 2, "it is connected to anew");
+    assert_eq!(bench.free, 2, "it is connected to anew");
     assert!(!bench.log.iter().any(|line| line.starts_with("kill")));
     bench.check_quiet();
 }
@@ -472,11 +472,11 @@ fn what_no_runner_can_be_given_is_refused() {
     long.job_id = "x".repeat(5_000);
     for (tag, assignment) in [large, list, long].into_iter().enumerate() {
         let tag = Tag(tag as u64);
-        bench.say(RunnerSaid::Start(tag, Box::new(assignment)));
+        bench.say(PoolEvent::Start(tag, Box::new(assignment)));
         let (_, end) = bench.ended.pop().unwrap();
         assert_eq!(failure_kind(&end), Some(FailureKind::InvalidParams));
     }
-    assert_eq!(bench.room, 1);
+    assert_eq!(bench.free, 1);
     bench.check_quiet();
 }
 
@@ -485,16 +485,16 @@ fn a_restart_waits_for_what_is_in_flight() {
     let mut bench = Bench::up(1, 2, Dialect::Current);
     let main = bench.links[0].1;
     bench.start(0, 60_000);
-    bench.say(RunnerSaid::Restart { seat: 0 });
-    assert_eq!(bench.room, 0);
+    bench.say(PoolEvent::Restart { runner: 0 });
+    assert_eq!(bench.free, 0);
     assert_eq!(bench.log, Vec::<String>::new());
     bench.hear_success(main, 0);
     assert_eq!(bench.log, ["close 0", "kill 0 after 5000"]);
-    bench.say(RunnerSaid::Exited { seat: 0 });
+    bench.say(PoolEvent::Exited { runner: 0 });
     bench.pass_ms(100);
-    bench.say(RunnerSaid::Launched { seat: 0 });
-    assert_eq!(bench.room, 2);
-    bench.say(RunnerSaid::Restart { seat: 7 });
+    bench.say(PoolEvent::Launched { runner: 0 });
+    assert_eq!(bench.free, 2);
+    bench.say(PoolEvent::Restart { runner: 7 });
 }
 
 #[test]
@@ -502,37 +502,37 @@ fn a_restart_does_not_wait_for_a_runner_that_is_not_up() {
     let mut bench = Bench::up(1, 1, Dialect::Current);
     bench.listening = false;
     for _ in 0..12 {
-        bench.say(RunnerSaid::Exited { seat: 0 });
+        bench.say(PoolEvent::Exited { runner: 0 });
         bench.pass_ms(30_000);
-        bench.say(RunnerSaid::Launched { seat: 0 });
+        bench.say(PoolEvent::Launched { runner: 0 });
     }
     bench.log.clear();
     // It runs and does not listen.
-    bench.say(RunnerSaid::Restart { seat: 0 });
+    bench.say(PoolEvent::Restart { runner: 0 });
     assert_eq!(bench.log, ["kill 0 after 5000"]);
-    bench.say(RunnerSaid::Exited { seat: 0 });
+    bench.say(PoolEvent::Exited { runner: 0 });
     bench.pass_ms(100);
     assert_eq!(bench.log.pop().unwrap(), "launch 0");
     // It cannot be started, and its next start is far away.
     for _ in 0..12 {
-        bench.say(RunnerSaid::Exited { seat: 0 });
+        bench.say(PoolEvent::Exited { runner: 0 });
         bench.pass_ms(30_000);
     }
-    bench.say(RunnerSaid::Exited { seat: 0 });
+    bench.say(PoolEvent::Exited { runner: 0 });
     bench.pass_ms(1_000);
     bench.log.clear();
-    bench.say(RunnerSaid::Restart { seat: 0 });
+    bench.say(PoolEvent::Restart { runner: 0 });
     bench.pass_ms(0);
     assert_eq!(bench.log, ["launch 0"]);
-    assert_eq!(bench.pool.seats()[0].failures, 0);
+    assert_eq!(bench.pool.runners()[0].failures, 0);
 }
 
 #[test]
 fn a_stop_of_the_host_ends_all() {
     let mut bench = Bench::up(2, 2, Dialect::Current);
     bench.start(0, 60_000);
-    bench.say(RunnerSaid::Stop);
-    assert_eq!(bench.room, 0);
+    bench.say(PoolEvent::Stop);
+    assert_eq!(bench.free, 0);
     assert!(matches!(&bench.ended[..], [(Tag(0), End::Lost(_))]));
     assert_eq!(
         bench.log,
@@ -546,8 +546,8 @@ fn a_stop_of_the_host_ends_all() {
     bench.start(1, 60_000);
     assert_eq!(bench.ended[1], (Tag(1), End::NoRoom));
     assert!(!bench.pool.is_idle());
-    bench.say(RunnerSaid::Exited { seat: 0 });
-    bench.say(RunnerSaid::Exited { seat: 1 });
+    bench.say(PoolEvent::Exited { runner: 0 });
+    bench.say(PoolEvent::Exited { runner: 1 });
     assert!(bench.pool.is_idle());
     assert_eq!(bench.pool.wakeup(), None);
 }

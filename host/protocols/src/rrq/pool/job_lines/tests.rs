@@ -1,12 +1,38 @@
 //! Lines as runners write them, with the attempts that are in flight.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use host_core::json::JsonText;
-use tokio::sync::mpsc::Receiver;
 
 use super::*;
-use host_dispatch::logged::Waiting;
+
+/// One line of a job, as it was kept.
+type Kept = (JobId, LogLine);
+
+/// Keeps lines in memory.
+#[derive(Default)]
+struct Memory {
+    lines: Mutex<Vec<Kept>>,
+    is_closed: AtomicBool,
+}
+
+impl JobLogs for Memory {
+    fn keep(&self, job: JobId, attempt: u32, _started_at: Time, lines: Vec<LogLine>) -> bool {
+        assert_eq!(attempt, 3);
+        let is_closed = self.is_closed.load(Ordering::Relaxed);
+        if !is_closed {
+            let lines = lines.into_iter().map(|line| (job, line));
+            self.lines.lock().unwrap().extend(lines);
+        }
+        !is_closed
+    }
+}
+
+impl Memory {
+    fn take(&self) -> Option<Kept> {
+        self.lines.lock().unwrap().pop()
+    }
+}
 
 #[derive(Default)]
 struct Hand(AtomicI64);
@@ -22,19 +48,23 @@ impl Clock for Hand {
 }
 
 struct Bench {
-    lines: Lines,
+    lines: JobLines,
     clock: Arc<Hand>,
-    kept: Receiver<Waiting>,
+    kept: Arc<Memory>,
 }
 
 fn id(n: u64) -> String {
     format!("01990f3c-0000-7000-8000-{n:012}")
 }
 
-fn bench(alone: bool) -> Bench {
-    let (logs, kept) = Logs::channel();
+fn bench(has_one_job: bool) -> Bench {
+    let kept = Arc::new(Memory::default());
     let clock = Arc::new(Hand::default());
-    let lines = Lines::new(alone, Arc::<Hand>::clone(&clock), logs);
+    let lines = JobLines::new(
+        has_one_job,
+        Arc::<Hand>::clone(&clock),
+        Arc::<Memory>::clone(&kept),
+    );
     for tag in 1..=2 {
         let assignment = Assignment {
             request_id: format!("request-{tag}"),
@@ -57,24 +87,20 @@ fn bench(alone: bool) -> Bench {
 
 impl Bench {
     /// Writes a line and returns the number of the job that has it, if one does.
-    fn write(&mut self, in_flight: &[u64], line: &str) -> Option<u64> {
+    fn write(&self, in_flight: &[u64], line: &str) -> Option<u64> {
         let tags: Vec<Tag> = in_flight.iter().copied().map(Tag).collect();
         let kept = self.lines.keep("python/1", &tags, Output::Stdout, line);
-        let logged = self.kept.try_recv().ok();
+        let logged = self.kept.take();
         assert_eq!(kept, logged.is_some(), "{line}");
-        match logged?.logged {
-            Logged::Lines { job, lines, .. } => {
-                assert_eq!(lines[0].message, line);
-                job.to_string().rsplit('-').next()?.parse().ok()
-            }
-            Logged::Purged(_) => None,
-        }
+        let (job, logged) = logged?;
+        assert_eq!(logged.message, line);
+        job.to_string().rsplit('-').next()?.parse().ok()
     }
 }
 
 #[test]
 fn a_runner_with_one_job_writes_about_it() {
-    let mut bench = bench(true);
+    let bench = bench(true);
     assert_eq!(bench.write(&[1], "hello"), Some(1));
     assert_eq!(bench.write(&[2], "hello"), Some(2));
     assert_eq!(bench.write(&[], "hello"), None);
@@ -82,7 +108,7 @@ fn a_runner_with_one_job_writes_about_it() {
 
 #[test]
 fn among_several_jobs_only_the_one_that_is_named_has_the_line() {
-    let mut bench = bench(false);
+    let bench = bench(false);
     assert_eq!(bench.write(&[1, 2], "hello"), None);
     assert_eq!(bench.write(&[1], "the next may begin at once"), None);
     assert_eq!(
@@ -94,12 +120,12 @@ fn among_several_jobs_only_the_one_that_is_named_has_the_line() {
 
 #[test]
 fn a_line_may_be_a_little_late() {
-    for alone in [true, false] {
-        let mut bench = bench(alone);
+    for has_one_job in [true, false] {
+        let bench = bench(has_one_job);
         bench.lines.end(Tag(1), "python/1");
         let last = format!("{} is done", id(1));
         assert_eq!(bench.write(&[], &last), Some(1));
-        assert_eq!(bench.write(&[], "something"), alone.then_some(1));
+        assert_eq!(bench.write(&[], "something"), has_one_job.then_some(1));
         bench.clock.0.store(5_001, Ordering::Relaxed);
         assert_eq!(bench.write(&[], &last), None);
     }
@@ -107,20 +133,17 @@ fn a_line_may_be_a_little_late() {
 
 #[test]
 fn the_log_of_an_attempt_is_bounded_and_says_so_once() {
-    let mut bench = bench(true);
+    let bench = bench(true);
     let line = "x".repeat(8 << 10);
     let mut kept = 0;
     while bench
         .lines
         .keep("python/1", &[Tag(1)], Output::Stderr, &line)
-        && let Ok(logged) = bench.kept.try_recv()
+        && let Some((_, logged)) = bench.kept.take()
     {
-        let Logged::Lines { lines, .. } = logged.logged else {
-            panic!("lines are kept");
-        };
-        kept += lines[0].message.len();
-        if lines[0].source == LogSource::Host {
-            assert!(lines[0].message.contains("1048576"), "{lines:?}");
+        kept += logged.message.len();
+        if logged.source == LogSource::Host {
+            assert!(logged.message.contains("1048576"), "{logged:?}");
         }
     }
     assert!(
@@ -132,10 +155,17 @@ fn the_log_of_an_attempt_is_bounded_and_says_so_once() {
             .lines
             .keep("python/1", &[Tag(1)], Output::Stderr, &line)
     );
-    assert!(bench.kept.try_recv().is_err());
+    assert_eq!(bench.kept.take(), None);
     assert!(
         !bench
             .lines
             .keep("python/1", &[Tag(1)], Output::Host, "ended")
     );
+}
+
+#[test]
+fn nothing_is_kept_once_the_logs_are_closed() {
+    let bench = bench(true);
+    bench.kept.is_closed.store(true, Ordering::Relaxed);
+    assert_eq!(bench.write(&[1], "hello"), None);
 }

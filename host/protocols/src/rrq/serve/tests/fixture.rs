@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use host_core::failure::{Failure, FailureKind};
-use host_core::outcome::Outcome;
+use host_core::outcome::{Meter, Outcome};
+use host_core::port::{Clock, Counters, Execute, ForeignJob, Reply, Stop, Tag};
 use host_core::time::Time;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex};
@@ -17,13 +18,12 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::super::{WorkerPorts, serve};
-use crate::driver::Listener;
-use host_core::port::{Clock, Counters, Execute, ForeignJob, Reply, Stop, Tag};
+use crate::stream::Listener;
 
 /// Nothing in a test takes as long.
 pub(crate) const BOUND: Duration = Duration::from_mins(1);
 
-/// `echo` returns its params, `hang` waits to be stopped, `deaf` never ends; `exit` and `wedge` are
+/// `echo` returns its params, `hang` waits to be stopped, `deaf` never ends, `shout` writes a line; `exit` and `wedge` are
 /// the end of the process they run in.
 #[derive(Default)]
 pub(crate) struct Handlers {
@@ -35,13 +35,20 @@ pub(crate) struct Handlers {
 impl Execute for Handlers {
     fn start(&self, job: ForeignJob, reply: Reply) {
         match job.handler.as_str() {
-            "echo" => reply.ended(Outcome::Completed {
-                result: Some(job.params),
-            }),
+            "echo" => end(
+                reply,
+                Outcome::Completed {
+                    result: Some(job.params),
+                },
+            ),
             "hang" | "deaf" => {
                 let tag = reply.tag();
                 self.held.lock().unwrap().insert(tag, (job, reply));
                 self.running.send_modify(|running| *running += 1);
+            }
+            "shout" => {
+                println!("shouted by a handler");
+                end(reply, Outcome::Completed { result: None });
             }
             "busy" => reply.busy(),
             "panic" => panic!("an executor must not, this one does"),
@@ -51,10 +58,10 @@ impl Execute for Handlers {
                 std::thread::park();
             },
             "lost" => drop(reply),
-            _ => reply.ended(Outcome::Failed(Failure::new(
+            _ => reply.failed(Failure::new(
                 FailureKind::HandlerNotFound,
                 "no such handler",
-            ))),
+            )),
         }
     }
 
@@ -68,10 +75,14 @@ impl Execute for Handlers {
             }
         };
         if let Some((_, reply)) = held {
-            reply.ended(Outcome::Cancelled { partial: None });
+            end(reply, Outcome::Cancelled { partial: None });
             self.running.send_modify(|running| *running -= 1);
         }
     }
+}
+
+fn end(reply: Reply, outcome: Outcome) {
+    reply.ended(outcome, Meter::default());
 }
 
 impl Handlers {
@@ -160,13 +171,17 @@ impl Host {
     }
 
     pub(crate) fn request(&self, id: &str, handler: &str, within_ms: u64) -> Value {
+        Self::request_by(id, handler, self.clock.wall().plus_ms(within_ms))
+    }
+
+    pub(crate) fn request_by(id: &str, handler: &str, deadline: Time) -> Value {
         json!({"type": "request", "payload": {
             "protocol_version": "2", "request_id": id, "job_id": format!("job {id}"),
             "function_name": handler, "params": {"id": id},
             "context": {
                 "job_id": format!("job {id}"), "attempt": 1,
                 "enqueue_time": "2026-11-20T23:40:47.492469Z", "queue_name": "default",
-                "deadline": self.clock.wall().plus_ms(within_ms).to_rfc3339(),
+                "deadline": deadline.to_rfc3339(),
                 "worker_id": "w"
             }
         }})

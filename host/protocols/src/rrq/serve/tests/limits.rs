@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use host_core::port::Stop;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::time::Instant;
 
 use super::fixture::{Host, Memory, connect};
-use host_core::port::Stop;
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_frame_ends_its_connection_and_an_idle_one_stays() {

@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use host_core::port::Stop;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::super::{bind, read_address};
 use super::fixture::{Client, Host, cancel};
-use host_core::port::Stop;
 
 async fn host() -> (Host, SocketAddr) {
     let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
@@ -147,17 +147,7 @@ async fn an_executor_that_panics_silences_nobody_else() {
 }
 
 #[tokio::test]
-async fn only_loopback_is_listened_on() {
-    for text in ["0.0.0.0:0", "[::]:0", "192.0.2.1:7701"] {
-        let refused = bind(read_address(text).unwrap())
-            .await
-            .unwrap_err()
-            .to_string();
-        assert!(
-            refused.contains("--rrq-allow-remote") && refused.contains("TLS"),
-            "{refused}"
-        );
-    }
+async fn an_address_is_bound_once() {
     let address = read_address("localhost:0").unwrap();
     let first = bind(address).await.unwrap();
     let taken = bind(first.local_addr().unwrap()).await.unwrap_err();
@@ -170,7 +160,6 @@ async fn only_loopback_is_listened_on() {
         "example.org:1",
         "127.0.0.1:x",
     ] {
-        let refused = read_address(text).unwrap_err().to_string();
-        assert!(refused.contains("127.0.0.1:7701"), "{refused}");
+        assert_eq!(read_address(text), None, "{text}");
     }
 }

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::fixture::{Bench, completed};
-use host_core::port::Stop;
 use crate::rrq::convert;
 use crate::rrq::read::{self, Message};
+use host_core::port::Stop;
 
 const SESSION: &[u8] =
     include_bytes!("../../../../tests/golden/session-0.11.1-orchestrator-pythonrunner.bin");

@@ -7,14 +7,13 @@ use bytes::BytesMut;
 use host_core::failure::{Failure, FailureKind};
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
+use host_core::port::{ForeignJob, Stop, Tag};
 use host_core::time::Time;
 use serde_json::{Value, json};
 
-use crate::rrq::worker::Answered;
-use host_core::port::{ForeignJob, Stop, Tag};
 use crate::rrq::frame::Frames;
-use crate::rrq::{Worker, WorkerAsk, WorkerSaid};
-use crate::session::{Action, Actions, Framing, Link, Moment, Session};
+use crate::rrq::worker::{Answered, Worker, WorkerEffect, WorkerEvent};
+use crate::stream::{Action, Actions, Framing, Link, Moment, Next, Session};
 
 /// Host time at the start; the wall clock is a year ahead of it.
 pub(super) const START: Time = Time(1_763_000_000_000);
@@ -23,7 +22,7 @@ pub(super) const WALL_AHEAD_MS: u64 = 365 * 24 * 3_600_000;
 pub(super) struct Bench {
     pub(super) worker: Worker,
     pub(super) now: Time,
-    actions: Actions<crate::rrq::wire::Out, WorkerAsk>,
+    actions: Actions<crate::rrq::wire::Out, WorkerEffect>,
     /// What was written to each connection, as it was framed.
     written: BTreeMap<Link, BytesMut>,
     pub(super) closed: Vec<u64>,
@@ -91,9 +90,10 @@ impl Bench {
         frames.room().extend_from_slice(bytes);
         loop {
             let (frame, more) = match frames.next() {
-                Ok(None) => return,
-                Ok(Some(frame)) => (Ok(frame), true),
-                Err(defect) => (Err(defect), false),
+                Next::Incomplete => return,
+                Next::Frame(frame) => (Ok(frame), true),
+                Next::Skipped(defect) => (Err(defect), true),
+                Next::Broken(defect) => (Err(defect), false),
             };
             let message = Worker::read(frame);
             let moment = self.moment();
@@ -107,9 +107,9 @@ impl Bench {
     }
 
     pub(super) fn answer(&mut self, tag: Tag, answer: Answered) {
-        let said = WorkerSaid::Answer(tag, answer);
+        let said = WorkerEvent::Answer(tag, answer);
         let moment = self.moment();
-        self.worker.on_said(moment, said, &mut self.actions);
+        self.worker.on_event(moment, said, &mut self.actions);
         self.carry_out();
     }
 
@@ -118,12 +118,12 @@ impl Bench {
     }
 
     pub(super) fn stop_host(&mut self) {
-        self.say(WorkerSaid::Stop);
+        self.say(WorkerEvent::Stop);
     }
 
-    pub(super) fn say(&mut self, said: WorkerSaid) {
+    pub(super) fn say(&mut self, said: WorkerEvent) {
         let moment = self.moment();
-        self.worker.on_said(moment, said, &mut self.actions);
+        self.worker.on_event(moment, said, &mut self.actions);
         self.carry_out();
     }
 
@@ -145,8 +145,8 @@ impl Bench {
                     Worker::write(&message, self.written.entry(link).or_default());
                 }
                 Action::Close(link) => self.closed.push(link.0),
-                Action::Ask(WorkerAsk::Start(tag, job)) => self.started.push((tag, *job)),
-                Action::Ask(WorkerAsk::Stop { tag, grace_ms, why }) => {
+                Action::Effect(WorkerEffect::Start(tag, job)) => self.started.push((tag, *job)),
+                Action::Effect(WorkerEffect::Stop { tag, grace_ms, why }) => {
                     self.stopped.push((tag, grace_ms, why));
                 }
                 Action::Count(code) => self.counted.push(code),
@@ -160,7 +160,7 @@ impl Bench {
         let written = self.written.remove(&Link(link)).unwrap_or_default();
         frames.room().extend_from_slice(&written);
         let mut answers = Vec::new();
-        while let Some(frame) = frames.next().unwrap() {
+        while let Next::Frame(frame) = frames.next() {
             let mut message: Value = serde_json::from_slice(&frame).unwrap();
             assert_eq!(message["type"], "response");
             answers.push(message["payload"].take());

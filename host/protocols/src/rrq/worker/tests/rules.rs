@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::fixture::{Bench, START, cancel, completed, stopped};
 use crate::rrq::worker::Answered;
-use host_core::port::{Stop};
-use crate::rrq::{IN_FLIGHT_MAX, WorkerSaid};
-use crate::session::Session as _;
+use crate::rrq::worker::{IN_FLIGHT_MAX, Worker, WorkerEvent};
+use crate::stream::Session as _;
+use host_core::port::Stop;
 
 #[test]
 fn a_request_is_executed_and_answered_with_both_ids() {
@@ -170,7 +170,7 @@ fn a_stubborn_guest_is_answered_for_and_keeps_its_slot() {
     assert_eq!(bench.answers(1).len(), 0);
     bench.pass_ms(1);
     assert_eq!(bench.answer_of(1)["error"]["type"], "cancelled");
-    assert_eq!(bench.worker.runs(), 1);
+    assert_eq!(bench.worker.runs.len(), 1);
     bench.end(bench.tag(), stopped());
     bench.check_empty();
 }
@@ -188,7 +188,7 @@ fn a_deadline_is_answered_shortly_before_it() {
         assert_eq!(answer["status"], "timeout");
         assert_eq!(answer["error"]["type"], "timeout");
         assert_eq!(bench.stopped, [(bench.tag(), 0, Stop::Deadline)]);
-        assert_eq!(bench.worker.runs(), 1, "its guest has not stopped");
+        assert_eq!(bench.worker.runs.len(), 1, "its guest has not stopped");
         bench.end(bench.tag(), completed("1"));
         assert_eq!(bench.answers(1).len(), 0, "late");
         bench.check_empty();
@@ -204,7 +204,7 @@ fn the_margin_before_a_deadline_can_be_raised() {
         (0, 1_000, 980),
     ] {
         let mut bench = Bench::connected();
-        bench.worker = crate::rrq::Worker::new(margin_ms);
+        bench.worker = Worker::new(margin_ms);
         bench.open(1);
         bench.send(1, &bench.request_within("r", "j", budget_ms));
         bench.pass_ms(answered_at_ms - 1);
@@ -305,7 +305,7 @@ fn the_end_of_the_host_answers_what_is_left_and_closes_all() {
     bench.send(1, &bench.request("r", "j"));
     assert!(!bench.worker.is_answered());
     bench.stop_host();
-    bench.say(WorkerSaid::End);
+    bench.say(WorkerEvent::End);
     assert!(bench.worker.is_answered());
     assert_eq!(bench.answer_of(1)["error"]["type"], "runner_stopping");
     assert_eq!(bench.closed, [1, 2]);

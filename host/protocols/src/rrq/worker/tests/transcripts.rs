@@ -4,13 +4,12 @@ use bytes::{Bytes, BytesMut};
 use host_core::failure::{FAILURE_KINDS, Failure};
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
+use host_core::port::Tag;
 
 use super::fixture::{START, WALL_AHEAD_MS};
-use crate::rrq::worker::Answered;
-use host_core::port::{Tag};
 use crate::rrq::transcript::{Stage, replay_all};
-use crate::rrq::{Worker, WorkerAsk, WorkerSaid};
-use crate::session::{Action, Actions, ActionsOf, Link, Moment, Session};
+use crate::rrq::worker::{Answered, Worker, WorkerEffect, WorkerEvent};
+use crate::stream::{Action, Actions, ActionsOf, Link, Moment, Session};
 
 #[test]
 fn transcripts() {
@@ -30,22 +29,22 @@ struct Table {
 
 impl Stage for Table {
     fn play(&mut self, line: &str) -> Vec<String> {
-        let mut todo = Actions::default();
+        let mut actions = Actions::default();
         let (word, rest) = line.split_once(' ').unwrap();
         match word {
-            "open" => self.worker.on_open(self.at.now, link(rest), &mut todo),
-            "close" => self.worker.on_closed(self.at.now, link(rest), &mut todo),
+            "open" => self.worker.on_open(self.at.now, link(rest), &mut actions),
+            "close" => self.worker.on_closed(self.at.now, link(rest), &mut actions),
             "time" => return self.pass(rest.parse().unwrap()),
             "peer>" => {
                 let (number, text) = rest.split_once(' ').unwrap();
                 let message = Worker::read(Ok(Bytes::copy_from_slice(text.as_bytes())));
                 self.worker
-                    .on_message(self.at, link(number), message, &mut todo);
+                    .on_message(self.at, link(number), message, &mut actions);
             }
-            "host>" => self.worker.on_said(self.at, said(rest), &mut todo),
+            "host>" => self.worker.on_event(self.at, said(rest), &mut actions),
             _ => panic!("cannot read {line:?}"),
         }
-        self.shown(&mut todo)
+        self.shown(&mut actions)
     }
 }
 
@@ -56,15 +55,15 @@ impl Table {
             self.at.now = self.at.now.plus_ms(1);
             self.at.wall = self.at.wall.plus_ms(1);
             if self.worker.wakeup().is_some_and(|due| due <= self.at.now) {
-                let mut todo = Actions::default();
-                self.worker.on_wakeup(self.at.now, &mut todo);
-                lines.extend(self.shown(&mut todo));
+                let mut actions = Actions::default();
+                self.worker.on_wakeup(self.at.now, &mut actions);
+                lines.extend(self.shown(&mut actions));
             }
         }
         lines
     }
 
-    fn shown(&self, todo: &mut ActionsOf<Worker>) -> Vec<String> {
+    fn shown(&self, actions: &mut ActionsOf<Worker>) -> Vec<String> {
         let show = |action| match action {
             Action::Send(link, message) => {
                 let mut out = BytesMut::new();
@@ -77,18 +76,18 @@ impl Table {
             }
             Action::Close(link) => format!("peer< {} is closed", link.0),
             Action::Count(code) => format!("host< counts {code}"),
-            Action::Ask(WorkerAsk::Start(tag, job)) => {
+            Action::Effect(WorkerEffect::Start(tag, job)) => {
                 let within = job.deadline.map(|deadline| deadline.since_ms(self.at.now));
                 format!(
                     "host< start {} {} {} of {:?}, attempt {}, within {within:?} ms, trace {:?}",
                     tag.0, job.handler, job.params.0, job.external_id, job.attempt, job.trace
                 )
             }
-            Action::Ask(WorkerAsk::Stop { tag, grace_ms, why }) => {
+            Action::Effect(WorkerEffect::Stop { tag, grace_ms, why }) => {
                 format!("host< stop {} in {grace_ms} ms: {}", tag.0, why.as_str())
             }
         };
-        todo.drain().map(show).collect()
+        actions.drain().map(show).collect()
     }
 }
 
@@ -97,13 +96,13 @@ fn link(number: &str) -> Link {
 }
 
 /// Reads `stop`, `0 busy`, `0 completed JSON`, `0 retry MS WHY`, `0 cancelled` or `0 KIND WHY`.
-fn said(text: &str) -> WorkerSaid {
+fn said(text: &str) -> WorkerEvent {
     let Some((tag, text)) = text.split_once(' ') else {
-        return WorkerSaid::Stop;
+        return WorkerEvent::Stop;
     };
     let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
     let outcome = match word {
-        "busy" => return WorkerSaid::Answer(Tag(tag.parse().unwrap()), Answered::Busy),
+        "busy" => return WorkerEvent::Answer(Tag(tag.parse().unwrap()), Answered::Busy),
         "completed" => Outcome::Completed {
             result: Some(JsonText(rest.to_owned())),
         },
@@ -120,5 +119,5 @@ fn said(text: &str) -> WorkerSaid {
             Outcome::Failed(Failure::new(known.unwrap(), rest))
         }
     };
-    WorkerSaid::Answer(Tag(tag.parse().unwrap()), Answered::Ended(outcome))
+    WorkerEvent::Answer(Tag(tag.parse().unwrap()), Answered::Ended(outcome))
 }

@@ -1,20 +1,25 @@
-//! Looks at the gate again and again, and tells in the log what it does. Decides nothing.
+//! Checks the jobs that wait for others again and again, and logs what happens. Decides nothing.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use host_protocols::hero::client::live::Client;
+use host_core::port::Clock;
 use tokio_util::sync::CancellationToken;
 
-use host_runtime::clock::Clock;
+use crate::hero::client::live::Client;
 
-/// How often the jobs that wait for others are looked at.
+/// How often they are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// The longest pause after a look that failed; they double.
+/// The longest pause after a failed check; pauses double.
 const PAUSE_MAX: Duration = Duration::from_secs(8);
 
-/// Queues jobs once those have finished that they wait for, until `stopping`.
-pub(in crate::serve) async fn watch(client: Client, clock: Clock, stopping: CancellationToken) {
+/// Queues waiting jobs when those that they wait for have finished, until `stopping`.
+pub(in crate::hero) async fn watch(
+    client: Client,
+    clock: Arc<dyn Clock>,
+    stopping: CancellationToken,
+) {
     let mut pause = LOOK_EVERY;
     let (mut is_away, mut is_refused) = (false, false);
     loop {
@@ -35,20 +40,27 @@ pub(in crate::serve) async fn watch(client: Client, clock: Clock, stopping: Canc
                 {
                     tracing::warn!(
                         why,
-                        "Redis refuses to queue or end a Hero job that has waited"
+                        "Redis refuses to queue or end a Hero job that waited for others; it is tried again"
                     );
                 }
                 is_refused = turn.refused.is_some();
                 if turn.queued + turn.ended > 0 {
                     let (queued, ended) = (turn.queued, turn.ended);
-                    tracing::info!(queued, ended, "Hero jobs that waited for others");
+                    tracing::info!(
+                        queued,
+                        ended,
+                        "Hero jobs that waited for others are queued or ended"
+                    );
                 }
             }
             Err(error) => {
                 pause = (pause * 2).min(PAUSE_MAX);
                 if !std::mem::replace(&mut is_away, true) {
                     let why = error.to_string();
-                    tracing::warn!(why, "Hero jobs that wait for others are not looked at");
+                    tracing::warn!(
+                        why,
+                        "Hero jobs that wait for others cannot be checked; it is tried again"
+                    );
                 }
             }
         }

@@ -8,36 +8,32 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::driver::{EffectHandler, Hub, Input};
+use super::framing::{Cut, Framing, Next, Pending};
 use super::outbox::Outbox;
-use super::{Edge, Event, Hub};
-use crate::session::{Cut, Framing, Link, Pending, Session};
-
-/// How long the length of a frame may take from its first byte.
-const HEADER_TIME: Duration = Duration::from_secs(10);
-
-/// How long the rest of it may take.
-const BODY_TIME: Duration = Duration::from_secs(30);
+use super::session::{Link, Session};
 
 /// How long a peer may take none of the bytes that are written to it.
 const STALL_TIME: Duration = Duration::from_secs(30);
 
-/// How long and how far a connection is still read after we have said our last word, so that the
-/// peer gets to read it: unread bytes would reset the connection.
+/// How long and how far a connection is still read after our last byte, so that the peer gets to
+/// read it: unread bytes would reset the connection.
 const LINGER_TIME: Duration = Duration::from_millis(250);
 const LINGER_BYTES: usize = 64 << 10;
 
 /// From which size on a frame is not read beside other work, in bytes.
 const LARGE_BYTES: usize = 256 << 10;
 
-/// Serves one connection from its opening to its end. The session hears of both exactly once.
-pub async fn serve_link<S, E, T>(hub: Arc<Hub<S, E>>, link: Link, stream: T)
+/// Serves one connection from its opening to its end. The session gets exactly one `on_open` and
+/// one `on_closed`, also when this future is dropped.
+pub async fn serve_connection<S, H, T>(hub: Arc<Hub<S, H>>, link: Link, stream: T)
 where
     S: Session,
-    E: Edge<S>,
+    H: EffectHandler<S>,
     T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let outbox = Arc::new(Outbox::default());
-    hub.hand_in(Event::Opened(link, Arc::clone(&outbox)));
+    hub.submit(Input::Opened(link, Arc::clone(&outbox)));
     let closed = Closed {
         hub: Arc::clone(&hub),
         link,
@@ -60,14 +56,14 @@ where
 }
 
 /// Tells the session of the end, also when the task is dropped.
-struct Closed<S: Session, E: Edge<S>> {
-    hub: Arc<Hub<S, E>>,
+struct Closed<S: Session, H: EffectHandler<S>> {
+    hub: Arc<Hub<S, H>>,
     link: Link,
 }
 
-impl<S: Session, E: Edge<S>> Drop for Closed<S, E> {
+impl<S: Session, H: EffectHandler<S>> Drop for Closed<S, H> {
     fn drop(&mut self) {
-        self.hub.hand_in(Event::Closed(self.link));
+        self.hub.submit(Input::Closed(self.link));
     }
 }
 
@@ -76,12 +72,12 @@ impl<S: Session, E: Edge<S>> Drop for Closed<S, E> {
 enum ReadEnd {
     /// The peer is gone: nothing is written any more.
     Gone,
-    /// The session, or a frame that is none, ends it: what is to be written is.
+    /// The session ends it, or the stream is broken; what is in the outbox is still written.
     Closing,
 }
 
-async fn read_all<S: Session, E: Edge<S>, T: AsyncRead + AsyncWrite>(
-    hub: &Arc<Hub<S, E>>,
+async fn read_all<S: Session, H: EffectHandler<S>, T: AsyncRead + AsyncWrite>(
+    hub: &Arc<Hub<S, H>>,
     link: Link,
     outbox: &Outbox,
     from: &mut ReadHalf<T>,
@@ -93,8 +89,8 @@ async fn read_all<S: Session, E: Edge<S>, T: AsyncRead + AsyncWrite>(
     }
 }
 
-async fn read_frames<S: Session, E: Edge<S>, T: AsyncRead + AsyncWrite>(
-    hub: &Arc<Hub<S, E>>,
+async fn read_frames<S: Session, H: EffectHandler<S>, T: AsyncRead + AsyncWrite>(
+    hub: &Arc<Hub<S, H>>,
     link: Link,
     outbox: &Outbox,
     from: &mut ReadHalf<T>,
@@ -105,24 +101,19 @@ async fn read_frames<S: Session, E: Edge<S>, T: AsyncRead + AsyncWrite>(
     loop {
         let mut fresh = false;
         loop {
-            match framing.next() {
-                Ok(Some(frame)) => {
-                    fresh = true;
-                    let message = read_frame::<S>(frame).await;
-                    hub.hand_in_message(link, message).await;
-                }
-                Ok(None) => break,
-                Err(defect) => return end_with::<S, E>(hub, link, outbox, defect).await,
-            }
+            let message = match framing.next() {
+                Next::Frame(frame) => read_frame::<S>(frame).await,
+                Next::Skipped(defect) => S::read(Err(defect)),
+                Next::Incomplete => break,
+                Next::Broken(defect) => return end_with(hub, link, outbox, defect).await,
+            };
+            fresh = true;
+            hub.submit_message(link, message).await;
         }
         outbox.has_room().await;
         if fresh || framing.pending() != pending {
             pending = framing.pending();
-            due = Instant::now()
-                + match pending {
-                    Pending::Nothing | Pending::Header => HEADER_TIME,
-                    Pending::Body => BODY_TIME,
-                };
+            due = Instant::now() + S::Framing::time_limit(pending);
         }
         let cut = tokio::select! {
             read = from.read_buf(framing.room()) => match read {
@@ -135,10 +126,10 @@ async fn read_frames<S: Session, E: Edge<S>, T: AsyncRead + AsyncWrite>(
         match cut {
             None => {}
             Some(cut @ Cut::Short { .. }) => {
-                hub.hand_in_message(link, S::read(Err(cut.into()))).await;
+                hub.submit_message(link, S::read(Err(cut.into()))).await;
                 return ReadEnd::Gone;
             }
-            Some(cut) => return end_with::<S, E>(hub, link, outbox, cut.into()).await,
+            Some(cut) => return end_with(hub, link, outbox, cut.into()).await,
         }
     }
 }
@@ -154,14 +145,15 @@ async fn read_frame<S: Session>(frame: Bytes) -> S::In {
     reading.await.unwrap_or_else(|_| S::read(Ok(copy)))
 }
 
-async fn end_with<S: Session, E: Edge<S>>(
-    hub: &Arc<Hub<S, E>>,
+async fn end_with<S: Session, H: EffectHandler<S>>(
+    hub: &Arc<Hub<S, H>>,
     link: Link,
     outbox: &Outbox,
     defect: <S::Framing as Framing>::Defect,
 ) -> ReadEnd {
-    hub.hand_in_message(link, S::read(Err(defect))).await;
-    // The session closes it, but another thread may be about to.
+    hub.submit_message(link, S::read(Err(defect))).await;
+    hub.submit(Input::Broken(link));
+    // Another thread may be about to handle both.
     outbox.closing().cancelled().await;
     ReadEnd::Closing
 }
@@ -204,6 +196,6 @@ async fn linger<T: AsyncRead + AsyncWrite>(from: &mut ReadHalf<T>) {
             }
         }
     };
-    // Whatever comes after that was warned.
+    // What the peer sends after that is lost.
     let _over = timeout(LINGER_TIME, reading).await;
 }

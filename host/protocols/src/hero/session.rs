@@ -1,28 +1,30 @@
-//! A session at work over Redis: its calls go out, answers and the host's words come in. Connects
-//! again for as long as it runs; what is executed meanwhile goes on. Decides nothing about jobs.
+//! A session at work over Redis: its calls go out, and answers and what the host says come in.
+//! Connects again for as long as it runs; what is executed meanwhile goes on. Decides nothing about
+//! jobs.
 
-mod dispatch;
-mod work;
+mod dispatcher;
+mod log;
+mod worker;
 
 use std::collections::hash_map::DefaultHasher;
 use std::future::pending;
 use std::hash::{Hash as _, Hasher as _};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use host_core::port::Clock;
 use host_core::time::Time;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::address::RedisUrl;
 use super::transport::{Link, Replied};
 use super::wire::{Call, CallTag, Lane, Value};
-use host_core::port::Clock;
-use crate::session::Moment;
+use crate::stream::Moment;
 
-pub use self::dispatch::{Desk, DispatcherPorts, Employer};
-pub use self::work::{WorkerPorts, serve};
+pub(super) use self::dispatcher::DispatcherHandle;
+pub(super) use self::log::ConnectionLog;
+pub(super) use self::worker::serve_worker;
 
 /// The wait before the second try to connect, in milliseconds; doubles with each further one.
 const RECONNECT_MS: u64 = 50;
@@ -33,38 +35,26 @@ const RECONNECT_MS_MAX: u64 = 2_000;
 /// How long a host that stops tries to give its jobs back, in milliseconds.
 const STOP_MS: u64 = 2_000;
 
-/// Hears whether Redis can be reached.
-pub trait News: Send + Sync {
-    /// Redis can be reached, for the first time or again.
-    fn connected(&self, worker_id: &str);
-
-    /// Redis cannot be reached, for the `tries`th time in a row. `why` has no secrets.
-    fn away(&self, worker_id: &str, tries: u32, why: &str);
-
-    /// Redis has refused a command, for the `times`th time in a row; it is sent again later.
-    /// `why` has no secrets.
-    fn refused(&self, worker_id: &str, times: u32, why: &str);
-}
-
 /// A session and the host's side of it.
-trait Station: Send {
+trait RedisSession: Send {
     /// What the session decides.
     type Act: Send;
 
-    /// Whether one of its commands waits, which needs a connection of its own.
-    const WAITS: bool;
+    /// The worker whose pops wait, which needs a connection of its own; `None` if nothing waits.
+    fn waiting_worker(&self) -> Option<&str>;
 
-    /// Returns whose session it is, for people.
-    fn name(&self) -> &str;
+    /// Takes note that Redis answers, for the first time or again.
+    fn on_works(&self);
 
-    /// Returns who hears how the connection is.
-    fn news(&self) -> &dyn News;
+    /// Takes note that Redis cannot be reached, for the `tries`th time in a row. `why` has no
+    /// secrets.
+    fn on_away(&self, tries: u32, why: &str);
 
     /// Waits until the host has something to say. Cancel safe.
-    fn mail(&self) -> impl Future<Output = ()> + Send;
+    fn host_spoke(&self) -> impl Future<Output = ()> + Send;
 
     /// Takes in what the host says.
-    fn hear(&mut self, at: Moment, todo: &mut Vec<Self::Act>);
+    fn hear_host(&mut self, at: Moment, todo: &mut Vec<Self::Act>);
 
     /// Does what was decided; returns what is to be sent.
     fn carry_out(&mut self, act: Self::Act) -> Option<Call>;
@@ -76,36 +66,6 @@ trait Station: Send {
     fn on_wakeup(&mut self, at: Moment, todo: &mut Vec<Self::Act>);
     fn wakeup(&self) -> Option<Time>;
     fn is_idle(&self) -> bool;
-}
-
-/// Where the host's words wait for a session.
-struct Mailbox<T> {
-    letters: Mutex<Vec<T>>,
-    news: Notify,
-}
-
-impl<T> Default for Mailbox<T> {
-    fn default() -> Self {
-        Self {
-            letters: Mutex::default(),
-            news: Notify::new(),
-        }
-    }
-}
-
-impl<T> Mailbox<T> {
-    fn put(&self, letter: T) {
-        self.lock().push(letter);
-        self.news.notify_one();
-    }
-
-    fn take(&self) -> Vec<T> {
-        std::mem::take(&mut *self.lock())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<T>> {
-        self.letters.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// What is on its way to Redis and back.
@@ -120,7 +80,8 @@ async fn arrived(exchange: &mut Option<Exchange>) -> Result<Vec<Replied>, String
     replied
 }
 
-struct Serving<S: Station> {
+/// Runs one session over its connections.
+struct SessionLoop<S: RedisSession> {
     session: S,
     /// Names this host among those of the same Redis.
     instance: String,
@@ -135,7 +96,7 @@ struct Serving<S: Station> {
     stop_by: Option<Time>,
 }
 
-impl<S: Station> Serving<S> {
+impl<S: RedisSession> SessionLoop<S> {
     fn new(
         session: S,
         instance: String,
@@ -157,7 +118,7 @@ impl<S: Station> Serving<S> {
     /// Runs the session until the host has stopped and it is over.
     async fn run(&mut self, url: &RedisUrl) {
         let mut tries = 0;
-        let worker_id = S::WAITS.then(|| self.session.name().to_owned());
+        let worker_id = self.session.waiting_worker().map(str::to_owned);
         while !self.is_over() {
             let pause = self.pause(tries);
             let connecting = async {
@@ -173,8 +134,7 @@ impl<S: Station> Serving<S> {
                 },
             };
             tries += 1;
-            let news = self.session.news();
-            news.away(self.session.name(), tries, &why);
+            self.session.on_away(tries, &why);
         }
     }
 
@@ -188,7 +148,7 @@ impl<S: Station> Serving<S> {
             .saturating_mul(1 << doublings.min(16))
             .min(RECONNECT_MS_MAX);
         let mut chance = DefaultHasher::new();
-        (&self.instance, self.session.name(), tries).hash(&mut chance);
+        (&self.instance, self.session.waiting_worker(), tries).hash(&mut chance);
         let half_ms = longest_ms / 2;
         Duration::from_millis(half_ms + chance.finish() % (half_ms + 1))
     }
@@ -255,7 +215,7 @@ impl<S: Station> Serving<S> {
     fn works(&self, works: &mut bool, tries: &mut u32) {
         if !std::mem::replace(works, true) {
             *tries = 0;
-            self.session.news().connected(self.session.name());
+            self.session.on_works();
         }
     }
 
@@ -267,7 +227,7 @@ impl<S: Station> Serving<S> {
         self.carry_out();
     }
 
-    /// Waits until the host has said something, time has passed or the host stops, and takes it in.
+    /// Waits until the host has said something, something is due or the host stops, and takes it in.
     /// Cancel safe.
     async fn turn(&mut self) {
         let due = self.session.wakeup().into_iter().chain(self.stop_by).min();
@@ -279,7 +239,7 @@ impl<S: Station> Serving<S> {
             }
         };
         tokio::select! {
-            () = self.session.mail() => {}
+            () = self.session.host_spoke() => {}
             () = passed => {}
             () = self.stopping.cancelled(), if self.stop_by.is_none() => {
                 let at = self.at();
@@ -288,7 +248,7 @@ impl<S: Station> Serving<S> {
             }
         }
         let at = self.at();
-        self.session.hear(at, &mut self.todo);
+        self.session.hear_host(at, &mut self.todo);
         if self.session.wakeup().is_some_and(|due| due <= at.now) {
             self.session.on_wakeup(at, &mut self.todo);
         }

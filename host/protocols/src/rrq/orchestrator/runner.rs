@@ -1,12 +1,12 @@
-//! One place for a runner: what is known of its process and connection, and how long to wait
-//! before the next try. Decides nothing about requests.
+//! One runner: what is known of its process and connection, and how long to wait before the next
+//! try. Decides nothing about requests.
 
 use std::collections::BTreeSet;
 
+use host_core::port::Tag;
 use host_core::time::Time;
 
-use host_core::port::Tag;
-use crate::session::Link;
+use crate::stream::Link;
 
 /// How long a started runner may take to listen, in milliseconds.
 pub(super) const CONNECT_MS_MAX: u64 = 15_000;
@@ -35,36 +35,36 @@ pub(super) enum State {
     /// It takes requests; over `main` where one connection is for all.
     Up { main: Option<Link> },
     /// It was told to end.
-    Dying,
+    Ending,
 }
 
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct Runner {
     pub(super) state: State,
     /// The requests that are in flight there.
     pub(super) runs: BTreeSet<Tag>,
     /// Takes nothing new and is restarted once its requests have ended.
-    pub(super) condemned: bool,
+    pub(super) draining: bool,
     /// How often in a row it ended without having answered anything.
     pub(super) failures: u32,
     pub(super) timer: Option<Time>,
 }
 
-impl Seat {
+impl Runner {
     pub(super) const fn new() -> Self {
         Self {
             state: State::Down,
             runs: BTreeSet::new(),
-            condemned: false,
+            draining: false,
             failures: 0,
             timer: None,
         }
     }
 
     /// Returns how many more requests it takes.
-    pub(super) fn room(&self, in_flight_max: usize) -> usize {
+    pub(super) fn free(&self, in_flight_max: usize) -> usize {
         match self.state {
-            State::Up { .. } if !self.condemned => in_flight_max.saturating_sub(self.runs.len()),
+            State::Up { .. } if !self.draining => in_flight_max.saturating_sub(self.runs.len()),
             _ => 0,
         }
     }

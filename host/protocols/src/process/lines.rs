@@ -1,10 +1,10 @@
-//! What a process writes, line by line, each bounded.
+//! The output of a process, line by line, each bounded.
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// The longest line that is kept whole, in bytes; longer ones are cut into several.
-pub(super) const LINE_BYTES_MAX: usize = 8 << 10;
+pub const LINE_BYTES_MAX: usize = 8 << 10;
 
 /// Reads `from` to its end and hands each line on; invalid UTF-8 is replaced.
 pub(super) async fn read_lines<T: AsyncRead + Unpin>(from: Option<T>, mut line: impl FnMut(&str)) {

@@ -1,4 +1,4 @@
-//! What is to be written to one connection. Sessions put messages in without waiting; the
+//! The bytes to be written to one connection. The hub puts messages in without waiting; the
 //! connection's own task takes them out.
 
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::lock;
+use super::driver::lock;
 
 /// Above this many unwritten bytes a connection is not read any further.
 const FULL_BYTES: usize = 1 << 20;

@@ -1,5 +1,5 @@
-//! The thread that starts runners: the kernel kills a runner when the thread that started it ends,
-//! so it is one that lives exactly as long as its pool.
+//! The thread that starts processes. The kernel kills a process when the thread that started it
+//! ends, so this one lives exactly as long as those who use it.
 
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -9,7 +9,7 @@ use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// How many runners may wait to be started.
+/// How many processes may wait to be started.
 const WAITING_MAX: usize = 64;
 
 struct Job {
@@ -18,18 +18,18 @@ struct Job {
 }
 
 /// Starts processes. Cloning shares the thread, which ends with the last clone.
-#[derive(Clone)]
-pub(super) struct Launcher {
+#[derive(Clone, Debug)]
+pub struct Launcher {
     jobs: SyncSender<Job>,
 }
 
 impl Launcher {
     /// Starts the thread. Processes are awaited on the runtime this is called in.
-    pub(super) fn start() -> io::Result<Self> {
+    pub fn start() -> io::Result<Self> {
         let (jobs, waiting) = sync_channel(WAITING_MAX);
         let runtime = Handle::current();
         std::thread::Builder::new()
-            .name("runner-launcher".to_owned())
+            .name("launcher".to_owned())
             .spawn(move || work(&waiting, &runtime))?;
         Ok(Self { jobs })
     }
@@ -39,10 +39,12 @@ impl Launcher {
         let (reply, answer) = oneshot::channel();
         self.jobs
             .try_send(Job { command, reply })
-            .map_err(|_| io::Error::other("too many runners wait to be started"))?;
-        answer
-            .await
-            .unwrap_or_else(|_| Err(io::Error::other("the thread that starts runners is gone")))
+            .map_err(|_| io::Error::other("too many processes wait to be started"))?;
+        answer.await.unwrap_or_else(|_| {
+            Err(io::Error::other(
+                "the thread that starts processes has ended",
+            ))
+        })
     }
 }
 
@@ -55,7 +57,7 @@ fn work(waiting: &Receiver<Job>, runtime: &Handle) {
         unsafe {
             job.command.pre_exec(move || die_with(host));
         }
-        // Whoever asked may have gone; the child is then killed by its drop.
+        // If nobody waits for it any more, the child is killed by its drop.
         let _gone = job.reply.send(job.command.spawn());
     }
 }

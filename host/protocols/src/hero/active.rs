@@ -1,0 +1,162 @@
+//! Hero once it is open: in `host serve` both roles and the loop over waiting jobs, in `host worker`
+//! the worker role alone.
+
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use host_runtime::tasks::TaskGroup;
+
+use super::client::live::Client;
+use super::gate;
+use super::instance::{self, KeptName};
+use super::lanes::Lanes;
+use super::log_files::LogFiles;
+use super::section::HeroConfig;
+use super::session::serve_worker;
+use crate::wire::executors::Executors;
+use crate::wire::{Active, ExecutorPorts, OpenError, Ports};
+
+/// How long lines of log files may take to be written when everything else has ended.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// No Redis is named: nothing to do.
+pub(super) struct Idle;
+
+impl Active for Idle {
+    fn ready(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, ()> {
+        Box::pin(ports.stopping.cancelled_owned())
+    }
+}
+
+/// Both roles, in `host serve`.
+pub(super) struct Serving {
+    config: HeroConfig,
+    instance: String,
+    log_files: Option<LogFiles>,
+}
+
+impl Serving {
+    /// Reads this host's name from the data directory, and makes the folder for log files.
+    pub(super) fn open(config: &HeroConfig, data: &Path) -> Result<Self, OpenError> {
+        let path = data.join("hero-instance");
+        let instance = instance::kept_in(&path).map_err(|error| {
+            OpenError::failed(format!(
+                "cannot keep the name of this host in {}: {error}; let the host's user write there",
+                path.display()
+            ))
+        })?;
+        Ok(Self {
+            config: config.clone(),
+            instance,
+            log_files: log_files(config, "log_dir in [protocol.hero]")?,
+        })
+    }
+}
+
+impl Active for Serving {
+    fn ready(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    fn executors(&mut self, ports: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
+        Some(Arc::new(Lanes::start(&self.config, &self.instance, ports)))
+    }
+
+    fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let mut tasks = TaskGroup::default();
+            let client = Client::new(&self.config.url);
+            let (clock, stopping) = (Arc::clone(&ports.clock), ports.stopping.clone());
+            tasks.spawn(gate::watch::watch(client, clock, stopping));
+            work(&self.config, &self.instance, self.log_files, &ports, tasks).await;
+        })
+    }
+}
+
+/// The worker role alone, in `host worker`.
+pub(super) struct Working {
+    config: HeroConfig,
+    name: KeptName,
+    log_files: Option<LogFiles>,
+}
+
+impl Working {
+    /// Takes a name that no other worker has, and makes the folder for log files.
+    pub(super) async fn open(config: &HeroConfig, state: Option<&Path>) -> Result<Self, OpenError> {
+        Ok(Self {
+            config: config.clone(),
+            name: KeptName::take(state, config).await,
+            log_files: log_files(config, "HOST_HERO_LOG_DIR")?,
+        })
+    }
+}
+
+impl Active for Working {
+    fn ready(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("hero", self.config.url.to_string()),
+            ("worker_ids", self.config.worker_ids.join(",")),
+        ]
+    }
+
+    fn take_cells_lock(&mut self) -> Option<File> {
+        self.name.take_cells_lock()
+    }
+
+    fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let Self {
+                config,
+                name,
+                log_files,
+            } = *self;
+            let tasks = TaskGroup::default();
+            work(&config, name.instance(), log_files, &ports, tasks).await;
+            // No other worker may take the name before this one has given its jobs back.
+            drop(name);
+        })
+    }
+}
+
+/// Takes jobs for every worker id until the host stops and `tasks` have ended. It does not matter
+/// whether Redis can be reached.
+async fn work(
+    config: &HeroConfig,
+    instance: &str,
+    log_files: Option<LogFiles>,
+    ports: &Ports,
+    mut tasks: TaskGroup,
+) {
+    for worker in config.workers(instance) {
+        let files = log_files.clone();
+        tasks.spawn(serve_worker(worker, config.url.clone(), ports, files));
+    }
+    tasks.join().await;
+    if let Some(files) = log_files {
+        files.flush(FLUSH_TIMEOUT).await;
+    }
+}
+
+/// Starts the thread that writes the log files of jobs, if there is a folder for them. `setting`
+/// names another one.
+fn log_files(config: &HeroConfig, setting: &str) -> Result<Option<LogFiles>, OpenError> {
+    let Some(dir) = &config.log_dir else {
+        return Ok(None);
+    };
+    LogFiles::below(dir).map(Some).map_err(|error| {
+        OpenError::failed(format!(
+            "cannot use the folder {} for log files: {error}; give another one with {setting}",
+            dir.display()
+        ))
+    })
+}

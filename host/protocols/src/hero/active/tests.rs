@@ -1,0 +1,155 @@
+//! What opening Hero takes and leaves behind, without a Redis.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::task::Poll;
+
+use host_core::port::{Counters, Execute, ForeignJob, Reply, Stop, Tag};
+use host_runtime::clock::Clock;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::hero::Hero;
+use crate::hero::section::tests::parsed;
+use crate::hero::settings::SETTINGS;
+use crate::wire::section::{Section, Sources};
+use crate::wire::{Configured, Place, Wire as _};
+
+const URL: &str = "redis://me:hush@127.0.0.1:1/2";
+
+/// A host without room.
+struct Full;
+
+impl Execute for Full {
+    fn start(&self, _job: ForeignJob, reply: Reply) {
+        reply.busy();
+    }
+
+    fn stop(&self, _tag: Tag, _grace_ms: u64, _why: Stop) {}
+}
+
+impl Counters for Full {
+    fn refused(&self, _wire: &'static str, _code: &'static str) {}
+}
+
+fn ports() -> Ports {
+    Ports {
+        clock: Arc::new(Clock::start()),
+        counters: Arc::new(Full),
+        execute: Arc::new(|| Arc::new(Full)),
+        leases: None,
+        stopping: CancellationToken::new(),
+    }
+}
+
+fn configured(environment: &[(&str, &str)]) -> Box<dyn Configured> {
+    let environment = environment.iter();
+    let environment = environment
+        .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
+        .collect();
+    let sources = Sources {
+        flags: &BTreeMap::new(),
+        environment: &environment,
+        values: &BTreeMap::new(),
+        tables: &BTreeMap::new(),
+        read: &|path| std::fs::read(path),
+    };
+    Hero.configure(&Section::new(SETTINGS, sources)).unwrap()
+}
+
+#[tokio::test]
+async fn a_worker_has_to_know_where_its_jobs_are_and_whose() {
+    let worker = Place::Worker { state: None };
+    let table: &[(&[(&str, &str)], &str)] = &[
+        (&[], "no Redis is named; name it with --url"),
+        (&[("HOST_HERO_URL", URL)], "name it with --worker-id"),
+    ];
+    for (environment, says) in table {
+        let Err(error) = configured(environment).open(&worker).await else {
+            panic!("{says}")
+        };
+        assert!(
+            error.is_usage && error.message.contains(says),
+            "{error} instead of {says}"
+        );
+    }
+    let serve = Place::Serve {
+        data: "/nowhere".into(),
+    };
+    let idle = configured(&[]).open(&serve).await.unwrap();
+    assert!(idle.ready().is_empty(), "a host may do without");
+}
+
+#[tokio::test]
+async fn a_worker_says_whose_jobs_it_takes_and_gives_its_lock_away() {
+    let state = TempDir::new().unwrap();
+    let environment = [("HOST_HERO_URL", URL), ("HOST_HERO_WORKER_IDS", "a,b")];
+    let place = Place::Worker {
+        state: Some(state.path().to_owned()),
+    };
+    let mut worker = configured(&environment).open(&place).await.unwrap();
+    let expected = [
+        ("hero", "redis://127.0.0.1:1/2".to_owned()),
+        ("worker_ids", "a,b".to_owned()),
+    ];
+    assert_eq!(worker.ready(), expected);
+    assert!(worker.take_cells_lock().is_some());
+    let ports = ports();
+    ports.stopping.cancel();
+    let run = worker.run(ports);
+    tokio::time::timeout(Duration::from_secs(10), run)
+        .await
+        .unwrap();
+}
+
+#[test]
+fn a_host_keeps_its_name_and_makes_the_folder_for_log_files() {
+    let data = TempDir::new().unwrap();
+    let logs = data.path().join("logs/hero");
+    let file = [("url", URL), ("log_dir", logs.to_str().unwrap())];
+    let config = parsed(&file);
+    let first = Serving::open(&config, data.path()).unwrap();
+    assert!(logs.is_dir() && data.path().join("hero-instance").is_file());
+    let again = Serving::open(&config, data.path()).unwrap();
+    assert_eq!(first.instance, again.instance);
+    assert!(first.ready().is_empty());
+    let names: Vec<_> = parsed(&[("url", URL), ("worker_ids", "a,b")])
+        .workers("host-a")
+        .map(|worker| worker.instance)
+        .collect();
+    assert_eq!(names, ["host-a/a", "host-a/b"]);
+}
+
+#[test]
+fn what_cannot_be_written_is_named() {
+    let data = TempDir::new().unwrap();
+    let nowhere = data.path().join("nowhere");
+    let config = parsed(&[("url", URL)]);
+    let said = Serving::open(&config, &nowhere).err().unwrap();
+    assert!(!said.is_usage && said.message.contains("hero-instance"));
+    let file = data.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let config = parsed(&[("url", URL), ("log_dir", file.to_str().unwrap())]);
+    let said = Serving::open(&config, data.path()).err().unwrap().message;
+    assert!(
+        said.contains("for log files") && said.contains("log_dir"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn a_host_with_hero_ends_when_it_is_told_to() {
+    let data = TempDir::new().unwrap();
+    let config = parsed(&[("url", URL), ("worker_ids", "a")]);
+    let serving = Box::new(Serving::open(&config, data.path()).unwrap());
+    let ports = ports();
+    let stopping = ports.stopping.clone();
+    let mut run = serving.run(ports);
+    let waits = poll_fn(|context| Poll::Ready(run.as_mut().poll(context).is_pending())).await;
+    assert!(waits, "it goes on without a Redis");
+    stopping.cancel();
+    tokio::time::timeout(Duration::from_secs(10), run)
+        .await
+        .unwrap();
+}

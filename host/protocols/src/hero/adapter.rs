@@ -1,0 +1,86 @@
+//! Hero as a wire: what it is called, how it is configured and which executors it has. What runs
+//! once it is open stands in `active`.
+
+use futures_util::future::BoxFuture;
+
+use super::active::{Idle, Serving, Working};
+use super::section::HeroConfig;
+use super::settings::{SETTINGS, WORKER_ROLE};
+use super::{NAME, checks, lanes, refusal};
+use crate::wire::check::Check;
+use crate::wire::section::{ConfigError, Section};
+use crate::wire::settings::{Setting, WorkerRole};
+use crate::wire::{Active, Configured, OpenError, Place, Wire};
+
+/// Hero over Redis, in both roles.
+#[derive(Clone, Copy, Debug)]
+pub struct Hero;
+
+impl Wire for Hero {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn settings(&self) -> &'static [Setting] {
+        SETTINGS
+    }
+
+    fn refusals(&self) -> &'static [(&'static str, &'static str)] {
+        &refusal::CODES
+    }
+
+    fn specification(&self) -> &'static str {
+        include_str!("SPEC.md")
+    }
+
+    fn chain_handlers(&self) -> &'static [&'static str] {
+        &["hero.heroscript"]
+    }
+
+    fn worker_role(&self) -> Option<&'static WorkerRole> {
+        Some(&WORKER_ROLE)
+    }
+
+    fn configure(&self, section: &Section<'_>) -> Result<Box<dyn Configured>, ConfigError> {
+        Ok(Box::new(ConfiguredHero(HeroConfig::read(section)?)))
+    }
+}
+
+/// Hero with its section read; `None` if no Redis is named.
+#[derive(Debug)]
+struct ConfiguredHero(Option<HeroConfig>);
+
+impl Configured for ConfiguredHero {
+    fn has_executor(&self, name: &str) -> bool {
+        self.0.is_some() && lanes::is_lane(name)
+    }
+
+    fn checks(&self) -> Vec<Check> {
+        self.0.as_ref().map(checks::all).unwrap_or_default()
+    }
+
+    fn open<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
+        Box::pin(async move {
+            Ok(match (place, &self.0) {
+                (Place::Serve { .. }, None) => Box::new(Idle) as Box<dyn Active>,
+                (Place::Serve { data }, Some(config)) => Box::new(Serving::open(config, data)?),
+                (Place::Worker { state }, config) => {
+                    let config = for_worker(config.as_ref())?;
+                    Box::new(Working::open(config, state.as_deref()).await?)
+                }
+            })
+        })
+    }
+}
+
+/// Checks that a worker knows where its jobs are and whose they are.
+fn for_worker(config: Option<&HeroConfig>) -> Result<&HeroConfig, OpenError> {
+    let config = config.ok_or_else(|| {
+        OpenError::usage("no Redis is named; name it with --url or HOST_HERO_URL")
+    })?;
+    if config.worker_ids.is_empty() {
+        let message = "no worker id is given; name it with --worker-id";
+        return Err(OpenError::usage(message));
+    }
+    Ok(config)
+}

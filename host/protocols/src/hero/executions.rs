@@ -1,0 +1,152 @@
+//! A worker session's executions: starts them, those with a log file once that file is open, and
+//! takes their answers. What a guest writes goes to its file without passing the session.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use host_core::failure::{Failure, FailureKind};
+use host_core::outcome::Outcome;
+use host_core::port::{Answer, Answers, Execute, ForeignJob, Reply, Stop, Tag};
+use host_runtime::mailbox::Mailbox;
+
+use super::log_files::{LogFile, LogFileError, LogFiles};
+use super::worker::Answered;
+
+/// Where the session finds answers: at most one for each execution.
+pub(super) type AnswerMailbox = Mailbox<(Tag, Answered)>;
+
+/// The executions of one session.
+pub(super) struct Executions {
+    files: Option<LogFiles>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    execute: Arc<dyn Execute>,
+    answers: Arc<AnswerMailbox>,
+    /// Jobs whose log file is being opened: nothing of them has started. Locked during every call
+    /// of `execute`, so that calls come one at a time and no stop overtakes its start.
+    opening: Mutex<HashMap<Tag, Box<ForeignJob>>>,
+}
+
+impl Executions {
+    pub(super) fn new(
+        execute: Arc<dyn Execute>,
+        files: Option<LogFiles>,
+        answers: Arc<AnswerMailbox>,
+    ) -> Self {
+        let shared = Shared {
+            execute,
+            answers,
+            opening: Mutex::default(),
+        };
+        Self {
+            files,
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// Starts an execution; if it names a log file, once that is open. One answer follows.
+    pub(super) fn start(&self, tag: Tag, job: Box<ForeignJob>, log_path: Option<String>) {
+        let shared = &self.shared;
+        let Some(log_path) = log_path else {
+            let _calling = shared.lock();
+            return shared.start(tag, *job, None);
+        };
+        let Some(files) = &self.files else {
+            let why = "no folder for logs is configured".to_owned();
+            return shared.answer(tag, Answered::NoLog(why));
+        };
+        let (id, attempt) = (job.external_id.clone(), job.attempt);
+        shared.lock().insert(tag, job);
+        let opened = {
+            let shared = Arc::clone(shared);
+            move |opened| shared.opened(tag, opened)
+        };
+        if !files.open(&log_path, &id, attempt, opened) && shared.lock().remove(&tag).is_some() {
+            shared.answer(tag, Answered::Busy);
+        }
+    }
+
+    /// Stops an execution; one that waits for its log file ends at once, however long the disk
+    /// takes.
+    pub(super) fn stop(&self, tag: Tag, grace_ms: u64, why: Stop) {
+        let mut opening = self.shared.lock();
+        if opening.remove(&tag).is_none() {
+            return self.shared.execute.stop(tag, grace_ms, why);
+        }
+        let failure = Failure::new(FailureKind::Cancelled, why.as_str());
+        let ended = Answered::Ended(Outcome::Failed(failure));
+        self.shared.answer(tag, ended);
+    }
+}
+
+impl Drop for Executions {
+    /// Gives up what has not started: nobody is left to stop it.
+    fn drop(&mut self) {
+        self.shared.lock().clear();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Tag, Box<ForeignJob>>> {
+        self.opening.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the execution whose log file is open, or says why the file is not; does nothing if the
+    /// execution was stopped meanwhile.
+    fn opened(&self, tag: Tag, opened: Result<LogFile, LogFileError>) {
+        let mut opening = self.lock();
+        let Some(job) = opening.remove(&tag) else {
+            return;
+        };
+        match opened {
+            Ok(file) => self.start(tag, *job, Some(file)),
+            Err(error) => self.answer(tag, Answered::NoLog(error.to_string())),
+        }
+    }
+
+    fn start(&self, tag: Tag, job: ForeignJob, file: Option<LogFile>) {
+        let answers = ExecutionAnswers {
+            file: Mutex::new(file),
+            mailbox: Arc::clone(&self.answers),
+        };
+        self.execute.start(job, Reply::new(tag, Arc::new(answers)));
+    }
+
+    fn answer(&self, tag: Tag, answered: Answered) {
+        // The mailbox is never closed.
+        let _put = self.answers.put((tag, answered));
+    }
+}
+
+/// Takes the answers of one execution.
+struct ExecutionAnswers {
+    /// Its log file, until it has ended.
+    file: Mutex<Option<LogFile>>,
+    mailbox: Arc<AnswerMailbox>,
+}
+
+impl Answers for ExecutionAnswers {
+    fn answer(self: Arc<Self>, tag: Tag, answer: Answer) {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let answered = match answer {
+            Answer::Ended(outcome, _) => Answered::Ended(outcome),
+            Answer::Busy => Answered::Busy,
+            Answer::Logged { started_at, lines } => {
+                if let Some(file) = &*file {
+                    file.write(started_at, &lines);
+                }
+                return;
+            }
+            Answer::Progressed(_) => return,
+        };
+        // The file is closed first: the next attempt of the job goes on where this one ended.
+        drop(file.take());
+        // The mailbox is never closed.
+        let _put = self.mailbox.put((tag, answered));
+    }
+}

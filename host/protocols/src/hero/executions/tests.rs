@@ -1,0 +1,242 @@
+//! Executions with and without log files, over a host in memory and files on a real disk.
+
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+use host_core::cell::{Level, LogLine, LogSource};
+use host_core::json::JsonText;
+use host_core::outcome::Meter;
+use host_core::time::Time;
+use host_runtime::clock::Clock;
+use tempfile::TempDir;
+
+use super::*;
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A host that starts everything and ends nothing by itself.
+#[derive(Default)]
+struct Host {
+    started: Mutex<HashMap<Tag, (ForeignJob, Reply)>>,
+    stopped: Mutex<Vec<Tag>>,
+}
+
+impl Execute for Host {
+    fn start(&self, job: ForeignJob, reply: Reply) {
+        if job.handler.as_str() == "busy" {
+            return reply.busy();
+        }
+        let mut started = self.started.lock().unwrap();
+        started.insert(reply.tag(), (job, reply));
+    }
+
+    fn stop(&self, tag: Tag, _grace_ms: u64, _why: Stop) {
+        self.stopped.lock().unwrap().push(tag);
+    }
+}
+
+struct Scene {
+    folder: TempDir,
+    files: LogFiles,
+    host: Arc<Host>,
+    answers: Arc<AnswerMailbox>,
+    executions: Executions,
+    clock: Clock,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        let files = LogFiles::below(folder.path()).unwrap();
+        let host = Arc::new(Host::default());
+        let answers = Arc::<AnswerMailbox>::default();
+        let execute: Arc<dyn Execute> = Arc::<Host>::clone(&host);
+        Self {
+            executions: Executions::new(execute, Some(files.clone()), Arc::clone(&answers)),
+            folder,
+            files,
+            host,
+            answers,
+            clock: Clock::start(),
+        }
+    }
+
+    fn start(&self, tag: u64, handler: &str, log_path: Option<&str>) {
+        let job = Box::new(job(handler, log_path.is_some()));
+        self.executions
+            .start(Tag(tag), job, log_path.map(str::to_owned));
+    }
+
+    /// Waits until `is` holds.
+    fn until(&self, what: &str, is: impl Fn() -> bool) {
+        let deadline = self.clock.uptime() + TIMEOUT;
+        while !is() {
+            assert!(self.clock.uptime() < deadline, "{what}");
+            std::thread::yield_now();
+        }
+    }
+
+    fn has_started(&self, tag: u64) -> bool {
+        self.host.started.lock().unwrap().contains_key(&Tag(tag))
+    }
+
+    fn reply(&self, tag: u64) -> Reply {
+        let mut started = self.host.started.lock().unwrap();
+        started.remove(&Tag(tag)).unwrap().1
+    }
+
+    /// Waits for one answer.
+    fn answer(&self) -> (u64, Answered) {
+        let answers = Mutex::new(Vec::new());
+        self.until("an answer", || {
+            let mut answers = answers.lock().unwrap();
+            answers.extend(self.answers.take());
+            !answers.is_empty()
+        });
+        let mut answers = answers.into_inner().unwrap();
+        assert_eq!(answers.len(), 1, "{answers:?}");
+        let (tag, answered) = answers.remove(0);
+        (tag.0, answered)
+    }
+
+    fn text(&self, path: &str) -> String {
+        std::fs::read_to_string(self.folder.path().join(path)).unwrap_or_default()
+    }
+}
+
+fn job(handler: &str, wants_log: bool) -> ForeignJob {
+    ForeignJob {
+        wire: "test",
+        external_id: "theirs".to_owned(),
+        request_id: "theirs-1".to_owned(),
+        handler: handler.parse().unwrap(),
+        params: JsonText("{\"a\":1}".to_owned()),
+        queue: "any text at all".to_owned(),
+        attempt: 3,
+        enqueued_at: None,
+        deadline: None,
+        trace: Vec::new(),
+        worker_id: None,
+        attributes: Vec::new(),
+        env: Vec::new(),
+        wants_log,
+        span: "test.job",
+        result_bytes_max: 1 << 20,
+    }
+}
+
+fn line(message: &str) -> LogLine {
+    LogLine {
+        at_ms: 0,
+        level: Level::Info,
+        source: LogSource::Log,
+        message: message.to_owned(),
+        fields: Vec::new(),
+    }
+}
+
+fn cancelled(answered: &Answered) -> bool {
+    matches!(
+        answered,
+        Answered::Ended(Outcome::Failed(failure)) if failure.kind == FailureKind::Cancelled
+    )
+}
+
+#[test]
+fn work_starts_once_its_log_file_is_open() {
+    let scene = Scene::new();
+    scene.start(1, "talk", Some("a/b.log"));
+    scene.until("it starts", || scene.has_started(1));
+    assert_eq!(scene.text("a/b.log"), "", "the file is there before");
+    assert!(scene.folder.path().join("a/b.log").exists());
+    let reply = scene.reply(1);
+    reply.logged(Time(0), vec![line("hello")]);
+    scene.until("the line is written", || {
+        scene.text("a/b.log").ends_with("info  theirs hello\n")
+    });
+    assert!(scene.answers.take().is_empty(), "lines pass the session by");
+    scene.executions.stop(Tag(1), 0, Stop::Cancelled);
+    assert_eq!(*scene.host.stopped.lock().unwrap(), [Tag(1)]);
+    let outcome = Outcome::Cancelled { partial: None };
+    reply.ended(outcome.clone(), Meter::default());
+    assert_eq!(scene.answer(), (1, Answered::Ended(outcome)));
+}
+
+#[test]
+fn a_log_file_that_cannot_be_opened_is_answered() {
+    let scene = Scene::new();
+    scene.start(2, "noop", Some("../x"));
+    let (tag, answer) = scene.answer();
+    let Answered::NoLog(why) = answer else {
+        panic!("{answer:?}");
+    };
+    assert!(tag == 2 && why.contains("not inside"), "{why}");
+    assert!(!scene.has_started(2));
+    let execute: Arc<dyn Execute> = Arc::<Host>::clone(&scene.host);
+    let without = Executions::new(execute, None, Arc::clone(&scene.answers));
+    let log_path = Some("a.log".to_owned());
+    without.start(Tag(3), Box::new(job("noop", true)), log_path);
+    assert!(matches!(scene.answer(), (3, Answered::NoLog(_))));
+}
+
+#[test]
+fn work_that_waits_for_its_log_file_can_be_stopped() {
+    let scene = Scene::new();
+    // A disk that takes its time.
+    let (go_on, stuck) = sync_channel::<()>(0);
+    let (told, opening) = sync_channel(0);
+    let asked = scene.files.open("slow", "slow", 1, move |_| {
+        told.send(()).unwrap();
+        let _gone = stuck.recv();
+    });
+    assert!(asked);
+    opening.recv_timeout(TIMEOUT).unwrap();
+    for tag in 1..=3 {
+        scene.start(tag, "noop", Some("a.log"));
+    }
+    scene.start(4, "noop", None);
+    assert!(scene.has_started(4), "others do not wait");
+    scene.executions.stop(Tag(2), 0, Stop::Cancelled);
+    let (tag, answered) = scene.answer();
+    assert!(tag == 2 && cancelled(&answered), "{answered:?}");
+    scene.executions.stop(Tag(1), 0, Stop::ShuttingDown);
+    let (tag, answered) = scene.answer();
+    assert!(tag == 1 && cancelled(&answered), "{answered:?}");
+    assert!(scene.host.stopped.lock().unwrap().is_empty());
+    drop(go_on);
+    scene.until("the third starts", || scene.has_started(3));
+    assert!(!scene.has_started(1) && !scene.has_started(2));
+}
+
+#[test]
+fn work_of_a_session_that_is_gone_does_not_start() {
+    let scene = Scene::new();
+    let (go_on, stuck) = sync_channel::<()>(0);
+    let asked = scene.files.open("slow", "slow", 1, move |_| {
+        let _gone = stuck.recv();
+    });
+    assert!(asked);
+    scene.start(1, "noop", Some("a.log"));
+    let Scene {
+        files,
+        host,
+        executions,
+        folder: _folder,
+        ..
+    } = scene;
+    drop(executions);
+    drop(go_on);
+    let (told, opened) = sync_channel(1);
+    assert!(files.open("next", "next", 1, move |_| told.send(()).unwrap()));
+    opened.recv_timeout(TIMEOUT).unwrap();
+    assert!(host.started.lock().unwrap().is_empty());
+}
+
+#[test]
+fn a_host_without_room_may_say_so_at_once() {
+    let scene = Scene::new();
+    scene.start(1, "busy", None);
+    assert_eq!(scene.answer(), (1, Answered::Busy));
+    scene.start(2, "busy", Some("a.log"));
+    assert_eq!(scene.answer(), (2, Answered::Busy));
+}

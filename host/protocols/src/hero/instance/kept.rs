@@ -1,0 +1,130 @@
+//! The name of `host worker hero`, kept below a folder that several workers may share: no two of
+//! them have the same name, and a worker that starts again has its old one.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use host_runtime::ids;
+use host_runtime::lock::{self, DataLock, LockError};
+use sha2::{Digest as _, Sha256};
+
+use super::kept_in;
+use crate::hero::section::HeroConfig;
+
+/// The most workers of one user with the same Redis and worker ids that keep their names.
+const PLACES_MAX: usize = 256;
+
+/// The name of a worker, and its exclusive use.
+pub(in crate::hero) struct KeptName {
+    instance: String,
+    /// What cells inherit: nobody has this name while a cell of an earlier worker is alive.
+    cells: Option<File>,
+    _lock: Option<DataLock>,
+}
+
+impl KeptName {
+    /// Takes the first name below `state` that no other worker has. If none can be kept, makes one
+    /// for this life alone and warns: its jobs are then found later, should it die.
+    pub(in crate::hero) async fn take(state: Option<&Path>, hero: &HeroConfig) -> Self {
+        let kept = match state {
+            Some(state) => Self::below(&folder(state, hero)).await,
+            None => Err("neither HOME, XDG_STATE_HOME nor STATE_DIRECTORY is set".to_owned()),
+        };
+        kept.unwrap_or_else(|why| {
+            tracing::warn!(
+                why,
+                "this worker's name is not kept; if it dies, its jobs are run again after 15 s, \
+                 not when it starts"
+            );
+            Self {
+                instance: ids::unique(),
+                cells: None,
+                _lock: None,
+            }
+        })
+    }
+
+    pub(in crate::hero) fn instance(&self) -> &str {
+        &self.instance
+    }
+
+    /// Returns the lock that cells inherit, once.
+    pub(in crate::hero) fn take_cells_lock(&mut self) -> Option<File> {
+        self.cells.take()
+    }
+
+    async fn below(folder: &Path) -> Result<Self, String> {
+        for place in 0..PLACES_MAX {
+            let folder = folder.join(place.to_string());
+            let failed = |error: io::Error| format!("{}: {error}", folder.display());
+            fs::create_dir_all(&folder).map_err(failed)?;
+            let locked = match DataLock::take(&folder).await {
+                Ok(lock) => lock::cells(&folder).await.map(|cells| (lock, cells)),
+                Err(error) => Err(error),
+            };
+            match locked {
+                Ok((lock, cells)) => {
+                    return Ok(Self {
+                        instance: kept_in(&folder.join("instance")).map_err(failed)?,
+                        cells: Some(cells),
+                        _lock: Some(lock),
+                    });
+                }
+                Err(LockError::Taken { .. } | LockError::Orphans { .. }) => {}
+                Err(error @ LockError::File { .. }) => return Err(error.to_string()),
+            }
+        }
+        Err(format!(
+            "{PLACES_MAX} workers run with {}",
+            folder.display()
+        ))
+    }
+}
+
+/// Returns where names of workers with this Redis and these worker ids are kept.
+fn folder(state: &Path, hero: &HeroConfig) -> PathBuf {
+    let who = format!("{} {}", hero.url, hero.worker_ids.join(","));
+    let digest = Sha256::digest(who.as_bytes());
+    let start = digest.first_chunk().copied().unwrap_or_default();
+    let name = format!("{:016x}", u64::from_be_bytes(start));
+    state.join("hero").join(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::KeptName;
+    use crate::hero::section::HeroConfig;
+    use crate::hero::section::tests::parsed;
+
+    fn config(worker_id: &str) -> HeroConfig {
+        let url = "redis://:hush@127.0.0.1:6379";
+        parsed(&[("url", url), ("worker_ids", worker_id)])
+    }
+
+    #[tokio::test]
+    async fn names_are_kept_and_no_two_workers_have_one() {
+        let state = TempDir::new().unwrap();
+        let take = async |worker_id| {
+            let mut name = KeptName::take(Some(state.path()), &config(worker_id)).await;
+            assert!(name.take_cells_lock().is_some());
+            assert!(name.take_cells_lock().is_none(), "it is given away once");
+            name
+        };
+        let first = take("w1").await;
+        let second = take("w1").await;
+        let other = take("w2").await;
+        let names = [&first, &second, &other].map(|name| name.instance.clone());
+        assert!(names[0] != names[1] && names[1] != names[2] && names[0] != names[2]);
+        drop(first);
+        assert_eq!(take("w1").await.instance, names[0]);
+    }
+
+    #[tokio::test]
+    async fn a_worker_without_a_folder_has_another_name_each_time() {
+        let take = async || KeptName::take(None, &config("w1")).await.instance;
+        assert_ne!(take().await, take().await);
+    }
+}

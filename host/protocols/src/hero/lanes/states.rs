@@ -1,0 +1,159 @@
+//! How the lanes of one Redis are: which there are, how many jobs each has, whether Redis takes
+//! work. Tells the dispatch loop what changes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use host_core::name::Name;
+use host_core::port::{AssignEvents, End, Tag};
+
+use crate::hero::NAME;
+use crate::hero::section::HeroConfig;
+use crate::hero::session::ConnectionLog;
+use crate::wire::executors::{ExecutorHealth, WorkerHealth, WorkerState};
+
+/// How all lanes are.
+pub(in crate::hero) struct LaneStates {
+    events: Arc<dyn AssignEvents>,
+    log: ConnectionLog,
+    redis: String,
+    in_flight_max: usize,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// How much is in flight in each lane.
+    lanes: BTreeMap<Name, usize>,
+    /// The lane of each execution that is out.
+    executions: HashMap<Tag, Name>,
+    /// Whether Redis takes work.
+    is_ready: bool,
+    /// How often in a row Redis could not be reached.
+    tries: u32,
+    /// Why Redis does not take work.
+    why: Option<String>,
+}
+
+impl LaneStates {
+    /// Makes it without a lane.
+    pub(super) fn new(config: &HeroConfig, events: Arc<dyn AssignEvents>) -> Self {
+        Self {
+            events,
+            log: ConnectionLog::of_dispatcher(&config.url),
+            redis: config.url.to_string(),
+            in_flight_max: config.dispatch_in_flight,
+            known: Mutex::default(),
+        }
+    }
+
+    /// Adds a lane unless it is there or there are `lanes_max` of them; tells whether it is there
+    /// now.
+    pub(super) fn add_below(&self, lanes_max: usize, name: &Name) -> bool {
+        let mut known = self.known();
+        let has_room = known.lanes.contains_key(name) || known.lanes.len() < lanes_max;
+        if has_room {
+            known.lanes.entry(name.clone()).or_default();
+            self.tell_capacity(&known, name);
+        }
+        has_room
+    }
+
+    /// Counts an execution that its lane sends out.
+    pub(super) fn started(&self, tag: Tag, name: &Name) {
+        let mut known = self.known();
+        known.executions.insert(tag, name.clone());
+        *known.lanes.entry(name.clone()).or_default() += 1;
+    }
+
+    /// Takes note that an execution is over; a second end of the same one changes nothing.
+    pub(in crate::hero) fn ended(&self, tag: Tag, end: End) {
+        let mut known = self.known();
+        let Some(name) = known.executions.remove(&tag) else {
+            return;
+        };
+        if let Some(in_flight) = known.lanes.get_mut(&name) {
+            *in_flight = in_flight.saturating_sub(1);
+        }
+        drop(known);
+        self.events.ended(tag, name.to_string(), end);
+    }
+
+    /// Takes note that Redis can be reached; it takes work when [`Self::ready`].
+    pub(in crate::hero) fn connected(&self) {
+        self.log.connected();
+    }
+
+    /// Takes note that Redis takes work, until [`Self::away`].
+    pub(in crate::hero) fn ready(&self) {
+        self.set_ready(true, |known| {
+            known.tries = 0;
+            known.why = None;
+        });
+    }
+
+    /// Takes note that Redis cannot be reached.
+    pub(in crate::hero) fn away(&self, tries: u32, why: &str) {
+        self.set_ready(false, |known| {
+            known.tries = tries;
+            known.why = Some(why.to_owned());
+        });
+        self.log.away(tries, why);
+    }
+
+    /// Takes note that Redis refuses a command.
+    pub(in crate::hero) fn refused(&self, times: u32, why: &str) {
+        self.known().why = Some(format!("Redis refuses: {why}"));
+        self.log.refused(times, why);
+    }
+
+    /// Returns how all lanes are.
+    pub(super) fn health(&self) -> Vec<ExecutorHealth> {
+        let known = self.known();
+        let state = match (known.is_ready, &known.why) {
+            (true, _) => WorkerState::Up,
+            (false, None) => WorkerState::Starting,
+            (false, Some(_)) => WorkerState::Down,
+        };
+        let health = |(name, in_flight): (&Name, &usize)| ExecutorHealth {
+            name: name.clone(),
+            wire: NAME,
+            is_external: true,
+            is_restartable: false,
+            workers: vec![WorkerHealth {
+                name: name.to_string(),
+                state,
+                address: Some(self.redis.clone()),
+                pid: None,
+                in_flight: *in_flight,
+                failures: known.tries,
+                reason: known.why.clone(),
+            }],
+        };
+        known.lanes.iter().map(health).collect()
+    }
+
+    fn set_ready(&self, is_ready: bool, change: impl FnOnce(&mut Known)) {
+        let mut known = self.known();
+        known.is_ready = is_ready;
+        change(&mut known);
+        for name in known.lanes.keys() {
+            self.tell_capacity(&known, name);
+        }
+    }
+
+    /// Tells how much a lane takes: nothing while Redis is away. The lock is held, so that what is
+    /// told last is what holds.
+    fn tell_capacity(&self, known: &Known, name: &Name) {
+        let attempts = if known.is_ready {
+            self.in_flight_max
+        } else {
+            0
+        };
+        self.events.capacity(name, attempts);
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,159 @@
+//! The keys of `[protocol.hero]` and the options of `host worker hero`, as data.
+
+use crate::wire::settings::{Setting, WorkerFlag, WorkerRole};
+
+pub(super) const URL: &str = "protocol.hero.url";
+pub(super) const CA_FILE: &str = "protocol.hero.ca_file";
+pub(super) const CERT_FILE: &str = "protocol.hero.cert_file";
+pub(super) const KEY_FILE: &str = "protocol.hero.key_file";
+pub(super) const WORKER_IDS: &str = "protocol.hero.worker_ids";
+pub(super) const CONCURRENCY: &str = "protocol.hero.concurrency";
+pub(super) const DISPATCH_IN_FLIGHT: &str = "protocol.hero.dispatch_in_flight";
+pub(super) const POP_SIDE: &str = "protocol.hero.pop_side";
+pub(super) const LOG_DIR: &str = "protocol.hero.log_dir";
+
+/// All keys. `host serve` has no flag for any of them.
+pub(super) const SETTINGS: &[Setting] = &[
+    Setting {
+        key: URL,
+        env: "HOST_HERO_URL",
+        flag: None,
+        value_name: "URL",
+        default: "none",
+        about: "The Redis of Hero dispatchers: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`; `rediss://` for TLS 1.3, always with a certificate that is checked",
+    },
+    Setting {
+        key: CA_FILE,
+        env: "HOST_HERO_CA_FILE",
+        flag: None,
+        value_name: "FILE",
+        default: "the authorities that the system trusts",
+        about: "The authorities that may sign the certificate of a Redis behind `rediss://`: PEM",
+    },
+    Setting {
+        key: CERT_FILE,
+        env: "HOST_HERO_CERT_FILE",
+        flag: None,
+        value_name: "FILE",
+        default: "none",
+        about: "The certificate that is shown to such a Redis: PEM, followed by those that signed it",
+    },
+    Setting {
+        key: KEY_FILE,
+        env: "HOST_HERO_KEY_FILE",
+        flag: None,
+        value_name: "FILE",
+        default: "none",
+        about: "The private key of that certificate: PEM",
+    },
+    Setting {
+        key: WORKER_IDS,
+        env: "HOST_HERO_WORKER_IDS",
+        flag: None,
+        value_name: "IDS",
+        default: "none",
+        about: "The worker ids whose jobs are taken from that Redis: an array; in the variable, separated by commas",
+    },
+    Setting {
+        key: CONCURRENCY,
+        env: "HOST_HERO_CONCURRENCY",
+        flag: None,
+        value_name: "N",
+        default: "64",
+        about: "How many jobs of one worker id run at once, 1 to 1024",
+    },
+    Setting {
+        key: DISPATCH_IN_FLIGHT,
+        env: "HOST_HERO_DISPATCH_IN_FLIGHT",
+        flag: None,
+        value_name: "N",
+        default: "64",
+        about: "How many of our jobs one foreign worker id (`hero-WORKER#NAME`) has at once, 1 to 4096",
+    },
+    Setting {
+        key: POP_SIDE,
+        env: "HOST_HERO_POP_SIDE",
+        flag: None,
+        value_name: "SIDE",
+        default: "right",
+        about: "Which jobs are taken first: the oldest (`right`) or the newest (`left`, as workers do that use BLPOP)",
+    },
+    Setting {
+        key: LOG_DIR,
+        env: "HOST_HERO_LOG_DIR",
+        flag: None,
+        value_name: "DIR",
+        default: "none",
+        about: "The folder below which the `log_path` of a job may name a file that its log is appended to; without it such jobs are refused",
+    },
+];
+
+/// `host worker hero`.
+pub(super) const WORKER_ROLE: WorkerRole = WorkerRole {
+    about: "Take jobs of Hero dispatchers from their Redis",
+    after_help: "\
+Examples:
+  host worker hero --url redis://127.0.0.1:6379 --worker-id w1 --worker-id w2 --handlers ./handlers
+  HOST_HERO_URL=redis://:PASSWORD@127.0.0.1/1 host worker hero --worker-id w1 --data ./data
+
+Prints `ready hero=URL worker_ids=IDS` when the handlers are loaded, and waits for a Redis that is not
+there yet. SIGTERM or SIGINT stops guests, gives jobs that have not ended back to Redis, and ends within
+2 s with 0: fit for a service manager. Any number may run on one queue, here or on other machines; each
+job is run by one of them. If a worker dies, the others have its jobs after 15 s, and the worker itself
+as soon as it starts again: for that it keeps a name under $STATE_DIRECTORY, $XDG_STATE_HOME/host or
+~/.local/state/host, another one for each worker that runs. The variables and keys of [protocol.hero] in
+docs/config.md hold here too.",
+    doing: "work for Hero dispatchers",
+    flags: &[
+        flag(
+            URL,
+            "url",
+            "URL",
+            "The Redis: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `rediss://` for TLS. Other users can read command lines: name an address with a password in `HOST_HERO_URL`",
+        ),
+        WorkerFlag {
+            is_repeated: true,
+            ..flag(
+                WORKER_IDS,
+                "worker-id",
+                "ID",
+                "Whose jobs are taken; may be given again. `HOST_HERO_WORKER_IDS` names them too",
+            )
+        },
+        flag(
+            CONCURRENCY,
+            "concurrency",
+            "N",
+            "How many jobs of one worker id run at once [default: 64]",
+        ),
+        flag(
+            POP_SIDE,
+            "pop-side",
+            "SIDE",
+            "Which jobs are taken first: the oldest (`right`) or the newest (`left`) [default: right]",
+        ),
+        flag(
+            LOG_DIR,
+            "log-dir",
+            "DIR",
+            "The folder below which jobs may name a `log_path`; without it, such jobs are refused",
+        ),
+    ],
+};
+
+const fn flag(
+    key: &'static str,
+    flag: &'static str,
+    value_name: &'static str,
+    help: &'static str,
+) -> WorkerFlag {
+    WorkerFlag {
+        key,
+        flag,
+        value_name,
+        env: None,
+        is_repeated: false,
+        is_required: false,
+        help,
+    }
+}

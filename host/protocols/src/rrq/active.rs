@@ -1,0 +1,111 @@
+//! RRQ that is open: its socket is bound, so that connections wait for [`Active::run`].
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use host_core::name::Name;
+use tokio::net::TcpListener;
+
+use super::WIRE;
+use super::config::PoolConfig;
+use super::executors::Pools;
+use super::section::RrqConfig;
+use super::serve::{WorkerPorts, bind, serve};
+use crate::wire::executors::Executors;
+use crate::wire::{Active, ExecutorPorts, OpenError, Place, Ports};
+
+struct ActiveRrq {
+    /// Where it listens, and the socket.
+    listening: Option<(SocketAddr, TcpListener)>,
+    deadline_margin_ms: u64,
+    pools: BTreeMap<Name, PoolConfig>,
+    is_worker: bool,
+}
+
+/// Binds the socket, if there is one.
+pub(super) async fn open(config: &RrqConfig, place: &Place) -> Result<Box<dyn Active>, OpenError> {
+    let is_worker = matches!(place, Place::Worker { .. });
+    let listening = match config.listen {
+        Some(address) => Some(listen(address, is_worker).await?),
+        None if is_worker => {
+            let message = "there is no address to listen on; give one with --tcp-socket HOST:PORT";
+            return Err(OpenError::usage(message));
+        }
+        None => None,
+    };
+    Ok(Box::new(ActiveRrq {
+        listening,
+        deadline_margin_ms: config.deadline_margin_ms,
+        // A worker has one role.
+        pools: if is_worker {
+            BTreeMap::new()
+        } else {
+            config.pools.clone()
+        },
+        is_worker,
+    }))
+}
+
+async fn listen(
+    address: SocketAddr,
+    is_worker: bool,
+) -> Result<(SocketAddr, TcpListener), OpenError> {
+    let listener = bind(address).await.map_err(|error| {
+        if is_worker {
+            return OpenError::usage(error.to_string());
+        }
+        OpenError::failed(format!(
+            "{error}; give another address with --rrq-listen (port 0 takes a free one, `off` takes none)"
+        ))
+    })?;
+    let bound = listener.local_addr().map_err(|error| {
+        OpenError::failed(format!(
+            "cannot read the address of the socket for RRQ: {error}"
+        ))
+    })?;
+    Ok((bound, listener))
+}
+
+impl Active for ActiveRrq {
+    fn ready(&self) -> Vec<(&'static str, String)> {
+        let address = self.listening.as_ref().map(|(address, _)| address);
+        let shown = address.map_or("off".to_owned(), SocketAddr::to_string);
+        vec![(WIRE, shown)]
+    }
+
+    /// An orchestrator may not wait until all handlers are compiled.
+    fn runs_early(&self) -> bool {
+        self.is_worker
+    }
+
+    fn ends_with_parent(&self) -> bool {
+        self.is_worker
+    }
+
+    fn executors(&mut self, ports: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
+        if self.pools.is_empty() {
+            return None;
+        }
+        Some(Arc::new(Pools::start(&self.pools, ports)))
+    }
+
+    fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let Some((_, listener)) = self.listening else {
+                return ports.stopping.cancelled().await;
+            };
+            let worker = WorkerPorts {
+                executor: (ports.execute)(),
+                clock: ports.clock,
+                counters: ports.counters,
+                deadline_margin_ms: self.deadline_margin_ms,
+            };
+            serve(listener, worker, ports.stopping).await;
+        })
+    }
+}

@@ -1,0 +1,185 @@
+//! The wire as the host uses it: opened in both places, served, and its pools as executors.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use host_core::cell::LogLine;
+use host_core::id::JobId;
+use host_core::outcome::Progress;
+use host_core::port::{AssignEvents, End, Execute, Tag};
+use host_core::time::Time;
+use host_runtime::tasks::Tasks;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::rrq::config::{Dialect, Source};
+use crate::rrq::serve::tests::fixture::{BOUND, Client, Counts, Handlers, Host, TestClock};
+use crate::wire::executors::{Found, RestartError, WorkerState};
+use crate::wire::{Configured as _, JobLogs};
+
+fn config(listen: Option<&str>) -> RrqConfig {
+    RrqConfig {
+        listen: listen.map(|address| address.parse().unwrap()),
+        deadline_margin_ms: 20,
+        default_runner: None,
+        pools: BTreeMap::new(),
+    }
+}
+
+fn serve_place() -> Place {
+    let data = "data".into();
+    Place::Serve { data }
+}
+
+const WORKER: Place = Place::Worker { state: None };
+
+fn ports(stopping: &CancellationToken) -> Ports {
+    let handlers: Arc<dyn Execute> = Arc::new(Handlers::default());
+    Ports {
+        clock: Arc::new(TestClock::start()),
+        counters: Arc::new(Counts::default()),
+        execute: Arc::new(move || Arc::clone(&handlers)),
+        leases: None,
+        stopping: stopping.clone(),
+    }
+}
+
+#[tokio::test]
+async fn nothing_listens_unless_asked_for() {
+    let active = config(None).open(&serve_place()).await.unwrap();
+    assert_eq!(active.ready(), [("rrq", "off".to_owned())]);
+    assert!(!active.runs_early() && !active.ends_with_parent());
+    let stopping = CancellationToken::new();
+    let mut running = active.run(ports(&stopping));
+    let early = timeout(Duration::ZERO, &mut running).await;
+    assert!(early.is_err(), "it serves until the host stops");
+    stopping.cancel();
+    timeout(BOUND, running).await.unwrap();
+    let refused = config(None).open(&WORKER).await.err().unwrap();
+    assert!(refused.is_usage && refused.message.contains("--tcp-socket"));
+}
+
+#[tokio::test]
+async fn both_places_serve_the_worker_role() {
+    for place in [serve_place(), WORKER] {
+        let is_worker = matches!(place, Place::Worker { .. });
+        let active = config(Some("127.0.0.1:0")).open(&place).await.unwrap();
+        let ready = active.ready();
+        let [("rrq", address)] = &ready[..] else {
+            panic!("{ready:?}");
+        };
+        assert_eq!(active.runs_early(), is_worker);
+        assert_eq!(active.ends_with_parent(), is_worker);
+        let stopping = CancellationToken::new();
+        let ports = ports(&stopping);
+        let deadline = ports.clock.wall().plus_ms(10_000);
+        let serving = active.run(ports);
+        let asking = async {
+            let mut client = Client(TcpStream::connect(address.as_str()).await.unwrap());
+            client.send(&Host::request_by("r", "echo", deadline)).await;
+            assert_eq!(client.answer().await["status"], "success");
+            stopping.cancel();
+        };
+        let both = async { tokio::join!(serving, asking) };
+        timeout(BOUND, both).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_is_taken_is_named_with_what_to_do() {
+    let holder = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let taken = holder.local_addr().unwrap().to_string();
+    let config = config(Some(&taken));
+    let refused = config.open(&serve_place()).await.err().unwrap();
+    assert!(!refused.is_usage);
+    for part in [taken.as_str(), "--rrq-listen", "`off` takes none"] {
+        assert!(refused.message.contains(part), "{}", refused.message);
+    }
+    let refused = config.open(&WORKER).await.err().unwrap();
+    assert!(refused.is_usage && refused.message.contains(&taken));
+}
+
+/// Keeps what was said of capacity.
+#[derive(Default)]
+struct Events(Mutex<Vec<(String, usize)>>);
+
+impl AssignEvents for Events {
+    fn capacity(&self, executor: &Name, attempts: usize) {
+        let mut said = self.0.lock().unwrap();
+        said.push((executor.to_string(), attempts));
+    }
+
+    fn started(&self, _tag: Tag) {}
+
+    fn progressed(&self, _tag: Tag, _progress: Progress) {}
+
+    fn ended(&self, _tag: Tag, _worker: String, _end: End) {}
+}
+
+impl JobLogs for Events {
+    fn keep(&self, _: JobId, _: u32, _: Time, _: Vec<LogLine>) -> bool {
+        true
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pools_are_executors_of_serve_alone() {
+    let runner = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = runner.local_addr().unwrap();
+    let host = Host::start(runner);
+    let name: Name = "there".parse().unwrap();
+    let pool = PoolConfig {
+        name: name.clone(),
+        source: Source::External(address),
+        in_flight_max: 3,
+        dialect: Dialect::Current,
+    };
+    let config = RrqConfig {
+        pools: [(name.clone(), pool)].into(),
+        ..config(Some("127.0.0.1:0"))
+    };
+    assert!(config.has_executor("there"));
+    let events = Arc::new(Events::default());
+    let ports = ExecutorPorts {
+        clock: Arc::new(TestClock::start()),
+        counters: Arc::new(Counts::default()),
+        events: Arc::<Events>::clone(&events),
+        logs: Arc::<Events>::clone(&events),
+        tasks: Tasks::default(),
+        stopping: CancellationToken::new(),
+    };
+    let mut worker = config.open(&WORKER).await.unwrap();
+    assert!(worker.executors(&ports).is_none());
+    drop(worker);
+    let mut active = config.open(&serve_place()).await.unwrap();
+    let pools = active.executors(&ports).unwrap();
+    let is_up = async {
+        while pools.health()[0].workers[0].state != WorkerState::Up {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(BOUND, is_up).await.unwrap();
+    let said = events.0.lock().unwrap().clone();
+    assert_eq!(said, [("there".to_owned(), 3)]);
+    let other: Name = "other".parse().unwrap();
+    assert_eq!(pools.names(), std::slice::from_ref(&name));
+    assert_eq!(
+        (pools.find(&name), pools.find(&other)),
+        (Found::Here, Found::Nobody)
+    );
+    assert!(pools.open(&name).is_some() && pools.open(&other).is_none());
+    assert_eq!(pools.policy(&name), crate::rrq::config::policy());
+    let health = pools.health();
+    assert_eq!((health[0].wire, health[0].is_external), ("rrq", true));
+    assert_eq!(health[0].workers[0].name, "there/1");
+    for (executor, only) in [(&other, None), (&name, Some(0)), (&name, Some(2))] {
+        let restarted = pools.restart(executor, only);
+        assert_eq!(restarted, Err(RestartError::NoSuchWorker));
+    }
+    assert_eq!(pools.restart(&name, Some(1)), Ok(()));
+    ports.stopping.cancel();
+    timeout(BOUND, ports.tasks.join()).await.unwrap();
+    host.stop().await;
+}

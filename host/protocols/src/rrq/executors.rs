@@ -1,0 +1,93 @@
+//! The pools of runners as executors of the host: found by name, checked, restarted, shown.
+
+use std::collections::BTreeMap;
+
+use host_core::name::Name;
+use host_core::policy::Policy;
+use host_core::port::Assign;
+
+use super::WIRE;
+use super::config::{PoolConfig, policy};
+use super::pool::{PoolPorts, RunnerPool};
+use crate::wire::ExecutorPorts;
+use crate::wire::executors::{ExecutorHealth, Executors, Found, RestartError};
+
+/// All pools, by name.
+pub(super) struct Pools(BTreeMap<Name, RunnerPool>);
+
+impl Pools {
+    /// Starts all runners. They end with `ports.stopping`.
+    pub(super) fn start(configs: &BTreeMap<Name, PoolConfig>, ports: &ExecutorPorts) -> Self {
+        let pool = |(name, config): (&Name, &PoolConfig)| {
+            let pool = PoolPorts {
+                events: ports.events.clone(),
+                logs: ports.logs.clone(),
+                clock: ports.clock.clone(),
+                counters: ports.counters.clone(),
+            };
+            let pool = RunnerPool::new(config.clone(), pool);
+            let running = pool.clone().run(ports.stopping.clone());
+            let name = name.clone();
+            ports.tasks.spawn({
+                let name = name.clone();
+                async move {
+                    if let Err(error) = running.await {
+                        tracing::error!(runner = %name, %error, "cannot start the runners of a pool");
+                    }
+                }
+            });
+            (name, pool)
+        };
+        Self(configs.iter().map(pool).collect())
+    }
+}
+
+impl Executors for Pools {
+    fn names(&self) -> Vec<Name> {
+        self.0.keys().cloned().collect()
+    }
+
+    fn find(&self, name: &Name) -> Found {
+        if self.0.contains_key(name) {
+            Found::Here
+        } else {
+            Found::Nobody
+        }
+    }
+
+    fn policy(&self, _executor: &Name) -> Policy {
+        policy()
+    }
+
+    fn open(&self, executor: &Name) -> Option<Box<dyn Assign>> {
+        let pool = self.0.get(executor)?.clone();
+        Some(Box::new(pool))
+    }
+
+    fn health(&self) -> Vec<ExecutorHealth> {
+        let health = |(name, pool): (&Name, &RunnerPool)| ExecutorHealth {
+            name: name.clone(),
+            wire: WIRE,
+            is_external: pool.is_external(),
+            is_restartable: true,
+            workers: pool.health(),
+        };
+        self.0.iter().map(health).collect()
+    }
+
+    fn restart(&self, executor: &Name, only: Option<usize>) -> Result<(), RestartError> {
+        let pool = self.0.get(executor).ok_or(RestartError::NoSuchWorker)?;
+        let runners = match only {
+            None => 0..pool.runners(),
+            Some(number) => {
+                let runner = number.checked_sub(1).ok_or(RestartError::NoSuchWorker)?;
+                runner..runner + 1
+            }
+        };
+        if runners.end > pool.runners() {
+            return Err(RestartError::NoSuchWorker);
+        }
+        runners.for_each(|runner| pool.restart(runner));
+        Ok(())
+    }
+}

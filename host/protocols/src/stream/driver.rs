@@ -1,0 +1,291 @@
+//! A hub: one session between its connections, the clock and the host. Any thread hands in its
+//! input; the thread that finds the hub free processes all input there is, the others go on.
+
+use std::collections::{HashMap, VecDeque};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use host_core::port::{Clock, Counters};
+use host_core::time::Time;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+use super::outbox::Outbox;
+use super::session::{Action, Actions, Link, Moment, Session};
+
+/// The most accepted connections of a hub at once, unless it has a limit of its own.
+pub const CONNECTIONS_MAX: usize = 4_096;
+
+/// How many messages may wait for a session before connections are read more slowly.
+const WAITING_MAX: usize = 1_024;
+
+/// Carries out what a session has the host do.
+pub trait EffectHandler<S: Session>: Send + Sync + Sized + 'static {
+    /// Begins to carry out `effect`. Must not block; may call [`Hub::report`] at once.
+    fn handle(&self, hub: &Arc<Hub<S, Self>>, effect: S::Effect);
+}
+
+/// One step of a session.
+pub(super) enum Input<S: Session> {
+    Opened(Link, Arc<Outbox>),
+    Message(Link, S::In),
+    /// Nothing further can be read from the connection.
+    Broken(Link),
+    Event(S::Event),
+    Closed(Link),
+    TimePassed,
+}
+
+/// What waits for the session, and whether a thread is processing it.
+struct Inbox<S: Session> {
+    waiting: VecDeque<Input<S>>,
+    busy: bool,
+}
+
+/// A session with its connections; only the processing thread changes it.
+struct Core<S: Session> {
+    session: S,
+    links: HashMap<Link, Arc<Outbox>>,
+    actions: Actions<S::Out, S::Effect>,
+    /// When the session will be woken at the latest.
+    armed: Option<Time>,
+}
+
+/// One session between its connections and its host.
+pub struct Hub<S: Session, H> {
+    inbox: Mutex<Inbox<S>>,
+    core: Mutex<Core<S>>,
+    handler: H,
+    links_made: AtomicU64,
+    connections: Arc<Semaphore>,
+    clock: Arc<dyn Clock>,
+    counters: Arc<dyn Counters>,
+    room: Notify,
+    rearmed: Notify,
+    settled: Notify,
+}
+
+/// Frees the hub if this thread panics: one broken effect must not silence all connections.
+struct Processing<'a, S: Session>(&'a Mutex<Inbox<S>>);
+
+impl<S: Session> Drop for Processing<'_, S> {
+    fn drop(&mut self) {
+        lock(self.0).busy = false;
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
+    /// Makes a hub; [`Hub::keep_time`] must run for as long as it is used.
+    pub fn new(
+        session: S,
+        handler: H,
+        clock: Arc<dyn Clock>,
+        counters: Arc<dyn Counters>,
+    ) -> Arc<Self> {
+        Self::with_limit(session, handler, clock, counters, CONNECTIONS_MAX)
+    }
+
+    /// Makes a hub that accepts at most `connections_max` connections at once, over all listeners.
+    pub fn with_limit(
+        session: S,
+        handler: H,
+        clock: Arc<dyn Clock>,
+        counters: Arc<dyn Counters>,
+        connections_max: usize,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            inbox: Mutex::new(Inbox {
+                waiting: VecDeque::new(),
+                busy: false,
+            }),
+            core: Mutex::new(Core {
+                session,
+                links: HashMap::new(),
+                actions: Actions::default(),
+                armed: None,
+            }),
+            handler,
+            links_made: AtomicU64::new(0),
+            connections: Arc::new(Semaphore::new(connections_max)),
+            clock,
+            counters,
+            room: Notify::new(),
+            rearmed: Notify::new(),
+            settled: Notify::new(),
+        })
+    }
+
+    /// Returns what carries out the session's effects.
+    pub const fn handler(&self) -> &H {
+        &self.handler
+    }
+
+    /// Names a connection that was accepted, if there is room for it. The permit is its place.
+    pub(super) fn admit(&self) -> Option<(OwnedSemaphorePermit, Link)> {
+        let permit = Arc::clone(&self.connections).try_acquire_owned().ok()?;
+        Some((
+            permit,
+            Link(self.links_made.fetch_add(1, Ordering::Relaxed)),
+        ))
+    }
+
+    /// Reports something to the session. Never blocks for long.
+    pub fn report(self: &Arc<Self>, event: S::Event) {
+        self.submit(Input::Event(event));
+    }
+
+    /// Reads something from the session.
+    pub fn inspect<R>(&self, read: impl FnOnce(&S) -> R) -> R {
+        read(&lock(&self.core).session)
+    }
+
+    /// Wakes the session when something is due; never returns.
+    pub async fn keep_time(self: Arc<Self>) {
+        loop {
+            let Some(at) = self.arm() else {
+                self.rearmed.notified().await;
+                continue;
+            };
+            let wait_ms = at.since_ms(self.clock.now());
+            if wait_ms == 0 {
+                self.submit(Input::TimePassed);
+                // Another thread may be processing.
+                tokio::task::yield_now().await;
+                continue;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_millis(wait_ms)) => {}
+                () = self.rearmed.notified() => {}
+            }
+        }
+    }
+
+    /// Returns when the session is to be woken, and notes that it will be.
+    fn arm(&self) -> Option<Time> {
+        let mut core = lock(&self.core);
+        core.armed = core.session.wakeup();
+        core.armed
+    }
+
+    /// Waits until the session satisfies `condition`. Cancel safe.
+    pub async fn until(&self, condition: impl Fn(&S) -> bool) {
+        loop {
+            let mut settled = pin!(self.settled.notified());
+            settled.as_mut().enable();
+            if self.inspect(&condition) {
+                return;
+            }
+            settled.await;
+        }
+    }
+
+    /// Submits a message once not too many wait. Cancel safe: it is submitted or not.
+    pub(super) async fn submit_message(self: &Arc<Self>, link: Link, message: S::In) {
+        loop {
+            let mut room = pin!(self.room.notified());
+            room.as_mut().enable();
+            if lock(&self.inbox).waiting.len() < WAITING_MAX {
+                break;
+            }
+            room.await;
+        }
+        self.submit(Input::Message(link, message));
+    }
+
+    /// Submits input, and processes all there is unless another thread does.
+    pub(super) fn submit(self: &Arc<Self>, input: Input<S>) {
+        let mut inbox = lock(&self.inbox);
+        inbox.waiting.push_back(input);
+        if inbox.busy {
+            return;
+        }
+        inbox.busy = true;
+        let processing = Processing(&self.inbox);
+        loop {
+            let batch = std::mem::take(&mut inbox.waiting);
+            if batch.is_empty() {
+                inbox.busy = false;
+                // The guard is for panics; its lock is held here.
+                std::mem::forget(processing);
+                return;
+            }
+            drop(inbox);
+            self.room.notify_waiters();
+            self.process(batch);
+            inbox = lock(&self.inbox);
+        }
+    }
+
+    fn process(self: &Arc<Self>, batch: VecDeque<Input<S>>) {
+        let mut core = lock(&self.core);
+        let core = &mut *core;
+        for input in batch {
+            self.decide(core, input);
+            self.carry_out(core);
+        }
+        // A later time is noticed when the earlier one comes.
+        if let Some(wakeup) = core.session.wakeup()
+            && core.armed.is_none_or(|armed| wakeup < armed)
+        {
+            core.armed = Some(wakeup);
+            self.rearmed.notify_one();
+        }
+        self.settled.notify_waiters();
+    }
+
+    fn decide(&self, core: &mut Core<S>, input: Input<S>) {
+        let at = Moment {
+            now: self.clock.now(),
+            wall: self.clock.wall(),
+        };
+        let (session, actions) = (&mut core.session, &mut core.actions);
+        match input {
+            Input::Opened(link, outbox) => {
+                core.links.insert(link, outbox);
+                session.on_open(at.now, link, actions);
+            }
+            Input::Message(link, message) => {
+                // What is due goes before what a peer sends.
+                if session.wakeup().is_some_and(|due| due <= at.now) {
+                    session.on_wakeup(at.now, actions);
+                }
+                session.on_message(at, link, message, actions);
+            }
+            Input::Broken(link) => {
+                if let Some(outbox) = core.links.get(&link) {
+                    outbox.close();
+                }
+            }
+            Input::Event(event) => session.on_event(at, event, actions),
+            Input::Closed(link) => {
+                core.links.remove(&link);
+                session.on_closed(at.now, link, actions);
+            }
+            Input::TimePassed => session.on_wakeup(at.now, actions),
+        }
+    }
+
+    fn carry_out(self: &Arc<Self>, core: &mut Core<S>) {
+        for action in core.actions.drain() {
+            match action {
+                Action::Send(link, message) => {
+                    if let Some(outbox) = core.links.get(&link) {
+                        outbox.put(|out| S::write(&message, out));
+                    }
+                }
+                Action::Close(link) => {
+                    if let Some(outbox) = core.links.get(&link) {
+                        outbox.close();
+                    }
+                }
+                Action::Effect(effect) => self.handler.handle(self, effect),
+                Action::Count(refusal) => self.counters.refused(S::WIRE, refusal),
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Where connections come from, and their acceptance: each is served by a task of its own. Several
+//! listeners may feed one hub and share its limit.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::connection::serve_connection;
+use super::driver::{EffectHandler, Hub};
+use super::session::Session;
+
+/// How long nothing is accepted after an error: mostly for want of file descriptors.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Where the connections of a stream wire come from.
+pub trait Listener: Send {
+    /// One connection.
+    type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
+
+    /// Waits for the next connection. Cancel safe.
+    fn accept(&mut self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+}
+
+impl Listener for TcpListener {
+    type Stream = TcpStream;
+
+    async fn accept(&mut self) -> io::Result<TcpStream> {
+        let (stream, _) = TcpListener::accept(self).await?;
+        // A small answer must not wait for the peer's acknowledgement of the last one.
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+}
+
+impl Listener for UnixListener {
+    type Stream = UnixStream;
+
+    async fn accept(&mut self) -> io::Result<UnixStream> {
+        let (stream, _) = UnixListener::accept(self).await?;
+        Ok(stream)
+    }
+}
+
+/// Serves connections until `stopping`, and returns those that are still open. Connections beyond
+/// the hub's limit are closed at once. Dropped, it closes all connections.
+pub async fn accept<S, H, L>(
+    hub: &Arc<Hub<S, H>>,
+    mut listener: L,
+    stopping: &CancellationToken,
+) -> JoinSet<()>
+where
+    S: Session,
+    H: EffectHandler<S>,
+    L: Listener,
+{
+    let mut serving = JoinSet::new();
+    loop {
+        tokio::select! {
+            biased;
+            () = stopping.cancelled() => return serving,
+            Some(_) = serving.join_next() => {}
+            accepted = listener.accept() => match accepted {
+                Ok(stream) => {
+                    if let Some((permit, link)) = hub.admit() {
+                        let hub = Arc::clone(hub);
+                        serving.spawn(async move {
+                            serve_connection(hub, link, stream).await;
+                            drop(permit);
+                        });
+                    }
+                }
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            },
+        }
+    }
+}

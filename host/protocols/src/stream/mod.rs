@@ -1,0 +1,19 @@
+//! What wires over byte streams share: a framing cuts the stream, a session decides, the driver
+//! carries bytes, time and effects. Knows no wire.
+
+pub mod driver;
+pub mod framing;
+pub mod listen;
+pub mod session;
+
+mod connection;
+mod outbox;
+
+#[cfg(test)]
+mod tests;
+
+pub use connection::serve_connection;
+pub use driver::{CONNECTIONS_MAX, EffectHandler, Hub};
+pub use framing::{Cut, Framing, Next, Pending};
+pub use listen::{Listener, accept};
+pub use session::{Action, Actions, ActionsOf, Link, Moment, Session};
