@@ -1,5 +1,5 @@
-//! `POST /api/v1/jobs`: one job or an array, all or none. The path that must be cheap: a document
-//! is read once, and params are parsed only where a handler states a schema.
+//! `POST /api/v1/jobs`: one job or an array, all or none. This path must be cheap: a document is
+//! read once, and params are parsed only if the handler states a schema.
 
 mod entry;
 mod route;
@@ -31,9 +31,9 @@ pub const JOBS_BYTES_MAX: usize = 8 << 20;
 /// The most jobs of one array.
 const JOBS_MAX: usize = 1_000;
 
-/// From which size on a request is read beside the others, in bytes; an array is always. Checks of
-/// params may take a while, and whoever reads them answers nobody else meanwhile.
-const ALONE_BYTES: usize = 16 << 10;
+/// Requests of at least this size, in bytes, and all arrays are read on a thread for blocking work:
+/// checking params may take long and would hold up other requests.
+const BLOCKING_BYTES_MIN: usize = 16 << 10;
 
 /// What became of one job of a request.
 #[derive(Debug, Serialize, ToSchema)]
@@ -78,21 +78,30 @@ pub(super) async fn enqueue(
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
     let bodies = &shared.api.bodies;
-    let held = bodies.read(&parts.headers, body, JOBS_BYTES_MAX).await?;
-    let is_array = held.bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
-    let jobs = if is_array || held.bytes.len() >= ALONE_BYTES {
+    let received = bodies.read(&parts.headers, body, JOBS_BYTES_MAX).await?;
+    let is_array = received
+        .bytes
+        .iter()
+        .find(|byte| !byte.is_ascii_whitespace())
+        == Some(&b'[');
+    let jobs = if is_array || received.bytes.len() >= BLOCKING_BYTES_MIN {
         let shared = shared.clone();
         let reading = tokio::task::spawn_blocking(move || {
             if is_array {
-                several(&shared.api, &held.bytes)
+                several(&shared.api, &received.bytes)
             } else {
-                one(&shared.api, read_object(&held.bytes)?)
+                one(&shared.api, read_object(&received.bytes)?)
             }
         });
-        let ended_early = |_| ApiError::new(&kinds::INTERNAL, "reading the jobs ended early");
+        let ended_early = |_| {
+            ApiError::new(
+                &kinds::INTERNAL,
+                "the thread that read the jobs ended early",
+            )
+        };
         reading.await.map_err(ended_early)??
     } else {
-        let entry: Entry<'_> = read_object(&held.bytes)?;
+        let entry: Entry<'_> = read_object(&received.bytes)?;
         one(&shared.api, entry)?
     };
     let Reply::Enqueued(replies) = shared.api.dispatch.submit(Command::Enqueue(jobs)).await? else {

@@ -41,7 +41,7 @@ pub trait Deployer: Send + Sync {
 
 /// Reads what jobs have logged.
 pub trait Logs: Send + Sync {
-    /// Returns at most `limit` lines of a job behind the line with the number `after`.
+    /// Returns at most `limit` lines of a job, from behind the line with the number `after`.
     fn page(
         &self,
         job: JobId,

@@ -20,7 +20,7 @@ use super::route::Route;
 use crate::api::error::ApiError;
 use crate::api::problem::kinds;
 
-/// The priority of jobs that name none, and the last one.
+/// The priority of jobs that name none, and the lowest priority.
 const PRIORITY_DEFAULT: u8 = 5;
 const PRIORITY_LAST: u8 = 9;
 
@@ -30,11 +30,11 @@ const UNIQUE_KEY_BYTES_MAX: usize = 256;
 /// The most jobs that one may wait for.
 const PREREQUISITES_MAX: usize = 1_000;
 
-/// The most attributes, and the most of key and value together over all of them, in bytes.
+/// The most attributes, and the most bytes of all their keys and values together.
 const ATTRIBUTES_MAX: usize = 64;
 const ATTRIBUTES_BYTES_MAX: usize = 16 << 10;
 
-/// The most entries of a trace context and the longest, in bytes.
+/// The most entries of a trace context, and the most bytes of the key and value of one.
 const TRACE_ENTRIES_MAX: usize = 16;
 const TRACE_ENTRY_BYTES_MAX: usize = 512;
 
@@ -166,7 +166,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Makes the rules of the job: those of whoever executes it, and what the entry says.
+    /// Makes the policy of the job: that of its executor, changed by what the entry says.
     fn policy(&self, mut policy: Policy) -> Result<Policy, ApiError> {
         if let Some(attempts) = self.max_attempts {
             if attempts == 0 {

@@ -1,5 +1,6 @@
-//! Who executes a job: the runner its handler names, the one its queue goes to, the component that
-//! has its handler, the default runner, in this order. Params are checked for whoever it is.
+//! Who executes a job: the runner that its handler names, the one that its queue goes to, the
+//! component that has its handler, or the default runner, in this order. Its params are checked
+//! against what the handler or the runner takes.
 
 use host_cells::handlers::Handler;
 use host_core::name::{Name, RUNNER_SEPARATOR};
@@ -17,7 +18,7 @@ pub(super) struct Route {
     pub(super) queue: Name,
     pub(super) runner: Option<Name>,
     pub(super) handler: Name,
-    /// The rules of jobs that are executed there.
+    /// How jobs that are executed there are retried and bounded, if they say nothing else.
     pub(super) policy: Policy,
 }
 

@@ -1,5 +1,5 @@
-//! What the codes mean by which other wires than HTTP refuse: each wire has its own list, and wires
-//! may share a code.
+//! The codes by which wires other than HTTP refuse what peers send: each wire has its own list, and
+//! wires may share a code.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub const TITLE: &str = "Refused on a wire";
 pub struct WireCode {
     /// The stable code.
     pub code: &'static str,
-    /// Each wire that has it, and what it means there.
+    /// Each wire that has it, by name, and what it means there.
     pub on: Vec<(&'static str, &'static str)>,
 }
 
@@ -33,7 +33,10 @@ pub fn all() -> impl Iterator<Item = WireCode> {
             known.on.push((wire.name(), meaning));
         }
     }
-    codes.into_values()
+    codes.into_values().map(|mut known| {
+        known.on.sort_unstable();
+        known
+    })
 }
 
 /// Returns what a code means on the wires that have it, `None` for a text that is no such code.
