@@ -15,7 +15,7 @@ use crate::route::{Group, Route};
 
 /// What all groups share.
 #[derive(Clone)]
-pub struct Shared {
+pub struct Serving {
     /// The names by which requests may address the host.
     pub hosts: AllowedHosts,
     /// The memory for answers that wait for their clients.
@@ -28,11 +28,11 @@ pub struct Shared {
 ///
 /// # Panics
 /// If two groups have a path in common, or a group has the same method of a path twice.
-pub fn router(groups: Vec<Group>, shared: &Shared, render: Render) -> Router {
+pub fn router(groups: Vec<Group>, serving: &Serving, render: Render) -> Router {
     let mut formats: Vec<_> = groups.iter().map(|it| (it.prefix, it.render)).collect();
     formats.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
     let merged = groups.into_iter().fold(Router::new(), |merged, group| {
-        merged.merge(routes_of(group, shared))
+        merged.merge(routes_of(group, serving))
     });
     merged.fallback(move |uri: Uri| {
         let mut formats = formats.iter();
@@ -42,13 +42,13 @@ pub fn router(groups: Vec<Group>, shared: &Shared, render: Render) -> Router {
     })
 }
 
-fn routes_of(group: Group, shared: &Shared) -> Router {
+fn routes_of(group: Group, serving: &Serving) -> Router {
     let render = group.render;
     let all = group
         .routes
         .into_iter()
         .fold(Router::new(), |router, route| {
-            let guarded = from_fn_with_state(guard_of(&route, render, shared), guard);
+            let guarded = from_fn_with_state(guard_of(&route, render, serving), guard);
             router.route(route.path, route.call.route_layer(guarded))
         });
     all.method_not_allowed_fallback(move |method: Method| async move {
@@ -56,11 +56,11 @@ fn routes_of(group: Group, shared: &Shared) -> Router {
     })
 }
 
-fn guard_of(route: &Route, render: Render, shared: &Shared) -> Guard {
+fn guard_of(route: &Route, render: Render, serving: &Serving) -> Guard {
     Guard {
-        hosts: shared.hosts.clone(),
-        answers: shared.answers.clone(),
-        metrics: Arc::clone(&shared.metrics),
+        hosts: serving.hosts.clone(),
+        answers: serving.answers.clone(),
+        metrics: Arc::clone(&serving.metrics),
         render,
         method: route.method,
         path: route.path,

@@ -44,9 +44,6 @@ use self::ports::{Deployer, Logs};
 use crate::executors::Executors;
 use crate::metrics::Metrics;
 
-pub use self::components::{COMPONENT_BYTES_MAX, MANIFEST_BYTES_MAX};
-pub use self::enqueue::JOBS_BYTES_MAX;
-
 /// How many streams of events may be open at once.
 const STREAMS_MAX: usize = 256;
 
@@ -87,7 +84,7 @@ struct Shared {
 
 /// Makes the API.
 pub fn router(mut api: Api) -> Router {
-    let serving = router::Shared {
+    let serving = router::Serving {
         hosts: AllowedHosts::loopback_and(api.listen),
         answers: ByteBudget::default(),
         metrics: Arc::new(api.metrics.clone()),

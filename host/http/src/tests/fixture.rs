@@ -24,7 +24,7 @@ use crate::problem::{self, Problem};
 use crate::query::page_limit;
 use crate::refusal::Refusal;
 use crate::route::{Group, Route};
-use crate::router::{Shared, router};
+use crate::router::{Serving, router};
 
 /// More than any answer needs.
 pub(super) const SOON: Duration = Duration::from_secs(20);
@@ -119,12 +119,12 @@ fn groups() -> Vec<Group> {
 /// Makes the router.
 pub(super) fn app(metrics: &Arc<Counted>) -> Router {
     let listen = SocketAddr::from(([127, 0, 0, 9], 7700));
-    let shared = Shared {
+    let serving = Serving {
         hosts: AllowedHosts::loopback_and(listen),
         answers: ByteBudget::default(),
         metrics: Arc::clone(metrics) as Arc<dyn Metrics>,
     };
-    router(groups(), &shared, problem::render)
+    router(groups(), &serving, problem::render)
 }
 
 /// An answer, with its body as JSON if it is some.

@@ -6,7 +6,8 @@ use axum::extract::multipart::Field;
 use axum::extract::{DefaultBodyLimit, FromRequest as _, Multipart, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use host_cells::manifest;
+use host_cells::examine::COMPONENT_BYTES_MAX;
+use host_cells::manifest::{self, MANIFEST_BYTES_MAX};
 use host_core::handler::{Manifest, Revision};
 use host_core::name::Name;
 use host_core::rejection::Rejection;
@@ -21,12 +22,6 @@ use super::Shared;
 use super::error::ApiError;
 use super::ports::Deployed;
 use super::problem::kinds;
-
-/// The largest component, in bytes.
-pub const COMPONENT_BYTES_MAX: usize = 32 << 20;
-
-/// The largest manifest, in bytes.
-pub const MANIFEST_BYTES_MAX: usize = 64 << 10;
 
 /// The largest body that deploys, in bytes: component, manifest and what separates them.
 const DEPLOY_BYTES_MAX: usize = COMPONENT_BYTES_MAX + (1 << 20);

@@ -26,7 +26,7 @@ use super::problem::kinds;
 use super::{Api, Shared};
 
 /// The largest body of jobs, in bytes.
-pub const JOBS_BYTES_MAX: usize = 8 << 20;
+const JOBS_BYTES_MAX: usize = 8 << 20;
 
 /// The most jobs of one array.
 const JOBS_MAX: usize = 1_000;
