@@ -60,13 +60,15 @@ impl Numbers {
         registry.register("cells", "Cells that take runs now", self.cells.clone());
     }
 
-    pub(crate) fn ended(&self, outcome: &Outcome, ran_ms: u64) {
+    /// Counts an attempt that ended.
+    pub fn ended(&self, outcome: &Outcome, ran_ms: u64) {
         self.attempt(outcome.as_str());
         let ran = Duration::from_millis(ran_ms);
         self.attempt_seconds.observe(ran.as_secs_f64());
     }
 
-    pub(crate) fn lost(&self) {
+    /// Counts an attempt that was lost.
+    pub fn lost(&self) {
         self.attempt("lost");
     }
 

@@ -97,6 +97,10 @@ impl Configured for RrqConfig {
         name.is_ok_and(|name| self.pools.contains_key(&name))
     }
 
+    fn executor_names(&self) -> Vec<(String, String)> {
+        self.origins.clone()
+    }
+
     fn default_executor(&self) -> Option<(String, String)> {
         self.default_runner.clone()
     }

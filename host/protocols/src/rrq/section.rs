@@ -124,10 +124,12 @@ pub(super) struct RrqConfig {
     pub(super) listen: Option<SocketAddr>,
     /// How long before a deadline an orchestrator is answered at least, in milliseconds.
     pub(super) deadline_margin_ms: u64,
-    /// The executor for handlers that no component has, and where that stands.
+    /// Where the executor for handlers that no component has is named, and its name.
     pub(super) default_runner: Option<(String, String)>,
     /// All pools, by name.
     pub(super) pools: BTreeMap<Name, PoolConfig>,
+    /// Where each pool stands, and its name.
+    pub(super) origins: Vec<(String, String)>,
 }
 
 impl RrqConfig {
@@ -142,8 +144,12 @@ impl RrqConfig {
         Ok(Self {
             listen: listen(section)?,
             deadline_margin_ms: margin.unwrap_or(MARGIN_MS_MIN),
-            default_runner: default.map(|(origin, name)| (name.to_owned(), origin)),
+            default_runner: default.map(|(origin, name)| (origin, name.to_owned())),
             pools: pools.collect::<Result<_, _>>()?,
+            origins: section
+                .tables(RUNNERS)
+                .map(|(name, table)| (table.origin(""), name.to_string()))
+                .collect(),
         })
     }
 }

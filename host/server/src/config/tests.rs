@@ -3,9 +3,6 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use host_protocols::hero::{PopSide, RedisUrl};
-use host_protocols::rrq::{Dialect, Launch, RunnerConfig, Source};
-
 use super::*;
 use crate::published;
 
@@ -19,7 +16,9 @@ fn resolve(
     environment: &[(&str, &str)],
     file: &str,
 ) -> Result<Config, ConfigError> {
-    let flags = flags.iter().map(|(key, text)| (*key, (*text).to_owned()));
+    let flags = flags
+        .iter()
+        .map(|(key, text)| ((*key).to_owned(), (*text).to_owned()));
     let environment = environment
         .iter()
         .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
@@ -56,7 +55,6 @@ fn defaults_fit_the_machine() {
     let config = resolve(&[], &[], "").unwrap();
     assert_eq!((config.cells, config.memory_mib), (8, 512));
     assert_eq!(config.listen, Some("127.0.0.1:7700".parse().unwrap()));
-    assert_eq!(config.rrq_listen, Some("127.0.0.1:7701".parse().unwrap()));
     assert_eq!((config.drain_ms, config.log_bytes_max), (30_000, 1 << 30));
     let small = Machine {
         cores: 1,
@@ -79,141 +77,43 @@ logs.max_mib = 7
 count = 3
 slots = 4
 memory_mib = 512
-[protocol.rrq]
-listen = \"off\"
-deadline_margin_ms = 40
-default_runner = \"there\"
-[protocol.hero]
-url = \"redis://127.0.0.1:6379/0\"
-worker_ids = [\"osis\", \"reports\"]
-concurrency = 5
-dispatch_in_flight = 6
-pop_side = \"left\"
-log_dir = \"/var/log/hero\"
-ca_file = \"/ca.pem\"
-cert_file = \"/me.pem\"
-key_file = \"/me.key\"
-
-[protocol.rrq.runners.python]
-cmd = [\"python3\", \"-m\", \"runner\"]
-pool_size = 2
-max_in_flight = 3
-tcp_port = 7801
-cwd = \"/srv\"
-env = { A = \"b\" }
-dialect = \"documented\"
-[protocol.rrq.runners.there]
-external = \"localhost:7900\"
-[queues.\"a.b/c\"]
-runner = \"python\"
 ";
     let config = resolve(&[], &[], file).unwrap();
-    let expected = Config {
-        data: PathBuf::from("/d"),
-        handlers: Some(PathBuf::from("/h")),
-        listen: Some("[::1]:0".parse().unwrap()),
-        rrq_listen: None,
-        rrq_margin_ms: 40,
-        runners: runners(),
-        hero: Some(HeroConfig {
-            url: RedisUrl::parse("redis://127.0.0.1:6379/0").unwrap(),
-            worker_ids: vec!["osis".to_owned(), "reports".to_owned()],
-            concurrency: 5,
-            dispatch_in_flight: 6,
-            pop_side: PopSide::Left,
-            log_dir: Some(PathBuf::from("/var/log/hero")),
-            certificates: CertificateFiles {
-                authorities: Some(PathBuf::from("/ca.pem")),
-                client: Some((PathBuf::from("/me.pem"), PathBuf::from("/me.key"))),
-            },
-        }),
-        cells: 3,
-        slots: 4,
-        memory_mib: 512,
-        drain_ms: 1_500,
-        log_bytes_max: 7 << 20,
-        environment: Environment::new(),
-    };
-    assert_eq!(config, expected);
-    assert_eq!(SETTINGS.len(), 20, "all of them are above");
-    assert_eq!(runners::SETTINGS.len(), 10, "and of these too");
-}
-
-fn runners() -> RunnersConfig {
-    let python = RunnerConfig {
-        name: "python".to_owned(),
-        source: Source::Launched(Launch {
-            command: ["python3", "-m", "runner"].map(str::to_owned).into(),
-            pool_size: 2,
-            tcp_port: Some(7801),
-            cwd: Some(PathBuf::from("/srv")),
-            env: [("A".to_owned(), "b".to_owned())].into(),
-        }),
-        in_flight_max: 3,
-        dialect: Dialect::Documented,
-    };
-    let there = RunnerConfig {
-        name: "there".to_owned(),
-        source: Source::External("127.0.0.1:7900".parse().unwrap()),
-        in_flight_max: 10,
-        dialect: Dialect::Current,
-    };
-    let name = |text: &str| text.parse().unwrap();
-    RunnersConfig {
-        pools: [(name("python"), python), (name("there"), there)].into(),
-        queues: [(name("a.b/c"), name("python"))].into(),
-        default: Some(name("there")),
-    }
+    assert_eq!(config.data, PathBuf::from("/d"));
+    assert_eq!(config.handlers, Some(PathBuf::from("/h")));
+    assert_eq!(config.listen, Some("[::1]:0".parse().unwrap()));
+    assert_eq!((config.drain_ms, config.log_bytes_max), (1_500, 7 << 20));
+    assert_eq!((config.cells, config.slots, config.memory_mib), (3, 4, 512));
+    assert_eq!(SETTINGS.len(), 8, "all of them are above");
 }
 
 #[test]
-fn runners_inherit_what_everybody_needs_and_what_is_named() {
-    let file = "[protocol.rrq.runners.p]\ncmd = [\"x\"]\n\
-        env = { TZ = \"UTC\" }\ninherit_env = [\"TOKEN\", \"ABSENT\"]";
-    let environment = [
-        ("PATH", "/bin"),
-        ("TZ", "CET"),
-        ("TOKEN", "t"),
-        ("HOST_HERO_URL", "redis://:hush@127.0.0.1"),
-        ("OTHER", "o"),
+fn jobs_are_routed_to_executors_of_any_wire() {
+    let file = "[protocol.hero]\nurl = 'redis://cache'\n[protocol.rrq]\ndefault_runner = 'hero-a'\n\
+                [protocol.rrq.runners.python]\ncmd = ['x']\n\
+                [queues.\"a.b/c\"]\nrunner = 'python'\n[queues.night]\nrunner = 'hero-b.c'";
+    let name = |name: &str| name.parse::<Name>().unwrap();
+    let config = resolve(&[], &[], file).unwrap();
+    assert_eq!(config.routes.default, Some(name("hero-a")));
+    let queues = [
+        (name("a.b/c"), name("python")),
+        (name("night"), name("hero-b.c")),
     ];
-    let config = resolve(&[], &environment, file).unwrap();
-    let pool = config.runners.pools.values().next().unwrap();
-    let Source::Launched(launch) = &pool.source else {
-        panic!("{pool:?}")
-    };
-    let env: Vec<(&str, &str)> = launch
-        .env
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()))
-        .collect();
-    assert_eq!(env, [("PATH", "/bin"), ("TOKEN", "t"), ("TZ", "UTC")]);
+    assert_eq!(config.routes.queues, queues.into());
+    let nobody = file.replace("hero-a", "hero-");
+    assert!(resolve(&[], &[], &nobody).is_err(), "a worker has an id");
 }
 
 #[test]
-fn runners_that_make_no_sense_are_refused_with_their_place() {
+fn routes_that_lead_nowhere_and_names_of_two_wires_are_refused_with_their_place() {
     #[rustfmt::skip]
     let table = [
-        ("[protocol.rrq.runners.p]\npool_size = 2",              "runners.p: ",        "a `cmd` or is `external`"),
-        ("[protocol.rrq.runners.p]\ncmd = \"x\"",              "p.cmd: ",            "an array of strings"),
-        ("[protocol.rrq.runners.p]\ncmd = []",                   "p.cmd: ",            "the program first"),
-        ("[protocol.rrq.runners.p]\ncmd = [1]",                  "p.cmd: ",            "an array of strings"),
-        ("[protocol.rrq.runners.p]\ncmd = [\"x\"]\npool_size = 0", "p.pool_size: ", "from 1 to 64"),
-        ("[protocol.rrq.runners.p]\ncmd = [\"x\"]\nmax_in_flight = 65", "p.max_in_flight: ", "from 1 to 64"),
-        ("[protocol.rrq.runners.p]\ncmd = [\"x\"]\npool_size = 2\ntcp_port = 65535", "p.tcp_port: ", "to 65534"),
-        ("[protocol.rrq.runners.p]\ncmd = [\"x\"]\nenv = { A = 1 }", "p.env: ",   "a table of strings"),
-        ("[protocol.rrq.runners.p]\ncmd = [\"x\"]\ninherit_env = \"A\"", "p.inherit_env: ", "an array of names"),
-        ("[protocol.rrq.runners.p]\ncmd = [\"x\"]\ndialect = \"9\"", "p.dialect: ", "`documented`"),
-        ("[protocol.rrq.runners.p]\ncmd = [\"x\"]\nexternal = \"127.0.0.1:1\"", "p.cmd: ", "exclude each other"),
-        ("[protocol.rrq.runners.p]\nexternal = \"127.0.0.1:1\"\ncwd = \"/\"", "p.cwd: ", "goes with `cmd`"),
-        ("[protocol.rrq.runners.p]\nexternal = \"10.0.0.1:1\"",  "p.external: ",       "not a loopback address"),
-        ("[protocol.rrq.runners.p]\nexternal = \"x\"",          "p.external: ",       "an address with a port"),
-        ("[protocol.rrq.runners.\"a b\"]\ncmd = [\"x\"]",      "a b",                "a name is"),
-        ("[protocol.rrq.runners.\"a/b\"]\ncmd = [\"x\"]",      "a/b",                "without `/`"),
-        ("[protocol.rrq.runners.hero-a]\ncmd = [\"x\"]",         "runners.hero-a: ",   "those are Hero's"),
-        ("protocol.rrq.default_runner = \"hero-a\"",            "default_runner: ",   "with protocol.hero.url"),
-        ("protocol.rrq.default_runner = \"p\"",                 "default_runner: ",   "no runner is named `p`"),
-        ("[queues.q]\nrunner = \"p\"",                         "queues.q.runner: ",  "no runner is named `p`"),
+        ("protocol.rrq.default_runner = \"hero-a\"", "default_runner: ",  "no runner is named `hero-a`"),
+        ("protocol.rrq.default_runner = \"p\"",      "default_runner: ",  "no runner is named `p`"),
+        ("[queues.q]\nrunner = \"p\"",              "queues.q.runner: ", "no runner is named `p`"),
+        ("[queues.\"a b\"]\nrunner = \"p\"",      "queues.a b: ",      "a name is"),
+        ("[protocol.hero]\nurl = 'redis://x'\n[protocol.rrq.runners.hero-a]\ncmd = [\"x\"]",
+                                                       "runners.hero-a",    "choose another name"),
     ];
     for (text, place, says) in table {
         let said = resolve(&[], &[], text).unwrap_err().to_string();
@@ -243,7 +143,7 @@ fn unknown_keys_name_the_nearest_known_one() {
             key: key.to_owned(),
             nearest,
         };
-        assert_eq!(resolve(&[], &[], text), Err(expected));
+        assert_eq!(resolve(&[], &[], text).unwrap_err(), expected);
     }
 }
 
@@ -285,103 +185,13 @@ fn what_is_not_taken_is_named_with_its_place() {
     );
 }
 
-#[test]
-fn jobs_of_hero_are_taken_from_the_redis_that_is_named() {
-    assert_eq!(resolve(&[], &[], "").unwrap().hero, None);
-    let file = "[protocol.hero]\nurl = 'redis://me:hush@cache/2'\nworker_ids = ['a', 'b.c']";
-    let config = resolve(&[], &[("HOST_HERO_CONCURRENCY", "8")], file).unwrap();
-    assert!(!format!("{:?}", config.hero).contains("hush"));
-    let hero = config.hero.unwrap();
-    assert_eq!(hero.url.to_string(), "redis://cache:6379/2");
-    assert_eq!(
-        (hero.worker_ids, hero.concurrency, hero.pop_side),
-        (vec!["a".to_owned(), "b.c".to_owned()], 8, PopSide::Right)
-    );
-    let env = [
-        ("HOST_HERO_URL", "redis://127.0.0.1"),
-        ("HOST_HERO_WORKER_IDS", "x, y"),
-        ("HOST_HERO_POP_SIDE", "left"),
-        ("HOST_HERO_LOG_DIR", "logs"),
-    ];
-    let hero = resolve(&[], &env, file).unwrap().hero.unwrap();
-    let logs = std::env::current_dir().unwrap().join("logs");
-    assert_eq!(hero.log_dir, Some(logs), "jobs may name absolute paths");
-    assert_eq!(
-        (hero.worker_ids, hero.concurrency, hero.pop_side),
-        (vec!["x".to_owned(), "y".to_owned()], 64, PopSide::Left)
-    );
-}
-
-#[test]
-fn jobs_go_to_workers_of_hero_where_its_redis_is_named() {
-    let file = "[protocol.hero]\nurl = 'redis://cache'\n[protocol.rrq]\ndefault_runner = 'hero-a'\n\
-                [queues.night]\nrunner = 'hero-b.c'";
-    let config = resolve(&[], &[], file).unwrap();
-    let name = |name: &str| name.parse().unwrap();
-    assert_eq!(config.runners.default, Some(name("hero-a")));
-    assert_eq!(
-        config.runners.queues,
-        [(name("night"), name("hero-b.c"))].into()
-    );
-    assert_eq!(config.hero.unwrap().dispatch_in_flight, 64);
-    let nobody = file.replace("hero-a", "hero-");
-    assert!(resolve(&[], &[], &nobody).is_err(), "a worker has an id");
-}
-
-#[test]
-fn what_hero_does_not_take_is_refused_without_its_secrets() {
-    let ids = ("HOST_HERO_WORKER_IDS", "a");
-    #[rustfmt::skip]
-    let table: &[(&[(&str, &str)], &str)] = &[
-        (&[ids],                                                         "no Redis"),
-        (&[ids, ("HOST_HERO_URL", "rediss://:hush@x/#insecure")],         "always checked"),
-        (&[ids, ("HOST_HERO_URL", "http://:hush@x")],                    "write redis://"),
-        (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_WORKER_IDS", "a,,b")], "worker ids"),
-        (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_WORKER_IDS", "a,a")],  "twice"),
-        (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_WORKER_IDS", "a b")],  "worker ids"),
-        (&[ids, ("HOST_HERO_URL", "redis://x"), ("HOST_HERO_POP_SIDE", "up")], "`left`"),
-        (&[ids, ("HOST_HERO_URL", "redis://x"), ("HOST_HERO_CONCURRENCY", "0")], "1 to 1024"),
-        (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_DISPATCH_IN_FLIGHT", "5000")], "1 to 4096"),
-        (&[("HOST_HERO_URL", "rediss://x"), ("HOST_HERO_KEY_FILE", "k")],        "cert_file goes with it"),
-        (&[("HOST_HERO_URL", "rediss://x"), ("HOST_HERO_CERT_FILE", "c")],       "key_file goes with it"),
-    ];
-    for (environment, wanted) in table {
-        let said = resolve(&[], environment, "").unwrap_err().to_string();
-        assert!(said.contains(wanted) && !said.contains("hush"), "{said}");
-    }
-}
-
-#[test]
-fn certificates_are_read_when_the_configuration_is() {
-    let folder = tempfile::TempDir::new().unwrap();
-    let path = folder.path().join("ca.pem");
-    let load = |scheme: &str| {
-        let file = format!(
-            "[protocol.hero]\nurl = '{scheme}://:hush@cache'\nca_file = '{}'",
-            path.display()
-        );
-        let mut hero = resolve(&[], &[], &file).unwrap().hero.unwrap();
-        hero.read_certificates().unwrap_err().to_string()
-    };
-    let missing = load("rediss");
-    assert!(missing.contains("protocol.hero.ca_file: cannot read") && missing.contains("ca.pem"));
-    std::fs::write(&path, "no certificate").unwrap();
-    let none = load("rediss");
-    assert!(
-        none.contains("no certificates") && !none.contains("hush"),
-        "{none}"
-    );
-    let plain = load("redis");
-    assert!(plain.contains("write rediss://"), "{plain}");
-}
-
 const INTRO: &str = "\
 # Configuration
 
 `host serve` takes each value from the first of these that has it: its option on the command line,
-its variable of the environment, the file that `--config` or `HOST_CONFIG` names, its default. A key
-that there is not is an error that names the nearest one. Generated from `host/server/src/config.rs`;
-`UPDATE_DOCS=1 cargo test -p host-server` writes it anew.
+its variable of the environment, the file that `--config` or `HOST_CONFIG` names, its default. An
+unknown key is an error that names the nearest known one. Generated from the keys of the host and of
+its wires; `UPDATE_DOCS=1 cargo test -p host-server` updates it.
 
 ```toml
 # host.toml
@@ -422,9 +232,9 @@ max_mib = 1024
 ";
 
 const NAMED: &str = "
-These stand in the file only; `NAME` is one of your own. A job goes to the runner that its handler
-names (`python#send_email`; `hero-osis#report` is a worker of Hero, which needs no table), else to that of its queue, else to the component that has its handler,
-else to the default runner.
+These are keys of the file alone; you choose `NAME`. A job goes to the runner that its handler names
+(`python#send_email`; `hero-osis#report` is a worker of Hero, which needs no table), else to the
+runner of its queue, else to the component that has its handler, else to the default runner.
 
 | key | default | what it is |
 |---|---|---|
@@ -432,24 +242,25 @@ else to the default runner.
 
 const OUTRO: &str = "
 `HOST_LOG` says how much the host writes about itself to standard error: `error`, `warn`, `info`
-(the default), `debug` or `trace`, for all or for some parts (`info,host_server::cells=debug`).
+(the default), `debug` or `trace`, for all or for some parts (`info,host_cells=debug`).
 ";
 
 #[test]
 fn the_published_keys_are_those_of_the_code() {
     let mut doc = INTRO.to_owned();
-    for setting in SETTINGS {
+    for setting in settings() {
         let Setting {
             key,
             env,
             default,
             about,
+            ..
         } = setting;
         writeln!(doc, "| `{key}` | `{env}` | {default} | {about} |").unwrap();
     }
     doc.push_str(NAMED);
-    for setting in runners::SETTINGS {
-        let runners::NamedSetting {
+    for setting in table_settings() {
+        let TableSetting {
             key,
             default,
             about,

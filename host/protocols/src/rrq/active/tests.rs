@@ -24,6 +24,7 @@ fn config(listen: Option<&str>) -> RrqConfig {
         listen: listen.map(|address| address.parse().unwrap()),
         deadline_margin_ms: 20,
         default_runner: None,
+        origins: Vec::new(),
         pools: BTreeMap::new(),
     }
 }

@@ -65,6 +65,7 @@ fn without_a_word_nothing_listens() {
         listen: None,
         deadline_margin_ms: 20,
         default_runner: None,
+        origins: Vec::new(),
         pools: BTreeMap::new(),
     };
     assert_eq!(read(&[], &[], "").unwrap(), expected);
@@ -115,10 +116,16 @@ external = \"localhost:7900\"
         listen: Some("[::1]:0".parse().unwrap()),
         deadline_margin_ms: 40,
         default_runner: Some((
-            "there".to_owned(),
             "host.toml: protocol.rrq.default_runner".to_owned(),
+            "there".to_owned(),
         )),
         pools: pools.into(),
+        origins: ["python", "there"]
+            .map(|name| {
+                let origin = format!("host.toml: protocol.rrq.runners.{name}");
+                (origin, name.to_owned())
+            })
+            .into(),
     };
     assert_eq!(config, expected);
     assert_eq!(
