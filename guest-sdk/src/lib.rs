@@ -30,6 +30,8 @@
 //! component with `host deploy`. On other targets the exports are left out and [`MockHost`] takes the
 //! place of the host, so that you can test handlers with `cargo test`.
 
+#![warn(missing_docs)]
+
 extern crate self as guest_sdk;
 
 mod ctx;

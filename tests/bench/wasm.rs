@@ -1,30 +1,23 @@
 //! What the engine can do by itself: the host's own loop of instantiate and call, in its sandbox.
 
-use std::process::Command;
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use host_tests::{guests, server};
-use serde::Deserialize;
+use anyhow::{Context, Result};
+use host_cell::pace::{self, Pace};
+use host_tests::guests;
 
-/// What `host cell bench` prints.
-#[derive(Deserialize)]
-pub(crate) struct Bare {
-    pub(crate) calls_per_second: f64,
-    pub(crate) cpu_us_per_call: f64,
-}
+/// How long the loop is measured.
+const MEASURED: Duration = Duration::from_secs(2);
 
 /// Runs the bare loop on one core.
-pub(crate) fn bare() -> Result<Bare> {
-    let output = Command::new(server::host())
-        .args(["cell", "bench"])
-        .arg(guests::component("basics"))
-        .output()
-        .context("cannot start `host cell bench`")?;
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        output.status.success(),
-        "`host cell bench` failed: {}",
-        stderr.trim()
-    );
-    serde_json::from_slice(&output.stdout).context("`host cell bench` printed something else")
+pub(crate) fn bare() -> Result<Pace> {
+    let path = guests::component("basics");
+    let component =
+        std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    // A thread of its own: the loop has a runtime, and this one may be inside of another.
+    let measured = std::thread::spawn(move || pace::measure(&component, MEASURED));
+    let measured = measured
+        .join()
+        .map_err(|_| anyhow::anyhow!("the bare loop panicked"))?;
+    measured.map_err(|error| anyhow::anyhow!("the bare loop failed: {error:#}"))
 }

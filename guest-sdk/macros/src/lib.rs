@@ -1,6 +1,8 @@
 //! The attribute `#[handler]`. It leaves the function unchanged, so that tests can call it, and adds a
 //! module of the same name that contains what `export_handlers!` needs.
 
+#![warn(missing_docs)]
+
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as Tokens;
 use quote::{quote, quote_spanned};

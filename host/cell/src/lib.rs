@@ -17,6 +17,7 @@ mod limits;
 mod linker;
 mod meter;
 mod outcome;
+#[cfg(feature = "pace")]
 pub mod pace;
 mod run;
 mod run_output;

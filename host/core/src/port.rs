@@ -6,6 +6,8 @@
 //! - [`assign`]: the host gives leased attempts to a wire that pushes them to foreign workers.
 //! - [`lease`]: foreign workers pull work; the host grants leases and hears about them.
 
+#![warn(missing_docs)]
+
 pub mod assign;
 pub mod execute;
 pub mod lease;

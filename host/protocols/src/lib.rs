@@ -5,12 +5,16 @@
 //! bytes. Nothing here knows the store, the cells or the server: the ways inward are the doors of
 //! `host_core::port`.
 
-pub mod hero;
 mod json;
 pub mod process;
-pub mod rrq;
 pub mod stream;
 pub mod wire;
+
+pub mod hero;
+pub mod rrq;
+
+/// Every wire, in the order in which they are shown.
+pub const WIRES: &[&dyn wire::Wire] = &[&rrq::Rrq, &hero::Hero];
 
 #[cfg(test)]
 mod tests;

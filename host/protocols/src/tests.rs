@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::wire::WIRES;
+use crate::WIRES;
 
 #[test]
 fn every_code_is_explained_once_and_stands_in_its_specification() {

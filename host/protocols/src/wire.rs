@@ -1,6 +1,8 @@
-//! What a wire is to the rest of the host: one entry of [`WIRES`] and one folder. Configuration,
+//! What a wire is to the rest of the host: one entry of [`crate::WIRES`] and one folder. Configuration,
 //! the `ready` line, `host worker`, doctor, metrics, routing and documents go by this list, and
-//! nothing outside a wire's folder names it. The traits here knows no wire.
+//! nothing outside a wire's folder names it. The traits here know no wire.
+
+#![warn(missing_docs)]
 
 pub mod check;
 pub mod executors;
@@ -28,9 +30,6 @@ use self::check::Check;
 use self::executors::Executors;
 use self::section::{ConfigError, Section};
 use self::settings::{Setting, TableSetting, WorkerRole};
-
-/// Every wire, in the order in which they are shown.
-pub const WIRES: &[&dyn Wire] = &[&crate::rrq::Rrq, &crate::hero::Hero];
 
 /// One protocol, in one or both roles.
 pub trait Wire: Sync {
@@ -209,11 +208,14 @@ pub trait JobLogs: Send + Sync {
 
 /// Returns the wire of this name.
 pub fn find(name: &str) -> Option<&'static dyn Wire> {
-    WIRES.iter().find(|wire| wire.name() == name).copied()
+    crate::WIRES
+        .iter()
+        .find(|wire| wire.name() == name)
+        .copied()
 }
 
 /// Returns the handlers whose result is a list of steps, of all wires.
 pub fn chain_handlers() -> BTreeSet<Name> {
-    let names = WIRES.iter().flat_map(|wire| wire.chain_handlers());
+    let names = crate::WIRES.iter().flat_map(|wire| wire.chain_handlers());
     names.filter_map(|name| name.parse().ok()).collect()
 }

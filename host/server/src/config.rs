@@ -12,9 +12,10 @@ use std::thread::available_parallelism;
 
 use host_cells::build::Environment;
 use host_core::name::Name;
+use host_protocols::WIRES;
+use host_protocols::wire::Configured;
 use host_protocols::wire::section::{ConfigError, NamedTable, Section, Sources};
 use host_protocols::wire::settings::{Setting, TableSetting};
-use host_protocols::wire::{Configured, WIRES};
 
 use self::file::File;
 use crate::executors::Routes;

@@ -1,6 +1,8 @@
 //! The trait that every backend implements. Synchronous and batch-first: the owner of a store calls
 //! it from a thread of its own and releases replies after `commit` returns.
 
+#![warn(missing_docs)]
+
 use host_core::command::{Command, Committed};
 use host_core::handler::{Digest, Revision};
 use host_core::id::JobId;

@@ -1,8 +1,6 @@
 //! `host cell`: the child processes of a host. Users never start it, so the help does not list it.
 
-use std::io::Write as _;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use host_console::error::{CliError, Exit};
@@ -34,14 +32,6 @@ enum Verb {
         #[arg(long)]
         output: PathBuf,
     },
-    /// Measure the bare loop: instantiate the component, call its handler `noop`
-    Bench {
-        /// The component
-        component: PathBuf,
-        /// How long to measure
-        #[arg(long, default_value_t = 2.0)]
-        seconds: f64,
-    },
 }
 
 impl Cell {
@@ -58,18 +48,6 @@ impl Cell {
             Verb::Compile { output } => {
                 host_cell::child::compile_stdin(&output).map_err(failed("compile a component"))
             }
-            Verb::Bench { component, seconds } => {
-                bench(&component, seconds).map_err(failed("measure the bare loop"))
-            }
         }
     }
-}
-
-fn bench(component: &std::path::Path, seconds: f64) -> Result<(), String> {
-    let bytes =
-        std::fs::read(component).map_err(|error| format!("{}: {error}", component.display()))?;
-    let pace = host_cell::pace::measure(&bytes, Duration::from_secs_f64(seconds))
-        .map_err(|error| format!("{error:#}"))?;
-    let json = serde_json::to_string(&pace).map_err(|error| error.to_string())?;
-    writeln!(std::io::stdout(), "{json}").map_err(|error| error.to_string())
 }
