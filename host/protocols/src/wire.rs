@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use host_console::command::Command;
 use host_core::cell::LogLine;
 use host_core::id::JobId;
 use host_core::name::Name;
@@ -59,6 +60,11 @@ pub trait Wire: Sync {
 
     /// Returns how `host worker <name>` is called, if it has a worker role.
     fn worker_role(&self) -> Option<&'static WorkerRole>;
+
+    /// Returns its own noun of the command line, if it has one.
+    fn command(&self) -> Option<&'static dyn Command> {
+        None
+    }
 
     /// Reads its section. Opens nothing; files that the section names are read through it.
     fn configure(&self, section: &Section<'_>) -> Result<Box<dyn Configured>, ConfigError>;

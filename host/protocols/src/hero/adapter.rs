@@ -2,11 +2,12 @@
 //! once it is open stands in `active`.
 
 use futures_util::future::BoxFuture;
+use host_console::command::Command;
 
 use super::active::{Idle, Serving, Working};
 use super::section::HeroConfig;
 use super::settings::{SETTINGS, WORKER_ROLE};
-use super::{NAME, checks, lanes, refusal};
+use super::{NAME, checks, commands, lanes, refusal};
 use crate::wire::check::Check;
 use crate::wire::section::{ConfigError, Section};
 use crate::wire::settings::{Setting, WorkerRole};
@@ -39,6 +40,10 @@ impl Wire for Hero {
 
     fn worker_role(&self) -> Option<&'static WorkerRole> {
         Some(&WORKER_ROLE)
+    }
+
+    fn command(&self) -> Option<&'static dyn Command> {
+        Some(&commands::COMMAND)
     }
 
     fn configure(&self, section: &Section<'_>) -> Result<Box<dyn Configured>, ConfigError> {

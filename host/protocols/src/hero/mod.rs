@@ -6,6 +6,7 @@ mod adapter;
 mod address;
 mod checks;
 pub mod client;
+mod commands;
 mod config;
 mod convert;
 mod dispatcher;
