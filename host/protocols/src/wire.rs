@@ -23,6 +23,7 @@ use host_core::name::Name;
 use host_core::port::lease::Leases;
 use host_core::port::{AssignEvents, Clock, Counters, Execute};
 use host_core::time::Time;
+use host_http::route::{Description, Group, RoutePorts};
 use host_runtime::tasks::Tasks;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
@@ -58,6 +59,11 @@ pub trait Wire: Sync {
         &[]
     }
 
+    /// Describes its HTTP routes, whether it is configured or not.
+    fn http(&self) -> Description {
+        Description::default()
+    }
+
     /// Returns how `host worker <name>` is called, if it has a worker role.
     fn worker_role(&self) -> Option<&'static WorkerRole>;
 
@@ -86,6 +92,13 @@ pub trait Configured: fmt::Debug + Send + Sync {
     /// Returns where the executor for handlers that nobody else has is named, and its name.
     fn default_executor(&self) -> Option<(String, String)> {
         None
+    }
+
+    /// Makes its HTTP routes, as [`Wire::http`] describes them. They are served from the start of the
+    /// host on; without a section they may answer how to configure the wire.
+    fn routes(&self, ports: &RoutePorts) -> Vec<Group> {
+        let _ = ports;
+        Vec::new()
     }
 
     /// Answers doctor's questions. Blocks, some seconds at most.

@@ -3,8 +3,11 @@
 
 use futures_util::future::BoxFuture;
 use host_console::command::Command;
+use host_http::route::{Description, Group, RoutePorts};
 
 use super::active::{Idle, Serving, Working};
+use super::api::{self, Source};
+use super::client::live::Client;
 use super::section::HeroConfig;
 use super::settings::{SETTINGS, WORKER_ROLE};
 use super::{NAME, checks, commands, lanes, refusal};
@@ -46,6 +49,10 @@ impl Wire for Hero {
         Some(&commands::COMMAND)
     }
 
+    fn http(&self) -> Description {
+        api::description()
+    }
+
     fn configure(&self, section: &Section<'_>) -> Result<Box<dyn Configured>, ConfigError> {
         Ok(Box::new(ConfiguredHero(HeroConfig::read(section)?)))
     }
@@ -62,6 +69,14 @@ impl Configured for ConfiguredHero {
 
     fn checks(&self) -> Vec<Check> {
         self.0.as_ref().map(checks::all).unwrap_or_default()
+    }
+
+    fn routes(&self, ports: &RoutePorts) -> Vec<Group> {
+        let source = self.0.as_ref().map(|config| Source {
+            client: Client::new(&config.url),
+            log_dir: config.log_dir.clone(),
+        });
+        vec![api::routes(source, ports.clone())]
     }
 
     fn open<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {

@@ -4,6 +4,7 @@
 mod active;
 mod adapter;
 mod address;
+mod api;
 mod checks;
 pub mod client;
 mod commands;
