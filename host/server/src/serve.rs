@@ -105,7 +105,7 @@ pub fn run(
     program: CellProgram,
     ready: impl FnOnce(Ready),
 ) -> Result<(), ServeError> {
-    // Params, results and logs of jobs are nobody else's.
+    // Other users must not read params, results and logs of jobs.
     umask(Mode::RWXG | Mode::RWXO);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -170,7 +170,7 @@ async fn serve(
     ended
 }
 
-/// Goes on until the host is told to stop or breaks, and then until no job runs any more.
+/// Waits until the host is asked to stop or breaks, and then until no job runs.
 async fn last(host: &mut Host, stops: &mut Stops) -> Result<(), ServeError> {
     let mut phase = Phase::Running;
     loop {

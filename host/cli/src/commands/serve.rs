@@ -84,7 +84,7 @@ fn refused(error: &ConfigError) -> CliError {
 
 /// Prints the line that scripts wait for.
 fn announce(ready: Ready) {
-    // Nobody may be reading; the host serves all the same.
+    // A closed standard output does not stop the host.
     let mut words = vec![("http", shown(ready.http))];
     words.extend(ready.wires);
     let words = words.iter().map(|(key, value)| format!(" {key}={value}"));

@@ -258,11 +258,11 @@ fn examiner(
     })
 }
 
-/// Removes compiled components that nobody needs; what cannot be removed stays.
+/// Removes compiled components that are no longer needed; what cannot be removed stays.
 fn sweep(examiner: &Examiner, kept: &BTreeSet<Digest>) {
     match examiner.cache.sweep(kept) {
         Ok(0) => {}
-        Ok(files) => tracing::info!(files, "compiled components that nobody needs are removed"),
+        Ok(files) => tracing::info!(files, "removed compiled components that are no longer needed"),
         Err(error) => tracing::warn!(%error, "the folder of compiled components is not swept"),
     }
 }
