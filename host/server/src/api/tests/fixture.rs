@@ -20,7 +20,7 @@ use host_core::outcome::{Meter, Outcome, Report};
 use host_core::time::Time;
 use host_http::budget::ByteBudget;
 use host_http::route::{Group, RoutePorts};
-use host_protocols::wire::WIRES;
+use host_protocols::WIRES;
 use host_protocols::wire::section::{Section, Sources};
 use host_store::memory::MemoryStore;
 use host_store::{Store as _, StoreError};
