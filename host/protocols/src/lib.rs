@@ -9,6 +9,8 @@ pub mod hero;
 mod json;
 pub mod process;
 pub mod rrq;
+#[cfg(test)]
+mod sample;
 pub mod stream;
 pub mod wire;
 

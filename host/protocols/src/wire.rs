@@ -59,7 +59,9 @@ pub trait Wire: Sync {
     }
 
     /// Returns how `host worker <name>` is called, if it has a worker role.
-    fn worker_role(&self) -> Option<&'static WorkerRole>;
+    fn worker_role(&self) -> Option<&'static WorkerRole> {
+        None
+    }
 
     /// Reads its section. Opens nothing; files that the section names are read through it.
     fn configure(&self, section: &Section<'_>) -> Result<Box<dyn Configured>, ConfigError>;

@@ -158,24 +158,9 @@ impl Execute for Executing {
 }
 
 fn foreign(handler: &str, wants_log: bool) -> ForeignJob {
-    ForeignJob {
-        wire: "test",
-        external_id: "1".to_owned(),
-        request_id: "1".to_owned(),
-        handler: handler.parse().unwrap(),
-        params: JsonText("{}".to_owned()),
-        queue: "q".to_owned(),
-        attempt: 1,
-        enqueued_at: None,
-        deadline: None,
-        trace: Vec::new(),
-        worker_id: None,
-        attributes: Vec::new(),
-        env: Vec::new(),
-        wants_log,
-        span: "test",
-        result_bytes_max: 1_000,
-    }
+    let params = JsonText("{}".to_owned());
+    let job = ForeignJob::new("test", "1", handler.parse().unwrap(), params);
+    ForeignJob { wants_log, ..job }
 }
 
 #[test]
