@@ -100,13 +100,13 @@ impl Session for Peers {
         actions.effect(Effect::Capacity(IN_FLIGHT_MAX));
     }
 
-    fn on_message(&mut self, _: Moment, link: Link, line: String, actions: &mut ActionsOf<Self>) {
+    fn on_message(&mut self, _: Moment, from: Link, line: String, actions: &mut ActionsOf<Self>) {
         let (word, rest) = line.split_once(' ').unwrap_or_default();
         let (id, rest) = rest.split_once(' ').unwrap_or((rest, ""));
         let effect = match word {
-            "RUN" => self.run(link, id, rest),
+            "RUN" => self.run(from, id, rest),
             "STOP" => {
-                return self.stop(actions, Stop::Cancelled, |of, its| of == link && its == id);
+                return self.stop(actions, Stop::Cancelled, |of, its| of == from && its == id);
             }
             "OK" => self.ended(id, rest, true),
             "ERR" => self.ended(id, rest, false),
