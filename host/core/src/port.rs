@@ -5,10 +5,12 @@
 //! - [`execute`]: a foreign orchestrator gives us work; the host executes it.
 //! - [`assign`]: the host gives leased attempts to a wire that pushes them to foreign workers.
 //! - [`lease`]: foreign workers pull work; the host grants leases and hears about them.
+//! - [`conformance`]: auditors of the three for tests.
 
 #![warn(missing_docs)]
 
 pub mod assign;
+pub mod conformance;
 pub mod execute;
 pub mod lease;
 

@@ -47,16 +47,31 @@ impl LeaseDoor {
         self.0.arrived().await;
     }
 
-    /// Takes nothing more in, and answers what waits here.
-    pub(crate) fn close(&self) {
-        self.0.close().into_iter().for_each(|mail| {
-            refuse(mail, LeaseError::Stopping);
-        });
+    /// Returns what closes the door when the loop ends, however it ends: what waits here is answered
+    /// then, and nothing more is taken in.
+    pub(crate) fn open(&self) -> OpenDoor {
+        OpenDoor(self.clone())
     }
 
     fn put(&self, mail: LeaseMail) {
         if let Err(mail) = self.0.put_below(WAITING_MAX, mail) {
-            refuse(mail, LeaseError::Busy);
+            let error = if self.0.is_closed() {
+                LeaseError::Stopping
+            } else {
+                LeaseError::Busy
+            };
+            refuse(mail, error);
+        }
+    }
+}
+
+/// The door while the loop lives.
+pub(crate) struct OpenDoor(LeaseDoor);
+
+impl Drop for OpenDoor {
+    fn drop(&mut self) {
+        for mail in self.0.0.close() {
+            refuse(mail, LeaseError::Stopping);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use host_core::command::{Change, Claimed, Command};
 use host_core::id::{JobId, LeaseId};
 use host_core::job::State;
-use host_core::lease::Hold;
+use host_core::lease::{Fence, Hold};
 use host_core::name::Name;
 use host_core::outcome::{Progress, Report};
 use host_core::port::lease::{Granted, LeaseEvents, LeaseMessage, LeaseRequest, Respond};
@@ -32,6 +32,8 @@ struct Waiting {
     request: LeaseRequest,
     respond: Box<dyn Respond<Option<Granted>>>,
     until: Time,
+    /// Whether its room is in the claim of this turn.
+    is_offered: bool,
 }
 
 /// A lease that a worker holds.
@@ -94,6 +96,7 @@ impl Pulls {
             until: now.plus_ms(request.wait_ms),
             request,
             respond,
+            is_offered: false,
         };
         self.waiting.insert(waiter, waiting);
     }
@@ -104,7 +107,7 @@ impl Pulls {
         self.waiting.retain(|_, waiting| !waiting.respond.is_gone());
         let mut left: BTreeMap<Name, u64> = BTreeMap::new();
         let mut places = Vec::new();
-        for (waiter, waiting) in &self.waiting {
+        for (waiter, waiting) in &mut self.waiting {
             let request = &waiting.request;
             let executor = request.executors.iter().find(|name| {
                 let jobs = left
@@ -115,6 +118,7 @@ impl Pulls {
                 has
             });
             if let Some(executor) = executor {
+                waiting.is_offered = true;
                 places.push(Place {
                     waiter: *waiter,
                     executor: executor.clone(),
@@ -170,14 +174,17 @@ impl Pulls {
         taken
     }
 
-    /// Answers workers whose wait is over, all of them if the host takes no more work.
+    /// Answers workers whose wait is over, all of them if the host takes no more work. A claim that
+    /// brought a worker nothing has looked at one executor: the next turn looks at its others.
     pub(crate) fn expire(&mut self, now: Time, stopping: bool) {
-        let over = |waiting: &Waiting| stopping || waiting.until <= now;
+        let over = |waiting: &mut Waiting| {
+            let is_offered = std::mem::take(&mut waiting.is_offered);
+            stopping || (waiting.until <= now && !is_offered)
+        };
         let over: Vec<Waiter> = self
             .waiting
-            .iter()
-            .filter(|(_, waiting)| over(waiting))
-            .map(|(waiter, _)| *waiter)
+            .iter_mut()
+            .filter_map(|(waiter, waiting)| over(waiting).then_some(*waiter))
             .collect();
         for waiter in over {
             if let Some(waiting) = self.waiting.remove(&waiter) {
@@ -191,10 +198,14 @@ impl Pulls {
         self.waiting.values().map(|waiting| waiting.until).min()
     }
 
-    /// Makes the command of a worker's message.
+    /// Makes the command of a worker's message. A message about a job that nobody has leased here
+    /// gets a fence that no attempt has: it may be running in a cell, with the same number.
     pub(crate) fn command(&self, told: &Told, progress: Option<Progress>) -> Command {
-        let (job, fence) = (told.job, told.fence.clone());
-        let worker = self.held.get(&job).map_or("", |held| &held.worker);
+        let job = told.job;
+        let (fence, worker) = match self.held.get(&job) {
+            Some(held) => (told.fence.clone(), held.worker.as_str()),
+            None => (Fence::Attempt(0), ""),
+        };
         match &told.message {
             LeaseMessage::Ack => Command::Ack { job, fence },
             LeaseMessage::Heartbeat { .. } => Command::Heartbeat { job, fence },

@@ -140,6 +140,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         phase: Phase::Running,
         drain_until: Time(i64::MAX),
     };
+    let _open = writer.leases.open();
     writer.recover()?;
     loop {
         let intake = writer.gather(&mut inputs).await;
@@ -148,7 +149,6 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
             break;
         }
     }
-    writer.leases.close();
     inputs.requests.close();
     while let Ok(request) = inputs.requests.try_recv() {
         refuse(Origin::Request(request.reply), &SubmitError::Stopping);

@@ -7,6 +7,8 @@
 
 mod json;
 pub mod process;
+#[cfg(test)]
+mod sample;
 pub mod stream;
 pub mod wire;
 

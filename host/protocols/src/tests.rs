@@ -2,11 +2,18 @@
 
 use std::collections::BTreeSet;
 
+use crate::sample::Sample;
 use crate::WIRES;
+use crate::wire::Wire;
+
+/// Every wire, and the sample as one line more.
+fn wires() -> impl Iterator<Item = &'static dyn Wire> {
+    WIRES.iter().copied().chain([&Sample as &dyn Wire])
+}
 
 #[test]
 fn every_code_is_explained_once_and_stands_in_its_specification() {
-    for wire in WIRES {
+    for wire in wires() {
         let (name, refusals) = (wire.name(), wire.refusals());
         let codes: BTreeSet<&str> = refusals.iter().map(|(code, _)| *code).collect();
         assert_eq!(codes.len(), refusals.len(), "{name}");
@@ -23,7 +30,7 @@ fn every_code_is_explained_once_and_stands_in_its_specification() {
 #[test]
 fn keys_stand_below_the_wire_and_no_two_are_alike() {
     let mut keys = BTreeSet::new();
-    for wire in WIRES {
+    for wire in wires() {
         let section = format!("protocol.{}.", wire.name());
         let settings = wire.settings().iter().map(|setting| setting.key);
         let tables = wire.table_settings().iter().map(|setting| setting.key);

@@ -65,7 +65,9 @@ pub trait Wire: Sync {
     }
 
     /// Returns how `host worker <name>` is called, if it has a worker role.
-    fn worker_role(&self) -> Option<&'static WorkerRole>;
+    fn worker_role(&self) -> Option<&'static WorkerRole> {
+        None
+    }
 
     /// Returns its own noun of the command line, if it has one.
     fn command(&self) -> Option<&'static dyn Command> {

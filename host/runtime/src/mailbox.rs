@@ -64,6 +64,11 @@ impl<T> Mailbox<T> {
         std::mem::take(&mut messages.waiting)
     }
 
+    /// Tells whether nothing more is taken in.
+    pub fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
     /// Waits until a message has arrived since the last wait. Cancel safe.
     pub async fn arrived(&self) {
         self.arrived.notified().await;

@@ -51,6 +51,31 @@ pub struct ForeignJob {
     pub result_bytes_max: u64,
 }
 
+impl ForeignJob {
+    /// Makes a first attempt of which nothing else is known: no deadline, no log lines wanted, and a
+    /// result of at most 1 MiB.
+    pub fn new(wire: &'static str, id: &str, handler: Name, params: JsonText) -> Self {
+        Self {
+            wire,
+            external_id: id.to_owned(),
+            request_id: id.to_owned(),
+            handler,
+            params,
+            queue: "default".to_owned(),
+            attempt: 1,
+            enqueued_at: None,
+            deadline: None,
+            trace: Vec::new(),
+            worker_id: None,
+            attributes: Vec::new(),
+            env: Vec::new(),
+            wants_log: false,
+            span: "execution",
+            result_bytes_max: 1 << 20,
+        }
+    }
+}
+
 /// Why an execution is to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {

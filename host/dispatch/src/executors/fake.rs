@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use host_core::name::Name;
+use host_core::port::conformance::AssignAudit;
 use host_core::port::{Assign, AssignEvents as _, Assignment, End, Tag};
 use tokio_util::sync::CancellationToken;
 
@@ -21,7 +22,8 @@ pub(crate) enum Told {
 #[derive(Clone)]
 pub(crate) struct FakeExecutor {
     name: Name,
-    mail: Arc<AssignMail>,
+    /// Where it speaks to the loop.
+    pub(crate) audit: Arc<AssignAudit>,
     told: Arc<Mutex<Vec<Told>>>,
     pub(crate) stopping: CancellationToken,
 }
@@ -29,36 +31,33 @@ pub(crate) struct FakeExecutor {
 impl FakeExecutor {
     /// Makes an executor without room, and the loop's side of it.
     pub(crate) fn executors(name: &str) -> (Executors, Self) {
+        let name: Name = name.parse().unwrap();
+        let mail = Arc::<AssignMail>::default();
+        let ours = name.clone();
         let executor = Self {
-            name: name.parse().unwrap(),
-            mail: Arc::default(),
+            name,
+            audit: AssignAudit::new(Arc::<AssignMail>::clone(&mail), move |it| *it == ours),
             told: Arc::default(),
             stopping: CancellationToken::new(),
         };
         let known = executor.clone();
         let open = move |name: &Name| match name.as_str() {
-            _ if *name == known.name => Opened::Pushed(Box::new(known.clone())),
+            _ if *name == known.name => Opened::Pushed(known.audit.assign(Box::new(known.clone()))),
             "pulled" | "pulled-too" => Opened::Pulled,
             _ => Opened::Unknown,
         };
-        let mail = Arc::clone(&executor.mail);
         let executors = Executors::new(open, mail, executor.stopping.clone());
         (executors, executor)
     }
 
     /// Tells the loop how many attempts it takes at once.
     pub(crate) fn room(&self, capacity: usize) {
-        self.mail.capacity(&self.name, capacity);
+        self.audit.capacity(&self.name, capacity);
     }
 
     /// Tells the loop that an attempt is over.
     pub(crate) fn over(&self, tag: Tag, end: End) {
-        self.mail.ended(tag, format!("{}/1", self.name), end);
-    }
-
-    /// Returns where it speaks to the loop.
-    pub(crate) fn mail(&self) -> &AssignMail {
-        &self.mail
+        self.audit.ended(tag, format!("{}/1", self.name), end);
     }
 
     fn told(&self) -> MutexGuard<'_, Vec<Told>> {

@@ -1,12 +1,14 @@
 //! Foreign work over cells in memory: answers, stops, room, the end of the host.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use host_core::failure::FailureKind;
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
+use host_core::port::conformance::ExecuteAudit;
 use host_core::port::{Answer, Answers};
 
 use tokio::sync::oneshot::error::TryRecvError;
@@ -35,6 +37,16 @@ struct Bench {
     loaded: CancellationToken,
     stopping: CancellationToken,
     ended: oneshot::Receiver<()>,
+    audits: Mutex<Vec<Arc<ExecuteAudit>>>,
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let audits = self.audits.lock().unwrap();
+            audits.iter().for_each(|audit| audit.assert_kept());
+        }
+    }
 }
 
 impl Bench {
@@ -76,7 +88,15 @@ impl Bench {
             loaded,
             stopping,
             ended,
+            audits: Mutex::default(),
         }
+    }
+
+    /// Returns a way in for one session, audited until the bench goes.
+    fn session(&self) -> Arc<dyn Execute> {
+        let audit = ExecuteAudit::new(self.foreign.session());
+        self.audits.lock().unwrap().push(Arc::clone(&audit));
+        audit
     }
 
     fn begin(&self, session: &Arc<dyn Execute>, tag: u64, handler: &str) {
@@ -127,7 +147,7 @@ fn job(handler: &str) -> ForeignJob {
 #[test]
 fn work_is_executed_and_answered() {
     let bench = Bench::start();
-    let session = bench.foreign.session();
+    let session = bench.session();
     bench.begin(&session, 7, "echo");
     let result = Some(JsonText("{\"a\":1}".to_owned()));
     let (tag, Answer::Ended(outcome, _)) = bench.answer() else {
@@ -145,7 +165,7 @@ fn work_is_executed_and_answered() {
 #[test]
 fn what_waits_and_what_runs_can_be_stopped() {
     let bench = Bench::start();
-    let (session, other) = (bench.foreign.session(), bench.foreign.session());
+    let (session, other) = (bench.session(), bench.foreign.session());
     for tag in 0..4 {
         bench.begin(&session, tag, "hang");
     }
@@ -164,7 +184,7 @@ fn what_waits_and_what_runs_can_be_stopped() {
 #[test]
 fn what_comes_before_the_handlers_waits_for_them_and_can_be_stopped() {
     let bench = Bench::start_without_handlers();
-    let session = bench.foreign.session();
+    let session = bench.session();
     bench.begin(&session, 0, "echo");
     bench.begin(&session, 1, "noop");
     session.stop(Tag(1), 0, Stop::Deadline);
@@ -177,11 +197,11 @@ fn what_comes_before_the_handlers_waits_for_them_and_can_be_stopped() {
 #[test]
 fn everybody_is_answered_when_the_host_stops() {
     let mut bench = Bench::start();
-    let session = bench.foreign.session();
+    let session = bench.session();
     for tag in 0..6 {
         bench.begin(&session, tag, "hang");
     }
-    bench.begin(&bench.foreign.session(), 6, "noop");
+    bench.begin(&bench.session(), 6, "noop");
     bench.stopping.cancel();
     let mut answered: Vec<_> = (0..7).map(|_| bench.answer().0).collect();
     answered.sort_unstable();
@@ -196,7 +216,7 @@ fn everybody_is_answered_when_the_host_stops() {
 #[test]
 fn progress_comes_before_the_end_and_lines_only_if_they_are_wanted() {
     let bench = Bench::start();
-    let session = bench.foreign.session();
+    let session = bench.session();
     let wanted = ForeignJob {
         wants_log: true,
         ..job("talk")

@@ -1,11 +1,14 @@
 //! Workers that pull, in the loop: their messages become commands of the batch, and their answers
 //! leave after the commit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use host_cells::port::CellPort;
 use host_core::command::Reply;
+use host_core::id::JobId;
+use host_core::lease::Fence;
 use host_core::name::Name;
+use host_core::outcome::Progress;
 use host_core::port::lease::{LeaseError, LeaseMessage, Standing};
 use host_core::rejection::Rejection;
 use host_core::time::Time;
@@ -18,12 +21,22 @@ use crate::lease_mail::{LeaseMail, Told};
 impl<P: CellPort> Writer<P> {
     /// Takes in what workers that pull have said.
     pub(super) fn hear_leases(&mut self, now: Time, batch: &mut Batch) {
+        // What is not committed yet, and so not known to everybody.
+        let mut said: HashMap<JobId, (Fence, Progress)> = HashMap::new();
         for mail in self.leases.take() {
             match mail {
                 LeaseMail::Ask(request, respond) => self.pulls.ask(now, request, respond),
                 LeaseMail::Tell(mut told) => {
                     told.attempt = self.pulls.attempt(told.job);
-                    let progress = self.shared.live.progress(told.job);
+                    if let LeaseMessage::Heartbeat {
+                        progress: Some(progress),
+                    } = &told.message
+                    {
+                        said.insert(told.job, (told.fence.clone(), progress.clone()));
+                    }
+                    let latest = said.get(&told.job).filter(|(by, _)| *by == told.fence);
+                    let latest = latest.map(|(_, progress)| progress.clone());
+                    let progress = latest.or_else(|| self.shared.live.progress(told.job));
                     let command = self.pulls.command(&told, progress);
                     batch.told(command, told);
                 }
@@ -78,7 +91,13 @@ impl<P: CellPort> Writer<P> {
         match &told.message {
             LeaseMessage::Heartbeat {
                 progress: Some(progress),
-            } => self.progressed(now, told.job, attempt, progress.clone()),
+            } => {
+                self.progressed(now, told.job, attempt, progress.clone());
+                // A later message of the same batch may have ended the lease.
+                if self.pulls.attempt(told.job) != told.attempt {
+                    self.shared.live.forget(told.job);
+                }
+            }
             LeaseMessage::Complete { outcome, .. } => {
                 self.numbers.ended(outcome, now.since_ms(granted_at));
             }

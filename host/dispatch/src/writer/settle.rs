@@ -4,6 +4,7 @@
 use host_cells::feed::NotStarted;
 use host_cells::port::CellPort;
 use host_core::command::{Change, Claimed, Committed, Reply};
+use host_core::id::JobId;
 use host_core::job::{Lane, State};
 use host_core::outcome::{Meter, Outcome, Report};
 use host_core::rejection::Rejection;
@@ -29,8 +30,8 @@ impl<P: CellPort> Writer<P> {
         self.next_wakeup = committed.next_wakeup;
         let may_be_more = self.claimable > 0 || newly_available_max > 0;
         self.claimable = if may_be_more { committed.available } else { 0 };
-        for (_, effect) in committed.effects {
-            self.carry_out(now, effect);
+        for (job, effect) in committed.effects {
+            self.carry_out(now, job, effect);
         }
         for change in &committed.changes {
             self.executors.changed(change);
@@ -54,7 +55,7 @@ impl<P: CellPort> Writer<P> {
         self.tell(now, &committed.changes);
     }
 
-    fn carry_out(&mut self, now: Time, effect: Effect) {
+    fn carry_out(&mut self, now: Time, job: JobId, effect: Effect) {
         match effect {
             Effect::Stop {
                 lease,
@@ -68,7 +69,10 @@ impl<P: CellPort> Writer<P> {
             }
             Effect::Revoke { lease } => {
                 self.carried.end(lease);
-                if !self.executors.stop(lease, Some(0)) && !self.pulls.revoke(lease) {
+                self.shared.live.forget(job);
+                if self.pulls.revoke(lease) {
+                    self.numbers.lost();
+                } else if !self.executors.stop(lease, Some(0)) {
                     self.cells.pool.revoke(now, lease);
                 }
             }

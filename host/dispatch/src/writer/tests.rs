@@ -3,6 +3,7 @@
 
 mod bench;
 mod failing;
+mod leases;
 mod runners;
 
 use host_core::command::{Command, Reply};

@@ -3,6 +3,7 @@
 
 pub mod driver;
 pub mod framing;
+pub mod lines;
 pub mod listen;
 pub mod session;
 
@@ -15,5 +16,6 @@ mod tests;
 pub use connection::serve_connection;
 pub use driver::{CONNECTIONS_MAX, EffectHandler, Hub};
 pub use framing::{Cut, Framing, Next, Pending};
+pub use lines::{Endless, Lines};
 pub use listen::{Listener, accept};
 pub use session::{Action, Actions, ActionsOf, Link, Moment, Session};

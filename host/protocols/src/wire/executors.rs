@@ -22,7 +22,13 @@ pub trait Executors: Send + Sync {
     fn names(&self) -> Vec<Name>;
 
     /// Finds the executor of this name for a job that is about to be accepted.
-    fn find(&self, name: &Name) -> Found;
+    fn find(&self, name: &Name) -> Found {
+        if self.names().contains(name) {
+            Found::Here
+        } else {
+            Found::Nobody
+        }
+    }
 
     /// Checks that an executor can make something of a handler's params, an object. The error is
     /// for people.
@@ -53,7 +59,10 @@ pub trait Executors: Send + Sync {
 
     /// Restarts the workers of an executor, or one of them counted from 1, each once its attempts
     /// have ended.
-    fn restart(&self, executor: &Name, only: Option<usize>) -> Result<(), RestartError>;
+    fn restart(&self, executor: &Name, only: Option<usize>) -> Result<(), RestartError> {
+        let _ = (executor, only);
+        Err(RestartError::NotOurs)
+    }
 }
 
 /// Why workers are not restarted.
@@ -97,6 +106,21 @@ pub struct WorkerHealth {
     pub failures: u32,
     /// Why it takes no work, if that is known.
     pub reason: Option<String>,
+}
+
+impl WorkerHealth {
+    /// Makes worker `number` of an executor, of whom nothing else is known.
+    pub fn new(executor: &Name, number: usize, state: WorkerState) -> Self {
+        Self {
+            name: format!("{executor}/{number}"),
+            state,
+            address: None,
+            pid: None,
+            in_flight: 0,
+            failures: 0,
+            reason: None,
+        }
+    }
 }
 
 /// Where a foreign worker is in its life, for people.

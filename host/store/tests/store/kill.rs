@@ -1,14 +1,19 @@
 //! A real process is killed again and again while it commits: what it had told is kept.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Command as Process, Stdio};
+use std::path::Path;
+use std::process::{Child, Command as Process, Stdio};
 
 use host_core::command::{Command, Reply};
 use host_core::job::State;
+use host_core::lease::{Fence, Hold};
 use host_store::sqlite::SqliteStore;
 use tempfile::TempDir;
 
-use crate::jobs::{NODE, NOW, claim, claimed, commit, complete, id, job, read, returned};
+use crate::jobs::{
+    NODE, NOW, claim, claim_in, claimed, commit, complete, id, job, job_for, lease, read, returned,
+    runner,
+};
 
 const ROUNDS: u32 = 20;
 const STORE: &str = "HOST_STORE_TEST_KILL";
@@ -43,19 +48,24 @@ fn child_that_is_killed() {
     }
 }
 
+/// Starts this program again as the child that is the test of this name.
+fn start(child: &str, store: &Path) -> Child {
+    Process::new(std::env::current_exe().unwrap())
+        .args([child, "--exact", "--nocapture"])
+        .env(STORE, store)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
 #[test]
 fn what_was_told_before_a_kill_is_kept() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("host.db");
     let mut told: Vec<(String, u128)> = Vec::new();
     for round in 0..ROUNDS {
-        let mut child = Process::new(std::env::current_exe().unwrap())
-            .args(["kill::child_that_is_killed", "--exact", "--nocapture"])
-            .env(STORE, &path)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut child = start("kill::child_that_is_killed", &path);
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         // It is killed after a different number of acknowledgements each time, wherever it then is.
         let mut left = 3 + round * 7 % 23;
@@ -91,4 +101,74 @@ fn what_was_told_before_a_kill_is_kept() {
             _ => assert_eq!(state, Some(State::Completed), "job {n}"),
         }
     }
+}
+
+/// The child: leases job 1 by TTL and job 2 by connection, tells it once that is committed, and goes
+/// on committing.
+///
+/// It is a test like any other to the harness and does nothing when it is run as one.
+#[test]
+fn child_that_leases() {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "how the parent tells the child what to do"
+    )]
+    let Some(path) = std::env::var_os(STORE) else {
+        return;
+    };
+    let mut store = SqliteStore::open(path.as_ref()).unwrap();
+    for (n, hold) in [(1, TTL), (2, Hold::Connection)] {
+        commit(
+            &mut store,
+            NOW,
+            vec![Command::Enqueue(vec![job_for(n, "far")])],
+        );
+        let mut claim = claim_in(&runner("far"), [n]);
+        if let Command::Claim { slots, .. } = &mut claim {
+            slots[0].hold = hold;
+        }
+        assert_eq!(claimed(&mut store, NOW, claim).len(), 1);
+    }
+    let mut out = std::io::stdout();
+    for n in 3.. {
+        writeln!(out, "leased {n}").unwrap();
+        commit(&mut store, NOW, vec![Command::Enqueue(vec![job(n)])]);
+    }
+}
+
+const TTL: Hold = Hold::Ttl { ttl_ms: 30_000 };
+
+#[test]
+fn a_lease_by_ttl_survives_a_kill() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("host.db");
+    let mut child = start("kill::child_that_leases", &path);
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut told = lines.filter(|line| line.as_ref().unwrap().starts_with("leased"));
+    assert!(told.nth(4).is_some());
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    let mut store = SqliteStore::open(&path).unwrap();
+    commit(&mut store, NOW, vec![Command::Recover { node: NODE }]);
+    let reader = host_store::store::Store::reader(&store).unwrap();
+    assert_eq!(reader.state(id(2)).unwrap(), Some(State::Available));
+    let leases = reader.remote_leases().unwrap();
+    assert_eq!((leases.len(), leases[0].job), (1, id(1)));
+    let remote = &leases[0].lease;
+    assert_eq!((remote.id, remote.node), (lease(1), NODE));
+    assert_eq!(
+        (remote.hold, remote.expires_at),
+        (TTL, Some(NOW.plus_ms(30_000)))
+    );
+    let heartbeat = Command::Heartbeat {
+        job: id(1),
+        fence: Fence::Lease(lease(1)),
+    };
+    for said in [heartbeat, complete(1, 1, returned())] {
+        let later = NOW.plus_ms(20_000);
+        let committed = commit(&mut store, later, vec![said]);
+        assert!(matches!(committed.replies[..], [Ok(Reply::Moved(_))]));
+    }
+    assert_eq!(reader.state(id(1)).unwrap(), Some(State::Completed));
 }

@@ -32,7 +32,7 @@ use host_cells::pool::{Pool, Shape};
 use host_runtime::clock::Clock;
 use host_runtime::ids;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The node that the loop of a bench is.
 pub(crate) const NODE: NodeId = NodeId(uuid::Uuid::from_u128(7));
@@ -62,11 +62,15 @@ impl Bench {
     }
 
     pub(crate) async fn start_on(disk: Disk) -> Self {
-        let below = MemoryStore::default();
+        let below = Box::new(MemoryStore::default());
         Self::start_with(Box::new(FailingStore { below, disk })).await
     }
 
     pub(crate) async fn start_with(store: Box<dyn Store>) -> Self {
+        Self::start_as(NODE, store).await
+    }
+
+    pub(crate) async fn start_as(node: NodeId, store: Box<dyn Store>) -> Self {
         let (executors, runner) = FakeExecutor::executors("python");
         let (requests, asked) = mpsc::channel(REQUESTS_MAX);
         let (events, heard) = mpsc::channel(EVENTS_MAX);
@@ -91,7 +95,7 @@ impl Bench {
             cells: Feed::new(Pool::new(port, shape), runs),
             executors,
             leases: leases.clone(),
-            node: NODE,
+            node,
             logs,
             requests: asked,
             events: heard,
@@ -200,6 +204,7 @@ impl Bench {
         self.phase.send(Phase::Ending).unwrap();
         let ended = tokio::time::timeout(PATIENCE, self.loop_ended).await;
         assert!(ended.unwrap().unwrap().is_ok());
+        self.runner.audit.assert_kept();
     }
 }
 

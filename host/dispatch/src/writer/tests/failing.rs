@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use host_core::command::{Command, Committed};
 use host_core::time::Time;
-use host_store::memory::MemoryStore;
 use host_store::{Reader, Store, StoreError};
 use tokio::sync::Semaphore;
 
@@ -60,7 +59,7 @@ impl Disk {
 
 /// The store on it.
 pub(crate) struct FailingStore {
-    pub(crate) below: MemoryStore,
+    pub(crate) below: Box<dyn Store>,
     pub(crate) disk: Disk,
 }
 

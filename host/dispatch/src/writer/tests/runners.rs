@@ -2,8 +2,8 @@
 
 use host_core::failure::{Failure, FailureKind};
 use host_core::json::JsonText;
-use host_core::outcome::Outcome;
-use host_core::port;
+use host_core::outcome::{Outcome, Progress};
+use host_core::port::{self, AssignEvents as _};
 use host_store::memory::MemoryStore;
 
 use super::failing::Disk;
@@ -62,6 +62,39 @@ async fn a_job_for_a_runner_is_executed_there() {
     let attempts = bench.attempts(id).await;
     assert_eq!(attempts[0].executor, "python/1");
     assert_eq!(attempts[0].revision, None);
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn how_far_a_runner_is_is_seen_and_kept() {
+    let bench = Bench::start().await;
+    let mut events = bench.dispatch.shared().events.listen();
+    bench.runner.room(1);
+    let id = bench.enqueue(job_for("python", "noop")).await;
+    let (tag, _) = bench.given(1).await;
+    let progress = Progress {
+        percent: Some(50.0),
+        message: "half".to_owned(),
+    };
+    bench.runner.audit.started(tag);
+    bench.runner.audit.progressed(tag, progress.clone());
+    let told = async {
+        loop {
+            for event in events.recv().await.unwrap().iter() {
+                if let Happened::Progressed { job, attempt, .. } = &event.happened {
+                    return (*job, *attempt);
+                }
+            }
+        }
+    };
+    let told = tokio::time::timeout(bench::PATIENCE, told).await;
+    assert_eq!(told.unwrap(), (id, 1));
+    let live = &bench.dispatch.shared().live;
+    assert_eq!(live.progress(id).as_ref(), Some(&progress));
+    bench.runner.over(tag, succeeded());
+    assert_eq!(bench.ended(id).await.progress, Some(progress));
+    assert!(live.progress(id).is_none());
+    bench.runner.audit.assert_settled();
     bench.stop().await;
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use host_core::cell::{Level, LogLine, LogSource};
 use host_core::json::JsonText;
 use host_core::outcome::Meter;
+use host_core::port::conformance::ExecuteAudit;
 use host_core::time::Time;
 use host_runtime::clock::Clock;
 use tempfile::TempDir;
@@ -39,9 +40,21 @@ struct Scene {
     folder: TempDir,
     files: LogFiles,
     host: Arc<Host>,
+    _audit: Audited,
     answers: Arc<AnswerMailbox>,
     executions: Executions,
     clock: Clock,
+}
+
+/// Checks at the end of a test what was noted.
+struct Audited(Arc<ExecuteAudit>);
+
+impl Drop for Audited {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.0.assert_kept();
+        }
+    }
 }
 
 impl Scene {
@@ -50,12 +63,14 @@ impl Scene {
         let files = LogFiles::below(folder.path()).unwrap();
         let host = Arc::new(Host::default());
         let answers = Arc::<AnswerMailbox>::default();
-        let execute: Arc<dyn Execute> = Arc::<Host>::clone(&host);
+        let audit = ExecuteAudit::new(Arc::<Host>::clone(&host));
+        let execute: Arc<dyn Execute> = Arc::<ExecuteAudit>::clone(&audit);
         Self {
             executions: Executions::new(execute, Some(files.clone()), Arc::clone(&answers)),
             folder,
             files,
             host,
+            _audit: Audited(audit),
             answers,
             clock: Clock::start(),
         }

@@ -8,6 +8,7 @@ use host_core::cell::LogLine;
 use host_core::failure::FailureKind;
 use host_core::id::JobId;
 use host_core::outcome::Progress;
+use host_core::port::conformance::AssignAudit;
 use host_core::port::{AssignEvents, Counters};
 use host_core::time::Time;
 use host_runtime::clock::Clock;
@@ -66,22 +67,26 @@ fn config() -> HeroConfig {
     parsed(&[("url", url), ("dispatch_in_flight", "7")])
 }
 
-fn ports(host: &Arc<Host>) -> ExecutorPorts {
-    ExecutorPorts {
+fn ports(host: &Arc<Host>) -> (ExecutorPorts, Arc<AssignAudit>) {
+    let is_ours = |name: &Name| is_lane(name.as_str());
+    let audit = AssignAudit::new(Arc::<Host>::clone(host), is_ours);
+    let ports = ExecutorPorts {
         clock: Arc::new(Clock::start()),
         counters: Arc::<Host>::clone(host),
-        events: Arc::<Host>::clone(host),
+        events: Arc::<AssignAudit>::clone(&audit),
         logs: Arc::<Host>::clone(host),
         tasks: Tasks::default(),
         stopping: CancellationToken::new(),
-    }
+    };
+    (ports, audit)
 }
 
 /// Returns lanes whose session does not run.
-fn lanes() -> (Lanes, Arc<Host>) {
+fn lanes() -> (Lanes, Arc<Host>, Arc<AssignAudit>) {
     let host = Arc::new(Host::default());
-    let (lanes, _) = Lanes::new(&config(), "host-a", &ports(&host));
-    (lanes, host)
+    let (ports, audit) = ports(&host);
+    let (lanes, _) = Lanes::new(&config(), "host-a", &ports);
+    (lanes, host, audit)
 }
 
 fn name(text: &str) -> Name {
@@ -120,7 +125,7 @@ fn a_lane_is_there_by_its_name() {
     ] {
         assert_eq!(is_lane(name), is, "{name}");
     }
-    let (lanes, _) = lanes();
+    let (lanes, ..) = lanes();
     assert!(lanes.open(&name("python")).is_none());
     assert_eq!(lanes.find(&name("python")), Found::Nobody);
     for n in 0..LANES_MAX {
@@ -140,7 +145,7 @@ fn a_lane_is_there_by_its_name() {
 
 #[test]
 fn a_lane_takes_work_only_while_redis_is_there() {
-    let (lanes, host) = lanes();
+    let (lanes, host, audit) = lanes();
     let (one, other) = (name("hero-w1"), name("hero-w2"));
     lanes.open(&one);
     assert_eq!(
@@ -164,12 +169,13 @@ fn a_lane_takes_work_only_while_redis_is_there() {
     );
     let restarted = lanes.restart(&one, None);
     assert_eq!(restarted, Err(RestartError::NotOurs));
+    audit.assert_settled();
 }
 
 #[test]
 fn what_is_out_is_counted_and_its_end_is_told() {
-    let (lanes, host) = lanes();
-    let lane = lanes.open(&name("hero-w1")).unwrap();
+    let (lanes, host, audit) = lanes();
+    let lane = audit.assign(lanes.open(&name("hero-w1")).unwrap());
     lane.start(Tag(1), assignment("resize"));
     assert_eq!(worker(&lanes).in_flight, 1);
     let lost = End::Lost("gone".to_owned());
@@ -178,15 +184,17 @@ fn what_is_out_is_counted_and_its_end_is_told() {
     let once = [(Tag(1), "hero-w1".to_owned(), lost)];
     assert_eq!(host.ends(), once);
     assert_eq!(worker(&lanes).in_flight, 0);
+    audit.assert_settled();
 }
 
 #[test]
 fn a_script_without_one_fails_before_it_is_sent() {
-    let (lanes, host) = lanes();
+    let (lanes, host, audit) = lanes();
     let one = name("hero-w1");
-    let lane = lanes.open(&one).unwrap();
+    let lane = audit.assign(lanes.open(&one).unwrap());
     lane.start(Tag(1), assignment(SCRIPT));
     let ends = host.ends();
+    audit.assert_settled();
     let End::Outcome(Outcome::Failed(failure)) = &ends[0].2 else {
         panic!("{ends:?}")
     };
@@ -200,9 +208,9 @@ fn a_script_without_one_fails_before_it_is_sent() {
 #[tokio::test]
 async fn a_host_that_stops_without_redis_ends_all() {
     let host = Arc::new(Host::default());
-    let ports = ports(&host);
+    let (ports, audit) = ports(&host);
     let lanes = Lanes::start(&config(), "host-a", &ports);
-    let lane = lanes.open(&name("hero-w1")).unwrap();
+    let lane = audit.assign(lanes.open(&name("hero-w1")).unwrap());
     lane.start(Tag(1), assignment("resize"));
     ports.stopping.cancel();
     tokio::time::timeout(Duration::from_secs(10), ports.tasks.join())
@@ -212,4 +220,5 @@ async fn a_host_that_stops_without_redis_ends_all() {
     let ends = host.ends().into_iter();
     let ends: Vec<_> = ends.map(|(tag, _, end)| (tag, end)).collect();
     assert_eq!(ends, [(Tag(1), End::NoRoom), (Tag(2), End::NoRoom)]);
+    audit.assert_settled();
 }

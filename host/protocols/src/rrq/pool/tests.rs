@@ -9,6 +9,7 @@ use host_core::id::JobId;
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::outcome::{Outcome, Progress};
+use host_core::port::conformance::AssignAudit;
 use host_core::port::{Assign as _, AssignEvents, Assignment, End, Tag};
 use host_core::time::Time;
 use tokio::sync::watch;
@@ -86,6 +87,7 @@ impl Events {
 
 struct Bench {
     pool: RunnerPool,
+    audit: Arc<AssignAudit>,
     events: Arc<Events>,
     stopping: CancellationToken,
     running: JoinHandle<std::io::Result<()>>,
@@ -99,8 +101,10 @@ impl Bench {
     #[expect(clippy::disallowed_methods, reason = "a test joins its own task")]
     fn start(source: Source, in_flight_max: usize, dialect: Dialect) -> Self {
         let events = Arc::new(Events::default());
+        let own = |name: &Name| name.as_str() == "own";
+        let audit = AssignAudit::new(Arc::<Events>::clone(&events), own);
         let ports = PoolPorts {
-            events: Arc::<Events>::clone(&events),
+            events: Arc::<AssignAudit>::clone(&audit),
             logs: Arc::<Events>::clone(&events),
             clock: Arc::new(TestClock::start()),
             counters: Arc::new(Counts::default()),
@@ -116,6 +120,7 @@ impl Bench {
         let running = tokio::spawn(pool.clone().run(stopping.clone()));
         Self {
             pool,
+            audit,
             events,
             stopping,
             running,
@@ -137,7 +142,8 @@ impl Bench {
             trace: Vec::new(),
             worker_id: "host".to_owned(),
         };
-        self.pool.start(Tag(tag), assignment);
+        let pool = self.audit.assign(Box::new(self.pool.clone()));
+        pool.start(Tag(tag), assignment);
     }
 
     /// Waits until another process than `first` is the only runner, and up.
@@ -173,6 +179,7 @@ impl Bench {
             .unwrap()
             .unwrap()
             .unwrap();
+        self.audit.assert_settled();
         let health = self.pool.health();
         assert!(
             health

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::{Meter, Outcome};
+use host_core::port::conformance::ExecuteAudit;
 use host_core::port::{Clock, Counters, Execute, ForeignJob, Reply, Stop, Tag};
 use host_core::time::Time;
 use serde_json::{Value, json};
@@ -133,6 +134,7 @@ impl Counts {
 
 pub(crate) struct Host {
     pub(crate) handlers: Arc<Handlers>,
+    audit: Arc<ExecuteAudit>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) clock: Arc<TestClock>,
     pub(crate) stopping: CancellationToken,
@@ -143,11 +145,12 @@ impl Host {
     #[expect(clippy::disallowed_methods, reason = "a test joins its own task")]
     pub(crate) fn start(listener: impl Listener + 'static) -> Self {
         let handlers = Arc::new(Handlers::default());
+        let audit = ExecuteAudit::new(Arc::<Handlers>::clone(&handlers));
         let counts = Arc::new(Counts::default());
         let clock = Arc::new(TestClock::start());
         let stopping = CancellationToken::new();
         let ports = WorkerPorts {
-            executor: Arc::<Handlers>::clone(&handlers),
+            executor: Arc::<ExecuteAudit>::clone(&audit),
             clock: Arc::<TestClock>::clone(&clock),
             counters: Arc::<Counts>::clone(&counts),
             deadline_margin_ms: 20,
@@ -155,6 +158,7 @@ impl Host {
         let serving = tokio::spawn(serve(listener, ports, stopping.clone()));
         Self {
             handlers,
+            audit,
             counts,
             clock,
             stopping,
@@ -167,6 +171,7 @@ impl Host {
         let begun = Instant::now();
         self.stopping.cancel();
         timeout(BOUND, self.serving).await.unwrap().unwrap();
+        self.audit.assert_kept();
         begun.elapsed()
     }
 

@@ -1,0 +1,226 @@
+//! The audit of Lease: what a wire says is about leases that were granted to it and are not over,
+//! and the host accepts the end of a lease once.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use super::{Violations, lock};
+use crate::id::{JobId, LeaseId};
+use crate::lease::Fence;
+use crate::port::lease::{
+    Granted, LeaseError, LeaseMessage, LeaseRequest, Leases, Respond, Standing,
+};
+use crate::rejection::Rejection;
+
+/// Stands between a wire whose workers pull and the host. It is for wires that wait for the answer
+/// to a message before they send the next one about the same lease.
+pub struct LeaseAudit {
+    state: Arc<State>,
+    leases: Arc<dyn Leases>,
+}
+
+#[derive(Default)]
+struct State {
+    granted: Mutex<BTreeMap<(JobId, LeaseId), Lease>>,
+    violations: Violations,
+}
+
+/// One lease that was granted.
+struct Lease {
+    attempt: u32,
+    worker: String,
+    /// Why nothing more may be said about it.
+    over: Option<String>,
+    /// Whether its end was accepted.
+    has_ended: bool,
+}
+
+impl LeaseAudit {
+    /// Passes requests and messages on to `leases`.
+    pub fn new(leases: Arc<dyn Leases>) -> Arc<Self> {
+        Arc::new(Self {
+            state: Arc::default(),
+            leases,
+        })
+    }
+
+    /// Takes note of a lease that `worker` got in an earlier life of the wire or the host.
+    pub fn adopt(&self, granted: &Granted, worker: &str) {
+        self.state.grant(granted, worker);
+    }
+
+    /// Returns what was wrong, in order.
+    pub fn violations(&self) -> Vec<String> {
+        self.state.violations.all()
+    }
+
+    /// Checks that the contract was kept so far; leases may be held.
+    ///
+    /// # Panics
+    /// If not, with what was wrong.
+    pub fn assert_kept(&self) {
+        self.state.violations.assert_none("Lease");
+    }
+
+    /// Checks that the contract was kept and no lease is held any more, as far as the wire knows.
+    ///
+    /// # Panics
+    /// If not, with what was wrong.
+    pub fn assert_settled(&self) {
+        self.assert_kept();
+        let granted = lock(&self.state.granted);
+        let held = granted.iter().filter(|(_, lease)| lease.over.is_none());
+        let held: Vec<_> = held.map(|(key, _)| *key).collect();
+        assert!(held.is_empty(), "still held: {held:?}");
+    }
+}
+
+impl Leases for LeaseAudit {
+    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Option<Granted>>>) {
+        let asked = Asked {
+            state: Arc::clone(&self.state),
+            worker: request.worker.clone(),
+            respond,
+        };
+        self.leases.lease(request, Box::new(asked));
+    }
+
+    fn tell(
+        &self,
+        job: JobId,
+        fence: Fence,
+        message: LeaseMessage,
+        respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
+    ) {
+        let lease = self.state.check(job, &fence, &message);
+        let told = Told {
+            state: Arc::clone(&self.state),
+            lease: lease.map(|lease| (job, lease)),
+            ends: !matches!(message, LeaseMessage::Ack | LeaseMessage::Heartbeat { .. }),
+            respond,
+        };
+        self.leases.tell(job, fence, message, Box::new(told));
+    }
+}
+
+impl State {
+    fn grant(&self, granted: &Granted, worker: &str) {
+        let lease = Lease {
+            attempt: granted.assignment.attempt,
+            worker: worker.to_owned(),
+            over: None,
+            has_ended: false,
+        };
+        let key = (granted.job, granted.lease);
+        if lock(&self.granted).insert(key, lease).is_some() {
+            self.violations.note(format!("{key:?} is granted twice"));
+        }
+    }
+
+    /// Finds the lease that a message means and notes it if the message should not be sent.
+    fn check(&self, job: JobId, fence: &Fence, message: &LeaseMessage) -> Option<LeaseId> {
+        let granted = lock(&self.granted);
+        let mut of_job = granted.iter().filter(|((its, _), _)| *its == job);
+        // The latest attempt of a worker is the one that it means.
+        let found = match fence {
+            Fence::Lease(id) => of_job.find(|((_, lease), _)| lease == id),
+            Fence::Attempt(number) => of_job.find(|(_, lease)| lease.attempt == *number),
+            Fence::Worker(worker) => of_job
+                .filter(|(_, lease)| lease.worker == *worker)
+                .max_by_key(|(_, lease)| lease.attempt),
+        };
+        let Some(((_, id), lease)) = found else {
+            self.violations.note(format!(
+                "{message:?} about job {job} with {fence:?}, which was never granted"
+            ));
+            return None;
+        };
+        if let Some(why) = &lease.over {
+            self.violations
+                .note(format!("{message:?} about job {job} after {why}"));
+        }
+        Some(*id)
+    }
+
+    /// Takes note of the host's answer to a message; `ends` says that the message ends the lease.
+    fn answered(&self, key: (JobId, LeaseId), ends: bool, answer: &Result<Standing, LeaseError>) {
+        let mut granted = lock(&self.granted);
+        let Some(lease) = granted.get_mut(&key) else {
+            return;
+        };
+        match answer {
+            Ok(_) if lease.has_ended => self
+                .violations
+                .note(format!("a message is accepted after the end of {key:?}")),
+            Ok(_) if ends => {
+                lease.has_ended = true;
+                lease.over = Some("its end was accepted".to_owned());
+            }
+            Err(LeaseError::Rejected(rejection)) if is_over(rejection) => {
+                lease.over = Some(format!("the refusal: {rejection}"));
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+}
+
+/// Tells whether a refusal says that the lease is gone for good.
+const fn is_over(rejection: &Rejection) -> bool {
+    matches!(
+        rejection,
+        Rejection::Stale
+            | Rejection::LeaseExpired
+            | Rejection::UnknownJob(_)
+            | Rejection::Terminal(_)
+    )
+}
+
+/// The answer to a request for work, behind the audit.
+struct Asked {
+    state: Arc<State>,
+    worker: String,
+    respond: Box<dyn Respond<Option<Granted>>>,
+}
+
+impl Respond<Option<Granted>> for Asked {
+    fn is_gone(&self) -> bool {
+        self.respond.is_gone()
+    }
+
+    fn respond(self: Box<Self>, answer: Option<Granted>) -> Result<(), Option<Granted>> {
+        let key = answer.as_ref().map(|granted| (granted.job, granted.lease));
+        // Before the answer: the worker's first message may be faster than this thread.
+        if let Some(granted) = &answer {
+            self.state.grant(granted, &self.worker);
+        }
+        let taken = self.respond.respond(answer);
+        if let (Err(_), Some(key)) = (&taken, key) {
+            lock(&self.state.granted).remove(&key);
+        }
+        taken
+    }
+}
+
+/// The answer to a message, behind the audit.
+struct Told {
+    state: Arc<State>,
+    lease: Option<(JobId, LeaseId)>,
+    ends: bool,
+    respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
+}
+
+impl Respond<Result<Standing, LeaseError>> for Told {
+    fn is_gone(&self) -> bool {
+        self.respond.is_gone()
+    }
+
+    fn respond(
+        self: Box<Self>,
+        answer: Result<Standing, LeaseError>,
+    ) -> Result<(), Result<Standing, LeaseError>> {
+        if let Some(key) = self.lease {
+            self.state.answered(key, self.ends, &answer);
+        }
+        self.respond.respond(answer)
+    }
+}

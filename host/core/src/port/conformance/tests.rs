@@ -1,0 +1,325 @@
+//! The auditors note what they are for, and pass everything on.
+
+use std::sync::{Arc, Mutex};
+
+use uuid::Uuid;
+
+use super::{AssignAudit, ExecuteAudit, LeaseAudit};
+use crate::failure::{Failure, FailureKind};
+use crate::id::{JobId, LeaseId};
+use crate::job::State;
+use crate::json::JsonText;
+use crate::lease::{Fence, Hold};
+use crate::name::Name;
+use crate::outcome::{Meter, Outcome, Progress};
+use crate::port::lease::{
+    Granted, LeaseError, LeaseMessage, LeaseRequest, Leases, Respond, Standing,
+};
+use crate::port::{
+    Answer, Answers, Assign, AssignEvents, Assignment, End, Execute, ForeignJob, Reply, Stop, Tag,
+};
+use crate::rejection::Rejection;
+use crate::time::Time;
+
+fn assignment() -> Assignment {
+    Assignment {
+        request_id: "r".to_owned(),
+        job_id: "j".to_owned(),
+        handler: "echo".to_owned(),
+        params: JsonText("{}".to_owned()),
+        queue: "default".to_owned(),
+        attempt: 1,
+        enqueued_at: Time(0),
+        timeout_ms: 1_000,
+        deadline: None,
+        trace: Vec::new(),
+        attributes: Vec::new(),
+        worker_id: "host".to_owned(),
+    }
+}
+
+/// Counts what it hears.
+#[derive(Default)]
+struct Heard(Mutex<Vec<String>>);
+
+impl Heard {
+    fn note(&self, what: impl Into<String>) {
+        self.0.lock().unwrap().push(what.into());
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl AssignEvents for Heard {
+    fn capacity(&self, _: &Name, _: usize) {
+        self.note("capacity");
+    }
+
+    fn started(&self, _: Tag) {
+        self.note("started");
+    }
+
+    fn progressed(&self, _: Tag, _: Progress) {
+        self.note("progressed");
+    }
+
+    fn ended(&self, _: Tag, _: String, _: End) {
+        self.note("ended");
+    }
+}
+
+struct Silent;
+
+impl Assign for Silent {
+    fn start(&self, _: Tag, _: Assignment) {}
+
+    fn cancel(&self, _: Tag, _: u64) {}
+}
+
+fn halfway() -> Progress {
+    Progress {
+        percent: Some(50.0),
+        message: "half".to_owned(),
+    }
+}
+
+#[test]
+fn assign_notes_what_is_told_of_attempts_that_do_not_run() {
+    let heard = Arc::new(Heard::default());
+    let audit = AssignAudit::new(Arc::<Heard>::clone(&heard), |name| name.as_str() == "here");
+    let executor = audit.assign(Box::new(Silent));
+    executor.start(Tag(1), assignment());
+    audit.capacity(&"here".parse().unwrap(), 1);
+    audit.started(Tag(1));
+    audit.progressed(Tag(1), halfway());
+    audit.ended(Tag(1), "w".to_owned(), End::NoRoom);
+    executor.cancel(Tag(1), 5);
+    audit.assert_settled();
+    executor.cancel(Tag(2), 5);
+    audit.capacity(&"elsewhere".parse().unwrap(), 1);
+    audit.progressed(Tag(1), halfway());
+    audit.ended(Tag(1), "w".to_owned(), End::NoRoom);
+    audit.started(Tag(3));
+    executor.start(Tag(1), assignment());
+    assert_eq!(
+        audit.violations(),
+        [
+            "a cancel of Tag(2), which was never started",
+            "the capacity of `elsewhere`, which nobody knows",
+            "progress of Tag(1) after its end",
+            "an end of Tag(1) after its end",
+            "the begin of Tag(3), which was never started",
+            "Tag(1) is started twice",
+        ]
+    );
+    assert_eq!(heard.all().len(), 8, "all is passed on");
+}
+
+#[test]
+#[should_panic(expected = "no end was told of [Tag(1)]")]
+fn assign_is_not_settled_while_an_attempt_runs() {
+    let audit = AssignAudit::new(Arc::new(Heard::default()), |_| true);
+    audit.assign(Box::new(Silent)).start(Tag(1), assignment());
+    audit.assert_settled();
+}
+
+impl Answers for Heard {
+    fn answer(self: Arc<Self>, _: Tag, answer: Answer) {
+        self.note(match answer {
+            Answer::Progressed(_) => "progressed",
+            Answer::Logged { .. } => "logged",
+            Answer::Ended(..) => "ended",
+            Answer::Busy => "busy",
+        });
+    }
+}
+
+/// Does to a reply what the handler's name says.
+#[derive(Default)]
+struct Executing(Mutex<Vec<Reply>>);
+
+impl Execute for Executing {
+    fn start(&self, job: ForeignJob, reply: Reply) {
+        match job.handler.as_str() {
+            "work" => {
+                reply.progressed(halfway());
+                reply.logged(Time(0), Vec::new());
+                reply.ended(Outcome::Completed { result: None }, Meter::default());
+            }
+            "busy" => reply.busy(),
+            "lose" => drop(reply),
+            _ => self.0.lock().unwrap().push(reply),
+        }
+    }
+
+    fn stop(&self, _: Tag, _: u64, _: Stop) {}
+}
+
+fn foreign(handler: &str, wants_log: bool) -> ForeignJob {
+    let params = JsonText("{}".to_owned());
+    let job = ForeignJob::new("test", "1", handler.parse().unwrap(), params);
+    ForeignJob { wants_log, ..job }
+}
+
+#[test]
+fn execute_notes_stops_and_answers_out_of_their_place() {
+    let heard = Arc::new(Heard::default());
+    let executing = Arc::new(Executing::default());
+    let audit = ExecuteAudit::new(Arc::<Executing>::clone(&executing));
+    let reply = |tag| Reply::new(Tag(tag), Arc::<Heard>::clone(&heard) as _);
+    audit.start(foreign("work", true), reply(1));
+    audit.start(foreign("busy", false), reply(2));
+    audit.start(foreign("lose", false), reply(3));
+    audit.stop(Tag(3), 5, Stop::Cancelled);
+    audit.assert_settled();
+    let passed_on = ["progressed", "logged", "ended", "busy", "ended"];
+    assert_eq!(heard.all(), passed_on);
+    audit.stop(Tag(4), 5, Stop::Cancelled);
+    audit.start(foreign("work", false), reply(5));
+    audit.start(foreign("hold", false), reply(6));
+    assert_eq!(
+        audit.violations(),
+        [
+            "a stop of Tag(4), which was never started",
+            "log lines of Tag(5), which wants none",
+        ]
+    );
+    let failure = Failure::new(FailureKind::UserError, "no");
+    executing.0.lock().unwrap().remove(0).failed(failure);
+    assert_eq!(heard.all().len(), passed_on.len() + 4);
+}
+
+#[test]
+#[should_panic(expected = "no last answer was given to [Tag(1)]")]
+fn execute_is_not_settled_while_a_job_runs() {
+    let executing = Arc::new(Executing::default());
+    let audit = ExecuteAudit::new(Arc::<Executing>::clone(&executing));
+    let reply = Reply::new(Tag(1), Arc::new(Heard::default()));
+    audit.start(foreign("hold", false), reply);
+    audit.assert_settled();
+}
+
+const JOB: JobId = JobId(Uuid::from_u128(1));
+const LEASE: LeaseId = LeaseId(Uuid::from_u128(2));
+
+/// Grants the same lease to everybody and refuses all but heartbeats once it was completed.
+#[derive(Default)]
+struct Granting(Mutex<bool>);
+
+impl Leases for Granting {
+    fn lease(&self, _: LeaseRequest, respond: Box<dyn Respond<Option<Granted>>>) {
+        let granted = Granted {
+            job: JOB,
+            lease: LEASE,
+            assignment: assignment(),
+            expires_at: None,
+            ack_by: None,
+        };
+        let _gone = respond.respond(Some(granted)).is_err();
+    }
+
+    fn tell(
+        &self,
+        _: JobId,
+        _: Fence,
+        message: LeaseMessage,
+        respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
+    ) {
+        let mut completed = self.0.lock().unwrap();
+        let accepted = !*completed || matches!(message, LeaseMessage::Heartbeat { .. });
+        *completed |= matches!(message, LeaseMessage::Complete { .. });
+        let standing = Standing {
+            state: State::Running,
+            attempt: 1,
+            cancel: None,
+            expires_at: None,
+        };
+        let answer = if accepted {
+            Ok(standing)
+        } else {
+            Err(LeaseError::Rejected(Rejection::Stale))
+        };
+        let _gone = respond.respond(answer).is_err();
+    }
+}
+
+/// Somebody who waits for an answer, or has gone.
+struct Waiting(bool);
+
+impl<T> Respond<T> for Waiting {
+    fn is_gone(&self) -> bool {
+        !self.0
+    }
+
+    fn respond(self: Box<Self>, answer: T) -> Result<(), T> {
+        if self.0 { Ok(()) } else { Err(answer) }
+    }
+}
+
+fn ask(audit: &LeaseAudit, waits: bool) {
+    let request = LeaseRequest {
+        executors: vec!["there".parse().unwrap()],
+        worker: "w".to_owned(),
+        hold: Hold::Connection,
+        wait_ms: 0,
+        events: None,
+    };
+    audit.lease(request, Box::new(Waiting(waits)));
+}
+
+fn tell(audit: &LeaseAudit, fence: Fence, message: LeaseMessage) {
+    audit.tell(JOB, fence, message, Box::new(Waiting(true)));
+}
+
+const HEARTBEAT: LeaseMessage = LeaseMessage::Heartbeat { progress: None };
+
+fn complete() -> LeaseMessage {
+    LeaseMessage::Complete {
+        outcome: Outcome::Completed { result: None },
+        meter: Meter::default(),
+    }
+}
+
+#[test]
+fn lease_knows_a_lease_by_each_fence() {
+    let audit = LeaseAudit::new(Arc::new(Granting::default()));
+    ask(&audit, true);
+    tell(&audit, Fence::Lease(LEASE), LeaseMessage::Ack);
+    tell(&audit, Fence::Attempt(1), HEARTBEAT);
+    tell(&audit, Fence::Worker("w".to_owned()), complete());
+    audit.assert_settled();
+}
+
+#[test]
+fn lease_notes_messages_about_leases_that_are_not_held() {
+    let audit = LeaseAudit::new(Arc::new(Granting::default()));
+    ask(&audit, false);
+    tell(&audit, Fence::Lease(LEASE), HEARTBEAT);
+    ask(&audit, true);
+    tell(&audit, Fence::Attempt(2), LeaseMessage::Ack);
+    tell(&audit, Fence::Lease(LEASE), complete());
+    tell(&audit, Fence::Lease(LEASE), HEARTBEAT);
+    let found = audit.violations();
+    assert_eq!(found.len(), 4, "{found:#?}");
+    for (violation, words) in found.iter().zip([
+        "never granted",
+        "never granted",
+        "after its end was accepted",
+        "is accepted after the end",
+    ]) {
+        assert!(violation.contains(words), "{violation}");
+    }
+}
+
+#[test]
+fn lease_notes_messages_after_a_refusal_that_says_that_it_is_over() {
+    let audit = LeaseAudit::new(Arc::new(Granting(Mutex::new(true))));
+    ask(&audit, true);
+    tell(&audit, Fence::Lease(LEASE), complete());
+    audit.assert_settled();
+    tell(&audit, Fence::Lease(LEASE), complete());
+    let found = audit.violations();
+    assert!(found[0].contains("after the refusal: "), "{found:?}");
+}

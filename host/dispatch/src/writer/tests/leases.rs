@@ -1,0 +1,225 @@
+//! Jobs for workers that pull, through the loop, with workers in memory: every case on both stores.
+
+mod life;
+mod table;
+mod waiting;
+
+use std::sync::Arc;
+
+use host_core::command::NewJob;
+use host_core::id::{JobId, LeaseId};
+use host_core::json::JsonText;
+use host_core::lease::{Fence, Hold};
+use host_core::outcome::{Meter, Outcome};
+use host_core::port::conformance::LeaseAudit;
+use host_core::port::lease::{
+    Granted, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Standing,
+};
+use host_runtime::mailbox::respond;
+use host_store::Store;
+use host_store::memory::MemoryStore;
+use host_store::sqlite::SqliteStore;
+use tempfile::TempDir;
+use tokio::sync::{oneshot, watch};
+use tokio::time::timeout;
+
+use super::bench::{Bench, PATIENCE, job};
+use super::failing::{Disk, FailingStore};
+
+/// A time that no test reaches, in milliseconds.
+const LONG_MS: u64 = 600_000;
+
+/// A time that passes while a test waits, in milliseconds.
+const SHORT_MS: u64 = 30;
+
+/// A lease that does not run out during a test.
+const LONG: Hold = Hold::Ttl { ttl_ms: LONG_MS };
+
+/// A lease that runs out while a test waits.
+const SHORT: Hold = Hold::Ttl { ttl_ms: SHORT_MS };
+
+/// Where a case keeps its jobs.
+enum Engine {
+    Memory,
+    Sqlite(TempDir),
+}
+
+impl Engine {
+    fn sqlite() -> Self {
+        Self::Sqlite(TempDir::new().unwrap())
+    }
+
+    fn store(&self) -> Box<dyn Store> {
+        match self {
+            Self::Memory => Box::new(MemoryStore::default()),
+            Self::Sqlite(folder) => {
+                Box::new(SqliteStore::open(&folder.path().join("host.db")).unwrap())
+            }
+        }
+    }
+
+    async fn bench(&self) -> Bench {
+        Bench::start_with(self.store()).await
+    }
+
+    async fn bench_on(&self, disk: Disk) -> Bench {
+        let below = self.store();
+        Bench::start_with(Box::new(FailingStore { below, disk })).await
+    }
+}
+
+/// Makes a test of each case for each engine.
+macro_rules! on_both_stores {
+    ($($case:ident),* $(,)?) => {
+        mod memory {
+            $(#[tokio::test]
+            async fn $case() {
+                super::$case(crate::writer::tests::leases::Engine::Memory).await;
+            })*
+        }
+
+        mod sqlite {
+            $(#[tokio::test]
+            async fn $case() {
+                super::$case(crate::writer::tests::leases::Engine::sqlite()).await;
+            })*
+        }
+    };
+}
+use on_both_stores;
+
+/// What a worker hears without asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    Cancelled(JobId, LeaseId, u64),
+    Revoked(JobId, LeaseId),
+}
+
+#[derive(Default)]
+struct Ears(watch::Sender<Vec<Heard>>);
+
+impl LeaseEvents for Ears {
+    fn cancelled(&self, job: JobId, lease: LeaseId, grace_ms: u64) {
+        let heard = Heard::Cancelled(job, lease, grace_ms);
+        self.0.send_modify(|all| all.push(heard));
+    }
+
+    fn revoked(&self, job: JobId, lease: LeaseId) {
+        let heard = Heard::Revoked(job, lease);
+        self.0.send_modify(|all| all.push(heard));
+    }
+}
+
+/// A worker that pulls. What it says through [`Worker::tell`] is audited.
+struct Worker {
+    name: String,
+    hold: Hold,
+    audit: Arc<LeaseAudit>,
+    door: Arc<dyn Leases>,
+    ears: Arc<Ears>,
+}
+
+impl Worker {
+    fn of(bench: &Bench, name: &str, hold: Hold) -> Self {
+        let door: Arc<dyn Leases> = Arc::new(bench.leases.clone());
+        Self {
+            name: name.to_owned(),
+            hold,
+            audit: LeaseAudit::new(Arc::clone(&door)),
+            door,
+            ears: Arc::default(),
+        }
+    }
+
+    fn request(&self, executors: &[&str], wait_ms: u64) -> LeaseRequest {
+        let executors = executors.iter().map(|name| name.parse().unwrap());
+        LeaseRequest {
+            executors: executors.collect(),
+            worker: self.name.clone(),
+            hold: self.hold,
+            wait_ms,
+            events: Some(Arc::<Ears>::clone(&self.ears)),
+        }
+    }
+
+    /// Asks for work and returns where the answer comes.
+    fn asks(&self, executors: &[&str], wait_ms: u64) -> oneshot::Receiver<Option<Granted>> {
+        let (respond, answer) = respond();
+        self.audit.lease(self.request(executors, wait_ms), respond);
+        answer
+    }
+
+    async fn ask(&self, executors: &[&str], wait_ms: u64) -> Option<Granted> {
+        answered(self.asks(executors, wait_ms)).await
+    }
+
+    /// Leases the next job of the executor `pulled`.
+    async fn lease(&self) -> Granted {
+        self.ask(&["pulled"], LONG_MS).await.expect("a job")
+    }
+
+    /// Says something about a lease that it holds.
+    async fn tell(&self, of: &Granted, message: LeaseMessage) -> Result<Standing, LeaseError> {
+        self.tell_with(of, Fence::Lease(of.lease), message).await
+    }
+
+    async fn tell_with(
+        &self,
+        of: &Granted,
+        fence: Fence,
+        message: LeaseMessage,
+    ) -> Result<Standing, LeaseError> {
+        let (respond, answer) = respond();
+        self.audit.tell(of.job, fence, message, respond);
+        answered(answer).await
+    }
+
+    /// Says what no well-behaved worker says.
+    async fn insist(
+        &self,
+        job: JobId,
+        fence: Fence,
+        message: LeaseMessage,
+    ) -> Result<Standing, LeaseError> {
+        let (respond, answer) = respond();
+        self.door.tell(job, fence, message, respond);
+        answered(answer).await
+    }
+
+    /// Waits until it has heard something.
+    async fn hears(&self, expected: Heard) {
+        let mut heard = self.ears.0.subscribe();
+        let reached = timeout(PATIENCE, heard.wait_for(|all| all.contains(&expected))).await;
+        let all = self.ears.0.borrow().clone();
+        assert!(reached.is_ok(), "{expected:?} is not in {all:?}");
+    }
+}
+
+async fn answered<T>(answer: oneshot::Receiver<T>) -> T {
+    timeout(PATIENCE, answer).await.expect("an answer").unwrap()
+}
+
+/// A job for the workers of an executor.
+fn job_for(executor: &str) -> NewJob {
+    NewJob {
+        runner: Some(executor.parse().unwrap()),
+        ..job("work")
+    }
+}
+
+fn pulled() -> NewJob {
+    job_for("pulled")
+}
+
+fn completed() -> LeaseMessage {
+    ended(Outcome::Completed {
+        result: Some(JsonText("[7]".to_owned())),
+    })
+}
+
+fn ended(outcome: Outcome) -> LeaseMessage {
+    let meter = Meter::default();
+    LeaseMessage::Complete { outcome, meter }
+}
+
+const HEARTBEAT: LeaseMessage = LeaseMessage::Heartbeat { progress: None };

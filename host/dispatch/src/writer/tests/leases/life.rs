@@ -1,0 +1,206 @@
+//! Leases and the life of the host: draining, ending, and a host that is killed and starts again.
+
+use host_core::command::Command;
+use host_core::id::NodeId;
+use host_core::job::State;
+use host_core::rejection::Rejection;
+
+use super::super::bench::NODE;
+use super::*;
+use crate::writer::Phase;
+
+on_both_stores!(
+    draining_answers_who_waits_and_leaves_leases_by_ttl,
+    draining_waits_for_leases_held_by_connection,
+    after_the_end_nothing_is_promised,
+);
+
+const OTHER_NODE: NodeId = NodeId(uuid::Uuid::from_u128(8));
+
+async fn draining_answers_who_waits_and_leaves_leases_by_ttl(engine: Engine) {
+    let bench = engine.bench().await;
+    let worker = Worker::of(&bench, "w", LONG);
+    let id = bench.enqueue(pulled()).await;
+    let granted = worker.lease().await;
+    let waiting = worker.asks(&["pulled"], LONG_MS);
+    bench.phase.send(Phase::Draining).unwrap();
+    assert_eq!(answered(waiting).await, None);
+    let ended = timeout(PATIENCE, bench.loop_ended).await.unwrap();
+    assert!(ended.unwrap().is_ok());
+    let lifecycle = bench.reader.job(id).unwrap().unwrap().lifecycle;
+    assert_eq!(lifecycle.state, State::Running);
+    assert_eq!(lifecycle.lease.unwrap().id, granted.lease);
+}
+
+async fn draining_waits_for_leases_held_by_connection(engine: Engine) {
+    let bench = engine.bench().await;
+    let worker = Worker::of(&bench, "w", Hold::Connection);
+    let id = bench.enqueue(pulled()).await;
+    let granted = worker.lease().await;
+    bench.phase.send(Phase::Draining).unwrap();
+    assert_eq!(worker.ask(&["pulled"], LONG_MS).await, None);
+    for _ in 0..3 {
+        worker.tell(&granted, HEARTBEAT).await.unwrap();
+    }
+    let late = bench.enqueue(pulled()).await;
+    worker.tell(&granted, completed()).await.unwrap();
+    let ended = timeout(PATIENCE, bench.loop_ended).await.unwrap();
+    assert!(ended.unwrap().is_ok());
+    let state = |id| bench.reader.state(id).unwrap().unwrap();
+    assert_eq!(state(id), State::Completed);
+    assert_eq!(state(late), State::Available);
+    worker.audit.assert_settled();
+}
+
+async fn after_the_end_nothing_is_promised(engine: Engine) {
+    let bench = engine.bench().await;
+    let worker = Worker::of(&bench, "w", LONG);
+    bench.enqueue(pulled()).await;
+    let granted = worker.lease().await;
+    bench.stop().await;
+    assert_eq!(worker.ask(&["pulled"], LONG_MS).await, None);
+    let refused = worker.tell(&granted, completed()).await;
+    assert_eq!(refused, Err(LeaseError::Stopping));
+    worker.audit.assert_kept();
+}
+
+/// A host on a file, which can be killed: from then on it writes nothing more.
+struct Killable {
+    bench: Bench,
+    disk: Disk,
+}
+
+impl Killable {
+    async fn start(engine: &Engine, node: NodeId) -> Self {
+        let disk = Disk::default();
+        let store = FailingStore {
+            below: engine.store(),
+            disk: disk.clone(),
+        };
+        let bench = Bench::start_as(node, Box::new(store)).await;
+        Self { bench, disk }
+    }
+
+    async fn kill(self) {
+        self.disk.break_down();
+        let noticed = self
+            .bench
+            .dispatch
+            .submit(Command::Enqueue(vec![pulled()]))
+            .await;
+        assert!(noticed.is_err());
+        let ended = timeout(PATIENCE, self.bench.loop_ended).await.unwrap();
+        assert!(ended.unwrap().is_err());
+    }
+}
+
+#[tokio::test]
+async fn leases_by_ttl_go_on_after_a_kill() {
+    let engine = Engine::sqlite();
+    let host = Killable::start(&engine, NODE).await;
+    let worker = Worker::of(&host.bench, "w", LONG);
+    let mut leases = Vec::new();
+    for _ in 0..3 {
+        host.bench.enqueue(pulled()).await;
+        leases.push(worker.lease().await);
+    }
+    let waiting = worker.asks(&["pulled"], LONG_MS);
+    host.kill().await;
+    // Nobody is left who could answer.
+    assert!(timeout(PATIENCE, waiting).await.unwrap().is_err());
+    assert_eq!(worker.ask(&["pulled"], LONG_MS).await, None);
+    let refused = worker.tell(&leases[0], HEARTBEAT).await;
+    assert_eq!(refused, Err(LeaseError::Stopping));
+    let host = Killable::start(&engine, NODE).await;
+    let bench = &host.bench;
+    let worker = Worker::of(bench, "w", LONG);
+    for granted in &leases {
+        worker.audit.adopt(granted, "w");
+    }
+    let [first, second, third] = &leases[..] else {
+        panic!("three leases");
+    };
+    let standing = worker.tell(first, HEARTBEAT).await.unwrap();
+    assert!(standing.expires_at >= first.expires_at);
+    let standing = worker.tell(first, completed()).await.unwrap();
+    assert_eq!(standing.state, State::Completed);
+    let attempts = bench.attempts(first.job).await;
+    assert_eq!((attempts.len(), attempts[0].executor.as_str()), (1, "w"));
+    let back = LeaseMessage::GiveBack { begun: false };
+    worker.tell(second, back).await.unwrap();
+    assert_eq!(worker.lease().await.job, second.job);
+    // A cancel reaches a worker that nobody can call with its next message, also after a kill.
+    let cancel = Command::Cancel {
+        job: third.job,
+        reason: None,
+        grace_ms: Some(LONG_MS),
+    };
+    bench.dispatch.submit(cancel).await.unwrap();
+    host.kill().await;
+    let host = Killable::start(&engine, NODE).await;
+    let worker = Worker::of(&host.bench, "w", LONG);
+    worker.audit.adopt(third, "w");
+    let standing = worker.tell(third, HEARTBEAT).await.unwrap();
+    assert!(standing.cancel.is_some());
+    let stopped = LeaseMessage::CancelAck { partial: None };
+    let standing = worker.tell(third, stopped).await.unwrap();
+    assert_eq!(standing.state, State::Cancelled);
+    worker.audit.assert_settled();
+    host.bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_lease_runs_out_while_its_host_is_down() {
+    let engine = Engine::sqlite();
+    let host = Killable::start(&engine, NODE).await;
+    let worker = Worker::of(&host.bench, "w", SHORT);
+    let id = host.bench.enqueue(pulled()).await;
+    let granted = worker.lease().await;
+    host.kill().await;
+    let host = Killable::start(&engine, NODE).await;
+    let next = Worker::of(&host.bench, "next", LONG);
+    let again = next.lease().await;
+    assert_eq!((again.job, again.assignment.attempt), (id, 2));
+    let late = next
+        .insist(id, Fence::Lease(granted.lease), completed())
+        .await;
+    assert_eq!(late, Err(LeaseError::Rejected(Rejection::Stale)));
+    next.tell(&again, completed()).await.unwrap();
+    next.audit.assert_settled();
+    host.bench.stop().await;
+}
+
+#[tokio::test]
+async fn leases_held_by_connection_end_with_their_node_alone() {
+    let engine = Engine::sqlite();
+    let host = Killable::start(&engine, NODE).await;
+    let by_connection = Worker::of(&host.bench, "c", Hold::Connection);
+    let by_ttl = Worker::of(&host.bench, "t", LONG);
+    let mut new = pulled();
+    new.policy.max_attempts = 1;
+    let held = host.bench.enqueue(new).await;
+    assert_eq!(by_connection.lease().await.job, held);
+    let kept = host.bench.enqueue(pulled()).await;
+    let granted = by_ttl.lease().await;
+    assert_eq!(granted.job, kept);
+    host.kill().await;
+    // Another node knows nothing of the connections of this one.
+    let other = Killable::start(&engine, OTHER_NODE).await;
+    for id in [held, kept] {
+        let lifecycle = other.bench.read(id).await.lifecycle;
+        assert_eq!(lifecycle.state, State::Running);
+        assert_eq!(lifecycle.lease.unwrap().node, NODE);
+    }
+    let worker = Worker::of(&other.bench, "t", LONG);
+    worker.audit.adopt(&granted, "t");
+    worker.tell(&granted, HEARTBEAT).await.unwrap();
+    other.kill().await;
+    let host = Killable::start(&engine, NODE).await;
+    let lifecycle = host.bench.read(held).await.lifecycle;
+    assert_eq!(lifecycle.state, State::Available);
+    assert_eq!(lifecycle.attempts_charged(), 0);
+    assert_eq!(host.bench.read(kept).await.lifecycle.state, State::Running);
+    let again = Worker::of(&host.bench, "c", Hold::Connection);
+    assert_eq!(again.lease().await.job, held);
+    host.bench.stop().await;
+}

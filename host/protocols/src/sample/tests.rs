@@ -1,0 +1,325 @@
+//! The sample against itself: configured, opened and run like any wire, in both roles over loopback.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use host_core::cell::LogLine;
+use host_core::failure::{Failure, FailureKind};
+use host_core::id::JobId;
+use host_core::json::JsonText;
+use host_core::outcome::{Meter, Outcome, Progress};
+use host_core::port::conformance::{AssignAudit, ExecuteAudit};
+use host_core::port::{
+    AssignEvents, Assignment, Counters, End, Execute, ForeignJob, Reply, Stop, Tag,
+};
+use host_core::time::Time;
+use host_runtime::clock::Clock;
+use host_runtime::tasks::Tasks;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::wire::JobLogs;
+use crate::wire::section::{NamedTable, Sources, Stated, Tables};
+
+/// Nothing in a test takes as long.
+const BOUND: Duration = Duration::from_mins(1);
+
+/// A host in memory: `echo` returns its params, `hang` waits to be stopped, others fail.
+#[derive(Default)]
+struct Host {
+    hanging: Mutex<BTreeMap<Tag, Reply>>,
+    running: watch::Sender<usize>,
+    capacity: watch::Sender<usize>,
+    ends: watch::Sender<BTreeMap<Tag, End>>,
+    refused: watch::Sender<Vec<&'static str>>,
+}
+
+impl Execute for Host {
+    fn start(&self, job: ForeignJob, reply: Reply) {
+        let outcome = match job.handler.as_str() {
+            "echo" => Outcome::Completed {
+                result: Some(job.params),
+            },
+            "hang" => {
+                self.hanging.lock().unwrap().insert(reply.tag(), reply);
+                return self.running.send_modify(|running| *running += 1);
+            }
+            _ => Outcome::Failed(Failure::new(FailureKind::UserError, "no luck")),
+        };
+        reply.ended(outcome, Meter::default());
+    }
+
+    fn stop(&self, tag: Tag, _: u64, _: Stop) {
+        let hanging = self.hanging.lock().unwrap().remove(&tag);
+        if let Some(reply) = hanging {
+            reply.ended(Outcome::Cancelled { partial: None }, Meter::default());
+            self.running.send_modify(|running| *running -= 1);
+        }
+    }
+}
+
+impl AssignEvents for Host {
+    fn capacity(&self, _: &Name, attempts: usize) {
+        self.capacity.send_replace(attempts);
+    }
+
+    fn started(&self, tag: Tag) {
+        panic!("the wire does not tell that {tag:?} has begun");
+    }
+
+    fn progressed(&self, tag: Tag, _: Progress) {
+        panic!("the wire does not tell how far {tag:?} is");
+    }
+
+    fn ended(&self, tag: Tag, worker: String, end: End) {
+        assert_eq!(worker, "there/1");
+        self.ends.send_modify(|ends| drop(ends.insert(tag, end)));
+    }
+}
+
+impl Counters for Host {
+    fn refused(&self, wire: &'static str, code: &'static str) {
+        assert_eq!(wire, NAME);
+        self.refused.send_modify(|codes| codes.push(code));
+    }
+}
+
+impl JobLogs for Host {
+    fn keep(&self, _: JobId, _: u32, _: Time, _: Vec<LogLine>) -> bool {
+        true
+    }
+}
+
+async fn until<T>(watched: &watch::Sender<T>, condition: impl Fn(&T) -> bool) {
+    let mut watched = watched.subscribe();
+    let reached = timeout(BOUND, watched.wait_for(|value| condition(value))).await;
+    assert!(reached.is_ok(), "it does not come");
+}
+
+/// Reads a section: where it listens, and the address of the runner `there`.
+fn configured(listen: Option<&str>, there: Option<&str>) -> Result<Box<dyn Configured>, String> {
+    let stated = listen.map(|text| {
+        let origin = "the test".to_owned();
+        (
+            LISTEN.to_owned(),
+            Stated {
+                origin,
+                text: text.to_owned(),
+            },
+        )
+    });
+    let mut tables = Tables::default();
+    if let Some(address) = there {
+        let table = [("address".to_owned(), address.into())];
+        let table = NamedTable::new("there".to_owned(), table.into_iter().collect());
+        tables.insert("there".parse().unwrap(), table);
+    }
+    let nothing = BTreeMap::new();
+    let sources = Sources {
+        flags: &nothing,
+        environment: &nothing,
+        values: &stated.into_iter().collect(),
+        tables: &BTreeMap::from([("protocol.sample.runners".to_owned(), tables)]),
+        read: &|_| Err(io::ErrorKind::NotFound.into()),
+    };
+    let section = Section::new(Sample.settings(), sources);
+    Sample
+        .configure(&section)
+        .map_err(|error| error.to_string())
+}
+
+/// A host that serves the sample, in the worker role.
+struct Worker {
+    host: Arc<Host>,
+    audit: Arc<ExecuteAudit>,
+    address: String,
+    tasks: Tasks,
+}
+
+impl Worker {
+    async fn start() -> Self {
+        let config = configured(Some("127.0.0.1:0"), None).unwrap();
+        let active = config.open(&place()).await.unwrap();
+        let (key, address) = active.ready().remove(0);
+        assert_eq!(key, NAME);
+        let host = Arc::new(Host::default());
+        let audit = ExecuteAudit::new(Arc::<Host>::clone(&host));
+        let (execute, tasks) = (Arc::clone(&audit), Tasks::default());
+        tasks.spawn(active.run(Ports {
+            clock: Arc::new(Clock::start()),
+            counters: Arc::<Host>::clone(&host),
+            execute: Arc::new(move || Arc::<ExecuteAudit>::clone(&execute)),
+            leases: None,
+            stopping: tasks.stopping().clone(),
+        }));
+        Self {
+            host,
+            audit,
+            address,
+            tasks,
+        }
+    }
+
+    async fn stop(self) {
+        self.tasks.stop();
+        timeout(BOUND, self.tasks.join()).await.unwrap();
+        self.audit.assert_settled();
+    }
+}
+
+fn place() -> Place {
+    Place::Worker { state: None }
+}
+
+/// A host that has the runner `there`, in the orchestrator role.
+struct Orchestrator {
+    host: Arc<Host>,
+    audit: Arc<AssignAudit>,
+    executors: Arc<dyn Executors>,
+    there: Box<dyn Assign>,
+    ports: ExecutorPorts,
+}
+
+impl Orchestrator {
+    async fn start(worker: &Worker) -> Self {
+        let config = configured(None, Some(&worker.address)).unwrap();
+        assert!(config.has_executor("there") && !config.has_executor("other"));
+        let mut active = config.open(&place()).await.unwrap();
+        assert_eq!(active.ready(), [(NAME, "off".to_owned())]);
+        let host = Arc::new(Host::default());
+        let audit = AssignAudit::new(Arc::<Host>::clone(&host), |name| name.as_str() == "there");
+        let ports = ExecutorPorts {
+            clock: Arc::new(Clock::start()),
+            counters: Arc::<Host>::clone(&host),
+            events: Arc::<AssignAudit>::clone(&audit),
+            logs: Arc::<Host>::clone(&host),
+            tasks: Tasks::default(),
+            stopping: CancellationToken::new(),
+        };
+        let executors = active.executors(&ports).unwrap();
+        let there = executors.open(&executors.names()[0]).unwrap();
+        let there = audit.assign(there);
+        until(&host.capacity, |capacity| *capacity > 0).await;
+        Self {
+            host,
+            audit,
+            executors,
+            there,
+            ports,
+        }
+    }
+
+    fn give(&self, tag: u64, handler: &str, params: &str, timeout_ms: u64) {
+        let assignment = Assignment {
+            request_id: format!("request {tag}"),
+            job_id: format!("job {tag}"),
+            handler: handler.to_owned(),
+            params: JsonText(params.to_owned()),
+            queue: "default".to_owned(),
+            attempt: 1,
+            enqueued_at: Time(0),
+            timeout_ms,
+            deadline: None,
+            trace: Vec::new(),
+            attributes: Vec::new(),
+            worker_id: "host".to_owned(),
+        };
+        self.there.start(Tag(tag), assignment);
+    }
+
+    async fn end_of(&self, tag: u64) -> End {
+        until(&self.host.ends, |ends| ends.contains_key(&Tag(tag))).await;
+        self.host.ends.borrow()[&Tag(tag)].clone()
+    }
+
+    async fn stop(self) {
+        self.ports.stopping.cancel();
+        timeout(BOUND, self.ports.tasks.join()).await.unwrap();
+        self.audit.assert_settled();
+        assert_eq!(*self.host.capacity.borrow(), 0);
+    }
+}
+
+#[tokio::test]
+async fn an_orchestrator_gives_work_to_a_worker() {
+    let worker = Worker::start().await;
+    let orchestrator = Orchestrator::start(&worker).await;
+    let health = orchestrator.executors.health();
+    assert_eq!(health[0].workers[0].state, WorkerState::Up);
+    orchestrator.give(1, "echo", "{\"text\":\n\"two words\"}", 60_000);
+    let End::Outcome(Outcome::Completed { result }) = orchestrator.end_of(1).await else {
+        panic!("it completes");
+    };
+    assert_eq!(result.unwrap().as_str(), "{\"text\": \"two words\"}");
+    orchestrator.give(2, "fail", "{}", 60_000);
+    let End::Outcome(Outcome::Failed(failure)) = orchestrator.end_of(2).await else {
+        panic!("it fails");
+    };
+    assert_eq!(failure.message, "no luck");
+    orchestrator.stop().await;
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_cancel_stops_a_run_and_a_silent_one_is_given_up() {
+    let worker = Worker::start().await;
+    let orchestrator = Orchestrator::start(&worker).await;
+    orchestrator.give(1, "hang", "{}", 600_000);
+    until(&worker.host.running, |running| *running == 1).await;
+    orchestrator.there.cancel(Tag(1), 600_000);
+    let stopped = Failure::new(FailureKind::UserError, "it was stopped");
+    let expected = End::Outcome(Outcome::Failed(stopped));
+    assert_eq!(orchestrator.end_of(1).await, expected);
+    orchestrator.give(2, "hang", "{}", 20);
+    let End::Outcome(Outcome::Failed(failure)) = orchestrator.end_of(2).await else {
+        panic!("its time is over");
+    };
+    assert_eq!(failure.kind, FailureKind::TimedOut);
+    orchestrator.stop().await;
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn what_runs_ends_with_its_connection() {
+    let worker = Worker::start().await;
+    let orchestrator = Orchestrator::start(&worker).await;
+    orchestrator.give(1, "hang", "{}", 600_000);
+    until(&worker.host.running, |running| *running == 1).await;
+    orchestrator.ports.stopping.cancel();
+    assert!(matches!(orchestrator.end_of(1).await, End::Lost(_)));
+    until(&worker.host.running, |running| *running == 0).await;
+    orchestrator.give(2, "echo", "{}", 600_000);
+    assert_eq!(orchestrator.end_of(2).await, End::NoRoom);
+    orchestrator.stop().await;
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_line_that_is_no_message_is_counted_and_dropped() {
+    let worker = Worker::start().await;
+    let mut stream = BufReader::new(TcpStream::connect(&worker.address).await.unwrap());
+    let lines = "hello\nRUN 1 echo []\nRUN 2 echo\nRUN 3 echo {}\n";
+    stream.write_all(lines.as_bytes()).await.unwrap();
+    let mut line = String::new();
+    timeout(BOUND, stream.read_line(&mut line))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(line, "OK 3 {}\n");
+    until(&worker.host.refused, |codes| *codes == ["E_LINE"; 3]).await;
+    worker.stop().await;
+}
+
+#[test]
+fn others_are_not_connected_to() {
+    for address in ["192.0.2.1:7", "nowhere"] {
+        let refused = configured(None, Some(address)).unwrap_err();
+        assert!(refused.starts_with("there.address: "), "{refused}");
+    }
+}
