@@ -7,7 +7,7 @@ mod seat;
 
 use std::collections::{BTreeMap, HashMap};
 
-use host_core::cell::{ComponentKey, RunId, Start, ToCell};
+use host_core::cell::{ComponentKey, RunId, ToCell};
 use host_core::handler::Limits;
 use host_core::id::{JobId, LeaseId};
 use host_core::time::Time;
@@ -17,6 +17,7 @@ use self::seat::Seat;
 use crate::chain::Chain;
 use crate::handlers::Program;
 use crate::ladder::Ladder;
+use crate::order::Order;
 use crate::placement::{self, Load};
 use crate::port::{CellEvent, CellId, CellPort};
 use crate::suspects::Death;
@@ -71,21 +72,6 @@ pub enum Place {
     Shared(CellId),
     /// Into a new cell of its own.
     Alone,
-}
-
-/// What is to be started.
-#[derive(Clone, Debug)]
-pub struct Order {
-    /// Of which job.
-    pub job: JobId,
-    /// By which lease.
-    pub lease: LeaseId,
-    /// The component and its revision.
-    pub revision: (String, u32),
-    /// What the cell is told; its run and component are filled in here.
-    pub start: Start,
-    /// What follows its handler, if that makes a list of steps.
-    pub chain: Option<Box<Chain>>,
 }
 
 /// All cells.
