@@ -19,8 +19,7 @@ use crate::handlers::Program;
 use crate::ladder::Ladder;
 use crate::order::Order;
 use crate::placement::{self, Load};
-use crate::port::{CellEvent, CellId, CellPort};
-use crate::suspects::Death;
+use crate::port::{CellId, CellPort};
 
 pub use self::heard::Heard;
 
@@ -296,23 +295,6 @@ impl<P: CellPort> Pool<P> {
         }
     }
 
-    /// Takes in what happened to a cell and returns what that means.
-    pub fn hear(&mut self, now: Time, event: CellEvent) -> Vec<Heard> {
-        match event {
-            CellEvent::Said { cell, messages } => {
-                let mut heard = Vec::with_capacity(messages.len());
-                for message in messages {
-                    if let Err(breach) = self.said(now, cell, message, &mut heard) {
-                        self.doom(cell, &breach);
-                        break;
-                    }
-                }
-                heard
-            }
-            CellEvent::Gone { cell, how } => self.gone(now, cell, &how),
-        }
-    }
-
     fn loads(&self) -> Vec<Load> {
         let cells = self.cells.iter();
         cells
@@ -384,18 +366,6 @@ impl Run {
     /// Tells for how long it has run at `now`, in milliseconds.
     pub fn ran_ms(&self, now: Time) -> u64 {
         now.since_ms(self.started_at)
-    }
-}
-
-fn death(cell: &Cell, closing: bool) -> Death<'_> {
-    if !cell.culprits.is_empty() {
-        Death::Killed(&cell.culprits)
-    } else if closing {
-        Death::HostStops
-    } else if cell.ready {
-        Death::Crashed
-    } else {
-        Death::Unborn
     }
 }
 

@@ -8,8 +8,8 @@ use host_core::time::Time;
 use serde_json::json;
 
 use super::*;
-use crate::build::Environment;
 use crate::handlers::Handlers;
+use crate::programs::Environment;
 
 const PLANNER: &str = "plan.steps";
 

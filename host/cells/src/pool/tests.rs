@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use host_core::cell::{Context, FromCell};
+use host_core::cell::{Context, FromCell, Start};
 use host_core::failure::FailureKind;
 use host_core::json::JsonText;
 use host_core::outcome::{Meter, Outcome};
@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::*;
+use crate::port::CellEvent;
 use crate::port::fake::{FakePort, Record, Told};
 
 const SHAPE: Shape = Shape {
