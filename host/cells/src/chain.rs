@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use host_core::cell::{ComponentKey, Context, RunId, Start};
+use host_core::cell::{Context, RunId, Start};
 use host_core::failure::{Failure, FailureKind};
 use host_core::handler::{FUEL_PER_SECOND, Limits};
 use host_core::json::{DEPTH_MAX, JsonText};
@@ -201,7 +201,7 @@ impl Chain {
         context.handler = step.handler.info.name.to_string();
         let start = Start {
             run: RunId(0),
-            component: ComponentKey(0),
+            component: step.program.component,
             context,
             params: step.params,
             limits,

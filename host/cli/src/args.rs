@@ -3,10 +3,11 @@
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use host_console::command::Command;
 use host_console::error::{CliError, Exit};
+use host_protocols::WIRES;
 
 use crate::commands::{
-    cell, completion, component, deploy, docs, doctor, explain, handler, hero, job, queue, run,
-    runner, serve, store, worker,
+    cell, completion, component, deploy, docs, doctor, explain, handler, job, queue, run, runner,
+    serve, store, worker,
 };
 
 const EXAMPLES: &str = "\
@@ -21,8 +22,10 @@ Exit codes:
   2  wrong command line        6  the host does not answer
   3  the job was discarded     7  the wait timed out";
 
-/// The nouns that wires bring.
-static WIRES: &[&dyn Command] = &[&hero::COMMAND];
+/// Returns the nouns that wires bring.
+fn of_wires() -> impl Iterator<Item = &'static dyn Command> {
+    WIRES.iter().filter_map(|wire| wire.command())
+}
 
 /// The noun that those of the wires follow, in the help as everywhere else.
 const BEFORE_WIRES: &str = "runner";
@@ -81,7 +84,7 @@ pub(crate) fn definition() -> clap::Command {
     for noun in own.get_subcommands() {
         nouns.push(noun.clone());
         if noun.get_name() == BEFORE_WIRES {
-            nouns.extend(WIRES.iter().map(|wire| wire.clap()));
+            nouns.extend(of_wires().map(|noun| noun.clap()));
         }
     }
     let nouns = nouns.into_iter().enumerate();
@@ -96,9 +99,9 @@ pub(crate) fn parse() -> Result<ArgMatches, clap::Error> {
 /// Runs the command that `matches` name to its end.
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), CliError> {
     if let Some((name, matches)) = matches.subcommand()
-        && let Some(wire) = WIRES.iter().find(|wire| wire.clap().get_name() == name)
+        && let Some(noun) = of_wires().find(|noun| noun.clap().get_name() == name)
     {
-        return wire.run(matches);
+        return noun.run(matches);
     }
     let noun = Noun::from_arg_matches(matches).map_err(|error| {
         CliError::new(Exit::Usage, "read the command line", error)

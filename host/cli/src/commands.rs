@@ -8,7 +8,6 @@ pub(crate) mod docs;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod handler;
-pub(crate) mod hero;
 pub(crate) mod job;
 pub(crate) mod queue;
 pub(crate) mod run;

@@ -1,4 +1,4 @@
-//! What serving counts, for whoever shows it.
+//! What is counted while serving; the program that serves decides how to show it.
 
 use std::time::Duration;
 

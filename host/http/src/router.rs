@@ -1,5 +1,5 @@
 //! One router from groups of routes: each route behind its guard, each group with its own error
-//! format, and one answer for paths and methods that nobody has.
+//! format. Unknown paths and methods are refused in the format of the group they fall into.
 
 use std::sync::Arc;
 

@@ -16,12 +16,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use host_console::command::Command;
 use host_core::cell::LogLine;
 use host_core::id::JobId;
 use host_core::name::Name;
 use host_core::port::lease::Leases;
 use host_core::port::{AssignEvents, Clock, Counters, Execute};
 use host_core::time::Time;
+use host_http::route::{Description, Group, RoutePorts};
 use host_runtime::tasks::Tasks;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
@@ -57,8 +59,18 @@ pub trait Wire: Sync {
         &[]
     }
 
+    /// Describes its HTTP routes, whether it is configured or not.
+    fn http(&self) -> Description {
+        Description::default()
+    }
+
     /// Returns how `host worker <name>` is called, if it has a worker role.
     fn worker_role(&self) -> Option<&'static WorkerRole>;
+
+    /// Returns its own noun of the command line, if it has one.
+    fn command(&self) -> Option<&'static dyn Command> {
+        None
+    }
 
     /// Reads its section. Opens nothing; files that the section names are read through it.
     fn configure(&self, section: &Section<'_>) -> Result<Box<dyn Configured>, ConfigError>;
@@ -80,6 +92,13 @@ pub trait Configured: fmt::Debug + Send + Sync {
     /// Returns where the executor for handlers that nobody else has is named, and its name.
     fn default_executor(&self) -> Option<(String, String)> {
         None
+    }
+
+    /// Makes its HTTP routes, as [`Wire::http`] describes them. They are served from the start of the
+    /// host on; without a section they may answer how to configure the wire.
+    fn routes(&self, ports: &RoutePorts) -> Vec<Group> {
+        let _ = ports;
+        Vec::new()
     }
 
     /// Answers doctor's questions. Blocks, some seconds at most.

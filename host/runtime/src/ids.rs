@@ -1,4 +1,4 @@
-//! The only maker of ids: chance has its home here. `uuid` is built with `fast-rng`, which asks the
+//! Makes ids: the only place that uses randomness. `uuid` is built with `fast-rng`, which asks the
 //! system for chance now and then instead of once for each id.
 
 use host_core::id::{JobId, LeaseId, NodeId};
@@ -34,7 +34,7 @@ pub fn uuid() -> String {
     Uuid::new_v4().to_string()
 }
 
-/// Makes a word that nobody else makes, for the names of files.
+/// Makes a unique word, for the names of files.
 #[expect(clippy::disallowed_methods, reason = "the home of chance")]
 pub fn unique() -> String {
     Uuid::new_v4().simple().to_string()

@@ -1,5 +1,5 @@
-//! Mail between threads: senders never wait, the receiver takes all at once. Bounded by whoever
-//! sends, as each user says.
+//! Mailboxes between threads: senders never wait, the receiver takes all messages at once. Each user
+//! of a mailbox says what bounds it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -8,7 +8,6 @@ mod error;
 mod events;
 mod handlers;
 mod health;
-pub mod hero;
 mod job_id;
 mod jobs;
 mod logs;

@@ -28,7 +28,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: Some("data"),
         value_name: "DIR",
         default: "data",
-        about: "The folder where jobs, components and logs are kept; one host at a time uses it",
+        about: "Where jobs, components and logs are kept; one host at a time uses it",
     },
     Setting {
         key: "handlers",
@@ -36,7 +36,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: Some("handlers"),
         value_name: "DIR",
         default: "none",
-        about: "A folder of components that are deployed at start",
+        about: "Deploy the components in this folder at start",
     },
     Setting {
         key: "http.listen",
@@ -67,7 +67,7 @@ pub const SETTINGS: &[Setting] = &[
         env: "HOST_CELL_MEMORY_MIB",
         flag: Some("cell-memory-mib"),
         value_name: "MIB",
-        default: "half of the machine's memory, shared by all cells and as many of foreign work",
+        default: "half of the machine's memory, divided among all cells",
         about: "How much memory the guests of one cell may take together, in MiB",
     },
     Setting {

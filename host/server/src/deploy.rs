@@ -1,5 +1,5 @@
 //! Changing what is deployed: check, compile, describe, commit, and then let everybody see it. One
-//! change at a time, and each goes on to its end even if whoever asked for it has gone.
+//! change at a time, and each is finished even if the caller has gone.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl Deployments {
 
     /// Makes these bytes the current revision of the component `name`.
     ///
-    /// Dropped, it goes on to its end all the same.
+    /// If it is dropped, it is finished all the same.
     pub async fn deploy(
         &self,
         name: Name,
@@ -86,14 +86,14 @@ impl Deployments {
             .await
     }
 
-    /// Makes an earlier revision current. Dropped, it goes on to its end all the same.
+    /// Makes an earlier revision current. If it is dropped, it is finished all the same.
     pub async fn rollback(&self, name: Name, revision: u32) -> Result<Deployed, DeployError> {
         let shared = Arc::clone(&self.shared);
         self.run(async move { shared.rollback(name, revision).await })
             .await
     }
 
-    /// Forgets a component that no job needs. Dropped, it goes on to its end all the same.
+    /// Forgets a component that no job needs. If it is dropped, it is finished all the same.
     pub async fn remove(&self, name: Name) -> Result<(), DeployError> {
         let shared = Arc::clone(&self.shared);
         self.run(async move { shared.remove(name).await }).await
@@ -105,7 +105,7 @@ impl Deployments {
     ) -> Result<T, DeployError> {
         let (reply, answer) = oneshot::channel();
         self.shared.tasks.spawn(async move {
-            // Whoever asked may have gone.
+            // The caller may have gone.
             let _gone = reply.send(change.await);
         });
         answer
@@ -136,7 +136,7 @@ pub fn kept(reader: &dyn Reader) -> Result<BTreeSet<Digest>, StoreError> {
 
 /// Compiles what `current` revisions need and is not in the cache, and shows them in `handlers`.
 ///
-/// A component that this version refuses is left out and told; its jobs fail until another
+/// A component that this version refuses is left out and logged; its jobs fail until another
 /// revision is deployed.
 pub async fn restore(
     handlers: &Handlers,
@@ -150,7 +150,7 @@ pub async fn restore(
             Err(error @ CompileError::Cache { .. }) => return Err(error),
             Err(error) => {
                 let component = revision.component.as_str();
-                tracing::error!(component, %error, "a deployed component does not work any more");
+                tracing::error!(component, %error, "a deployed component no longer compiles");
             }
         }
         revisions.push(revision);

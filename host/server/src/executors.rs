@@ -19,7 +19,7 @@ use crate::metrics::Metrics;
 pub struct Routes {
     /// The queues whose jobs go to an executor, whatever their handler.
     pub queues: BTreeMap<Name, Name>,
-    /// The executor for handlers that nobody else has.
+    /// The executor for handlers that no component has.
     pub default: Option<Name>,
 }
 
@@ -122,7 +122,7 @@ impl Executors {
             .collect()
     }
 
-    /// Returns the executor for handlers that nobody else has.
+    /// Returns the executor for handlers that no component has.
     pub fn default_executor(&self) -> Option<&Name> {
         self.routes.default.as_ref()
     }

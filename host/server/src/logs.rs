@@ -26,7 +26,7 @@ const BATCH_MAX: usize = 256;
 const LOG_READERS: usize = 2;
 
 /// Keeps what foreign workers write about our jobs, until it is closed: the log thread ends when
-/// nobody can write any more.
+/// the last sender is gone.
 pub struct ForeignLogs(Mutex<Option<Logs>>);
 
 impl ForeignLogs {

@@ -1,9 +1,9 @@
-//! Documents that are generated from the code: each is compared with what is published in `docs/`.
+//! Compares documents that are generated from the code with those in `docs/`.
 
-/// Compares `docs/<name>` with what was generated; with `UPDATE_DOCS=1` it is written anew.
+/// Compares `docs/<name>` with what was generated; with `UPDATE_DOCS=1` it is updated.
 #[expect(
     clippy::disallowed_methods,
-    reason = "whether to rewrite a document is asked of whoever runs the test"
+    reason = "the person who runs the test decides whether to update a document"
 )]
 pub(crate) fn check(name: &str, generated: &str) {
     let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));

@@ -105,7 +105,7 @@ pub fn run(
     program: CellProgram,
     ready: impl FnOnce(Ready),
 ) -> Result<(), ServeError> {
-    // Params, results and logs of jobs are nobody else's.
+    // Other users must not read params, results and logs of jobs.
     umask(Mode::RWXG | Mode::RWXO);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -145,7 +145,9 @@ async fn serve(
         let words = wires.iter().flat_map(|wire| wire.ready()).collect();
         host.run(wires);
         Ok(Ready {
-            http: listener.map(|it| serve_http(&host, it)).transpose()?,
+            http: listener
+                .map(|it| serve_http(&host, &config, it))
+                .transpose()?,
             wires: words,
         })
     };
@@ -168,7 +170,7 @@ async fn serve(
     ended
 }
 
-/// Goes on until the host is told to stop or breaks, and then until no job runs any more.
+/// Waits until the host is asked to stop or breaks, and then until no job runs.
 async fn last(host: &mut Host, stops: &mut Stops) -> Result<(), ServeError> {
     let mut phase = Phase::Running;
     loop {
@@ -183,9 +185,13 @@ async fn last(host: &mut Host, stops: &mut Stops) -> Result<(), ServeError> {
 }
 
 /// Answers requests of the API.
-fn serve_http(host: &Host, listener: TcpListener) -> Result<SocketAddr, ServeError> {
+fn serve_http(
+    host: &Host,
+    config: &Config,
+    listener: TcpListener,
+) -> Result<SocketAddr, ServeError> {
     let address = listener.local_addr().map_err(system("look at a socket"))?;
-    let (api, tasks) = (host.api(address), host.tasks.clone());
+    let (api, tasks) = (host.api(address, &config.wires), host.tasks.clone());
     host.tasks
         .spawn(async move { api::serve(listener, api, &tasks).await });
     Ok(address)

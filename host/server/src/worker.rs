@@ -1,5 +1,5 @@
 //! `host worker`: the worker role of one wire alone, for one foreign orchestrator: its cells and
-//! nothing else. No store, no API; what the orchestrator has not been answered is its own to keep.
+//! nothing else. No store and no API: a job that was not answered is still the orchestrator's.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -116,7 +116,7 @@ pub fn run(
         }
         let lock = match active.take_cells_lock() {
             Some(lock) => lock,
-            // Cells are killed with this process, and nobody waits for them.
+            // Cells are killed with this process; no later process waits for them.
             None => File::open("/dev/null").map_err(system("open /dev/null"))?,
         };
         let workers = Workers::start(config, program, lock, clock)?;

@@ -44,6 +44,8 @@ fn handlers() -> Handlers {
     manifest.handlers.insert(name("vm.secret"), secret);
     let digest = Digest([1; 32]);
     let handlers = Handlers::default();
+    // The first key is 0, which a start has by default.
+    handlers.add_program(Digest([9; 32]), PathBuf::from("/other.cwasm"), [0; 32]);
     handlers.add_program(digest, PathBuf::from("/vm.cwasm"), [0; 32]);
     handlers.replace(vec![Revision {
         component: name("vm"),
@@ -119,7 +121,10 @@ fn steps(names: &[&str]) -> Outcome {
 
 fn run(next: Next) -> Start {
     match next {
-        Next::Run(_, start) => *start,
+        Next::Run(program, start) => {
+            assert_eq!(start.component, program.component);
+            *start
+        }
         Next::End(outcome) => panic!("{outcome:?}"),
     }
 }

@@ -231,7 +231,7 @@ fn restart(named: &Named) -> Result<(), CliError> {
     output.one(&answer.body, &whole, || {
         if pool.external {
             put_line(&format!("{whole} is being connected to anew"))?;
-            output.hint("whoever started it restarts it; its attempts here may end first");
+            output.hint("it is not started by this host: restart it where it runs");
         } else {
             put_line(&format!("{whole} is being restarted"))?;
             output.hint("each runner ends once its attempts have; until then it takes no others");

@@ -24,9 +24,10 @@ Examples:
   host serve --data /var/lib/host --handlers ./handlers --listen 127.0.0.1:0
   HOST_LOG=debug host serve --config host.toml
 
-Prints `ready http=ADDR …` once it takes requests, with a word for each wire that listens. SIGTERM or SIGINT lets running jobs end, a second
-one gives them up; jobs that have not ended go on when the host is started again.
-Each option is also a key of the file and a variable of the environment: docs/config.md has them.")]
+Prints `ready http=ADDR …` once it takes requests, with a word for each wire that listens. SIGTERM
+or SIGINT lets running jobs end; a second one gives them up. Jobs that have not ended go on when the
+host is started again. Each option is also a key of the file and a variable of the environment:
+docs/config.md has them.")]
 pub(crate) struct Serve {
     /// The configuration file (TOML); `HOST_CONFIG` names it too
     #[arg(long, value_name = "FILE")]
@@ -84,7 +85,7 @@ fn refused(error: &ConfigError) -> CliError {
 
 /// Prints the line that scripts wait for.
 fn announce(ready: Ready) {
-    // Nobody may be reading; the host serves all the same.
+    // A closed standard output does not stop the host.
     let mut words = vec![("http", shown(ready.http))];
     words.extend(ready.wires);
     let words = words.iter().map(|(key, value)| format!(" {key}={value}"));

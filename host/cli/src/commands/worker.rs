@@ -167,7 +167,7 @@ fn load(doing: &str, values: BTreeMap<String, String>) -> Result<Config, CliErro
 /// Prints the line that scripts wait for.
 fn announce(words: Vec<(&'static str, String)>) {
     let words = words.iter().map(|(key, value)| format!(" {key}={value}"));
-    // An orchestrator may not read it; the worker works all the same.
+    // A closed standard output does not stop the worker.
     let _unread = put_line(&format!("ready{}", words.collect::<String>()));
 }
 

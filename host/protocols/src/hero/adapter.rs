@@ -2,11 +2,15 @@
 //! once it is open stands in `active`.
 
 use futures_util::future::BoxFuture;
+use host_console::command::Command;
+use host_http::route::{Description, Group, RoutePorts};
 
 use super::active::{Idle, Serving, Working};
+use super::api::{self, Source};
+use super::client::live::Client;
 use super::section::HeroConfig;
 use super::settings::{SETTINGS, WORKER_ROLE};
-use super::{NAME, checks, lanes, refusal};
+use super::{NAME, checks, commands, lanes, refusal};
 use crate::wire::check::Check;
 use crate::wire::section::{ConfigError, Section};
 use crate::wire::settings::{Setting, WorkerRole};
@@ -41,6 +45,14 @@ impl Wire for Hero {
         Some(&WORKER_ROLE)
     }
 
+    fn command(&self) -> Option<&'static dyn Command> {
+        Some(&commands::COMMAND)
+    }
+
+    fn http(&self) -> Description {
+        api::description()
+    }
+
     fn configure(&self, section: &Section<'_>) -> Result<Box<dyn Configured>, ConfigError> {
         Ok(Box::new(ConfiguredHero(HeroConfig::read(section)?)))
     }
@@ -57,6 +69,14 @@ impl Configured for ConfiguredHero {
 
     fn checks(&self) -> Vec<Check> {
         self.0.as_ref().map(checks::all).unwrap_or_default()
+    }
+
+    fn routes(&self, ports: &RoutePorts) -> Vec<Group> {
+        let source = self.0.as_ref().map(|config| Source {
+            client: Client::new(&config.url),
+            log_dir: config.log_dir.clone(),
+        });
+        vec![api::routes(source, ports.clone())]
     }
 
     fn open<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {

@@ -4,8 +4,10 @@
 mod active;
 mod adapter;
 mod address;
+mod api;
 mod checks;
 pub mod client;
+mod commands;
 mod config;
 mod connection_log;
 mod convert;

@@ -96,13 +96,13 @@ Examples:
   host worker hero --url redis://127.0.0.1:6379 --worker-id w1 --worker-id w2 --handlers ./handlers
   HOST_HERO_URL=redis://:PASSWORD@127.0.0.1/1 host worker hero --worker-id w1 --data ./data
 
-Prints `ready hero=URL worker_ids=IDS` when the handlers are loaded, and waits for a Redis that is not
-there yet. SIGTERM or SIGINT stops guests, gives jobs that have not ended back to Redis, and ends within
-2 s with 0: fit for a service manager. Any number may run on one queue, here or on other machines; each
-job is run by one of them. If a worker dies, the others have its jobs after 15 s, and the worker itself
-as soon as it starts again: for that it keeps a name under $STATE_DIRECTORY, $XDG_STATE_HOME/host or
-~/.local/state/host, another one for each worker that runs. The variables and keys of [protocol.hero] in
-docs/config.md hold here too.",
+Prints `ready hero=URL worker_ids=IDS` when the handlers are loaded, and waits for a Redis that is
+not there yet. SIGTERM or SIGINT stops guests, gives jobs that have not ended back to Redis, and
+exits with 0 within 2 s: fit for a service manager. Any number of workers may share a queue, here or
+on other machines; each job is run by one of them. If a worker dies, the others run its jobs after
+15 s, and the worker itself runs them as soon as it starts again: for that it keeps a name under
+$STATE_DIRECTORY, $XDG_STATE_HOME/host or ~/.local/state/host, one for each running worker. The
+variables and keys of [protocol.hero] in docs/config.md hold here too.",
     doing: "work for Hero dispatchers",
     flags: &[
         flag(

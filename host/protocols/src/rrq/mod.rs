@@ -45,9 +45,9 @@ Examples:
   host worker rrq --tcp-socket 127.0.0.1:9000 --handlers ./handlers
   RRQ_RUNNER_TCP_SOCKET=127.0.0.1:9000 host worker rrq --data ./data
 
-Prints `ready rrq=ADDR` once its handlers are known. Requests that come before wait. SIGTERM, or the end of
-the process that started this one, stops all guests; every request is answered and the worker ends within
-200 ms. Any number of workers may run beside each other and beside a `host serve`.",
+Prints `ready rrq=ADDR` once the handlers are loaded; requests that come before wait. SIGTERM, or
+the end of the process that started this one, stops all guests: every request is answered and the
+worker exits within 200 ms. Any number of workers may run beside each other and a `host serve`.",
     doing: "work for RRQ orchestrators",
     flags: &[WorkerFlag {
         key: section::LISTEN,

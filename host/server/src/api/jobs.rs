@@ -46,7 +46,7 @@ pub(super) struct ListQuery {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct CancelBody {
-    /// Why, for whoever looks at the job later.
+    /// Why; it is shown with the job.
     reason: Option<String>,
     /// How long a running handler may take to stop by itself.
     #[schema(value_type = Option<f64>)]

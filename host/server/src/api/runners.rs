@@ -21,13 +21,13 @@ pub(super) struct PoolView {
     name: String,
     /// The protocol it speaks.
     wire: &'static str,
-    /// Whether somebody else starts its runner; a restart is then another connection.
+    /// Whether its runners are started by another program; a restart then connects anew.
     external: bool,
     /// Whether its runners can be restarted, or connected to anew, by this host.
     restartable: bool,
     /// The queues whose jobs all go to it.
     queues: Vec<String>,
-    /// Whether it is given the handlers that nobody else has.
+    /// Whether it gets the jobs whose handler no component has.
     default: bool,
     /// How many of its runners take work.
     up: usize,

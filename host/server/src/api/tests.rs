@@ -4,7 +4,6 @@ mod deployed;
 mod enqueue;
 mod events;
 mod fixture;
-mod hero;
 mod host;
 mod jobs;
 mod runners;

@@ -47,7 +47,7 @@ pub(super) struct JobView {
     /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     finished_at: Option<String>,
-    /// When somebody asked for it to be stopped.
+    /// When its cancel was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     cancel_requested_at: Option<String>,
     /// Why, in their words.
@@ -301,7 +301,7 @@ impl From<Failure> for FailureView {
     }
 }
 
-/// Shows a document that is kept as text. One that is no JSON, which nobody accepted, is `null`.
+/// Shows a document that is kept as text; `null` if it is not JSON, which no request can cause.
 pub(super) fn raw(text: JsonText) -> Box<RawValue> {
     RawValue::from_string(text.0).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

@@ -1,10 +1,9 @@
 //! The routes that wires hand in, as far as they are known before any is configured.
 
 use host_http::route::Description;
-
-use super::hero;
+use host_protocols::WIRES;
 
 /// Describes the routes of all wires.
 pub(super) fn descriptions() -> Vec<Description> {
-    vec![hero::description()]
+    WIRES.iter().map(|wire| wire.http()).collect()
 }

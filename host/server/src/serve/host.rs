@@ -42,8 +42,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{ServeError, system};
-use crate::api::{self, Api};
-use crate::config::Config;
+use crate::api::Api;
+use crate::config::{Config, WireConfig};
 use crate::deploy::{self, Deployments};
 use crate::executors::Executors;
 use crate::logs::{self, ForeignLogs, JobLogs};
@@ -175,7 +175,7 @@ impl Host {
     }
 
     /// Returns what the API at `listen` answers from.
-    pub(super) fn api(&self, listen: SocketAddr) -> Api {
+    pub(super) fn api(&self, listen: SocketAddr, wires: &[WireConfig]) -> Api {
         let ports = RoutePorts {
             bodies: ByteBudget::default(),
             clock: Arc::new(self.shared.clock),
@@ -188,7 +188,10 @@ impl Host {
             deployer: Arc::new(self.deployments.clone()),
             executors: self.executors.clone(),
             bodies: ports.bodies.clone(),
-            wire_routes: vec![api::hero::routes(None, ports)],
+            wire_routes: wires
+                .iter()
+                .flat_map(|wire| wire.configured.routes(&ports))
+                .collect(),
             logs: Arc::clone(&self.job_logs) as _,
             metrics: self.shared.metrics.clone(),
             listen,
@@ -255,11 +258,11 @@ fn examiner(
     })
 }
 
-/// Removes compiled components that nobody needs; what cannot be removed stays.
+/// Removes compiled components that are no longer needed; what cannot be removed stays.
 fn sweep(examiner: &Examiner, kept: &BTreeSet<Digest>) {
     match examiner.cache.sweep(kept) {
         Ok(0) => {}
-        Ok(files) => tracing::info!(files, "compiled components that nobody needs are removed"),
+        Ok(files) => tracing::info!(files, "removed compiled components that are no longer needed"),
         Err(error) => tracing::warn!(%error, "the folder of compiled components is not swept"),
     }
 }

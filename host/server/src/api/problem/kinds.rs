@@ -44,7 +44,7 @@ host_http::kinds! {
         "Ask the orchestrator that the job's wire and external_id name to run it again.";
     STALE_LEASE 409 "stale_lease", "Not the current lease",
         "The message is about a lease that is not the current one, is not acknowledged or is over.",
-        "Stop the work: somebody else does it or has done it.";
+        "Stop the work: another worker does it or has done it.";
     QUEUE_NOT_FOUND 404 "queue_not_found", "No such queue",
         "No queue of this name has or had jobs or is paused.",
         "`host queue ls` lists the queues; one comes to be with its first job.";

@@ -1,8 +1,8 @@
 //! A host without cells: the router, a loop over the memory store, a deployer that takes lists of
 //! handlers for components, and logs in memory.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -19,9 +19,9 @@ use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome, Report};
 use host_core::time::Time;
 use host_http::budget::ByteBudget;
-use host_http::route::RoutePorts;
-use host_protocols::hero::RedisUrl;
-use host_protocols::hero::client::live::Client;
+use host_http::route::{Group, RoutePorts};
+use host_protocols::WIRES;
+use host_protocols::wire::section::{Section, Sources};
 use host_store::memory::MemoryStore;
 use host_store::{Store as _, StoreError};
 use http_body_util::BodyExt as _;
@@ -31,7 +31,6 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::sample_executors::Sample;
-use crate::api::hero::{self, Hero};
 use crate::api::ports::{DeployError, Deployed, Deployer, Logs};
 use crate::api::problem::kinds;
 use crate::api::{Api, router};
@@ -213,19 +212,37 @@ fn executors(default: Option<&str>, metrics: &Metrics) -> Executors {
     executors
 }
 
-/// Makes what routes of wires need.
-fn route_ports(tasks: &Tasks, clock: Clock) -> RoutePorts {
-    RoutePorts {
-        bodies: ByteBudget::default(),
+/// Makes the routes of all wires, none of which is configured.
+fn wire_routes(bodies: &ByteBudget, tasks: &Tasks, clock: Clock) -> Vec<Group> {
+    let ports = RoutePorts {
+        bodies: bodies.clone(),
         clock: Arc::new(clock),
         stopping: tasks.stopping().clone(),
-    }
+    };
+    let nothing = (
+        BTreeMap::new(),
+        BTreeMap::new(),
+        BTreeMap::new(),
+        BTreeMap::new(),
+    );
+    let sources = Sources {
+        flags: &nothing.0,
+        environment: &nothing.1,
+        values: &nothing.2,
+        tables: &nothing.3,
+        read: &|_| Err(std::io::ErrorKind::NotFound.into()),
+    };
+    let configured = WIRES.iter().map(|wire| {
+        let section = Section::new(wire.settings(), sources);
+        wire.configure(&section).unwrap()
+    });
+    configured.flat_map(|wire| wire.routes(&ports)).collect()
 }
 
 /// Makes an API over any loop.
 pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: Clock) -> Api {
     let (handlers, metrics) = (Handlers::default(), Metrics::default());
-    let ports = route_ports(tasks, clock);
+    let bodies = ByteBudget::default();
     Api {
         dispatch: dispatch.clone(),
         deployer: Arc::new(Listed {
@@ -235,8 +252,8 @@ pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: 
         handlers,
         clock,
         executors: executors(None, &metrics),
-        bodies: ports.bodies.clone(),
-        wire_routes: vec![hero::routes(None, ports)],
+        wire_routes: wire_routes(&bodies, tasks, clock),
+        bodies,
         logs: Arc::clone(logs) as Arc<dyn Logs>,
         metrics,
         listen: SocketAddr::from(([127, 0, 0, 9], 7700)),
@@ -254,23 +271,6 @@ impl Host {
     /// Starts a host with its handlers and a default runner.
     pub(super) async fn start_with_default(runner: &str) -> Self {
         Self::start_as(|api| api.executors = executors(Some(runner), &api.metrics)).await
-    }
-
-    /// Starts a host with its handlers that is configured for a Redis.
-    pub(super) async fn start_with_redis(url: &str, log_dir: Option<&Path>) -> Self {
-        let hero = Hero {
-            client: Client::new(&RedisUrl::parse(url).unwrap()),
-            log_dir: log_dir.map(Path::to_owned),
-        };
-        Self::start_as(|api| {
-            let ports = RoutePorts {
-                bodies: api.bodies.clone(),
-                clock: Arc::new(api.clock),
-                stopping: api.stopping.clone(),
-            };
-            api.wire_routes = vec![hero::routes(Some(hero), ports)];
-        })
-        .await
     }
 
     async fn start_as(change: impl FnOnce(&mut Api)) -> Self {

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use host_core::time::Time;
-use host_protocols::hero::client::{JobView, is_stale};
 use serde::Serialize;
 use utoipa::ToSchema;
+
+use crate::hero::client::{JobView, is_stale};
 
 /// A job in Redis, for a worker of a Hero dispatcher. Lists leave out what is large.
 #[derive(Debug, Serialize, ToSchema)]

@@ -1,6 +1,8 @@
 //! Requests about Hero jobs, as far as no Redis is needed: what is refused before one is asked, and
 //! what is said where there is none.
 
+mod fixture;
+
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +13,7 @@ use axum::http::Request;
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
-use super::fixture::{Answer, Host, call};
+use self::fixture::{Answer, Host, call};
 
 const JOBS: &str = "/api/v1/hero/jobs";
 const ID: &str = "3f2b8a1c-0000-4000-8000-000000000001";
@@ -46,7 +48,7 @@ async fn all(host: &Host) -> Vec<(String, Answer)> {
 
 #[tokio::test]
 async fn without_a_redis_the_answer_says_what_to_set() {
-    let host = Host::start().await;
+    let host = Host::without_redis();
     for (path, answer) in all(&host).await {
         let detail = answer.refused(409, "hero_off");
         assert!(detail.contains("protocol.hero.url"), "{path}: {detail}");
@@ -56,7 +58,7 @@ async fn without_a_redis_the_answer_says_what_to_set() {
 
 #[tokio::test]
 async fn a_redis_that_is_away_is_worth_another_try() {
-    let host = Host::start_with_redis(AWAY, Some(Path::new("/logs"))).await;
+    let host = Host::with_redis(AWAY, Some(Path::new("/logs")));
     for (path, answer) in all(&host).await {
         answer.refused(503, "hero_redis_away");
         assert_eq!(answer.headers["retry-after"], "1", "{path}");
@@ -72,7 +74,7 @@ async fn a_redis_that_is_away_is_worth_another_try() {
 
 #[tokio::test]
 async fn what_no_worker_would_run_is_refused_before_redis_is_asked() {
-    let host = Host::start_with_redis(AWAY, None).await;
+    let host = Host::with_redis(AWAY, None);
     for (change, said) in [
         (
             json!({"id": "*"}),
@@ -121,7 +123,7 @@ async fn what_no_worker_would_run_is_refused_before_redis_is_asked() {
 
 #[tokio::test]
 async fn a_log_path_is_one_below_the_folder() {
-    let host = Host::start_with_redis(AWAY, Some(Path::new("/logs"))).await;
+    let host = Host::with_redis(AWAY, Some(Path::new("/logs")));
     for (path, taken) in [
         ("a/b.log", true),
         ("/logs/a.log", true),
@@ -139,7 +141,7 @@ async fn a_log_path_is_one_below_the_folder() {
             assert!(detail.contains("E_LOG_PATH"), "{path}: {detail}");
         }
     }
-    let nowhere = Host::start_with_redis(AWAY, None).await;
+    let nowhere = Host::with_redis(AWAY, None);
     let answer = nowhere.get(&format!("{JOBS}/{ID}/logs")).await;
     let detail = answer.refused(409, "hero_off");
     assert!(detail.contains("protocol.hero.log_dir"), "{detail}");
@@ -147,7 +149,7 @@ async fn a_log_path_is_one_below_the_folder() {
 
 #[tokio::test]
 async fn ids_and_parameters_are_checked() {
-    let host = Host::start_with_redis(AWAY, Some(Path::new("/logs"))).await;
+    let host = Host::with_redis(AWAY, Some(Path::new("/logs")));
     let simple = ID.replace('-', "");
     for id in [
         "*",
@@ -180,14 +182,15 @@ async fn ids_and_parameters_are_checked() {
     let body = br#"{"worker_id":"w1","script":"1"}"#.to_vec();
     let answer = host.send("POST", JOBS, "application/wasm", body).await;
     answer.refused(415, "unsupported_media_type");
-    let shown: Value = host.get("/api/v1/openapi.json").await.body;
+    let document = super::description().document.to_json().unwrap();
+    let shown: Value = serde_json::from_str(&document).unwrap();
     assert!(shown["paths"][JOBS]["post"].is_object());
 }
 
 #[tokio::test]
 async fn a_refusal_leaves_no_body_unread() {
-    let without = Host::start().await;
-    let with = Host::start_with_redis(AWAY, None).await;
+    let without = Host::without_redis();
+    let with = Host::with_redis(AWAY, None);
     for (host, status) in [(&without, 409), (&with, 404)] {
         for path in [format!("{JOBS}/x/stop"), format!("{JOBS}/x/requeue")] {
             let (read, body) = watched("{}");

@@ -7,12 +7,12 @@ use axum::Json;
 use axum::extract::State;
 use host_http::extract::InQuery;
 use host_http::problem::{Problem, kinds};
-use host_protocols::hero::log_files::{LogFileError, LogRoot};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::problems::{HERO_LOG_MISSING, HERO_OFF};
 use super::{HeroId, Shared, find, hero};
+use crate::hero::log_files::{LogFileError, LogRoot};
 
 /// How much of the end is shown where a request says nothing, and the most it may ask for, in bytes.
 const TAIL_BYTES: u64 = 1 << 20;

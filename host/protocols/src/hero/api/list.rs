@@ -7,14 +7,14 @@ use axum::extract::State;
 use host_http::extract::{InQuery, TextInPath};
 use host_http::problem::Problem;
 use host_http::query::{PageView, WaitQuery, page_limit};
-use host_protocols::hero::client::JobView;
-use host_protocols::hero::client::live::Filter;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::problems::{of_client, unknown};
 use super::view::HeroJobView;
 use super::{HeroId, Shared, find, hero, wall};
+use crate::hero::client::JobView;
+use crate::hero::client::live::Filter;
 
 /// Which jobs to list.
 #[derive(Debug, Deserialize, IntoParams)]

@@ -4,9 +4,6 @@ use axum::Json;
 use axum::extract::{Request, State};
 use host_http::extract::{EmptyBody, TextInPath, small_body_or_default};
 use host_http::problem::Problem;
-use host_protocols::hero::client::Stopped;
-use host_protocols::hero::client::is_stale;
-use host_protocols::hero::client::live::{ClientError, Filter};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -14,6 +11,9 @@ use super::list::detail;
 use super::problems::{of_client, unknown};
 use super::view::HeroJobView;
 use super::{HeroId, Shared, find, hero, wall};
+use crate::hero::client::Stopped;
+use crate::hero::client::is_stale;
+use crate::hero::client::live::{ClientError, Filter};
 
 /// How many jobs one request for all stale ones aims to find.
 const STALE_JOBS: usize = 500;

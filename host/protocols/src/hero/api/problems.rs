@@ -2,8 +2,9 @@
 //! reports as problems.
 
 use host_http::problem::{Problem, kinds};
-use host_protocols::hero::Refusal;
-use host_protocols::hero::client::live::ClientError;
+
+use crate::hero::Refusal;
+use crate::hero::client::live::ClientError;
 
 host_http::kinds! {
     DEPENDENCY_CYCLE 422 "dependency_cycle", "Jobs wait for each other",

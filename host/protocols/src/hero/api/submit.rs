@@ -10,9 +10,6 @@ use host_core::json::JsonText;
 use host_core::seconds::Seconds;
 use host_http::json;
 use host_http::problem::{Problem, kinds};
-use host_protocols::hero::Task;
-use host_protocols::hero::client::live::ClientError;
-use host_protocols::hero::client::{Submission, Submitted};
 use host_runtime::ids;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -20,6 +17,9 @@ use utoipa::ToSchema;
 
 use super::problems::{HERO_REDIS_AWAY, of_client};
 use super::{Shared, hero, wall};
+use crate::hero::Task;
+use crate::hero::client::live::ClientError;
+use crate::hero::client::{Submission, Submitted};
 
 /// The largest body of a job, in bytes.
 const JOB_BYTES_MAX: usize = 8 << 20;

@@ -10,6 +10,9 @@ mod steer;
 mod submit;
 mod view;
 
+#[cfg(test)]
+mod tests;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -19,35 +22,35 @@ use host_core::time::Time;
 use host_http::extract::TextInPath;
 use host_http::problem::{self, Problem};
 use host_http::route::{Description, Group, Route, RoutePorts};
-use host_protocols::hero::client::JobView;
-use host_protocols::hero::client::live::Client;
 use utoipa::OpenApi as _;
 
 use self::problems::{HERO_JOB_NOT_FOUND, HERO_OFF, of_client, unknown};
+use crate::hero::client::JobView;
+use crate::hero::client::live::Client;
 
 /// How many characters of an id are shown in a refusal.
 const ID_CHARS: usize = 36;
 
 /// What these requests are answered from.
 #[derive(Clone)]
-pub struct Hero {
+pub(super) struct Source {
     /// Talks to Redis.
-    pub client: Client,
+    pub(super) client: Client,
     /// The folder of log files, `None` if jobs may name none.
-    pub log_dir: Option<PathBuf>,
+    pub(super) log_dir: Option<PathBuf>,
 }
 
 /// What requests share.
 type Shared = Arc<State>;
 
 struct State {
-    hero: Option<Hero>,
+    source: Option<Source>,
     ports: RoutePorts,
 }
 
 /// Returns the routes. Without a Redis, they answer how to configure one.
-pub fn routes(hero: Option<Hero>, ports: RoutePorts) -> Group {
-    let shared = Shared::new(State { hero, ports });
+pub(super) fn routes(source: Option<Source>, ports: RoutePorts) -> Group {
+    let shared = Shared::new(State { source, ports });
     let routes = routes::all().map(|route: Route<Shared>| route.with_state(Arc::clone(&shared)));
     Group {
         prefix: "/api/v1/hero",
@@ -57,7 +60,7 @@ pub fn routes(hero: Option<Hero>, ports: RoutePorts) -> Group {
 }
 
 /// Describes the routes.
-pub fn description() -> Description {
+pub(super) fn description() -> Description {
     Description {
         document: openapi::Document::openapi(),
         kinds: problems::KINDS,
@@ -94,8 +97,8 @@ impl HeroId {
 }
 
 /// Returns what the requests are answered from, or says what is to be configured.
-fn hero(shared: &Shared) -> Result<&Hero, Problem> {
-    shared.hero.as_ref().ok_or_else(|| {
+fn hero(shared: &Shared) -> Result<&Source, Problem> {
+    shared.source.as_ref().ok_or_else(|| {
         let detail = "no Redis is configured: protocol.hero.url (HOST_HERO_URL) names none";
         Problem::new(&HERO_OFF, detail)
     })
