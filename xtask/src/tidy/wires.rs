@@ -38,19 +38,6 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// TO BE EMPTIED: files and folders that name a wire until they have moved into its folder.
-const MOVING: &[&str] = &[
-    "host/server/src/api/hero.rs",
-    "host/server/src/api/hero/",
-    "host/server/src/api/wire_routes.rs",
-    "host/server/src/api.rs",
-    "host/server/src/serve/host.rs",
-    "host/cli/src/commands.rs",
-    "host/cli/src/commands/hero.rs",
-    "host/cli/src/commands/hero/",
-    "host/cli/src/args.rs",
-];
-
 /// Returns the names of all wires, small.
 fn wires() -> Vec<String> {
     let folders = std::fs::read_dir(root().join(FOLDER)).unwrap();
@@ -94,12 +81,6 @@ fn may_name(path: &str, wire: &str) -> bool {
     is_home || path == LIST || EXCEPTIONS.iter().any(|(exception, _)| *exception == path)
 }
 
-fn is_moving(path: &str) -> bool {
-    MOVING
-        .iter()
-        .any(|moving| path == *moving || (moving.ends_with('/') && path.starts_with(moving)))
-}
-
 #[test]
 fn no_wire_is_named_outside_its_folder() {
     let wires = wires();
@@ -108,7 +89,7 @@ fn no_wire_is_named_outside_its_folder() {
     for (path, text) in [files(".rs"), files(".toml")].concat() {
         let shown = path.to_string_lossy().into_owned();
         let is_searched = SEARCHED.iter().any(|start| shown.starts_with(start));
-        if !is_searched || is_test(&path) || is_moving(&shown) {
+        if !is_searched || is_test(&path) {
             continue;
         }
         for (number, line) in (1..).zip(text.lines()) {
@@ -136,9 +117,6 @@ fn exceptions_are_needed() {
     };
     for (path, why) in EXCEPTIONS {
         assert!(needed(path), "{path} names no wire any more ({why})");
-    }
-    for path in MOVING.iter().filter(|path| !path.ends_with('/')) {
-        assert!(needed(path), "{path} has moved: strike it from MOVING");
     }
 }
 

@@ -24,7 +24,7 @@ impl<P: CellPort> Writer<P> {
                 progress,
             } => self.progressed(now, job, attempt, progress),
             executors::Heard::Ended { run, worker, end } => {
-                self.ended_at_executor(now, run, worker, end);
+                self.ended_at_executor(now, &run, worker, end);
             }
         }
     }
@@ -32,7 +32,7 @@ impl<P: CellPort> Writer<P> {
     fn ended_at_executor(
         &mut self,
         now: Time,
-        run: executors::Run,
+        run: &executors::Run,
         worker: String,
         end: port::End,
     ) {
