@@ -56,11 +56,6 @@ impl FakeExecutor {
         self.mail.ended(tag, format!("{}/1", self.name), end);
     }
 
-    /// Returns where it speaks to the loop.
-    pub(crate) fn mail(&self) -> &AssignMail {
-        &self.mail
-    }
-
     fn told(&self) -> MutexGuard<'_, Vec<Told>> {
         self.told.lock().unwrap()
     }
