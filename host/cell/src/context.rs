@@ -12,9 +12,9 @@ use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use crate::clock::{SteppedClock, SteppedWall};
-use crate::imports::stdio::Stdio;
 use crate::limits::MemoryLimit;
 use crate::run_output::RunOutput;
+use crate::stdio::Stdio;
 use crate::stop::Stop;
 
 /// The most random bytes that one call returns.

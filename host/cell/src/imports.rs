@@ -2,4 +2,3 @@
 
 mod control;
 mod log;
-pub(crate) mod stdio;

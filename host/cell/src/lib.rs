@@ -22,6 +22,7 @@ pub mod pace;
 mod run;
 mod run_output;
 mod session;
+mod stdio;
 mod stop;
 mod watchdog;
 

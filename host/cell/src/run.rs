@@ -165,7 +165,8 @@ pub(crate) async fn describe(
     }
 }
 
-/// Calls a handler without limits on time and without logs. Used only by the bench.
+/// Calls a handler without limits on time and without logs, for the bench.
+#[cfg(feature = "pace")]
 pub(crate) async fn call_bare(
     resources: &Resources,
     component: &JobPre<Guest>,

@@ -1,6 +1,8 @@
 //! The cell's side of its connection to the orchestrator: receives messages, starts and stops runs, and
 //! reports their output and outcome. One thread; guests yield to each other at each tick.
 
+mod outgoing;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
@@ -12,14 +14,14 @@ use futures_util::StreamExt as _;
 use host_core::cell::{FRAME_BYTES_MAX, FromCell, RunId, Start, ToCell};
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::{Meter, Outcome};
-use host_socket::{ReadHalf, WriteHalf};
-use tokio::io::AsyncWriteExt as _;
+use host_socket::ReadHalf;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::spawn_local;
 use tokio::time::{Duration, sleep};
 use tokio_util::codec::{FramedRead, LengthDelimitedCodec};
 
+use self::outgoing::write_messages;
 use crate::component::Components;
 use crate::engine;
 use crate::run::{self, Resources};
@@ -29,12 +31,6 @@ use crate::watchdog::{self, Activity};
 
 /// How many outgoing messages are queued before runs must wait to send theirs.
 const MESSAGES_MAX: usize = 1_024;
-
-/// The most messages in one frame.
-const BATCH_MESSAGES_MAX: usize = 256;
-
-/// The size in bytes after which no more messages are added to a frame.
-const BATCH_BYTES: usize = 256 << 10;
 
 /// How often the output of running guests is sent.
 const SEND_INTERVAL: Duration = Duration::from_millis(100);
@@ -225,48 +221,4 @@ async fn send_output_periodically(cell: Rc<Cell>) {
             }
         }
     }
-}
-
-/// Writes messages, and combines waiting ones into one frame.
-async fn write_messages(mut messages: mpsc::Receiver<FromCell>, mut write: WriteHalf) {
-    let mut batch = Vec::with_capacity(BATCH_MESSAGES_MAX);
-    let mut frame = Vec::new();
-    while messages.recv_many(&mut batch, BATCH_MESSAGES_MAX).await > 0 {
-        let mut written = Ok(());
-        for message in batch.drain(..) {
-            if frame.is_empty() {
-                frame.extend_from_slice(&[0; 4]);
-            }
-            let encoded = postcard::to_extend(&message, std::mem::take(&mut frame));
-            match encoded {
-                Ok(encoded) => frame = encoded,
-                Err(error) => {
-                    eprintln!("cannot encode a message to the orchestrator: {error}");
-                    std::process::exit(1);
-                }
-            }
-            if frame.len() > BATCH_BYTES {
-                written = send_frame(&mut frame, &mut write).await;
-            }
-        }
-        if !frame.is_empty() {
-            written = written.and(send_frame(&mut frame, &mut write).await);
-        }
-        if written.is_err() {
-            // The orchestrator is gone, so no run is needed any more.
-            std::process::exit(0);
-        }
-    }
-}
-
-/// Sets the length of a frame, writes the frame and clears it.
-async fn send_frame(frame: &mut Vec<u8>, write: &mut WriteHalf) -> io::Result<()> {
-    let length = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
-    frame[..4].copy_from_slice(&length.to_be_bytes());
-    write.write_all(frame).await?;
-    frame.clear();
-    if frame.capacity() > 4 * BATCH_BYTES {
-        frame.shrink_to(BATCH_BYTES);
-    }
-    Ok(())
 }

@@ -4,12 +4,12 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use host_core::cell::{ComponentKey, Context, RunId, Start};
 use host_core::failure::{Failure, FailureKind};
-use host_core::handler::{Grants, Limits};
+use host_core::handler::Limits;
 use host_core::id::{JobId, LeaseId};
 use host_core::json::JsonText;
 use host_core::name::Name;
@@ -17,10 +17,10 @@ use host_core::time::Time;
 
 use crate::chain::Chain;
 use crate::handlers::{Handler, Handlers, Program};
-use crate::pool::Order;
+use crate::order::Order;
+use crate::programs::Programs;
 
-/// The environment of the host's process, as far as guests may be granted it.
-pub type Environment = BTreeMap<String, String>;
+pub use crate::programs::Environment;
 
 /// One attempt that a cell is to execute, whoever owns its job.
 #[derive(Clone, Debug)]
@@ -64,9 +64,7 @@ pub struct Refused {
 /// Builds runs. Cloning shares what is deployed.
 #[derive(Clone)]
 pub struct RunBuilder {
-    handlers: Handlers,
-    environment: Arc<Environment>,
-    chain_handlers: Arc<BTreeSet<Name>>,
+    programs: Programs,
 }
 
 impl RunBuilder {
@@ -78,20 +76,13 @@ impl RunBuilder {
         chain_handlers: BTreeSet<Name>,
     ) -> Self {
         Self {
-            handlers,
-            environment: Arc::new(environment),
-            chain_handlers: Arc::new(chain_handlers),
+            programs: Programs::new(handlers, environment, chain_handlers),
         }
     }
 
     /// Returns what is deployed.
     pub const fn handlers(&self) -> &Handlers {
-        &self.handlers
-    }
-
-    /// Tells whether a handler's result is a list of steps.
-    pub fn makes_chains(&self, handler: &Name) -> bool {
-        self.chain_handlers.contains(handler)
+        self.programs.handlers()
     }
 
     /// Builds a run, and says which compiled component executes it.
@@ -106,18 +97,21 @@ impl RunBuilder {
             refused(Failure::new(FailureKind::HandlerNotFound, message), None)
         })?;
         let (handler, program) = self
-            .handlers
+            .handlers()
             .executable(&name)
             .map_err(|failure| refused(failure, None))?;
         let revision = &handler.revision;
         let revision = (revision.component.to_string(), revision.revision);
         let (job, lease) = (request.job, request.lease);
         // Only a chain needs them beyond this run.
-        let env = self.makes_chains(&name).then(|| request.env.clone());
+        let env = self
+            .programs
+            .makes_chains(&name)
+            .then(|| request.env.clone());
         let start = self
             .start(now, request, &handler)
             .map_err(|failure| refused(failure, Some(revision.clone())))?;
-        let chain = env.map(|env| Box::new(Chain::new(self.clone(), &start, env)));
+        let chain = env.map(|env| Box::new(Chain::new(self.programs.clone(), &start, env)));
         let order = Order {
             job,
             lease,
@@ -132,7 +126,7 @@ impl RunBuilder {
         if request.check_params {
             handler.check_params(&request.params)?;
         }
-        let env = self.granted(handler, &request.env)?;
+        let env = self.programs.granted(handler, &request.env)?;
         Ok(Start {
             run: RunId(0),
             component: ComponentKey(0),
@@ -143,41 +137,6 @@ impl RunBuilder {
             read_dirs: handler.grants.read_dirs.clone(),
         })
     }
-
-    /// Looks up the variables that a handler is granted: those that came with the job first, then
-    /// the host's own. Fails with the name of one that neither has.
-    pub fn granted(
-        &self,
-        handler: &Handler,
-        env: &[(String, String)],
-    ) -> Result<Vec<(String, String)>, Failure> {
-        granted(
-            &handler.grants,
-            handler.revision.component.as_str(),
-            &self.environment,
-            env,
-        )
-    }
-}
-
-fn granted(
-    grants: &Grants,
-    component: &str,
-    environment: &Environment,
-    env: &[(String, String)],
-) -> Result<Vec<(String, String)>, Failure> {
-    let values = grants.env.iter().map(|name| {
-        let sent = env.iter().rfind(|(key, _)| key == name);
-        let value = sent.map(|(_, value)| value).or_else(|| environment.get(name));
-        let value = value.ok_or_else(|| {
-            let message = format!(
-                "the manifest of {component} grants the environment variable {name}, which the host was started without"
-            );
-            Failure::new(FailureKind::GrantMissing, message)
-        })?;
-        Ok((name.clone(), value.clone()))
-    });
-    values.collect()
 }
 
 impl Caps {

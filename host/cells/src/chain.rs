@@ -15,8 +15,8 @@ use host_core::outcome::{Meter, Outcome};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::build::RunBuilder;
 use crate::handlers::{Handler, Program};
+use crate::programs::Programs;
 
 /// The most steps of one chain.
 const STEPS_MAX: usize = 1_000;
@@ -24,7 +24,7 @@ const STEPS_MAX: usize = 1_000;
 /// One attempt of a chain.
 #[derive(Clone)]
 pub struct Chain {
-    runs: RunBuilder,
+    programs: Programs,
     /// Variables that came with the job.
     env: Vec<(String, String)>,
     context: Context,
@@ -75,9 +75,9 @@ struct Listed {
 
 impl Chain {
     /// Makes the chain of an attempt whose first handler is about to start.
-    pub(crate) fn new(runs: RunBuilder, start: &Start, env: Vec<(String, String)>) -> Self {
+    pub(crate) fn new(programs: Programs, start: &Start, env: Vec<(String, String)>) -> Self {
         Self {
-            runs,
+            programs,
             env,
             context: start.context.clone(),
             limits: start.limits.clone(),
@@ -157,14 +157,14 @@ impl Chain {
 
     fn look_up(&self, listed: Listed) -> Result<Step, Failure> {
         let name = &listed.handler;
-        if self.runs.makes_chains(name) {
+        if self.programs.makes_chains(name) {
             let message = "a script cannot be an action of a script";
             return Err(Failure::new(FailureKind::InvalidParams, message));
         }
-        let (handler, program) = self.runs.handlers().executable(name)?;
+        let (handler, program) = self.programs.handlers().executable(name)?;
         let params = JsonText(String::from(Box::<str>::from(listed.params)));
         handler.check_params(&params)?;
-        let env = self.runs.granted(&handler, &self.env)?;
+        let env = self.programs.granted(&handler, &self.env)?;
         Ok(Step {
             handler,
             program,

@@ -13,12 +13,12 @@ use host_runtime::tasks::Tasks;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
-use crate::build::Environment;
 use crate::compile::{Cache, CompileError};
 use crate::grants;
 use crate::handlers::{Handlers, Program};
 use crate::manifest::{self, ManifestError};
 use crate::process::{Cells, DescribeError};
+use crate::programs::Environment;
 use crate::schema::Schema;
 use crate::spawn::{CellProgram, Spawner};
 

@@ -1,11 +1,12 @@
-//! Messages in frames: each frame is one or more messages in postcard, one after the other. The
-//! length before it is the transport's.
+//! Messages in frames: each frame is one or more messages in postcard, one after the other, behind
+//! its length.
 
 use bytes::Bytes;
 use host_core::cell::FRAME_BYTES_MAX;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
+use tokio_util::codec::LengthDelimitedCodec;
 
 /// The most messages of a frame: what they take up in memory is more than what they do on the
 /// wire.
@@ -36,6 +37,14 @@ pub enum FrameError {
     /// There are too many messages.
     #[error("a frame has more than {FRAME_MESSAGES_MAX} messages")]
     TooMany,
+}
+
+/// Returns what puts the length before each frame, in four bytes.
+pub(crate) fn codec() -> LengthDelimitedCodec {
+    LengthDelimitedCodec::builder()
+        .length_field_type::<u32>()
+        .max_frame_length(FRAME_BYTES_MAX)
+        .new_codec()
 }
 
 /// Packs messages into as few frames as is sensible.

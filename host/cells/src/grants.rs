@@ -7,7 +7,7 @@ use std::path::Path;
 use host_core::handler::{Grants, HandlerInfo, Manifest, Revision};
 use host_core::name::Name;
 
-use crate::build::Environment;
+use crate::programs::Environment;
 
 /// Returns what is granted and not there: the first of it, in words.
 pub fn missing(

@@ -7,7 +7,7 @@ mod seat;
 
 use std::collections::{BTreeMap, HashMap};
 
-use host_core::cell::{ComponentKey, RunId, Start, ToCell};
+use host_core::cell::{ComponentKey, RunId, ToCell};
 use host_core::handler::Limits;
 use host_core::id::{JobId, LeaseId};
 use host_core::time::Time;
@@ -17,9 +17,9 @@ use self::seat::Seat;
 use crate::chain::Chain;
 use crate::handlers::Program;
 use crate::ladder::Ladder;
+use crate::order::Order;
 use crate::placement::{self, Load};
-use crate::port::{CellEvent, CellId, CellPort};
-use crate::suspects::Death;
+use crate::port::{CellId, CellPort};
 
 pub use self::heard::Heard;
 
@@ -71,21 +71,6 @@ pub enum Place {
     Shared(CellId),
     /// Into a new cell of its own.
     Alone,
-}
-
-/// What is to be started.
-#[derive(Clone, Debug)]
-pub struct Order {
-    /// Of which job.
-    pub job: JobId,
-    /// By which lease.
-    pub lease: LeaseId,
-    /// The component and its revision.
-    pub revision: (String, u32),
-    /// What the cell is told; its run and component are filled in here.
-    pub start: Start,
-    /// What follows its handler, if that makes a list of steps.
-    pub chain: Option<Box<Chain>>,
 }
 
 /// All cells.
@@ -310,23 +295,6 @@ impl<P: CellPort> Pool<P> {
         }
     }
 
-    /// Takes in what happened to a cell and returns what that means.
-    pub fn hear(&mut self, now: Time, event: CellEvent) -> Vec<Heard> {
-        match event {
-            CellEvent::Said { cell, messages } => {
-                let mut heard = Vec::with_capacity(messages.len());
-                for message in messages {
-                    if let Err(breach) = self.said(now, cell, message, &mut heard) {
-                        self.doom(cell, &breach);
-                        break;
-                    }
-                }
-                heard
-            }
-            CellEvent::Gone { cell, how } => self.gone(now, cell, &how),
-        }
-    }
-
     fn loads(&self) -> Vec<Load> {
         let cells = self.cells.iter();
         cells
@@ -398,18 +366,6 @@ impl Run {
     /// Tells for how long it has run at `now`, in milliseconds.
     pub fn ran_ms(&self, now: Time) -> u64 {
         now.since_ms(self.started_at)
-    }
-}
-
-fn death(cell: &Cell, closing: bool) -> Death<'_> {
-    if !cell.culprits.is_empty() {
-        Death::Killed(&cell.culprits)
-    } else if closing {
-        Death::HostStops
-    } else if cell.ready {
-        Death::Crashed
-    } else {
-        Death::Unborn
     }
 }
 

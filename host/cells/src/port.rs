@@ -47,4 +47,8 @@ pub trait CellPort: Send {
 }
 
 #[cfg(test)]
+#[expect(
+    dead_code,
+    reason = "the tests of host-dispatch include this file too, and use the rest of it"
+)]
 pub(crate) mod fake;

@@ -1,28 +1,25 @@
 //! Real cells: one task for each process, which carries frames both ways until it is dead. Decides
 //! nothing.
 
+mod listen;
+mod talk;
+
 use std::collections::{BTreeSet, HashMap};
 use std::pin::pin;
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures_util::{SinkExt, StreamExt};
-use host_core::cell::{FRAME_BYTES_MAX, FromCell, RunId, ToCell};
+use host_core::cell::{FromCell, RunId, ToCell};
 use host_core::failure::Failure;
 use host_core::handler::HandlerInfo;
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
-use tokio_util::codec::{
-    FramedRead, FramedWrite, LengthDelimitedCodec, LinesCodec, LinesCodecError,
-};
 use tokio_util::sync::CancellationToken;
 
-use crate::check::checked;
-use crate::frames::{self, FrameError};
+use self::listen::{listen, log};
+use self::talk::talk;
 use crate::handlers::Program;
 use crate::port::{CellEvent, CellId, CellPort, Deaf};
 use crate::spawn::{Room, Spawned, Spawner};
@@ -33,12 +30,6 @@ const BATCHES_UNREAD_MAX: usize = 1_024;
 
 /// How long the socket of a dead process may stay open.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// The longest line a cell's standard error may have, in bytes.
-const STDERR_LINE_BYTES_MAX: usize = 8 << 10;
-
-/// From which size on a frame is not read beside other work, in bytes.
-const LARGE_BYTES: usize = 512 << 10;
 
 /// How long a component may take to say what it offers.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -313,104 +304,5 @@ fn ending(status: ExitStatus) -> String {
         (Some(code), _) => format!("it exited with {code}"),
         (None, Some(signal)) => format!("it ended by signal {signal}"),
         (None, None) => "it ended".to_owned(),
-    }
-}
-
-fn codec() -> LengthDelimitedCodec {
-    LengthDelimitedCodec::builder()
-        .length_field_type::<u32>()
-        .max_frame_length(FRAME_BYTES_MAX)
-        .new_codec()
-}
-
-/// Tells what the cell says until it says no more; returns why.
-async fn listen(
-    id: CellId,
-    reader: impl AsyncRead + Unpin,
-    events: &mpsc::Sender<CellEvent>,
-) -> String {
-    let mut frames = FramedRead::new(reader, codec());
-    loop {
-        let frame = match frames.next().await {
-            None => return "it closed its socket".to_owned(),
-            Some(Err(error)) => return format!("its socket failed: {error}"),
-            Some(Ok(frame)) => frame,
-        };
-        let messages = match read(frame.freeze()).await {
-            Ok(messages) => messages,
-            Err(error) => return error.to_string(),
-        };
-        let said = CellEvent::Said { cell: id, messages };
-        if events.send(said).await.is_err() {
-            return "nobody listens to it".to_owned();
-        }
-    }
-}
-
-/// Reads what a cell says; much of it on another thread, so that it delays nobody else.
-async fn read(frame: Bytes) -> Result<Vec<FromCell>, FrameError> {
-    let read = |frame: &[u8]| {
-        let messages = frames::decode::<FromCell>(frame)?;
-        Ok(messages.into_iter().map(checked).collect())
-    };
-    if frame.len() < LARGE_BYTES {
-        return read(&frame);
-    }
-    let copy = frame.clone();
-    let reading = tokio::task::spawn_blocking(move || read(&frame));
-    // It is lost only if reading panics, which it then does here too.
-    reading.await.unwrap_or_else(|_| read(&copy))
-}
-
-/// Gives the cell what it is told until it takes no more; returns why.
-async fn talk(
-    writer: impl AsyncWrite + Unpin,
-    mut messages: mpsc::Receiver<Vec<ToCell>>,
-) -> String {
-    let mut sink = FramedWrite::new(writer, codec());
-    while let Some(batch) = messages.recv().await {
-        let frames = match frames::encode(&batch) {
-            Ok(frames) => frames,
-            Err(error) => return format!("it cannot be told: {error}"),
-        };
-        for frame in frames {
-            if let Err(error) = sink.feed(frame).await {
-                return format!("it takes nothing: {error}");
-            }
-        }
-        if let Err(error) = SinkExt::<Bytes>::flush(&mut sink).await {
-            return format!("it takes nothing: {error}");
-        }
-    }
-    "nobody needs it any more".to_owned()
-}
-
-/// Passes its standard error on, line by line.
-async fn log(name: &str, errors: impl AsyncRead + Unpin) {
-    let codec = LinesCodec::new_with_max_length(STDERR_LINE_BYTES_MAX);
-    let mut lines = FramedRead::new(errors, codec);
-    loop {
-        match lines.next().await {
-            Some(Ok(line)) => tracing::warn!(cell = name, "{line}"),
-            // The stream ends behind an error, and goes on with the next line if asked again.
-            Some(Err(LinesCodecError::MaxLineLengthExceeded)) => {
-                let _ended = lines.next().await;
-            }
-            Some(Err(LinesCodecError::Io(_))) | None => return,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_line_that_is_too_long_does_not_end_the_log() {
-        let long = "x".repeat(10 * STDERR_LINE_BYTES_MAX);
-        let text = format!("{long}\n{long}\nlast\n");
-        let mut errors = text.as_bytes();
-        log("cell-1", &mut errors).await;
-        assert!(errors.is_empty(), "{} bytes are not read", errors.len());
     }
 }

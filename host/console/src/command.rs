@@ -6,7 +6,7 @@ use clap::{ArgMatches, Args};
 
 use crate::error::{CliError, Exit};
 
-/// A noun of the command line, such as `host hero`, with its verbs if it has any.
+/// A noun of the command line, such as `host job`, with its verbs if it has any.
 ///
 /// `host` adds it to its own nouns: it stands in the help, in the completion scripts and in
 /// docs/cli.md like any of them. [`Derived`] makes one of a type that derives [`Args`].

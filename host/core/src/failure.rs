@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::json::JsonText;
 
-/// Who has to act on a failure (Arco's six categories).
+/// Who has to act on a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Category {

@@ -204,3 +204,30 @@ pub struct Payload {
     /// Other key-value pairs that its sender attached.
     pub attributes: Vec<(String, String)>,
 }
+
+/// A job to accept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewJob {
+    /// Its id, new.
+    pub id: JobId,
+    /// The handler that executes it.
+    pub handler: Name,
+    /// The pool of foreign runners that has the handler; `None` for our own cells.
+    pub runner: Option<Name>,
+    /// The queue it waits in.
+    pub queue: Name,
+    /// 0 (first) to 9.
+    pub priority: u8,
+    /// Not before this instant.
+    pub run_at: Option<Time>,
+    /// Not after this instant.
+    pub deadline: Option<Time>,
+    /// Its limits and rules.
+    pub policy: Policy,
+    /// At most one job of a queue has this key until it is purged.
+    pub unique_key: Option<String>,
+    /// Jobs that must complete first, known or earlier or later in the same batch; no duplicates.
+    pub depends_on: Vec<JobId>,
+    /// What is written once.
+    pub payload: Payload,
+}

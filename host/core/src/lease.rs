@@ -53,10 +53,10 @@ impl Lease {
 /// What a message about an attempt presents to show that it means the current one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fence {
-    /// The lease's id (our cells, Delta; RRQ's request id is one too).
+    /// The lease's id, or an id that stands for it. Our cells present it.
     Lease(LeaseId),
-    /// The attempt's number (Arco).
+    /// The attempt's number, if the wire has no ids of leases.
     Attempt(u32),
-    /// The worker that holds the lease (beads).
+    /// The worker that holds the lease, if the wire names nothing but the job and its worker.
     Worker(String),
 }

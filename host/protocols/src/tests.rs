@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::sample::Sample;
 use crate::WIRES;
+use crate::sample::Sample;
 use crate::wire::Wire;
 
 /// Every wire, and the sample as one line more.

@@ -1,50 +1,132 @@
-//! Who may depend on whom. Checked on each crate by itself, for features of other crates hide
-//! clocks and tasks otherwise.
+//! Who may depend on whom. Each crate is checked by itself: the features of other crates would hide
+//! clocks and tasks.
 
-use crate::cargo::{cargo, output};
+use std::path::Path;
 
-/// What each crate must never see, directly or through others.
-const NEVER: &[(&str, &[&str])] = &[
+use crate::cargo::{cargo, output, root};
+
+/// What a crate must not depend on.
+struct Rule {
+    package: &'static str,
+    /// Neither directly nor through others.
+    never: &'static [&'static str],
+    /// Not directly. What it depends on may use it inside.
+    never_directly: &'static [&'static str],
+}
+
+const DISPATCH: &str = "host-dispatch";
+const PROTOCOLS: &str = "host-protocols";
+const SERVER: &str = "host-server";
+
+const RULES: &[Rule] = &[
+    Rule {
+        package: "host-core",
+        never: &["tokio", "tracing", "rand", "getrandom", "rustix"],
+        never_directly: &[],
+    },
+    Rule {
+        package: "host-runtime",
+        never: &["axum", "hyper", "rusqlite", "redis", "toml", "clap"],
+        never_directly: &[],
+    },
+    Rule {
+        package: "host-console",
+        never: &["tokio", "axum", "rusqlite", "redis", "host-runtime"],
+        never_directly: &[],
+    },
+    Rule {
+        package: "host-store",
+        never: &["tokio", "axum", "host-runtime"],
+        never_directly: &[],
+    },
+    Rule {
+        package: "host-socket",
+        never: &["host-core", "tracing"],
+        never_directly: &[],
+    },
+    Rule {
+        package: "host-cell",
+        never: &["rusqlite", "axum", "redis", "toml", "host-runtime"],
+        never_directly: &[],
+    },
+    Rule {
+        package: "host-cells",
+        never: &["rusqlite", "axum", "hyper", "redis", "clap"],
+        never_directly: &[],
+    },
+    Rule {
+        package: DISPATCH,
+        never: &["axum", "hyper", "redis", "clap"],
+        // `host-cells` reads manifests, which are TOML.
+        never_directly: &["toml", "rusqlite"],
+    },
+    // It sees host-core for the clock's trait, strict JSON, durations and the size of a page; no
+    // job is in what it uses of it.
+    Rule {
+        package: "host-http",
+        never: &["rusqlite", "redis", "toml", "clap"],
+        never_directly: &[],
+    },
+    Rule {
+        package: PROTOCOLS,
+        never: &["rusqlite"],
+        never_directly: &[],
+    },
+    Rule {
+        package: SERVER,
+        never: &[],
+        // Wires have commands, and one speaks to Redis.
+        never_directly: &["clap", "rusqlite", "redis"],
+    },
+];
+
+/// Which crates of the workspace a crate may depend on, through others too. Wires see `host-console`
+/// for their commands and `host-http` for their routes.
+const MAY_SEE: &[(&str, &[&str])] = &[
+    ("host-core", &[]),
+    ("host-socket", &[]),
+    ("host-runtime", &["host-core"]),
+    ("host-console", &["host-core"]),
+    ("host-store", &["host-core"]),
+    ("host-cell", &["host-core", "host-socket"]),
+    ("host-cells", &["host-core", "host-runtime", "host-socket"]),
     (
-        "host-core",
+        DISPATCH,
         &[
-            "tokio",
-            "tracing",
-            "rand",
-            "getrandom",
-            "rustix",
-            "host-store",
-        ],
-    ),
-    ("host-store", &["tokio", "wasmtime", "axum"]),
-    (
-        "host-http",
-        &[
-            "rusqlite",
-            "wasmtime",
+            "host-core",
+            "host-runtime",
+            "host-socket",
             "host-store",
             "host-cells",
-            "host-dispatch",
-            "host-protocols",
-            "host-server",
         ],
     ),
+    ("host-http", &["host-core", "host-runtime"]),
     (
-        "host-cell",
-        &["rusqlite", "axum", "host-store", "host-server"],
+        PROTOCOLS,
+        &["host-core", "host-runtime", "host-http", "host-console"],
     ),
-    ("host-server", &["wasmtime", "wasmtime-wasi", "host-cell"]),
     (
-        "host-protocols",
+        SERVER,
         &[
-            "rusqlite",
-            "wasmtime",
+            "host-core",
+            "host-runtime",
+            "host-socket",
             "host-store",
-            "host-cell",
-            "host-server",
+            "host-cells",
+            DISPATCH,
+            "host-http",
+            "host-console",
+            PROTOCOLS,
         ],
     ),
 ];
+
+/// The binary, which puts all crates together.
+const BINARY: &str = "host";
+
+/// The only crate that runs guests. The binary starts it, and the bench measures it.
+const CELL: &str = "host-cell";
+const ENGINES: &[&str] = &["wasmtime", "wasmtime-wasi"];
 
 /// Features that would bring a clock or randomness into the rules.
 const CORE_FEATURES_BANNED: &[&str] = &[
@@ -55,7 +137,7 @@ const CORE_FEATURES_BANNED: &[&str] = &[
     "uuid feature \"rng\"",
 ];
 
-fn tree(package: &str, edges: &str) -> String {
+fn tree(package: &str, edges: &str, depth: &str) -> String {
     output(&mut cargo(&[
         "tree",
         "--quiet",
@@ -63,28 +145,92 @@ fn tree(package: &str, edges: &str) -> String {
         edges,
         "--prefix",
         "none",
+        "--depth",
+        depth,
         "--package",
         package,
     ]))
     .unwrap()
 }
 
+/// Returns the names of all that a crate depends on, to a depth.
+fn seen(package: &str, depth: &str) -> Vec<String> {
+    tree(package, "normal", depth)
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split(' ').next())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Returns the names of the crates below `host/`.
+fn packages() -> Vec<String> {
+    let folders = std::fs::read_dir(root().join("host")).unwrap();
+    folders
+        .map(|folder| package_of(&folder.unwrap().path()))
+        .collect()
+}
+
+fn package_of(folder: &Path) -> String {
+    let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+    let name = manifest
+        .lines()
+        .find_map(|line| line.strip_prefix("name = "));
+    name.unwrap().trim_matches('"').to_owned()
+}
+
 #[test]
 fn arrows_point_to_the_core() {
-    for (package, banned) in NEVER {
-        let tree = tree(package, "normal");
-        for name in *banned {
-            let found = tree
-                .lines()
-                .find(|line| line.split(' ').next() == Some(name));
-            assert_eq!(found, None, "{package} must never see {name}");
+    for rule in RULES {
+        let package = rule.package;
+        for (banned, depth) in [(rule.never, "999"), (rule.never_directly, "1")] {
+            let seen = seen(package, depth);
+            for name in banned {
+                let found = seen.iter().find(|it| it == name);
+                assert_eq!(found, None, "{package} must not depend on {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn each_crate_sees_only_those_below_it() {
+    let packages = packages();
+    for package in packages.iter().filter(|it| *it != BINARY) {
+        let may_see = MAY_SEE.iter().find(|(name, _)| name == package);
+        let Some((_, may_see)) = may_see else {
+            panic!("{package} is new: say in MAY_SEE which crates it may depend on");
+        };
+        for name in seen(package, "999") {
+            let is_ours = packages.contains(&name) && name != *package;
+            assert!(
+                !is_ours || may_see.contains(&&*name),
+                "{package} must not depend on {name}"
+            );
+        }
+        let ruled = RULES.iter().any(|rule| rule.package == package);
+        assert!(ruled, "{package} is new: say in RULES what it never sees");
+    }
+}
+
+#[test]
+fn only_cells_see_the_engine() {
+    for package in packages() {
+        let direct = seen(&package, "1");
+        let all = seen(&package, "999");
+        for engine in ENGINES {
+            let is_seen = all.iter().any(|it| it == engine);
+            let may_see = package == CELL || package == BINARY;
+            assert!(!is_seen || may_see, "{package} must not depend on {engine}");
+            let is_direct = direct.iter().any(|it| it == engine);
+            assert!(!is_direct || package == CELL, "{package} names {engine}");
         }
     }
 }
 
 #[test]
 fn the_rules_have_no_clock_and_no_chance() {
-    let tree = tree("host-core", "normal,features");
+    let tree = tree("host-core", "normal,features", "999");
     for feature in CORE_FEATURES_BANNED {
         assert!(!tree.contains(feature), "host-core enables {feature}");
     }

@@ -1,9 +1,7 @@
 //! What every source file looks like: a head that says its duty, a bounded size, and words.
 
-use std::path::PathBuf;
-use std::process::Command;
-
-use crate::cargo::{output, root};
+use super::files;
+use crate::cargo::root;
 
 const LINES_MAX: usize = 600;
 
@@ -18,24 +16,6 @@ const UNFINISHED: &[&str] = &[
     concat!("FIX", "ME"),
     concat!("XX", "X:"),
 ];
-
-fn files(ending: &str) -> Vec<(PathBuf, String)> {
-    let listed = output(Command::new("git").current_dir(root()).args([
-        "ls-files",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-    ]))
-    .unwrap();
-    listed
-        .lines()
-        .filter(|path| path.ends_with(ending))
-        .filter_map(|path| {
-            let text = std::fs::read_to_string(root().join(path)).ok()?;
-            Some((PathBuf::from(path), text))
-        })
-        .collect()
-}
 
 #[test]
 fn each_source_file_says_its_duty_and_stays_small() {

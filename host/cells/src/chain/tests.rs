@@ -8,8 +8,8 @@ use host_core::time::Time;
 use serde_json::json;
 
 use super::*;
-use crate::build::Environment;
 use crate::handlers::Handlers;
+use crate::programs::Environment;
 
 const PLANNER: &str = "plan.steps";
 
@@ -89,12 +89,12 @@ fn start(limits: Limits) -> Start {
     }
 }
 
-fn runs() -> RunBuilder {
-    RunBuilder::new(handlers(), Environment::new(), [name(PLANNER)].into())
+fn programs() -> Programs {
+    Programs::new(handlers(), Environment::new(), [name(PLANNER)].into())
 }
 
 fn chain(limits: Limits) -> Chain {
-    Chain::new(runs(), &start(limits), Vec::new())
+    Chain::new(programs(), &start(limits), Vec::new())
 }
 
 fn left(timeout_ms: u64) -> Left {
@@ -164,8 +164,8 @@ fn steps_run_in_order_and_their_results_are_a_list() {
 
 #[test]
 fn only_planners_make_chains() {
-    assert!(runs().makes_chains(&name(PLANNER)));
-    assert!(!runs().makes_chains(&name("vm.start")));
+    assert!(programs().makes_chains(&name(PLANNER)));
+    assert!(!programs().makes_chains(&name("vm.start")));
 }
 
 #[test]

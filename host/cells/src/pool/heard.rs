@@ -8,12 +8,12 @@ use host_core::outcome::{Meter, Outcome, Progress};
 use host_core::time::Time;
 use host_core::transition::Loss;
 
-use super::cell::Kind;
-use super::{Pool, Run, death};
+use super::cell::{Cell, Kind};
+use super::{Pool, Run};
 use crate::chain::{Left, Next};
 use crate::ladder::Overrun;
-use crate::port::{CellId, CellPort};
-use crate::suspects::{Verdict, verdict};
+use crate::port::{CellEvent, CellId, CellPort};
+use crate::suspects::{Death, Verdict, verdict};
 
 /// How much more than a run's log limit is taken, in bytes: what the host itself says about it.
 const LOG_SLACK_BYTES: u64 = 64 << 10;
@@ -63,8 +63,25 @@ pub enum Heard {
 }
 
 impl<P: CellPort> Pool<P> {
+    /// Takes in what happened to a cell and returns what that means.
+    pub fn hear(&mut self, now: Time, event: CellEvent) -> Vec<Heard> {
+        match event {
+            CellEvent::Said { cell, messages } => {
+                let mut heard = Vec::with_capacity(messages.len());
+                for message in messages {
+                    if let Err(breach) = self.said(now, cell, message, &mut heard) {
+                        self.doom(cell, &breach);
+                        break;
+                    }
+                }
+                heard
+            }
+            CellEvent::Gone { cell, how } => self.gone(now, cell, &how),
+        }
+    }
+
     /// Takes in one message, or says why the cell must not be believed any more.
-    pub(super) fn said(
+    fn said(
         &mut self,
         now: Time,
         id: CellId,
@@ -118,7 +135,7 @@ impl<P: CellPort> Pool<P> {
     }
 
     /// Settles what was in a cell that is dead.
-    pub(super) fn gone(&mut self, now: Time, id: CellId, how: &str) -> Vec<Heard> {
+    fn gone(&mut self, now: Time, id: CellId, how: &str) -> Vec<Heard> {
         let Some(cell) = self.cells.remove(&id) else {
             return Vec::new();
         };
@@ -298,5 +315,17 @@ fn overran(overrun: Overrun, run: &Run) -> Failure {
             let message = "the handler did not stop and was ended with its cell";
             Failure::new(FailureKind::Cancelled, message)
         }
+    }
+}
+
+fn death(cell: &Cell, closing: bool) -> Death<'_> {
+    if !cell.culprits.is_empty() {
+        Death::Killed(&cell.culprits)
+    } else if closing {
+        Death::HostStops
+    } else if cell.ready {
+        Death::Crashed
+    } else {
+        Death::Unborn
     }
 }

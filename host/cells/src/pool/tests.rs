@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use host_core::cell::{Context, FromCell};
+use host_core::cell::{Context, FromCell, Start};
 use host_core::failure::FailureKind;
 use host_core::json::JsonText;
 use host_core::outcome::{Meter, Outcome};
@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::*;
+use crate::port::CellEvent;
 use crate::port::fake::{FakePort, Record, Told};
 
 const SHAPE: Shape = Shape {
@@ -340,8 +341,8 @@ fn a_closed_pool_gives_its_runs_up_and_starts_no_more_cells() {
 
 /// Deploys what the fake knows and makes a chain out of a handler's result.
 fn chained(steps: &[&str]) -> (Start, Option<Box<Chain>>) {
-    use crate::build::RunBuilder;
     use crate::handlers::Handlers;
+    use crate::programs::Programs;
     use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
     let info = |name: &&str| HandlerInfo {
         name: name.parse().unwrap(),
@@ -364,8 +365,8 @@ fn chained(steps: &[&str]) -> (Start, Option<Box<Chain>>) {
         deployed_at: Time(0),
     }]);
     let mut start = start_of("plan");
-    let runs = RunBuilder::new(handlers, BTreeMap::new(), ["plan".parse().unwrap()].into());
-    let chain = Some(Box::new(Chain::new(runs, &start, Vec::new())));
+    let programs = Programs::new(handlers, BTreeMap::new(), ["plan".parse().unwrap()].into());
+    let chain = Some(Box::new(Chain::new(programs, &start, Vec::new())));
     let steps: Vec<_> = steps
         .iter()
         .map(|name| serde_json::json!({"handler": name, "params": {"n": name}}))

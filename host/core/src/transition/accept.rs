@@ -1,7 +1,6 @@
 //! A job begins.
 
-use crate::command::NewJob;
-use crate::job::{Lifecycle, State};
+use crate::job::{Lifecycle, NewJob, State};
 use crate::time::Time;
 
 impl Lifecycle {

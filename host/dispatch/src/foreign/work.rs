@@ -1,15 +1,16 @@
 //! The thread that feeds the cells of foreign work: takes what sessions ask, gives it to cells with
 //! room, answers what has ended. Speaks to cells through the pool alone.
 
+mod heard;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use host_cells::feed::NotStarted;
-use host_cells::pool::{Heard, Place, Run};
+use host_cells::pool::Place;
 use host_cells::port::{CellEvent, CellPort};
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::{JobId, LeaseId};
-use host_core::outcome::{Meter, Outcome, Report};
 use host_core::port::{ForeignJob, Reply, Stop};
 use host_core::time::Time;
 use host_runtime::ids;
@@ -19,7 +20,6 @@ use tracing::Span;
 
 use super::request::{Ids, request};
 use super::{Key, Wiring, span};
-use crate::logged::Logged;
 
 /// What sessions ask for.
 pub(super) enum Ask {
@@ -221,72 +221,6 @@ impl<P: CellPort> Work<P> {
             started_at: now,
         };
         self.running.insert(ids.lease, running);
-    }
-
-    fn hear(&mut self, now: Time, heard: Heard) {
-        match heard {
-            Heard::Ended {
-                run,
-                outcome,
-                meter,
-            } => {
-                self.wiring.numbers.ended(&outcome, run.ran_ms(now));
-                self.ended(now, run, outcome, meter);
-            }
-            Heard::Lost { run, loss } => {
-                self.wiring.numbers.lost();
-                let outcome = Outcome::Failed(loss.failure());
-                self.ended(now, run, outcome, Meter::default());
-            }
-            Heard::Progressed { job, progress, .. } => {
-                if let Some(running) = self.of_job(job) {
-                    running.reply.progressed(progress);
-                }
-            }
-            Heard::Logged {
-                job,
-                attempt,
-                started_at,
-                lines,
-            } => {
-                if let Some(running) = self.of_job(job).filter(|running| running.wants_log) {
-                    running.reply.logged(started_at, lines.clone());
-                }
-                if let Some(logs) = &self.wiring.logs {
-                    logs.tell(Logged::Lines {
-                        job,
-                        attempt,
-                        started_at,
-                        lines,
-                    });
-                }
-            }
-        }
-    }
-
-    fn of_job(&self, job: JobId) -> Option<&Running> {
-        self.running.get(self.by_job.get(&job)?)
-    }
-
-    fn ended(&mut self, now: Time, run: Run, outcome: Outcome, meter: Meter) {
-        let Some(running) = self.running.remove(&run.lease) else {
-            return;
-        };
-        self.by_key.remove(&running.key);
-        self.by_job.remove(&running.ids.job);
-        span::close(&running.span, &outcome, now.since_ms(running.started_at));
-        let Some((history, job)) = self.wiring.history.as_ref().zip(running.job) else {
-            return running.reply.ended(outcome, meter);
-        };
-        running.reply.ended(outcome.clone(), meter);
-        let report = Report {
-            outcome,
-            meter,
-            progress: None,
-            executor: run.executor,
-            revision: Some(run.revision),
-        };
-        history.keep(running.ids, *job, (running.started_at, now), report);
     }
 
     /// Gives everything up.

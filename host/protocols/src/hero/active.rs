@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use host_runtime::tasks::TaskGroup;
 
 use super::client::live::Client;
-use super::gate;
+use super::client::watch::watch;
 use super::instance::{self, KeptName};
 use super::lanes::Lanes;
 use super::log_files::LogFiles;
@@ -77,7 +77,7 @@ impl Active for Serving {
             let mut tasks = TaskGroup::default();
             let client = Client::new(&self.config.url);
             let (clock, stopping) = (Arc::clone(&ports.clock), ports.stopping.clone());
-            tasks.spawn(gate::watch::watch(client, clock, stopping));
+            tasks.spawn(watch(client, clock, stopping));
             work(&self.config, &self.instance, self.log_files, &ports, tasks).await;
         })
     }

@@ -4,12 +4,12 @@
 pub mod live;
 mod steer;
 mod submit;
-mod view;
+pub(super) mod watch;
 
 #[cfg(test)]
 mod tests;
 
-use super::refusal::{Code, Refusal};
+use super::refusal::Refusal;
 use super::wire::{self, Command, Value};
 
 pub use self::steer::{
@@ -17,7 +17,9 @@ pub use self::steer::{
     stopped,
 };
 pub use self::submit::{Submission, Submitted, links, submit, submitted};
-pub use self::view::{FULL, Fields, JobView, LINKS, LOOK_JOBS_MAX, STATUS, SUMMARY, look, looked};
+pub use super::job_view::{
+    FULL, Fields, JobView, LINKS, LOOK_JOBS_MAX, STATUS, SUMMARY, look, looked,
+};
 
 /// Looks at the next part of the key space, about `keys` of them; begin with the cursor `0`. Keys
 /// that hold no hash are left out by Redis.
@@ -44,17 +46,10 @@ pub fn scanned(value: &Value) -> Result<(u64, Vec<String>), Refusal> {
     let cursor = parts.first().and_then(Value::text);
     let cursor = cursor.and_then(|cursor| cursor.parse().ok());
     let (Some(cursor), Some(keys)) = (cursor, parts.get(1)) else {
-        return Err(odd("SCAN"));
+        return Err(Refusal::odd_reply("SCAN"));
     };
     let prefix = wire::job_key("");
     let keys = keys.texts().into_iter();
     let ids = keys.filter_map(|key| key.strip_prefix(&prefix).map(str::to_owned));
     Ok((cursor, ids.collect()))
-}
-
-fn odd(command: &str) -> Refusal {
-    Refusal::new(
-        Code::Reply,
-        format!("Redis answers {command} with something else"),
-    )
 }

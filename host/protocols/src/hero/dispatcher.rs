@@ -20,7 +20,7 @@ use crate::stream::Moment;
 use host_core::port::End;
 use host_core::port::Tag;
 
-pub use self::execution::{Execution, SCRIPT, Task};
+pub use self::execution::Execution;
 
 /// The wait before Redis is asked again for what it refused, in milliseconds.
 const REFUSED_PAUSE_MS: u64 = 1_000;

@@ -1,8 +1,6 @@
 //! The gate where jobs wait that depend on others: which are queued, which end, which go on waiting.
 //! Pure; the caller reads Redis, and a script there makes sure that one host acts.
 
-pub(super) mod watch;
-
 #[cfg(test)]
 mod tests;
 
@@ -12,8 +10,8 @@ use host_core::graph::find_cycle;
 use host_core::time::Time;
 use serde_json::json;
 
-use super::client::{Fields, JobView};
 use super::job::{self, DEPENDENCIES_MAX};
+use super::job_view::{Fields, JobView};
 use super::refusal::{Code, Refusal};
 use super::wire::{self, Command, Script, Value, WAITING};
 

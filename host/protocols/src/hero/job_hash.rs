@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use host_core::time::Time;
 use serde_json::json;
 
-use super::dispatcher::Task;
+use super::task::Task;
 
 /// The field with the job's sender.
 pub(super) const CALLER_ID: &str = "caller_id";

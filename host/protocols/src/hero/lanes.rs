@@ -1,8 +1,6 @@
 //! The lanes to foreign Hero workers of one Redis: one for each worker id, named `hero-<worker id>`,
 //! made when a job names it. What goes on in Redis is the session's matter.
 
-mod states;
-
 #[cfg(test)]
 mod tests;
 
@@ -15,13 +13,13 @@ use host_core::port::{Assign, Assignment, End, Tag};
 use host_runtime::ids;
 
 use super::config::DispatcherConfig;
-use super::dispatcher::{Execution, SCRIPT, Task};
+use super::dispatcher::Execution;
+use super::lane_states::LaneStates;
 use super::section::HeroConfig;
 use super::session::DispatcherHandle;
+use super::task::{SCRIPT, Task};
 use crate::wire::ExecutorPorts;
 use crate::wire::executors::{ExecutorHealth, Executors, Found, RestartError};
-
-pub(super) use self::states::LaneStates;
 
 /// What stands before the worker id in a lane's name.
 const LANE_PREFIX: &str = "hero-";

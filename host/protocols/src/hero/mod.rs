@@ -9,6 +9,7 @@ mod checks;
 pub mod client;
 mod commands;
 mod config;
+mod connection_log;
 mod convert;
 mod dispatcher;
 mod executions;
@@ -16,6 +17,8 @@ pub mod gate;
 mod instance;
 mod job;
 mod job_hash;
+mod job_view;
+mod lane_states;
 mod lanes;
 pub mod log_files;
 mod refusal;
@@ -23,6 +26,7 @@ mod rights;
 mod section;
 mod session;
 mod settings;
+mod task;
 mod transport;
 mod wire;
 mod worker;
@@ -33,13 +37,14 @@ mod model;
 pub use adapter::Hero;
 pub use address::{Certificates, RedisUrl, UrlError};
 pub use config::{DispatcherConfig, WorkerConfig};
-pub use dispatcher::{Dispatcher, DispatcherAct, Execution, SCRIPT, Task};
+pub use dispatcher::{Dispatcher, DispatcherAct, Execution};
 pub use job::{
     DEPENDENCIES_MAX, RETRIES_MAX, SCRIPT_BYTES_MAX, TIMEOUT_SECONDS_MAX, log_path_below,
 };
 pub use log_files::{LogFileError, LogRoot};
 pub use refusal::Refusal;
 pub use section::HeroConfig;
+pub use task::{SCRIPT, Task};
 pub use wire::{
     Call, CallTag, Command, Lane, PopSide, Script, Value, WAITING, claim_key, dead_letters,
     job_key, out, processing, reply_queue, stop_queue, work_queue,

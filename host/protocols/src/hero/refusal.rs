@@ -131,6 +131,14 @@ impl Refusal {
         Self::new(code, format!("{field}: expected {expected}, found {found}"))
     }
 
+    /// Refuses a reply of Redis that does not fit the command.
+    pub(super) fn odd_reply(command: &str) -> Self {
+        Self::new(
+            Code::Reply,
+            format!("Redis answers {command} with something else"),
+        )
+    }
+
     /// Returns the code as it stands in metrics.
     pub const fn code(&self) -> &'static str {
         self.code.as_str()

@@ -3,7 +3,6 @@
 //! jobs.
 
 mod dispatcher;
-mod log;
 mod worker;
 
 use std::collections::hash_map::DefaultHasher;
@@ -23,7 +22,6 @@ use super::wire::{Call, CallTag, Lane, Value};
 use crate::stream::Moment;
 
 pub(super) use self::dispatcher::DispatcherHandle;
-pub(super) use self::log::ConnectionLog;
 pub(super) use self::worker::serve_worker;
 
 /// The wait before the second try to connect, in milliseconds; doubles with each further one.

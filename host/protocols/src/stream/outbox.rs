@@ -1,13 +1,11 @@
 //! The bytes to be written to one connection. The hub puts messages in without waiting; the
 //! connection's own task takes them out.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::BytesMut;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-
-use super::driver::lock;
 
 /// Above this many unwritten bytes a connection is not read any further.
 const FULL_BYTES: usize = 1 << 20;
@@ -32,7 +30,7 @@ struct Contents {
 impl Outbox {
     /// Puts a message in; after [`Outbox::close`] it is dropped.
     pub(super) fn put(&self, write: impl FnOnce(&mut BytesMut)) {
-        let mut contents = lock(&self.contents);
+        let mut contents = self.contents();
         if !contents.closing {
             write(&mut contents.bytes);
             self.changed.notify_one();
@@ -41,7 +39,7 @@ impl Outbox {
 
     /// Takes nothing more in; what is in is still written.
     pub(super) fn close(&self) {
-        lock(&self.contents).closing = true;
+        self.contents().closing = true;
         self.closing.cancel();
         self.changed.notify_one();
     }
@@ -53,7 +51,7 @@ impl Outbox {
 
     /// Waits until less than a megabyte is unwritten. Cancel safe.
     pub(super) async fn has_room(&self) {
-        while lock(&self.contents).bytes.len() > FULL_BYTES {
+        while self.contents().bytes.len() > FULL_BYTES {
             self.drained.notified().await;
         }
     }
@@ -66,7 +64,7 @@ impl Outbox {
         }
         loop {
             {
-                let mut contents = lock(&self.contents);
+                let mut contents = self.contents();
                 if !contents.bytes.is_empty() || contents.closing {
                     std::mem::swap(&mut contents.bytes, out);
                     return;
@@ -79,5 +77,9 @@ impl Outbox {
     /// Says that what was taken is written.
     pub(super) fn written(&self) {
         self.drained.notify_one();
+    }
+
+    fn contents(&self) -> MutexGuard<'_, Contents> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

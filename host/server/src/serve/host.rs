@@ -262,7 +262,10 @@ fn examiner(
 fn sweep(examiner: &Examiner, kept: &BTreeSet<Digest>) {
     match examiner.cache.sweep(kept) {
         Ok(0) => {}
-        Ok(files) => tracing::info!(files, "removed compiled components that are no longer needed"),
+        Ok(files) => tracing::info!(
+            files,
+            "removed compiled components that are no longer needed"
+        ),
         Err(error) => tracing::warn!(%error, "the folder of compiled components is not swept"),
     }
 }

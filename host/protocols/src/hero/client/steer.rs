@@ -3,9 +3,8 @@
 use host_core::time::Time;
 use serde_json::json;
 
-use super::odd;
 use super::submit::check_worker;
-use super::view::JobView;
+use crate::hero::job_view::JobView;
 use crate::hero::refusal::{Code, Refusal};
 use crate::hero::wire::{self, Command, STOPS_SCANNED_MAX, Script, Value, WAITING};
 
@@ -54,7 +53,7 @@ pub fn stopped(value: &Value) -> Result<Option<Stopped>, Refusal> {
             let message = "status: the job has ended already";
             Err(Refusal::new(Code::JobEnded, message))
         }
-        _ => Err(odd("a stop")),
+        _ => Err(Refusal::odd_reply("a stop")),
     }
 }
 
@@ -120,7 +119,7 @@ pub fn requeued(value: &Value) -> Result<Option<()>, Refusal> {
         Some("missing") => Ok(None),
         Some("held") => refused("status: a host is running the job; stop it first"),
         Some("changed") => refused("status: the job has just changed; look at it again"),
-        _ => Err(odd("a requeue")),
+        _ => Err(Refusal::odd_reply("a requeue")),
     }
 }
 

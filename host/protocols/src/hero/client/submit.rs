@@ -6,12 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use host_core::graph::find_cycle;
 use host_core::time::Time;
 
-use super::odd;
-use super::view::JobView;
-use crate::hero::dispatcher::Task;
 use crate::hero::job::{self, Terms};
 use crate::hero::job_hash::JobHash;
+use crate::hero::job_view::JobView;
 use crate::hero::refusal::{Code, Refusal};
+use crate::hero::task::Task;
 use crate::hero::wire::{self, Command, Script, Value, WAITING};
 
 /// How many dependents a job is told of.
@@ -103,7 +102,7 @@ pub fn submitted(value: &Value) -> Result<Submitted, Refusal> {
         Some((word, _)) if word == "queued" => Ok(Submitted::Queued),
         Some((word, _)) if word == "known" => Ok(Submitted::Known),
         Some((word, open)) if word == "waits" => Ok(Submitted::Waits(open.to_vec())),
-        _ => Err(odd("a submission")),
+        _ => Err(Refusal::odd_reply("a submission")),
     }
 }
 

@@ -6,8 +6,8 @@ use host_core::time::Time;
 use serde_json::json;
 
 use super::*;
-use crate::hero::dispatcher::Task;
 use crate::hero::job;
+use crate::hero::task::Task;
 use crate::hero::wire::Script;
 
 fn id(n: u32) -> String {

@@ -1,64 +1,14 @@
-//! What a foreign worker is to run, and the hash it becomes. Knows no state.
+//! One execution by a foreign worker, and the hash it becomes. Knows no state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::failure::{Failure, FailureKind};
-use host_core::json::JsonText;
 use host_core::port::Assignment;
 use host_core::time::Time;
-use serde_json::Value;
 
 use crate::hero::config::DispatcherConfig;
 use crate::hero::job_hash::{CALLER_ID, CONTEXT_ID, JobHash};
-
-/// The handler that stands for the script in its params.
-pub const SCRIPT: &str = "script";
-
-/// What a foreign worker is to run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Task {
-    /// A script in a language of its own choice.
-    Script(String),
-    /// A handler that is deployed there, with its params.
-    Handler {
-        /// Its name.
-        name: String,
-        /// An object.
-        params: JsonText,
-    },
-}
-
-impl Task {
-    /// Returns its fields in a job's hash.
-    pub(in crate::hero) fn fields(&self) -> Vec<(&'static str, String)> {
-        match self {
-            Self::Script(script) => vec![("script", script.clone())],
-            Self::Handler { name, params } => vec![
-                ("handler", name.clone()),
-                ("script", params.as_str().to_owned()),
-            ],
-        }
-    }
-
-    /// Makes the task from a handler's name and params; for [`SCRIPT`] the script is the text `script`
-    /// of the params. The error says what is wrong with them.
-    pub fn of(handler: String, params: JsonText) -> Result<Self, String> {
-        if handler != SCRIPT {
-            let name = handler;
-            return Ok(Self::Handler { name, params });
-        }
-        let found = match serde_json::from_str(params.as_str()) {
-            Ok(Value::Object(mut params)) => params.remove(SCRIPT).unwrap_or_default(),
-            _ => Value::Null,
-        };
-        match found {
-            Value::String(script) if !script.is_empty() => Ok(Self::Script(script)),
-            Value::String(_) => Err("params.script: expected a script, found no text".to_owned()),
-            Value::Null => Err("params.script: expected a text, found nothing".to_owned()),
-            _ => Err("params.script: expected a text, found something else".to_owned()),
-        }
-    }
-}
+use crate::hero::task::Task;
 
 /// One execution by a foreign worker.
 #[derive(Clone, Debug, PartialEq, Eq)]

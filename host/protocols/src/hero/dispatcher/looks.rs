@@ -8,7 +8,7 @@ use host_core::time::Time;
 
 use super::outcome::{self, OUTPUT_BYTES_MAX};
 use super::{Dispatcher, Due, Out, Purpose, STOP_LATE_MS, Todo};
-use crate::hero::client::{self, Fields, JobView, LOOK_JOBS_MAX};
+use crate::hero::job_view::{self, Fields, JobView, LOOK_JOBS_MAX};
 use crate::hero::wire::{self, Value};
 use crate::stream::Moment;
 use host_core::port::End;
@@ -53,7 +53,7 @@ impl Dispatcher {
             })
             .collect();
         for tags in tags.chunks(LOOK_JOBS_MAX) {
-            let look = client::look(self.ids(tags), WATCHED);
+            let look = job_view::look(self.ids(tags), WATCHED);
             self.call(Purpose::Look(tags.to_vec()), vec![look], todo);
         }
         self.arm_look();
@@ -109,7 +109,7 @@ impl Dispatcher {
         let ids = tags
             .iter()
             .map(|tag| out(tag).map_or("", |out| out.execution.id.as_str()));
-        let views = values.first().map(|value| client::looked(ids, of, value));
+        let views = values.first().map(|value| job_view::looked(ids, of, value));
         let views = views.and_then(Result::ok).unwrap_or_default();
         for (tag, view) in tags.iter().zip(views) {
             self.seen(at, *tag, view, todo);
@@ -132,7 +132,7 @@ impl Dispatcher {
         }
         while let Some(tag) = self.long.pop_front() {
             if self.out.contains_key(&tag) {
-                let look = client::look(self.ids(&[tag]), WHOLE);
+                let look = job_view::look(self.ids(&[tag]), WHOLE);
                 return self.call(Purpose::Fetch(tag), vec![look], todo);
             }
         }

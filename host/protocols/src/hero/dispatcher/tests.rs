@@ -10,6 +10,7 @@ use host_core::outcome::Outcome;
 use super::looks::LOOK_MS;
 use super::*;
 use crate::hero::model::Model;
+use crate::hero::task::Task;
 use crate::hero::wire::Script;
 
 fn id(n: u32) -> String {

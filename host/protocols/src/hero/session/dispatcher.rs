@@ -12,7 +12,7 @@ use super::{RedisSession, SessionLoop};
 use crate::hero::address::RedisUrl;
 use crate::hero::config::DispatcherConfig;
 use crate::hero::dispatcher::{Dispatcher, DispatcherAct, Execution};
-use crate::hero::lanes::LaneStates;
+use crate::hero::lane_states::LaneStates;
 use crate::hero::wire::{Call, CallTag, Value};
 use crate::stream::Moment;
 

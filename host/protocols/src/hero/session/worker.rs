@@ -5,10 +5,11 @@ use std::sync::Arc;
 use host_core::port::Counters;
 use host_core::time::Time;
 
-use super::{ConnectionLog, RedisSession, SessionLoop};
+use super::{RedisSession, SessionLoop};
 use crate::hero::NAME;
 use crate::hero::address::RedisUrl;
 use crate::hero::config::WorkerConfig;
+use crate::hero::connection_log::ConnectionLog;
 use crate::hero::executions::{AnswerMailbox, Executions};
 use crate::hero::log_files::LogFiles;
 use crate::hero::wire::{Call, CallTag, Value};

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use host_core::name::Name;
 use host_core::port::{AssignEvents, End, Tag};
 
-use crate::hero::NAME;
-use crate::hero::section::HeroConfig;
-use crate::hero::session::ConnectionLog;
+use super::NAME;
+use super::connection_log::ConnectionLog;
+use super::section::HeroConfig;
 use crate::wire::executors::{ExecutorHealth, WorkerHealth, WorkerState};
 
 /// How all lanes are.
-pub(in crate::hero) struct LaneStates {
+pub(super) struct LaneStates {
     events: Arc<dyn AssignEvents>,
     log: ConnectionLog,
     redis: String,
@@ -67,7 +67,7 @@ impl LaneStates {
     }
 
     /// Takes note that an execution is over; a second end of the same one changes nothing.
-    pub(in crate::hero) fn ended(&self, tag: Tag, end: End) {
+    pub(super) fn ended(&self, tag: Tag, end: End) {
         let mut known = self.known();
         let Some(name) = known.executions.remove(&tag) else {
             return;
@@ -80,12 +80,12 @@ impl LaneStates {
     }
 
     /// Takes note that Redis can be reached; it takes work when [`Self::ready`].
-    pub(in crate::hero) fn connected(&self) {
+    pub(super) fn connected(&self) {
         self.log.connected();
     }
 
     /// Takes note that Redis takes work, until [`Self::away`].
-    pub(in crate::hero) fn ready(&self) {
+    pub(super) fn ready(&self) {
         self.set_ready(true, |known| {
             known.tries = 0;
             known.why = None;
@@ -93,7 +93,7 @@ impl LaneStates {
     }
 
     /// Takes note that Redis cannot be reached.
-    pub(in crate::hero) fn away(&self, tries: u32, why: &str) {
+    pub(super) fn away(&self, tries: u32, why: &str) {
         self.set_ready(false, |known| {
             known.tries = tries;
             known.why = Some(why.to_owned());
@@ -102,7 +102,7 @@ impl LaneStates {
     }
 
     /// Takes note that Redis refuses a command.
-    pub(in crate::hero) fn refused(&self, times: u32, why: &str) {
+    pub(super) fn refused(&self, times: u32, why: &str) {
         self.known().why = Some(format!("Redis refuses: {why}"));
         self.log.refused(times, why);
     }

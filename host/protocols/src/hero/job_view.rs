@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::time::Time;
 
-use super::odd;
-use crate::hero::job::SCRIPT_BYTES_MAX;
-use crate::hero::refusal::Refusal;
-use crate::hero::wire::{self, Command, Script, Value};
+use super::job::SCRIPT_BYTES_MAX;
+use super::refusal::Refusal;
+use super::wire::{self, Command, Script, Value};
 
 /// Names of fields, and the longest value of each that is read, in bytes.
 pub type Fields = &'static [(&'static str, usize)];
@@ -138,7 +137,7 @@ pub fn looked<'a>(
     value: &Value,
 ) -> Result<Vec<Option<JobView>>, Refusal> {
     let Value::List(found) = value else {
-        return Err(odd("a look at jobs"));
+        return Err(Refusal::odd_reply("a look at jobs"));
     };
     let view = |id: &str, values: &Value| {
         let Value::List(values) = values else {

@@ -1,10 +1,10 @@
 //! What people read in the log about one session's connection: of failures in a row the 1st, 2nd,
 //! 4th and so on.
 
-use crate::hero::address::RedisUrl;
+use super::address::RedisUrl;
 
 /// Writes about the connection of one session.
-pub(in crate::hero) struct ConnectionLog {
+pub(super) struct ConnectionLog {
     redis: String,
     /// Whose session it is, if it is a worker's.
     worker_id: Option<String>,
@@ -31,7 +31,7 @@ const DISPATCHER: Texts = Texts {
 };
 
 impl ConnectionLog {
-    pub(in crate::hero) fn of_worker(url: &RedisUrl, worker_id: &str) -> Self {
+    pub(super) fn of_worker(url: &RedisUrl, worker_id: &str) -> Self {
         Self {
             redis: url.to_string(),
             worker_id: Some(worker_id.to_owned()),
@@ -39,7 +39,7 @@ impl ConnectionLog {
         }
     }
 
-    pub(in crate::hero) fn of_dispatcher(url: &RedisUrl) -> Self {
+    pub(super) fn of_dispatcher(url: &RedisUrl) -> Self {
         Self {
             redis: url.to_string(),
             worker_id: None,
@@ -48,7 +48,7 @@ impl ConnectionLog {
     }
 
     /// Writes that Redis can be reached, for the first time or again.
-    pub(in crate::hero) fn connected(&self) {
+    pub(super) fn connected(&self) {
         let Self {
             redis,
             worker_id,
@@ -59,13 +59,13 @@ impl ConnectionLog {
     }
 
     /// Writes that Redis cannot be reached, for the `tries`th time in a row. `why` has no secrets.
-    pub(in crate::hero) fn away(&self, tries: u32, why: &str) {
+    pub(super) fn away(&self, tries: u32, why: &str) {
         self.warn(tries, why, self.texts.away);
     }
 
     /// Writes that Redis has refused a command, for the `times`th time in a row. `why` has no
     /// secrets.
-    pub(in crate::hero) fn refused(&self, times: u32, why: &str) {
+    pub(super) fn refused(&self, times: u32, why: &str) {
         self.warn(times, why, self.texts.refused);
     }
 

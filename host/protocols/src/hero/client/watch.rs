@@ -6,7 +6,7 @@ use std::time::Duration;
 use host_core::port::Clock;
 use tokio_util::sync::CancellationToken;
 
-use crate::hero::client::live::Client;
+use super::live::Client;
 
 /// How often they are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(250);

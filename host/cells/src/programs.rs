@@ -1,0 +1,80 @@
+//! What a run or a step of a chain can be made of: the deployed handlers, and the environment that
+//! they may be granted. Looks up; starts nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use host_core::failure::{Failure, FailureKind};
+use host_core::handler::Grants;
+use host_core::name::Name;
+
+use crate::handlers::{Handler, Handlers};
+
+/// The environment of the host's process, as far as guests may be granted it.
+pub type Environment = BTreeMap<String, String>;
+
+/// The deployed handlers with what they may be granted. Cloning shares it.
+#[derive(Clone)]
+pub(crate) struct Programs {
+    handlers: Handlers,
+    environment: Arc<Environment>,
+    chain_handlers: Arc<BTreeSet<Name>>,
+}
+
+impl Programs {
+    pub(crate) fn new(
+        handlers: Handlers,
+        environment: Environment,
+        chain_handlers: BTreeSet<Name>,
+    ) -> Self {
+        Self {
+            handlers,
+            environment: Arc::new(environment),
+            chain_handlers: Arc::new(chain_handlers),
+        }
+    }
+
+    pub(crate) const fn handlers(&self) -> &Handlers {
+        &self.handlers
+    }
+
+    /// Tells whether a handler's result is a list of steps.
+    pub(crate) fn makes_chains(&self, handler: &Name) -> bool {
+        self.chain_handlers.contains(handler)
+    }
+
+    /// Looks up the variables that a handler is granted: those that came with the job first, then
+    /// the host's own. Fails with the name of one that neither has.
+    pub(crate) fn granted(
+        &self,
+        handler: &Handler,
+        env: &[(String, String)],
+    ) -> Result<Vec<(String, String)>, Failure> {
+        granted(
+            &handler.grants,
+            handler.revision.component.as_str(),
+            &self.environment,
+            env,
+        )
+    }
+}
+
+fn granted(
+    grants: &Grants,
+    component: &str,
+    environment: &Environment,
+    env: &[(String, String)],
+) -> Result<Vec<(String, String)>, Failure> {
+    let values = grants.env.iter().map(|name| {
+        let sent = env.iter().rfind(|(key, _)| key == name);
+        let value = sent.map(|(_, value)| value).or_else(|| environment.get(name));
+        let value = value.ok_or_else(|| {
+            let message = format!(
+                "the manifest of {component} grants the environment variable {name}, which the host was started without"
+            );
+            Failure::new(FailureKind::GrantMissing, message)
+        })?;
+        Ok((name.clone(), value.clone()))
+    });
+    values.collect()
+}

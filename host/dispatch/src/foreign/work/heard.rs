@@ -1,0 +1,80 @@
+//! What cells say of foreign work, on its way to the sessions that wait for it.
+
+use host_cells::pool::{Heard, Run};
+use host_cells::port::CellPort;
+use host_core::id::JobId;
+use host_core::outcome::{Meter, Outcome, Report};
+use host_core::time::Time;
+
+use super::{Running, Work};
+use crate::foreign::span;
+use crate::logged::Logged;
+
+impl<P: CellPort> Work<P> {
+    /// Takes in what the word or the death of a cell means.
+    pub(super) fn hear(&mut self, now: Time, heard: Heard) {
+        match heard {
+            Heard::Ended {
+                run,
+                outcome,
+                meter,
+            } => {
+                self.wiring.numbers.ended(&outcome, run.ran_ms(now));
+                self.ended(now, run, outcome, meter);
+            }
+            Heard::Lost { run, loss } => {
+                self.wiring.numbers.lost();
+                let outcome = Outcome::Failed(loss.failure());
+                self.ended(now, run, outcome, Meter::default());
+            }
+            Heard::Progressed { job, progress, .. } => {
+                if let Some(running) = self.of_job(job) {
+                    running.reply.progressed(progress);
+                }
+            }
+            Heard::Logged {
+                job,
+                attempt,
+                started_at,
+                lines,
+            } => {
+                if let Some(running) = self.of_job(job).filter(|running| running.wants_log) {
+                    running.reply.logged(started_at, lines.clone());
+                }
+                if let Some(logs) = &self.wiring.logs {
+                    logs.tell(Logged::Lines {
+                        job,
+                        attempt,
+                        started_at,
+                        lines,
+                    });
+                }
+            }
+        }
+    }
+
+    fn of_job(&self, job: JobId) -> Option<&Running> {
+        self.running.get(self.by_job.get(&job)?)
+    }
+
+    fn ended(&mut self, now: Time, run: Run, outcome: Outcome, meter: Meter) {
+        let Some(running) = self.running.remove(&run.lease) else {
+            return;
+        };
+        self.by_key.remove(&running.key);
+        self.by_job.remove(&running.ids.job);
+        span::close(&running.span, &outcome, now.since_ms(running.started_at));
+        let Some((history, job)) = self.wiring.history.as_ref().zip(running.job) else {
+            return running.reply.ended(outcome, meter);
+        };
+        running.reply.ended(outcome.clone(), meter);
+        let report = Report {
+            outcome,
+            meter,
+            progress: None,
+            executor: run.executor,
+            revision: Some(run.revision),
+        };
+        history.keep(running.ids, *job, (running.started_at, now), report);
+    }
+}
