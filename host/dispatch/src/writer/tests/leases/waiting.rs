@@ -215,8 +215,9 @@ async fn executors_that_are_pushed_to_keep_their_room(engine: Engine) {
         (Tag(0), &pushed.to_string()),
         "leases take no tags"
     );
+    bench.runner.room(0);
     bench.runner.over(*tag, End::NoRoom);
-    bench.until(pushed, State::Running).await;
+    bench.until(pushed, State::Available).await;
     worker.audit.assert_settled();
     bench.stop().await;
 }
