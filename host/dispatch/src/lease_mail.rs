@@ -47,10 +47,10 @@ impl LeaseDoor {
         self.0.arrived().await;
     }
 
-    /// Returns what closes the door when the loop ends, however it ends: what waits here is answered
-    /// then, and nothing more is taken in.
-    pub(crate) fn open(&self) -> OpenDoor {
-        OpenDoor(self.clone())
+    /// Returns a guard for the loop. When the loop ends, even by a panic, waiting messages are answered
+    /// and no more are taken in.
+    pub(crate) fn close_on_drop(&self) -> CloseOnDrop {
+        CloseOnDrop(self.clone())
     }
 
     fn put(&self, mail: LeaseMail) {
@@ -65,10 +65,10 @@ impl LeaseDoor {
     }
 }
 
-/// The door while the loop lives.
-pub(crate) struct OpenDoor(LeaseDoor);
+/// Closes the mailbox when it is dropped.
+pub(crate) struct CloseOnDrop(LeaseDoor);
 
-impl Drop for OpenDoor {
+impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         for mail in self.0.0.close() {
             refuse(mail, LeaseError::Stopping);

@@ -174,8 +174,8 @@ impl Pulls {
         taken
     }
 
-    /// Answers workers whose wait is over, all of them if the host takes no more work. A claim that
-    /// brought a worker nothing has looked at one executor: the next turn looks at its others.
+    /// Answers workers whose wait is over, or all of them if the host takes no more work. A claim looks
+    /// at one executor of a worker: if it found no job, the next turn looks at the others first.
     pub(crate) fn expire(&mut self, now: Time, stopping: bool) {
         let over = |waiting: &mut Waiting| {
             let is_offered = std::mem::take(&mut waiting.is_offered);
@@ -198,8 +198,8 @@ impl Pulls {
         self.waiting.values().map(|waiting| waiting.until).min()
     }
 
-    /// Makes the command of a worker's message. A message about a job that nobody has leased here
-    /// gets a fence that no attempt has: it may be running in a cell, with the same number.
+    /// Makes the command of a worker's message. If no worker that pulls has leased the job, it may run
+    /// in a cell. The command then gets a fence that no attempt has, so that the rules refuse it.
     pub(crate) fn command(&self, told: &Told, progress: Option<Progress>) -> Command {
         let job = told.job;
         let (fence, worker) = match self.held.get(&job) {

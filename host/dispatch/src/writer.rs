@@ -140,7 +140,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         phase: Phase::Running,
         drain_until: Time(i64::MAX),
     };
-    let _open = writer.leases.open();
+    let _closes = writer.leases.close_on_drop();
     writer.recover()?;
     loop {
         let intake = writer.gather(&mut inputs).await;

@@ -21,7 +21,7 @@ use crate::lease_mail::{LeaseMail, Told};
 impl<P: CellPort> Writer<P> {
     /// Takes in what workers that pull have said.
     pub(super) fn hear_leases(&mut self, now: Time, batch: &mut Batch) {
-        // What is not committed yet, and so not known to everybody.
+        // Progress in this batch, which is not committed yet.
         let mut said: HashMap<JobId, (Fence, Progress)> = HashMap::new();
         for mail in self.leases.take() {
             match mail {

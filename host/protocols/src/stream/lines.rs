@@ -1,5 +1,8 @@
 //! Lines as frames: cuts a stream at its `\n`s. Pure.
 
+#[cfg(test)]
+mod tests;
+
 use bytes::{Buf as _, BytesMut};
 
 use super::framing::{Cut, Framing, Next, Pending};

@@ -77,12 +77,12 @@ impl LeaseAudit {
 
 impl Leases for LeaseAudit {
     fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Option<Granted>>>) {
-        let asked = Asked {
+        let grant = AuditedGrant {
             state: Arc::clone(&self.state),
             worker: request.worker.clone(),
             respond,
         };
-        self.leases.lease(request, Box::new(asked));
+        self.leases.lease(request, Box::new(grant));
     }
 
     fn tell(
@@ -93,13 +93,13 @@ impl Leases for LeaseAudit {
         respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
     ) {
         let lease = self.state.check(job, &fence, &message);
-        let told = Told {
+        let answer = AuditedAnswer {
             state: Arc::clone(&self.state),
             lease: lease.map(|lease| (job, lease)),
             ends: !matches!(message, LeaseMessage::Ack | LeaseMessage::Heartbeat { .. }),
             respond,
         };
-        self.leases.tell(job, fence, message, Box::new(told));
+        self.leases.tell(job, fence, message, Box::new(answer));
     }
 }
 
@@ -176,13 +176,13 @@ const fn is_over(rejection: &Rejection) -> bool {
 }
 
 /// The answer to a request for work, behind the audit.
-struct Asked {
+struct AuditedGrant {
     state: Arc<State>,
     worker: String,
     respond: Box<dyn Respond<Option<Granted>>>,
 }
 
-impl Respond<Option<Granted>> for Asked {
+impl Respond<Option<Granted>> for AuditedGrant {
     fn is_gone(&self) -> bool {
         self.respond.is_gone()
     }
@@ -202,14 +202,14 @@ impl Respond<Option<Granted>> for Asked {
 }
 
 /// The answer to a message, behind the audit.
-struct Told {
+struct AuditedAnswer {
     state: Arc<State>,
     lease: Option<(JobId, LeaseId)>,
     ends: bool,
     respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
 }
 
-impl Respond<Result<Standing, LeaseError>> for Told {
+impl Respond<Result<Standing, LeaseError>> for AuditedAnswer {
     fn is_gone(&self) -> bool {
         self.respond.is_gone()
     }

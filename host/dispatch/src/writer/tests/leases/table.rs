@@ -162,7 +162,7 @@ async fn progress_that_comes_with_the_end_is_kept(engine: Engine) {
     let worker = Worker::of(&bench, "w", LONG);
     let id = bench.enqueue(pulled()).await;
     let granted = worker.lease().await;
-    // The loop takes both in one turn if it has not woken in between, and this must not matter.
+    // The loop may take both messages in one turn or in two. The result must be the same.
     let ((first, heard), (second, done)) = (respond(), respond());
     let fence = Fence::Lease(granted.lease);
     let door = &worker.door;

@@ -54,7 +54,7 @@ async fn a_wait_ends_without_work(engine: Engine) {
     let longer = worker.asks(&["pulled"], LONG_MS);
     assert_eq!(worker.ask(&["pulled-too"], SHORT_MS).await, None);
     assert_eq!(worker.ask(&["pulled-too"], 1).await, None);
-    // Whose wait is over gets nothing later.
+    // A worker whose wait is over gets nothing later.
     let id = bench.enqueue(job_for("pulled-too")).await;
     assert_eq!(bench.read(id).await.lifecycle.state, State::Available);
     let id = bench.enqueue(pulled()).await;
@@ -158,7 +158,7 @@ async fn many_workers_get_different_jobs(engine: Engine) {
     bench.stop().await;
 }
 
-/// Somebody who goes in the very moment in which the answer comes.
+/// A worker that disconnects just before its answer comes.
 struct Gone;
 
 impl Respond<Option<Granted>> for Gone {
@@ -215,8 +215,9 @@ async fn executors_that_are_pushed_to_keep_their_room(engine: Engine) {
         (Tag(0), &pushed.to_string()),
         "leases take no tags"
     );
+    bench.runner.room(0);
     bench.runner.over(*tag, End::NoRoom);
-    bench.until(pushed, State::Running).await;
+    bench.until(pushed, State::Available).await;
     worker.audit.assert_settled();
     bench.stop().await;
 }
