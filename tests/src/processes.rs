@@ -42,18 +42,6 @@ pub fn children(pid: u32) -> Vec<u32> {
     children
 }
 
-/// Returns the nice value of the main thread of a process.
-///
-/// # Panics
-///
-/// If the process has ended.
-pub fn nice(pid: u32) -> i32 {
-    let stat = read_to_string(format!("/proc/{pid}/stat")).expect("the process exists");
-    let (_, rest) = stat.rsplit_once(") ").expect("a name in parentheses");
-    let nice = rest.split(' ').nth(16).expect("a process has a niceness");
-    nice.parse().expect("a number")
-}
-
 /// Returns a process's state and its parent.
 fn stat(pid: u32) -> Option<(char, u32)> {
     let stat = read_to_string(format!("/proc/{pid}/stat")).ok()?;
