@@ -84,7 +84,7 @@ pub(crate) fn definition() -> clap::Command {
     for noun in own.get_subcommands() {
         nouns.push(noun.clone());
         if noun.get_name() == BEFORE_WIRES {
-            nouns.extend(of_wires().map(|noun| noun.clap()));
+            nouns.extend(of_wires().map(Command::clap));
         }
     }
     let nouns = nouns.into_iter().enumerate();

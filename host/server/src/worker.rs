@@ -102,7 +102,7 @@ pub fn run(
     config: &WorkerConfig,
     wire: &dyn Configured,
     program: CellProgram,
-    ready: impl FnOnce(Vec<(&'static str, String)>),
+    ready: impl FnOnce(&[(&'static str, String)]),
 ) -> Result<(), WorkerError> {
     let clock = Clock::start();
     runtime()?.block_on(async {
@@ -137,7 +137,7 @@ pub fn run(
             }
         };
         loaded?;
-        ready(words);
+        ready(&words);
         serving.await;
         workers.end();
         Ok(())

@@ -165,7 +165,7 @@ fn load(doing: &str, values: BTreeMap<String, String>) -> Result<Config, CliErro
 }
 
 /// Prints the line that scripts wait for.
-fn announce(words: Vec<(&'static str, String)>) {
+fn announce(words: &[(&'static str, String)]) {
     let words = words.iter().map(|(key, value)| format!(" {key}={value}"));
     // A closed standard output does not stop the worker.
     let _unread = put_line(&format!("ready{}", words.collect::<String>()));

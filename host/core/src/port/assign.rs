@@ -3,7 +3,6 @@
 
 use super::Tag;
 use crate::json::JsonText;
-use crate::lease::Hold;
 use crate::name::Name;
 use crate::outcome::{Outcome, Progress};
 use crate::time::Time;
@@ -64,12 +63,6 @@ pub trait Assign: Send {
     /// Returns the grace of a cancel that names none, in milliseconds.
     fn grace_ms(&self) -> u64 {
         500
-    }
-
-    /// Returns what keeps the leases of its attempts alive. With [`Hold::Ttl`] the worker's
-    /// messages go through [`super::lease::Leases`], and leases survive a restart of the host.
-    fn hold(&self) -> Hold {
-        Hold::Connection
     }
 }
 

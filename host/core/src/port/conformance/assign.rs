@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use super::{Violations, lock};
-use crate::lease::Hold;
 use crate::name::Name;
 use crate::outcome::Progress;
 use crate::port::{Assign, AssignEvents, Assignment, End, Tag};
@@ -139,9 +138,5 @@ impl Assign for Audited {
 
     fn grace_ms(&self) -> u64 {
         self.executor.grace_ms()
-    }
-
-    fn hold(&self) -> Hold {
-        self.executor.hold()
     }
 }
