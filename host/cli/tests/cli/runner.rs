@@ -2,8 +2,8 @@
 
 use crate::canned::{CannedHost, Transcript, run_alone};
 
-const PYTHON: &str = r#"{"name":"python","wire":"rrq","queues":["mail","bulk"],"default":true,"up":1,"in_flight":12,"runners":[{"executor":"python/1","state":"up","address":"127.0.0.1:7801","pid":4711,"in_flight":12,"failures":0},{"executor":"python/2","state":"down","in_flight":0,"failures":3,"reason":"the runner has ended: exit status: 3"}]}"#;
-const THEIRS: &str = r#"{"name":"theirs","wire":"rrq","external":true,"queues":[],"default":false,"up":0,"in_flight":0,"runners":[{"executor":"theirs/1","state":"starting","address":"127.0.0.1:7900","in_flight":0,"failures":0}]}"#;
+const PYTHON: &str = r#"{"name":"python","wire":"rrq","restartable":true,"queues":["mail","bulk"],"default":true,"up":1,"in_flight":12,"runners":[{"executor":"python/1","state":"up","address":"127.0.0.1:7801","pid":4711,"in_flight":12,"failures":0},{"executor":"python/2","state":"down","in_flight":0,"failures":3,"reason":"the runner has ended: exit status: 3"}]}"#;
+const THEIRS: &str = r#"{"name":"theirs","wire":"rrq","restartable":true,"external":true,"queues":[],"default":false,"up":0,"in_flight":0,"runners":[{"executor":"theirs/1","state":"starting","address":"127.0.0.1:7900","in_flight":0,"failures":0}]}"#;
 
 const HERO: &str = r#"{"name":"hero-osis","wire":"hero","queues":["night"],"default":false,"up":0,"in_flight":3,"runners":[{"executor":"hero-osis","state":"down","address":"redis://127.0.0.1:6379/0","in_flight":3,"failures":7,"reason":"Connection refused (os error 111)"}]}"#;
 
