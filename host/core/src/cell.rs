@@ -1,7 +1,7 @@
-//! What the orchestrator and a cell say to each other, in length-delimited frames of postcard.
+//! The messages between the orchestrator and a cell, in length-delimited postcard frames.
 //!
-//! A cell is not trusted: it may break or be broken out of. It knows its runs only by the numbers
-//! it was given, and every number and size in a [`FromCell`] is checked by the receiver.
+//! A cell is not trusted: it may have a bug or be taken over. It knows its runs only by the numbers
+//! it was given, and the receiver checks every number and size in a [`FromCell`].
 
 use std::path::PathBuf;
 
@@ -25,52 +25,45 @@ pub struct RunId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ComponentKey(pub u64);
 
-/// What the orchestrator says to a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToCell {
     /// Map this compiled component; runs of it may follow at once, without waiting for an answer.
     Load {
-        /// How later messages name it.
+        /// The name of the component in later messages.
         component: ComponentKey,
-        /// The compiled file, written by this host's compile child.
+        /// The compiled file, which this host's compile child wrote.
         path: PathBuf,
-        /// Its SHA-256, as it was when it was written.
+        /// The SHA-256 of the file when it was written.
         sha256: [u8; 32],
     },
-    /// No run of this component will follow; it may be unmapped once its last run has ended.
-    Unload {
-        /// Which one.
-        component: ComponentKey,
-    },
+    /// No more runs of this component will start; it may be unmapped after its last run has ended.
+    Unload { component: ComponentKey },
     /// Execute a handler in a fresh sandbox.
     Start(Box<Start>),
-    /// Stop a run: the guest sees the request at once and is stopped by force after the grace.
-    /// A repeated stop can only shorten the grace. For a run that has ended it does nothing.
+    /// Stop a run: the guest sees the request at once and is stopped by force after the grace. A
+    /// repeated stop can only shorten the grace. If the run has ended, this does nothing.
     Stop {
-        /// Which one.
         run: RunId,
         /// From receipt, in milliseconds; 0 stops it at once.
         grace_ms: u64,
-        /// What the guest is told.
+        /// The reason that the guest sees.
         reason: String,
     },
     /// Ask a component for its handlers, with no grants and a small budget.
     Describe {
-        /// Answers to this number.
+        /// The number that the answer carries.
         run: RunId,
-        /// Which component.
         component: ComponentKey,
     },
 }
 
-/// One execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
-    /// How later messages name it.
+    /// The name of the run in later messages.
     pub run: RunId,
-    /// Which component, loaded before.
+    /// The component, which was loaded before.
     pub component: ComponentKey,
-    /// What the guest is told about its job.
+    /// The context that the guest sees.
     pub context: Context,
     /// What the handler is called with.
     pub params: JsonText,
@@ -82,28 +75,26 @@ pub struct Start {
     pub read_dirs: Vec<DirGrant>,
 }
 
-/// What a guest is told about its job (WIT `context`).
+/// What a guest sees about its job (WIT `context`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Context {
-    /// The job's id.
     pub job_id: String,
     /// Names this attempt of this job.
     pub request_id: String,
-    /// The handler's name.
     pub handler: String,
     /// The queue it waited in.
     pub queue: String,
-    /// The wire it came by.
+    /// The wire that the job came by.
     pub protocol: String,
     /// 1 for the first attempt.
     pub attempt: u32,
-    /// How many attempts count.
+    /// The most attempts that count.
     pub max_attempts: Option<u32>,
     /// RFC 3339.
     pub enqueued_at: String,
     /// RFC 3339.
     pub deadline: Option<String>,
-    /// Who executes it.
+    /// Identifies the worker.
     pub worker_id: Option<String>,
     /// W3C trace context.
     pub trace: Vec<(String, String)>,
@@ -111,17 +102,17 @@ pub struct Context {
     pub attributes: Vec<(String, String)>,
 }
 
-/// How urgent a log line is.
+/// The severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// Details for debugging the guest.
+    /// The finest details for debugging the guest.
     Trace,
     /// For debugging the guest.
     Debug,
     /// Worth knowing.
     Info,
-    /// Worth a look.
+    /// Worth checking.
     Warn,
     /// Something failed.
     Error,
@@ -140,7 +131,7 @@ impl Level {
     }
 }
 
-/// Where a log line came from.
+/// The source of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogSource {
@@ -150,7 +141,7 @@ pub enum LogSource {
     Stdout,
     /// Standard error.
     Stderr,
-    /// The host itself, about the guest: what was cut off, for instance.
+    /// The host itself, about the guest: for example, that output was cut off.
     Host,
 }
 
@@ -166,78 +157,61 @@ impl LogSource {
     }
 }
 
-/// One line of a guest's log. A newline in `message` is text: it starts no other line.
+/// One line of a guest's log. A newline in `message` is plain text and starts no new line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogLine {
-    /// Since the start of the run, in milliseconds.
+    /// Milliseconds since the start of the run.
     pub at_ms: u64,
-    /// How urgent.
     pub level: Level,
-    /// Where from.
     pub source: LogSource,
-    /// What it says; invalid UTF-8 is replaced.
+    /// The text; invalid UTF-8 is replaced.
     pub message: String,
     /// Structured fields, in the guest's order.
     pub fields: Vec<(String, String)>,
 }
 
-/// What a cell says to the orchestrator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FromCell {
-    /// The cell takes messages; the first frame it sends.
+    /// The cell accepts messages. This is the first frame it sends.
     Ready {
         /// How many runs it has room for at once.
         slots: u32,
     },
     /// A component cannot be loaded; each run of it ends with a failure that says so.
     LoadFailed {
-        /// Which one.
         component: ComponentKey,
-        /// Why.
+        /// The reason.
         message: String,
     },
     /// Log lines of a run, in order.
-    Log {
-        /// Which run.
-        run: RunId,
-        /// The lines.
-        lines: Vec<LogLine>,
-    },
+    Log { run: RunId, lines: Vec<LogLine> },
     /// The latest progress of a run; earlier ones may have been skipped.
-    Progress {
-        /// Which run.
-        run: RunId,
-        /// The progress.
-        progress: Progress,
-    },
-    /// A run has ended; nothing follows about it.
+    Progress { run: RunId, progress: Progress },
+    /// A run has ended; no more messages about it follow.
     Ended {
-        /// Which run.
         run: RunId,
-        /// How.
         outcome: Outcome,
-        /// What it used.
+        /// What the run used.
         meter: Meter,
     },
     /// Answers [`ToCell::Describe`].
     Described {
-        /// Which number.
+        /// The number of the request.
         run: RunId,
-        /// The handlers, or why there are none.
+        /// The handlers, or why they could not be read.
         result: Result<Vec<HandlerInfo>, Failure>,
     },
 }
 
-/// What the compile child prints on its standard output, as JSON: the compiled file is where it
-/// was told to write it, or the component is refused.
+/// What the compile child prints on its standard output, as JSON. On success, it has written the
+/// compiled file to the path that it got.
 pub type CompileReply = Result<Compiled, Refusal>;
 
-/// A compiled component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compiled {
     /// The SHA-256 of the compiled file.
     pub sha256: [u8; 32],
-    /// Its length.
+    /// The length of the compiled file.
     pub bytes: u64,
 }
 
@@ -245,25 +219,25 @@ pub struct Compiled {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Error)]
 #[serde(rename_all = "snake_case")]
 pub enum Refusal {
-    /// The bytes are something else.
+    /// The bytes are not a component.
     #[error("this is no WebAssembly component; build one for the target wasm32-wasip2")]
     NotAComponent,
-    /// Machine code that another host compiled. It cannot be checked, so it is never run.
+    /// Machine code that another host compiled. It cannot be checked, so it never runs.
     #[error("this is compiled code, which is never taken; deploy the component itself")]
     Precompiled,
     /// It does not validate, or uses a feature that is off.
     #[error("the component is not valid here: {message}")]
     Invalid {
-        /// What the validator says.
+        /// The validator's message.
         message: String,
     },
-    /// It imports what no guest is given.
+    /// It imports something that no guest gets.
     #[error("the component imports {name}, which no handler is given")]
     ForbiddenImport {
-        /// The import.
+        /// The name of the import.
         name: String,
     },
-    /// It does not export what a handler must.
+    /// It does not export what a handler must export.
     #[error("the component does not fit the world host:jobs/job: {message}")]
     WrongWorld {
         /// What is missing or different.
@@ -271,14 +245,11 @@ pub enum Refusal {
     },
     /// Its file is too large.
     #[error("the component is larger than {limit} bytes")]
-    TooLarge {
-        /// The limit, in bytes.
-        limit: u64,
-    },
-    /// Compiling it takes more memory or time than it is given.
+    TooLarge { limit: u64 },
+    /// Compiling it takes too much memory or time.
     #[error("the component cannot be compiled within its limits: {message}")]
     OutOfLimits {
-        /// Which limit.
+        /// The limit that was exceeded.
         message: String,
     },
 }

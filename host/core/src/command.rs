@@ -1,4 +1,5 @@
-//! The commands of a store: the rules' inputs for one job, and the few that concern many. Commands are plain data, so a batch can be logged and repeated.
+//! The commands of a store: the inputs of the rules for one job, and a few that concern many jobs.
+//! Commands are plain data, so a batch can be logged and repeated.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,38 +15,35 @@ use crate::transition::{Effect, Loss};
 
 pub use crate::job::NewJob;
 
-/// The most jobs that may wait for one job.
+/// The most jobs that may depend on one job.
 pub const DEPENDENTS_MAX: u32 = 10_000;
 
-/// What was executed for another orchestrator, once it has ended: history, not work.
+/// A job that was executed for another orchestrator and has ended. It is kept as history only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Foreign {
-    /// What it was; its payload names the orchestrator's id, and its policy allows one attempt.
+    /// The job. Its payload holds the orchestrator's id, and its policy allows one attempt.
     pub job: NewJob,
-    /// The lease it was executed under, new.
+    /// A new id for the lease of the execution.
     pub lease: LeaseId,
-    /// When it was given to its executor.
     pub started_at: Time,
-    /// When it ended.
     pub finished_at: Time,
-    /// How, with what it used.
+    /// The outcome and what the execution used.
     pub report: Report,
 }
 
-/// Room for one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slot {
-    /// The lease to grant, new.
+    /// The id of the lease to grant.
     pub lease: LeaseId,
-    /// Who will execute.
+    /// The worker that will execute.
     pub worker: String,
-    /// Which jobs it takes.
+    /// The jobs that may take this slot.
     pub lane: Lane,
     /// What keeps the lease alive.
     pub hold: Hold,
 }
 
-/// One change that a store is asked to make.
+/// A change that a store is asked to make.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {
     /// Accept these jobs, all or none. Answered by [`Reply::Enqueued`].
@@ -56,194 +54,151 @@ pub enum Command {
     Claim {
         /// The host that grants the leases.
         node: NodeId,
-        /// Room for this many.
         slots: Vec<Slot>,
-        /// The claim ends with the job whose params bring it to so many bytes in all.
+        /// The claim ends with the job whose params bring the total to this many bytes.
         params_bytes_max: usize,
     },
     /// A worker acknowledges its lease. Answered by [`Reply::Moved`].
-    Ack {
-        /// Which job.
-        job: JobId,
-        /// Which lease.
-        fence: Fence,
-    },
-    /// A worker is alive; its lease by TTL is extended. Answered by [`Reply::Moved`]: the job shows
-    /// the lease's new end and, if a cancel is requested, its reason and the end of its grace.
-    Heartbeat {
-        /// Which job.
-        job: JobId,
-        /// Which lease.
-        fence: Fence,
-    },
+    Ack { job: JobId, fence: Fence },
+    /// A worker is alive. If its lease is by TTL, it is extended. Answered by [`Reply::Moved`]: the
+    /// job shows the new end of the lease and, if a cancel is requested, its reason and the end of
+    /// its grace.
+    Heartbeat { job: JobId, fence: Fence },
     /// An attempt has ended. Answered by [`Reply::Moved`].
     Complete {
-        /// Which job.
         job: JobId,
-        /// Which lease.
         fence: Fence,
-        /// How, with what it used.
+        /// The outcome and what the attempt used.
         report: Box<Report>,
     },
     /// A lease was lost without a report. Answered by [`Reply::Moved`].
     Lose {
-        /// Which job.
         job: JobId,
-        /// Which lease.
         fence: Fence,
-        /// How it was lost.
+        /// How the lease was lost.
         loss: Loss,
-        /// The name of its executor, as people see it.
+        /// The name of the executor, as people see it.
         executor: String,
     },
     /// A user wants the job stopped. Answered by [`Reply::Moved`].
     Cancel {
-        /// Which job.
         job: JobId,
-        /// Why, in the requester's words.
+        /// The reason, in the requester's words.
         reason: Option<String>,
         /// Overrides the job's grace, in milliseconds.
         grace_ms: Option<u64>,
     },
-    /// A worker has stopped because of the cancel: the attempt and the job end as cancelled. Refused
-    /// if no cancel is requested. Answered by [`Reply::Moved`].
+    /// A worker has stopped because of the cancel: the attempt and the job end as cancelled.
+    /// Refused if no cancel is requested. Answered by [`Reply::Moved`].
     CancelAck {
-        /// Which job.
         job: JobId,
-        /// Which lease.
         fence: Fence,
-        /// What the attempt had done until then.
+        /// What the attempt had done by then.
         partial: Option<JsonText>,
     },
-    /// An operator wants a cancelled or discarded job run again. Answered by [`Reply::Moved`].
-    Retry {
-        /// Which job.
-        job: JobId,
-    },
+    /// An operator wants a cancelled or discarded job to run again. Answered by [`Reply::Moved`].
+    Retry { job: JobId },
     /// Time has passed: apply it to at most `limit` jobs whose wakeup is due, oldest first.
     /// Answered by [`Reply::Ticked`].
-    Tick {
-        /// The most jobs to look at.
-        limit: u32,
-    },
-    /// The host `node` has started and none of its earlier cells and connections is left: each
-    /// lease that it granted and that a connection holds is lost with [`Loss::HostRestarted`].
-    /// Leases of other nodes and leases by TTL stay. Answered by [`Reply::Ticked`].
+    Tick { limit: u32 },
+    /// The host `node` has started, and its earlier cells and connections are gone. Each lease that
+    /// it granted and that a connection holds is lost with [`Loss::HostRestarted`]. Leases of other
+    /// nodes and leases by TTL stay. Answered by [`Reply::Ticked`].
     Recover {
         /// The host that has started.
         node: NodeId,
     },
-    /// Keep what was executed for another orchestrator. Answered by [`Reply::Moved`].
+    /// Keep the history of a job of another orchestrator. Answered by [`Reply::Moved`].
     Record(Box<Foreign>),
-    /// Claims skip the queue from now on, or no longer. Answered by [`Reply::Done`]; a queue that
-    /// has never had a job may be paused too.
-    SetPaused {
-        /// Which queue.
-        queue: Name,
-        /// Whether claims skip it.
-        paused: bool,
-    },
-    /// Add a revision of a component and make it current; its `revision` number is given by the
-    /// store. Answered by [`Reply::Deployed`].
+    /// Pause a queue, so that claims skip it, or resume it. A queue that has never had a job may be
+    /// paused too. Answered by [`Reply::Done`].
+    SetPaused { queue: Name, paused: bool },
+    /// Add a revision of a component and make it current. The store sets its `revision` number.
+    /// Answered by [`Reply::Deployed`].
     Deploy {
-        /// What to add.
         revision: Box<Revision>,
-        /// The component's bytes, kept under its digest.
+        /// The component's bytes, which are stored under its digest.
         bytes: Vec<u8>,
     },
     /// Make an earlier revision current. Answered by [`Reply::Deployed`].
-    Rollback {
-        /// Of which component.
-        component: Name,
-        /// Which one.
-        revision: u32,
-    },
-    /// Forget a component with all its revisions. Refused while jobs for its handlers have not
+    Rollback { component: Name, revision: u32 },
+    /// Remove a component with all its revisions. Refused while jobs for its handlers have not
     /// ended. Answered by [`Reply::Done`].
-    Remove {
-        /// Which component.
-        component: Name,
-    },
+    Remove { component: Name },
 }
 
-/// What became of one job of an enqueue.
+/// The answer for one job of an enqueue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enqueued {
-    /// The job that now stands for the request: the new one, or the one that has its unique key.
+    /// The new job, or the existing job that has the same unique key.
     pub id: JobId,
-    /// That job's state.
     pub state: State,
-    /// Whether it was there before.
+    /// Whether the job existed before.
     pub existing: bool,
 }
 
-/// A job whose lease was granted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claimed {
-    /// The job, running.
+    /// The job, now running.
     pub lifecycle: Lifecycle,
-    /// What it is executed with.
+    /// What the handler is called with.
     pub payload: Payload,
 }
 
-/// What a store answers to one command.
+/// The answer of a store to one command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
-    /// To [`Command::Enqueue`], in its order.
+    /// To [`Command::Enqueue`], in the order of its jobs.
     Enqueued(Vec<Enqueued>),
     /// To [`Command::Claim`].
     Claimed(Vec<Claimed>),
-    /// To commands about one job: how it is now.
+    /// To commands about one job: the job after the command.
     Moved(Box<Lifecycle>),
     /// To [`Command::Tick`] and [`Command::Recover`].
     Ticked {
-        /// How many jobs were looked at; equal to the limit if more may be due.
+        /// How many jobs were handled. If this equals the limit, more may be due.
         jobs: u32,
         /// When the next job is due, after this batch.
         next_wakeup: Option<Time>,
     },
     /// To [`Command::Deploy`] and [`Command::Rollback`].
     Deployed {
-        /// The current revision now.
+        /// The revision that is current now.
         revision: Box<Revision>,
-        /// Whether it was current before: the same bytes and the same manifest.
+        /// Whether it was current already, with the same bytes and the same manifest.
         unchanged: bool,
     },
-    /// To the commands that need no answer.
+    /// To commands that return nothing.
     Done,
 }
 
-/// One job entered, changed or left its state.
+/// A job entered, changed or left its state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// Which job.
     pub job: JobId,
-    /// Its handler.
     pub handler: Name,
-    /// The pool of foreign runners that has the handler.
+    /// The pool of foreign runners that has the handler; `None` for cells.
     pub runner: Option<Name>,
-    /// Its queue.
     pub queue: Name,
-    /// What it was; `None` for a new one.
+    /// The state before; `None` for a new job.
     pub from: Option<State>,
-    /// What it is now; `None` for one that was purged.
+    /// The state after; `None` for a purged job.
     pub to: Option<State>,
-    /// Its current or latest attempt.
+    /// The number of the current or latest attempt.
     pub attempt: u32,
 }
 
-/// What a commit did, in the order of its commands. It is on disk when this is returned.
+/// The result of a commit, in the order of its commands. When it is returned, all of it is on disk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Committed {
     /// One answer for each command.
     pub replies: Vec<Result<Reply, crate::rejection::Rejection>>,
     /// Every change of state, in order.
     pub changes: Vec<Change>,
-    /// What has to be done now, in order.
+    /// What must be done now, in order.
     pub effects: Vec<(JobId, Effect)>,
     /// When the next job is due, after this batch.
     pub next_wakeup: Option<Time>,
-    /// How many jobs may be claimed for our cells: those of runners and of paused queues are not
-    /// counted.
+    /// How many jobs cells may claim. Jobs of runners and of paused queues are not counted.
     pub available: u64,
 }

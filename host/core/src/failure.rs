@@ -1,10 +1,10 @@
-//! How an attempt can fail, and what each kind means: its category and whether it is tried again.
+//! How an attempt can fail, and what each kind means: its category, and whether it is retried.
 
 use serde::{Deserialize, Serialize};
 
 use crate::json::JsonText;
 
-/// Who has to act on a failure.
+/// Who must act on a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Category {
@@ -16,20 +16,20 @@ pub enum Category {
     Infrastructure,
     /// The person who deployed or configured.
     Configuration,
-    /// Nobody yet: it took too long.
+    /// Undecided: the attempt took too long.
     Timeout,
-    /// Nobody: it was asked for.
+    /// No action is needed: the job was cancelled on request.
     Cancelled,
 }
 
 impl Category {
-    /// Tells whether a failure of this category is tried again when the handler does not say.
+    /// Returns whether a failure of this category is retried if the handler does not say.
     pub const fn retried_by_default(self) -> bool {
         matches!(self, Self::UserCode | Self::Infrastructure | Self::Timeout)
     }
 }
 
-/// The cause of a failure: a closed list, so that every wire maps all of it.
+/// The cause of a failure. The list is closed, so that every wire maps all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
@@ -39,13 +39,13 @@ pub enum FailureKind {
     Trapped,
     /// The CPU budget is used up.
     FuelExhausted,
-    /// The time limit or the deadline passed.
+    /// The time limit or the deadline has passed.
     TimedOut,
     /// The memory limit was hit.
     MemoryLimit,
     /// The result is larger than the handler's limit.
     ResultTooLarge,
-    /// The params are not what the handler takes.
+    /// The handler does not accept the params.
     InvalidParams,
     /// No handler has this name.
     HandlerNotFound,
@@ -53,11 +53,11 @@ pub enum FailureKind {
     GrantMissing,
     /// The job was cancelled.
     Cancelled,
-    /// A worker held the lease and did not answer within its grace.
+    /// A worker held the lease and did not stop within the grace of a cancel.
     CancelTimeout,
     /// The lease ran out or was not acknowledged in time.
     LeaseLost,
-    /// The cell that ran the guest died, or the host did.
+    /// The cell that ran the guest died, or the host stopped.
     CellLost,
     /// The job was alone in several cells that died.
     Poison,
@@ -65,7 +65,7 @@ pub enum FailureKind {
     PrerequisiteFailed,
 }
 
-/// All kinds, in the order of their declaration.
+/// All kinds, in the order in which they are declared.
 pub const FAILURE_KINDS: [FailureKind; 15] = [
     FailureKind::UserError,
     FailureKind::Trapped,
@@ -85,7 +85,7 @@ pub const FAILURE_KINDS: [FailureKind; 15] = [
 ];
 
 impl FailureKind {
-    /// Returns the category; a handler's own error may name another one.
+    /// Returns the category of the kind. A handler's own error may name another one.
     pub const fn category(self) -> Category {
         match self {
             Self::UserError | Self::Trapped | Self::ResultTooLarge => Category::UserCode,
@@ -101,10 +101,10 @@ impl FailureKind {
         }
     }
 
-    /// Tells whether an attempt that ended so is followed by another one.
+    /// Returns whether another attempt follows a failure of this kind.
     ///
-    /// For [`FailureKind::UserError`] this is only the answer where neither the handler nor its
-    /// category says otherwise; see [`Failure::is_retryable`].
+    /// For [`FailureKind::UserError`], this is only the default if neither the handler nor its
+    /// category decides; see [`Failure::is_retryable`].
     pub const fn is_retryable(self) -> bool {
         matches!(
             self,
@@ -117,7 +117,7 @@ impl FailureKind {
         )
     }
 
-    /// Returns the stable name, as it stands in the API and on the wires.
+    /// Returns the stable name that the API and the wires use.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::UserError => "user_error",
@@ -142,9 +142,8 @@ impl FailureKind {
 /// How one attempt failed, with what a person needs to act on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// The cause.
     pub kind: FailureKind,
-    /// One sentence for a person.
+    /// One sentence for people.
     pub message: String,
     /// The handler's own category, for [`FailureKind::UserError`].
     pub category: Option<Category>,
@@ -154,14 +153,14 @@ pub struct Failure {
     pub code: Option<String>,
     /// The handler's own JSON details.
     pub details: Option<JsonText>,
-    /// A stack trace of the guest, where there is one.
+    /// A stack trace of the guest, if there is one.
     pub stack: Option<String>,
-    /// What the handler says about another try, or `false` from a wire that has none.
+    /// Whether the handler allows another attempt, or `false` from a wire that never retries.
     pub retryable: Option<bool>,
 }
 
 impl Failure {
-    /// Makes a failure of `kind` that says `message` and nothing more.
+    /// Makes a failure with this kind and message and nothing else.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -175,7 +174,7 @@ impl Failure {
         }
     }
 
-    /// Returns the handler's category if it named one, else the kind's.
+    /// Returns the handler's category if it named one, otherwise the kind's.
     pub fn category(&self) -> Category {
         match self.kind {
             FailureKind::UserError => self.category.unwrap_or(Category::UserCode),
@@ -183,8 +182,8 @@ impl Failure {
         }
     }
 
-    /// Tells whether another attempt may follow: the handler decides for its own errors, the table
-    /// for all others. A wire that never tries again overrules the table with `false`.
+    /// Returns whether another attempt may follow. The handler decides for its own errors, the kind
+    /// for all others. A wire that never retries overrules both with `false`.
     pub fn is_retryable(&self) -> bool {
         match self.kind {
             FailureKind::UserError => self

@@ -1,4 +1,4 @@
-//! Dependencies inside one enqueue: finds cycles before anything is accepted.
+//! Dependencies inside one enqueue: finds a cycle before any job is accepted.
 
 /// Finds a cycle in a graph given as, for each node, the nodes it depends on. Indices outside the
 /// graph are ignored.

@@ -1,4 +1,4 @@
-//! Handlers and the components they come in: limits, grants, manifests and revisions.
+//! Handlers and their components: limits, grants, manifests and revisions.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,24 @@ use crate::name::Name;
 use crate::seconds::Seconds;
 use crate::time::Time;
 
-/// The fuel that one second of time limit is worth unless the manifest says otherwise: above the
-/// fastest rate seen, so that time stays the limit and fuel the meter.
+/// The fuel for each second of time limit, unless the manifest sets the fuel. It is above the
+/// highest measured rate, so that the time limit ends a run and fuel only measures it.
 pub const FUEL_PER_SECOND: u64 = 20_000_000_000;
 
-/// What a handler may use up. All limits hold for one attempt.
+/// The limits of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Linear memory over all memories of the guest, in bytes.
+    /// The most linear memory over all memories of the guest, in bytes.
     pub memory_bytes: u64,
     /// CPU budget; `None` is [`FUEL_PER_SECOND`] for each second of the time limit.
     pub fuel: Option<u64>,
     /// Time limit, in milliseconds.
     pub timeout_ms: u64,
-    /// How long a cancelled guest may take to stop by itself, in milliseconds.
+    /// How long a cancelled guest has to stop by itself, in milliseconds.
     pub grace_ms: u64,
     /// The largest result, in bytes.
     pub result_bytes_max: u64,
-    /// How much log is kept, in bytes.
+    /// The most log that is kept, in bytes.
     pub log_bytes_max: u64,
 }
 
@@ -47,13 +47,13 @@ impl Default for Limits {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DirGrant {
-    /// Where it is on the host: an absolute path.
+    /// The absolute path on the host.
     pub host: String,
-    /// Where the guest sees it.
+    /// The path that the guest sees.
     pub guest: String,
 }
 
-/// What a handler may reach beyond its params. Nothing by default.
+/// What a handler may access besides its params. Empty by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grants {
     /// Names of environment variables of the host process that the guest sees.
@@ -62,8 +62,8 @@ pub struct Grants {
     pub read_dirs: Vec<DirGrant>,
 }
 
-/// Limits and grants as a manifest states them: absent values fall back, handler over component
-/// over default.
+/// Limits and grants as a manifest writes them. If the handler does not set a value, the
+/// component's value applies, then the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ManifestSection {
@@ -77,19 +77,19 @@ pub struct ManifestSection {
     pub grace_seconds: Option<Seconds>,
     /// The largest result, in KiB.
     pub result_kib: Option<u64>,
-    /// How much log is kept, in KiB.
+    /// The most log that is kept, in KiB.
     pub log_kib: Option<u64>,
-    /// Names of environment variables to pass on.
+    /// Names of environment variables that the guest sees.
     pub env: Option<Vec<String>>,
-    /// Directories to open for reading.
+    /// Directories that the guest may read.
     pub read_dirs: Option<Vec<DirGrant>>,
 }
 
-/// What stands beside a component: its name, limits and grants.
+/// The manifest beside a component: its name, limits and grants.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Manifest {
-    /// The component's name; the file's stem if absent.
+    /// The component's name; by default the file name without its extension.
     pub name: Option<Name>,
     /// For all handlers of the component.
     pub defaults: ManifestSection,
@@ -98,7 +98,6 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Returns the limits of the handler `name`.
     pub fn limits(&self, name: &Name) -> Limits {
         let mut limits = Limits::default();
         for section in [Some(&self.defaults), self.handlers.get(name)]
@@ -110,7 +109,8 @@ impl Manifest {
         limits
     }
 
-    /// Returns the grants of the handler `name`: a list of its own replaces the component's.
+    /// Returns the grants of the handler `name`. A list that the handler sets replaces the
+    /// component's list.
     pub fn grants(&self, name: &Name) -> Grants {
         let own = self.handlers.get(name);
         Grants {
@@ -148,10 +148,9 @@ impl ManifestSection {
     }
 }
 
-/// What a component says about one of its handlers.
+/// What a component reports about one of its handlers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandlerInfo {
-    /// Its name.
     pub name: Name,
     /// What it does, for people.
     pub description: Option<String>,
@@ -171,19 +170,15 @@ impl std::fmt::Display for Digest {
     }
 }
 
-/// One immutable version of a component: its bytes and its manifest.
+/// One immutable version of a component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Revision {
-    /// The component's name.
     pub component: Name,
-    /// 1 for the first.
+    /// 1 for the first revision.
     pub revision: u32,
-    /// Which bytes.
+    /// The digest of the bytes.
     pub digest: Digest,
-    /// Which limits and grants.
     pub manifest: Manifest,
-    /// What it offers.
     pub handlers: Vec<HandlerInfo>,
-    /// When it was deployed.
     pub deployed_at: Time,
 }

@@ -1,4 +1,4 @@
-//! Identifiers. They are made by the caller; nothing here draws a random number.
+//! Identifiers. Callers make them; this crate generates no random numbers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Identifies a job: a `UUIDv7`, so ids sort by the time of their enqueue.
+/// Identifies a job: a `UUIDv7`, so ids sort by enqueue time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JobId(pub Uuid);
@@ -25,13 +25,13 @@ impl FromStr for JobId {
     }
 }
 
-/// Identifies a node: one host that claims jobs from a store which other hosts may share.
+/// Identifies a node: one host that claims jobs from a store, which other hosts may share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NodeId(pub Uuid);
 
 impl NodeId {
-    /// The node of leases that were granted before leases named their node.
+    /// The node of leases that were granted before leases recorded their node.
     pub const NIL: Self = Self(Uuid::nil());
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// Names one lease of one job: 122 random bits that only its holder knows.
+/// Identifies one lease of one job: 122 random bits that only its holder knows.
 ///
 /// A secret on the wires that carry it: `Debug` shows two bytes and there is no `Display`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -1,5 +1,5 @@
-//! What is true of every job at every moment. Used by tests, by `host store check` and, in debug
-//! builds, after each transition.
+//! What is always true of a job. Tests and `host store check` check it, and debug builds check it
+//! after each transition.
 
 use crate::job::{Lifecycle, State};
 use crate::lease::Hold;
@@ -8,7 +8,7 @@ use crate::lease::Hold;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation(pub &'static str);
 
-/// Checks one job by itself.
+/// Checks one job on its own.
 pub fn check(job: &Lifecycle) -> Result<(), Violation> {
     let rules = [
         (
@@ -66,8 +66,8 @@ pub fn check(job: &Lifecycle) -> Result<(), Violation> {
     }
 }
 
-/// Checks one step: what may never happen between a job and its next version, except by an
-/// operator's retry.
+/// Checks that a step from one version of a job to the next is allowed. An operator's retry may
+/// break these rules.
 pub fn check_step(before: &Lifecycle, after: &Lifecycle) -> Result<(), Violation> {
     let rules = [
         (before.id == after.id, "a job keeps its id"),

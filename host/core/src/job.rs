@@ -1,4 +1,4 @@
-//! A job: what changes during its life, and what is written once when it is accepted.
+//! A job: the part that changes during its life, and the part that is written once.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::name::Name;
 use crate::policy::Policy;
 use crate::time::Time;
 
-/// Where a job is in its life.
+/// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -24,11 +24,9 @@ pub enum State {
     Running,
     /// Waits for its next attempt.
     Retryable,
-    /// Its handler returned.
     Completed,
-    /// It was cancelled.
     Cancelled,
-    /// It failed for good: the dead letter.
+    /// It failed for good: a dead letter.
     Discarded,
 }
 
@@ -45,12 +43,12 @@ pub const STATES: [State; 8] = [
 ];
 
 impl State {
-    /// Tells whether the job has ended; only an operator's retry leaves such a state.
+    /// Returns whether the job has ended. Only an operator's retry leaves such a state.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Cancelled | Self::Discarded)
     }
 
-    /// Returns the stable name, as it stands in the API.
+    /// Returns the stable name that the API uses.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -73,75 +71,68 @@ impl State {
 /// A request to stop a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cancel {
-    /// When it was accepted.
     pub requested_at: Time,
-    /// Why, in the requester's words.
+    /// The reason, in the requester's words.
     pub reason: Option<String>,
-    /// Until when a worker with a lease by TTL must have stopped. `None` if our cells run the job,
-    /// which enforce the grace themselves, or if the job was not running.
+    /// When a worker with a lease by TTL must have stopped. `None` if a cell runs the job, because
+    /// cells enforce the grace themselves, or if the job was not running.
     pub grace_ends_at: Option<Time>,
 }
 
 /// The part of a job that the rules read and change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lifecycle {
-    /// Its identity.
     pub id: JobId,
-    /// Where it is.
     pub state: State,
-    /// The queue it waits in.
     pub queue: Name,
-    /// The handler that executes it.
     pub handler: Name,
-    /// The pool of foreign runners that has the handler; `None` for our own cells.
+    /// The pool of foreign runners that has the handler; `None` for cells.
     pub runner: Option<Name>,
     /// 0 is the most urgent, 9 the least.
     pub priority: u8,
-    /// Its limits and rules.
     pub policy: Policy,
-    /// When it was accepted.
     pub enqueued_at: Time,
     /// When it may start (scheduled) or start again (retryable).
     pub run_at: Option<Time>,
-    /// After this instant no attempt may run.
+    /// No attempt may run after this instant.
     pub deadline: Option<Time>,
     /// How many prerequisites have not completed.
     pub prerequisites_open: u32,
     /// The number of the current or latest attempt; 0 before the first.
     pub attempt: u32,
-    /// How many attempts were lost through no fault of the job and do not count.
+    /// How many attempts do not count because they were lost through no fault of the job.
     pub attempts_uncharged: u32,
     /// How many attempts no longer count because an operator's retry came after them.
     pub attempts_forgiven: u32,
-    /// Grows with each lease and is never reset.
+    /// Grows with each lease and never resets.
     pub lease_epoch: u64,
-    /// The current lease, exactly while the job is running.
+    /// The current lease: `Some` if and only if the job is running.
     pub lease: Option<Lease>,
-    /// The pending or fulfilled request to stop it.
+    /// The request to stop the job, also after it was carried out.
     pub cancel: Option<Cancel>,
-    /// Whether it was in a cell that died, so that it must run alone.
+    /// Whether the job was in a cell that died. A suspect must run alone.
     pub suspect: bool,
-    /// How many cells died while it was alone in them.
+    /// How many cells died while this job was alone in them.
     pub lone_deaths: u8,
-    /// When it reached its terminal state.
+    /// When the job ended.
     pub finished_at: Option<Time>,
     /// Why it is discarded, or why its latest attempt did not complete.
     pub failure: Option<FailureKind>,
 }
 
-/// Who may claim a job.
+/// Which workers may claim a job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Lane {
-    /// Cells that share their runs.
+    /// Cells that run several jobs at once.
     Shared,
-    /// A cell of its own, for a suspect.
+    /// A cell that runs nothing else, for a suspect.
     Alone,
     /// The foreign runners of this pool.
     Runner(Name),
 }
 
 impl Lane {
-    /// Tells whether a job is in this lane; each job is in exactly one.
+    /// Returns whether a job is in this lane. Each job is in exactly one lane.
     pub fn has(&self, job: &Lifecycle) -> bool {
         match self {
             Self::Shared => job.runner.is_none() && !job.suspect,
@@ -159,10 +150,10 @@ impl Lifecycle {
             .saturating_sub(self.attempts_forgiven)
     }
 
-    /// Returns the next instant at which time alone changes this job, `None` if it never does.
+    /// Returns when time alone next changes this job; `None` if never.
     ///
     /// One instant covers start, backoff, acknowledgement, lease end, deadline, cancel grace and
-    /// the end of retention, so that a store needs one index of time.
+    /// the end of retention, so that a store needs only one index of time.
     pub fn wakeup(&self) -> Option<Time> {
         match self.state {
             State::Pending | State::Available => self.deadline,
@@ -190,44 +181,39 @@ fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
     }
 }
 
-/// The part of a job that is written once, when it is accepted.
+/// The part of a job that is written once, when the job is accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Payload {
     /// What the handler is called with.
     pub params: JsonText,
-    /// How it came to us: `http`, `cli` or a protocol's name.
+    /// Where the job came from: `http`, `cli` or a protocol's name.
     pub wire: String,
-    /// The id a foreign orchestrator knows it by.
+    /// The id that a foreign orchestrator uses for the job.
     pub external_id: Option<String>,
     /// W3C trace context: `traceparent`, `tracestate`.
     pub trace_context: Vec<(String, String)>,
-    /// Other key-value pairs that its sender attached.
+    /// Other key-value pairs that the sender attached.
     pub attributes: Vec<(String, String)>,
 }
 
-/// A job to accept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewJob {
-    /// Its id, new.
+    /// A new id.
     pub id: JobId,
-    /// The handler that executes it.
     pub handler: Name,
-    /// The pool of foreign runners that has the handler; `None` for our own cells.
+    /// The pool of foreign runners that has the handler; `None` for cells.
     pub runner: Option<Name>,
-    /// The queue it waits in.
     pub queue: Name,
-    /// 0 (first) to 9.
+    /// 0 is the most urgent, 9 the least.
     pub priority: u8,
-    /// Not before this instant.
+    /// The job starts at this instant at the earliest.
     pub run_at: Option<Time>,
-    /// Not after this instant.
+    /// No attempt may run after this instant.
     pub deadline: Option<Time>,
-    /// Its limits and rules.
     pub policy: Policy,
-    /// At most one job of a queue has this key until it is purged.
+    /// In one queue, only one job may have this key until that job is purged.
     pub unique_key: Option<String>,
-    /// Jobs that must complete first, known or earlier or later in the same batch; no duplicates.
+    /// Jobs that must complete first: existing ones, or others in the same batch. No duplicates.
     pub depends_on: Vec<JobId>,
-    /// What is written once.
     pub payload: Payload,
 }

@@ -1,4 +1,4 @@
-//! JSON as text: params, results and details pass through the host unparsed.
+//! JSON as text: the host passes params, results and details on unparsed.
 
 mod strict;
 
@@ -8,21 +8,20 @@ use serde::{Deserialize, Serialize};
 
 pub use self::strict::Strict;
 
-/// How deep arrays and objects may be nested: as deep as the parsers of most languages go.
+/// The deepest nesting of arrays and objects. Most languages' parsers accept this depth.
 pub const DEPTH_MAX: usize = 127;
 
-/// One JSON document as UTF-8 text. Check that it parses before you make one.
+/// One JSON document as UTF-8 text. The caller must check that the text parses.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JsonText(pub String);
 
 impl JsonText {
-    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Returns how deep its arrays and objects are nested, 0 if it is neither.
+    /// Returns how deep arrays and objects are nested; 0 if the document is neither.
     pub fn depth(&self) -> usize {
         let (mut depth, mut deepest) = (0_usize, 0);
         let (mut quoted, mut escaped) = (false, false);

@@ -1,7 +1,7 @@
-//! The rules of `host`: what a job is, which inputs it accepts in which state, and what follows.
+//! The rules of `host`: what a job is, which inputs it accepts in each state, and what they do.
 //!
-//! Every decision here is a pure function of (state, input, now). This crate knows no clock, no
-//! randomness, no I/O, no async and no wire; callers bring the time and ready-made ids.
+//! Every decision here is a pure function of (state, input, now). This crate has no clock, no
+//! randomness, no I/O, no async and no wire; callers pass the time and ready-made ids.
 
 pub mod cell;
 pub mod command;

@@ -1,4 +1,4 @@
-//! Names that users choose: of handlers, queues and components.
+//! Names of handlers, queues and components, which users choose.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,39 +18,37 @@ pub struct Name(Box<str>);
 /// Why a text is not a [`Name`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NameError {
-    /// The text has no characters.
     #[error("a name must not be empty")]
     Empty,
-    /// The text is longer than [`NAME_BYTES_MAX`].
     #[error("a name has at most {NAME_BYTES_MAX} characters, this one has {bytes}")]
     TooLong {
-        /// The text's length.
+        /// The length of the text.
         bytes: usize,
     },
-    /// The text has a character outside the alphabet.
+    /// The text has a character that is not allowed.
     #[error("a name is made of A-Z a-z 0-9 _ . : / - only; character {position} is another")]
     Character {
-        /// Where the first such character stands, counted from 1.
+        /// The position of the first such character, counted from 1.
         position: usize,
     },
 }
 
 impl Name {
-    /// Returns the queue of jobs that name none.
+    /// Returns the queue of jobs that name no queue.
     pub fn default_queue() -> Self {
         Self("default".into())
     }
 
-    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Stands between a runner's name and that of its handler.
+/// Separates the name of a runner from the name of its handler.
 pub const RUNNER_SEPARATOR: char = '#';
 
-/// Returns how people write a handler: `send_email`, or `python#send_email` at a foreign runner.
+/// Returns a handler's name as people write it: `send_email`, or `python#send_email` at a foreign
+/// runner.
 pub fn address<'a>(runner: Option<&Name>, handler: &'a Name) -> Cow<'a, str> {
     match runner {
         None => Cow::Borrowed(handler.as_str()),

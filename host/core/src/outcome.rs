@@ -1,4 +1,4 @@
-//! How one attempt ended, what it used, and the record that is kept of it.
+//! How one attempt ended, what it used, and the record that is kept.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,32 +6,30 @@ use crate::failure::{Failure, FailureKind};
 use crate::json::JsonText;
 use crate::time::Time;
 
-/// How an attempt ended. The first outcome of a lease wins; later ones change nothing.
+/// How an attempt ended. The first outcome of a lease counts; later ones change nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// The handler returned.
     Completed {
-        /// What it returned.
         result: Option<JsonText>,
     },
-    /// It failed.
     Failed(Failure),
     /// The handler asked for another attempt.
     Retry {
-        /// Why, in the handler's words.
+        /// The reason, in the handler's words.
         reason: String,
-        /// How long to wait, in milliseconds; `None` leaves it to the job's backoff.
+        /// How long to wait, in milliseconds; `None` means the job's backoff.
         after_ms: Option<u64>,
     },
-    /// It stopped because it was cancelled.
+    /// The attempt stopped because of a cancel.
     Cancelled {
-        /// What it had done until then.
+        /// What the attempt had done by then.
         partial: Option<JsonText>,
     },
 }
 
 impl Outcome {
-    /// Returns the stable name, as it stands in an attempt of the API.
+    /// Returns the stable name that the API uses for an attempt.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Completed { .. } => "completed",
@@ -43,7 +41,6 @@ impl Outcome {
     }
 }
 
-/// What an attempt used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meter {
     /// Fuel, in wasmtime's units.
@@ -54,47 +51,45 @@ pub struct Meter {
     pub peak_memory_bytes: u64,
 }
 
-/// How far a running attempt says it is.
+/// The progress that a running attempt reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// 0 to 100, if the handler knows.
+    /// 0 to 100, if the handler knows it.
     pub percent: Option<f32>,
-    /// What it is doing.
+    /// What the attempt is doing.
     pub message: String,
 }
 
-/// What the executor of an attempt reports at its end.
+/// What the executor of an attempt reports when it ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// How it ended.
     pub outcome: Outcome,
-    /// What it used.
+    /// What the attempt used.
     pub meter: Meter,
-    /// The last progress it reported.
+    /// The last progress that the attempt reported.
     pub progress: Option<Progress>,
-    /// Who executed it, for people: `cell-3`, `python/1`.
+    /// The worker that executed it, as people see it: `cell-3`, `python/1`.
     pub executor: String,
     /// The component and its revision, for attempts of deployed handlers.
     pub revision: Option<(String, u32)>,
 }
 
-/// One attempt, as it is kept.
+/// The record of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// 1 for the first.
+    /// 1 for the first attempt.
     pub number: u32,
-    /// Who executed it.
+    /// The worker that executed it.
     pub executor: String,
-    /// The component and its revision.
     pub revision: Option<(String, u32)>,
     /// When it was claimed.
     pub started_at: Time,
-    /// When its end was recorded.
+    /// When the end was recorded.
     pub finished_at: Time,
     /// [`Outcome::as_str`], or `lost` if no report came.
     pub outcome: String,
-    /// Why, if it did not complete.
+    /// Why the attempt did not complete.
     pub failure: Option<Failure>,
-    /// What it used; zero if no report came.
+    /// What the attempt used; zero if no report came.
     pub meter: Meter,
 }

@@ -1,27 +1,27 @@
-//! What jobs differ in: limits, backoff and what a lost lease or an expired grace means.
-//! Adapters set this data; the rules never ask which protocol a job came from.
+//! How jobs differ: limits, backoff, and what a lost lease or an expired grace means. Adapters set
+//! this data; the rules never ask which protocol a job came from.
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::JobId;
 
-/// How long to wait before the next attempt: doubling, capped, spread by a hash.
+/// The wait before the next attempt: it doubles up to a maximum, and a hash spreads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backoff {
     /// The delay after the first attempt, in milliseconds.
     pub base_ms: u64,
-    /// The longest delay before the spread, in milliseconds.
+    /// The longest delay before it is spread, in milliseconds.
     pub max_ms: u64,
 }
 
-/// The spread of a delay around its value, in permille to each side.
+/// How far a delay is spread to each side, in permille.
 pub const JITTER_PERMILLE: u64 = 200;
 
 impl Backoff {
-    /// Returns the delay after attempt `attempt` (1 is the first), in milliseconds.
+    /// Returns the delay after attempt `attempt` (the first is 1), in milliseconds.
     ///
-    /// It is `base × 2^(attempt−1)`, at most `max`, moved by up to ±20 % by a hash of the job's id
-    /// and the attempt, so that jobs which failed together do not come back together.
+    /// It is `base × 2^(attempt−1)`, at most `max`, changed by up to ±20 % by a hash of the job's
+    /// id and the attempt, so that jobs that failed together do not restart together.
     pub fn delay_ms(self, job: JobId, attempt: u32) -> u64 {
         let doubled = 1_u64
             .checked_shl(attempt.saturating_sub(1))
@@ -42,33 +42,33 @@ fn spread(job: JobId, attempt: u32) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// What becomes of a running job whose worker does not stop within the grace of a cancel.
+/// What happens to a running job if its worker does not stop within the grace of a cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnGraceExpired {
-    /// It is cancelled: our own sandbox stops the guest, so it has stopped.
+    /// It is cancelled: the sandbox has stopped the guest.
     Cancelled,
-    /// It is discarded with `cancel_timeout`: a foreign worker may still be at it.
+    /// It is discarded with `cancel_timeout`: a foreign worker may still be executing it.
     Discarded,
 }
 
 /// The limits and rules of one job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
-    /// The most attempts that count, the first included; at least 1.
+    /// The most attempts that count, including the first; at least 1.
     pub max_attempts: u32,
-    /// The longest an attempt may take, in milliseconds; `None` leaves it to the handler's limits.
+    /// The longest time for an attempt, in milliseconds; `None` means the handler's limit.
     pub timeout_ms: Option<u64>,
-    /// How long a cancelled guest may take to stop by itself; `None` leaves it to the handler.
+    /// The time that a cancelled guest has to stop, in milliseconds; `None` means the handler's
+    /// grace.
     pub cancel_grace_ms: Option<u64>,
-    /// The wait between attempts.
     pub backoff: Backoff,
-    /// How long the job is kept after its end, in milliseconds.
+    /// How long the job is kept after it has ended, in milliseconds.
     pub retention_ms: u64,
-    /// What an unanswered cancel means.
+    /// What happens if the worker does not stop after a cancel.
     pub on_grace_expired: OnGraceExpired,
-    /// Whether losing a lease counts as an attempt.
+    /// Whether an attempt counts if its lease is lost.
     pub lost_lease_costs_attempt: bool,
-    /// How long a worker has to acknowledge its lease, in milliseconds; `None` asks for none.
+    /// The time that a worker has to acknowledge its lease, in milliseconds; `None` if it need not.
     pub ack_window_ms: Option<u64>,
 }
 

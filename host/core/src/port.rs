@@ -1,11 +1,11 @@
-//! The doors between wires and the host. Each is a pair of plain traits: one side calls without
-//! waiting, the other answers by tag. No async, no I/O, no clock: wires bring sockets, the host
-//! brings the store and the cells.
+//! The ports between wires and the host. Each is a pair of plain traits: one side calls without
+//! waiting, the other answers with the same tag. No async, no I/O, no clock: wires bring sockets,
+//! the host brings the store and the cells.
 //!
-//! - [`execute`]: a foreign orchestrator gives us work; the host executes it.
-//! - [`assign`]: the host gives leased attempts to a wire that pushes them to foreign workers.
-//! - [`lease`]: foreign workers pull work; the host grants leases and hears about them.
-//! - [`conformance`]: auditors of the three for tests.
+//! - [`execute`]: a foreign orchestrator sends work, and the host executes it.
+//! - [`assign`]: the host gives leased attempts to a wire, which pushes them to foreign workers.
+//! - [`lease`]: foreign workers pull work, and the host grants and tracks their leases.
+//! - [`conformance`]: auditors that check the three ports in tests.
 
 #![warn(missing_docs)]
 
@@ -28,12 +28,12 @@ pub trait Clock: Send + Sync {
     /// Returns host time.
     fn now(&self) -> Time;
 
-    /// Returns the wall clock, against which foreign deadlines are read.
+    /// Returns the wall clock, which foreign deadlines refer to.
     fn wall(&self) -> Time;
 }
 
-/// Counts what a wire refuses.
+/// Counts the messages that wires refuse.
 pub trait Counters: Send + Sync {
-    /// Counts one refusal: `wire` and `code` are metric labels from closed lists.
+    /// Counts one refusal. `wire` and `code` are metric labels from closed lists.
     fn refused(&self, wire: &'static str, code: &'static str);
 }

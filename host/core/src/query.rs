@@ -1,4 +1,4 @@
-//! What can be asked of a store: filters, pages and what they show.
+//! Queries of a store: filters, pages and results.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,66 +11,60 @@ use crate::name::Name;
 use crate::outcome::Progress;
 use crate::time::Time;
 
-/// The most items of a page.
+/// The most items in a page.
 pub const PAGE_ITEMS_MAX: u32 = 1_000;
 
-/// Which jobs to list. All that is given must hold.
+/// Which jobs to list. A job must match every filter that is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobFilter {
-    /// In this state.
     pub state: Option<State>,
-    /// In this queue.
     pub queue: Option<Name>,
-    /// For this handler: of our cells, or of the named pool of foreign runners.
+    /// The handler, together with its pool of foreign runners (`None` for cells).
     pub handler: Option<(Option<Name>, Name)>,
 }
 
-/// Where a list goes on: the sequence number of the last job that was looked at.
+/// Where a list continues: the sequence number of the last job that the previous page looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor(pub u64);
 
 /// A job as a list shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSummary {
-    /// What changes.
     pub lifecycle: Lifecycle,
-    /// The wire it came by.
+    /// The wire that the job came by.
     pub wire: String,
 }
 
 /// One page of a list, newest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T> {
-    /// The items; may be fewer than asked for although more follow, because a filter looks at a
-    /// bounded number of jobs for one page.
+    /// The items. There may be fewer than requested although more follow, because one page looks at
+    /// a bounded number of jobs.
     pub items: Vec<T>,
-    /// Where the next page starts, `None` at the end.
+    /// Where the next page starts; `None` at the end.
     pub next: Option<Cursor>,
 }
 
-/// A job with everything that is kept of it but its attempts and logs.
+/// A job with everything that is stored of it except its attempts and logs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobDetail {
-    /// What changes.
     pub lifecycle: Lifecycle,
-    /// What was written when it was accepted.
     pub payload: Payload,
-    /// The key that makes it unique in its queue.
+    /// The key that is unique in its queue.
     pub unique_key: Option<String>,
-    /// What it waits or waited for.
+    /// The jobs that it depends on.
     pub depends_on: Vec<JobId>,
-    /// What its handler returned, or the partial progress of a cancelled one.
+    /// The handler's result, or the partial result of a cancelled job.
     pub result: Option<JsonText>,
-    /// Why its latest attempt did not complete.
+    /// Why the latest attempt did not complete.
     pub failure: Option<Failure>,
-    /// The last progress of its latest ended attempt.
+    /// The last progress of the latest attempt that has ended.
     pub progress: Option<Progress>,
 }
 
 /// One queue and how many jobs it has in each state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueStatus {
-    /// Its name.
     pub name: Name,
     /// Whether claims skip it.
     pub paused: bool,
@@ -78,25 +72,22 @@ pub struct QueueStatus {
     pub counts: [u64; 8],
 }
 
-/// A running job whose lease is by TTL, so that it outlives the host that granted it: all that a
-/// host needs to go on with it after a restart.
+/// A running job with a lease by TTL, which outlives the host that granted it. This is all that a
+/// host needs to continue after a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteLease {
-    /// The running job.
     pub job: JobId,
-    /// The pool of foreign runners that has the handler; `None` for our own cells.
+    /// The pool of foreign runners that has the handler; `None` for cells.
     pub runner: Option<Name>,
-    /// The handler that is executed.
     pub handler: Name,
-    /// The queue the job goes back to if the lease is lost.
+    /// The queue that the job returns to if the lease is lost.
     pub queue: Name,
-    /// The number of the attempt.
     pub attempt: u32,
     /// The lease: its node, id, worker, end and acknowledgement window.
     pub lease: Lease,
     /// The request to stop the job, if the worker still has to stop.
     pub cancel: Option<Cancel>,
-    /// After this instant no attempt may run.
+    /// No attempt may run after this instant.
     pub deadline: Option<Time>,
 }
 

@@ -1,5 +1,5 @@
-//! Instants and durations of the rules: integer milliseconds of host time, given by the caller.
-//! Knows no clock.
+//! Instants and durations of the rules: integer milliseconds of host time, which the caller passes.
+//! Reads no clock.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 pub struct Time(pub i64);
 
 impl Time {
-    /// Returns this instant `ms` milliseconds later, at most the end of time.
+    /// Returns the instant `ms` milliseconds later, at most the largest instant.
     #[must_use]
     pub const fn plus_ms(self, ms: u64) -> Self {
         Self(self.0.saturating_add_unsigned(ms))
     }
 
-    /// Returns the milliseconds from `earlier` until this instant, 0 if it is not earlier.
+    /// Returns the milliseconds from `earlier` to this instant; 0 if `earlier` is later.
     pub const fn since_ms(self, earlier: Self) -> u64 {
         if self.0 > earlier.0 {
             self.0.abs_diff(earlier.0)
@@ -27,7 +27,8 @@ impl Time {
         }
     }
 
-    /// Formats as RFC 3339 in UTC with milliseconds, or as the bare number outside years 0–9999.
+    /// Formats as RFC 3339 in UTC with milliseconds, or as the plain number if the year is not
+    /// 0–9999.
     pub fn to_rfc3339(self) -> String {
         DateTime::<Utc>::from_timestamp_millis(self.0).map_or_else(
             || self.0.to_string(),
@@ -35,7 +36,7 @@ impl Time {
         )
     }
 
-    /// Parses RFC 3339 with any fraction and offset; `None` if the text is something else.
+    /// Parses RFC 3339 with any fraction and offset; returns `None` for any other text.
     pub fn parse_rfc3339(text: &str) -> Option<Self> {
         DateTime::parse_from_rfc3339(text)
             .ok()

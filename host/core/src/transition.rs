@@ -1,5 +1,5 @@
-//! The state machine: which input does what to a job in which state. One line per input here,
-//! one file per input in `transition/`. `docs/states.md` is this table, generated.
+//! The state machine: what each input does to a job in each state. This file has one line for each
+//! input; `transition/` has one file for each. `docs/states.md` is generated from this table.
 
 mod accept;
 mod cancel;
@@ -26,21 +26,20 @@ use crate::time::Time;
 
 pub use lose::{FREE_LOSSES_MAX, LONE_DEATHS_MAX, Loss};
 
-/// What can happen to a job.
+/// An input to a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input<'a> {
-    /// A worker takes it.
+    /// A worker takes the job.
     Claim {
         /// The host that grants the lease.
         node: NodeId,
-        /// The lease to grant.
+        /// The id of the lease to grant.
         lease: LeaseId,
-        /// Who takes it.
         worker: &'a str,
         /// What keeps the lease alive.
         hold: Hold,
     },
-    /// The worker confirms its lease.
+    /// The worker acknowledges its lease.
     Ack(&'a Fence),
     /// The worker is alive.
     Heartbeat(&'a Fence),
@@ -48,9 +47,8 @@ pub enum Input<'a> {
     Complete(&'a Fence, &'a Outcome),
     /// The lease was lost or given back, and no outcome is known.
     Lose(&'a Fence, Loss),
-    /// Somebody wants it stopped.
+    /// A user wants the job stopped.
     Cancel {
-        /// Why.
         reason: Option<&'a str>,
         /// Overrides the policy's grace, in milliseconds.
         grace_ms: Option<u64>,
@@ -59,48 +57,38 @@ pub enum Input<'a> {
     CancelAck(&'a Fence),
     /// Time has passed.
     Tick,
-    /// An operator wants it run again.
+    /// An operator wants the job to run again.
     Retry,
-    /// A job it depends on has completed.
+    /// A job that this one depends on has completed.
     PrerequisiteCompleted,
-    /// A job it depends on was discarded or cancelled.
+    /// A job that this one depends on was discarded or cancelled.
     PrerequisiteFailed(JobId),
 }
 
-/// What must be done because of a transition, once it is committed.
+/// What must be done after a transition is committed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Effect {
     /// Tell the worker to stop, and stop the guest by force after the grace.
     Stop {
-        /// Which lease.
         lease: LeaseId,
-        /// From now, in milliseconds; `None` leaves it to the handler's limits.
+        /// The grace from now, in milliseconds; `None` means the handler's grace.
         grace_ms: Option<u64>,
-        /// What the guest is told.
+        /// The reason that the guest sees.
         reason: String,
     },
-    /// The lease has been taken away: its run must end at once, and its outcome will be refused.
-    Revoke {
-        /// Which lease.
-        lease: LeaseId,
-    },
-    /// An attempt ended without a worker's report; keep this as its failure.
-    AttemptLost {
-        /// Why.
-        failure: Failure,
-    },
-    /// The job ended for a reason of its own; keep this as its failure.
-    Failed {
-        /// Why.
-        failure: Failure,
-    },
-    /// Its retention is over: forget it.
+    /// The lease was taken away: its run must end at once, and its outcome will be refused.
+    Revoke { lease: LeaseId },
+    /// An attempt ended without a report from its worker: record this failure for it.
+    AttemptLost { failure: Failure },
+    /// The job ended for a reason that no attempt reported: record this failure for the job.
+    Failed { failure: Failure },
+    /// The retention is over: delete the job.
     Purge,
 }
 
 impl Lifecycle {
-    /// Applies `input` at `now`: changes the job and returns what must be done, or refuses and
-    /// leaves it as it was.
+    /// Applies `input` at `now`. Changes the job and returns what must be done, or refuses the
+    /// input and leaves the job unchanged.
     pub fn apply(&mut self, now: Time, input: &Input<'_>) -> Result<Vec<Effect>, Rejection> {
         match input {
             Input::Claim {
@@ -152,7 +140,7 @@ impl Lifecycle {
         self.finished_at = Some(now);
     }
 
-    /// Makes the job available at once or after `delay_ms`.
+    /// Makes the job available, at once or after `delay_ms`.
     fn requeue(&mut self, now: Time, delay_ms: u64) {
         self.lease = None;
         if delay_ms == 0 {
@@ -164,7 +152,7 @@ impl Lifecycle {
         }
     }
 
-    /// Discards the job because its deadline has passed while it waited.
+    /// Discards the job because its deadline passed while it waited.
     fn discard_overdue(&mut self, now: Time) -> Vec<Effect> {
         self.failure = Some(FailureKind::TimedOut);
         self.finish(now, State::Discarded);
@@ -178,7 +166,7 @@ impl Lifecycle {
 }
 
 impl Lifecycle {
-    /// Tells whether the deadline has been reached at `now`.
+    /// Returns whether the deadline has been reached at `now`.
     pub fn is_overdue(&self, now: Time) -> bool {
         self.deadline.is_some_and(|deadline| now >= deadline)
     }

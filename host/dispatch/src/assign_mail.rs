@@ -1,5 +1,6 @@
-//! What executors say to the dispatch loop, kept until the loop takes it, so that no wire ever
-//! waits. Bounded by what was started; progress is dropped when the loop is behind.
+//! Messages of executors to the dispatch loop. They wait here until the loop takes them, so a wire
+//! never waits. The number of started attempts bounds them; progress is dropped if the loop is
+//! behind.
 
 use host_core::name::Name;
 use host_core::outcome::Progress;
@@ -9,27 +10,23 @@ use host_runtime::mailbox::Mailbox;
 /// How many messages may wait before progress is dropped.
 const WAITING_MAX: usize = 4_096;
 
-/// One message of an executor.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AssignEvent {
-    /// So many attempts of this executor may be in flight.
+    /// The executor runs at most this many attempts at once.
     Capacity(Name, usize),
     /// A worker has begun an attempt.
     Started(Tag),
-    /// How far an attempt is.
+    /// The latest progress of an attempt.
     Progressed(Tag, Progress),
-    /// An attempt is over.
+    /// An attempt has ended.
     Ended {
-        /// Which one.
         tag: Tag,
-        /// Who had it, for people: `python/1`.
+        /// The worker that had it, for display: `python/1`.
         worker: String,
-        /// How.
         end: End,
     },
 }
 
-/// The dispatch loop's mail from executors.
 #[derive(Debug, Default)]
 pub struct AssignMail(Mailbox<AssignEvent>);
 
@@ -45,7 +42,7 @@ impl AssignMail {
     }
 
     fn put(&self, event: AssignEvent) {
-        // The mailbox is never closed.
+        // The mailbox is never closed, so this cannot fail.
         let _kept = self.0.put(event);
     }
 }

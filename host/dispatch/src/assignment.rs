@@ -1,4 +1,4 @@
-//! What a foreign worker is told about a job that was claimed. Pure.
+//! Builds the assignment that a foreign worker gets for a claimed job. Pure.
 
 use host_core::command::Claimed;
 use host_core::id::LeaseId;
@@ -6,14 +6,15 @@ use host_core::json::JsonText;
 use host_core::port::Assignment;
 use host_core::time::Time;
 
-/// How long an attempt may take whose job does not say, in milliseconds.
+/// The time limit of a job that sets none, in milliseconds.
 const TIMEOUT_MS: u64 = 30_000;
 
-/// Who gives the work, as it stands in the logs of workers.
+/// How the host names itself in the logs of workers.
 const WORKER_ID: &str = "host";
 
-/// Makes the assignment for a claimed job: its time cut to what is left until the deadline, absent
-/// params as an empty object. The lease names the request: only its worker knows it.
+/// Makes the assignment for a claimed job. The time limit ends at the deadline at the latest;
+/// absent params become an empty object. The lease id is the request id, because only the lease's
+/// worker may know it.
 pub(crate) fn make(now: Time, lease: LeaseId, claimed: Claimed) -> Assignment {
     let Claimed { lifecycle, payload } = claimed;
     let left_ms = lifecycle

@@ -1,4 +1,4 @@
-//! What happens, for whoever listens: a slow listener loses the oldest and is told how many.
+//! Publishes events to all listeners. A slow listener loses the oldest events and learns how many.
 
 use std::sync::Arc;
 
@@ -11,34 +11,28 @@ use tokio::sync::broadcast;
 /// How many batches a listener may be behind before it loses some.
 const BATCHES_BEHIND_MAX: usize = 1_024;
 
-/// One thing that happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Happened {
-    /// A job entered, changed or left its state; told after the commit.
+    /// A job entered, changed or left its state. Sent after the commit.
     Changed(Change),
-    /// A running job told how far it is.
+    /// A running job reported progress.
     Progressed {
-        /// Which job.
         job: JobId,
-        /// Which attempt.
         attempt: u32,
-        /// How far.
         progress: Progress,
     },
 }
 
-/// One thing that happened, with its place in the order and its instant.
+/// An event with its number and time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// 1 for the first since the host started.
+    /// 1 for the first event since the host started.
     pub number: u64,
-    /// When.
     pub at: Time,
-    /// What.
     pub happened: Happened,
 }
 
-/// Spreads events.
+/// Publishes events. Cloning shares the channel.
 #[derive(Clone)]
 pub struct Events {
     sender: broadcast::Sender<Arc<Vec<Event>>>,
@@ -55,12 +49,12 @@ impl Default for Events {
 }
 
 impl Events {
-    /// Listens from now on; events come in the batches they happened in.
+    /// Subscribes to all later events. Each message is one batch of events.
     pub fn listen(&self) -> broadcast::Receiver<Arc<Vec<Event>>> {
         self.sender.subscribe()
     }
 
-    /// Tells a batch to whoever listens. Only the dispatch loop calls it.
+    /// Publishes a batch. Only the dispatch loop calls it.
     pub fn tell(&self, at: Time, batch: impl IntoIterator<Item = Happened>) {
         if self.sender.receiver_count() == 0 {
             return;
@@ -75,7 +69,7 @@ impl Events {
             })
             .collect();
         if !batch.is_empty() {
-            // Nobody may be left to hear it.
+            // This fails if there are no listeners, which is fine.
             let _heard = self.sender.send(Arc::new(batch));
         }
     }

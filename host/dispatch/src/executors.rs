@@ -1,5 +1,6 @@
-//! The dispatch loop's picture of executors that are pushed to: who has room, who may have work,
-//! what is in flight there. Speaks to them through [`Assign`] only; knows no store and no wire.
+//! The dispatch loop's view of the executors that it pushes to: which have room, which may have
+//! work, and what is in flight. It uses them through [`Assign`] only and knows no store and no
+//! wire.
 
 mod missing;
 
@@ -26,13 +27,13 @@ use crate::assignment;
 pub enum Opened {
     /// Attempts are pushed to it.
     Pushed(Box<dyn Assign>),
-    /// Its workers pull, through the Lease door.
+    /// Its workers pull, through [`host_core::port::lease`].
     Pulled,
     /// The host is not configured for it.
     Unknown,
 }
 
-/// Opens the way to the executor of a name.
+/// Opens the executor with this name.
 type Open = Box<dyn Fn(&Name) -> Opened + Send>;
 
 /// One attempt at an executor.
@@ -45,12 +46,15 @@ pub(crate) struct Run {
     executor: Name,
 }
 
-/// What the loop has to know of what executors say.
+/// What the loop must handle of an executor's messages.
 #[derive(Debug)]
 pub(crate) enum Heard {
-    /// An attempt is over.
-    Ended { run: Run, worker: String, end: End },
-    /// How far an attempt is.
+    Ended {
+        run: Run,
+        worker: String,
+        end: End,
+    },
+    /// The latest progress of an attempt.
     Progressed {
         job: JobId,
         attempt: u32,
@@ -59,18 +63,18 @@ pub(crate) enum Heard {
 }
 
 struct Executor {
-    /// `None` where workers pull.
+    /// `None` if its workers pull.
     port: Option<Box<dyn Assign>>,
-    /// What was given to it and is not over.
+    /// How many attempts it was given that have not ended.
     in_flight: usize,
-    /// How many jobs may be claimable for it at most; `u64::MAX` if that is not known.
+    /// An upper bound of its claimable jobs; `u64::MAX` if unknown.
     claimable_max: u64,
 }
 
-/// All executors that jobs have named.
+/// All executors that a job has named.
 pub struct Executors {
     by_name: BTreeMap<Name, Executor>,
-    /// How many attempts each takes at once, as far as it has said.
+    /// How many attempts each executor runs at once, if it has reported that.
     capacity: BTreeMap<Name, usize>,
     runs: HashMap<Tag, Run>,
     by_lease: HashMap<LeaseId, Tag>,
@@ -82,8 +86,8 @@ pub struct Executors {
 }
 
 impl Executors {
-    /// Reaches executors through `open` when a job names them first; they speak to `mail`. They are
-    /// to end with `stopping`, which is cancelled when the last job is through or the loop is gone.
+    /// Opens an executor with `open` when a job first names it. Executors report to `mail` and must
+    /// end when `stopping` is cancelled: after the last attempt, or when the loop is gone.
     pub fn new(
         open: impl Fn(&Name) -> Opened + Send + 'static,
         mail: Arc<AssignMail>,
@@ -102,8 +106,8 @@ impl Executors {
         }
     }
 
-    /// Makes sure that the executor of waiting jobs is known. Jobs of one that is not configured
-    /// fail: nobody knows whether it will ever be.
+    /// Opens the executor of waiting jobs if it is not open yet. If it is not configured, its jobs
+    /// fail, because it may never be.
     pub(crate) fn know(&mut self, name: &Name) {
         if self.by_name.contains_key(name) {
             return;
@@ -126,17 +130,15 @@ impl Executors {
         self.by_name.insert(name.clone(), executor);
     }
 
-    /// Returns the mail from executors.
     pub(crate) fn mail(&self) -> &Arc<AssignMail> {
         &self.mail
     }
 
-    /// Returns how many attempts are in flight.
     pub(crate) fn runs(&self) -> usize {
         self.runs.len()
     }
 
-    /// Takes in what executors have said.
+    /// Handles the waiting messages of executors.
     pub(crate) fn hear(&mut self) -> Vec<Heard> {
         let mail = self.mail.take().into_iter();
         mail.filter_map(|event| match event {
@@ -171,20 +173,20 @@ impl Executors {
         capacity.saturating_sub(executor.in_flight)
     }
 
-    /// Tells whether a claim may find work for executors that have room.
+    /// Returns whether a claim may find work for executors that have room.
     pub(crate) fn may_claim(&self) -> bool {
         let mut all = self.by_name.iter();
         all.any(|(name, executor)| executor.claimable_max > 0 && self.free(name, executor) > 0)
     }
 
-    /// Returns how many jobs may be claimable for an executor at most.
+    /// Returns an upper bound of an executor's claimable jobs.
     pub(crate) fn claimable_max(&self, name: &Name) -> u64 {
-        // Jobs of one that nobody has named yet make it known.
+        // If no job has named it yet, its first job opens it.
         let executor = self.by_name.get(name);
         executor.map_or(0, |executor| executor.claimable_max)
     }
 
-    /// Takes note of a command that may make jobs claimable in a way that no change tells.
+    /// Records a command that may make jobs claimable without a change that shows it.
     pub(crate) fn asked(&mut self, command: &Command) {
         if let Command::SetPaused { paused: false, .. } = command {
             for executor in self.by_name.values_mut() {
@@ -193,7 +195,8 @@ impl Executors {
         }
     }
 
-    /// Returns how many slots each executor offers, when `new` jobs of each come with the batch.
+    /// Returns how many slots each executor offers. `new` counts the new jobs of each in this
+    /// batch.
     pub(crate) fn offer(&self, new: &BTreeMap<Name, u64>) -> Vec<(Name, usize)> {
         let slots = |(name, executor): (&Name, &Executor)| {
             let coming = new.get(name).copied().unwrap_or_default();
@@ -205,7 +208,7 @@ impl Executors {
         offered.filter(|(_, slots)| *slots > 0).collect()
     }
 
-    /// Takes note of a change that is committed.
+    /// Records a committed change.
     pub(crate) fn changed(&mut self, change: &Change) {
         let Some(name) = &change.runner else { return };
         let available = change.to == Some(State::Available);
@@ -218,12 +221,12 @@ impl Executors {
         if available {
             executor.claimable_max = executor.claimable_max.saturating_add(1);
         } else if change.from == Some(State::Available) && change.to != Some(State::Running) {
-            // A claim may have stopped at it: whether others wait behind it is not known.
+            // A claim may have stopped at this job, so the number of jobs behind it is unknown.
             executor.claimable_max = u64::MAX;
         }
     }
 
-    /// Takes note of what a claim found.
+    /// Records what a claim found.
     pub(crate) fn claimed(&mut self, name: &Name, offered: usize, claimed: usize) {
         let Some(executor) = self.by_name.get_mut(name) else {
             return;
@@ -235,7 +238,6 @@ impl Executors {
         }
     }
 
-    /// Gives a claimed job to its executor.
     pub(crate) fn start(&mut self, now: Time, name: &Name, lease: LeaseId, claimed: Claimed) {
         let Some(executor) = self.by_name.get_mut(name) else {
             return;
@@ -258,7 +260,7 @@ impl Executors {
         }
     }
 
-    /// Stops the attempt that has this lease; tells whether there is one.
+    /// Stops the attempt with this lease. Returns false if there is none.
     pub(crate) fn stop(&self, lease: LeaseId, grace_ms: Option<u64>) -> bool {
         let found = self.by_lease.get(&lease).and_then(|tag| {
             let executor = self.by_name.get(&self.runs.get(tag)?.executor)?;
@@ -271,14 +273,14 @@ impl Executors {
         found.is_some()
     }
 
-    /// Takes back what no worker has begun.
+    /// Takes back the attempts that no worker has begun.
     pub(crate) fn drain(&self) {
         let ports = self.by_name.values();
         let ports = ports.filter_map(|executor| executor.port.as_ref());
         ports.for_each(|port| port.drain());
     }
 
-    /// Ends all executors: what they have in flight is lost.
+    /// Closes all executors. Their attempts in flight are lost.
     pub(crate) fn close(&self) {
         self.stopping.cancel();
     }

@@ -1,5 +1,6 @@
-//! Work that other orchestrators own: executed in cells of its own, without the store and without
-//! waiting for the disk. They keep, retry and dead-letter it; what is kept here is its history.
+//! Executes the work that other orchestrators own, in separate cells, without the store and without
+//! waiting for the disk. The orchestrators keep, retry and dead-letter it; the host keeps only its
+//! history.
 
 mod history;
 mod request;
@@ -24,32 +25,30 @@ use crate::numbers::Numbers;
 
 pub use self::history::History;
 
-/// The most messages that wait for the thread that feeds cells; starts beyond that are refused.
+/// The most messages that may wait for the thread that feeds the cells. Later starts are refused.
 const WAITING_MAX: usize = 4_096;
 
-/// All that executing foreign work takes.
+/// What the executor of foreign work needs.
 pub struct Wiring<P> {
-    /// Tells host time.
     pub clock: Clock,
-    /// Where guests run, and what is deployed.
+    /// The cells, and what is deployed.
     pub cells: Feed<P>,
-    /// What the cells say.
+    /// Events of the cells.
     pub events: mpsc::Receiver<CellEvent>,
-    /// Where guests' logs go, if they are kept.
+    /// Receives guests' logs, if they are kept.
     pub logs: Option<Logs>,
-    /// Where what has ended goes, if it is kept.
+    /// Receives ended executions, if they are kept.
     pub history: Option<History>,
-    /// What is counted.
     pub numbers: Numbers,
-    /// Whether cells start at once, or with the first work.
+    /// Whether cells start at once instead of with the first work.
     pub eager: bool,
-    /// Cancelled once the handlers are known: until then work waits, as it does for room.
+    /// Cancelled once the handlers are known. Work waits until then.
     pub loaded: CancellationToken,
-    /// Ends all of it: guests are killed, and then the cells.
+    /// When this is cancelled, guests are killed and then the cells end.
     pub stopping: CancellationToken,
 }
 
-/// Takes foreign work. Cloning shares the cells.
+/// Accepts foreign work. Cloning shares the cells.
 #[derive(Clone)]
 pub struct Foreign {
     asks: Arc<Mailbox<Ask>>,
@@ -57,8 +56,8 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// Starts the thread that feeds the cells. What comes back with it is told when the last of
-    /// them is gone.
+    /// Starts the thread that feeds the cells. The returned receiver completes when the last cell
+    /// is gone.
     pub fn start<P: CellPort + 'static>(
         wiring: Wiring<P>,
     ) -> io::Result<(Self, oneshot::Receiver<()>)> {
@@ -71,14 +70,14 @@ impl Foreign {
             .name("foreign".to_owned())
             .spawn(move || {
                 runtime.block_on(work);
-                // Whoever started it may be gone.
+                // The caller may be gone.
                 let _heard = told.send(());
             })?;
         Ok((foreign, ended))
     }
 
-    /// Makes the way in, and what feeds the cells as long as it is polled: it ends when it is told
-    /// to stop and the last of them is gone.
+    /// Makes the handle, and the future that feeds the cells. The future ends after `stopping` is
+    /// cancelled and the last cell is gone.
     pub fn new<P: CellPort + 'static>(
         wiring: Wiring<P>,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
@@ -90,7 +89,7 @@ impl Foreign {
         (foreign, work::run(wiring, asks))
     }
 
-    /// Returns a way in for one session, whose tags are its own.
+    /// Returns the port of one session. Tags of different sessions may be equal.
     pub fn session(&self) -> Arc<dyn Execute> {
         let session = SessionId(self.sessions.fetch_add(1, Ordering::Relaxed));
         let asks = Arc::clone(&self.asks);
@@ -98,7 +97,6 @@ impl Foreign {
     }
 }
 
-/// Which session asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct SessionId(u64);
 
@@ -124,7 +122,7 @@ impl Execute for Session {
 
     fn stop(&self, tag: Tag, grace_ms: u64, why: Stop) {
         let key = (self.session, tag);
-        // Closed, all that was started has been answered.
+        // A closed mailbox means that every execution was answered.
         let _closed = self.asks.put(Ask::Stop { key, grace_ms, why });
     }
 }

@@ -1,5 +1,6 @@
-//! What workers that pull say to the dispatch loop, kept until the loop takes it: the host's side of
-//! the Lease door. Bounded: beyond that a request is answered at once.
+//! Messages of workers that pull, kept until the dispatch loop takes them. This is the host's side
+//! of [`host_core::port::lease`]. The mailbox is bounded: if it is full, a request is refused at
+//! once.
 
 use std::sync::Arc;
 
@@ -14,25 +15,24 @@ use host_runtime::mailbox::Mailbox;
 /// How many messages may wait for the loop.
 const WAITING_MAX: usize = 16_384;
 
-/// One message.
 pub(crate) enum LeaseMail {
     /// A worker asks for work.
     Ask(LeaseRequest, Box<dyn Respond<Option<Granted>>>),
-    /// A worker says something about its lease.
+    /// A worker's message about its lease.
     Tell(Told),
 }
 
-/// What a worker says about its lease, and where the answer goes.
+/// A worker's message about its lease, and where the answer goes.
 pub(crate) struct Told {
     pub(crate) job: JobId,
     pub(crate) fence: Fence,
     pub(crate) message: LeaseMessage,
     pub(crate) respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
-    /// The attempt that the loop knew when the message came: its number, and when it was granted.
+    /// The job's attempt when the message came: its number, and when it was granted.
     pub(crate) attempt: Option<(u32, Time)>,
 }
 
-/// The way of wires whose workers pull to the dispatch loop. Cloning shares it.
+/// How wires whose workers pull reach the dispatch loop. Cloning shares it.
 #[derive(Clone, Default)]
 pub struct LeaseDoor(Arc<Mailbox<LeaseMail>>);
 
@@ -47,8 +47,8 @@ impl LeaseDoor {
         self.0.arrived().await;
     }
 
-    /// Returns a guard for the loop. When the loop ends, even by a panic, waiting messages are answered
-    /// and no more are taken in.
+    /// Returns a guard for the loop. When the loop ends, even by a panic, the guard answers the
+    /// waiting messages and refuses later ones.
     pub(crate) fn close_on_drop(&self) -> CloseOnDrop {
         CloseOnDrop(self.clone())
     }
@@ -76,9 +76,9 @@ impl Drop for CloseOnDrop {
     }
 }
 
-/// Answers a message that is not carried out.
+/// Answers a message with an error instead of handling it.
 pub(crate) fn refuse(mail: LeaseMail, error: LeaseError) {
-    // Whoever asked may have gone.
+    // The worker may have gone.
     let _gone = match mail {
         LeaseMail::Ask(_, respond) => respond.respond(None).is_err(),
         LeaseMail::Tell(told) => told.respond.respond(Err(error)).is_err(),

@@ -1,5 +1,5 @@
-//! Dispatch: one loop that commits commands, leases jobs to cells and to foreign workers, and tells
-//! what happened (`writer`); beside it the executor of foreign work (`foreign`), which needs no
+//! Dispatch: one loop that commits commands, leases jobs to cells and foreign workers, and
+//! publishes events (`writer`); beside it the executor of foreign work (`foreign`), which needs no
 //! store. Knows no wire, no HTTP and no configuration. This file is the handle to the loop.
 
 pub mod assign_mail;
@@ -30,15 +30,14 @@ use self::live::Live;
 use self::readers::Readers;
 use self::waiters::{Waiter, Waiters};
 
-/// How many requests may wait for the loop; more are refused as [`SubmitError::Busy`].
+/// The most requests that may wait for the loop. Later ones get [`SubmitError::Busy`].
 pub const REQUESTS_MAX: usize = 16_384;
 
 /// One command and where its answer goes.
 #[derive(Debug)]
 pub struct Request {
-    /// What to do.
     pub command: Command,
-    /// Who is told, once it is on disk.
+    /// Gets the answer once it is on disk.
     pub reply: oneshot::Sender<Result<Reply, SubmitError>>,
 }
 
@@ -51,15 +50,15 @@ pub enum SubmitError {
     /// There is no room on the disk.
     #[error("the disk is full: nothing of this request was kept; free space and repeat it")]
     StoreFull,
-    /// Too many requests wait already.
+    /// Too many requests are waiting.
     #[error("{REQUESTS_MAX} requests wait already; repeat this one later")]
     Busy,
-    /// The host stops, or its store is broken. Whether the command was kept is not known.
+    /// The host is stopping, or its store is broken. The command may or may not be on disk.
     #[error("the host is stopping; whether this was done is not known")]
     Stopping,
 }
 
-/// Gives commands to the dispatch loop. Cloning shares it.
+/// Sends commands to the dispatch loop. Cloning shares it.
 #[derive(Clone)]
 pub struct Dispatch {
     requests: mpsc::Sender<Request>,
@@ -67,14 +66,14 @@ pub struct Dispatch {
     shared: Arc<Shared>,
 }
 
-/// What the loop tells everybody.
+/// What the loop publishes.
 #[derive(Default)]
 pub struct Shared {
-    /// Changes of state, for whoever listens.
+    /// Changes of jobs' states and progress.
     pub events: Events,
-    /// Requests that wait for the end of a job.
+    /// Requests that wait until a job ends.
     pub waiters: Waiters,
-    /// What running jobs have said.
+    /// The latest progress of running jobs.
     pub live: Live,
 }
 
@@ -92,9 +91,8 @@ impl Dispatch {
         }
     }
 
-    /// Gives the loop a command and returns its answer once that is on disk.
-    ///
-    /// Cancel safe in so far as a command that was taken is carried out, heard or not.
+    /// Sends the loop a command and returns its answer once that is on disk. Cancel safe: if the
+    /// call is cancelled, a command that was sent is still carried out.
     pub async fn submit(&self, command: Command) -> Result<Reply, SubmitError> {
         let (reply, answer) = oneshot::channel();
         self.requests
@@ -106,7 +104,7 @@ impl Dispatch {
         answer.await.unwrap_or(Err(SubmitError::Stopping))
     }
 
-    /// Asks the store on a thread that may wait for the disk.
+    /// Reads the store on a thread that may block.
     pub async fn read<T: Send + 'static>(
         &self,
         question: impl FnOnce(&dyn Reader) -> Result<T, StoreError> + Send + 'static,
@@ -114,18 +112,19 @@ impl Dispatch {
         self.readers.ask(move |reader| question(&**reader)).await
     }
 
-    /// Registers for the end of a job: whoever then reads the job and finds it unended may wait.
+    /// Registers for the end of a job. Register first, then read the job, and wait only if it has
+    /// not ended.
     pub fn wait(&self, job: JobId) -> Waiter {
         self.shared.waiters.wait(job)
     }
 
-    /// Returns what the loop tells everybody.
+    /// Returns what the loop publishes.
     pub fn shared(&self) -> &Shared {
         &self.shared
     }
 }
 
-/// Cells in memory, as the tests of `host-cells` have them.
+/// Cells in memory, shared with the tests of `host-cells`.
 #[cfg(test)]
 #[path = "../../cells/src/port/fake.rs"]
 mod fake_cells;

@@ -1,4 +1,4 @@
-//! What running jobs have said since they started: kept in memory, gone with the host.
+//! The latest progress of running jobs. It is kept in memory only and lost when the host stops.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use host_core::id::JobId;
 use host_core::outcome::Progress;
 
-/// The latest progress of each running job that told one. Cloning shares it.
+/// The latest progress of each running job that reported any. Cloning shares it.
 #[derive(Clone, Default)]
 pub struct Live {
     progress: Arc<Mutex<HashMap<JobId, Progress>>>,
@@ -19,13 +19,13 @@ impl Live {
         progress.get(&job).cloned()
     }
 
-    /// Remembers a progress. Only the dispatch loop calls it.
+    /// Stores a progress. Only the dispatch loop calls it.
     pub fn tell(&self, job: JobId, latest: Progress) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.insert(job, latest);
     }
 
-    /// Forgets a job whose attempt has ended and returns its last progress.
+    /// Removes a job whose attempt has ended and returns its last progress.
     pub fn forget(&self, job: JobId) -> Option<Progress> {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.remove(&job)

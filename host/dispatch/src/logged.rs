@@ -1,5 +1,5 @@
-//! What guests wrote, on its way from the dispatch loop to wherever logs are kept. The loop never
-//! waits for it: what finds no room is dropped and counted, and the log says so.
+//! Carries guests' log lines from the dispatch loop to the log writer. The loop never waits: lines
+//! that find no room are dropped and counted, and the log notes how many.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,35 +14,32 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 /// How many messages may wait to be written.
 pub const LOGGED_WAITING_MAX: usize = 4_096;
 
-/// How much the lines that wait may take up in memory, in bytes: guests write faster than disks.
+/// The most memory for waiting lines, in bytes. Guests can write faster than disks.
 pub const LOGGED_BYTES_MAX: usize = 32 << 20;
 
-/// Of how many attempts is remembered that lines were dropped.
+/// The most attempts for which dropped lines are counted separately.
 const GAPS_MAX: usize = 4_096;
 
-/// What a line or a field takes up beyond its text, in bytes.
+/// The memory that a line or a field takes beyond its text, in bytes.
 const ENTRY_BYTES: usize = 128;
 
-/// One thing to write.
+/// A message to the log writer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Logged {
-    /// These lines, after the earlier ones of the attempt.
+    /// Lines to append to the log of the attempt.
     Lines {
-        /// Whose.
         job: JobId,
-        /// During which attempt.
         attempt: u32,
-        /// When the attempt began; the lines count from here.
+        /// When the attempt began. The lines' times are relative to it.
         started_at: Time,
-        /// The lines.
         lines: Vec<LogLine>,
     },
-    /// The job is purged: forget its lines.
+    /// The job was purged: delete its lines.
     Purged(JobId),
 }
 
 impl Logged {
-    /// Returns about how much it takes up in memory.
+    /// Estimates the memory it takes.
     fn bytes(&self) -> usize {
         match self {
             Self::Purged(_) => 0,
@@ -59,29 +56,25 @@ fn line_bytes(line: &LogLine) -> usize {
     ENTRY_BYTES + line.message.len() + fields
 }
 
-/// One thing that waits to be written, and the room it takes until it is dropped.
+/// A message that waits to be written, and the memory reserved for it.
 #[derive(Debug)]
 pub struct Waiting {
-    /// What to write.
     pub logged: Logged,
-    /// Given back when it is dropped: keep it until the lines are written.
+    /// The reserved memory, freed on drop. Keep it until the lines are written.
     pub room: OwnedSemaphorePermit,
 }
 
 /// Lines of one attempt that were dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// Whose.
     pub job: JobId,
-    /// Of which attempt.
     pub attempt: u32,
-    /// When the first of them was written by its guest.
+    /// When the guest wrote the first of them.
     pub at: Time,
-    /// How many.
     pub lines: u64,
 }
 
-/// What was dropped and is not told yet. Cloning shares it.
+/// Dropped lines that the log does not mention yet. Cloning shares it.
 #[derive(Clone, Debug, Default)]
 pub struct Gaps(Arc<Mutex<BTreeMap<(JobId, u32), Gap>>>);
 
@@ -101,7 +94,7 @@ impl Gaps {
         }
     }
 
-    /// Takes all of it: whoever does tells it.
+    /// Takes all gaps. The caller must write them to the log.
     pub fn take(&self) -> Vec<Gap> {
         std::mem::take(&mut *self.lock()).into_values().collect()
     }
@@ -111,7 +104,7 @@ impl Gaps {
     }
 }
 
-/// Where the loop puts what guests wrote. Cloning shares it.
+/// The loop's end of the channel to the log writer. Cloning shares it.
 #[derive(Clone)]
 pub struct Logs {
     waiting: mpsc::Sender<Waiting>,
@@ -121,7 +114,7 @@ pub struct Logs {
 }
 
 impl Logs {
-    /// Makes both ends: the loop's, and the one that is written from.
+    /// Makes both ends of the channel.
     pub fn channel() -> (Self, mpsc::Receiver<Waiting>) {
         let (waiting, written) = mpsc::channel(LOGGED_WAITING_MAX);
         let logs = Self {
@@ -133,7 +126,7 @@ impl Logs {
         (logs, written)
     }
 
-    /// Passes something on, or drops it.
+    /// Sends a message, or drops it if there is no room.
     pub fn tell(&self, logged: Logged) {
         let bytes = u32::try_from(logged.bytes()).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.room).try_acquire_many_owned(bytes);
@@ -158,12 +151,12 @@ impl Logs {
         }
     }
 
-    /// Returns what notes how much was dropped of which log.
+    /// Returns the counts of dropped lines.
     pub fn gaps(&self) -> Gaps {
         self.gaps.clone()
     }
 
-    /// Lets `/metrics` show what was dropped.
+    /// Registers the number of dropped lines in `/metrics`.
     pub fn register(&self, registry: &mut Registry) {
         let help = "Messages of guests' logs that were not kept because writing was behind";
         registry.register("log_messages_dropped", help, self.dropped.clone());

@@ -1,4 +1,4 @@
-//! What the dispatch loop counts for `/metrics`.
+//! The metrics of the dispatch loop.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// The upper ends of the buckets of commits and attempts, in seconds.
+/// The upper bounds of the histogram buckets for commits and attempts, in seconds.
 const SECONDS: [f64; 11] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0, 30.0, 300.0,
 ];
@@ -20,7 +20,7 @@ struct Ended {
     outcome: &'static str,
 }
 
-/// The loop's numbers. Cloning shares them.
+/// The loop's metrics. Cloning shares them.
 #[derive(Clone)]
 pub struct Numbers {
     attempts: Family<Ended, Counter>,
@@ -45,7 +45,7 @@ impl Default for Numbers {
 }
 
 impl Numbers {
-    /// Lets `/metrics` show them.
+    /// Registers the metrics.
     pub fn register(&self, registry: &mut Registry) {
         let attempts =
             "Attempts that ended in a cell or at a foreign runner, by outcome; `lost` with it";
@@ -60,14 +60,12 @@ impl Numbers {
         registry.register("cells", "Cells that take runs now", self.cells.clone());
     }
 
-    /// Counts an attempt that ended.
     pub fn ended(&self, outcome: &Outcome, ran_ms: u64) {
         self.attempt(outcome.as_str());
         let ran = Duration::from_millis(ran_ms);
         self.attempt_seconds.observe(ran.as_secs_f64());
     }
 
-    /// Counts an attempt that was lost.
     pub fn lost(&self) {
         self.attempt("lost");
     }

@@ -1,4 +1,4 @@
-//! The dispatch loop's picture of workers that pull: who waits for work, and which leases they hold.
+//! The dispatch loop's view of workers that pull: which wait for work, and which leases they hold.
 //! Knows no store and no wire; the rules decide what a message does.
 
 use std::collections::{BTreeMap, HashMap};
@@ -18,13 +18,13 @@ use host_core::transition::Loss;
 use crate::assignment;
 use crate::lease_mail::Told;
 
-/// The most workers that wait for work; more are answered at once that there is none.
+/// The most workers that may wait for work. Later ones get no work at once.
 const WAITING_MAX: usize = 16_384;
 
-/// The grace of a cancel that names none, in milliseconds.
+/// The grace of a cancel that sets none, in milliseconds.
 const GRACE_MS: u64 = 5_000;
 
-/// One worker that waits for work; its number is its place in the order of arrival.
+/// A worker that waits for work. Its number is its place in the order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Waiter(u64);
 
@@ -32,7 +32,7 @@ struct Waiting {
     request: LeaseRequest,
     respond: Box<dyn Respond<Option<Granted>>>,
     until: Time,
-    /// Whether its room is in the claim of this turn.
+    /// Whether the current claim includes its room.
     is_offered: bool,
 }
 
@@ -54,7 +54,6 @@ pub(crate) struct Place {
     pub(crate) hold: Hold,
 }
 
-/// All workers that pull.
 #[derive(Default)]
 pub(crate) struct Pulls {
     waiting: BTreeMap<Waiter, Waiting>,
@@ -64,7 +63,7 @@ pub(crate) struct Pulls {
 }
 
 impl Pulls {
-    /// Takes note of a lease that was granted in an earlier life of the host.
+    /// Restores a lease that was granted before the host restarted.
     pub(crate) fn restore(&mut self, remote: RemoteLease) {
         self.hold(
             remote.job,
@@ -79,7 +78,7 @@ impl Pulls {
         );
     }
 
-    /// Lets a worker wait for work.
+    /// Adds a worker that waits for work.
     pub(crate) fn ask(
         &mut self,
         now: Time,
@@ -101,8 +100,8 @@ impl Pulls {
         self.waiting.insert(waiter, waiting);
     }
 
-    /// Returns the room of waiting workers, in the order of their arrival: each offers one slot to
-    /// the first of its executors that may have a job left, as `claimable` says.
+    /// Returns the room of waiting workers, in the order of their arrival. Each offers one slot to
+    /// the first of its executors that may have a job left, according to `claimable`.
     pub(crate) fn offer(&mut self, mut claimable: impl FnMut(&Name) -> u64) -> Vec<Place> {
         self.waiting.retain(|_, waiting| !waiting.respond.is_gone());
         let mut left: BTreeMap<Name, u64> = BTreeMap::new();
@@ -130,14 +129,14 @@ impl Pulls {
         places
     }
 
-    /// Tells whether a claim may find work for a worker that waits.
+    /// Returns whether a claim may find work for a waiting worker.
     pub(crate) fn may_claim(&self, may_have: impl Fn(&Name) -> bool) -> bool {
         let mut waiting = self.waiting.values();
         waiting.any(|waiting| waiting.request.executors.iter().any(&may_have))
     }
 
-    /// Gives a claimed job to the worker that waits for it; `false` if nobody takes it: it is to be
-    /// given back then.
+    /// Gives a claimed job to the worker that waits for it. Returns false if the worker is gone:
+    /// the caller must then give the job back.
     pub(crate) fn grant(
         &mut self,
         now: Time,
@@ -165,7 +164,8 @@ impl Pulls {
             ack_by: granted.and_then(|lease| lease.ack_by),
             assignment: assignment::make(now, lease, claimed),
         };
-        // Before the answer: the worker's next message may be faster than this thread.
+        // Record the lease before the answer: the worker's next message may arrive before this call
+        // returns.
         self.hold(job, held);
         let taken = waiting.respond.respond(Some(granted)).is_ok();
         if !taken {
@@ -174,8 +174,8 @@ impl Pulls {
         taken
     }
 
-    /// Answers workers whose wait is over, or all of them if the host takes no more work. A claim looks
-    /// at one executor of a worker: if it found no job, the next turn looks at the others first.
+    /// Answers workers whose wait is over, or all of them if the host takes no more work. A claim
+    /// tries one executor of a worker; if it had no job, the next turn tries the others first.
     pub(crate) fn expire(&mut self, now: Time, stopping: bool) {
         let over = |waiting: &mut Waiting| {
             let is_offered = std::mem::take(&mut waiting.is_offered);
@@ -193,13 +193,14 @@ impl Pulls {
         }
     }
 
-    /// Returns when the next wait is over.
+    /// Returns when the next wait ends.
     pub(crate) fn due(&self) -> Option<Time> {
         self.waiting.values().map(|waiting| waiting.until).min()
     }
 
-    /// Makes the command of a worker's message. If no worker that pulls has leased the job, it may run
-    /// in a cell. The command then gets a fence that no attempt has, so that the rules refuse it.
+    /// Makes the command for a worker's message. If the job is not leased to a worker that pulls,
+    /// it may be running in a cell. The command then gets a fence that matches no attempt, so that
+    /// the rules refuse it.
     pub(crate) fn command(&self, told: &Told, progress: Option<Progress>) -> Command {
         let job = told.job;
         let (fence, worker) = match self.held.get(&job) {
@@ -238,7 +239,7 @@ impl Pulls {
         }
     }
 
-    /// Tells the worker of a lease that it is to stop; tells whether one holds it.
+    /// Tells the worker of a lease to stop. Returns false if no worker holds it.
     pub(crate) fn stop(&self, lease: LeaseId, grace_ms: Option<u64>) -> bool {
         let Some(job) = self.by_lease.get(&lease) else {
             return false;
@@ -249,7 +250,7 @@ impl Pulls {
         true
     }
 
-    /// Tells the worker of a lease that it is over; tells whether one holds it.
+    /// Tells the worker of a lease that the lease is over. Returns false if no worker holds it.
     pub(crate) fn revoke(&mut self, lease: LeaseId) -> bool {
         let Some(job) = self.by_lease.get(&lease).copied() else {
             return false;
@@ -260,20 +261,20 @@ impl Pulls {
         true
     }
 
-    /// Takes note of a change that is committed; returns the lease that it ended.
+    /// Records a committed change and returns the lease that it ended.
     pub(crate) fn changed(&mut self, change: &Change) -> Option<LeaseId> {
         let ended = change.from == Some(State::Running);
         let held = ended.then(|| self.forget(change.job)).flatten()?;
         Some(held.lease)
     }
 
-    /// Returns the attempt of a job that a worker executes: its number, and when it was granted.
+    /// Returns a job's attempt at a worker that pulls: its number, and when it was granted.
     pub(crate) fn attempt(&self, job: JobId) -> Option<(u32, Time)> {
         let held = self.held.get(&job)?;
         Some((held.attempt, held.granted_at))
     }
 
-    /// Returns how many leases end with this life of the host.
+    /// Returns how many leases end when the host stops.
     pub(crate) fn held_by_connection(&self) -> usize {
         let held = self.held.values();
         held.filter(|held| held.hold == Hold::Connection).count()

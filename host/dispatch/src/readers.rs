@@ -1,11 +1,11 @@
-//! Read-only connections, each used by one question at a time on a thread that may block.
+//! Read-only connections. Each serves one query at a time, on a thread that may block.
 
 use std::sync::Arc;
 
 use host_store::StoreError;
 use tokio::sync::Semaphore;
 
-/// How many questions are asked at once; later ones wait for a reader.
+/// The most queries at once. Later ones wait for a reader.
 pub const READERS: usize = 8;
 
 /// A fixed number of readers. Cloning shares them.
@@ -24,7 +24,6 @@ impl<R> Clone for Readers<R> {
 }
 
 impl<R: Send + 'static> Readers<R> {
-    /// Takes the readers to share.
     pub fn new(readers: Vec<R>) -> Self {
         Self {
             permits: Arc::new(Semaphore::new(readers.len())),
@@ -32,7 +31,7 @@ impl<R: Send + 'static> Readers<R> {
         }
     }
 
-    /// Asks one question. Cancelled, the question is still asked and its answer dropped.
+    /// Runs one query. If the call is cancelled, the query still runs and its result is dropped.
     pub async fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&R) -> Result<T, StoreError> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Requests that wait for the end of a job: woken by the loop, each for its own job only.
+//! Requests that wait until a job ends. The loop wakes only those that wait for that job.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use host_core::id::JobId;
 use tokio_util::sync::CancellationToken;
 
-/// Who waits for which job. Cloning shares it.
+/// The requests that wait, by job. Cloning shares it.
 #[derive(Clone, Default)]
 pub struct Waiters {
     waiting: Arc<Mutex<HashMap<JobId, Waiting>>>,
@@ -17,7 +17,7 @@ struct Waiting {
     waiters: usize,
 }
 
-/// One who waits; leaves when it is dropped.
+/// One waiting request. It unregisters when it is dropped.
 pub struct Waiter {
     job: JobId,
     ended: CancellationToken,
@@ -40,7 +40,7 @@ impl Waiters {
         }
     }
 
-    /// Wakes all who wait for `job`, which has ended or is gone.
+    /// Wakes the requests that wait for `job`, which has ended or was purged.
     pub fn ended(&self, job: JobId) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(waiting) = waiting.remove(&job) {
@@ -50,7 +50,7 @@ impl Waiters {
 }
 
 impl Waiter {
-    /// Returns once the job has ended after this waiter was made. Cancel safe.
+    /// Waits until the job ends; an end before this waiter was made is not seen. Cancel safe.
     pub async fn ended(&self) {
         self.ended.cancelled().await;
     }

@@ -1,6 +1,6 @@
-//! The dispatch loop: the thread that owns the store. Each turn gathers requests and what cells
-//! say, commits once, and only then lets anybody know: replies, starts, stops, events. Knows no
-//! wire.
+//! The dispatch loop: the thread that owns the store. Each turn collects requests and events of
+//! cells and executors, commits once, and then sends replies, starts and stops attempts, and
+//! publishes events. Knows no wire.
 
 mod batch;
 mod carried;
@@ -35,67 +35,63 @@ use crate::{Request, Shared, SubmitError};
 
 pub use self::intake::{BATCH_BYTES_MAX, BATCH_COMMANDS_MAX};
 
-/// How many events of cells may wait for the loop; cells wait when there are more.
+/// The most cell events that may wait for the loop. Beyond that, cells wait.
 pub const EVENTS_MAX: usize = 1_024;
 
-/// How many bytes of params may be under way to cells and runners, each job's until its attempt has
-/// ended: more jobs wait in the store instead of in memory.
+/// The most bytes of params that cells and executors may hold, each job's until its attempt has
+/// ended. Beyond that, jobs wait in the store instead of in memory.
 pub const PARAMS_BYTES_MAX: usize = 256 << 20;
 
-/// The most jobs one tick looks at.
+/// The most jobs that one tick handles.
 const TICK_JOBS_MAX: u32 = 512;
 
-/// How long the loop waits before it tries a full disk again, in milliseconds.
+/// The pause before the loop tries a full disk again, in milliseconds.
 const FULL_PAUSE_MS: u64 = 250;
 
-/// How long killed cells may take to be gone, in milliseconds.
+/// The time that killed cells have to exit, in milliseconds.
 const CLOSE_TIMEOUT_MS: u64 = 5_000;
 
-/// What the host is about.
+/// The phase of the host's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// Jobs are claimed and executed.
     Running,
-    /// No job is claimed any more; those that run may end.
+    /// No more jobs are claimed. Running jobs may finish.
     Draining,
-    /// Those that still run are given up.
+    /// Jobs that still run are given up.
     Ending,
 }
 
-/// All that the loop works with.
+/// What the loop needs.
 pub struct Wiring<P> {
-    /// The store, opened; owned by the loop from here on.
+    /// The open store, which only the loop writes to.
     pub store: Box<dyn Store>,
-    /// Tells host time.
     pub clock: Clock,
-    /// What the loop tells everybody.
+    /// What the loop publishes.
     pub shared: Arc<Shared>,
-    /// Where guests run, and what is deployed.
+    /// The cells, and what is deployed.
     pub cells: Feed<P>,
     /// Executors that attempts are pushed to, and those whose workers pull.
     pub executors: Executors,
-    /// What workers that pull say.
+    /// The messages of workers that pull.
     pub leases: LeaseDoor,
-    /// Which node this host is: its leases are taken back when it starts again.
+    /// This host. It takes its own leases back when it restarts.
     pub node: NodeId,
-    /// Where guests' logs go.
+    /// Receives guests' logs.
     pub logs: Logs,
-    /// Commands of everybody else.
+    /// Commands from outside the loop.
     pub requests: mpsc::Receiver<Request>,
-    /// What the pool's cells say.
+    /// Events of the cells.
     pub events: mpsc::Receiver<CellEvent>,
-    /// What the host is about.
     pub phase: watch::Receiver<Phase>,
-    /// How long running jobs may go on once the host drains, in milliseconds.
+    /// How long running jobs may continue while the host drains, in milliseconds.
     pub drain_ms: u64,
-    /// How many bytes of params may be under way: [`PARAMS_BYTES_MAX`].
+    /// The most params in flight, in bytes: usually [`PARAMS_BYTES_MAX`].
     pub params_bytes_max: usize,
-    /// What is counted.
     pub numbers: Numbers,
 }
 
-/// Starts the loop on a thread of its own. What comes back tells how it ended: well, or because
-/// the store is broken; if it was a panic, nothing is told.
+/// Starts the loop on its own thread. The returned receiver gets the loop's result, an error if the
+/// store is broken. After a panic it gets nothing.
 pub fn spawn<P: CellPort + 'static>(
     wiring: Wiring<P>,
 ) -> io::Result<oneshot::Receiver<Result<(), StoreError>>> {
@@ -107,7 +103,7 @@ pub fn spawn<P: CellPort + 'static>(
         .name("dispatch".to_owned())
         .spawn(move || {
             let result = runtime.block_on(run(wiring));
-            // Whoever started it may be gone.
+            // The caller may be gone.
             let _heard = told.send(result);
         })?;
     Ok(ended)
@@ -172,15 +168,15 @@ struct Writer<P> {
     pulls: Pulls,
     node: NodeId,
     logs: Logs,
-    /// Attempts that are over and not in the store yet.
+    /// Attempts that have ended but are not stored yet.
     finished: Vec<Finished>,
     carried: Carried,
-    /// How many jobs may be claimable, at most.
+    /// An upper bound of the jobs that cells may claim.
     claimable: u64,
     /// Whether a suspect may be claimable.
     suspects: bool,
     next_wakeup: Option<Time>,
-    /// Until when a full disk is left alone.
+    /// When to try a full disk again.
     full_until: Option<Time>,
     drain_ms: u64,
     numbers: Numbers,
@@ -189,7 +185,7 @@ struct Writer<P> {
 }
 
 impl<P: CellPort> Writer<P> {
-    /// Takes back what an earlier life of the host was executing when it ended.
+    /// Takes back the leases that ended with an earlier run of the host, and restores the others.
     fn recover(&mut self) -> Result<(), StoreError> {
         let now = self.clock.now();
         let committed = self
@@ -212,7 +208,7 @@ impl<P: CellPort> Writer<P> {
         Ok(())
     }
 
-    /// Waits until there is something to do and takes in what there is.
+    /// Waits for something to do and collects the input of the turn.
     async fn gather(&mut self, inputs: &mut Inputs) -> Intake {
         let mut intake = Intake::default();
         let now = self.clock.now();
@@ -242,7 +238,7 @@ impl<P: CellPort> Writer<P> {
         intake
     }
 
-    /// Returns when the loop has something to do by itself; at or before `now` if it has already.
+    /// Returns when the loop must act without input; at or before `now` if it must act already.
     fn due(&self, now: Time) -> Option<Time> {
         let full = self.full_until.filter(|until| now < *until);
         let mut due: Vec<Option<Time>> = vec![self.cells.pool.due(), self.pulls.due()];
@@ -264,18 +260,18 @@ impl<P: CellPort> Writer<P> {
         due.into_iter().flatten().min()
     }
 
-    /// Tells whether jobs are claimed at all now.
+    /// Returns whether the loop claims jobs now.
     fn claims(&self) -> bool {
         self.phase == Phase::Running && self.carried.room() > 0
     }
 
-    /// Takes note of an attempt that is over.
+    /// Records an attempt that has ended.
     fn finish(&mut self, finished: Finished) {
         self.carried.end(finished.lease);
         self.finished.push(finished);
     }
 
-    /// Moves on to a later phase.
+    /// Enters a later phase.
     fn enter(&mut self, phase: Phase) {
         if phase <= self.phase {
             return;
@@ -301,7 +297,7 @@ impl<P: CellPort> Writer<P> {
         self.cells.pool.close();
     }
 
-    /// Tells whether the loop has nothing left to do.
+    /// Returns whether the loop has nothing left to do.
     fn is_done(&mut self) -> bool {
         let now = self.clock.now();
         let settled = self.finished.is_empty();
@@ -314,7 +310,7 @@ impl<P: CellPort> Writer<P> {
             && ((settled && self.cells.pool.is_empty()) || now >= self.drain_until)
     }
 
-    /// One turn: hears, plans, commits, and then tells.
+    /// Runs one turn: handles the input, plans, commits, and then settles.
     fn turn(&mut self, intake: Intake) -> Result<(), StoreError> {
         let now = self.clock.now();
         for event in intake.events {
@@ -346,7 +342,7 @@ impl<P: CellPort> Writer<P> {
         Ok(())
     }
 
-    /// Plans what must be done in any case; returns the ended attempts that are in it.
+    /// Plans the commands that do not depend on room. Returns the ended attempts that they include.
     fn plan(&mut self, now: Time, batch: &mut Batch) -> Vec<Finished> {
         if self.full_until.is_some_and(|until| now < until) {
             return Vec::new();
@@ -363,7 +359,7 @@ impl<P: CellPort> Writer<P> {
         finished
     }
 
-    /// Plans a claim if there is room and may be work.
+    /// Plans a claim if there is room and there may be work.
     fn plan_claim(&mut self, now: Time, batch: &mut Batch) {
         if !self.claims() || self.full_until.is_some() {
             return;
@@ -392,7 +388,7 @@ impl<P: CellPort> Writer<P> {
         }
     }
 
-    /// Commits a batch; if the disk is full, refuses its requests and tries the rest alone.
+    /// Commits a batch. If the disk is full, refuses its requests and commits the rest alone.
     fn commit(
         &mut self,
         now: Time,
@@ -434,11 +430,11 @@ impl<P: CellPort> Writer<P> {
     }
 }
 
-/// Tells whoever asked that nothing was done.
+/// Answers a request with an error: nothing was done.
 fn refuse(origin: Origin, error: &SubmitError) {
     match origin {
         Origin::Request(reply) => {
-            // Whoever asked may have gone.
+            // The requester may have gone.
             let _gone = reply.send(Err(error.clone()));
         }
         Origin::Lease(told) => lease_mail::refuse(LeaseMail::Tell(told), error.clone().into()),

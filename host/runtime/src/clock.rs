@@ -1,5 +1,5 @@
-//! The only reader of clocks. Host time is the wall clock at the start plus what has elapsed since
-//! by the monotonic clock, so that no jump of the wall clock moves a lease, a timeout or a backoff.
+//! The only reader of clocks. Host time is the wall clock at the start plus the elapsed monotonic
+//! time, so a jump of the wall clock moves no lease, timeout or backoff.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -13,7 +13,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Reads the wall clock for the last time.
+    /// Starts host time at the current wall clock.
     #[expect(clippy::disallowed_methods, reason = "the home of clocks")]
     pub fn start() -> Self {
         let wall = SystemTime::now()
@@ -31,7 +31,8 @@ impl Clock {
         Time(self.wall_at_start_ms).plus_ms(ms)
     }
 
-    /// Returns the wall clock, which may jump: only what others state by theirs is read against it.
+    /// Returns the wall clock, which may jump. Use it only for times that others state by their
+    /// clocks.
     #[expect(clippy::disallowed_methods, reason = "the home of clocks")]
     pub fn wall(&self) -> Time {
         let wall = SystemTime::now()
@@ -45,7 +46,7 @@ impl Clock {
         self.started.elapsed()
     }
 
-    /// Returns how long it is until `at`, zero if it has passed.
+    /// Returns how long it is until `at`; zero if `at` has passed.
     pub fn until(&self, at: Time) -> Duration {
         Duration::from_millis(at.since_ms(self.now()))
     }

@@ -1,5 +1,5 @@
-//! Makes ids: the only place that uses randomness. `uuid` is built with `fast-rng`, which asks the
-//! system for chance now and then instead of once for each id.
+//! Makes ids. Only this file uses randomness. `uuid` is built with `fast-rng`, which asks the
+//! system for randomness now and then instead of for each id.
 
 use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::time::Time;
@@ -28,13 +28,13 @@ pub fn node() -> NodeId {
     NodeId(Uuid::new_v4())
 }
 
-/// Makes an id of 122 random bits, in full.
+/// Makes a random UUID in its hyphenated form.
 #[expect(clippy::disallowed_methods, reason = "the home of chance")]
 pub fn uuid() -> String {
     Uuid::new_v4().to_string()
 }
 
-/// Makes a unique word, for the names of files.
+/// Makes a random UUID without hyphens, for file names.
 #[expect(clippy::disallowed_methods, reason = "the home of chance")]
 pub fn unique() -> String {
     Uuid::new_v4().simple().to_string()

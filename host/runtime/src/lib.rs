@@ -1,5 +1,5 @@
-//! What a process has once and tests bring themselves: the clock, ids by chance, tasks that are
-//! joined, and mailboxes between threads. Each has its one home here.
+//! What a process has once and tests provide themselves: the clock, random ids, tasks that are
+//! joined, and mailboxes between threads. Also the lock of the data directory.
 
 pub mod clock;
 pub mod ids;

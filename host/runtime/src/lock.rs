@@ -1,5 +1,5 @@
-//! Who uses a data directory: the host that does, and the cells of an earlier one that may still be
-//! there. Two hosts would execute the same jobs; so would a host beside the cells of a dead one.
+//! Locks a data directory for one host. A second host would execute the same jobs again, and so
+//! would a host that starts while cells of a killed host still run.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
@@ -10,10 +10,11 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use thiserror::Error;
 
-/// How long the cells of a dead host may take to be gone; the kernel kills them with their host.
+/// How long the cells of a killed host have to exit. The kernel kills them together with their
+/// host.
 const ORPHANS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether they are gone.
+/// How often their lock is tried.
 const ORPHANS_POLL: Duration = Duration::from_millis(5);
 
 /// Why a data directory cannot be used.
@@ -23,38 +24,27 @@ pub enum LockError {
     #[error(
         "the host with process id {pid} uses it; stop that one first, or give this one another directory with --data"
     )]
-    Taken {
-        /// Its process id, as it wrote it.
-        pid: String,
-    },
-    /// Cells of an earlier host do not end.
+    Taken { pid: String },
+    /// Cells of an earlier host are still running.
     #[error(
         "cells of an earlier host still run after {} s; end the processes that hold {} (`fuser` lists them)",
         ORPHANS_TIMEOUT.as_secs(), .path.display()
     )]
-    Orphans {
-        /// The file they hold.
-        path: PathBuf,
-    },
+    Orphans { path: PathBuf },
     /// A lock file cannot be used.
     #[error("cannot lock {}: {error}", .path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// What the system said.
-        error: io::Error,
-    },
+    File { path: PathBuf, error: io::Error },
 }
 
-/// The right to use a data directory, until it is dropped.
+/// The right to use a data directory. It ends on drop.
 #[derive(Debug)]
 pub struct DataLock {
     _host: File,
 }
 
 impl DataLock {
-    /// Takes `host.lock` in `data` and writes the process id into it. A host that was killed while it
-    /// started a cell leaves the lock to that process for a moment, which is waited for.
+    /// Locks `host.lock` in `data` and writes the process id into it. If a host was killed while it
+    /// started a cell, that process keeps the lock for a moment; this call waits for it.
     pub async fn take(data: &Path) -> Result<Self, LockError> {
         let path = data.join("host.lock");
         let mut host = open(&path)?;
@@ -82,13 +72,14 @@ impl DataLock {
     }
 }
 
-/// Tells whether there is a process of this id.
+/// Returns whether a process with this id exists.
 fn is_alive(pid: &str) -> bool {
     let pid = pid.parse().ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
-/// Returns the lock that cells inherit, once no cell of an earlier host holds it.
+/// Returns the lock that cells inherit. Waits until the cells of an earlier host have released it,
+/// and fails if they take too long.
 pub async fn cells(data: &Path) -> Result<File, LockError> {
     let path = data.join("cells.lock");
     let lock = open(&path)?;

@@ -1,12 +1,12 @@
-//! Mailboxes between threads: senders never wait, the receiver takes all messages at once. Each user
-//! of a mailbox says what bounds it.
+//! Mailboxes between threads. Senders never wait; the receiver takes all messages at once. Each
+//! user of a mailbox documents what bounds it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use host_core::port::lease::Respond;
 use tokio::sync::{Notify, oneshot};
 
-/// Where messages wait for their one receiver.
+/// A mailbox with one receiver.
 #[derive(Debug)]
 pub struct Mailbox<T> {
     messages: Mutex<Messages<T>>,
@@ -32,12 +32,13 @@ impl<T> Default for Mailbox<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// Puts a message in; gives it back if the mailbox is closed.
+    /// Adds a message. Returns it as the error if the mailbox is closed.
     pub fn put(&self, message: T) -> Result<(), T> {
         self.put_below(usize::MAX, message)
     }
 
-    /// Puts a message in; gives it back if `waiting_max` messages wait or the mailbox is closed.
+    /// Adds a message. Returns it as the error if `waiting_max` messages wait or the mailbox is
+    /// closed.
     pub fn put_below(&self, waiting_max: usize, message: T) -> Result<(), T> {
         let mut messages = self.lock();
         if messages.closed || messages.waiting.len() >= waiting_max {
@@ -57,14 +58,14 @@ impl<T> Mailbox<T> {
         std::mem::take(&mut self.lock().waiting)
     }
 
-    /// Takes nothing more in and returns what waits.
+    /// Closes the mailbox and returns the messages that wait.
     pub fn close(&self) -> Vec<T> {
         let mut messages = self.lock();
         messages.closed = true;
         std::mem::take(&mut messages.waiting)
     }
 
-    /// Tells whether nothing more is taken in.
+    /// Returns whether the mailbox is closed.
     pub fn is_closed(&self) -> bool {
         self.lock().closed
     }
@@ -79,7 +80,7 @@ impl<T> Mailbox<T> {
     }
 }
 
-/// Makes both ends of one answer.
+/// Makes both ends of a channel for one answer.
 pub fn respond<T: Send + 'static>() -> (Box<dyn Respond<T>>, oneshot::Receiver<T>) {
     let (sender, receiver) = oneshot::channel();
     (Box::new(Sender(sender)), receiver)

@@ -1,5 +1,4 @@
-//! The only spawn of the program: every task is known here and joined at shutdown, or ends with
-//! those who have started it.
+//! The only place that spawns tasks. Every task is joined at shutdown, or ends with its owner.
 
 use std::future::Future;
 
@@ -7,7 +6,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// The tasks of one host and the signal that ends them.
+/// The tasks of one host and the signal that stops them.
 #[derive(Clone, Debug, Default)]
 pub struct Tasks {
     tracker: TaskTracker,
@@ -15,13 +14,13 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Runs `task` until it ends; it must end soon after [`Tasks::stopping`].
+    /// Runs `task` until it ends. It must end soon after [`Tasks::stopping`] is cancelled.
     #[expect(clippy::disallowed_methods, reason = "the home of tasks")]
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         drop(tokio::spawn(self.tracker.track_future(task)));
     }
 
-    /// Returns the signal that the host is to stop.
+    /// Returns the token that is cancelled when the host must stop.
     pub fn stopping(&self) -> &CancellationToken {
         &self.stopping
     }
@@ -38,7 +37,7 @@ impl Tasks {
     }
 }
 
-/// Tasks that end with their owner: dropped, it ends all of them.
+/// Tasks that end when their owner drops this group.
 #[derive(Debug, Default)]
 pub struct TaskGroup(JoinSet<()>);
 

@@ -1,6 +1,6 @@
-//! The two halves of the local socket between the orchestrator and a cell. Such a socket tells its
-//! writer whenever the other side has read something; that would wake either side for nothing after
-//! each message, so the writing half listens only while the socket is full. Knows no message.
+//! The two halves of the local socket between the orchestrator and a cell. The system notifies the
+//! writer of such a socket whenever the other side has read something. That would wake the writer
+//! after each message for nothing, so it listens only while the socket is full. Knows no messages.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::Shutdown;
@@ -11,18 +11,18 @@ use std::task::{Context, Poll, ready};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
-/// The half that is read.
+/// The reading half.
 #[derive(Debug)]
 pub struct ReadHalf(AsyncFd<UnixStream>);
 
-/// The half that is written.
+/// The writing half.
 #[derive(Debug)]
 pub struct WriteHalf {
     socket: UnixStream,
     full: Option<AsyncFd<UnixStream>>,
 }
 
-/// Splits a socket. Fails if the system has no descriptor left; panics outside of a runtime.
+/// Splits a socket. Fails if the system has no free descriptor; panics outside a runtime.
 pub fn split(socket: UnixStream) -> io::Result<(ReadHalf, WriteHalf)> {
     socket.set_nonblocking(true)?;
     let write = WriteHalf {
@@ -33,7 +33,8 @@ pub fn split(socket: UnixStream) -> io::Result<(ReadHalf, WriteHalf)> {
 }
 
 fn register(socket: UnixStream, interest: Interest) -> io::Result<AsyncFd<UnixStream>> {
-    // SAFETY: a `UnixStream` owns its descriptor, which stays open and the same until it is dropped.
+    // SAFETY: a `UnixStream` owns its descriptor, which stays open and the same until it is
+    // dropped.
     Ok(unsafe { AsyncFd::register_with_interest(socket, interest) }?)
 }
 
@@ -49,7 +50,8 @@ impl AsyncRead for ReadHalf {
             let room_bytes = room.len();
             match ready.try_io(|socket| socket.get_ref().read(room)) {
                 Ok(Ok(bytes)) => {
-                    // It was empty by then: the next read need not find that out.
+                    // The socket was empty then, so the next read can wait for readiness right
+                    // away.
                     if 0 < bytes && bytes < room_bytes {
                         ready.clear_ready();
                     }

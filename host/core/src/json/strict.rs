@@ -1,4 +1,4 @@
-//! Stricter checks of a JSON document than parsers make.
+//! Checks of a JSON document that are stricter than those of parsers.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -7,11 +7,11 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// How much of a key an error quotes, in characters.
+/// The most characters of a key that an error quotes.
 const KEY_QUOTED_MAX: usize = 64;
 
 /// Reads a whole document, keeps nothing, and refuses an object that has the same key twice. The
-/// parser bounds depth and numbers.
+/// parser limits depth and numbers.
 pub struct Strict;
 
 #[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]

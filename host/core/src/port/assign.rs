@@ -1,5 +1,5 @@
-//! Assign: the host gives leased attempts to a wire that pushes them to foreign workers, as far as
-//! the wire has room; the wire says what became of them by their tags. Knows no wire.
+//! Assign: the host gives leased attempts to a wire, which pushes them to foreign workers while it
+//! has room. The wire reports the end of each attempt by its tag. Knows no wire.
 
 use super::Tag;
 use crate::json::JsonText;
@@ -7,32 +7,32 @@ use crate::name::Name;
 use crate::outcome::{Outcome, Progress};
 use crate::time::Time;
 
-/// One leased attempt, as a foreign worker is told about it.
+/// One leased attempt, as a foreign worker gets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
-    /// Names this attempt; new for each.
+    /// Identifies this attempt; every attempt has a new one.
     pub request_id: String,
-    /// Names the job.
+    /// Identifies the job.
     pub job_id: String,
     /// The handler's name at the worker, without the executor's prefix.
     pub handler: String,
-    /// An object.
+    /// What the handler is called with: a JSON object.
     pub params: JsonText,
     /// The queue it waited in.
     pub queue: String,
-    /// 1 for the first.
+    /// 1 for the first attempt.
     pub attempt: u32,
     /// When the job was accepted.
     pub enqueued_at: Time,
-    /// How long it may take, in milliseconds.
+    /// The longest time for the attempt, in milliseconds.
     pub timeout_ms: u64,
-    /// The instant of host time after which it may not run.
+    /// The instant of host time after which the attempt may not run.
     pub deadline: Option<Time>,
     /// W3C trace context.
     pub trace: Vec<(String, String)>,
-    /// Whatever else the job's sender attached.
+    /// Other key-value pairs that the job's sender attached.
     pub attributes: Vec<(String, String)>,
-    /// Who gives the work, for the worker's logs.
+    /// Identifies the host in the worker's logs.
     pub worker_id: String,
 }
 
@@ -41,43 +41,44 @@ pub struct Assignment {
 pub enum End {
     /// Its outcome is known.
     Outcome(Outcome),
-    /// The worker is gone and nobody knows how far it came; the reason is for people.
+    /// The worker is gone, and its result is not known. The reason is for people.
     Lost(String),
-    /// It was not sent: no worker has room.
+    /// The attempt was not sent, because no worker has room.
     NoRoom,
 }
 
-/// One executor that is pushed to, as the host speaks to it. No call waits.
+/// One executor that the host pushes attempts to. No call waits.
 pub trait Assign: Send {
-    /// Gives a worker an attempt; [`AssignEvents::ended`] follows exactly once, whatever happens.
+    /// Gives a worker an attempt. [`AssignEvents::ended`] follows exactly once in every case.
     fn start(&self, tag: Tag, assignment: Assignment);
 
-    /// Stops an attempt: its worker is told, and the attempt is given up if it has not ended
-    /// `grace_ms` milliseconds from now. A repeated call can only shorten the grace.
+    /// Tells the worker to stop an attempt. If the attempt has not ended after `grace_ms`
+    /// milliseconds, it is given up. A repeated call can only shorten the grace.
     fn cancel(&self, tag: Tag, grace_ms: u64);
 
-    /// Gives back what no worker has begun, because the host stops soon: those attempts end with
+    /// Returns the attempts that no worker has begun, because the host stops soon. They end with
     /// [`End::NoRoom`].
     fn drain(&self) {}
 
-    /// Returns the grace of a cancel that names none, in milliseconds.
+    /// Returns the grace of a cancel that sets none, in milliseconds.
     fn grace_ms(&self) -> u64 {
         500
     }
 }
 
-/// What executors say to the host. Called in order for each attempt; no call waits.
+/// What executors report to the host. Calls for one attempt come in order. No call waits.
 pub trait AssignEvents: Send + Sync {
-    /// So many attempts are taken at once, those in flight included. Said whenever it changes; 0
-    /// while no worker can be reached.
+    /// Reports how many attempts the executor runs at once, including those in flight. Called when
+    /// the number changes; it is 0 while no worker can be reached.
     fn capacity(&self, executor: &Name, attempts: usize);
 
     /// A worker has begun an attempt.
     fn started(&self, tag: Tag);
 
-    /// How far an attempt is; the latest counts.
+    /// Reports the progress of an attempt; the latest report counts.
     fn progressed(&self, tag: Tag, progress: Progress);
 
-    /// An attempt is over; nothing follows about it. `worker` names who had it, for people.
+    /// Reports that an attempt has ended; no more calls for it follow. `worker` is the name of its
+    /// worker, for people.
     fn ended(&self, tag: Tag, worker: String, end: End);
 }

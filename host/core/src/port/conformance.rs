@@ -1,5 +1,5 @@
-//! Conformance: auditors that stand between a wire and the host in tests, pass everything on, and
-//! note what breaks the contract of a door. Any wire's tests wrap their ports in them.
+//! Conformance: auditors for tests. An auditor stands between a wire and the host, passes
+//! everything on, and records what breaks the contract of a port. Every wire's tests can use them.
 //!
 //! - [`ExecuteAudit`] for wires that hand work in, [`AssignAudit`] for wires that push attempts,
 //!   [`LeaseAudit`] for wires whose workers pull.
@@ -17,7 +17,7 @@ pub use assign::AssignAudit;
 pub use execute::ExecuteAudit;
 pub use lease::LeaseAudit;
 
-/// What an auditor has noted, in order. Cloning shares it.
+/// The violations that an auditor has recorded, in order. Cloning shares them.
 #[derive(Clone, Debug, Default)]
 struct Violations(Arc<Mutex<Vec<String>>>);
 

@@ -1,5 +1,5 @@
-//! Execute: work that a foreign orchestrator owns goes in; what happens to it comes back by its
-//! tag. The orchestrator keeps, retries and dead-letters it. Knows no wire.
+//! Execute: a foreign orchestrator sends work and gets answers by tag. The orchestrator keeps,
+//! retries and dead-letters the work. Knows no wire.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,48 +12,49 @@ use crate::name::Name;
 use crate::outcome::{Meter, Outcome, Progress};
 use crate::time::Time;
 
-/// Work that a foreign orchestrator owns: it keeps, retries and dead-letters it; we only execute.
+/// A job that a foreign orchestrator owns: it keeps, retries and dead-letters the job; the host
+/// only executes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignJob {
     /// The wire's name.
     pub wire: &'static str,
-    /// The orchestrator's id of the job; any text.
+    /// The orchestrator's id of the job; may be any text.
     pub external_id: String,
-    /// The orchestrator's id of this execution; any text.
+    /// The orchestrator's id of this execution; may be any text.
     pub request_id: String,
-    /// Which handler.
+    /// The handler to call.
     pub handler: Name,
-    /// What the handler is called with: an object.
+    /// What the handler is called with: a JSON object.
     pub params: JsonText,
-    /// The queue it waited in, as the orchestrator names it; any text.
+    /// The queue, as the orchestrator names it; may be any text.
     pub queue: String,
-    /// 1 for the first, as the orchestrator counts.
+    /// The orchestrator's number of the attempt; the first is 1.
     pub attempt: u32,
-    /// When it was enqueued, as the orchestrator says.
+    /// When the job was enqueued, according to the orchestrator.
     pub enqueued_at: Option<Time>,
-    /// The instant of host time at which the guest must have stopped. The session answers and asks
-    /// to stop before; an executor cuts its time limit to this one.
+    /// The instant of host time at which the guest must have stopped. The session asks to stop and
+    /// answers before it; an executor ends its time limit at this instant.
     pub deadline: Option<Time>,
-    /// W3C trace context, checked: `traceparent`, `tracestate` and the like.
+    /// W3C trace context, already checked: `traceparent`, `tracestate` and the like.
     pub trace: Vec<(String, String)>,
-    /// Who gives the work, in the orchestrator's words.
+    /// Identifies the orchestrator that sends the work, in its own words.
     pub worker_id: Option<String>,
-    /// Whatever else the orchestrator attached; bounded.
+    /// Other key-value pairs that the orchestrator attached; bounded.
     pub attributes: Vec<(String, String)>,
-    /// Environment variables the orchestrator sends along; the guest sees those of them that its
-    /// handler is granted, in place of the host's own.
+    /// Environment variables from the orchestrator. The guest sees those that its handler is
+    /// granted, instead of the host's own.
     pub env: Vec<(String, String)>,
     /// Whether [`Answer::Logged`] is wanted.
     pub wants_log: bool,
-    /// The name of the span that covers it, as the wire's document has it.
+    /// The name of the tracing span of the execution, as the wire's document defines it.
     pub span: &'static str,
-    /// The largest result the wire can carry, in bytes; a handler's own limit may be lower.
+    /// The largest result that the wire can carry, in bytes. A handler's own limit may be lower.
     pub result_bytes_max: u64,
 }
 
 impl ForeignJob {
-    /// Makes a first attempt of which nothing else is known: no deadline, no log lines wanted, and a
-    /// result of at most 1 MiB.
+    /// Makes a first attempt with default values: no deadline, no log lines, and a result of at
+    /// most 1 MiB.
     pub fn new(wire: &'static str, id: &str, handler: Name, params: JsonText) -> Self {
         Self {
             wire,
@@ -76,21 +77,21 @@ impl ForeignJob {
     }
 }
 
-/// Why an execution is to stop.
+/// Why an execution must stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// The orchestrator cancelled it.
     Cancelled,
     /// Its deadline is about to pass.
     Deadline,
-    /// Nobody is left who waits for its outcome.
+    /// No client waits for the outcome any more.
     Disconnected,
     /// This host is shutting down.
     ShuttingDown,
 }
 
 impl Stop {
-    /// Returns what the guest is told.
+    /// Returns the reason that the guest sees.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Cancelled => "cancelled by the orchestrator",
@@ -101,43 +102,44 @@ impl Stop {
     }
 }
 
-/// Executes foreign jobs. Called one at a time and in order for each session: a stop never overtakes
-/// the start of its job. Neither call may block; each may answer at once through its [`Reply`].
+/// Executes foreign jobs. Calls for one session come one at a time and in order: a stop never comes
+/// before the start of its job. No call may block; each may answer at once through its [`Reply`].
 pub trait Execute: Send + Sync {
     /// Starts an execution, or answers at once that there is no room.
     fn start(&self, job: ForeignJob, reply: Reply);
 
-    /// Stops an execution: the guest sees it at once and is stopped by force after `grace_ms`.
-    /// A repeated stop can only shorten the grace. For an execution that has ended it does nothing.
+    /// Stops an execution: the guest sees the request at once and is stopped by force after
+    /// `grace_ms` milliseconds. A repeated stop can only shorten the grace. If the execution has
+    /// ended, this does nothing.
     fn stop(&self, tag: Tag, grace_ms: u64, why: Stop);
 }
 
-/// What is said about one execution.
+/// An answer about one execution.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// How far it is; the latest counts.
+    /// The progress of the execution; the latest counts.
     Progressed(Progress),
-    /// Its guest wrote these lines, in order; only if [`ForeignJob::wants_log`].
+    /// Log lines of the guest, in order. Sent only if [`ForeignJob::wants_log`] is set.
     Logged {
-        /// When the guest was started; the lines count from here.
+        /// When the guest was started. The lines' times are relative to it.
         started_at: Time,
         /// The lines.
         lines: Vec<LogLine>,
     },
-    /// It has ended: no instruction of the guest follows, and no other answer.
+    /// The execution has ended: the guest runs no further instruction, and no other answer follows.
     Ended(Outcome, Meter),
-    /// There is no room for it; it did not start, and no other answer follows.
+    /// There is no room. The execution did not start, and no other answer follows.
     Busy,
 }
 
-/// Takes answers to the session that asked.
+/// Receives the answers for one session.
 pub trait Answers: Send + Sync {
-    /// Hands in an answer. Never blocks for long; may be called from within [`Execute::start`].
+    /// Takes an answer. Never blocks for long; may be called from within [`Execute::start`].
     fn answer(self: Arc<Self>, tag: Tag, answer: Answer);
 }
 
-/// The right to answer for one execution; the last answer uses it up. Dropped before that, it
-/// answers that the host lost the execution, so that nobody waits for an answer that never comes.
+/// The right to answer for one execution. The last answer uses it up. If it is dropped before, it
+/// answers that the host lost the execution, so that every execution gets a last answer.
 pub struct Reply {
     tag: Tag,
     to: Option<Arc<dyn Answers>>,
@@ -149,32 +151,32 @@ impl Reply {
         Self { tag, to: Some(to) }
     }
 
-    /// Returns the name by which [`Execute::stop`] will mean this execution.
+    /// Returns the tag that [`Execute::stop`] uses for this execution.
     pub const fn tag(&self) -> Tag {
         self.tag
     }
 
-    /// Says how far the execution is.
+    /// Reports the progress of the execution.
     pub fn progressed(&self, progress: Progress) {
         self.send(Answer::Progressed(progress));
     }
 
-    /// Passes on what the guest wrote.
+    /// Sends log lines of the guest.
     pub fn logged(&self, started_at: Time, lines: Vec<LogLine>) {
         self.send(Answer::Logged { started_at, lines });
     }
 
-    /// Says how the execution ended, after its guest has stopped.
+    /// Reports how the execution ended, after its guest has stopped.
     pub fn ended(mut self, outcome: Outcome, meter: Meter) {
         self.send_last(Answer::Ended(outcome, meter));
     }
 
-    /// Says that the execution failed before a guest started.
+    /// Reports that the execution failed before a guest started.
     pub fn failed(self, failure: Failure) {
         self.ended(Outcome::Failed(failure), Meter::default());
     }
 
-    /// Says that there is no room.
+    /// Reports that there is no room.
     pub fn busy(mut self) {
         self.send_last(Answer::Busy);
     }

@@ -1,6 +1,6 @@
-//! Lease: foreign workers pull work. They ask, and may wait; then they acknowledge, say that they
-//! are alive, complete, or give back. Leases by TTL live in the store and survive a restart of the
-//! host. Knows no wire.
+//! Lease: foreign workers pull work. A worker asks for work and may wait; then it acknowledges,
+//! sends heartbeats, and completes the attempt or gives it back. Leases by TTL live in the store
+//! and survive a restart of the host. Knows no wire.
 
 use std::sync::Arc;
 
@@ -16,37 +16,38 @@ use crate::outcome::{Meter, Outcome, Progress};
 use crate::rejection::Rejection;
 use crate::time::Time;
 
-/// Where the answer to one request goes.
+/// Receives the answer to one request.
 pub trait Respond<T>: Send {
-    /// Tells whether nobody waits for the answer any more.
+    /// Returns whether the requester no longer waits for the answer.
     fn is_gone(&self) -> bool;
 
-    /// Answers; gives the answer back if nobody waits for it.
+    /// Sends the answer. Returns it as the error if the requester no longer waits.
     fn respond(self: Box<Self>, answer: T) -> Result<(), T>;
 }
 
 /// A worker that has room for one attempt.
 pub struct LeaseRequest {
-    /// The executors whose jobs it takes, in the order in which they are tried.
+    /// The executors whose jobs the worker takes, in the order in which they are tried.
     pub executors: Vec<Name>,
-    /// Its name: the fence of [`Fence::Worker`], and shown to people.
+    /// The worker's name. It is the fence of [`Fence::Worker`], and people see it.
     pub worker: String,
     /// What keeps the lease alive.
     pub hold: Hold,
-    /// How long it waits for work, in milliseconds; 0 is answered at once.
+    /// How long the worker waits for work, in milliseconds; 0 is answered at once.
     pub wait_ms: u64,
-    /// Who hears at once that the lease is to be cancelled or was taken away, if somebody can. Not
-    /// kept over a restart of the host: those workers learn it by their next message.
+    /// Gets a call at once when the lease is cancelled or taken away; `None` if the wire cannot
+    /// call the worker. It is not kept over a restart of the host: the worker then learns it from
+    /// the answer to its next message.
     pub events: Option<Arc<dyn LeaseEvents>>,
 }
 
-/// What happens to a lease without its worker's doing. No call waits.
+/// Changes of a lease that its worker did not cause. No call waits.
 pub trait LeaseEvents: Send + Sync {
-    /// The attempt is to stop within `grace_ms` milliseconds. A lease held by connection is not
-    /// watched by the host: its wire gives up a worker that does not stop.
+    /// The attempt must stop within `grace_ms` milliseconds. The host does not enforce this for a
+    /// lease held by connection: its wire gives up a worker that does not stop.
     fn cancelled(&self, job: JobId, lease: LeaseId, grace_ms: u64);
 
-    /// The lease is over: it ran out or was taken away. Whatever its worker says is stale.
+    /// The lease is over: it ran out or was taken away. Later messages from its worker are stale.
     fn revoked(&self, job: JobId, lease: LeaseId);
 }
 
@@ -55,85 +56,85 @@ pub trait LeaseEvents: Send + Sync {
 pub struct Granted {
     /// The job.
     pub job: JobId,
-    /// The secret that the worker's messages present.
+    /// The secret that the worker's messages must present.
     pub lease: LeaseId,
     /// What to execute.
     pub assignment: Assignment,
     /// When the lease ends unless it is extended; `None` while a connection holds it.
     pub expires_at: Option<Time>,
-    /// Until when the worker must acknowledge it; `None` if it need not.
+    /// When the worker must have acknowledged the lease; `None` if it need not.
     pub ack_by: Option<Time>,
 }
 
-/// What a worker says about its lease.
+/// A worker's message about its lease.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LeaseMessage {
-    /// It has begun.
+    /// The worker has begun the attempt.
     Ack,
-    /// It is alive; a lease by TTL is extended.
+    /// The worker is alive. If its lease is by TTL, it is extended.
     Heartbeat {
-        /// How far it is, if it says.
+        /// The progress of the attempt, if the worker reports it.
         progress: Option<Progress>,
     },
     /// The attempt has ended.
     Complete {
-        /// How.
+        /// How the attempt ended.
         outcome: Outcome,
-        /// What it used, as far as the worker tells.
+        /// What the attempt used, as far as the worker reports it.
         meter: Meter,
     },
-    /// It has stopped because of a cancel; refused if none was requested.
+    /// The worker has stopped because of a cancel. Refused if none was requested.
     CancelAck {
-        /// What it had by then.
+        /// What the attempt had done by then.
         partial: Option<JsonText>,
     },
-    /// It will not execute the attempt; another worker may.
+    /// The worker will not execute the attempt; another worker may.
     GiveBack {
-        /// Whether it had begun. What had not is no attempt; what had is lost, and not charged as
-        /// long as the job has free losses.
+        /// Whether the worker had begun. If not, there was no attempt. If so, the attempt is lost,
+        /// and it is not charged while the job has free losses.
         begun: bool,
     },
 }
 
-/// How a job and its lease are after a message.
+/// The state of a job and its lease after a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// The job's state.
     pub state: State,
-    /// The number of its current or latest attempt.
+    /// The number of the current or latest attempt.
     pub attempt: u32,
-    /// The cancel that its worker must obey.
+    /// The cancel that the worker must obey.
     pub cancel: Option<Cancel>,
     /// When the lease ends unless it is extended; `None` if a connection holds it or it is over.
     pub expires_at: Option<Time>,
 }
 
-/// Why a message changes nothing.
+/// Why a message was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LeaseError {
-    /// The rules refuse it: the fence is stale, the lease has run out, or the state does not allow it.
+    /// The rules refuse it: the fence is stale, the lease has run out, or the state forbids it.
     #[error(transparent)]
     Rejected(#[from] Rejection),
-    /// Too much waits already; the worker may repeat the message.
+    /// Too many messages are waiting; the worker may repeat this one.
     #[error("the host is busy; repeat this later")]
     Busy,
     /// There is no room on the disk; the worker may repeat the message.
     #[error("the disk is full: nothing of this was kept; free space and repeat it")]
     StoreFull,
-    /// The host stops. Whether the message was kept is not known.
+    /// The host is stopping. The message may or may not have been kept.
     #[error("the host is stopping; whether this was kept is not known")]
     Stopping,
 }
 
 /// Grants leases to workers that pull. No call waits: answers come through [`Respond`], after the
-/// commit of what they promise.
+/// commit that makes them true.
 pub trait Leases: Send + Sync {
-    /// Asks for one attempt: the most urgent and then the oldest of the first executor that has
-    /// one. Answered `None` when the wait runs out or the host stops. A lease whose answer
-    /// nobody takes is given back at once.
+    /// Asks for one attempt: of the first executor that has a job, the most urgent and then the
+    /// oldest. The answer is `None` if the wait ends or the host stops. If the requester no longer
+    /// takes the answer, the lease is given back at once.
     fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Option<Granted>>>);
 
-    /// Says something about the lease that `fence` names.
+    /// Sends a message about the lease that `fence` names.
     fn tell(
         &self,
         job: JobId,

@@ -1,10 +1,11 @@
-//! A job begins.
+//! A new job is accepted.
 
 use crate::job::{Lifecycle, NewJob, State};
 use crate::time::Time;
 
 impl Lifecycle {
-    /// Makes the lifecycle of a new job that still waits for `prerequisites_open` others.
+    /// Makes the lifecycle of a new job. `prerequisites_open` is the number of jobs it still waits
+    /// for.
     pub fn accept(now: Time, new: &NewJob, prerequisites_open: u32) -> Self {
         let mut job = Self {
             id: new.id,

@@ -1,4 +1,4 @@
-//! Somebody wants a job stopped, and its worker has stopped.
+//! A user cancels a job, or its worker reports that it has stopped.
 
 use super::Effect;
 use crate::failure::FailureKind;
@@ -7,11 +7,11 @@ use crate::lease::{Fence, Hold};
 use crate::rejection::Rejection;
 use crate::time::Time;
 
-/// The grace of a lease by TTL, in milliseconds, if neither the request nor the policy names one.
+/// The grace for a lease by TTL if neither the request nor the policy sets one, in milliseconds.
 const GRACE_MS: u64 = 5_000;
 
-/// Cancels a waiting job at once; asks the worker of a running one to stop. A repeated request
-/// can only shorten the grace.
+/// Cancels a waiting job at once. Asks the worker of a running job to stop. A repeated request can
+/// only shorten the grace.
 pub(super) fn apply(
     job: &mut Lifecycle,
     now: Time,
@@ -50,7 +50,7 @@ pub(super) fn apply(
 }
 
 /// Ends a job whose worker has stopped because of the cancel. The worker need not have acknowledged
-/// its lease first.
+/// its lease before.
 pub(super) fn acknowledge(
     job: &mut Lifecycle,
     now: Time,

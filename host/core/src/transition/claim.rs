@@ -7,8 +7,8 @@ use crate::lease::{Hold, Lease};
 use crate::rejection::Rejection;
 use crate::time::Time;
 
-/// Grants `lease`: the job runs its next attempt. A job past its deadline is refused here and
-/// discarded by its next tick.
+/// Grants `lease`, and the job runs its next attempt. If the job is past its deadline, the claim is
+/// refused, and the next tick discards the job.
 pub(super) fn apply(
     job: &mut Lifecycle,
     now: Time,

@@ -1,4 +1,4 @@
-//! The attempt of a running job ended and its worker says how.
+//! The worker of a running job reports how the attempt ended.
 
 use super::Effect;
 use crate::failure::FailureKind;
@@ -8,8 +8,8 @@ use crate::outcome::Outcome;
 use crate::rejection::Rejection;
 use crate::time::Time;
 
-/// Records the outcome. Work that finished is recorded as finished even if a cancel was
-/// requested; anything else then ends as cancelled instead of being tried again.
+/// Records the outcome. A completed attempt counts even if a cancel was requested; any other
+/// outcome then ends the job as cancelled instead of retrying it.
 pub(super) fn apply(
     job: &mut Lifecycle,
     now: Time,
@@ -56,7 +56,7 @@ pub(super) fn apply(
 }
 
 impl Lifecycle {
-    /// Requeues the job after `after_ms` or its backoff, or discards it if no attempt is left or
+    /// Requeues the job after `after_ms` or its backoff. Discards it if no attempt is left, or if
     /// the next one could not start before the deadline.
     pub(super) fn try_again(&mut self, now: Time, after_ms: Option<u64>) {
         let delay_ms =

@@ -1,4 +1,4 @@
-//! The worker of a running job confirms its lease or says that it is alive.
+//! The worker of a running job acknowledges its lease or reports that it is alive.
 
 use super::Effect;
 use crate::job::Lifecycle;
@@ -6,7 +6,7 @@ use crate::lease::{Fence, Hold};
 use crate::rejection::Rejection;
 use crate::time::Time;
 
-/// Confirms the lease; a repeated confirmation changes nothing.
+/// Acknowledges the lease. A repeated acknowledgement changes nothing.
 pub(super) fn ack(job: &mut Lifecycle, now: Time, fence: &Fence) -> Result<Vec<Effect>, Rejection> {
     job.check_fence(now, fence)?;
     if let Some(lease) = &mut job.lease {
@@ -15,7 +15,7 @@ pub(super) fn ack(job: &mut Lifecycle, now: Time, fence: &Fence) -> Result<Vec<E
     Ok(Vec::new())
 }
 
-/// Extends a lease by TTL. Whether a cancel is requested is read from the job that comes back.
+/// Extends a lease by TTL. The returned job shows whether a cancel is requested.
 pub(super) fn apply(
     job: &mut Lifecycle,
     now: Time,

@@ -1,4 +1,4 @@
-//! A running job loses its lease without a report of how the attempt ended.
+//! A running job loses its lease without a report about the attempt.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,35 +9,35 @@ use crate::lease::Fence;
 use crate::rejection::Rejection;
 use crate::time::Time;
 
-/// How many attempts a job may lose for free; from the next one on a loss counts.
+/// How many losses do not count as attempts. Every later loss counts.
 pub const FREE_LOSSES_MAX: u32 = 5;
 
-/// A job that was alone in this many cells that died is discarded.
+/// A job is discarded after this many cells died while it was alone in them.
 pub const LONE_DEATHS_MAX: u8 = 3;
 
 /// How a lease was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Loss {
-    /// It ran out, or was not acknowledged in time.
+    /// The lease ran out, or was not acknowledged in time.
     Expired,
     /// The worker's connection ended.
     WorkerGone,
-    /// The cell was stopped because of another job: this one is not a suspect.
+    /// The cell was stopped because of another job, so this one is not a suspect.
     Innocent,
-    /// The worker gave it back before it began. No attempt counts and none is recorded. Refused
-    /// once the lease has expired: that is a loss like any other.
+    /// The worker gave the lease back before it began. No attempt counts and none is recorded.
+    /// Refused once the lease has expired: that is an ordinary loss.
     NotBegun,
-    /// The cell died, and this job was in it.
+    /// The cell that ran this job died.
     CellDied {
         /// Whether it was the only job in the cell.
         alone: bool,
     },
-    /// The host itself was stopped.
+    /// The host stopped.
     HostRestarted,
 }
 
 impl Loss {
-    /// Returns the failure of an attempt that was lost so.
+    /// Returns the failure of an attempt that was lost this way.
     pub fn failure(self) -> Failure {
         Failure::new(self.failure_kind(), self.message())
     }
@@ -62,8 +62,8 @@ impl Loss {
     }
 }
 
-/// Gives the lease up for its holder. A loss may be reported after the lease has expired; a
-/// give-back may not.
+/// Gives up the lease on behalf of its holder. A loss may be reported after the lease has expired,
+/// a give-back may not.
 pub(super) fn apply(
     job: &mut Lifecycle,
     now: Time,
@@ -76,8 +76,8 @@ pub(super) fn apply(
     }
 }
 
-/// Takes the lease away. The job is available again, or ends: if a cancel is pending, if too many
-/// cells died with it, or if the loss counts and this was the last attempt.
+/// Takes the lease away. The job becomes available again. It ends instead if a cancel is pending,
+/// if too many cells died with it, or if the loss counts and this was the last attempt.
 pub(super) fn lose(job: &mut Lifecycle, now: Time, loss: Loss) -> Vec<Effect> {
     let mut effects = Vec::new();
     let begun = loss != Loss::NotBegun;

@@ -5,9 +5,9 @@ use crate::job::{Lifecycle, State};
 use crate::rejection::Rejection;
 use crate::time::Time;
 
-/// Makes a cancelled or discarded job available again. Its id, attempts and lease epoch go on;
-/// its attempts so far no longer count. A deadline that has passed is dropped: the operator wants
-/// the job run anyway.
+/// Makes a cancelled or discarded job available again. Its id, attempt numbers and lease epoch
+/// continue; its earlier attempts no longer count. A deadline that has passed is removed, because
+/// the operator wants the job to run anyway.
 pub(super) fn retry(job: &mut Lifecycle, now: Time) -> Result<Vec<Effect>, Rejection> {
     match job.state {
         State::Cancelled | State::Discarded => {}

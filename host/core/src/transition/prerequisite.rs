@@ -7,7 +7,8 @@ use crate::job::{Lifecycle, State};
 use crate::rejection::Rejection;
 use crate::time::Time;
 
-/// Counts one prerequisite off; after the last one the job is scheduled or available.
+/// Records that one prerequisite has completed. After the last one, the job is scheduled or
+/// available.
 pub(super) fn completed(job: &mut Lifecycle, now: Time) -> Result<Vec<Effect>, Rejection> {
     if job.state != State::Pending {
         return Err(Rejection::WrongState(job.state));
@@ -39,7 +40,8 @@ pub(super) fn failed(
 }
 
 impl Lifecycle {
-    /// Lets a job that waits for nothing else wait for its start time, or be claimed.
+    /// Schedules a job that no longer waits for others, or makes it available if its start time has
+    /// come.
     pub(super) fn enter_queue(&mut self, now: Time) {
         if self.run_at.is_some_and(|start| start > now) {
             self.state = State::Scheduled;

@@ -7,7 +7,7 @@ use crate::job::{Lifecycle, State};
 use crate::policy::OnGraceExpired;
 use crate::time::Time;
 
-/// Does what is due at `now`; nothing if the job's wakeup is later.
+/// Does what is due at `now`. Does nothing if the job's wakeup is later.
 pub(super) fn apply(job: &mut Lifecycle, now: Time) -> Vec<Effect> {
     if job.wakeup().is_none_or(|due| now < due) {
         return Vec::new();
@@ -25,7 +25,7 @@ pub(super) fn apply(job: &mut Lifecycle, now: Time) -> Vec<Effect> {
     }
 }
 
-/// Ends an unanswered cancel, or takes away a lease that has run out.
+/// Ends a job whose cancel got no answer, or takes away a lease that has run out.
 fn running(job: &mut Lifecycle, now: Time) -> Vec<Effect> {
     let revoke: Vec<Effect> = job
         .lease

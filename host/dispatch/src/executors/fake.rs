@@ -1,4 +1,4 @@
-//! An executor in memory: notes what it is told and answers when a test says so.
+//! An executor in memory: records the calls it gets and answers when a test says so.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,25 +11,25 @@ use tokio_util::sync::CancellationToken;
 use super::{Executors, Opened};
 use crate::assign_mail::AssignMail;
 
-/// What an executor was told.
+/// A call that an executor got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Start(Tag, Box<Assignment>),
     Cancel(Tag, u64),
 }
 
-/// One executor. Cloning shares it.
+/// One fake executor. Cloning shares it.
 #[derive(Clone)]
 pub(crate) struct FakeExecutor {
     name: Name,
-    /// Where it speaks to the loop.
+    /// The loop's mail, behind the audit.
     pub(crate) audit: Arc<AssignAudit>,
     told: Arc<Mutex<Vec<Told>>>,
     pub(crate) stopping: CancellationToken,
 }
 
 impl FakeExecutor {
-    /// Makes an executor without room, and the loop's side of it.
+    /// Makes an executor without room, and the loop's view of it.
     pub(crate) fn executors(name: &str) -> (Executors, Self) {
         let name: Name = name.parse().unwrap();
         let mail = Arc::<AssignMail>::default();
@@ -50,12 +50,12 @@ impl FakeExecutor {
         (executors, executor)
     }
 
-    /// Tells the loop how many attempts it takes at once.
+    /// Reports how many attempts the executor runs at once.
     pub(crate) fn room(&self, capacity: usize) {
         self.audit.capacity(&self.name, capacity);
     }
 
-    /// Tells the loop that an attempt is over.
+    /// Reports that an attempt has ended.
     pub(crate) fn over(&self, tag: Tag, end: End) {
         self.audit.ended(tag, format!("{}/1", self.name), end);
     }

@@ -1,5 +1,5 @@
-//! Stands in for an executor that is not configured: what it is given fails, as a job does whose
-//! handler is gone.
+//! Stands in for an executor that is not configured. Every attempt fails, as if its handler did not
+//! exist.
 
 use std::sync::Arc;
 

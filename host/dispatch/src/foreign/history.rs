@@ -1,5 +1,5 @@
-//! What was executed for others, on its way to the store: in batches, after the answer has left.
-//! What finds no room is dropped and counted.
+//! Writes the history of foreign work to the store, in batches, after the answer was sent. Entries
+//! that find no room are dropped and counted.
 
 use std::sync::Arc;
 
@@ -22,13 +22,13 @@ use host_runtime::tasks::Tasks;
 /// How many entries may wait.
 const WAITING_MAX: usize = 2_048;
 
-/// How much params and results the waiting entries may hold together, in KiB.
+/// The most params and results that waiting entries may hold together, in KiB.
 const WAITING_KIB_MAX: u32 = 32 << 10;
 
-/// How many entries are given to the store at once.
+/// The most entries in one write.
 const BATCH_MAX: usize = 128;
 
-/// The attribute that holds how often the orchestrator has tried.
+/// The attribute that holds the orchestrator's attempt number.
 const EXTERNAL_ATTEMPT: &str = "external_attempt";
 
 /// Keeps history. Cloning shares it.
@@ -39,14 +39,14 @@ pub struct History {
     dropped: Counter,
 }
 
-/// One entry, and its part of the room until the store has it.
+/// One entry and the memory reserved for it until it is stored.
 struct Entry {
     foreign: Box<Foreign>,
     _room: OwnedSemaphorePermit,
 }
 
 impl History {
-    /// Starts the task that gives history to the store.
+    /// Starts the task that writes history to the store.
     pub fn start(dispatch: Dispatch, tasks: &Tasks) -> Self {
         let (waiting, entries) = mpsc::channel(WAITING_MAX);
         let dropped = Counter::default();
@@ -59,7 +59,7 @@ impl History {
         }
     }
 
-    /// Lets `/metrics` show what was dropped.
+    /// Registers the count of dropped entries in `/metrics`.
     pub fn register(&self, registry: &mut Registry) {
         let help = "Executions for other orchestrators that are missing in the history";
         registry.register("foreign_history_dropped", help, self.dropped.clone());
@@ -88,7 +88,7 @@ impl History {
     }
 }
 
-/// Returns how much of an entry is not small.
+/// Returns the size of an entry's large parts.
 fn size_kib(entry: &Foreign) -> u32 {
     let result = match &entry.report.outcome {
         Outcome::Completed { result } | Outcome::Cancelled { partial: result } => result.as_ref(),
@@ -127,7 +127,7 @@ fn entry(ids: Ids, job: ForeignJob) -> NewJob {
     }
 }
 
-/// Writes until nobody keeps anything any more.
+/// Writes entries until the last sender is gone.
 async fn write(dispatch: Dispatch, mut entries: mpsc::Receiver<Entry>, dropped: Counter) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while entries.recv_many(&mut batch, BATCH_MAX).await > 0 {

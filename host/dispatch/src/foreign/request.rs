@@ -1,4 +1,4 @@
-//! What a cell is asked to run for foreign work. Pure.
+//! Builds the run request for foreign work. Pure.
 
 use host_cells::build::{Caps, RunRequest};
 use host_core::cell::Context;
@@ -6,14 +6,15 @@ use host_core::id::{JobId, LeaseId};
 use host_core::port::ForeignJob;
 use host_core::time::Time;
 
-/// How one execution is known here.
+/// The host's ids of one execution.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ids {
     pub(super) job: JobId,
     pub(super) lease: LeaseId,
 }
 
-/// Makes the request. The job stays: it is kept as history, or runs elsewhere if its cell dies.
+/// Makes the request. `job` is only borrowed: it is needed for the history, and to run again if its
+/// cell dies.
 pub(super) fn request(now: Time, ids: Ids, job: &ForeignJob) -> RunRequest {
     RunRequest {
         job: ids.job,

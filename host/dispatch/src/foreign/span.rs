@@ -11,7 +11,7 @@ use super::request::Ids;
 /// The header of W3C trace context that names the trace and the parent span.
 const TRACEPARENT: &str = "traceparent";
 
-/// Opens the span of a job that is given to a cell.
+/// Opens the span of a job when a cell gets it.
 pub(super) fn open(ids: Ids, job: &ForeignJob) -> Span {
     let parent = job.trace.iter().find(|(name, _)| name == TRACEPARENT);
     let trace = parent.and_then(|(_, value)| Parent::read(value));
@@ -28,7 +28,7 @@ pub(super) fn open(ids: Ids, job: &ForeignJob) -> Span {
     )
 }
 
-/// Closes it with what became of the job.
+/// Closes the span with the job's outcome.
 pub(super) fn close(span: &Span, outcome: &Outcome, ran_ms: u64) {
     span.in_scope(|| {
         let outcome = outcome.as_str();
@@ -36,7 +36,7 @@ pub(super) fn close(span: &Span, outcome: &Outcome, ran_ms: u64) {
     });
 }
 
-/// Whose child the span is.
+/// The parent of the span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Parent<'a> {
     trace_id: Hex<'a>,
@@ -54,7 +54,7 @@ impl fmt::Display for Hex<'_> {
 }
 
 impl<'a> Parent<'a> {
-    /// Reads `00-<32 digits>-<16 digits>-<2 digits>`; later versions may have more behind it.
+    /// Parses `00-<32 digits>-<16 digits>-<2 digits>`. Later versions may append fields.
     fn read(text: &'a str) -> Option<Self> {
         let mut parts = text.split('-');
         let version = hex(parts.next()?, 2).filter(|version| version.0 != "ff")?;

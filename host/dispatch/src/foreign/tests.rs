@@ -1,4 +1,4 @@
-//! Foreign work over cells in memory: answers, stops, room, the end of the host.
+//! Foreign work over cells in memory: answers, stops, limits and shutdown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -21,7 +21,7 @@ use host_cells::pool::{Pool, Shape};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A session that notes its answers.
+/// A session that records its answers.
 struct Notes(SyncSender<(Tag, Answer)>);
 
 impl Answers for Notes {
@@ -92,7 +92,7 @@ impl Bench {
         }
     }
 
-    /// Returns a way in for one session, audited until the bench goes.
+    /// Returns the port of one session. It is audited when the bench is dropped.
     fn session(&self) -> Arc<dyn Execute> {
         let audit = ExecuteAudit::new(self.foreign.session());
         self.audits.lock().unwrap().push(Arc::clone(&audit));
@@ -170,7 +170,7 @@ fn what_waits_and_what_runs_can_be_stopped() {
         bench.begin(&session, tag, "hang");
     }
     bench.begin(&session, 4, "noop");
-    // The same number of another session is another execution.
+    // The same tag in another session is another execution.
     other.stop(Tag(4), 0, Stop::Cancelled);
     session.stop(Tag(4), 0, Stop::Cancelled);
     assert_eq!(bench.kind(4), FailureKind::Cancelled);

@@ -1,5 +1,5 @@
-//! The thread that feeds the cells of foreign work: takes what sessions ask, gives it to cells with
-//! room, answers what has ended. Speaks to cells through the pool alone.
+//! The thread that feeds the cells of foreign work: it takes the requests of sessions, starts work
+//! in cells with room, and answers when work ends. It uses cells through the pool only.
 
 mod heard;
 
@@ -21,7 +21,7 @@ use tracing::Span;
 use super::request::{Ids, request};
 use super::{Key, Wiring, span};
 
-/// What sessions ask for.
+/// A request of a session.
 pub(super) enum Ask {
     Start {
         key: Key,
@@ -35,16 +35,16 @@ pub(super) enum Ask {
     },
 }
 
-/// The most that may wait for room; more is refused at once.
+/// The most jobs that may wait for room. Later ones are refused at once.
 const WAITING_MAX: usize = 4_096;
 
-/// How many events of cells are taken in at once.
+/// The most cell events handled at once.
 const EVENTS_BATCH_MAX: usize = 256;
 
-/// How long killed cells may take to be gone, in milliseconds.
+/// The time that killed cells have to exit, in milliseconds.
 const CLOSE_TIMEOUT_MS: u64 = 5_000;
 
-/// Works until it is told to stop and the last cell is gone.
+/// Runs until it is stopped and the last cell is gone.
 pub(super) async fn run<P: CellPort>(wiring: Wiring<P>, asks: Arc<Mailbox<Ask>>) {
     let awake = wiring.eager;
     let mut work = Work {
@@ -99,7 +99,7 @@ struct Work<P> {
 }
 
 impl<P: CellPort> Work<P> {
-    /// Waits until there is something to do and takes in what cells say.
+    /// Waits for something to do and collects the cells' events.
     async fn gather(&mut self, said: &mut Vec<CellEvent>) {
         let clock = self.wiring.clock;
         let due = self.due();
@@ -122,7 +122,7 @@ impl<P: CellPort> Work<P> {
         }
     }
 
-    /// Tells whether work waits for the handlers.
+    /// Returns whether work waits until the handlers are known.
     fn is_held(&self) -> bool {
         !self.waiting.is_empty() && !self.wiring.loaded.is_cancelled()
     }
@@ -182,7 +182,7 @@ impl<P: CellPort> Work<P> {
         }
     }
 
-    /// Starts what waits, as far as there is room.
+    /// Starts waiting work while there is room.
     fn fill(&mut self, now: Time) {
         if self.waiting.is_empty() || self.is_held() {
             return;
@@ -195,7 +195,7 @@ impl<P: CellPort> Work<P> {
         }
     }
 
-    /// Starts one, or answers why it cannot be done.
+    /// Starts one job, or answers why it cannot start.
     fn start(&mut self, now: Time, place: &Place, waiting: Waiting) {
         let Waiting { key, job, reply } = waiting;
         let ids = Ids {
@@ -223,17 +223,17 @@ impl<P: CellPort> Work<P> {
         self.running.insert(ids.lease, running);
     }
 
-    /// Gives everything up.
+    /// Gives up all work.
     fn close(&mut self, now: Time) {
         self.close_by = Some(now.plus_ms(CLOSE_TIMEOUT_MS));
-        // Rights to answer that are dropped say that the work is lost.
+        // A reply that is dropped answers that the work is lost.
         drop(self.asks.close());
         self.waiting.clear();
         self.wiring.cells.pool.close();
     }
 }
 
-/// Takes in what cells say; waits for ever once they are all gone.
+/// Collects the cells' events. Never returns once all cells are gone.
 async fn recv(events: &mut mpsc::Receiver<CellEvent>, said: &mut Vec<CellEvent>) {
     if events.recv_many(said, EVENTS_BATCH_MAX).await == 0 {
         std::future::pending::<()>().await;

@@ -1,5 +1,4 @@
-//! One batch on its way to the store: its commands, and for each of them who is to hear what
-//! became of it.
+//! One batch of commands for the store, and for each command where its answer goes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,7 +17,7 @@ use crate::lease_mail::Told;
 use crate::pulls::Waiter;
 use crate::{Request, SubmitError};
 
-/// An attempt that is over, until the store knows it.
+/// An attempt that has ended but is not stored yet.
 #[derive(Clone, Debug)]
 pub(super) struct Finished {
     pub(super) job: JobId,
@@ -26,7 +25,6 @@ pub(super) struct Finished {
     pub(super) end: End,
 }
 
-/// How an attempt is over.
 #[derive(Clone, Debug)]
 pub(super) enum End {
     Reported(Box<Report>),
@@ -54,7 +52,7 @@ pub(super) enum Target {
     Cell(Place),
     /// An executor that attempts are pushed to.
     Executor(Name),
-    /// A worker that waits for work of an executor.
+    /// A worker that waits for work of this executor.
     Waiter(Waiter, Name),
 }
 
@@ -62,13 +60,13 @@ pub(super) enum Target {
 #[derive(Clone, Debug)]
 pub(super) struct Room {
     pub(super) target: Target,
-    /// Who will execute, for people and as a fence.
+    /// The name of the worker: shown to people, and used as a fence.
     pub(super) worker: String,
     pub(super) hold: Hold,
 }
 
 impl Room {
-    /// Makes room whose lease is held by connection.
+    /// Makes a slot whose lease is held by connection.
     pub(super) fn connected(target: Target, worker: String) -> Self {
         Self {
             target,
@@ -85,12 +83,12 @@ pub(super) struct Offer {
     pub(super) shared: usize,
     pub(super) alone: usize,
     pub(super) executors: BTreeMap<Name, usize>,
-    /// The claim ends where it has so many bytes of params.
+    /// The claim ends when its params reach this many bytes.
     pub(super) params_bytes_max: usize,
 }
 
 impl Offer {
-    /// Adds a slot and returns it as the store wants it.
+    /// Adds a slot and returns it in the store's form.
     fn slot(
         &mut self,
         Room {
@@ -124,7 +122,7 @@ impl Offer {
     }
 }
 
-/// Who hears what became of a command.
+/// Where the answer to a command goes.
 pub(super) enum Origin {
     Request(oneshot::Sender<Result<Reply, SubmitError>>),
     /// A worker's message about its lease.
@@ -134,14 +132,14 @@ pub(super) enum Origin {
     Claim(Offer),
 }
 
-/// Commands and where they came from, in the same order.
+/// Commands and their origins, in the same order.
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) commands: Vec<Command>,
     pub(super) origins: Vec<Origin>,
-    /// How many jobs this batch may make available at most: enough to know how many to claim.
+    /// An upper bound of the jobs that this batch makes available, to decide how many to claim.
     pub(super) newly_available_max: u64,
-    /// How many new jobs for executors are in it.
+    /// The number of new jobs for each executor.
     pub(super) for_executors: BTreeMap<Name, u64>,
 }
 
@@ -198,7 +196,7 @@ impl Batch {
     }
 }
 
-/// Returns how many jobs a command may make available at most.
+/// Returns an upper bound of the jobs that a command makes available.
 fn newly_available_max(command: &Command) -> u64 {
     match command {
         Command::Enqueue(jobs) => {

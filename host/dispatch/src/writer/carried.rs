@@ -1,14 +1,14 @@
-//! The params that are under way: claimed and, as far as is known, in the memory of this process and
-//! of whoever executes them. Pure.
+//! Counts the params in flight: of jobs that are claimed and may still be in the memory of this
+//! process and of their workers. Pure.
 
 use std::collections::HashMap;
 
 use host_core::id::LeaseId;
 
-/// Smaller params are not counted: those of all slots together are few bytes.
+/// Smaller params are not counted, because all slots together hold few bytes of them.
 const COUNTED_BYTES: usize = 16 << 10;
 
-/// How many bytes of params are under way, and whose.
+/// The bytes of params in flight, by attempt.
 #[derive(Debug)]
 pub(super) struct Carried {
     by_lease: HashMap<LeaseId, usize>,
@@ -17,7 +17,7 @@ pub(super) struct Carried {
 }
 
 impl Carried {
-    /// Nothing is under way yet, and then about `bytes_max` at most: the last job may exceed it.
+    /// Starts with nothing in flight. The limit is about `bytes_max`: the last job may exceed it.
     pub(super) fn new(bytes_max: usize) -> Self {
         Self {
             by_lease: HashMap::new(),
@@ -26,7 +26,7 @@ impl Carried {
         }
     }
 
-    /// Returns how many bytes more may be claimed.
+    /// Returns how many more bytes may be claimed.
     pub(super) fn room(&self) -> usize {
         self.bytes_max.saturating_sub(self.bytes)
     }

@@ -1,4 +1,4 @@
-//! What cells and executors say of attempts, on its way into the next batch.
+//! Turns what cells and executors report about attempts into the commands of the next batch.
 
 use host_cells::pool::Heard;
 use host_cells::port::CellPort;
@@ -15,7 +15,7 @@ use crate::executors;
 use crate::logged::Logged;
 
 impl<P: CellPort> Writer<P> {
-    /// Takes in what an executor says of an attempt.
+    /// Handles what an executor reports about an attempt.
     pub(super) fn hear_executor(&mut self, now: Time, heard: executors::Heard) {
         match heard {
             executors::Heard::Progressed {
@@ -83,7 +83,7 @@ impl<P: CellPort> Writer<P> {
         self.shared.events.tell(now, [happened]);
     }
 
-    /// Takes in what a cell's word or death means.
+    /// Handles a cell's message or death.
     pub(super) fn hear(&mut self, now: Time, heard: Heard) {
         match heard {
             Heard::Ended {

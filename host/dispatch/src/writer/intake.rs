@@ -1,4 +1,4 @@
-//! What one turn of the loop takes in: bounded in number and in bytes.
+//! The input of one turn of the loop, bounded in number and in bytes.
 
 use host_core::command::Command;
 use tokio::sync::mpsc;
@@ -6,19 +6,19 @@ use tokio::sync::mpsc;
 use crate::Request;
 use host_cells::port::CellEvent;
 
-/// The most requests of one batch.
+/// The most requests in one batch.
 pub const BATCH_COMMANDS_MAX: usize = 512;
 
 /// A batch ends with the request that takes it over this size, in bytes.
 pub const BATCH_BYTES_MAX: usize = 8 << 20;
 
-/// The most events of cells in one turn.
+/// The most cell events in one turn.
 const TURN_EVENTS_MAX: usize = 4_096;
 
-/// What a small command counts for, in bytes.
+/// The size that a small command is counted with, in bytes.
 const COMMAND_BYTES: usize = 256;
 
-/// What came in for one turn.
+/// The input of one turn.
 #[derive(Debug, Default)]
 pub(super) struct Intake {
     pub(super) requests: Vec<Request>,
@@ -32,7 +32,7 @@ impl Intake {
         self.requests.push(request);
     }
 
-    /// Takes what is there without waiting.
+    /// Takes the waiting input without waiting for more.
     pub(super) fn fill(
         &mut self,
         requests: &mut mpsc::Receiver<Request>,
@@ -51,7 +51,7 @@ impl Intake {
     }
 }
 
-/// Returns about how much a command writes, in bytes.
+/// Estimates how much a command writes, in bytes.
 fn weight(command: &Command) -> usize {
     let payload = match command {
         Command::Enqueue(jobs) => jobs

@@ -1,5 +1,5 @@
-//! Workers that pull, in the loop: their messages become commands of the batch, and their answers
-//! leave after the commit.
+//! Workers that pull, in the loop: their messages become commands of the batch, and the answers are
+//! sent after the commit.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,7 +19,7 @@ use crate::SubmitError;
 use crate::lease_mail::{LeaseMail, Told};
 
 impl<P: CellPort> Writer<P> {
-    /// Takes in what workers that pull have said.
+    /// Handles the messages of workers that pull.
     pub(super) fn hear_leases(&mut self, now: Time, batch: &mut Batch) {
         // Progress in this batch, which is not committed yet.
         let mut said: HashMap<JobId, (Fence, Progress)> = HashMap::new();
@@ -44,14 +44,15 @@ impl<P: CellPort> Writer<P> {
         }
     }
 
-    /// Tells whether a claim may find work for a worker that waits.
+    /// Returns whether a claim may find work for a waiting worker.
     pub(super) fn may_grant(&self) -> bool {
         let executors = &self.executors;
         self.pulls
             .may_claim(|executor| executors.claimable_max(executor) > 0)
     }
 
-    /// Offers the room of workers that wait, when `new` jobs of each executor come with the batch.
+    /// Offers the room of waiting workers. `new` counts the new jobs of each executor in this
+    /// batch.
     pub(super) fn offer_waiters(&mut self, new: &BTreeMap<Name, u64>, rooms: &mut Vec<Room>) {
         let executors = &self.executors;
         let places = self.pulls.offer(|executor| {
@@ -65,25 +66,25 @@ impl<P: CellPort> Writer<P> {
         }));
     }
 
-    /// Answers a worker's message, now that it is on disk or refused.
+    /// Answers a worker's message after it was committed or refused.
     pub(super) fn answer(&mut self, now: Time, told: Told, reply: Result<Reply, Rejection>) {
         let answer = match reply {
             Ok(Reply::Moved(job)) => {
                 self.noted(now, &told);
                 Ok(Standing::from(&*job))
             }
-            // No other command is made of a message.
+            // A message becomes no other command.
             Ok(_) => Err(LeaseError::Stopping),
             Err(rejection) => {
                 tracing::debug!(job = %told.job, %rejection, "a worker's message is refused");
                 Err(LeaseError::Rejected(rejection))
             }
         };
-        // Whoever asked may have gone.
+        // The worker may have gone.
         let _gone = told.respond.respond(answer).is_err();
     }
 
-    /// Tells everybody else what a message says.
+    /// Publishes what a message reports.
     fn noted(&self, now: Time, told: &Told) {
         let Some((attempt, granted_at)) = told.attempt else {
             return;

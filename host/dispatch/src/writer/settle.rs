@@ -1,5 +1,4 @@
-//! After a commit: everybody hears what is now on disk, claimed jobs start, and what must be
-//! stopped is stopped.
+//! After a commit: sends replies, publishes changes, starts claimed jobs, and stops what must stop.
 
 use host_cells::feed::NotStarted;
 use host_cells::port::CellPort;
@@ -19,7 +18,7 @@ use crate::events::Happened;
 use crate::logged::Logged;
 
 impl<P: CellPort> Writer<P> {
-    /// Does what a committed batch asks for.
+    /// Carries out what a committed batch requires.
     pub(super) fn settle(
         &mut self,
         now: Time,
@@ -43,7 +42,7 @@ impl<P: CellPort> Writer<P> {
         for (origin, reply) in origins.into_iter().zip(committed.replies) {
             match origin {
                 Origin::Request(asked) => {
-                    // Whoever asked may have gone.
+                    // The requester may have gone.
                     let _gone = asked.send(reply.map_err(SubmitError::Rejected));
                 }
                 Origin::Lease(told) => self.answer(now, told, reply),
@@ -76,7 +75,7 @@ impl<P: CellPort> Writer<P> {
                     self.cells.pool.revoke(now, lease);
                 }
             }
-            // The store has kept these.
+            // The store has done these.
             Effect::AttemptLost { .. } | Effect::Failed { .. } | Effect::Purge => {}
         }
     }
@@ -102,7 +101,7 @@ impl<P: CellPort> Writer<P> {
         };
         let bytes = |job: &Claimed| job.payload.params.as_str().len();
         let all_bytes: usize = claimed.iter().map(bytes).sum();
-        // One that was cut short says nothing about what else there is.
+        // A claim that reached its byte limit does not show how many jobs are left.
         if all_bytes < offer.params_bytes_max {
             self.exhausted(&mut offer, &claimed);
         }
@@ -114,7 +113,7 @@ impl<P: CellPort> Writer<P> {
         }
     }
 
-    /// Takes note of the lanes that have no more jobs than were found.
+    /// Records the lanes that had fewer jobs than slots.
     fn exhausted(&mut self, offer: &mut Offer, claimed: &[Claimed]) {
         let found = |lane: &Lane| {
             let jobs = claimed.iter().filter(|job| lane.has(&job.lifecycle));
@@ -132,7 +131,7 @@ impl<P: CellPort> Writer<P> {
         }
     }
 
-    /// Starts a claimed job where its slot is, or notes why it cannot.
+    /// Starts a claimed job in its slot, or records why it cannot start.
     fn start(&mut self, now: Time, offer: &mut Offer, claimed: Claimed) {
         let job = claimed.lifecycle.id;
         let Some(lease) = claimed.lifecycle.lease.as_ref().map(|lease| lease.id) else {
@@ -171,7 +170,7 @@ impl<P: CellPort> Writer<P> {
         self.finish(Finished { job, lease, end });
     }
 
-    /// Tells changes to whoever listens or waits.
+    /// Publishes changes and wakes waiting requests.
     pub(super) fn tell(&self, now: Time, changes: &[Change]) {
         let happened = changes.iter().cloned().map(Happened::Changed);
         self.shared.events.tell(now, happened);

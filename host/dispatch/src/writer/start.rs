@@ -1,4 +1,4 @@
-//! What a cell is asked to run for a job that was claimed. Pure.
+//! Builds the run request for a claimed job. Pure.
 
 use host_cells::build::{Caps, RunRequest};
 use host_core::cell::Context;

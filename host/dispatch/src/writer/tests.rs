@@ -1,5 +1,5 @@
-//! The loop with the memory store and cells in memory, as the rest of the server sees it: through
-//! [`Dispatch`] and what it shares.
+//! Tests the loop with the memory store and cells in memory, through [`Dispatch`] and what the loop
+//! publishes.
 
 mod bench;
 mod failing;
@@ -118,7 +118,7 @@ async fn a_guest_that_does_not_stop_is_killed_and_its_neighbours_go_on() {
     bench.dispatch.submit(cancel).await.unwrap();
     let detail = bench.ended(stubborn).await;
     assert_eq!(detail.lifecycle.state, State::Cancelled);
-    // One of the two shared the cell and starts again, at no cost and without suspicion.
+    // One of the two shared the cell; it starts again, is not charged and is no suspect.
     bench.began("hang", 2).await;
     for id in neighbours {
         let lifecycle = bench.read(id).await.lifecycle;
@@ -149,7 +149,7 @@ async fn a_suspect_that_is_innocent_completes_in_a_cell_of_its_own() {
     let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
     bench.dispatch.submit(Command::Enqueue(jobs)).await.unwrap();
     bench.ended(ids[2]).await;
-    // Two cells: one of the two neighbours shared the cell that crashed.
+    // There are two cells: one of the two neighbors shared the cell that crashed.
     bench
         .eventually("a neighbour alone in a cell", |told| {
             matches!(told, Told::Start(cell, began)
@@ -213,7 +213,7 @@ async fn a_delayed_job_starts_by_itself_and_a_paused_queue_waits() {
     };
     bench.dispatch.submit(pause(true)).await.unwrap();
     let id = bench.enqueue(job("noop")).await;
-    // The loop has gone on since, and has claimed nothing.
+    // The loop has taken another turn and has claimed nothing.
     let other = bench.enqueue(job("noop")).await;
     for id in [id, other] {
         assert_eq!(bench.read(id).await.lifecycle.state, State::Available);
@@ -285,7 +285,7 @@ async fn draining_lets_jobs_end_and_claims_no_more() {
     let running = bench.enqueue(job("hang")).await;
     bench.began("hang", 1).await;
     bench.phase.send(Phase::Draining).unwrap();
-    // The loop has seen the phase when it answers a request that came after it.
+    // When the loop answers this later request, it has seen the phase.
     let late = bench.enqueue(job("noop")).await;
     let cancel = Command::Cancel {
         job: running,

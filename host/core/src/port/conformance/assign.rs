@@ -1,4 +1,4 @@
-//! The audit of Assign: each attempt that was started ends once, and nothing is said about any other.
+//! Audits Assign: each started attempt ends once, and no other attempt is reported.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -8,11 +8,11 @@ use crate::name::Name;
 use crate::outcome::Progress;
 use crate::port::{Assign, AssignEvents, Assignment, End, Tag};
 
-/// Tells whether the host knows an executor of this name.
+/// Returns whether the host knows an executor with this name.
 type Known = Box<dyn Fn(&Name) -> bool + Send + Sync>;
 
-/// Stands between a wire's executors and the host. The wire speaks to it as [`AssignEvents`], and
-/// the test to the wire's executors through [`AssignAudit::assign`].
+/// Stands between a wire's executors and the host. The wire uses it as [`AssignEvents`]; the test
+/// reaches the wire's executors through [`AssignAudit::assign`].
 pub struct AssignAudit {
     /// Whether each attempt has ended.
     attempts: Arc<Mutex<BTreeMap<Tag, bool>>>,
@@ -22,7 +22,7 @@ pub struct AssignAudit {
 }
 
 impl AssignAudit {
-    /// Passes what executors say on to `events`; `known` tells which executors there are.
+    /// Passes what executors report on to `events`. `known` returns whether an executor exists.
     pub fn new(
         events: Arc<dyn AssignEvents>,
         known: impl Fn(&Name) -> bool + Send + Sync + 'static,
@@ -35,7 +35,7 @@ impl AssignAudit {
         })
     }
 
-    /// Puts the audit before an executor.
+    /// Returns `executor` behind the audit.
     pub fn assign(&self, executor: Box<dyn Assign>) -> Box<dyn Assign> {
         Box::new(Audited {
             attempts: Arc::clone(&self.attempts),
@@ -44,23 +44,23 @@ impl AssignAudit {
         })
     }
 
-    /// Returns what was wrong, in order.
+    /// Returns the violations, in order.
     pub fn violations(&self) -> Vec<String> {
         self.violations.all()
     }
 
-    /// Checks that the contract was kept so far; attempts may run.
+    /// Checks that there are no violations so far. Attempts may still run.
     ///
     /// # Panics
-    /// If not, with what was wrong.
+    /// If there are violations; the message lists them.
     pub fn assert_kept(&self) {
         self.violations.assert_none("Assign");
     }
 
-    /// Checks that the contract was kept and every attempt that was started has ended.
+    /// Checks that there are no violations and that every started attempt has ended.
     ///
     /// # Panics
-    /// If not, with what was wrong.
+    /// If there are violations; the message lists them.
     pub fn assert_settled(&self) {
         self.assert_kept();
         let attempts = lock(&self.attempts);
@@ -69,7 +69,8 @@ impl AssignAudit {
         assert!(open.is_empty(), "no end was told of {open:?}");
     }
 
-    /// Notes it if nothing may be said about an attempt; `ends` says that this is its end.
+    /// Records a violation if no report about the attempt is allowed. `ends` means that this is its
+    /// end.
     fn check(&self, tag: Tag, what: &str, ends: bool) {
         match lock(&self.attempts).get_mut(&tag) {
             None => self
@@ -108,7 +109,7 @@ impl AssignEvents for AssignAudit {
     }
 }
 
-/// An executor behind the audit: notes what is started.
+/// An executor behind the audit. It records which attempts start.
 struct Audited {
     attempts: Arc<Mutex<BTreeMap<Tag, bool>>>,
     violations: Violations,

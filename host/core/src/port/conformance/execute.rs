@@ -1,4 +1,4 @@
-//! The audit of Execute: a stop never comes before its start, and each start has one last answer.
+//! Audits Execute: a stop never comes before its start, and each start gets one last answer.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use super::{Violations, lock};
 use crate::port::{Answer, Answers, Execute, ForeignJob, Reply, Stop, Tag};
 
-/// What became of each execution.
+/// The state of each execution.
 type Executions = Arc<Mutex<BTreeMap<Tag, Execution>>>;
 
 #[derive(Clone, Copy)]
@@ -15,7 +15,7 @@ struct Execution {
     wants_log: bool,
 }
 
-/// Stands between the session of a wire and what executes its jobs.
+/// Stands between the session of a wire and the executor of its jobs.
 pub struct ExecuteAudit {
     executions: Executions,
     violations: Violations,
@@ -32,23 +32,23 @@ impl ExecuteAudit {
         })
     }
 
-    /// Returns what was wrong, in order.
+    /// Returns the violations, in order.
     pub fn violations(&self) -> Vec<String> {
         self.violations.all()
     }
 
-    /// Checks that the contract was kept so far; executions may be unanswered.
+    /// Checks that there are no violations so far. Executions may still lack an answer.
     ///
     /// # Panics
-    /// If not, with what was wrong.
+    /// If there are violations; the message lists them.
     pub fn assert_kept(&self) {
         self.violations.assert_none("Execute");
     }
 
-    /// Checks that the contract was kept and every start has had its last answer.
+    /// Checks that there are no violations and that every start has got its last answer.
     ///
     /// # Panics
-    /// If not, with what was wrong.
+    /// If there are violations; the message lists them.
     pub fn assert_settled(&self) {
         self.assert_kept();
         let executions = lock(&self.executions);
@@ -90,7 +90,7 @@ impl Execute for ExecuteAudit {
 struct Audited {
     executions: Executions,
     violations: Violations,
-    /// `None` once the last answer was given.
+    /// `None` after the last answer.
     reply: Mutex<Option<Reply>>,
 }
 
@@ -119,7 +119,8 @@ impl Audited {
 impl Answers for Audited {
     fn answer(self: Arc<Self>, tag: Tag, answer: Answer) {
         self.check(tag, &answer);
-        // No lock is held while the session is told: it may start another execution at once.
+        // Release the lock before the session gets the answer: it may start another execution at
+        // once.
         let Some(reply) = lock(&self.reply).take() else {
             return self
                 .violations

@@ -1,4 +1,4 @@
-//! The audit of Lease: what a wire says is about leases that were granted to it and are not over,
+//! Audits Lease: a wire sends messages only about leases that it was granted and that are not over,
 //! and the host accepts the end of a lease once.
 
 use std::collections::BTreeMap;
@@ -12,8 +12,8 @@ use crate::port::lease::{
 };
 use crate::rejection::Rejection;
 
-/// Stands between a wire whose workers pull and the host. It is for wires that wait for the answer
-/// to a message before they send the next one about the same lease.
+/// Stands between a wire whose workers pull and the host. The wire must wait for the answer to a
+/// message before it sends the next one about the same lease.
 pub struct LeaseAudit {
     state: Arc<State>,
     leases: Arc<dyn Leases>,
@@ -29,9 +29,9 @@ struct State {
 struct Lease {
     attempt: u32,
     worker: String,
-    /// Why nothing more may be said about it.
+    /// Why no more messages about the lease are allowed.
     over: Option<String>,
-    /// Whether its end was accepted.
+    /// Whether the host accepted the end of the lease.
     has_ended: bool,
 }
 
@@ -44,28 +44,29 @@ impl LeaseAudit {
         })
     }
 
-    /// Takes note of a lease that `worker` got in an earlier life of the wire or the host.
+    /// Records a lease that `worker` got before the wire or the host restarted.
     pub fn adopt(&self, granted: &Granted, worker: &str) {
         self.state.grant(granted, worker);
     }
 
-    /// Returns what was wrong, in order.
+    /// Returns the violations, in order.
     pub fn violations(&self) -> Vec<String> {
         self.state.violations.all()
     }
 
-    /// Checks that the contract was kept so far; leases may be held.
+    /// Checks that there are no violations so far. Leases may still be held.
     ///
     /// # Panics
-    /// If not, with what was wrong.
+    /// If there are violations; the message lists them.
     pub fn assert_kept(&self) {
         self.state.violations.assert_none("Lease");
     }
 
-    /// Checks that the contract was kept and no lease is held any more, as far as the wire knows.
+    /// Checks that there are no violations and that no lease is held any more, as far as the wire
+    /// knows.
     ///
     /// # Panics
-    /// If not, with what was wrong.
+    /// If there are violations; the message lists them.
     pub fn assert_settled(&self) {
         self.assert_kept();
         let granted = lock(&self.state.granted);
@@ -117,11 +118,11 @@ impl State {
         }
     }
 
-    /// Finds the lease that a message means and notes it if the message should not be sent.
+    /// Finds the lease that a message is about. Records a violation if the message is not allowed.
     fn check(&self, job: JobId, fence: &Fence, message: &LeaseMessage) -> Option<LeaseId> {
         let granted = lock(&self.granted);
         let mut of_job = granted.iter().filter(|((its, _), _)| *its == job);
-        // The latest attempt of a worker is the one that it means.
+        // A worker's name stands for its latest attempt.
         let found = match fence {
             Fence::Lease(id) => of_job.find(|((_, lease), _)| lease == id),
             Fence::Attempt(number) => of_job.find(|(_, lease)| lease.attempt == *number),
@@ -142,7 +143,7 @@ impl State {
         Some(*id)
     }
 
-    /// Takes note of the host's answer to a message; `ends` says that the message ends the lease.
+    /// Records the host's answer to a message. `ends` means that the message ends the lease.
     fn answered(&self, key: (JobId, LeaseId), ends: bool, answer: &Result<Standing, LeaseError>) {
         let mut granted = lock(&self.granted);
         let Some(lease) = granted.get_mut(&key) else {
@@ -164,7 +165,7 @@ impl State {
     }
 }
 
-/// Tells whether a refusal says that the lease is gone for good.
+/// Returns whether a refusal means that the lease is over.
 const fn is_over(rejection: &Rejection) -> bool {
     matches!(
         rejection,
@@ -189,7 +190,8 @@ impl Respond<Option<Granted>> for AuditedGrant {
 
     fn respond(self: Box<Self>, answer: Option<Granted>) -> Result<(), Option<Granted>> {
         let key = answer.as_ref().map(|granted| (granted.job, granted.lease));
-        // Before the answer: the worker's first message may be faster than this thread.
+        // Record the lease before the answer: the worker's first message may arrive before this
+        // call returns.
         if let Some(granted) = &answer {
             self.state.grant(granted, &self.worker);
         }

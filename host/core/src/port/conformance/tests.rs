@@ -1,4 +1,4 @@
-//! The auditors note what they are for, and pass everything on.
+//! Tests that the auditors record violations and pass everything on.
 
 use std::sync::{Arc, Mutex};
 
@@ -38,7 +38,7 @@ fn assignment() -> Assignment {
     }
 }
 
-/// Counts what it hears.
+/// Counts the calls it gets.
 #[derive(Default)]
 struct Heard(Mutex<Vec<String>>);
 
@@ -136,7 +136,7 @@ impl Answers for Heard {
     }
 }
 
-/// Does to a reply what the handler's name says.
+/// Uses a reply in the way that the handler's name says.
 #[derive(Default)]
 struct Executing(Mutex<Vec<Reply>>);
 
@@ -204,7 +204,8 @@ fn execute_is_not_settled_while_a_job_runs() {
 const JOB: JobId = JobId(Uuid::from_u128(1));
 const LEASE: LeaseId = LeaseId(Uuid::from_u128(2));
 
-/// Grants the same lease to everybody and refuses all but heartbeats once it was completed.
+/// Grants the same lease to every worker. After it was completed, refuses all messages but
+/// heartbeats.
 #[derive(Default)]
 struct Granting(Mutex<bool>);
 
@@ -245,7 +246,7 @@ impl Leases for Granting {
     }
 }
 
-/// Somebody who waits for an answer, or has gone.
+/// A requester that waits for an answer, or has gone.
 struct Waiting(bool);
 
 impl<T> Respond<T> for Waiting {

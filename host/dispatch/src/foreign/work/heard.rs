@@ -1,4 +1,4 @@
-//! What cells say of foreign work, on its way to the sessions that wait for it.
+//! Turns what cells report about foreign work into answers to its sessions.
 
 use host_cells::pool::{Heard, Run};
 use host_cells::port::CellPort;
@@ -11,7 +11,7 @@ use crate::foreign::span;
 use crate::logged::Logged;
 
 impl<P: CellPort> Work<P> {
-    /// Takes in what the word or the death of a cell means.
+    /// Handles a cell's message or death.
     pub(super) fn hear(&mut self, now: Time, heard: Heard) {
         match heard {
             Heard::Ended {

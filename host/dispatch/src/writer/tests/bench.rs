@@ -1,4 +1,4 @@
-//! A loop with all that it needs, and ways to wait for what it does.
+//! A loop with everything it needs, and functions that wait for what it does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use host_runtime::ids;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The node that the loop of a bench is.
+/// The node id of a bench's loop.
 pub(crate) const NODE: NodeId = NodeId(uuid::Uuid::from_u128(7));
 
 pub(crate) struct Bench {
@@ -53,7 +53,7 @@ pub(crate) struct Bench {
 /// Ends runs from outside.
 type Stops = mpsc::Sender<host_cells::port::CellEvent>;
 
-/// How many bytes of params may be under way.
+/// The most params in flight, in bytes.
 pub(crate) const PARAMS_BYTES_MAX: usize = 1 << 20;
 
 impl Bench {
@@ -181,7 +181,7 @@ impl Bench {
         .await;
     }
 
-    /// Waits until a cell was told something.
+    /// Waits until a cell got a message.
     pub(crate) async fn eventually(&self, what: &str, is_it: impl Fn(&Told) -> bool) {
         let seen = async {
             while !self.record.all().iter().any(&is_it) {
@@ -192,14 +192,13 @@ impl Bench {
         assert!(ended.is_ok(), "{what}: {:?}", self.record.all());
     }
 
-    /// Lets the run of a handler end as if it had been asked to stop.
+    /// Ends the run of a handler as if it had been asked to stop.
     pub(crate) fn stop_cells_of(&self, handler: &str) {
         let (cell, run) = self.record.run_of(handler);
         let ended = crate::fake_cells::cancelled(cell, run);
         self.stops.try_send(ended).unwrap();
     }
 
-    /// Ends the loop.
     pub(crate) async fn stop(self) {
         self.phase.send(Phase::Ending).unwrap();
         let ended = tokio::time::timeout(PATIENCE, self.loop_ended).await;
@@ -237,7 +236,7 @@ pub(crate) fn job(handler: &str) -> NewJob {
     }
 }
 
-/// A store that an earlier life has left in the middle of a job.
+/// A store as a host leaves it that was killed while a job ran.
 pub(crate) fn store_with_running(handler: &str) -> (MemoryStore, JobId) {
     let mut store = MemoryStore::default();
     let new = job(handler);

@@ -1,4 +1,4 @@
-//! A store whose disk can be filled, freed and broken, and which counts claims.
+//! A store with a disk that tests can fill, free and break. It counts claims.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ const SOUND: u8 = 0;
 const FULL: u8 = 1;
 const BROKEN: u8 = 2;
 
-/// The disk below. Cloning shares it.
+/// The disk of the store. Cloning shares it.
 #[derive(Clone)]
 pub(crate) struct Disk {
     condition: Arc<AtomicU8>,
@@ -43,7 +43,7 @@ impl Disk {
         self.condition.store(BROKEN, Ordering::SeqCst);
     }
 
-    /// Returns how many batches were a claim and nothing else.
+    /// Returns how many batches were only a claim.
     pub(crate) fn lone_claims(&self) -> usize {
         self.lone_claims.load(Ordering::SeqCst)
     }
@@ -57,7 +57,6 @@ impl Disk {
     }
 }
 
-/// The store on it.
 pub(crate) struct FailingStore {
     pub(crate) below: Box<dyn Store>,
     pub(crate) disk: Disk,

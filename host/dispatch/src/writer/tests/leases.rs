@@ -1,4 +1,5 @@
-//! Jobs for workers that pull, through the loop, with workers in memory: every case on both stores.
+//! Jobs for workers that pull, through the loop, with workers in memory. Every case runs on both
+//! stores.
 
 mod life;
 mod table;
@@ -26,10 +27,10 @@ use tokio::time::timeout;
 use super::bench::{Bench, PATIENCE, job};
 use super::failing::{Disk, FailingStore};
 
-/// A time that no test reaches, in milliseconds.
+/// Longer than any test takes, in milliseconds.
 const LONG_MS: u64 = 600_000;
 
-/// A time that passes while a test waits, in milliseconds.
+/// Short enough to pass while a test waits, in milliseconds.
 const SHORT_MS: u64 = 30;
 
 /// A lease that does not run out during a test.
@@ -38,7 +39,7 @@ const LONG: Hold = Hold::Ttl { ttl_ms: LONG_MS };
 /// A lease that runs out while a test waits.
 const SHORT: Hold = Hold::Ttl { ttl_ms: SHORT_MS };
 
-/// Where a case keeps its jobs.
+/// The store of a case.
 enum Engine {
     Memory,
     Sqlite(TempDir),
@@ -68,7 +69,7 @@ impl Engine {
     }
 }
 
-/// Makes a test of each case for each engine.
+/// Makes a test of each case for each store.
 macro_rules! on_both_stores {
     ($($case:ident),* $(,)?) => {
         mod memory {
@@ -88,7 +89,7 @@ macro_rules! on_both_stores {
 }
 use on_both_stores;
 
-/// What a worker hears without asking.
+/// A message that the host sends to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Heard {
     Cancelled(JobId, LeaseId, u64),
@@ -110,7 +111,7 @@ impl LeaseEvents for Ears {
     }
 }
 
-/// A worker that pulls. What it says through [`Worker::tell`] is audited.
+/// A worker that pulls. [`Worker::tell`] audits its messages.
 struct Worker {
     name: String,
     hold: Hold,
@@ -142,7 +143,7 @@ impl Worker {
         }
     }
 
-    /// Asks for work and returns where the answer comes.
+    /// Asks for work and returns the receiver of the answer.
     fn asks(&self, executors: &[&str], wait_ms: u64) -> oneshot::Receiver<Option<Granted>> {
         let (respond, answer) = respond();
         self.audit.lease(self.request(executors, wait_ms), respond);
@@ -158,7 +159,7 @@ impl Worker {
         self.ask(&["pulled"], LONG_MS).await.expect("a job")
     }
 
-    /// Says something about a lease that it holds.
+    /// Sends a message about a lease that it holds.
     async fn tell(&self, of: &Granted, message: LeaseMessage) -> Result<Standing, LeaseError> {
         self.tell_with(of, Fence::Lease(of.lease), message).await
     }
@@ -174,7 +175,7 @@ impl Worker {
         answered(answer).await
     }
 
-    /// Says what no well-behaved worker says.
+    /// Sends a message that a correct worker does not send, without the audit.
     async fn insist(
         &self,
         job: JobId,
@@ -186,7 +187,7 @@ impl Worker {
         answered(answer).await
     }
 
-    /// Waits until it has heard something.
+    /// Waits until it has received `expected`.
     async fn hears(&self, expected: Heard) {
         let mut heard = self.ears.0.subscribe();
         let reached = timeout(PATIENCE, heard.wait_for(|all| all.contains(&expected))).await;

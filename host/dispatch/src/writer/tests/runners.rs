@@ -23,7 +23,7 @@ fn succeeded() -> port::End {
 }
 
 impl Bench {
-    /// Waits until the pool was given so many executions, and returns the latest.
+    /// Waits until the pool got this many executions, and returns the latest.
     async fn given(&self, executions: usize) -> (port::Tag, port::Assignment) {
         let mut given = self.runner.started();
         let seen = async {
@@ -108,7 +108,7 @@ async fn no_more_are_given_than_there_is_room_for() {
     for (n, id) in ids.iter().enumerate() {
         let (tag, assignment) = bench.given(n + 1).await;
         assert_eq!(assignment.job_id, id.to_string(), "in their order");
-        // Our cells go on beside it, and after their job the loop has had a turn.
+        // Cells keep working meanwhile. After this job the loop has taken another turn.
         let ours = bench.enqueue(job("noop")).await;
         assert_eq!(bench.ended(ours).await.lifecycle.state, State::Completed);
         assert!(bench.runner.started().len() <= n + 2);

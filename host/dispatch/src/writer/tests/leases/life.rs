@@ -1,4 +1,4 @@
-//! Leases and the life of the host: draining, ending, and a host that is killed and starts again.
+//! Leases when the host drains, stops, or is killed and restarts.
 
 use host_core::command::Command;
 use host_core::id::NodeId;
@@ -64,7 +64,7 @@ async fn after_the_end_nothing_is_promised(engine: Engine) {
     worker.audit.assert_kept();
 }
 
-/// A host on a file, which can be killed: from then on it writes nothing more.
+/// A host on a file that a test can kill: it then writes nothing more.
 struct Killable {
     bench: Bench,
     disk: Disk,
@@ -106,7 +106,7 @@ async fn leases_by_ttl_go_on_after_a_kill() {
     }
     let waiting = worker.asks(&["pulled"], LONG_MS);
     host.kill().await;
-    // Nobody is left who could answer.
+    // The host that would answer is gone.
     assert!(timeout(PATIENCE, waiting).await.unwrap().is_err());
     assert_eq!(worker.ask(&["pulled"], LONG_MS).await, None);
     let refused = worker.tell(&leases[0], HEARTBEAT).await;
@@ -129,7 +129,7 @@ async fn leases_by_ttl_go_on_after_a_kill() {
     let back = LeaseMessage::GiveBack { begun: false };
     worker.tell(second, back).await.unwrap();
     assert_eq!(worker.lease().await.job, second.job);
-    // A cancel reaches a worker that nobody can call with its next message, also after a kill.
+    // The host cannot call this worker, so its next message gets the cancel, also after a kill.
     let cancel = Command::Cancel {
         job: third.job,
         reason: None,
@@ -184,7 +184,7 @@ async fn leases_held_by_connection_end_with_their_node_alone() {
     let granted = by_ttl.lease().await;
     assert_eq!(granted.job, kept);
     host.kill().await;
-    // Another node knows nothing of the connections of this one.
+    // Another node does not know the connections of this one.
     let other = Killable::start(&engine, OTHER_NODE).await;
     for id in [held, kept] {
         let lifecycle = other.bench.read(id).await.lifecycle;

@@ -1,4 +1,4 @@
-//! Every row of the table of what a worker may say about its lease, and what time does to it.
+//! Tests every message that a worker may send about its lease, and what time does to a lease.
 
 use host_core::command::Command;
 use host_core::failure::{Failure, FailureKind};
@@ -34,7 +34,7 @@ fn rejected(rejection: Rejection) -> Result<Standing, LeaseError> {
     Err(LeaseError::Rejected(rejection))
 }
 
-/// Tells whether a message was refused because its lease is over, found before or after the tick.
+/// Returns whether a message was refused because its lease is over, before or after the tick.
 fn is_over(answer: &Result<Standing, LeaseError>) -> bool {
     let over = [Rejection::Stale, Rejection::LeaseExpired];
     matches!(answer, Err(LeaseError::Rejected(rejection)) if over.contains(rejection))
@@ -148,7 +148,7 @@ async fn progress_by_heartbeat_is_seen_and_kept(engine: Engine) {
     let stale = Fence::Attempt(2);
     let refused = worker.insist(id, stale, heartbeat("no")).await;
     assert_eq!(refused, rejected(Rejection::Stale));
-    // One without progress changes nothing about it.
+    // A heartbeat without progress keeps the earlier one.
     worker.tell(&granted, HEARTBEAT).await.unwrap();
     assert_eq!(bench.dispatch.shared().live.progress(id), Some(live));
     worker.tell(&granted, completed()).await.unwrap();
@@ -180,7 +180,7 @@ async fn a_lease_that_runs_out_is_taken_back_and_nothing_is_taken_after_it(engin
     let worker = Worker::of(&bench, "w", SHORT);
     let id = bench.enqueue(pulled()).await;
     let granted = worker.lease().await;
-    // It may have run out before this is heard.
+    // The lease may run out before the loop takes the message.
     let _in_time = worker.tell(&granted, heartbeat("half")).await.is_ok();
     worker.hears(Heard::Revoked(id, granted.lease)).await;
     bench.until(id, State::Available).await;

@@ -1,4 +1,4 @@
-//! Workers that wait for work: who gets what, and what becomes of those who have gone.
+//! Workers that wait for work: which one gets a job, and what happens if it has disconnected.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ async fn a_worker_that_waits_is_answered_when_a_job_comes(engine: Engine) {
     assert_eq!(lease.node, NODE);
     let lifecycle = bench.read(elsewhere).await.lifecycle;
     assert_eq!(lifecycle.state, State::Available);
-    // A job that comes by itself wakes it too.
+    // A job that becomes available with time wakes it too.
     let waiting = worker.asks(&["pulled"], LONG_MS);
     let mut later = pulled();
     later.run_at = Some(bench.clock.now().plus_ms(SHORT_MS));
@@ -54,7 +54,7 @@ async fn a_wait_ends_without_work(engine: Engine) {
     let longer = worker.asks(&["pulled"], LONG_MS);
     assert_eq!(worker.ask(&["pulled-too"], SHORT_MS).await, None);
     assert_eq!(worker.ask(&["pulled-too"], 1).await, None);
-    // A worker whose wait is over gets nothing later.
+    // A worker whose wait is over gets no job later.
     let id = bench.enqueue(job_for("pulled-too")).await;
     assert_eq!(bench.read(id).await.lifecycle.state, State::Available);
     let id = bench.enqueue(pulled()).await;
@@ -95,7 +95,7 @@ async fn the_first_executor_that_has_a_job_comes_first(engine: Engine) {
 async fn a_look_at_several_executors_is_one_look(engine: Engine) {
     let bench = engine.bench().await;
     let worker = Worker::of(&bench, "w", LONG);
-    // A job that is gone leaves the loop uncertain whether its executor has others.
+    // After a job is gone, the loop does not know whether its executor has others.
     let gone = bench.enqueue(pulled()).await;
     let cancel = Command::Cancel {
         job: gone,
