@@ -1,4 +1,4 @@
-//! A command that is not in the derived command line of `host`: what a wire brings.
+//! Commands that are not part of the derived command line of `host`, such as those of a wire.
 
 use std::fmt;
 
