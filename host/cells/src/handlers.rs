@@ -88,7 +88,7 @@ impl Handlers {
         program
     }
 
-    /// Tells whether a deployed handler needs this compiled component.
+    /// Returns whether a deployed handler needs this compiled component.
     pub fn needs(&self, component: ComponentKey) -> bool {
         self.all().values().any(|handler| {
             self.program(handler.revision.digest)
