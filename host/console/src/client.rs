@@ -27,8 +27,8 @@ const ANSWER_BYTES_MAX: u64 = 256 << 20;
 /// The type of a JSON document.
 const JSON: &str = "application/json";
 
-/// The largest body that is sent without `Expect: 100-continue`. If the host refuses a body while it
-/// is being sent, the connection breaks and the refusal is lost.
+/// The largest body that is sent without `Expect: 100-continue`. If the host refuses a body while
+/// the client still sends it, the connection breaks and the refusal is lost.
 const BODY_WITHOUT_EXPECT_BYTES_MAX: usize = 1 << 20;
 
 /// How long connecting may take.

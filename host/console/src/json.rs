@@ -1,4 +1,4 @@
-//! JSON as the server sent it, laid out for reading. Numbers and the order of keys stay as they are.
+//! Lays out JSON from the server for reading. Numbers and the order of keys stay unchanged.
 
 mod argument;
 

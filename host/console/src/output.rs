@@ -67,8 +67,8 @@ impl Output {
         }
     }
 
-    /// Writes a list. `name` returns the name of the item at an index; `name` and `table` are called
-    /// only if the format needs them.
+    /// Writes a list. `name` returns the name of the item at an index. `name` and `table` are
+    /// called only if the format needs them.
     pub fn list(
         self,
         items: &[Box<RawValue>],

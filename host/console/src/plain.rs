@@ -1,5 +1,5 @@
-//! Makes text from guests, jobs and servers safe to print on a terminal: removes or escapes escape
-//! sequences, control characters and changes of text direction.
+//! Makes text from guests, jobs and servers safe to print on a terminal: no escape sequence,
+//! control character or change of text direction remains.
 
 use std::borrow::Cow;
 
