@@ -1,5 +1,5 @@
-//! The one builder of what a run is started with: the handler as it is now, its limits cut to what
-//! the attempt allows, its grants looked up, and the chain of a script. Starts nothing.
+//! Builds runs. A run is the current handler with its limits, the variables it is granted, and the
+//! chain if the handler is a script. This module starts nothing.
 
 #[cfg(test)]
 mod tests;
@@ -22,54 +22,51 @@ use crate::programs::Programs;
 
 pub use crate::programs::Environment;
 
-/// One attempt that a cell is to execute, whoever owns its job.
+/// One attempt that a cell executes, for this host or for another orchestrator.
 #[derive(Clone, Debug)]
 pub struct RunRequest {
-    /// The job.
     pub job: JobId,
-    /// The lease under which it is executed.
+    /// The lease that the attempt holds.
     pub lease: LeaseId,
-    /// What the guest is told; it names the handler.
+    /// The context that the guest receives. It names the handler.
     pub context: Context,
-    /// What the handler is called with.
     pub params: JsonText,
-    /// Whether nobody has checked the params against the handler's schema yet.
+    /// Whether the params still have to be checked against the handler's schema.
     pub check_params: bool,
-    /// Variables that came with the job; a granted one stands in place of the host's own.
+    /// Variables that came with the job. They take precedence over the host's own if both are
+    /// granted.
     pub env: Vec<(String, String)>,
-    /// What cuts the handler's own limits.
+    /// Limits that reduce the handler's own.
     pub caps: Caps,
 }
 
-/// Limits of one attempt beyond those of its handler.
+/// Limits of one attempt, in addition to those of its handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caps {
-    /// The time limit, in milliseconds.
     pub timeout_ms: Option<u64>,
-    /// The instant at which the guest must have stopped.
+    /// The time by which the guest must have stopped.
     pub deadline: Option<Time>,
-    /// The largest result, in bytes.
     pub result_bytes_max: Option<u64>,
 }
 
 /// Why an attempt cannot be executed.
 #[derive(Clone, Debug)]
 pub struct Refused {
-    /// How the attempt fails.
     pub failure: Failure,
-    /// The component and revision that has the handler, if there is one.
+    /// The component and revision that provide the handler, if it is deployed.
     pub revision: Option<(String, u32)>,
 }
 
-/// Builds runs. Cloning shares what is deployed.
+/// Builds runs. Clones share the deployed handlers.
 #[derive(Clone)]
 pub struct RunBuilder {
     programs: Programs,
 }
 
 impl RunBuilder {
-    /// Builds runs of `handlers`, which may be granted some of `environment`. The result of one of
-    /// `chain_handlers` is a list of steps that run in the same attempt.
+    /// Builds runs of `handlers`. A handler is granted only variables that are in `environment` or
+    /// came with the job. The result of a handler in `chain_handlers` is a list of steps that run
+    /// in the same attempt.
     pub fn new(
         handlers: Handlers,
         environment: Environment,
@@ -80,12 +77,11 @@ impl RunBuilder {
         }
     }
 
-    /// Returns what is deployed.
     pub const fn handlers(&self) -> &Handlers {
         self.programs.handlers()
     }
 
-    /// Builds a run, and says which compiled component executes it.
+    /// Builds a run and returns it with the compiled component that executes it.
     pub fn build(
         &self,
         now: Time,
@@ -103,7 +99,7 @@ impl RunBuilder {
         let revision = &handler.revision;
         let revision = (revision.component.to_string(), revision.revision);
         let (job, lease) = (request.job, request.lease);
-        // Only a chain needs them beyond this run.
+        // Only a chain needs the variables after this run.
         let env = self
             .programs
             .makes_chains(&name)

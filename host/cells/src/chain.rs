@@ -1,6 +1,6 @@
-//! A chain: the result of one handler is a list of steps, and the handlers it names run one after
-//! the other in the same attempt, with what is left of its fuel, time, memory and log. Pure: the
-//! pool starts what comes next and says how it ended.
+//! Chains: the result of the first handler is a list of steps. The handlers they name run one after
+//! the other in the same attempt and share its fuel, time, memory and log. This module does no
+//! input or output: the pool starts each step and reports how it ended.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,10 +18,10 @@ use serde_json::value::RawValue;
 use crate::handlers::{Handler, Program};
 use crate::programs::Programs;
 
-/// The most steps of one chain.
+/// The maximum number of steps in one chain.
 const STEPS_MAX: usize = 1_000;
 
-/// One attempt of a chain.
+/// The chain of one attempt.
 #[derive(Clone)]
 pub struct Chain {
     programs: Programs,
@@ -29,7 +29,7 @@ pub struct Chain {
     env: Vec<(String, String)>,
     context: Context,
     limits: Limits,
-    /// What is still to run; `None` until the first handler has said what.
+    /// The steps that have not run yet. `None` until the first handler has returned them.
     steps: Option<VecDeque<Step>>,
     steps_total: usize,
     running: Option<Name>,
@@ -47,23 +47,23 @@ struct Step {
     env: Vec<(String, String)>,
 }
 
-/// What an attempt has left.
+/// What one attempt may still use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// Of its time limit, in milliseconds.
+    /// The rest of its time limit, in milliseconds.
     pub timeout_ms: u64,
-    /// Of its log, in bytes.
+    /// The rest of its log limit, in bytes.
     pub log_bytes: u64,
-    /// Whether it was asked to stop.
+    /// Whether the attempt was asked to stop.
     pub stopping: bool,
 }
 
-/// What follows the end of a step.
+/// What to do when a step has ended.
 #[derive(Debug)]
 pub enum Next {
-    /// Another one.
+    /// Run another step.
     Run(Arc<Program>, Box<Start>),
-    /// Nothing: the attempt has ended.
+    /// End the attempt with this outcome.
     End(Outcome),
 }
 
@@ -90,12 +90,12 @@ impl Chain {
         }
     }
 
-    /// Returns what all its handlers have used together.
+    /// Returns what all handlers of the chain have used together.
     pub const fn used(&self) -> Meter {
         self.used
     }
 
-    /// Takes in how a handler ended and returns what follows.
+    /// Records how a handler ended and returns what to do next.
     pub fn next(&mut self, outcome: Outcome, meter: Meter, left: Left) -> Next {
         self.count(meter);
         let followed = match outcome {
@@ -128,8 +128,8 @@ impl Chain {
             .map_err(|failure| Outcome::Failed(self.blame(failure)))
     }
 
-    /// Looks up every handler before the first one runs, so that a script with a wrong name in it
-    /// does nothing at all.
+    /// Looks up every handler before the first step runs, so that a list with an unknown handler
+    /// runs no step at all.
     fn plan(&self, result: &JsonText) -> Result<VecDeque<Step>, Failure> {
         let listed: Vec<Listed> = serde_json::from_str(result.as_str()).map_err(|error| {
             let planner = &self.context.handler;
@@ -173,8 +173,8 @@ impl Chain {
         })
     }
 
-    /// Makes the start of a step: no handler gets more than its own limits, nor more than what the
-    /// attempt has left.
+    /// Makes the start of a step. A handler gets at most its own limits and at most what is left of
+    /// the attempt.
     fn begin(&self, step: Step, left: Left) -> Result<Next, Failure> {
         let all = &self.limits;
         if left.timeout_ms == 0 {
@@ -258,7 +258,7 @@ impl Chain {
         Outcome::Cancelled { partial }
     }
 
-    /// Says in a failure which action it was.
+    /// Adds to a failure which step it belongs to.
     fn blame(&self, failure: Failure) -> Failure {
         match &self.running {
             None => failure,

@@ -1,6 +1,5 @@
-//! What is believed of a cell's words before anybody acts on them: sizes, numbers and JSON. What is
-//! out of bounds is cut, or becomes the failure of the run it is about. Whether the cell has that
-//! run is for the pool to know.
+//! Checks the sizes, numbers and JSON in messages from a cell before they are used. A value that is
+//! too large is cut, or the run it belongs to fails. The pool checks whether the cell has that run.
 
 use host_core::cell::{FromCell, LogLine};
 use host_core::failure::{Failure, FailureKind};
@@ -10,19 +9,19 @@ use host_core::outcome::{Meter, Outcome, Progress};
 use host_core::seconds::SECONDS_MAX;
 use serde::de::IgnoredAny;
 
-/// The largest result under any limit, in bytes.
+/// The largest result that any limit allows, in bytes.
 pub const RESULT_BYTES_MAX: usize = 16 << 20;
 
-/// The longest message, stack or other text, in bytes; what exceeds it is cut off.
+/// The longest message, stack or other text, in bytes. Longer texts are cut.
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
 
-/// The longest progress message, in bytes; what exceeds it is cut off.
+/// The longest progress message, in bytes. Longer messages are cut.
 pub const PROGRESS_BYTES_MAX: usize = 1 << 10;
 
-/// The most fields of a log line; what exceeds it is dropped.
+/// The maximum number of fields in a log line. Further fields are dropped.
 const FIELDS_MAX: usize = 64;
 
-/// Returns the message with everything within bounds.
+/// Returns the message with every value within its limit.
 pub fn checked(mut message: FromCell) -> FromCell {
     match &mut message {
         FromCell::Ready { .. } => {}
@@ -75,7 +74,7 @@ fn ending(outcome: &mut Outcome) {
     }
 }
 
-/// The longest wait a handler may ask for, in milliseconds.
+/// The longest delay that a handler may request, in milliseconds.
 fn after_ms_max() -> u64 {
     host_core::seconds::Seconds::try_from(SECONDS_MAX).map_or(u64::MAX, |longest| longest.ms)
 }
@@ -101,7 +100,7 @@ fn explained(failure: &mut Failure) {
     }
 }
 
-/// Checks that a text is one JSON document of a size that is taken.
+/// Checks that a text is one JSON document within the size limit.
 fn json(text: &JsonText) -> Result<(), Failure> {
     let bytes = text.as_str().len();
     if bytes > RESULT_BYTES_MAX {
@@ -116,7 +115,7 @@ fn json(text: &JsonText) -> Result<(), Failure> {
         })
 }
 
-/// Keeps the numbers within what a store can hold.
+/// Limits the numbers to what a store can hold.
 fn bound(meter: &mut Meter) {
     for value in [
         &mut meter.fuel,
@@ -144,7 +143,7 @@ fn line(line: &mut LogLine) {
     }
 }
 
-/// Cuts a text to at most `bytes_max` bytes, between two characters.
+/// Cuts a text to at most `bytes_max` bytes at a character boundary.
 fn cut(text: &mut String, bytes_max: usize) {
     text.truncate(text.floor_char_boundary(bytes_max));
 }

@@ -1,6 +1,6 @@
-//! Compiled components: made by a child process, kept in the cache folder under the component's
-//! digest and the engine's hash. Beside each file stands what it must hash to; a file without that
-//! is not there.
+//! Compiles components in a child process and keeps the results in the cache folder. A file's name
+//! contains the component's digest and the engine's hash. A note beside each file holds the file's
+//! own hash. A file without a note is ignored.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,41 +19,37 @@ use tokio::process::Command;
 use crate::spawn::CellProgram;
 use host_runtime::ids;
 
-/// How long the compile child may take; what it may compute is limited by itself.
+/// How long the child process may compile. The child also limits its own computation.
 const COMPILE_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// The longest answer of the compile child, in bytes.
+/// The longest reply of the child process, in bytes.
 const REPLY_BYTES_MAX: u64 = 64 << 10;
 
-/// How much of what it writes to its standard error is shown, in bytes.
+/// How much of the child's standard error is shown, in bytes.
 const STDERR_BYTES_MAX: u64 = 4 << 10;
 
-/// How old a file must be before it is swept: another process may be about to use a younger one.
+/// How old an unused file must be before it is removed. Another process may be about to use a newer
+/// one.
 const SWEPT_AGE: Duration = Duration::from_hours(1);
 
-/// The same for files of other engines: a worker of another version may still use them.
+/// The same for files of other engines, because a worker of another version may still use them.
 const SWEPT_AGE_OTHER: Duration = Duration::from_hours(30 * 24);
 
-/// Why a component is not compiled.
+/// Why a component was not compiled.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CompileError {
-    /// The component is refused.
     #[error(transparent)]
     Refused(Refusal),
-    /// The child broke: its limits, or the machine's.
+    /// The child process failed: it reached a limit, or the system had an error.
     #[error("the component cannot be compiled: {message}")]
     Broken {
-        /// What happened.
+        /// How the child process failed.
         message: String,
     },
-    /// The cache folder cannot be used.
     #[error("cannot {operation} {}: {message}; check the folder and its disk", .path.display())]
     Cache {
-        /// What was being done.
         operation: &'static str,
-        /// To which file.
         path: PathBuf,
-        /// What the system said.
         message: String,
     },
 }
@@ -66,9 +62,9 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Uses `folder` and makes it if it is not there.
+    /// Uses `folder` and creates it if it does not exist.
     pub fn open(folder: PathBuf, program: CellProgram) -> Result<Self, CompileError> {
-        // Who can write here could have cells execute anything.
+        // A program that can write here could make cells execute any code.
         let made = fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -77,8 +73,8 @@ impl Cache {
         Ok(Self { folder, program })
     }
 
-    /// Returns the compiled file of a component and what it must hash to, `None` if it is not
-    /// there or was made for another engine.
+    /// Returns the path of the compiled component and its expected hash. Returns `None` if the
+    /// component is not in the cache or was compiled for another engine.
     pub fn get(&self, digest: Digest) -> Option<(PathBuf, [u8; 32])> {
         let compiled: Compiled = serde_json::from_slice(&fs::read(self.note(digest)).ok()?).ok()?;
         let file = self.file(digest, &compiled);
@@ -86,9 +82,12 @@ impl Cache {
         (bytes == compiled.bytes).then_some((file, compiled.sha256))
     }
 
-    /// Compiles a component and keeps the result. Other processes may use the same folder and
-    /// compile the same component: whoever is last has the note, and every note has its file.
-    /// Cancel safe: the child is killed, and what it has written counts as not there.
+    /// Compiles a component and keeps the result.
+    ///
+    /// Several processes may use the same folder and compile the same component: the last one
+    /// writes the final note, and the file of every note exists.
+    ///
+    /// Cancel safe: the child process is killed and its unfinished output is ignored.
     pub async fn compile(
         &self,
         digest: Digest,
@@ -106,7 +105,8 @@ impl Cache {
         let text = serde_json::to_vec(&compiled).map_err(|error| CompileError::Broken {
             message: error.to_string(),
         })?;
-        // A cell may have mapped an old file; it keeps it, for the new one is another.
+        // A cell may have mapped an older file. That file stays as it is, because the new one has
+        // another name.
         let file = self.file(digest, &compiled);
         fs::rename(&made.0, &file).map_err(cache("write", &file))?;
         let half = Unfinished(note.with_extension(format!("{}.half", ids::unique())));
@@ -115,8 +115,8 @@ impl Cache {
         Ok((file, compiled.sha256))
     }
 
-    /// Removes files of components that are not in `used`, of engines that are long gone, and what
-    /// was never finished; returns how many. All of it can be made again.
+    /// Removes files of components that are not in `used`, old files of other engines, and
+    /// unfinished files. Returns how many were removed. All of them can be compiled again.
     pub fn sweep(&self, used: &BTreeSet<Digest>) -> io::Result<usize> {
         let used: BTreeSet<String> = used.iter().map(Digest::to_string).collect();
         let mut swept = 0;
@@ -134,7 +134,8 @@ impl Cache {
         Ok(swept)
     }
 
-    /// Returns until which age a file is kept, `None` for ever or if it is none of ours.
+    /// Returns the age at which a file may be removed. `None` means that the file stays: it is in
+    /// use, or this cache did not write it.
     fn needed(&self, name: &str, used: &BTreeSet<String>) -> Option<Duration> {
         let (digest, rest) = name.split_once('-')?;
         if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -145,7 +146,7 @@ impl Cache {
         }
         match rest.strip_prefix(self.program.engine_hash.as_str()) {
             None => Some(SWEPT_AGE_OTHER),
-            // Its note, or a file that has its final name.
+            // The file is a note or has its final name.
             Some(".json") => None,
             Some(rest) if rest.starts_with('-') => None,
             Some(_) => Some(SWEPT_AGE),
@@ -160,7 +161,7 @@ impl Cache {
         self.folder.join(format!("{}.json", self.stem(digest)))
     }
 
-    /// Names a compiled file after what is in it.
+    /// Names a compiled file after its content.
     fn file(&self, digest: Digest, compiled: &Compiled) -> PathBuf {
         let content = Digest(compiled.sha256).to_string();
         let stem = self.stem(digest);
@@ -189,7 +190,7 @@ impl Cache {
             return Err(broken("its child has no pipes".to_owned()));
         };
         let feed = async move {
-            // A child that refuses early reads no more.
+            // A child that refuses early stops reading.
             let _refused = stdin.write_all(component).await;
         };
         let (mut reply, mut errors) = (Vec::new(), Vec::new());
@@ -224,12 +225,12 @@ impl Cache {
     }
 }
 
-/// A file that goes unless it is given its name.
+/// A file that is removed on drop unless it has been renamed.
 struct Unfinished(PathBuf);
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // Finished, it has another name by now.
+        // A finished file has another name by now.
         let _gone = fs::remove_file(&self.0);
     }
 }

@@ -1,5 +1,5 @@
-//! Looking at a component before anybody may use it: check its manifest, compile it, ask it for its
-//! handlers, check what it offers and whether what it is granted is there.
+//! Examines a component before it can be deployed: checks its manifest, compiles it, asks it for
+//! its handlers, and checks those and the grants.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -25,10 +25,10 @@ use crate::spawn::{CellProgram, Spawner};
 /// The largest component, in bytes.
 pub const COMPONENT_BYTES_MAX: usize = 32 << 20;
 
-/// The most handlers of one component.
+/// The maximum number of handlers in one component.
 pub const HANDLERS_MAX: usize = 1_000;
 
-/// Why a component is not taken.
+/// Why a component is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Flaw {
     /// The manifest names another component.
@@ -36,68 +36,63 @@ pub enum Flaw {
     OtherName {
         /// The name in the manifest.
         manifest: Name,
-        /// The name that was asked for.
+        /// The name in the request.
         asked: Name,
     },
     /// The component is too large.
     #[error("the component has {bytes} bytes, at most {COMPONENT_BYTES_MAX} are taken")]
     TooLarge {
-        /// Its size.
+        /// The size of the component.
         bytes: usize,
     },
-    /// The manifest is not taken.
+    /// The manifest is invalid.
     #[error(transparent)]
     Manifest(ManifestError),
     /// The component cannot be compiled.
     #[error(transparent)]
     Compile(CompileError),
-    /// The component does not say what it offers.
+    /// The component failed to describe its handlers.
     #[error(transparent)]
     Describe(DescribeError),
-    /// What it offers is not taken.
+    /// The component describes something invalid.
     #[error("the component describes {0}")]
     Offer(String),
-    /// A schema in it is not taken.
+    /// A schema of the component is invalid.
     #[error("the {what} schema of the handler {handler} is not taken: {message}")]
     Schema {
-        /// Of which handler.
         handler: Name,
-        /// Of its params or its result.
+        /// Which schema: that of the params or of the result.
         what: &'static str,
-        /// Why not.
         message: String,
     },
-    /// It grants what is not there.
+    /// The manifest grants something that this host does not have.
     #[error("{0}")]
     GrantMissing(String),
 }
 
-/// What looking at a component takes.
+/// What examining a component needs.
 #[derive(Clone)]
 pub struct Examiner {
-    /// Where compiled components are kept.
+    /// The cache of compiled components.
     pub cache: Cache,
-    /// Where a component is asked for its handlers.
+    /// The cells that ask a component for its handlers.
     pub cells: Cells,
-    /// What may be granted of the host's environment.
+    /// The variables of the host that may be granted.
     pub environment: Environment,
 }
 
-/// A component under its digest, with a manifest of its own name.
+/// A component with its digest and a manifest that names it.
 #[derive(Debug)]
 pub struct Candidate {
-    /// Its name.
     pub name: Name,
-    /// What it is.
     pub digest: Digest,
-    /// Its manifest, which names it.
+    /// The manifest. Its component name is set.
     pub manifest: Manifest,
-    /// The component.
     pub bytes: Vec<u8>,
 }
 
 impl Candidate {
-    /// Checks what can be checked without compiling.
+    /// Makes all checks that need no compiling.
     pub fn new(name: Name, mut manifest: Manifest, bytes: Vec<u8>) -> Result<Self, Flaw> {
         if bytes.len() > COMPONENT_BYTES_MAX {
             return Err(Flaw::TooLarge { bytes: bytes.len() });
@@ -119,34 +114,33 @@ impl Candidate {
     }
 }
 
-/// Why cells cannot be started at all.
+/// Why the host cannot start any cell.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// The folder of compiled components cannot be used.
     #[error(transparent)]
     Cache(CompileError),
-    /// The system gives no thread.
+    /// The system cannot start a thread.
     #[error("cannot start the thread that starts cells: {0}")]
     Thread(io::Error),
 }
 
-/// What a process that runs cells brings.
+/// What a process must provide to run cells.
 #[derive(Debug)]
 pub struct Setup {
-    /// Which executable cells are.
+    /// The executable of the cells.
     pub program: CellProgram,
-    /// The folder of compiled components.
     pub cache: PathBuf,
-    /// Inherited by every cell, so that a later host knows that one is still alive.
+    /// A lock that every cell inherits, so that a later host can tell whether a cell is still
+    /// alive.
     pub lock: File,
-    /// Memory for the guests of one cell, in MiB.
+    /// Memory for all guests of one cell together, in MiB.
     pub memory_mib: u64,
-    /// What may be granted of the host's environment.
+    /// The variables of the host that may be granted.
     pub environment: Environment,
 }
 
 impl Examiner {
-    /// Opens the cache and starts the thread that starts cells; their tasks are among `tasks`.
+    /// Opens the cache and starts the thread that starts cells. Their tasks are added to `tasks`.
     pub fn start(setup: Setup, tasks: Tasks) -> Result<Self, StartError> {
         let cache = Cache::open(setup.cache, setup.program.clone()).map_err(StartError::Cache)?;
         let spawner = Spawner::start(setup.program, setup.lock).map_err(StartError::Thread)?;
@@ -157,7 +151,7 @@ impl Examiner {
         })
     }
 
-    /// Returns the compiled component, compiled now if it is not in the cache.
+    /// Returns the compiled component. Compiles it if it is not in the cache.
     pub async fn program(
         &self,
         handlers: &Handlers,
@@ -171,7 +165,7 @@ impl Examiner {
         Ok(handlers.add_program(digest, path, sha256))
     }
 
-    /// Asks a compiled component for its handlers and checks all that it offers and is granted.
+    /// Asks a compiled component for its handlers and checks those and their grants.
     pub async fn describe(
         &self,
         program: &Program,
@@ -187,7 +181,7 @@ impl Examiner {
     }
 }
 
-/// Checks what a component says it offers.
+/// Checks the handlers that a component describes.
 fn offer(handlers: &[HandlerInfo]) -> Result<(), Flaw> {
     if handlers.is_empty() {
         return Err(Flaw::Offer("no handlers".to_owned()));

@@ -1,5 +1,6 @@
-//! A pool and what feeds it: builds runs, starts them, and lets cells unmap what is no longer
-//! deployed. Both the dispatch loop and the executor of foreign work feed cells through it.
+//! A pool together with the builder of its runs: builds and starts runs, and lets cells unmap
+//! components that are no longer deployed. The dispatch loop and the executor of foreign work both
+//! use it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,23 +16,21 @@ use crate::port::CellPort;
 /// Why a run was not started.
 #[derive(Debug)]
 pub enum NotStarted {
-    /// The attempt cannot be executed.
     Refused(Box<Refused>),
-    /// The cell that was chosen has died; another one may take the run.
+    /// The chosen cell has died. Another cell may take the run.
     CellGone,
 }
 
-/// A pool of cells with what its runs are built from.
+/// A pool of cells and the builder of its runs.
 pub struct Feed<P> {
-    /// The cells.
     pub pool: Pool<P>,
     runs: RunBuilder,
-    /// The handlers that cells were last matched with.
+    /// The handlers at the last check for components to unmap.
     matched: Arc<BTreeMap<Name, Arc<Handler>>>,
 }
 
 impl<P: CellPort> Feed<P> {
-    /// Feeds `pool` with what `runs` builds.
+    /// Makes a feed that starts the runs that `runs` builds in `pool`.
     pub fn new(pool: Pool<P>, runs: RunBuilder) -> Self {
         Self {
             pool,
@@ -53,7 +52,8 @@ impl<P: CellPort> Feed<P> {
             .map_err(|_order| NotStarted::CellGone)
     }
 
-    /// Does what is due at `now`, and lets cells unmap what is no longer deployed.
+    /// Does the pool's work that is due at `now`, and lets cells unmap components that are no
+    /// longer deployed.
     pub fn tick(&mut self, now: Time) {
         self.pool.tick(now);
         let handlers = self.runs.handlers();

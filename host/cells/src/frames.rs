@@ -1,5 +1,4 @@
-//! Messages in frames: each frame is one or more messages in postcard, one after the other, behind
-//! its length.
+//! Messages in frames. A frame is its length followed by one or more messages in postcard.
 
 use bytes::Bytes;
 use host_core::cell::FRAME_BYTES_MAX;
@@ -8,38 +7,36 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 use tokio_util::codec::LengthDelimitedCodec;
 
-/// The most messages of a frame: what they take up in memory is more than what they do on the
-/// wire.
+/// The maximum number of messages in a frame, because a decoded message takes more memory than its
+/// encoding.
 pub const FRAME_MESSAGES_MAX: usize = 16_384;
 
-/// A frame is filled up to this before the next one is begun, in bytes.
+/// The size at which a new frame is started, in bytes.
 const FRAME_BYTES_AIM: usize = 256 << 10;
 
-/// Why bytes are no frame, or messages do not fit into one.
+/// Why bytes are not a valid frame, or why a message does not fit into one.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FrameError {
-    /// One message is larger than a frame.
+    /// One message is larger than the largest frame.
     #[error("a message of {bytes} bytes does not fit into a frame of {FRAME_BYTES_MAX}")]
     TooLarge {
-        /// Its size.
+        /// The size of the message.
         bytes: usize,
     },
-    /// The bytes are something else.
+    /// The bytes are not a message.
     #[error("byte {position} of a frame of {bytes} bytes begins no message: {message}")]
     Malformed {
-        /// Where the first such message begins.
+        /// The position of the first invalid message.
         position: usize,
-        /// The frame's size.
         bytes: usize,
-        /// What is wrong with it.
         message: String,
     },
-    /// There are too many messages.
+    /// The frame has too many messages.
     #[error("a frame has more than {FRAME_MESSAGES_MAX} messages")]
     TooMany,
 }
 
-/// Returns what puts the length before each frame, in four bytes.
+/// Returns the codec that puts the length before each frame, in four bytes.
 pub(crate) fn codec() -> LengthDelimitedCodec {
     LengthDelimitedCodec::builder()
         .length_field_type::<u32>()
@@ -47,7 +44,7 @@ pub(crate) fn codec() -> LengthDelimitedCodec {
         .new_codec()
 }
 
-/// Packs messages into as few frames as is sensible.
+/// Packs messages into few frames.
 pub fn encode<T: Serialize>(messages: &[T]) -> Result<Vec<Bytes>, FrameError> {
     let mut frames = Vec::new();
     let mut frame: Vec<u8> = Vec::new();

@@ -1,5 +1,5 @@
-//! What a new revision's handlers may reach: whether the machine has it, and what of it is new,
-//! which is shown to whoever deploys.
+//! The grants of a new revision: which of them this host cannot provide, and which are new. The new
+//! ones are shown to the user who deploys.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,7 +9,7 @@ use host_core::name::Name;
 
 use crate::programs::Environment;
 
-/// Returns what is granted and not there: the first of it, in words.
+/// Returns a message about the first grant that this host cannot provide, if there is one.
 pub fn missing(
     manifest: &Manifest,
     handlers: &[HandlerInfo],

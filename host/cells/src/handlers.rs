@@ -1,5 +1,5 @@
-//! What is deployed: which component has which handler, with which limits. The store keeps it; this
-//! is the picture of it that requests and runs are made from.
+//! The deployed handlers, with their components and limits. The store keeps the revisions; this is
+//! the copy in memory that requests and runs use.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,23 +13,23 @@ use host_core::name::Name;
 
 use crate::schema::Schema;
 
-/// One deployed handler, as its component's current revision has it.
+/// One deployed handler of its component's current revision.
 #[derive(Debug)]
 pub struct Handler {
-    /// What the component says about it.
+    /// The component's own description of the handler.
     pub info: HandlerInfo,
-    /// Where it comes from.
+    /// The revision that the handler belongs to.
     pub revision: Arc<Revision>,
-    /// What an attempt may use up.
+    /// The limits of one attempt.
     pub limits: Limits,
-    /// What an attempt may reach.
+    /// The grants of one attempt.
     pub grants: Grants,
-    /// What its params must look like.
+    /// The schema of its params, if it has one.
     pub params: Option<Schema>,
 }
 
 impl Handler {
-    /// Checks params against the schema that the handler states for them.
+    /// Checks params against the handler's schema, if it has one.
     pub fn check_params(&self, params: &JsonText) -> Result<(), Failure> {
         let Some(schema) = &self.params else {
             return Ok(());
@@ -40,18 +40,17 @@ impl Handler {
     }
 }
 
-/// One compiled component, as cells load it.
+/// One compiled component, ready for a cell to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// What cells know it by.
+    /// The key by which cells know the component.
     pub component: ComponentKey,
-    /// The compiled file.
     pub path: PathBuf,
-    /// What the file must hash to.
+    /// The expected hash of the file.
     pub sha256: [u8; 32],
 }
 
-/// All deployed handlers. Cloning shares them.
+/// All deployed handlers. Clones share them.
 #[derive(Clone, Default)]
 pub struct Handlers {
     by_name: Arc<RwLock<Arc<BTreeMap<Name, Arc<Handler>>>>>,
@@ -65,8 +64,8 @@ impl Handlers {
         programs.get(&digest).cloned()
     }
 
-    /// Takes in a compiled component. One that is known already keeps its key, so that cells which
-    /// have loaded it need not load it again.
+    /// Adds a compiled component. A component that is already known keeps its key, so that cells
+    /// that have loaded it need not load it again.
     pub fn add_program(&self, digest: Digest, path: PathBuf, sha256: [u8; 32]) -> Arc<Program> {
         let mut programs = self
             .programs
@@ -89,7 +88,7 @@ impl Handlers {
         program
     }
 
-    /// Tells whether a deployed handler needs this compiled component.
+    /// Returns whether a deployed handler needs this compiled component.
     pub fn needs(&self, component: ComponentKey) -> bool {
         self.all().values().any(|handler| {
             self.program(handler.revision.digest)
@@ -97,12 +96,13 @@ impl Handlers {
         })
     }
 
-    /// Returns the handler `name`.
+    /// Returns the handler `name` if it is deployed.
     pub fn get(&self, name: &Name) -> Option<Arc<Handler>> {
         self.all().get(name).cloned()
     }
 
-    /// Returns the handler `name` with its compiled component, or the failure of a run without.
+    /// Returns the handler `name` with its compiled component, or the failure of a run if either is
+    /// missing.
     pub fn executable(&self, name: &Name) -> Result<(Arc<Handler>, Arc<Program>), Failure> {
         let found = self.get(name).and_then(|handler| {
             let program = self.program(handler.revision.digest)?;
@@ -120,7 +120,7 @@ impl Handlers {
         Arc::clone(&by_name)
     }
 
-    /// Takes over the current revisions of all components.
+    /// Replaces all handlers by those of the given current revisions.
     pub fn replace(&self, revisions: Vec<Revision>) {
         let mut by_name = BTreeMap::new();
         for revision in revisions {
@@ -131,8 +131,8 @@ impl Handlers {
                     revision: Arc::clone(&revision),
                     limits: revision.manifest.limits(&info.name),
                     grants: revision.manifest.grants(&info.name),
-                    // A schema was compiled when it was deployed; one that no longer compiles
-                    // checks nothing.
+                    // The schema compiled when it was deployed. If it no longer compiles, the
+                    // params are not checked.
                     params: info
                         .params_schema
                         .as_ref()

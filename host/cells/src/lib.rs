@@ -1,6 +1,7 @@
-//! The orchestrator's side of cells, the processes where guests run. The pure parts decide
-//! (`ladder`, `suspects`, `placement`, `chain`, `build`), `pool` keeps the picture, `process` is the
-//! thin shell around real processes. Knows neither the store nor any wire.
+//! The host's side of cells, the processes that run guests. The modules `ladder`, `suspects`,
+//! `placement`, `chain` and `build` make decisions and do no input or output. `pool` tracks cells
+//! and runs, and `process` handles the real processes. This crate knows neither the store nor any
+//! wire.
 
 pub mod build;
 pub mod chain;

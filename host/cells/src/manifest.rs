@@ -1,5 +1,5 @@
-//! Manifests: read from TOML, and held against what a handler may be given at most and what its
-//! component offers.
+//! Manifests: reads them from TOML, and checks them against the allowed ranges and against the
+//! handlers of the component.
 
 use std::collections::BTreeSet;
 
@@ -10,47 +10,43 @@ use thiserror::Error;
 /// The largest manifest, in bytes.
 pub const MANIFEST_BYTES_MAX: usize = 64 << 10;
 
-/// The most memory a handler may be given, in MiB.
+/// The largest memory limit of a handler, in MiB.
 pub const MEMORY_MIB_MAX: u64 = 4_096;
 
-/// The largest result a handler may be given, in KiB.
+/// The largest result limit of a handler, in KiB.
 pub const RESULT_KIB_MAX: u64 = 16 << 10;
 
-/// The largest log a handler may be given, in KiB.
+/// The largest log limit of a handler, in KiB.
 pub const LOG_KIB_MAX: u64 = 64 << 10;
 
-/// How much of a line that is not taken is shown.
+/// How much of an invalid line is shown, in characters.
 const LINE_CHARS_SHOWN: usize = 60;
 
-/// The most grants of one kind.
+/// The maximum number of grants of one kind.
 const GRANTS_MAX: usize = 64;
 
-/// What is wrong with a manifest.
+/// Why a manifest is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ManifestError {
-    /// It is no TOML, or has a key that no manifest has, or a value of another type.
+    /// It is not valid TOML, has an unknown key, or has a value of the wrong type.
     #[error("the manifest cannot be read: {0}")]
     Unreadable(String),
-    /// A value is out of its range.
     #[error("{section}: {key} = {value}, {range} is taken")]
     OutOfRange {
-        /// Where.
+        /// The section that has the key.
         section: String,
-        /// Which key.
         key: &'static str,
-        /// The value.
         value: String,
-        /// What is taken.
+        /// The allowed range.
         range: String,
     },
-    /// It names a handler that the component does not have.
+    /// It has a section for a handler that the component does not have.
     #[error(
         "the manifest has a section for the handler {handler}, which the component does not have; it has {has}"
     )]
     UnknownHandler {
-        /// The name.
         handler: Name,
-        /// What the component has.
+        /// The handlers of the component.
         has: String,
     },
 }
@@ -83,7 +79,7 @@ pub fn check(manifest: &Manifest) -> Result<(), ManifestError> {
     Ok(())
 }
 
-/// Checks that each section is for a handler that the component has.
+/// Checks that the component has a handler for each section.
 pub fn fits(manifest: &Manifest, handlers: &[HandlerInfo]) -> Result<(), ManifestError> {
     let has: BTreeSet<&Name> = handlers.iter().map(|handler| &handler.name).collect();
     let Some(unknown) = manifest.handlers.keys().find(|name| !has.contains(name)) else {

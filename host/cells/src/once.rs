@@ -1,4 +1,4 @@
-//! One run in a cell of its own, outside of any store: nothing is kept and nothing is retried.
+//! Executes one run in a cell of its own, without a store: nothing is kept and nothing is retried.
 
 use host_core::cell::{FromCell, LogLine, Start, ToCell};
 use host_core::failure::{Failure, FailureKind};
@@ -9,18 +9,17 @@ use crate::handlers::Program;
 use crate::port::{CellEvent, CellId};
 use crate::process::Cells;
 
-/// What a run says before it ends.
+/// What a run reports before it ends.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunEvent {
     /// Lines of its log, in order.
     Log(Vec<LogLine>),
-    /// How far it is.
     Progress(Progress),
 }
 
 impl Cells {
-    /// Runs `start` and tells `on_event` what it says meanwhile. Dropped, the cell is killed and the
-    /// guest with it.
+    /// Runs `start` and calls `on_event` with each report. If the future is dropped, the cell and
+    /// its guest are killed.
     pub async fn run_once(
         &self,
         program: &Program,

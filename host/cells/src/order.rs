@@ -1,21 +1,19 @@
-//! What the pool is told to start. Knows neither how it was built nor which cell executes it.
+//! The order to start one run. It does not depend on how the run was built or which cell executes
+//! it.
 
 use host_core::cell::Start;
 use host_core::id::{JobId, LeaseId};
 
 use crate::chain::Chain;
 
-/// What is to be started.
+/// A run to start.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// Of which job.
     pub job: JobId,
-    /// By which lease.
     pub lease: LeaseId,
-    /// The component and its revision.
     pub revision: (String, u32),
-    /// What the cell is told; its run and component are filled in by the pool.
+    /// The start message for the cell. The pool fills in its run and component.
     pub start: Start,
-    /// What follows its handler, if that makes a list of steps.
+    /// The chain, if the result of the handler is a list of steps.
     pub chain: Option<Box<Chain>>,
 }

@@ -1,20 +1,20 @@
-//! Which cell takes the next run: the one with the fewest.
+//! Decides which cell gets the next run: the one with the fewest runs.
 
 use crate::port::CellId;
 
-/// How full one cell is.
+/// How many runs one cell has, and how many it can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// Which cell.
     pub cell: CellId,
-    /// How many runs it has.
+    /// How many runs it has now.
     pub runs: u32,
-    /// How many it has room for.
+    /// How many runs it can have at once.
     pub slots: u32,
 }
 
-/// Chooses cells for at most `wanted` runs, each time the one with the fewest runs and among
-/// those the first; fewer if there is no more room.
+/// Chooses cells for at most `wanted` runs. Each run goes to the cell with the fewest runs, and to
+/// the first of them if several have as few. Returns fewer cells if there are not enough free
+/// slots.
 pub fn spread(mut loads: Vec<Load>, wanted: usize) -> Vec<CellId> {
     let mut chosen = Vec::with_capacity(wanted.min(64));
     while chosen.len() < wanted {

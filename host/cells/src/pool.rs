@@ -1,5 +1,5 @@
-//! The picture of all cells and the runs in them: who has room, what is loaded where, who is to be
-//! killed or restarted. Speaks to cells through a [`CellPort`] only; knows no store and no clock.
+//! Tracks all cells and their runs: free slots, loaded components, and cells to kill or restart. It
+//! reaches cells only through a [`CellPort`], and knows neither a store nor a clock.
 
 mod cell;
 mod heard;
@@ -29,30 +29,26 @@ const START_TIMEOUT_MS: u64 = 15_000;
 /// How many cells there are and how many runs each has room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// What the cells are called, before their number.
+    /// The prefix of the cells' names. A number follows it.
     pub name: &'static str,
-    /// Cells that share their runs; suspects get further cells of their own, at most as many.
+    /// How many shared cells there are. Suspects get additional cells, at most as many again.
     pub cells: usize,
-    /// Runs of one cell at once.
+    /// How many runs one cell executes at once.
     pub slots: u32,
 }
 
-/// One run, as long as a cell has it.
+/// One run that is in a cell.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Of which job.
     pub job: JobId,
-    /// By which lease.
     pub lease: LeaseId,
-    /// Which attempt.
     pub attempt: u32,
-    /// Where: the cell's name.
+    /// The name of its cell.
     pub executor: String,
-    /// The component and its revision.
     pub revision: (String, u32),
-    /// What it may use up.
+    /// The limits of the attempt.
     pub limits: Limits,
-    /// When it was given to its cell.
+    /// When the run was given to its cell.
     pub started_at: Time,
     component: ComponentKey,
     cell: CellId,
@@ -60,20 +56,20 @@ pub struct Run {
     logged_bytes: u64,
     revoked: bool,
     chain: Option<Box<Chain>>,
-    /// When what it runs now was given to its cell.
+    /// When the current step was given to the cell.
     step_started_at: Time,
 }
 
-/// Where a run is to go: kept from the offer of a slot until its lease is granted.
+/// Where a run will execute. The dispatcher keeps this from the offer of a slot until the lease is
+/// granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Into this cell.
+    /// In this shared cell.
     Shared(CellId),
-    /// Into a new cell of its own.
+    /// In a new cell of its own.
     Alone,
 }
 
-/// All cells.
 pub struct Pool<P> {
     port: P,
     shape: Shape,
@@ -89,7 +85,7 @@ pub struct Pool<P> {
 }
 
 impl<P: CellPort> Pool<P> {
-    /// Makes a pool whose cells start with the first [`Pool::tick`].
+    /// Makes a pool. Its cells start at the first [`Pool::tick`].
     pub fn new(port: P, shape: Shape) -> Self {
         Self {
             port,
@@ -106,7 +102,7 @@ impl<P: CellPort> Pool<P> {
         }
     }
 
-    /// Returns how many runs the shared cells have room for now.
+    /// Returns how many more runs the shared cells can take now.
     pub fn free(&self) -> usize {
         self.loads()
             .iter()
@@ -114,7 +110,7 @@ impl<P: CellPort> Pool<P> {
             .sum()
     }
 
-    /// Returns how many more suspects may run at `now`, each in a cell of its own.
+    /// Returns how many more suspects may start at `now`, each in a cell of its own.
     pub fn free_alone(&self, now: Time) -> usize {
         if self.closing || now < self.alone_not_before {
             return 0;
@@ -123,12 +119,12 @@ impl<P: CellPort> Pool<P> {
         self.shape.cells.saturating_sub(busy.count())
     }
 
-    /// Returns from when on suspects may run.
+    /// Returns the time from which suspects may start.
     pub fn alone_at(&self) -> Time {
         self.alone_not_before
     }
 
-    /// Returns places for at most `wanted` runs.
+    /// Returns cells for at most `wanted` runs.
     pub fn offer(&self, wanted: usize) -> Vec<CellId> {
         placement::spread(self.loads(), wanted)
     }
@@ -138,22 +134,22 @@ impl<P: CellPort> Pool<P> {
         self.cells.get(&cell).map_or("cell-gone", |cell| &cell.name)
     }
 
-    /// Returns how many runs cells have now.
+    /// Returns how many runs the cells have now.
     pub fn runs(&self) -> usize {
         self.runs.len()
     }
 
-    /// Tells whether no cell is left.
+    /// Returns whether the pool has no cells.
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
 
-    /// Returns how many cells take runs.
+    /// Returns how many cells accept runs.
     pub fn ready(&self) -> usize {
         self.cells.values().filter(|cell| cell.ready).count()
     }
 
-    /// Starts a run. The order comes back if its cell died in the meantime.
+    /// Starts a run. Returns the order if the chosen cell has died in the meantime.
     pub fn start(
         &mut self,
         now: Time,
@@ -195,8 +191,8 @@ impl<P: CellPort> Pool<P> {
         Ok(())
     }
 
-    /// Tells a run to stop within `grace_ms`, or within its own grace; a lease without a run is
-    /// none of ours any more.
+    /// Asks a run to stop within `grace_ms`, or within its own grace period. Does nothing if no run
+    /// has this lease.
     pub fn stop(&mut self, now: Time, lease: LeaseId, grace_ms: Option<u64>, reason: &str) {
         let Some(id) = self.by_lease.get(&lease) else {
             return;
@@ -215,7 +211,7 @@ impl<P: CellPort> Pool<P> {
         }
     }
 
-    /// Ends a run whose lease is taken away; nothing will be heard of it.
+    /// Ends a run whose lease was revoked. The pool reports nothing more about it.
     pub fn revoke(&mut self, now: Time, lease: LeaseId) {
         self.stop(now, lease, Some(0), "the lease was taken away");
         let run = self
@@ -227,7 +223,7 @@ impl<P: CellPort> Pool<P> {
         }
     }
 
-    /// Unmaps components that no handler needs and no run has.
+    /// Unmaps components that no handler needs and no run uses.
     pub fn keep_loaded(&mut self, needed: impl Fn(ComponentKey) -> bool) {
         let runs = &self.runs;
         for (id, cell) in &mut self.cells {
@@ -240,7 +236,8 @@ impl<P: CellPort> Pool<P> {
         }
     }
 
-    /// Does what is due at `now`: kills cells whose runs do not end, starts cells that are missing.
+    /// Does the work that is due at `now`: kills cells whose runs do not end in time, and starts
+    /// missing cells.
     pub fn tick(&mut self, now: Time) {
         self.kill_overrun(now);
         for id in self.late_starters(now) {
@@ -257,7 +254,7 @@ impl<P: CellPort> Pool<P> {
         }
     }
 
-    /// Returns when [`Pool::tick`] has something to do next.
+    /// Returns when [`Pool::tick`] must be called next.
     pub fn due(&self) -> Option<Time> {
         let doomed = |run: &&Run| self.cells.get(&run.cell).is_some_and(|cell| cell.doomed);
         let kills = self.runs.values().filter(|run| !doomed(run));
@@ -268,7 +265,7 @@ impl<P: CellPort> Pool<P> {
         kills.chain(starts).chain(seats).min()
     }
 
-    /// Gives every cell what it was told since the last time.
+    /// Sends each cell the messages that have collected since the last call.
     pub fn flush(&mut self) {
         for (id, cell) in &mut self.cells {
             if cell.outbox.is_empty() || cell.doomed {
@@ -286,7 +283,7 @@ impl<P: CellPort> Pool<P> {
         }
     }
 
-    /// Kills every cell and starts none any more; their runs are lost to the host's stop.
+    /// Kills all cells and starts no more. Their runs are lost because the host stops.
     pub fn close(&mut self) {
         self.closing = true;
         for (id, cell) in &mut self.cells {
@@ -333,7 +330,7 @@ impl<P: CellPort> Pool<P> {
             .collect()
     }
 
-    /// Kills a cell for a reason of its own: its runs become suspects.
+    /// Kills a cell because of its own fault. Its runs become suspects.
     fn doom(&mut self, id: CellId, why: &str) {
         if let Some(cell) = self.cells.get_mut(&id).filter(|cell| !cell.doomed) {
             tracing::error!(cell = cell.name, why, "the cell is killed");
@@ -350,7 +347,7 @@ impl<P: CellPort> Pool<P> {
             let Some(cell) = self.cells.get_mut(&run.cell) else {
                 continue;
             };
-            // Once a cell is doomed, nobody else is to blame for its death.
+            // If the cell is already being killed, its other runs are not to blame for its death.
             if !cell.doomed || cell.killed_at == Some(now) {
                 tracing::warn!(cell = cell.name, job = %run.job, ?overrun, "a run does not end; its cell is killed");
                 cell.doomed = true;
@@ -363,7 +360,7 @@ impl<P: CellPort> Pool<P> {
 }
 
 impl Run {
-    /// Tells for how long it has run at `now`, in milliseconds.
+    /// Returns how long the run has executed at `now`, in milliseconds.
     pub fn ran_ms(&self, now: Time) -> u64 {
         now.since_ms(self.started_at)
     }

@@ -1,48 +1,46 @@
-//! The seam between the pool and whatever executes guests: real processes, or a fake in tests.
+//! The interface between the pool and cells: real processes, or fakes in tests.
 
 use host_core::cell::{FromCell, ToCell};
 use thiserror::Error;
 
-/// One life of one cell; unique for the life of the orchestrator.
+/// Identifies one cell. It is unique for the life of the host process and never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CellId(pub u64);
 
-/// What the pool hears of a cell.
+/// What a cell reports to the pool.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CellEvent {
-    /// It said this, in order.
+    /// The cell sent messages.
     Said {
-        /// Which cell.
         cell: CellId,
-        /// What: each message within the bounds of [`super::check`].
+        /// The messages in order, each within the limits of [`super::check`].
         messages: Vec<FromCell>,
     },
-    /// It is dead and none of its guests executes any more; nothing follows about it.
+    /// The cell is dead and executes no guest any more. No event follows for it.
     Gone {
-        /// Which cell.
         cell: CellId,
-        /// How it ended, for people.
+        /// How the cell ended, for people.
         how: String,
     },
 }
 
-/// A cell takes no messages: it does not read them, or it is dying.
+/// A cell accepts no messages: it does not read them, or it is dying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the cell takes no messages")]
 pub struct Deaf;
 
-/// Starts, reaches and kills cells. No call blocks.
+/// Starts cells, sends them messages and kills them. No call blocks.
 ///
-/// For each cell that was started, exactly one [`CellEvent::Gone`] follows, however it ends and
-/// even if it could not be started.
+/// For each cell that was started, exactly one [`CellEvent::Gone`] follows, even if it failed to
+/// start.
 pub trait CellPort: Send {
-    /// Starts a cell with room for `slots` runs.
+    /// Starts a cell that executes at most `slots` runs at once.
     fn start(&mut self, cell: CellId, name: &str, slots: u32);
 
-    /// Gives a cell messages, in order.
+    /// Sends messages to a cell, in order.
     fn send(&mut self, cell: CellId, messages: Vec<ToCell>) -> Result<(), Deaf>;
 
-    /// Kills a cell at once; for one that is gone it does nothing.
+    /// Kills a cell at once. Does nothing if the cell has already ended.
     fn kill(&mut self, cell: CellId);
 }
 

@@ -1,5 +1,5 @@
-//! Real cells: one task for each process, which carries frames both ways until it is dead. Decides
-//! nothing.
+//! Real cells. One task for each process carries frames in both directions until the process is
+//! dead. This module makes no decisions.
 
 mod listen;
 mod talk;
@@ -25,16 +25,16 @@ use crate::port::{CellEvent, CellId, CellPort, Deaf};
 use crate::spawn::{Room, Spawned, Spawner};
 use host_runtime::tasks::Tasks;
 
-/// How many batches of messages a cell may leave unread before it counts as deaf.
+/// How many batches of messages a cell may leave unread before it counts as unresponsive.
 const BATCHES_UNREAD_MAX: usize = 1_024;
 
-/// How long the socket of a dead process may stay open.
+/// How long the socket of a dead process is still read.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a component may take to say what it offers.
+/// How long a component may take to describe its handlers.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Starts real cells. Cloning shares it.
+/// Starts real cells. Clones share the spawner and the list of processes.
 #[derive(Clone)]
 pub struct Cells {
     spawner: Spawner,
@@ -44,11 +44,11 @@ pub struct Cells {
     pids: Pids,
 }
 
-/// The processes that are cells now.
+/// The ids of the running cell processes.
 #[derive(Clone, Default)]
 struct Pids(Arc<Mutex<BTreeSet<u32>>>);
 
-/// The way to one cell; the cell is killed when this is dropped.
+/// The connection to one cell. The cell is killed when this is dropped.
 pub(super) struct Line {
     pub(super) outbound: mpsc::Sender<Vec<ToCell>>,
     kill: CancellationToken,
@@ -60,23 +60,22 @@ impl Drop for Line {
     }
 }
 
-/// Why a component's handlers are not known.
+/// Why a component could not describe its handlers.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DescribeError {
-    /// The component says so, or does not do what it must.
+    /// The component reports an error or breaks the protocol.
     #[error("the component does not describe its handlers: {}", .0.message)]
     Failed(Failure),
-    /// Its cell died.
     #[error("the component's cell ended while it described its handlers ({0})")]
     CellGone(String),
-    /// It takes too long.
+    /// The component takes too long.
     #[error("the component does not describe its handlers within {} s", DESCRIBE_TIMEOUT.as_secs())]
     TimedOut,
 }
 
 impl Cells {
-    /// Cells that `spawner` starts, with `memory_mib` for the guests of each. Their tasks run on
-    /// the runtime this is called in.
+    /// Makes cells that `spawner` starts, with `memory_mib` for all guests of one cell together.
+    /// Their tasks run on the runtime in which this is called.
     pub fn new(spawner: Spawner, tasks: Tasks, memory_mib: u64) -> Self {
         Self {
             spawner,
@@ -87,7 +86,7 @@ impl Cells {
         }
     }
 
-    /// Returns the ids of the processes that are cells now.
+    /// Returns the ids of the running cell processes.
     pub fn pids(&self) -> Vec<u32> {
         self.pids.all().iter().copied().collect()
     }
@@ -131,7 +130,7 @@ impl Cells {
             .unwrap_or(Err(DescribeError::TimedOut))
     }
 
-    /// Starts a cell; it is killed when what comes back is dropped.
+    /// Starts a cell. It is killed when the returned connection is dropped.
     pub(super) fn open(
         &self,
         id: CellId,
@@ -160,7 +159,7 @@ impl Cells {
     }
 }
 
-/// Real cells as the pool sees them.
+/// The [`CellPort`] of real cells.
 pub struct ProcessPort {
     cells: Cells,
     events: mpsc::Sender<CellEvent>,
@@ -168,7 +167,7 @@ pub struct ProcessPort {
 }
 
 impl ProcessPort {
-    /// Tells `events` what happens to the cells of the pool.
+    /// Sends the events of the pool's cells to `events`.
     pub fn new(cells: Cells, events: mpsc::Sender<CellEvent>) -> Self {
         Self {
             cells,
@@ -188,7 +187,7 @@ impl CellPort for ProcessPort {
     fn send(&mut self, cell: CellId, messages: Vec<ToCell>) -> Result<(), Deaf> {
         let line = self.lines.get(&cell).ok_or(Deaf)?;
         match line.outbound.try_send(messages) {
-            // The death of one that is closed is about to be told.
+            // If the cell is closed, its death is about to be reported.
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
             Err(mpsc::error::TrySendError::Full(_)) => Err(Deaf),
         }
@@ -218,7 +217,7 @@ struct Life {
     pids: Pids,
 }
 
-/// One cell from its start until its process is gone and all it said is told.
+/// Handles one cell from its start until its process has ended and all its messages are passed on.
 async fn live(life: Life) {
     let Life {
         id,
@@ -234,11 +233,11 @@ async fn live(life: Life) {
         Ok(spawned) => converse(id, &name, spawned, messages, &events, &kill, &pids).await,
         Err(error) => format!("it cannot be started: {error}"),
     };
-    // Nobody listens any more once the host has stopped.
+    // If the host has stopped, no receiver is left.
     let _stopped = events.send(CellEvent::Gone { cell: id, how }).await;
 }
 
-/// Carries frames until one side ends, then makes sure that the process has.
+/// Carries frames until one side ends, then makes sure that the process has ended.
 async fn converse(
     id: CellId,
     name: &str,
@@ -277,12 +276,12 @@ async fn converse(
             }
         }
     };
-    // It may be dead already.
+    // The process may have ended already.
     let _dead = child.start_kill();
-    // Its number may be another's as soon as the kernel has told how it ended.
+    // The kernel may reuse the process id once the exit status has been read.
     pids.all().retain(|it| Some(*it) != pid);
     let status = child.wait().await;
-    // What it said before its death is in the pipes still.
+    // Messages that the cell sent before its death are still in the pipes.
     let rest = async {
         if !heard {
             listening.await;

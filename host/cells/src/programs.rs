@@ -1,5 +1,5 @@
-//! What a run or a step of a chain can be made of: the deployed handlers, and the environment that
-//! they may be granted. Looks up; starts nothing.
+//! The deployed handlers and the variables that they may be granted, from which runs and the steps
+//! of chains are made. This module only looks up; it starts nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use host_core::name::Name;
 
 use crate::handlers::{Handler, Handlers};
 
-/// The environment of the host's process, as far as guests may be granted it.
+/// The variables of the host process that guests may be granted.
 pub type Environment = BTreeMap<String, String>;
 
-/// The deployed handlers with what they may be granted. Cloning shares it.
+/// The deployed handlers and the variables that they may be granted. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Programs {
     handlers: Handlers,
@@ -38,13 +38,13 @@ impl Programs {
         &self.handlers
     }
 
-    /// Tells whether a handler's result is a list of steps.
+    /// Returns whether a handler's result is a list of steps.
     pub(crate) fn makes_chains(&self, handler: &Name) -> bool {
         self.chain_handlers.contains(handler)
     }
 
-    /// Looks up the variables that a handler is granted: those that came with the job first, then
-    /// the host's own. Fails with the name of one that neither has.
+    /// Looks up the variables that a handler is granted, first among those of the job, then among
+    /// the host's own. The error is the name of the first variable that is in neither.
     pub(crate) fn granted(
         &self,
         handler: &Handler,

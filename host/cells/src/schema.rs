@@ -1,6 +1,6 @@
-//! JSON Schemas of params: compiled at deploy, checked at enqueue. A schema comes from whoever wrote
-//! the component, so its size, depth and regular expressions are bounded and it reads no file and
-//! no address.
+//! JSON Schemas of params, compiled at deploy and checked at enqueue. Schemas come from the authors
+//! of components and are not trusted: their size, depth and regular expressions are limited, and
+//! they cannot read files or addresses.
 
 mod work;
 
@@ -11,16 +11,15 @@ use serde_json::Value;
 /// The largest schema, in bytes.
 pub const SCHEMA_BYTES_MAX: usize = 64 << 10;
 
-/// How deep a schema may be nested.
+/// How deeply a schema may be nested.
 pub const SCHEMA_DEPTH_MAX: usize = 32;
 
-/// How many steps a check of params may take.
+/// How many steps one check of params may take.
 const STEPS_MAX: u64 = 5_000_000;
 
-/// How many violations an error names.
+/// How many violations an error message lists.
 const VIOLATIONS_NAMED: usize = 3;
 
-/// One compiled schema.
 #[derive(Debug)]
 pub struct Schema {
     document: Value,
@@ -28,7 +27,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Compiles a schema, or says why it is none that is taken here.
+    /// Compiles a schema, or returns why it is refused.
     pub fn compile(text: &JsonText) -> Result<Self, String> {
         let bytes = text.as_str().len();
         if bytes > SCHEMA_BYTES_MAX {
@@ -54,14 +53,13 @@ impl Schema {
         })
     }
 
-    /// Checks params that are kept as text.
     pub fn check_text(&self, params: &JsonText) -> Result<(), String> {
         serde_json::from_str(params.as_str())
             .map_err(|error| error.to_string())
             .and_then(|params| self.check(&params))
     }
 
-    /// Checks params and names the first violations with their places, not the values found there.
+    /// Checks params. The error lists the first violations with their places, but not the values.
     pub fn check(&self, params: &Value) -> Result<(), String> {
         if !work::fits(&self.document, params, STEPS_MAX) {
             return Err(format!(

@@ -1,6 +1,6 @@
-//! How a cell's process comes to be: one thread starts them all, because a cell is killed by the
-//! kernel when the thread that started it ends. Each inherits its end of a socket pair and the
-//! lock by which a later host knows that it is still there; nothing else.
+//! Starts the processes of cells. One thread starts them all, because the kernel kills a cell when
+//! the thread that started it ends. A cell inherits only its end of a socket pair and the lock that
+//! shows a later host that the cell is still alive.
 
 use std::fs::File;
 use std::io;
@@ -16,42 +16,43 @@ use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// Where a cell finds its end of the socket pair.
+/// The file descriptor of a cell's end of the socket pair.
 const SOCKET_FD: i32 = 3;
 
-/// Where a cell holds the lock.
+/// The file descriptor of the lock in a cell.
 const LOCK_FD: i32 = 4;
 
-/// Above all numbers that a child's descriptors are moved to.
+/// Higher than the descriptor numbers that a cell uses for its socket and its lock.
 const SAFE_FD: i32 = 16;
 
-/// How many cells may wait to be started.
+/// How many requests to start a cell may wait.
 const WAITING_MAX: usize = 256;
 
-/// Which executable cells are, and what its compiled components depend on.
+/// The executable of the cells, and the hash that its compiled components depend on.
 #[derive(Clone, Debug)]
 pub struct CellProgram {
-    /// The executable; started with `cell run …` and `cell compile …`.
+    /// The executable, which is started with `cell run …` or `cell compile …`.
     pub exe: PathBuf,
-    /// Compiled components of another engine or configuration are not taken.
+    /// The hash of the engine and its configuration. Components compiled with another hash are
+    /// ignored.
     pub engine_hash: String,
 }
 
-/// What one cell has room for.
+/// The capacity of one cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Runs at once.
+    /// How many runs it executes at once.
     pub slots: u32,
-    /// Memory of all its guests together, in MiB.
+    /// Memory for all its guests together, in MiB.
     pub memory_mib: u64,
 }
 
 /// A started cell.
 #[derive(Debug)]
 pub struct Spawned {
-    /// Its process, killed when this is dropped.
+    /// The process. It is killed when this is dropped.
     pub child: Child,
-    /// Our end of the socket pair.
+    /// The host's end of the socket pair.
     pub socket: UnixStream,
 }
 
@@ -60,14 +61,14 @@ struct Job {
     reply: oneshot::Sender<io::Result<Spawned>>,
 }
 
-/// Starts cells. Cloning shares the thread, which ends with the last clone.
+/// Starts cells. Clones share the thread, which ends when the last clone is dropped.
 #[derive(Clone)]
 pub struct Spawner {
     jobs: SyncSender<Job>,
 }
 
 impl Spawner {
-    /// Starts the thread. Processes are awaited on the runtime this is called in.
+    /// Starts the thread. The runtime in which this is called waits for the processes.
     pub fn start(program: CellProgram, lock: File) -> io::Result<Self> {
         let (jobs, waiting) = sync_channel(WAITING_MAX);
         let runtime = Handle::current();
@@ -92,7 +93,7 @@ impl Spawner {
 fn work(waiting: &Receiver<Job>, runtime: &Handle, program: &CellProgram, lock: &File) {
     let _runtime = runtime.enter();
     while let Ok(job) = waiting.recv() {
-        // Whoever asked may have gone; the child is then killed by its drop.
+        // If the caller has gone, the child is dropped and thereby killed.
         let _gone = job.reply.send(spawn(program, lock, job.room));
     }
 }
@@ -115,8 +116,8 @@ fn spawn(program: &CellProgram, lock: &File, room: Room) -> io::Result<Spawned> 
     let parent = getpid();
     let (theirs, lock) = (Arc::new(theirs), Arc::new(lock));
     let (socket, held) = (Arc::clone(&theirs), Arc::clone(&lock));
-    // SAFETY: between fork and exec only system calls are made, through rustix; nothing allocates
-    // and no lock is taken.
+    // SAFETY: between fork and exec the closure makes only system calls, through rustix. It does
+    // not allocate and takes no lock.
     unsafe {
         command.pre_exec(move || inherit(parent, &socket, &held));
     }
@@ -131,7 +132,7 @@ fn spawn(program: &CellProgram, lock: &File, room: Room) -> io::Result<Spawned> 
 /// Prepares the child just before it becomes the cell.
 fn inherit(parent: Pid, socket: &OwnedFd, lock: &OwnedFd) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    // The host may have ended before the line above.
+    // The host may have ended before the death signal was set.
     if getppid() != Some(parent) {
         return Err(io::Error::from_raw_os_error(
             rustix::io::Errno::CANCELED.raw_os_error(),
@@ -144,8 +145,8 @@ fn inherit(parent: Pid, socket: &OwnedFd, lock: &OwnedFd) -> io::Result<()> {
 /// Makes `target` a copy of `from` that stays open in the new program.
 fn move_to(from: &OwnedFd, target: i32) -> io::Result<()> {
     debug_assert_ne!(from.as_raw_fd(), target);
-    // SAFETY: whatever the number named belongs to the copy of a process that ends here; it is
-    // replaced, and `forget` keeps it open.
+    // SAFETY: this process is the forked copy, and nothing in it uses `target` any more. The
+    // descriptor is replaced here, and `forget` keeps it open.
     let mut place = unsafe { OwnedFd::from_raw_fd(target) };
     let moved = rustix::io::dup2(from, &mut place);
     std::mem::forget(place);

@@ -1,34 +1,34 @@
-//! Who is to blame when a cell dies: the jobs it was killed for, or, if nobody knows, every job
-//! that was in it.
+//! Decides which jobs are to blame when a cell dies: the jobs for which it was killed, or every job
+//! in it if the cause is not known.
 
 use host_core::cell::RunId;
 use host_core::transition::Loss;
 
 use crate::ladder::Overrun;
 
-/// How a cell came to die.
+/// Why a cell died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Death<'a> {
-    /// By itself, or because it broke the rules of the conversation.
+    /// The cell ended by itself, or it was killed because it broke the protocol.
     Crashed,
-    /// It never took a message, so that no run began in it.
+    /// The cell never accepted a message, so no run began in it.
     Unborn,
-    /// The ladder killed it for these runs.
+    /// The cell was killed because these runs did not end in time.
     Killed(&'a [(RunId, Overrun)]),
-    /// The host stops and killed it.
+    /// The host stopped and killed the cell.
     HostStops,
 }
 
-/// What becomes of one run of a dead cell.
+/// What happens to one run of a dead cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Its own doing: the attempt has ended like this.
+    /// The run itself is the cause. Its attempt has ended.
     Overran(Overrun),
-    /// Its lease is lost.
+    /// The lease of the run is lost.
     Lost(Loss),
 }
 
-/// Judges `run`, one of `runs` that were in a cell when it died.
+/// Decides about `run`, one of the `runs` runs that were in a cell when it died.
 pub fn verdict(death: Death<'_>, run: RunId, runs: usize) -> Verdict {
     match death {
         Death::Crashed => Verdict::Lost(Loss::CellDied { alone: runs == 1 }),

@@ -1,5 +1,5 @@
-//! The HTTP client: one request, one answer. Knows no path; of answers it reads only the status and
-//! the date.
+//! The HTTP client: sends one request and reads one answer. It knows no path. Of an answer it uses
+//! only the status and the date.
 
 mod failure;
 mod path;
@@ -21,20 +21,20 @@ use crate::plain;
 /// The default of `--server`.
 pub const SERVER_DEFAULT: &str = "http://127.0.0.1:7700";
 
-/// The most bytes read of one answer.
+/// The maximum number of bytes read from one answer.
 const ANSWER_BYTES_MAX: u64 = 256 << 20;
 
 /// The type of a JSON document.
 const JSON: &str = "application/json";
 
-/// The largest body that is sent without `Expect: 100-continue`. If the host refuses a body while it
-/// is being sent, the connection breaks and the refusal is lost.
+/// The largest body that is sent without `Expect: 100-continue`. If the host refuses a body while
+/// the client still sends it, the connection breaks and the refusal is lost.
 const BODY_WITHOUT_EXPECT_BYTES_MAX: usize = 1 << 20;
 
-/// How long a connection may take to be made.
+/// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long an answer may take, not counting the wait that the request asks for.
+/// How long an answer may take, in addition to the wait that the request asks for.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A client of one host.
@@ -42,18 +42,18 @@ const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 pub struct Client {
     agent: Agent,
     base: String,
-    /// Whether the host ever accepted a connection.
+    /// Whether the host has ever accepted a connection.
     answering: AtomicBool,
 }
 
-/// What a host answered: always a success.
+/// The answer to a request that succeeded.
 #[derive(Debug)]
 pub struct Answer {
     /// The HTTP status: 200 to 299.
     pub status: u16,
     /// The host's time when it answered, in whole seconds.
     pub now: Option<Time>,
-    /// The document.
+    /// The body, normally a JSON document.
     pub body: String,
 }
 
@@ -137,7 +137,7 @@ impl Client {
         self.answer(doing, request.body(()), Duration::ZERO)
     }
 
-    /// Tells whether the host ever accepted a connection, even if it did not answer.
+    /// Returns whether the host has ever accepted a connection, even if it did not answer.
     pub fn was_answering(&self) -> bool {
         self.answering.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! A command that is not in the derived command line of `host`: what a wire brings.
+//! Commands that are not part of the derived command line of `host`, such as those of a wire.
 
 use std::fmt;
 
@@ -8,15 +8,16 @@ use crate::error::{CliError, Exit};
 
 /// A noun of the command line, such as `host job`, with its verbs if it has any.
 ///
-/// `host` adds it to its own nouns: it stands in the help, in the completion scripts and in
-/// docs/cli.md like any of them. [`Derived`] makes one of a type that derives [`Args`].
+/// `host` adds it to its own nouns, so it appears in the help, the completion scripts and
+/// docs/cli.md. [`Derived`] makes a command from a type that derives [`Args`].
 pub trait Command: Sync {
     /// Returns the noun's definition: its name, which no other noun may have, its one line of help,
     /// its options and its verbs.
     fn clap(&self) -> clap::Command;
 
-    /// Runs the command to its end. `matches` are those of [`Command::clap`], without the name of
-    /// the noun. It blocks; it writes data to standard output and everything else to standard error.
+    /// Runs the command to its end and blocks until then. `matches` are those of [`Command::clap`],
+    /// without the name of the noun. Data goes to standard output, everything else to standard
+    /// error.
     ///
     /// The error decides the exit code; `host` prints it, unless it is [`CliError::Silent`].
     fn run(&self, matches: &ArgMatches) -> Result<(), CliError>;

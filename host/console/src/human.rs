@@ -1,5 +1,5 @@
-//! Durations, sizes, counts and ages as people read and write them. Reads no clock: the caller
-//! gives both instants of an age.
+//! Reads and writes durations, sizes, counts and ages in the form that people use. It reads no
+//! clock: the caller gives both times of an age.
 
 use host_core::seconds::{SECONDS_MAX, Seconds};
 use host_core::time::Time;
@@ -54,7 +54,7 @@ pub fn parse_duration(text: &str) -> Result<Seconds, String> {
     Ok(Seconds { ms: total_ms })
 }
 
-/// Parses an RFC 3339 instant and returns it in UTC.
+/// Parses an RFC 3339 time and returns it in UTC.
 pub fn parse_time(text: &str) -> Result<String, String> {
     Time::parse_rfc3339(text)
         .map(Time::to_rfc3339)
@@ -75,8 +75,8 @@ pub fn took(ms: u64) -> String {
     }
 }
 
-/// Formats how far two instants are apart by the largest unit: `12s`, `4m`, `3h`, `2d`. The host's
-/// time has whole seconds, so an instant less than a second ahead counts as now.
+/// Formats the time between two instants in the largest unit that fits: `12s`, `4m`, `3h`, `2d`.
+/// The host's time has whole seconds, so an instant less than a second ahead counts as now.
 pub fn age(now: Time, then: Time) -> String {
     let (ahead, ms) = if then > now.plus_ms(999) {
         ("in ", then.since_ms(now))
@@ -92,7 +92,7 @@ pub fn age(now: Time, then: Time) -> String {
     }
 }
 
-/// Formats how long ago `then` was, empty if either instant is not known.
+/// Formats how long ago `then` was. Returns an empty text if either instant is unknown.
 pub fn ago(now: Option<Time>, then: Option<&str>) -> String {
     match (now, then.and_then(Time::parse_rfc3339)) {
         (Some(now), Some(then)) => age(now, then),

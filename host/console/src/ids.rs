@@ -1,9 +1,9 @@
-//! Doing the same for each of several ids.
+//! Repeats an action for each of several ids.
 
 use crate::error::{CliError, Exit};
 use crate::output::say;
 
-/// Does one thing for each id, says what failed and goes on; the first failure gives the exit code.
+/// Calls `one` for each id, prints the errors and continues. The first error decides the exit code.
 pub fn each(ids: &[String], one: impl Fn(&str) -> Result<(), CliError>) -> Result<(), CliError> {
     let mut first = None;
     for id in ids {

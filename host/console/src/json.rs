@@ -1,4 +1,4 @@
-//! JSON as the server sent it, laid out for reading. Numbers and the order of keys stay as they are.
+//! Lays out JSON from the server for reading. Numbers and the order of keys stay unchanged.
 
 mod argument;
 
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::plain;
 
-/// Lays out valid JSON with two spaces per level; text that is not JSON comes back as it is.
+/// Lays out valid JSON with two spaces per level. Text that is not JSON is returned unchanged.
 pub fn pretty(json: &str) -> String {
     if serde_json::from_str::<&RawValue>(json).is_err() {
         return json.to_owned();
@@ -57,8 +57,8 @@ pub fn pretty(json: &str) -> String {
     out
 }
 
-/// Returns valid JSON with every character that could control a terminal written as a `\u`
-/// escape, which has the same meaning.
+/// Returns valid JSON in which every character that could control a terminal is written as a `\u`
+/// escape. The meaning stays the same.
 pub fn harmless(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {

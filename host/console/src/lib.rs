@@ -1,5 +1,5 @@
-//! What the commands of `host` are made of: their options, the HTTP client, errors with exit codes,
-//! and output in four formats. Knows no command and no wire.
+//! The shared parts of the commands of `host`: options, the HTTP client, errors with exit codes,
+//! and output in four formats. This crate knows no command and no wire.
 
 pub mod client;
 pub mod command;

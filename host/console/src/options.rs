@@ -1,4 +1,4 @@
-//! The options that commands share, and what a command opens by them.
+//! The options that commands share, and the client and output that they describe.
 
 use clap::Args;
 
@@ -37,14 +37,14 @@ pub struct Shown {
 }
 
 impl Remote {
-    /// Opens what the command needs: the host and the terminal.
+    /// Opens the client and the output.
     pub fn open(&self) -> Result<(Client, Output), CliError> {
         Ok((Client::new(&self.server)?, self.shown.open()))
     }
 }
 
 impl Shown {
-    /// Opens the terminal.
+    /// Opens the output.
     pub fn open(self) -> Output {
         Output::new(self.output, self.quiet)
     }

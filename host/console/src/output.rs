@@ -24,7 +24,7 @@ pub enum Format {
     Name,
 }
 
-/// Where a command writes to.
+/// The output of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
     format: Format,
@@ -33,7 +33,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Makes an output; colors are used where standard output is a terminal that wants them.
+    /// Makes an output. It uses colors if standard output is a terminal that accepts them.
     pub fn new(format: Format, quiet: bool) -> Self {
         let choice = anstream::AutoStream::choice(&std::io::stdout());
         Self {
@@ -43,22 +43,22 @@ impl Output {
         }
     }
 
-    /// Returns the format asked for.
+    /// Returns the requested format.
     pub fn format(self) -> Format {
         self.format
     }
 
-    /// Tells whether the output is for people.
+    /// Returns whether the output is for people.
     pub fn is_human(self) -> bool {
         self.format == Format::Table
     }
 
-    /// Tells whether a spinner may be shown.
+    /// Returns whether a spinner may be shown.
     pub fn is_live(self) -> bool {
         !self.quiet && std::io::stderr().is_terminal()
     }
 
-    /// Writes one document as JSON, laid out unless one line per document is asked for.
+    /// Writes one document as JSON. It is laid out unless the format is one line per document.
     pub fn json(self, document: &str) -> Result<(), CliError> {
         let document = json::harmless(document.trim());
         match self.format {
@@ -67,8 +67,8 @@ impl Output {
         }
     }
 
-    /// Writes a list. `name` returns the name of the item at an index; `name` and `table` are called
-    /// only if the format needs them.
+    /// Writes a list. `name` returns the name of the item at an index. `name` and `table` are
+    /// called only if the format needs them.
     pub fn list(
         self,
         items: &[Box<RawValue>],

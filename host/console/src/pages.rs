@@ -1,4 +1,4 @@
-//! Reads a whole list of the API, page by page.
+//! Reads a complete list from the API, page by page.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use serde_json::value::RawValue;
 use crate::client::{Client, query, read};
 use crate::error::CliError;
 
-/// A list: each entry as the host sent it and as it was read, in the same order.
+/// A list. `items` and `views` hold the same entries in the same order.
 #[derive(Debug)]
 pub struct Listing<T> {
     /// The host's time when it answered, in whole seconds.
     pub now: Option<Time>,
-    /// The entries as sent.
+    /// The entries as the host sent them.
     pub items: Vec<Box<RawValue>>,
-    /// The entries, read.
+    /// The parsed entries.
     pub views: Vec<T>,
 }
 
@@ -39,7 +39,7 @@ struct Page {
     next_cursor: Option<String>,
 }
 
-/// Reads the whole list at `path`.
+/// Reads the complete list at `path`.
 pub fn all<T: DeserializeOwned>(
     client: &Client,
     doing: &str,

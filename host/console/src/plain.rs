@@ -1,5 +1,5 @@
-//! Makes text of guests, jobs and servers harmless on a terminal: no escape sequence, control
-//! character or change of direction reaches it.
+//! Makes text from guests, jobs and servers safe to print on a terminal: no escape sequence,
+//! control character or change of text direction remains.
 
 use std::borrow::Cow;
 
@@ -37,7 +37,7 @@ fn clean(text: &str, kept: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Tells whether a character could control a terminal or change the order of the text around it.
+/// Returns whether a character could control a terminal or change the order of the text around it.
 pub fn acts(c: char) -> bool {
     c.is_control()
         || matches!(
@@ -46,8 +46,8 @@ pub fn acts(c: char) -> bool {
         )
 }
 
-/// Returns what follows the whole escape sequence that `text` starts with, `None` if it does not
-/// start with one: CSI (`ESC [ … letter`) and OSC (`ESC ] … BEL` or `ESC \`) only.
+/// Returns the text after the escape sequence at the start of `text`. Returns `None` if there is no
+/// complete CSI (`ESC [ … letter`) or OSC (`ESC ] … BEL` or `ESC \`) sequence.
 fn after_sequence(text: &str) -> Option<&str> {
     let body = text.strip_prefix('\u{1b}')?;
     if let Some(csi) = body.strip_prefix('[') {

@@ -1,5 +1,5 @@
-//! A spinner on the terminal while a command waits. If standard error is no terminal, nothing is
-//! shown.
+//! A spinner on the terminal while a command waits. Nothing is shown if standard error is not a
+//! terminal.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl Spinner {
         }
     }
 
-    /// Calls `write` with the spinner hidden, so that its lines stand above the spinner.
+    /// Calls `write` while the spinner is hidden, so that its lines appear above the spinner.
     pub fn above(&self, write: impl FnOnce()) {
         match &self.0 {
             Some(bar) => bar.suspend(write),

@@ -7,20 +7,19 @@ use comfy_table::{Attribute, CellAlignment, Table, presets};
 /// The title of a column and how its cells are aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
-    /// Text, from the left.
+    /// A column of text, aligned left.
     Left(&'static str),
-    /// Numbers and ages, from the right.
+    /// A column of numbers or ages, aligned right.
     Right(&'static str),
 }
 
-/// A table that rows are added to.
 #[derive(Debug)]
 pub struct Rows {
     table: Table,
 }
 
 impl Rows {
-    /// Starts a table with these columns.
+    /// Starts a table with the given columns.
     pub fn new(columns: &[Column]) -> Self {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);

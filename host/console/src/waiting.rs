@@ -1,5 +1,5 @@
-//! Waits for a job of any kind, by one request after the other and through a restart of the host.
-//! Knows no kind of job.
+//! Waits for a job of any kind to end, with repeated requests that also survive a restart of the
+//! host. It knows no specific kind of job.
 
 use std::time::{Duration, Instant};
 
@@ -12,43 +12,45 @@ use crate::output::{Format, Output, put_line};
 use crate::plain;
 use crate::progress::Spinner;
 
-/// How long one request waits without a spinner, in milliseconds; less than the host's limit.
+/// How long one request waits if no spinner is shown, in milliseconds. This is less than the host's
+/// limit.
 const SLICE_MS: u64 = 60_000;
 
-/// How long one request waits with a spinner that shows the progress, in milliseconds.
+/// How long one request waits if a spinner shows the progress, in milliseconds.
 const SLICE_LIVE_MS: u64 = 1_000;
 
-/// The pause before a host that no longer answers is asked again, in milliseconds; it doubles up to
-/// the maximum. It is also the pause after an answer that came too early: such a host is stopping.
+/// The delay before the next request if the host does not answer, in milliseconds. It doubles up to
+/// the maximum. It is also the delay after an answer that came too early, because the host is then
+/// stopping.
 const AGAIN_MS: u64 = 200;
 const AGAIN_MS_MAX: u64 = 5_000;
 
-/// How long a host that answered before may be away, in milliseconds.
+/// How long a host that has answered before may be unreachable, in milliseconds.
 const AWAY_MS_MAX: u64 = 300_000;
 
-/// A job as the answer to a wait shows it.
+/// A job in the answer to a wait.
 pub trait Awaited: DeserializeOwned {
-    /// Tells whether it has ended.
+    /// Returns whether the job has ended.
     fn has_ended(&self) -> bool;
 
-    /// Returns its state or progress, for people.
+    /// Returns the job's state or progress, for people.
     fn now_at(&self) -> String;
 
-    /// Returns its id.
+    /// Returns the job's id.
     fn id(&self) -> &str;
 
-    /// Prints its result and how it ended.
+    /// Prints the job's result and how it ended.
     fn print(&self, output: Output) -> Result<(), CliError>;
 
-    /// Returns the exit code for how it ended.
+    /// Returns the exit code for the way the job ended.
     fn exit(&self) -> Exit;
 
-    /// Makes the error of a job that has not ended within `timeout`.
+    /// Makes the error for a job that has not ended within `timeout`.
     fn ran_out(&self, timeout: Option<Seconds>) -> CliError;
 }
 
-/// Waits at `path` until a job ends and prints its result; the error has its exit code if it did not
-/// complete. `doing` completes "cannot …" in errors.
+/// Waits at `path` until a job ends and prints its result. If the job did not complete, the error
+/// has its exit code. `doing` completes "cannot …" in errors.
 pub fn until_end<T: Awaited>(
     client: &Client,
     output: Output,
@@ -71,7 +73,7 @@ pub fn until_end<T: Awaited>(
     }
 }
 
-/// Waits at `path` until a job ends or `timeout` has passed, and returns its last answer.
+/// Waits at `path` until a job ends or `timeout` has passed. Returns the last answer.
 pub fn ended<T: Awaited>(
     client: &Client,
     output: Output,
@@ -121,7 +123,7 @@ pub fn ended<T: Awaited>(
     }
 }
 
-/// How much time is left to wait.
+/// The time that is left to wait.
 struct TimeLeft {
     began: Instant,
     total_ms: u64,
@@ -144,7 +146,7 @@ impl TimeLeft {
     }
 }
 
-/// How long a host has been away.
+/// How long a host has been unreachable.
 #[derive(Default)]
 struct Outage {
     pauses: u32,

@@ -1,5 +1,5 @@
-//! A budget of memory for bodies. Each body of a request is bounded in size and time, and all of
-//! them together in memory; answers are charged until their clients have taken them.
+//! A memory budget for bodies. Each request body has a limit on size and time, and all bodies
+//! together have a limit on memory. An answer is charged until its client has received it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,26 +20,26 @@ use crate::refusal::Refusal;
 /// How long the body of a request may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The part of each body that is not charged, in bytes: the number of connections bounds that.
-/// Also the unit in which the rest is charged.
+/// The part of each body that is not charged, in bytes, because the limit on connections already
+/// bounds it. The rest is charged in units of this size.
 const FREE_BYTES: usize = 16 << 10;
 
 /// The budget, in units of [`FREE_BYTES`]: 256 MiB.
 const UNITS: usize = (256 << 20) / FREE_BYTES;
 
-/// How much of a large answer its connection is given at once, in bytes.
+/// How much of a large answer is passed to its connection at once, in bytes.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// The memory that bodies may take together: 256 MiB. Cloning shares it.
+/// The memory that all bodies together may use: 256 MiB. Clones share it.
 #[derive(Clone, Debug)]
 pub struct ByteBudget {
     units: Arc<Semaphore>,
 }
 
-/// The body of a request, charged to a budget until it is dropped.
+/// The body of a request. It is charged to a budget until it is dropped.
 #[derive(Debug)]
 pub struct RequestBody {
-    /// All of it.
+    /// The complete body.
     pub bytes: Bytes,
     charge: Option<OwnedSemaphorePermit>,
 }
@@ -55,10 +55,10 @@ impl Default for ByteBudget {
 impl ByteBudget {
     /// Reads a body of at most `limit_bytes`, within 30 seconds.
     ///
-    /// Cancel safe: what was read is dropped.
+    /// Cancel safe: data that was read is dropped.
     ///
     /// # Errors
-    /// `BodyTooLarge`, `BodyTimeout`, `BodyBroken`, or `Busy` if the budget is spent.
+    /// `BodyTooLarge`, `BodyTimeout`, `BodyBroken`, or `Busy` if the budget is exhausted.
     pub async fn read(
         &self,
         headers: &HeaderMap,
@@ -103,7 +103,7 @@ impl ByteBudget {
         Ok(read)
     }
 
-    /// Charges a body for `bytes` bytes in all.
+    /// Charges `bytes` bytes in total for a body.
     fn charge(&self, body: &mut RequestBody, bytes: usize) -> Result<(), Refusal> {
         let charged = body.charge.as_ref();
         let charged = charged.map_or(0, OwnedSemaphorePermit::num_permits);
@@ -119,11 +119,11 @@ impl ByteBudget {
         Ok(())
     }
 
-    /// Charges an answer until its connection has taken the last of it. Answers of unknown length,
-    /// such as streams of events, are not charged.
+    /// Charges an answer until its connection has taken all of it. Answers of unknown length, such
+    /// as event streams, are not charged.
     ///
     /// # Errors
-    /// `Busy` if the budget is spent, `AnswerBroken` if the answer cannot be read.
+    /// `Busy` if the budget is exhausted, `AnswerBroken` if the answer cannot be read.
     pub async fn charge_answer(&self, response: Response) -> Result<Response, Refusal> {
         let exact = response.body().size_hint().exact();
         let bytes = exact.and_then(|bytes| usize::try_from(bytes).ok());

@@ -1,4 +1,4 @@
-//! What requests carry in their path, query and body, for handlers that answer with problem
+//! Extracts the path, query and body of requests, for handlers that answer errors with problem
 //! documents.
 
 use std::fmt::Display;
@@ -15,18 +15,18 @@ use crate::budget::ByteBudget;
 use crate::json::{self, with_nearest};
 use crate::problem::{Problem, kinds};
 
-/// The largest body of requests that carry few fields, in bytes.
+/// The largest body of a request with few fields, in bytes.
 pub const SMALL_BODY_BYTES_MAX: usize = 64 << 10;
 
-/// A name in the path, the only parameter there.
+/// A name that is the only parameter in the path.
 #[derive(Debug)]
 pub struct InPath<T>(pub T);
 
-/// A text in the path, the only parameter there.
+/// A text that is the only parameter in the path.
 #[derive(Debug)]
 pub struct TextInPath(pub String);
 
-/// The query string as `T`.
+/// The query string, parsed as `T`.
 #[derive(Debug)]
 pub struct InQuery<T>(pub T);
 
@@ -78,7 +78,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for InQuery<T> {
 
 /// Reads a body of at most 64 KiB that is a JSON object.
 ///
-/// Cancel safe: what was read is dropped.
+/// Cancel safe: data that was read is dropped.
 pub async fn small_body<T: DeserializeOwned>(
     budget: &ByteBudget,
     request: Request,
@@ -90,7 +90,7 @@ pub async fn small_body<T: DeserializeOwned>(
 
 /// Reads a body of at most 64 KiB that is a JSON object or empty.
 ///
-/// Cancel safe: what was read is dropped.
+/// Cancel safe: data that was read is dropped.
 pub async fn small_body_or_default<T: DeserializeOwned + Default>(
     budget: &ByteBudget,
     request: Request,

@@ -1,6 +1,6 @@
-//! What every request passes before its handler: it must be addressed to this host, must not come
-//! from a web page of another origin, and carries a body of a type that the route takes. Its answer
-//! is bounded in time, charged to a budget and counted.
+//! Checks every request before its handler runs: it must be addressed to this host, must not come
+//! from a web page of another origin, and its body must have a type that the route accepts. The
+//! answer has a time limit, is charged to a budget and is counted.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::budget::ByteBudget;
 use crate::metrics::Metrics;
 use crate::refusal::{Refusal, Render};
 
-/// How long a handler may take to answer, unless its route is long-running.
+/// How long a handler may take to answer if its route is not long-running.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// How much of a refused name is shown, in characters.
@@ -26,13 +26,13 @@ const SHOWN_CHARS: usize = 64;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// The names by which a host may be addressed, so that no web page reaches it through a name of its
-/// own (DNS rebinding). Cloning shares them.
+/// The names by which clients may address the host. Other names are refused, so that a web page
+/// cannot reach the host through its own domain (DNS rebinding). Clones share them.
 #[derive(Clone, Debug)]
 pub struct AllowedHosts(Arc<[String]>);
 
 impl AllowedHosts {
-    /// Allows the names of the loopback and the address that the host listens on.
+    /// Allows the loopback names and the address that the host listens on.
     pub fn loopback_and(listen: SocketAddr) -> Self {
         let listen = match listen {
             SocketAddr::V4(address) => address.ip().to_string(),
@@ -42,7 +42,7 @@ impl AllowedHosts {
         Self(loopback.into_iter().chain([listen]).collect())
     }
 
-    /// Tells whether a host, with or without a port, is allowed.
+    /// Returns whether a host, with or without a port, is allowed.
     fn has(&self, host: &str) -> bool {
         let name = without_port(host);
         let mut allowed = self.0.iter();
@@ -63,7 +63,7 @@ pub(crate) struct Guard {
     pub(crate) media_types: &'static [&'static str],
 }
 
-/// Lets a request through to its handler, or refuses it.
+/// Passes a request to its handler or refuses it.
 pub(crate) async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let changes_nothing = request.method().is_safe();
@@ -77,7 +77,7 @@ pub(crate) async fn guard(State(guard): State<Guard>, request: Request, next: Ne
             }),
     };
     let answered = match answered {
-        // What was changed must be answered, whatever the budget.
+        // If the request changed something, it must be answered even if the budget is exhausted.
         Ok(response) if changes_nothing => guard.answers.charge_answer(response).await,
         other => other,
     };
@@ -100,7 +100,7 @@ impl Guard {
     }
 }
 
-/// Checks both places that name the host, and returns the Host header.
+/// Checks the Host header and the request target, and returns the Host header.
 fn check_host<'a>(
     allowed: &AllowedHosts,
     uri: &Uri,
@@ -128,7 +128,8 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// Refuses pages of other origins: browsers name the origin of a request, programs do not.
+/// Refuses requests from pages of other origins. Browsers send the origin of a request; other
+/// programs do not.
 fn check_origin(host: &str, headers: &HeaderMap) -> Result<(), Refusal> {
     if let Some(origin) = headers.get(ORIGIN) {
         let own = origin.to_str().ok().and_then(|origin| {

@@ -1,5 +1,6 @@
-//! JSON from outside, read strictly: no repeated key, no number beyond a double, bounded depth. Errors
-//! name the field, and the known field whose name is nearest to an unknown one.
+//! Reads JSON from clients strictly: no repeated keys, no numbers beyond the range of a double, and
+//! limited depth. Errors name the field. For an unknown field they suggest the most similar known
+//! one.
 
 #[cfg(test)]
 mod tests;
@@ -12,18 +13,18 @@ use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, V
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 
-/// Why a document is not taken, in words that name the place.
+/// Why a document is refused, with the place of the error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JsonError {
-    /// It is not JSON, or not strictly: a key is repeated, the nesting is too deep, or a number is
-    /// beyond a double.
+    /// The document is not JSON or breaks a strict rule: a key is repeated, the nesting is too
+    /// deep, or a number is beyond the range of a double.
     Syntax(String),
-    /// It is JSON, but a field is unknown, missing, or of another type or range.
+    /// The document is JSON, but a field is unknown, missing, out of range or of the wrong type.
     Data(String),
 }
 
 impl JsonError {
-    /// Puts the place of the document in front of what is wrong.
+    /// Adds the place of the document to the front of the message.
     #[must_use]
     pub fn at(self, place: &str) -> Self {
         match self {
@@ -47,7 +48,7 @@ pub fn read<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, JsonError> {
     serde_json::from_slice(text).map_err(|error| explain::<T>(text, &error))
 }
 
-/// Reads an object as `T`; [`read`] would also take an array of its fields in their order.
+/// Reads an object as `T`. [`read`] would also accept an array of its fields in order.
 pub fn read_object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, JsonError> {
     if text.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         check(text)?;
@@ -74,8 +75,8 @@ pub fn check(text: &[u8]) -> Result<(), JsonError> {
         .map_err(|error| JsonError::Syntax(error.to_string()))
 }
 
-/// Says what is wrong, with the path of the field. Reads the document again: keeping track of the
-/// path costs more than plain reading.
+/// Returns what is wrong and the path of the field. This reads the document a second time, because
+/// tracking the path makes reading slower.
 fn explain<'a, T: Deserialize<'a>>(text: &'a [u8], error: &serde_json::Error) -> JsonError {
     if error.classify() != Category::Data {
         return JsonError::Syntax(error.to_string());
@@ -97,7 +98,7 @@ fn explain<'a, T: Deserialize<'a>>(text: &'a [u8], error: &serde_json::Error) ->
     JsonError::Data(with_nearest(&message))
 }
 
-/// Turns serde's message about an unknown field into one that names the nearest known field.
+/// Adds the most similar known field to serde's message about an unknown field.
 pub fn with_nearest(message: &str) -> String {
     let Some((before, after)) = message.split_once("unknown field `") else {
         return message.to_owned();
@@ -113,10 +114,10 @@ pub fn with_nearest(message: &str) -> String {
     format!("{before}unknown field `{unknown}`; {advice}")
 }
 
-/// How similar, up to 1, a known name must be to be suggested for an unknown one.
+/// The smallest similarity, from 0 to 1, at which a known name is suggested for an unknown one.
 const SIMILARITY_MIN: f64 = 0.7;
 
-/// Returns the known name that is most similar to `unknown`, if one is similar at all.
+/// Returns the known name that is most similar to `unknown`, if any is similar enough.
 pub fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let similarity = |known: &&str| strsim::jaro_winkler(unknown, known);
     known
@@ -124,7 +125,7 @@ pub fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Optio
         .filter(|near| similarity(near) >= SIMILARITY_MIN)
 }
 
-/// The pairs of an object of strings, in its order.
+/// The pairs of a JSON object whose values are strings, in order.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Pairs(pub Vec<(String, String)>);
 
@@ -156,12 +157,11 @@ impl<'de> Visitor<'de> for PairsVisitor {
     }
 }
 
-/// The first `N` elements of an array, and whether there were more.
+/// The first `N` elements of an array, and whether there are more.
 #[derive(Debug)]
 pub struct AtMost<const N: usize, T> {
-    /// The elements.
     pub elements: Vec<T>,
-    /// Whether others followed.
+    /// Whether the array has more elements.
     pub more: bool,
 }
 

@@ -1,7 +1,7 @@
-//! Serving HTTP well, whatever is served: connections and headers with limits, bodies with a
-//! budget, answers with a timeout, and no access for web pages of other origins. It knows no job
-//! and no error format: callers hand in routes in groups, and each group renders its own refusals.
-//! `problem`, `extract` and `query` are for JSON APIs whose errors are problem documents.
+//! An HTTP server for any API: limits on connections and headers, a memory budget for bodies, a
+//! time limit for answers, and no access for web pages of other origins. It knows neither jobs nor
+//! error formats: callers pass in groups of routes, and each group renders its own refusals.
+//! `problem`, `extract` and `query` are for JSON APIs that use problem documents.
 
 pub mod budget;
 pub mod extract;

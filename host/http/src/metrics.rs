@@ -1,11 +1,11 @@
-//! What is counted while serving; the program that serves decides how to show it.
+//! Counts what the server does. The program that uses the server decides how to show the counts.
 
 use std::time::Duration;
 
-/// Counts connections and answers. No call waits.
+/// Counts connections and answers. No call blocks.
 pub trait Metrics: Send + Sync {
-    /// Counts a request of a route that was answered, refusals included. `took` is the time from
-    /// the header of the request to that of its answer.
+    /// Counts an answered request of a route, including refusals. `took` is the time from the
+    /// header of the request to the header of its answer.
     fn answered(&self, method: &'static str, path: &'static str, status: u16, took: Duration);
 
     /// Counts a connection that was opened.

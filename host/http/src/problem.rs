@@ -1,6 +1,6 @@
-//! Problem documents (RFC 9457), for JSON APIs: closed lists of kinds, each with its status, meaning
-//! and advice, and the response that carries one. Callers declare kinds of their own beside those
-//! that every JSON API has.
+//! Problem documents (RFC 9457) for JSON APIs. A problem has one of a fixed list of kinds, each
+//! with a status, a meaning and advice. Callers declare their own kinds in addition to those of
+//! every JSON API.
 
 pub mod kinds;
 
@@ -14,26 +14,26 @@ use utoipa::ToSchema;
 use crate::json::JsonError;
 use crate::refusal::Refusal;
 
-/// One kind of problem. Codes are stable: one cause keeps one code.
+/// One kind of problem. Codes are stable: the same cause always has the same code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// The stable code.
     pub code: &'static str,
     /// The HTTP status, 400 to 599.
     pub status: u16,
-    /// A few words, the same for every occurrence.
+    /// A short title, the same for every occurrence.
     pub title: &'static str,
-    /// What it means.
+    /// What the problem means.
     pub meaning: &'static str,
-    /// What to do next.
+    /// What the client should do next.
     pub next: &'static str,
-    /// How soon the request may be repeated, in seconds.
+    /// The time after which the request may be repeated, in seconds.
     pub retry_after_seconds: Option<u32>,
 }
 
-/// Declares kinds as statics, and `KINDS`, the list of them in the same order:
-/// `NAME status "code", "title", "meaning", "next";`, with `retry seconds` before the semicolon
-/// where the request may be repeated.
+/// Declares kinds as statics, and `KINDS`, a list of them in the same order. The syntax is
+/// `NAME status "code", "title", "meaning", "next";`. Add `retry seconds` before the semicolon if
+/// the request may be repeated.
 #[macro_export]
 macro_rules! kinds {
     ($($name:ident $status:literal $code:literal, $title:literal, $meaning:literal, $next:literal
@@ -109,7 +109,7 @@ impl Problem {
         &self.detail
     }
 
-    /// Names the state of what the request is about as the reason.
+    /// Adds the state of the resource, if that is the reason for the problem.
     #[must_use]
     pub fn with_state(self, state: &'static str) -> Self {
         Self {
@@ -118,7 +118,7 @@ impl Problem {
         }
     }
 
-    /// Answers with 404, because the path names what is missing.
+    /// Changes the status to 404, for a path that names something missing.
     #[must_use]
     pub fn in_path(self) -> Self {
         Self {
@@ -127,7 +127,7 @@ impl Problem {
         }
     }
 
-    /// Puts the place of the mistake in front of the detail.
+    /// Adds the place of the mistake to the front of the detail.
     #[must_use]
     pub fn at(self, place: &str) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! What lists and waits are asked for, and what lists answer, in the same way by every JSON API.
+//! Parameters and answers of lists and waits, which are the same in every JSON API.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::problem::{Problem, kinds};
 
-/// How many items a page has if the request names no number.
+/// How many items a page has if the request gives no limit.
 const PAGE_ITEMS: u32 = 100;
 
-/// How long a request waits if it names no time, in milliseconds.
+/// How long a request waits if it gives no timeout, in milliseconds.
 const WAIT_MS: u64 = 30_000;
 
 /// The longest that a request may wait, in milliseconds.
@@ -59,7 +59,7 @@ impl WaitQuery {
     }
 }
 
-/// Checks the `limit` of a list: how many items a page may have.
+/// Checks the `limit` of a list, the number of items that a page may have.
 pub fn page_limit(asked: Option<u32>) -> Result<u32, Problem> {
     let limit = asked.unwrap_or(PAGE_ITEMS);
     if limit == 0 || limit > PAGE_ITEMS_MAX {

@@ -1,5 +1,5 @@
-//! Why a request is refused before its handler has answered it: a closed list with the facts. A
-//! group of routes renders each as its clients expect it.
+//! Why the server refuses a request or cannot complete its answer. Each group of routes renders a
+//! refusal in the format that its clients expect.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,22 +7,22 @@ use std::time::Duration;
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
 
-/// Makes the response for a refusal, in the error format of a group of routes.
+/// Renders a refusal in the error format of a group of routes.
 pub type Render = fn(&Refusal) -> Response;
 
-/// Why a request is refused. Its `Display` is one sentence for people.
+/// Why a request is refused. `Display` gives one sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The request has no Host header, or several.
     HostHeaderCount,
     /// The Host header is not ASCII.
     HostHeaderNotAscii,
-    /// The Host header or the request's target names another host than this one.
+    /// The Host header or the request target names another host.
     HostNotAllowed {
-        /// What it names, without the port and cut off after 64 characters.
+        /// The name without the port, cut after 64 characters.
         host: String,
     },
-    /// The Origin header names another origin than the one the request is sent to.
+    /// The Origin header names an origin other than this host.
     ForeignOrigin,
     /// The Sec-Fetch-Site header says that a page of another site sent the request.
     ForeignSite,
@@ -30,16 +30,16 @@ pub enum Refusal {
     ContentEncoding,
     /// The request has no Content-Type header.
     MediaTypeMissing,
-    /// The route does not take bodies of this type.
+    /// The route does not accept bodies of this type.
     MediaType {
-        /// The type, cut off after 64 characters.
+        /// The type, cut after 64 characters.
         found: String,
-        /// What the route takes.
+        /// The types that the route accepts.
         allowed: &'static [&'static str],
     },
-    /// The body is larger than the route takes.
+    /// The body is larger than the route accepts.
     BodyTooLarge {
-        /// How much it takes.
+        /// The largest body that the route accepts, in bytes.
         limit_bytes: usize,
     },
     /// The body was not complete in time.
@@ -47,11 +47,11 @@ pub enum Refusal {
         /// How long it may take.
         limit: Duration,
     },
-    /// The connection broke within the body, or the body is not framed as its header says.
+    /// The connection broke during the body, or the body does not match its header.
     BodyBroken,
-    /// Bodies or answers hold all the memory that they may have; the request was not handled.
+    /// Bodies and answers use all the memory of the budget. The request was not handled.
     Busy,
-    /// The handler did not answer in time. The request may have had its effect.
+    /// The handler did not answer in time. The request may have taken effect.
     TimedOut {
         /// How long it may take.
         limit: Duration,
@@ -62,13 +62,13 @@ pub enum Refusal {
     NotFound,
     /// A route has this path, but not with this method.
     MethodNotAllowed {
-        /// The method.
+        /// The method of the request.
         method: Method,
     },
 }
 
 impl Refusal {
-    /// Returns the HTTP status that fits best.
+    /// Returns the most suitable HTTP status.
     pub fn status(&self) -> StatusCode {
         match self {
             Self::HostHeaderCount

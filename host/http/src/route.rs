@@ -1,5 +1,5 @@
-//! Routes as data: what is answered, by which method and path, and in which error format. Groups of
-//! routes from several parts of a program are served by one router.
+//! Routes as data: the method, the path, the handler and the error format. One router serves the
+//! groups of routes from all parts of a program.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -15,21 +15,22 @@ use crate::budget::ByteBudget;
 use crate::problem::Kind;
 use crate::refusal::Render;
 
-/// What routes take unless they say otherwise.
+/// The media types that routes accept by default.
 const JSON: &[&str] = &["application/json"];
 
-/// One method of one path. `S` is the state of its handler; a route that is served has it already.
+/// One method of one path. `S` is the state that the handler still needs; a served route has its
+/// state.
 #[derive(Clone)]
 pub struct Route<S = ()> {
-    /// The method, in capitals.
+    /// The method in capitals.
     pub method: &'static str,
     /// The path, with its parameters in braces.
     pub path: &'static str,
-    /// Whether its handler bounds how long it takes, such as a request that waits.
+    /// Whether the handler limits its own time. This is for requests that wait.
     pub is_long_running: bool,
-    /// The media types of bodies that a POST or PUT takes; if empty, bodies are not looked at.
+    /// The media types that a POST or PUT accepts. If empty, bodies are not checked.
     pub media_types: &'static [&'static str],
-    /// What answers.
+    /// The handler.
     pub call: MethodRouter<S, Infallible>,
 }
 
@@ -40,17 +41,17 @@ impl<S> fmt::Debug for Route<S> {
 }
 
 impl<S: Clone + Send + Sync + 'static> Route<S> {
-    /// Makes a route for GET, and thereby for HEAD.
+    /// Makes a route for GET, which also serves HEAD.
     pub fn get<T: 'static>(path: &'static str, handler: impl Handler<T, S>) -> Self {
         Self::new("GET", path, get(handler))
     }
 
-    /// Makes a route for POST with a body of JSON.
+    /// Makes a route for POST with a JSON body.
     pub fn post<T: 'static>(path: &'static str, handler: impl Handler<T, S>) -> Self {
         Self::new("POST", path, post(handler))
     }
 
-    /// Makes a route for PUT with a body of JSON.
+    /// Makes a route for PUT with a JSON body.
     pub fn put<T: 'static>(path: &'static str, handler: impl Handler<T, S>) -> Self {
         Self::new("PUT", path, put(handler))
     }
@@ -70,7 +71,7 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
         }
     }
 
-    /// Leaves it to the handler to answer in time.
+    /// Removes the time limit of the answer, so that the handler must limit its own time.
     #[must_use]
     pub fn long_running(self) -> Self {
         Self {
@@ -79,7 +80,7 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
         }
     }
 
-    /// Takes bodies of these media types in place of JSON; if empty, bodies are not looked at.
+    /// Accepts bodies of these media types instead of JSON. If empty, bodies are not checked.
     #[must_use]
     pub fn takes(self, media_types: &'static [&'static str]) -> Self {
         Self {
@@ -100,35 +101,33 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
     }
 }
 
-/// Routes that share an error format. Two groups have no path in common.
+/// Routes that share an error format. No two groups may have the same path.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// What their paths start with. Paths that no route has are refused in the format of the group
-    /// with the longest prefix that fits.
+    /// The start of all paths in the group. A path without a route is refused in the format of the
+    /// group with the longest matching prefix.
     pub prefix: &'static str,
-    /// Their error format.
     pub render: Render,
-    /// The routes.
     pub routes: Vec<Route>,
 }
 
-/// How a part of a program describes the routes that it has, whether it is configured or not.
+/// What a part of a program documents about its routes, even if they are not configured.
 #[derive(Clone, Default)]
 pub struct Description {
-    /// Its part of the `OpenAPI` document, which is merged with the others.
+    /// Its part of the `OpenAPI` document, which is merged with the other parts.
     pub document: OpenApi,
-    /// The kinds of problem that its routes answer with, beside those that every JSON API has. One
-    /// that another part has too is declared by both in the same words.
+    /// The kinds of problem that its routes return, in addition to those of every JSON API. If two
+    /// parts declare the same kind, both must use the same words.
     pub kinds: &'static [&'static Kind],
 }
 
-/// What routes that another part hands in may need of the program that serves them.
+/// What the server provides to routes of other parts of the program.
 #[derive(Clone)]
 pub struct RoutePorts {
-    /// The memory for bodies of requests.
+    /// The memory budget for request bodies.
     pub bodies: ByteBudget,
-    /// Tells the time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Ends requests that wait or listen.
+    /// Cancelled when requests that wait or stream must end.
     pub stopping: CancellationToken,
 }

@@ -1,5 +1,5 @@
-//! One router from groups of routes: each route behind its guard, each group with its own error
-//! format. Unknown paths and methods are refused in the format of the group they fall into.
+//! Builds one router from groups of routes. Each route has a guard and each group its error format.
+//! Unknown paths and methods are refused in the format of their group.
 
 use std::sync::Arc;
 
@@ -18,16 +18,17 @@ use crate::route::{Group, Route};
 pub struct Serving {
     /// The names by which requests may address the host.
     pub hosts: AllowedHosts,
-    /// The memory for answers that wait for their clients.
+    /// The memory budget for answers that are being sent.
     pub answers: ByteBudget,
     /// Counts what is answered.
     pub metrics: Arc<dyn Metrics>,
 }
 
-/// Makes a router of all groups. Paths below no group's prefix are refused in the format of `render`.
+/// Makes a router of all groups. A path below no group's prefix is refused in the format of
+/// `render`.
 ///
 /// # Panics
-/// If two groups have a path in common, or a group has the same method of a path twice.
+/// If two groups have the same path, or a group has the same method and path twice.
 pub fn router(groups: Vec<Group>, serving: &Serving, render: Render) -> Router {
     let mut formats: Vec<_> = groups.iter().map(|it| (it.prefix, it.render)).collect();
     formats.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
@@ -69,7 +70,7 @@ fn guard_of(route: &Route, render: Render, serving: &Serving) -> Guard {
     }
 }
 
-/// Tells whether a path is the prefix or goes on behind it with `/`.
+/// Returns whether a path is the prefix or continues it after a `/`.
 fn is_below(path: &str, prefix: &str) -> bool {
     let rest = path.strip_prefix(prefix.trim_end_matches('/'));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -1,5 +1,5 @@
-//! The listener: bounds connections in number, header and time, and lets requests end when the
-//! process stops.
+//! The listener: limits the number of connections, the size of headers and the time of both, and
+//! lets requests end when the process stops.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,23 +18,23 @@ use tokio_util::sync::CancellationToken;
 use crate::metrics::Metrics;
 use crate::write_timeout::WriteTimeout;
 
-/// How many connections may be open at once, if the process may have twice as many files open;
-/// further ones are answered 503 and closed.
+/// How many connections may be open at once, if the process may have twice as many files open.
+/// Further connections are answered with 503 and closed.
 const CONNECTIONS_MAX: usize = 8_192;
 
-/// How long a header may take, and a connection be idle between requests.
+/// How long a header may take, and how long a connection may be idle between requests.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a peer may read nothing of its answer.
+/// How long a client may stop reading its answer.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The longest header, in bytes.
 const HEADER_BYTES_MAX: usize = 32 << 10;
 
-/// How much is read ahead of one connection, in bytes.
+/// How much is read ahead from one connection, in bytes.
 const READ_BYTES_MAX: usize = 64 << 10;
 
-/// How long to wait before the next connection is accepted when that has failed.
+/// How long to wait after accepting a connection has failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// How long requests may take to end when the process stops.
@@ -44,10 +44,10 @@ const STOP_GRACE: Duration = Duration::from_secs(10);
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n\
     content-length: 0\r\nconnection: close\r\n\r\n";
 
-/// Serves connections until `tasks` stop; each is a task of its own, which then may take ten
+/// Serves connections until `tasks` stop. Each connection is a task of its own, which then has ten
 /// seconds to end its request.
 ///
-/// Cancel safe: no further connection is accepted, those that are open go on.
+/// Cancel safe: no further connection is accepted, and open ones continue.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -90,7 +90,7 @@ pub(crate) async fn accept(
             tasks.spawn(refuse(stream));
             continue;
         };
-        // Answers are written whole: waiting for more to send would only delay them.
+        // Answers are written whole, so waiting for more data would only delay them.
         let _best_effort = stream.set_nodelay(true);
         let (router, metrics) = (router.clone(), Arc::clone(metrics));
         let stopping = tasks.stopping().clone();
@@ -101,13 +101,14 @@ pub(crate) async fn accept(
     }
 }
 
-/// Answers that there are too many connections, and closes this one whether that was read or not.
+/// Answers that there are too many connections and closes this one, even if the answer was not
+/// read.
 async fn refuse(mut stream: TcpStream) {
     let answer = stream.write_all(FULL);
     let _closed_anyway = tokio::time::timeout(ACCEPT_PAUSE, answer).await;
 }
 
-/// Counts a connection as long as it is open.
+/// Counts a connection while it is open.
 struct Open(Arc<dyn Metrics>);
 
 impl Open {
@@ -123,7 +124,8 @@ impl Drop for Open {
     }
 }
 
-/// Answers the requests of one connection until it ends or breaks, or until `stopping`.
+/// Answers the requests of one connection until it ends or breaks, or until `stopping` is
+/// cancelled.
 pub(crate) async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
     router: Router,
@@ -134,7 +136,7 @@ pub(crate) async fn connection(
     let stream = WriteTimeout::new(stream, WRITE_TIMEOUT);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        // A client that has closed its sending half still gets the answer.
+        // A client that has closed its sending half still receives the answer.
         .half_close(true)
         .header_read_timeout(HEADER_TIMEOUT)
         .max_header_size(HEADER_BYTES_MAX)

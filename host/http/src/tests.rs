@@ -1,4 +1,4 @@
-//! A small API behind all guards: two groups of routes, one of which has error bodies of its own.
+//! A small API with all guards: two groups of routes, one of which has its own error format.
 
 mod connections;
 mod fixture;

@@ -1,5 +1,5 @@
-//! A connection that fails if its peer reads nothing for too long, so that slow readers hold neither
-//! memory nor a connection for ever.
+//! A connection that fails if its client reads nothing for too long, so that slow clients do not
+//! hold memory and connections for ever.
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// A stream whose writes fail if none succeeds for some time.
+/// A stream whose writes fail if none has succeeded for some time.
 pub(crate) struct WriteTimeout<S> {
     stream: S,
     timeout: Duration,
@@ -23,7 +23,7 @@ pub(crate) struct WriteTimeout<S> {
 }
 
 impl<S> WriteTimeout<S> {
-    /// Wraps `stream`; its writes fail if its peer reads nothing for `timeout`.
+    /// Wraps `stream`. Its writes fail if the client reads nothing for `timeout`.
     pub(crate) fn new(stream: S, timeout: Duration) -> Self {
         Self {
             stream,
@@ -33,7 +33,7 @@ impl<S> WriteTimeout<S> {
         }
     }
 
-    /// Returns what a write came to, or an error if writes have been blocked for too long.
+    /// Returns the result of a write, or an error if writes have been blocked for too long.
     fn check<T>(
         &mut self,
         cx: &mut Context<'_>,

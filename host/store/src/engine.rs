@@ -1,5 +1,5 @@
-//! What each command does to the rows of a store: the one place for it, so that backends differ
-//! only in how they keep rows. Knows no SQL.
+//! Applies commands to the rows of a store. Every backend uses this module, so backends differ only
+//! in how they keep rows. It contains no SQL.
 
 mod enqueue;
 mod foreign;
@@ -24,7 +24,7 @@ use host_core::transition::{Effect, Input, Loss};
 
 use crate::error::StoreError;
 
-/// A refusal or a failure: the first concerns one command, the second ends the batch.
+/// Why a command was not applied. `Rejected` concerns one command; `Failed` ends the batch.
 #[derive(Debug)]
 pub(crate) enum Stop {
     Rejected(Rejection),
@@ -43,7 +43,7 @@ impl From<StoreError> for Stop {
     }
 }
 
-/// What an attempt leaves behind.
+/// An ended attempt with its result and its last progress.
 #[derive(Clone, Debug)]
 pub(crate) struct Ended {
     pub(crate) attempt: Attempt,
@@ -55,55 +55,56 @@ pub(crate) struct Ended {
 pub(crate) trait Rows {
     fn job(&mut self, id: JobId) -> Result<Option<Lifecycle>, StoreError>;
     fn payload(&mut self, id: JobId) -> Result<Payload, StoreError>;
-    /// Adds a job behind all others.
+    /// Adds a job at the end of the order.
     fn insert(&mut self, job: &Lifecycle, new: &NewJob) -> Result<(), StoreError>;
-    /// Writes the new version of a job; its place in the order stays.
+    /// Writes the new version of a job. Its place in the order does not change.
     fn update(&mut self, before: &Lifecycle, after: &Lifecycle) -> Result<(), StoreError>;
-    /// Forgets a job with all that is kept of it.
+    /// Removes a job and everything that is kept for it.
     fn delete(&mut self, job: &Lifecycle) -> Result<(), StoreError>;
-    /// Adds an attempt, whose result, failure and progress are now the job's.
+    /// Adds an attempt. The job's result, failure and progress become those of this attempt.
     fn add_attempt(&mut self, id: JobId, ended: &Ended) -> Result<(), StoreError>;
-    /// Keeps why a job failed between two attempts; it has no result and no progress then.
+    /// Keeps the reason why a job failed between two attempts. The job's result and progress are
+    /// removed.
     fn set_failure(&mut self, job: &Lifecycle, failure: &Failure) -> Result<(), StoreError>;
 
     fn by_unique_key(&mut self, queue: &Name, key: &str) -> Result<Option<JobId>, StoreError>;
     fn count_dependents(&mut self, prerequisite: JobId) -> Result<u32, StoreError>;
-    /// Returns who waits for a job, in the order of their enqueue.
+    /// Returns the jobs that wait for a job, in the order in which they were enqueued.
     fn dependents(&mut self, prerequisite: JobId) -> Result<Vec<JobId>, StoreError>;
 
-    /// Returns available jobs of a lane and of unpaused queues, the most urgent and then the oldest
-    /// first, at most `limit`.
+    /// Returns at most `limit` available jobs of a lane in queues that are not paused, ordered by
+    /// priority and then by age.
     fn claimable(&mut self, lane: &Lane, limit: usize) -> Result<Vec<JobId>, StoreError>;
-    /// Returns jobs whose wakeup is at or before `now`, the earliest first.
+    /// Returns jobs whose wakeup is at or before `now`, earliest first.
     fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError>;
     fn running(&mut self) -> Result<Vec<JobId>, StoreError>;
     fn next_wakeup(&mut self) -> Result<Option<Time>, StoreError>;
-    /// Counts the available jobs of our cells in unpaused queues.
+    /// Counts the available jobs for this host's cells in queues that are not paused.
     fn available(&mut self) -> Result<u64, StoreError>;
     fn set_paused(&mut self, queue: &Name, paused: bool) -> Result<(), StoreError>;
 
     fn revisions(&mut self, component: &Name) -> Result<Vec<Revision>, StoreError>;
     fn current(&mut self, component: &Name) -> Result<Option<u32>, StoreError>;
-    /// Returns the latest revision of a component that was removed, 0 if there is none.
+    /// Returns the latest revision of a removed component, 0 if there is none.
     fn removed_at(&mut self, component: &Name) -> Result<u32, StoreError>;
     fn current_revisions(&mut self) -> Result<Vec<Revision>, StoreError>;
     fn add_revision(&mut self, revision: &Revision, bytes: &[u8]) -> Result<(), StoreError>;
-    /// Forgets the revisions of a component below `number`, and bytes that no other has.
+    /// Removes the revisions of a component below `number`, and bytes that no other revision uses.
     fn forget_revisions(&mut self, component: &Name, number: u32) -> Result<(), StoreError>;
     fn set_current(&mut self, component: &Name, revision: u32) -> Result<(), StoreError>;
     fn remove_component(&mut self, component: &Name) -> Result<(), StoreError>;
-    /// Counts the jobs for a handler of our cells that have not ended.
+    /// Counts the jobs for a handler in this host's cells that have not ended.
     fn live_jobs(&mut self, handler: &Name) -> Result<u64, StoreError>;
 }
 
-/// One batch on its way through a transaction.
+/// A batch that is being applied in a transaction.
 pub(crate) struct Batch<'a, R> {
     now: Time,
     rows: &'a mut R,
     committed: Committed,
 }
 
-/// Applies a batch to the rows of an open transaction. On an error the caller rolls back.
+/// Applies a batch to the rows of an open transaction. If it fails, the caller rolls back.
 pub(crate) fn run<R: Rows>(
     rows: &mut R,
     now: Time,
@@ -178,7 +179,7 @@ impl<R: Rows> Batch<'_, R> {
         Ok(self.rows.job(id)?.ok_or(Rejection::UnknownJob(id))?)
     }
 
-    /// Leases what is claimable: the jobs of each lane into its slots.
+    /// Leases claimable jobs of each lane, at most one for each of its slots.
     fn claim(
         &mut self,
         node: NodeId,
@@ -204,7 +205,7 @@ impl<R: Rows> Batch<'_, R> {
                     hold: slot.hold,
                 };
                 let job = self.get(id)?;
-                // A job past its deadline is left to its tick, which is due.
+                // A job past its deadline is not leased. Its tick is due and ends it.
                 if job.is_overdue(self.now) {
                     continue;
                 }
@@ -224,7 +225,7 @@ impl<R: Rows> Batch<'_, R> {
         let due = self.rows.due(self.now, limit)?;
         let jobs = u32::try_from(due.len()).unwrap_or(u32::MAX);
         for id in due {
-            // An earlier one of this tick may have settled it.
+            // An earlier job in this tick may have settled this one.
             if let Some(job) = self.rows.job(id)? {
                 self.apply(&job, &Input::Tick)?;
             }
@@ -235,7 +236,7 @@ impl<R: Rows> Batch<'_, R> {
         })
     }
 
-    /// Takes back the leases that ended with the earlier process of `node`.
+    /// Takes back the leases of the previous process of `node`.
     fn recover(&mut self, node: NodeId) -> Result<Reply, Stop> {
         let mut jobs = 0;
         for id in self.rows.running()? {
@@ -270,7 +271,7 @@ impl<R: Rows> Batch<'_, R> {
         Ok(Reply::Moved(Box::new(job)))
     }
 
-    /// Tells what a job has become.
+    /// Reports how a job has changed.
     fn tell(&mut self, before: Option<&Lifecycle>, after: Option<&Lifecycle>) {
         let Some(job) = after.or(before) else { return };
         self.committed.changes.push(Change {
@@ -284,7 +285,8 @@ impl<R: Rows> Batch<'_, R> {
         });
     }
 
-    /// Hands what the dispatcher must do on, keeps what the store must remember.
+    /// Passes on the effects that the dispatcher must carry out, and writes those that belong in
+    /// the store. Returns whether the job must be purged.
     fn keep(
         &mut self,
         before: &Lifecycle,
@@ -305,7 +307,7 @@ impl<R: Rows> Batch<'_, R> {
         Ok(purged)
     }
 
-    /// Applies one input to one job, writes what came of it, and settles who waits for the job.
+    /// Applies one input to one job, writes the result, and settles the jobs that wait for it.
     fn apply(&mut self, before: &Lifecycle, input: &Input<'_>) -> Result<Lifecycle, Stop> {
         let had_ended = before.state.is_terminal();
         let after = self.step(before, input)?;

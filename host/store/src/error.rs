@@ -1,42 +1,43 @@
-//! Why a store cannot do its work: never a decision of the rules, which are `Rejection`s.
+//! The errors of a store. They are failures of the storage; decisions of the rules are
+//! `Rejection`s.
 
 use thiserror::Error;
 
 /// A failure of the storage below.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// There is no room for what was to be written; nothing of the batch was kept.
+    /// The disk is full. Nothing of the batch was kept.
     #[error(
         "the disk is full: free space where the data directory is; nothing of this request was kept"
     )]
     Full,
-    /// The disk no longer keeps what it accepts. The host must stop acknowledging jobs.
+    /// The disk failed and can no longer be trusted. The host must stop acknowledging jobs.
     #[error("cannot {operation}: {message}")]
     Broken {
-        /// What was being done, to what.
+        /// What was being done, and to what.
         operation: &'static str,
-        /// What the storage said.
+        /// The error of the storage.
         message: String,
     },
-    /// A later version of the host has written what is on disk.
+    /// The file was written by a later version of the host.
     #[error(
         "{what} has version {version}, this host knows versions up to {known}; \
          start a host as new as the one that wrote it, or use another data directory"
     )]
     Newer {
-        /// Which file.
+        /// The file.
         what: &'static str,
-        /// Its version.
+        /// The version of the file.
         version: i64,
-        /// The latest that is known here.
+        /// The latest version that this host knows.
         known: i64,
     },
-    /// What is on disk is not what was written.
+    /// The data on disk is not what was written.
     #[error("{what} is damaged: {message}; restore the data directory from a copy")]
     Damaged {
-        /// Which record.
+        /// The damaged record.
         what: String,
-        /// How it is known.
+        /// What is wrong with it.
         message: String,
     },
 }

@@ -1,6 +1,6 @@
-//! Where jobs and components are kept: one trait, several backends, one conformance suite.
+//! Stores for jobs and components: one trait, several backends and one conformance suite.
 //!
-//! Every backend runs the rules of `host-core` inside its own transaction, through the one
+//! Every backend applies the rules of `host-core` inside its own transaction, through the shared
 //! `engine`. This crate knows no wire, no cell and no clock.
 
 mod engine;

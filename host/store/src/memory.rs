@@ -1,5 +1,5 @@
-//! The reference model: a store in memory, simple enough to be obviously right. Tests compare every
-//! other engine with it. It loses everything when it is dropped.
+//! A store in memory that is simple enough to be obviously correct. Tests compare every other
+//! backend with it. Its data is lost when it is dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,7 +35,7 @@ struct Model {
     paused: BTreeMap<Name, bool>,
     revisions: BTreeMap<Name, Vec<Revision>>,
     current: BTreeMap<Name, u32>,
-    /// The latest revision of each component that was removed.
+    /// The latest revision of each removed component.
     removed: BTreeMap<Name, u32>,
     blobs: BTreeMap<Digest, Vec<u8>>,
 }
@@ -51,7 +51,7 @@ struct Entry {
     attempts: Vec<Attempt>,
 }
 
-/// What a job's latest attempt left, or what failed after it.
+/// What a job's latest attempt left, or why the job failed after it.
 #[derive(Clone, Default)]
 struct Ending {
     result: Option<JsonText>,
@@ -285,7 +285,7 @@ impl Rows for Model {
 }
 
 impl Model {
-    /// Forgets bytes that no revision has.
+    /// Removes bytes that no revision uses.
     fn forget_blobs(&mut self) {
         let revisions = self.revisions.values().flatten();
         let used: Vec<Digest> = revisions.map(|revision| revision.digest).collect();

@@ -1,5 +1,5 @@
-//! The embedded store: one SQLite file in WAL mode, committed with `fdatasync` before `commit`
-//! returns. All SQL of the project is below this module.
+//! The embedded store: one SQLite file in WAL mode. A commit is synced with `fdatasync` before
+//! `commit` returns. All SQL of the project is in this module and its submodules.
 
 pub mod check;
 mod checkpoint;
@@ -35,14 +35,15 @@ use crate::store::{Reader, Store};
 /// How many prepared statements a connection keeps.
 const STATEMENTS_CACHED: usize = 128;
 
-/// How long a connection waits for a lock, in milliseconds: only a checkpoint or another program
+/// How long a connection waits for a lock, in milliseconds. Only a checkpoint or another program
 /// can hold one.
 const BUSY_TIMEOUT_MS: u64 = 10_000;
 
-/// The writer of a store in one file.
+/// A store in one SQLite file, with its only writer.
 pub struct SqliteStore {
     path: PathBuf,
-    // Ends before the connection, which then tidies the log up as the last one.
+    // Dropped before the connection. The connection is then the last one and cleans up the log when
+    // it closes.
     checkpointer: Checkpointer,
     connection: Connection,
     counters: Counters,
@@ -52,9 +53,9 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the store at `path` and makes it if it is not there.
+    /// Opens the store at `path` and creates it if it does not exist.
     ///
-    /// Refuses a file of a later version and one that SQLite finds damaged.
+    /// Refuses a file of a later version and a file that SQLite reports as damaged.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let mut connection = connect(
             path,
@@ -116,13 +117,13 @@ impl Store for SqliteStore {
     }
 }
 
-/// Opens a reader of the store at `path`, which another process may be writing.
+/// Opens a reader of the store at `path`. Another process may be writing to that store.
 pub fn open_reader(path: &Path) -> Result<Box<dyn Reader>, StoreError> {
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     Ok(Box::new(SqliteReader::new(connection)))
 }
 
-/// Tells whether a command brings something new, which a full disk has no room for.
+/// Returns whether a command adds new data, which is refused when the disk is full.
 fn asks_for_room(command: &Command) -> bool {
     matches!(
         command,
@@ -140,7 +141,7 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Turns an error of SQLite into one of ours that says what was being done.
+/// Converts an error of SQLite into a [`StoreError`] that says what was being done.
 fn doing(operation: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
     move |error| match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full,
@@ -155,7 +156,8 @@ fn doing(operation: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
     }
 }
 
-/// Turns a record that does not parse into an error that names it.
+/// Converts the error of a record that cannot be parsed into a [`StoreError`] that names the
+/// record.
 fn damaged(what: impl Into<String>) -> impl FnOnce(serde_json::Error) -> StoreError {
     let what = what.into();
     move |error| StoreError::Damaged {

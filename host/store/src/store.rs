@@ -1,5 +1,5 @@
-//! The trait that every backend implements. Synchronous and batch-first: the owner of a store calls
-//! it from a thread of its own and releases replies after `commit` returns.
+//! The traits that every backend implements. They are synchronous and work in batches: the owner of
+//! a store calls it on a dedicated thread, and sends replies after `commit` returns.
 
 #![warn(missing_docs)]
 
@@ -14,28 +14,28 @@ use host_core::time::Time;
 
 use crate::error::StoreError;
 
-/// The one writer.
+/// The only writer of a store.
 pub trait Store: Send {
-    /// Applies a batch at `now` in its order and returns when all of it is on disk.
+    /// Applies a batch in order at the time `now`. Returns when all of it is on disk.
     ///
-    /// On an error nothing of the batch was kept; after [`StoreError::Broken`] the store refuses
+    /// If this fails, nothing of the batch is kept. After [`StoreError::Broken`] the store refuses
     /// every later batch. After [`StoreError::Full`] a batch without `Enqueue` and `Deploy` may be
-    /// committed again: what was accepted goes on in room kept for it, as long as that lasts.
+    /// committed again: accepted jobs continue in reserved space while it lasts.
     fn commit(&mut self, now: Time, batch: Vec<Command>) -> Result<Committed, StoreError>;
 
-    /// Opens a reader that sees every batch committed before each of its calls.
+    /// Opens a reader. Each of its calls sees all batches that were committed before the call.
     fn reader(&self) -> Result<Box<dyn Reader>, StoreError>;
 }
 
-/// Questions about what is committed. Readers never block the writer.
+/// Reads committed data. Readers never block the writer.
 pub trait Reader: Send {
-    /// Returns one job.
+    /// Returns one job, `None` if there is no job with this id.
     fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError>;
 
-    /// Returns the ids that start with `prefix` (lower-case hex and dashes), at most `limit`.
+    /// Returns at most `limit` job ids that start with `prefix` (lower-case hex and dashes).
     fn job_ids(&self, prefix: &str, limit: u32) -> Result<Vec<JobId>, StoreError>;
 
-    /// Returns the state of one job.
+    /// Returns the state of one job, `None` if there is no job with this id.
     fn state(&self, id: JobId) -> Result<Option<State>, StoreError>;
 
     /// Returns a page of at most `limit` jobs, newest first.
@@ -46,27 +46,27 @@ pub trait Reader: Send {
         limit: u32,
     ) -> Result<Page<JobSummary>, StoreError>;
 
-    /// Returns the ended attempts of one job, first to last.
+    /// Returns the ended attempts of one job, oldest first.
     fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, StoreError>;
 
-    /// Returns all queues that have or had jobs or are paused, by name.
+    /// Returns all queues by name. A queue exists once it has had a job or has been paused.
     fn queues(&self) -> Result<Vec<QueueStatus>, StoreError>;
 
-    /// Returns the pools of foreign runners for which jobs are available, by name.
+    /// Returns the pools of foreign runners that have available jobs, by name.
     fn runners_awaited(&self) -> Result<Vec<Name>, StoreError>;
 
-    /// Returns the leases by TTL of all running jobs, of all nodes, in the order in which the jobs
-    /// were enqueued. A lease stays until a tick takes it away, even if its time is over.
+    /// Returns the leases with a TTL of all running jobs on all nodes, in the order in which the
+    /// jobs were enqueued. A lease that has run out is included until a tick takes it away.
     ///
-    /// It reads every running job: a host asks once, when it starts.
+    /// This reads every running job. A host calls it once, when it starts.
     fn remote_leases(&self) -> Result<Vec<RemoteLease>, StoreError>;
 
     /// Returns the current revision of every component, by name.
     fn components(&self) -> Result<Vec<Revision>, StoreError>;
 
-    /// Returns all revisions of one component, newest first, and which one is current.
+    /// Returns all revisions of one component, newest first, and the number of the current one.
     fn revisions(&self, component: &Name) -> Result<(Vec<Revision>, u32), StoreError>;
 
-    /// Returns the bytes of a component.
+    /// Returns the bytes of a component, `None` if no component has this digest.
     fn component_bytes(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError>;
 }

@@ -1,4 +1,4 @@
-//! Limits, as a table; grants; what is refused.
+//! Limits, grants and refusals of runs.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ fn name(text: &str) -> Name {
     text.parse().unwrap()
 }
 
-/// Builds runs of the handler `echo`, which is granted these variables and wants an object.
+/// Builds runs of the handler `echo`, which is granted the variables `env` and expects an object.
 fn runs(env: &[&str], environment: Environment) -> RunBuilder {
     let digest = Digest([1; 32]);
     let handlers = Handlers::default();

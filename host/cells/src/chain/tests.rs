@@ -1,4 +1,4 @@
-//! What follows what, and what is left for it. Handlers are never run here.
+//! The order of steps and the limits each one gets. No handler runs in these tests.
 
 use std::path::PathBuf;
 
@@ -44,7 +44,7 @@ fn handlers() -> Handlers {
     manifest.handlers.insert(name("vm.secret"), secret);
     let digest = Digest([1; 32]);
     let handlers = Handlers::default();
-    // The first key is 0, which a start has by default.
+    // The first key is 0, the default in a start.
     handlers.add_program(Digest([9; 32]), PathBuf::from("/other.cwasm"), [0; 32]);
     handlers.add_program(digest, PathBuf::from("/vm.cwasm"), [0; 32]);
     handlers.replace(vec![Revision {

@@ -1,4 +1,4 @@
-//! What a broken cell may say, and what is made of it.
+//! Messages from a broken cell, and the result of checking them.
 
 use host_core::cell::{Level, LogSource, RunId};
 use host_core::failure::FailureKind;

@@ -1,4 +1,4 @@
-//! What components may offer, as a table. Deploying as a whole is tested with real processes.
+//! Which handlers a component may offer. Tests with real processes cover a whole deploy.
 
 use host_core::json::JsonText;
 

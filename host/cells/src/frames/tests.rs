@@ -1,4 +1,4 @@
-//! Frames: there and back, and what is none.
+//! Encoding and decoding of frames, and invalid frames.
 
 use host_core::cell::{FromCell, RunId, ToCell};
 use host_core::outcome::{Meter, Outcome};

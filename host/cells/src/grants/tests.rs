@@ -1,4 +1,4 @@
-//! Missing grants, and new ones as a table of manifests before and after.
+//! Missing grants, and new grants by comparing two manifests.
 
 use host_core::handler::Digest;
 use host_core::time::Time;

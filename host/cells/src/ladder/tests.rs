@@ -1,4 +1,4 @@
-//! The ladder, as a table: a run of 1 s sent at 0, stops at some instants, who is killed when.
+//! When a cell is killed, for a run of 1 s that is sent at 0 and stopped at different times.
 
 use super::*;
 

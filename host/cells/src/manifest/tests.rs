@@ -1,4 +1,4 @@
-//! Manifests that are taken and such that are not, as tables.
+//! Valid and invalid manifests.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Placement, as a table: loads, how many are wanted, who is chosen.
+//! Which cells are chosen for given loads.
 
 use super::*;
 

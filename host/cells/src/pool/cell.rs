@@ -1,4 +1,4 @@
-//! One cell of the pool, as the host sees it.
+//! One cell, as the pool tracks it.
 
 use std::collections::BTreeSet;
 
@@ -12,9 +12,9 @@ use crate::ladder::Overrun;
 /// What a cell is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Many runs; another one follows in its seat when it dies.
+    /// Executes many runs. If it dies, another cell replaces it.
     Shared { seat: usize },
-    /// One run of a suspect, and then no more.
+    /// Executes one suspect and then ends.
     Alone,
 }
 
@@ -24,11 +24,11 @@ pub(super) struct Cell {
     pub(super) name: String,
     pub(super) slots: u32,
     pub(super) started_at: Time,
-    /// Whether it has said that it takes messages.
+    /// Whether the cell has reported that it accepts messages.
     pub(super) ready: bool,
-    /// Whether it was killed or gave itself away; it takes nothing more.
+    /// Whether the cell was killed or broke the protocol. It gets no more messages.
     pub(super) doomed: bool,
-    /// When the ladder killed it, and for whom.
+    /// When the cell was killed because runs did not end in time, and which runs.
     pub(super) killed_at: Option<Time>,
     pub(super) culprits: Vec<(RunId, Overrun)>,
     pub(super) loaded: BTreeSet<ComponentKey>,
@@ -53,17 +53,17 @@ impl Cell {
         }
     }
 
-    /// Tells whether runs are offered to it.
+    /// Returns whether the cell accepts new runs.
     pub(super) fn takes_runs(&self) -> bool {
         self.ready && !self.doomed && self.kind != Kind::Alone
     }
 
-    /// Returns until when it has to be ready, `None` if it is or will never be.
+    /// Returns the time by which the cell must be ready. `None` if it is ready or never will be.
     pub(super) fn start_limit(&self) -> Option<Time> {
         (!self.ready && !self.doomed).then(|| self.started_at.plus_ms(START_TIMEOUT_MS))
     }
 
-    /// Gives it a run, and its component before if that is new to it.
+    /// Sends a run to the cell, and the component first if the cell has not loaded it.
     pub(super) fn begin(&mut self, program: &Program, start: Start) {
         if self.loaded.insert(program.component) {
             self.outbox.push(ToCell::Load {
@@ -76,7 +76,7 @@ impl Cell {
         self.outbox.push(ToCell::Start(Box::new(start)));
     }
 
-    /// Unmaps what is not needed.
+    /// Unmaps components that are not needed.
     pub(super) fn unload(&mut self, needed: impl Fn(ComponentKey) -> bool) {
         let outbox = &mut self.outbox;
         self.loaded.retain(|component| {

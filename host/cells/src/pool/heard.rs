@@ -1,5 +1,5 @@
-//! What the words and deaths of cells mean. A cell is believed only about its own runs, and only
-//! within their limits; one that says anything else is killed.
+//! Turns messages from cells and deaths of cells into events of runs. A cell may report only on its
+//! own runs and only within their limits. A cell that does anything else is killed.
 
 use host_core::cell::{FromCell, LogLine, RunId};
 use host_core::failure::{Failure, FailureKind};
@@ -15,55 +15,45 @@ use crate::ladder::Overrun;
 use crate::port::{CellEvent, CellId, CellPort};
 use crate::suspects::{Death, Verdict, verdict};
 
-/// How much more than a run's log limit is taken, in bytes: what the host itself says about it.
+/// How many bytes of log are accepted above a run's limit, for the lines that the host itself adds.
 const LOG_SLACK_BYTES: u64 = 64 << 10;
 
-/// How long no suspect is tried after a cell for one did not start, in milliseconds.
+/// How long to wait before the next suspect starts if a cell for a suspect did not start, in
+/// milliseconds.
 const ALONE_PAUSE_MS: u64 = 1_000;
 
-/// What a word or the death of a cell means.
+/// What a message from a cell, or its death, means for a run.
 #[derive(Debug)]
 pub enum Heard {
-    /// A run has ended.
     Ended {
-        /// Which.
         run: Run,
-        /// How.
         outcome: Outcome,
-        /// What it used.
+        /// What the run has used.
         meter: Meter,
     },
-    /// A run is lost with its cell.
+    /// A run is lost because its cell died.
     Lost {
-        /// Which.
         run: Run,
-        /// How.
+        /// How the lease was lost.
         loss: Loss,
     },
-    /// A run says how far it is.
+    /// A run reports progress.
     Progressed {
-        /// Which job.
         job: JobId,
-        /// Which attempt.
         attempt: u32,
-        /// How far.
         progress: Progress,
     },
-    /// A run has written to its log.
     Logged {
-        /// Which job.
         job: JobId,
-        /// Which attempt.
         attempt: u32,
-        /// When the handler began whose lines these are.
+        /// When the handler that wrote these lines began.
         started_at: Time,
-        /// What.
         lines: Vec<LogLine>,
     },
 }
 
 impl<P: CellPort> Pool<P> {
-    /// Takes in what happened to a cell and returns what that means.
+    /// Processes an event of a cell and returns what it means.
     pub fn hear(&mut self, now: Time, event: CellEvent) -> Vec<Heard> {
         match event {
             CellEvent::Said { cell, messages } => {
@@ -80,7 +70,7 @@ impl<P: CellPort> Pool<P> {
         }
     }
 
-    /// Takes in one message, or says why the cell must not be believed any more.
+    /// Processes one message. The error says why the cell can no longer be trusted.
     fn said(
         &mut self,
         now: Time,
@@ -134,7 +124,7 @@ impl<P: CellPort> Pool<P> {
         }
     }
 
-    /// Settles what was in a cell that is dead.
+    /// Settles the runs of a cell that has died.
     fn gone(&mut self, now: Time, id: CellId, how: &str) -> Vec<Heard> {
         let Some(cell) = self.cells.remove(&id) else {
             return Vec::new();
@@ -144,7 +134,7 @@ impl<P: CellPort> Pool<P> {
         } else if !cell.ready {
             self.alone_not_before = now.plus_ms(ALONE_PAUSE_MS);
         }
-        // One that has done its only run was ended by us, and so are all when the host stops.
+        // The pool ended this cell itself: its only run has ended, or the host stops.
         if self.closing && cell.runs.is_empty() {
             tracing::debug!(cell = cell.name, how, "a cell is gone");
         } else if cell.kind != Kind::Alone || !cell.runs.is_empty() {
@@ -215,7 +205,7 @@ impl<P: CellPort> Pool<P> {
         })
     }
 
-    /// Goes on with the next step of a chain; returns how the run ended if there is none.
+    /// Starts the next step of a chain. Returns how the run ended if there is no next step.
     fn follow(
         &mut self,
         now: Time,
@@ -262,7 +252,7 @@ impl<P: CellPort> Pool<P> {
 }
 
 impl Run {
-    /// Returns what is left of its limits for another handler.
+    /// Returns what is left of the attempt's limits for the next handler.
     fn left(&self, now: Time) -> Left {
         Left {
             timeout_ms: self.limits.timeout_ms.saturating_sub(self.ran_ms(now)),
@@ -271,7 +261,7 @@ impl Run {
         }
     }
 
-    /// Refuses a result that is larger than the run's limit.
+    /// Turns a result that exceeds the run's limit into a failure.
     fn fits(&self, outcome: Outcome) -> Outcome {
         let result = match &outcome {
             Outcome::Completed { result } | Outcome::Cancelled { partial: result } => result,
@@ -286,7 +276,7 @@ impl Run {
         Outcome::Failed(Failure::new(FailureKind::ResultTooLarge, message))
     }
 
-    /// Returns the lines that the run's log has room for, `None` if there is none.
+    /// Returns the lines that still fit into the run's log. `None` if none do.
     fn bounded(&mut self, mut lines: Vec<LogLine>) -> Option<Vec<LogLine>> {
         let room = self.limits.log_bytes_max.saturating_add(LOG_SLACK_BYTES);
         let taken = lines

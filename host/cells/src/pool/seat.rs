@@ -1,17 +1,17 @@
-//! A place for one shared cell: when the next one starts after one has died. The first death is
-//! followed at once, repeated ones ever later.
+//! The place of one shared cell. Decides when the next cell starts after one has died: at once
+//! after the first death, later after each further death.
 
 use host_core::time::Time;
 
 use crate::port::CellId;
 
-/// The wait after the second death in a row, in milliseconds; doubles with each further one.
+/// The delay after the second death in a row, in milliseconds. It doubles with each further death.
 const BACKOFF_BASE_MS: u64 = 100;
 
-/// The longest wait, in milliseconds.
+/// The longest delay, in milliseconds.
 const BACKOFF_MAX_MS: u64 = 10_000;
 
-/// A cell that lived this long was sound, in milliseconds: its death is the first of a row.
+/// If a cell lived at least this long, in milliseconds, its death counts as the first in a row.
 const SOUND_MS: u64 = 60_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Seat {
         self.due().is_some_and(|at| now >= at)
     }
 
-    /// Returns when the next cell starts, `None` while there is one.
+    /// Returns when the next cell starts. `None` while there is a cell.
     pub(super) fn due(&self) -> Option<Time> {
         self.holder.is_none().then_some(self.start_at)
     }
@@ -45,7 +45,7 @@ impl Seat {
         self.holder = Some(cell);
     }
 
-    /// Notes the death of its cell, which lived for `lived_ms`.
+    /// Records the death of the cell, which lived for `lived_ms`.
     pub(super) fn leave(&mut self, now: Time, lived_ms: u64) {
         self.holder = None;
         self.deaths = if lived_ms >= SOUND_MS {

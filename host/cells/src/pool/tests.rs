@@ -1,4 +1,5 @@
-//! The pool with cells in memory: who is blamed, what is believed, what is started again.
+//! The pool with cells in memory: which runs are blamed, which messages are accepted, which cells
+//! are restarted.
 
 use std::path::PathBuf;
 
@@ -124,7 +125,7 @@ fn start_of(handler: &str) -> Start {
     }
 }
 
-/// What was heard, in short and sorted by lease.
+/// The events in short form, sorted by lease.
 fn short(heard: &[Heard]) -> Vec<(u128, String)> {
     let mut short: Vec<(u128, String)> = heard
         .iter()
@@ -339,7 +340,7 @@ fn a_closed_pool_gives_its_runs_up_and_starts_no_more_cells() {
     assert_eq!(bench.pool.due(), None);
 }
 
-/// Deploys what the fake knows and makes a chain out of a handler's result.
+/// Deploys the handlers of the fake cells and makes a chain from the result of one of them.
 fn chained(steps: &[&str]) -> (Start, Option<Box<Chain>>) {
     use crate::handlers::Handlers;
     use crate::programs::Programs;

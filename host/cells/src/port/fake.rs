@@ -1,5 +1,4 @@
-//! Cells in memory: each does with a run what the handler's name says. For tests of what speaks to
-//! cells.
+//! Cells in memory for tests. What a cell does with a run depends on the name of the handler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -15,7 +14,7 @@ use tokio::sync::mpsc;
 use host_cells::handlers::Handlers;
 use host_cells::port::{CellEvent, CellId, CellPort, Deaf};
 
-/// What was told to a cell, in short.
+/// A message to a cell, in short form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Started(String),
@@ -26,14 +25,14 @@ pub(crate) enum Told {
     Unload(String),
 }
 
-/// What is compared of a start.
+/// The parts of a start message that tests compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Began {
     pub(crate) handler: String,
     pub(crate) attempt: u32,
 }
 
-/// All that was told, in order. Cloning shares it.
+/// All messages to cells, in order. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Record(
     Arc<Mutex<Vec<Told>>>,
@@ -57,16 +56,16 @@ impl Record {
     }
 }
 
-/// The fake: `noop` completes, `echo` returns its params, `hang` runs until it is stopped,
-/// `ignore` until it is killed, `crash` takes its cell down, `lie` speaks of another's run, `talk`
-/// tells progress and a log line before it hangs.
+/// The fake: `noop` completes, `echo` returns its params, `hang` runs until it is stopped, `ignore`
+/// runs until it is killed, `crash` kills its cell, `lie` reports on a run that the cell does not
+/// have, `talk` reports progress and a log line and then hangs.
 pub(crate) struct FakePort {
     events: mpsc::Sender<CellEvent>,
     record: Record,
     names: BTreeMap<CellId, String>,
     runs: BTreeMap<RunId, String>,
     alive: BTreeSet<CellId>,
-    /// Whether cells get ready.
+    /// Whether the cells become ready.
     ready: bool,
 }
 
@@ -203,7 +202,7 @@ impl CellPort for FakePort {
     }
 }
 
-/// What a cell says when a run has stopped because it was asked to.
+/// The event of a run that has stopped because it was asked to.
 pub(crate) fn cancelled(cell: CellId, run: RunId) -> CellEvent {
     let ended = FromCell::Ended {
         run,
@@ -216,7 +215,7 @@ pub(crate) fn cancelled(cell: CellId, run: RunId) -> CellEvent {
     }
 }
 
-/// Returns what these cells can do, deployed.
+/// Returns the handlers of the fake cells, deployed.
 pub(crate) fn handlers() -> Handlers {
     let names = [
         "noop",

@@ -1,4 +1,4 @@
-//! What a cell says: frames into checked messages, and its standard error into the log.
+//! Reads from a cell: decodes and checks its messages, and writes its standard error to the log.
 
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -11,13 +11,13 @@ use crate::check::checked;
 use crate::frames::{self, FrameError};
 use crate::port::{CellEvent, CellId};
 
-/// The longest line a cell's standard error may have, in bytes.
+/// The longest line of a cell's standard error, in bytes.
 const STDERR_LINE_BYTES_MAX: usize = 8 << 10;
 
-/// From which size on a frame is not read beside other work, in bytes.
+/// The size from which a frame is decoded on another thread, in bytes.
 const LARGE_BYTES: usize = 512 << 10;
 
-/// Tells what the cell says until it says no more; returns why.
+/// Passes on the messages of a cell until it sends no more. Returns why it stopped.
 pub(super) async fn listen(
     id: CellId,
     reader: impl AsyncRead + Unpin,
@@ -41,7 +41,7 @@ pub(super) async fn listen(
     }
 }
 
-/// Reads what a cell says; much of it on another thread, so that it delays nobody else.
+/// Decodes a frame. Decodes a large one on another thread, so that other tasks need not wait.
 async fn read(frame: Bytes) -> Result<Vec<FromCell>, FrameError> {
     let read = |frame: &[u8]| {
         let messages = frames::decode::<FromCell>(frame)?;
@@ -52,18 +52,19 @@ async fn read(frame: Bytes) -> Result<Vec<FromCell>, FrameError> {
     }
     let copy = frame.clone();
     let reading = tokio::task::spawn_blocking(move || read(&frame));
-    // It is lost only if reading panics, which it then does here too.
+    // The task fails only if decoding panics. It then panics here too.
     reading.await.unwrap_or_else(|_| read(&copy))
 }
 
-/// Passes its standard error on, line by line.
+/// Writes the cell's standard error to the log, line by line.
 pub(super) async fn log(name: &str, errors: impl AsyncRead + Unpin) {
     let codec = LinesCodec::new_with_max_length(STDERR_LINE_BYTES_MAX);
     let mut lines = FramedRead::new(errors, codec);
     loop {
         match lines.next().await {
             Some(Ok(line)) => tracing::warn!(cell = name, "{line}"),
-            // The stream ends behind an error, and goes on with the next line if asked again.
+            // After an error the stream reports its end, but continues with the next line if polled
+            // again.
             Some(Err(LinesCodecError::MaxLineLengthExceeded)) => {
                 let _ended = lines.next().await;
             }

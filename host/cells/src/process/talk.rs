@@ -1,4 +1,4 @@
-//! What a cell is told: messages into frames.
+//! Sends messages to a cell in frames.
 
 use bytes::Bytes;
 use futures_util::SinkExt;
@@ -9,7 +9,7 @@ use tokio_util::codec::FramedWrite;
 
 use crate::frames;
 
-/// Gives the cell what it is told until it takes no more; returns why.
+/// Sends messages to the cell until it accepts no more. Returns why it stopped.
 pub(super) async fn talk(
     writer: impl AsyncWrite + Unpin,
     mut messages: mpsc::Receiver<Vec<ToCell>>,

@@ -1,4 +1,4 @@
-//! Schemas that are taken, and those of whoever wants to keep the host busy.
+//! Schemas that are accepted, and hostile ones that would keep the host busy.
 
 use serde_json::{Map, json};
 
@@ -52,7 +52,7 @@ fn what_cannot_be_followed_is_refused() {
     }
 }
 
-/// Each of these takes longer than the world is old.
+/// Without a limit, checking any of these would never finish.
 #[test]
 fn schemas_that_never_end_are_not_begun() {
     let chain = |link: &dyn Fn(Value) -> Value| {

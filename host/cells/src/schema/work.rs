@@ -1,15 +1,17 @@
-//! How much work it is to check params against a schema: references let a small schema ask for more
-//! steps than there is time. Counts them as a validator takes them, and judges nothing.
+//! Limits the work of checking params against a schema. With references, a small schema can require
+//! an unbounded number of steps. This module counts the steps as a validator takes them; it does
+//! not validate.
 
 use serde_json::{Map, Value};
 
-/// How deep the check may go: parts of the schema within each other, references followed.
+/// How deep the check may go. Nested parts of the schema and references both count.
 const DEPTH_MAX: u32 = 512;
 
-/// How many bytes of a text are searched for a pattern in one step.
+/// How many bytes of text a pattern search covers in one step.
 const PATTERN_BYTES: usize = 64;
 
-/// Says what of a schema cannot be followed here: references are `#` or `#/…` and name a part.
+/// Returns a reference in the schema that is not supported. Supported are `#` and `#/…` if they
+/// name a part of the schema.
 pub(super) fn unfollowed(schema: &Value) -> Option<String> {
     unfollowed_part(schema, schema, true)
 }
@@ -35,7 +37,7 @@ fn unfollowed_part(root: &Value, part: &Value, is_root: bool) -> Option<String> 
     }
 }
 
-/// Tells whether `params` can be checked against `schema` in `steps_max` steps.
+/// Returns whether `params` can be checked against `schema` in at most `steps_max` steps.
 pub(super) fn fits(schema: &Value, params: &Value, steps_max: u64) -> bool {
     let mut work = Work {
         root: schema,
@@ -50,7 +52,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Counts the steps of one part of the schema for one part of the params, `None` if there are
+    /// Counts the steps of one part of the schema for one part of the params. `None` if there are
     /// too many.
     fn check(&mut self, schema: &Value, params: &Value, depth: u32) -> Option<()> {
         self.spend(1)?;
@@ -58,7 +60,7 @@ impl Work<'_> {
         let Value::Object(schema) = schema else {
             return Some(());
         };
-        // What is unevaluated is found by evaluating everything else once more.
+        // To find what is unevaluated, a validator evaluates all other keywords once more.
         let again = schema.keys().any(|key| key.starts_with("unevaluated"));
         for _ in 0..=usize::from(again) {
             for (key, value) in schema {
@@ -99,7 +101,7 @@ impl Work<'_> {
         }
     }
 
-    /// Counts the steps of a keyword about the fields of an object.
+    /// Counts the steps of a keyword that applies to the fields of an object.
     fn object(
         &mut self,
         key: &str,
@@ -131,7 +133,7 @@ impl Work<'_> {
     }
 }
 
-/// Finds what `#` or `#/…` means.
+/// Returns the part of the schema that `#` or `#/…` refers to.
 fn resolve<'a>(root: &'a Value, to: &str) -> Option<&'a Value> {
     let pointer = to.strip_prefix('#')?;
     if pointer.contains('%') {
@@ -140,7 +142,7 @@ fn resolve<'a>(root: &'a Value, to: &str) -> Option<&'a Value> {
     root.pointer(pointer)
 }
 
-/// Turns `%XX` into what it stands for.
+/// Replaces each `%XX` by the byte it stands for.
 fn unescaped(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut pieces = text.split('%');

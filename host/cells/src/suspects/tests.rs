@@ -1,4 +1,4 @@
-//! Who is blamed, as a table.
+//! Which runs are blamed when a cell dies.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! The error of a request that failed: no answer, a refusal, or an answer of another program.
+//! The error of a request that failed: there was no answer, the host refused it, or another program
+//! answered.
 
 use std::sync::atomic::Ordering;
 
@@ -19,7 +20,8 @@ struct Problem {
 }
 
 impl Client {
-    /// Makes the error of a request without an answer. Also notes whether the host was there.
+    /// Makes the error of a request without an answer, and records whether the host accepted the
+    /// connection.
     pub(super) fn no_answer(&self, doing: &str, error: &ureq::Error, only_reads: bool) -> CliError {
         let never_connected = match error {
             ureq::Error::Io(error) => error.kind() == std::io::ErrorKind::ConnectionRefused,
@@ -52,7 +54,7 @@ impl Client {
         }
     }
 
-    /// Makes the error of an answer whose status is no success.
+    /// Makes the error of an answer whose status is not a success.
     pub(super) fn refusal(&self, doing: &str, status: u16, body: &str) -> CliError {
         let exit = match status {
             404 => Exit::NotFound,

@@ -1,4 +1,4 @@
-//! The parts of a path that come from names and values.
+//! Builds paths and query strings from names and values.
 
 use std::fmt::Write as _;
 

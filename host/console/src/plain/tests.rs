@@ -1,4 +1,4 @@
-//! What is left of text that acts on a terminal.
+//! The safe form of text that could control a terminal.
 
 use super::{block, line};
 

@@ -1,4 +1,4 @@
-//! What bodies and answers are charged, and for how long.
+//! How much bodies and answers are charged, and for how long.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn budget(units: usize) -> ByteBudget {
     }
 }
 
-/// Reads a body that comes in pieces.
+/// Reads a body that arrives in pieces.
 async fn read(
     budget: &ByteBudget,
     pieces: &[usize],

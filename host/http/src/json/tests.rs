@@ -1,4 +1,4 @@
-//! What strict reading takes, and how it names what it does not take.
+//! Which documents strict reading accepts, and how it reports errors in the others.
 
 use serde::Deserialize;
 

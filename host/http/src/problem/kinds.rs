@@ -1,4 +1,4 @@
-//! The kinds of problem that every JSON API has, whatever it is about.
+//! The kinds of problem that every JSON API has.
 
 crate::kinds! {
     INVALID_JSON 400 "invalid_json", "Not JSON",

@@ -1,4 +1,4 @@
-//! Connections: malformed requests, too many of them, and when the process stops.
+//! Malformed requests, too many connections, and connections when the process stops.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::serve::{accept, serve};
 
 const PING: &str = "GET /api/ping HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
-/// Starts a listener and returns where it is.
+/// Starts a listener and returns its address.
 async fn start(
     tasks: &Tasks,
     metrics: &Arc<Counted>,
@@ -36,7 +36,7 @@ async fn start(
 /// Sends bytes, closes the sending half and reads until the server closes the connection.
 async fn exchange(address: SocketAddr, sent: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    // The server may answer and close before it has read all.
+    // The server may answer and close before it has read everything.
     let _broken = stream.write_all(sent.as_bytes()).await;
     let _closed = stream.shutdown().await;
     let mut answer = Vec::new();
@@ -126,7 +126,7 @@ async fn a_stop_closes_idle_connections_and_lets_requests_end() {
     let header = "POST /api/echo HTTP/1.1\r\nhost: localhost\r\n\
         content-type: application/json\r\ncontent-length: 2\r\nexpect: 100-continue\r\n\r\n";
     busy.write_all(header.as_bytes()).await.unwrap();
-    // Its handler asks for the body, so it has begun.
+    // The handler asks for the body, so it has started.
     let mut go_on = [0; 25];
     let read = busy.read_exact(&mut go_on);
     tokio::time::timeout(SOON, read).await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Two groups of routes: one answers with problem documents, the other has a format of its own.
+//! Two groups of routes: one uses problem documents, the other has its own error format.
 
 use std::future::pending;
 use std::net::SocketAddr;
@@ -26,14 +26,14 @@ use crate::refusal::Refusal;
 use crate::route::{Group, Route};
 use crate::router::{Serving, router};
 
-/// More than any answer needs.
+/// A timeout longer than any answer takes.
 pub(super) const SOON: Duration = Duration::from_secs(20);
 
-/// The most that `/api/echo` takes, and the length of `/api/large`, in bytes.
+/// The largest body that `/api/echo` accepts, and the length of `/api/large`, in bytes.
 pub(super) const ECHO_BYTES_MAX: usize = 1_000;
 pub(super) const LARGE_BYTES: usize = 4 << 20;
 
-/// What was counted.
+/// The recorded counts.
 #[derive(Debug, Default)]
 pub(super) struct Counted {
     pub(super) answered: Mutex<Vec<(&'static str, &'static str, u16)>>,
@@ -80,7 +80,7 @@ async fn list(InQuery(query): InQuery<ListQuery>) -> Result<String, Problem> {
     Ok(page_limit(query.limit)?.to_string())
 }
 
-/// Renders a refusal as the second group does.
+/// Renders a refusal in the format of the second group.
 fn plain(refusal: &Refusal) -> Response {
     (refusal.status(), format!("plain: {refusal}")).into_response()
 }
@@ -116,7 +116,6 @@ fn groups() -> Vec<Group> {
     ]
 }
 
-/// Makes the router.
 pub(super) fn app(metrics: &Arc<Counted>) -> Router {
     let listen = SocketAddr::from(([127, 0, 0, 9], 7700));
     let serving = Serving {
@@ -127,7 +126,7 @@ pub(super) fn app(metrics: &Arc<Counted>) -> Router {
     router(groups(), &serving, problem::render)
 }
 
-/// An answer, with its body as JSON if it is some.
+/// An answer, with its body as JSON if it is JSON.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -136,7 +135,7 @@ pub(super) struct Answer {
     pub(super) body: Value,
 }
 
-/// Sends a request with these headers and reads all of the answer.
+/// Sends a request with these headers and reads the complete answer.
 pub(super) async fn send(
     router: &Router,
     method: &str,
@@ -162,7 +161,8 @@ pub(super) async fn send(
 }
 
 impl Answer {
-    /// Checks that it is a problem document with this status and code, and returns its detail.
+    /// Checks that the answer is a problem document with this status and code, and returns its
+    /// detail.
     pub(super) fn refused(&self, status: u16, code: &str) -> &str {
         assert_eq!(
             (self.status, self.body["code"].as_str()),

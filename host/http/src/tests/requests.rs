@@ -1,10 +1,10 @@
-//! Requests that a web page or a careless client may send, and what every route has in common.
+//! Requests that a web page or a faulty client may send, and checks that all routes share.
 
 use std::sync::Arc;
 
 use super::fixture::{Counted, ECHO_BYTES_MAX, LARGE_BYTES, app, send};
 
-/// Headers, and the status and code that the request is refused with; 200 if it is not.
+/// Headers, and the expected status and code. The status is 200 if the request is accepted.
 type Case<'a> = (&'a [(&'a str, &'a str)], u16, &'a str);
 
 const JSON: (&str, &str) = ("content-type", "application/json");

@@ -1,4 +1,4 @@
-//! Clients that send or read slowly, over connections in memory whose time is paused.
+//! Clients that send or read slowly, over connections in memory with paused time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +10,11 @@ use tokio::time::Instant;
 use super::fixture::{Counted, LARGE_BYTES, app};
 use crate::serve::connection;
 
-/// How long a header or a body may take, a connection be idle, and a reader read nothing.
+/// The time limit of headers, bodies, idle connections and clients that do not read.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 const LARGE: &[u8] = b"GET /api/large HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
 
-/// Opens a connection.
 fn open(tasks: &Tasks) -> (DuplexStream, Arc<Counted>) {
     let (ours, theirs) = duplex(64 << 10);
     let metrics = Arc::<Counted>::default();
@@ -25,8 +24,8 @@ fn open(tasks: &Tasks) -> (DuplexStream, Arc<Counted>) {
     (ours, metrics)
 }
 
-/// Sends one part and then one byte every five seconds, until the connection is closed. Returns the
-/// answer and how long it took.
+/// Sends `first` and then one byte every five seconds until the connection is closed. Returns the
+/// answer and how long this took.
 async fn drip(first: &str) -> (String, Duration) {
     let (tasks, began) = (Tasks::default(), Instant::now());
     let (stream, _) = open(&tasks);
@@ -90,7 +89,7 @@ async fn a_client_that_reads_nothing_ends_its_connection() {
     let (mut stream, metrics) = open(&tasks);
     stream.write_all(LARGE).await.unwrap();
     let began = Instant::now();
-    // Not stopped, the only task ends with its connection.
+    // The tasks are not stopped, so the only one ends with its connection.
     tasks.join().await;
     assert_eq!(began.elapsed().as_secs(), TIMEOUT.as_secs());
     assert_eq!(*metrics.open.lock().unwrap(), 0);

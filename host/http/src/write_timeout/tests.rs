@@ -1,4 +1,4 @@
-//! Peers that read nothing and peers that read slowly.
+//! Clients that read nothing and clients that read slowly.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -24,7 +24,7 @@ async fn a_peer_that_reads_slowly_is_waited_for() {
     let read = async {
         let mut bytes = [0; 16];
         for _ in 0..10 {
-            // Time is paused: this takes none.
+            // Time is paused, so this takes no real time.
             tokio::time::sleep(Duration::from_secs(29)).await;
             theirs.read_exact(&mut bytes).await.unwrap();
         }

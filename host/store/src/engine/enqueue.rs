@@ -1,4 +1,4 @@
-//! Accepting jobs: all of a command or none.
+//! Accepts jobs: either all jobs of a command or none.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use host_core::transition::Input;
 use super::{Batch, Rows, Stop};
 
 impl<R: Rows> Batch<'_, R> {
-    /// Accepts the jobs in an order in which prerequisites come first, answers in the order given.
+    /// Accepts the jobs so that prerequisites come first. The reply has the order of the command.
     pub(super) fn enqueue(&mut self, jobs: &[NewJob]) -> Result<Reply, Stop> {
         let stands_for = self.existing(jobs)?;
         self.check_prerequisites(jobs, &stands_for)?;
@@ -38,8 +38,8 @@ impl<R: Rows> Batch<'_, R> {
         Ok(Reply::Enqueued(replies))
     }
 
-    /// Finds, for each new job, the one that stands for its unique key: one that is there, an
-    /// earlier one of the same command, or itself.
+    /// Finds the job that has the unique key of each new job: an existing job, an earlier one of
+    /// the same command, or the new job itself.
     fn existing(&mut self, jobs: &[NewJob]) -> Result<BTreeMap<JobId, JobId>, Stop> {
         let mut keys = BTreeMap::new();
         let mut stands_for = BTreeMap::new();
@@ -86,7 +86,7 @@ impl<R: Rows> Batch<'_, R> {
         Ok(())
     }
 
-    /// Counts off prerequisites that had ended before.
+    /// Settles the prerequisites of a new job that have already ended.
     fn settle_new(
         &mut self,
         jobs: &[NewJob],
@@ -109,7 +109,8 @@ impl<R: Rows> Batch<'_, R> {
     }
 }
 
-/// Returns what a new job waits for: each job once, even if several keys named it, and not itself.
+/// Returns the jobs that a new job waits for. Each appears once, even if several keys name it, and
+/// the job itself never does.
 fn prerequisites(new: &NewJob, stands_for: &BTreeMap<JobId, JobId>) -> Vec<JobId> {
     let mut found = Vec::with_capacity(new.depends_on.len());
     for named in &new.depends_on {

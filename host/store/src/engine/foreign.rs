@@ -1,4 +1,4 @@
-//! What was executed for other orchestrators, kept as if it had gone through here.
+//! Records jobs that were executed for other orchestrators like jobs of this host.
 
 use host_core::command::{Foreign, Reply};
 use host_core::id::NodeId;
@@ -8,11 +8,11 @@ use host_core::transition::Input;
 
 use super::{Batch, Rows, Stop};
 
-/// How an attempt ends that was stopped.
+/// The outcome of an attempt that was stopped.
 const CANCELLED: &str = "cancelled";
 
 impl<R: Rows> Batch<'_, R> {
-    /// Takes a job that has ended through its life, each step at the instant at which it was.
+    /// Takes an ended job through all its states, each at the time at which it happened.
     pub(super) fn record(&mut self, foreign: Foreign) -> Result<Reply, Stop> {
         let Foreign {
             job: new,
@@ -45,7 +45,8 @@ impl<R: Rows> Batch<'_, R> {
         ended
     }
 
-    /// Notes that its orchestrator had it stopped. The run is over, so no effect is passed on.
+    /// Records that the job's orchestrator asked to stop it. Its effects are dropped, because the
+    /// run has already ended.
     fn asked_to_stop(&mut self, running: &Lifecycle) -> Result<(), Stop> {
         let cancel = Input::Cancel {
             reason: None,

@@ -1,4 +1,4 @@
-//! The ends of attempts: what is kept of each, and of the job's latest.
+//! Ends attempts, and decides what is kept of each attempt and of the job.
 
 use host_core::command::Reply;
 use host_core::failure::{Failure, FailureKind};
@@ -13,7 +13,7 @@ use super::{Batch, Ended, Rows, Stop};
 use crate::error::StoreError;
 
 impl<R: Rows> Batch<'_, R> {
-    /// Records a report with its attempt.
+    /// Records a worker's report and the attempt it ends.
     pub(super) fn complete(
         &mut self,
         id: JobId,
@@ -26,7 +26,8 @@ impl<R: Rows> Batch<'_, R> {
         Ok(Reply::Moved(Box::new(after)))
     }
 
-    /// Records that a worker has stopped because of the cancel; it reports nothing else.
+    /// Records that a worker has stopped because the job was cancelled. The worker sends no other
+    /// report.
     pub(super) fn cancel_ack(
         &mut self,
         id: JobId,
@@ -47,7 +48,7 @@ impl<R: Rows> Batch<'_, R> {
         Ok(Reply::Moved(Box::new(after)))
     }
 
-    /// Adds the attempt that a worker has reported on.
+    /// Adds the attempt that a worker has reported.
     fn attempt_reported(
         &mut self,
         before: &Lifecycle,
@@ -88,7 +89,7 @@ impl<R: Rows> Batch<'_, R> {
         self.rows.add_attempt(after.id, &ended)
     }
 
-    /// Gives up a lease for its holder.
+    /// Gives up a lease for the worker that holds it.
     pub(super) fn lose(
         &mut self,
         id: JobId,

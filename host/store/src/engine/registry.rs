@@ -1,4 +1,4 @@
-//! Components: adding, going back, forgetting.
+//! Deploys, rolls back and removes components.
 
 use host_core::command::Reply;
 use host_core::handler::Revision;
@@ -7,8 +7,8 @@ use host_core::rejection::Rejection;
 
 use super::{Batch, Rows, Stop};
 
-/// How many revisions of a component are kept, the current one included. Jobs need none of the
-/// others: an attempt is executed with the revision that is current when it begins.
+/// How many revisions of a component are kept, including the current one. Jobs do not need older
+/// ones, because an attempt uses the revision that is current when it begins.
 const REVISIONS_KEPT: u32 = 20;
 
 impl<R: Rows> Batch<'_, R> {
@@ -94,7 +94,7 @@ impl<R: Rows> Batch<'_, R> {
         Ok(Reply::Done)
     }
 
-    /// Refuses handlers that the current revision of another component has.
+    /// Refuses handlers that belong to the current revision of another component.
     fn check_owners(&mut self, revision: &Revision) -> Result<(), Stop> {
         for other in self.rows.current_revisions()? {
             if other.component == revision.component {

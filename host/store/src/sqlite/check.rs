@@ -1,5 +1,5 @@
-//! Checks a store: that the file is whole, that every job keeps the rules, and that its tables
-//! agree. Changes nothing; the store may be in use at the same time.
+//! Checks a store: that the file is intact, that every job obeys the rules, and that the tables
+//! agree. It changes nothing, and the store may be in use at the same time.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,19 +14,20 @@ use super::record::decode;
 use super::{connect, doing};
 use crate::error::StoreError;
 
-/// The most findings of one check; a file with more is not repaired row by row.
+/// The maximum number of findings in one check. A file with more cannot be repaired row by row.
 pub const FINDINGS_MAX: usize = 1_000;
 
-/// One thing that is wrong.
+/// One problem that a check has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What it is about: the file, a job, a queue.
+    /// What it concerns: the file, a job or a queue.
     pub what: String,
-    /// What is wrong with it.
+    /// What is wrong.
     pub message: String,
 }
 
-/// Questions whose every row is a finding: what the first column names, and what is wrong.
+/// Queries that find errors, each with the text of the finding. Every row is one finding. The first
+/// column names what it concerns.
 const ORPHANS: [(&str, &str); 6] = [
     (
         "SELECT 'job ' || seq FROM jobs WHERE seq NOT IN (SELECT seq FROM payloads)",
@@ -59,9 +60,9 @@ const ORPHANS: [(&str, &str); 6] = [
     ),
 ];
 
-/// Checks the store at `path`; an empty answer means that nothing is wrong.
+/// Checks the store at `path`. Returns no findings if nothing is wrong.
 ///
-/// Reads everything: about a minute for ten million jobs.
+/// This reads the whole file, which takes about a minute for ten million jobs.
 pub fn check(path: &Path) -> Vec<Finding> {
     let mut findings = Findings(Vec::new());
     if let Err(error) = findings.look(path) {
@@ -83,7 +84,7 @@ impl Findings {
 
     fn look(&mut self, path: &Path) -> Result<(), StoreError> {
         let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        // One transaction, so that all parts are of one moment.
+        // One transaction, so that all reads see the same state.
         let moment = connection
             .unchecked_transaction()
             .map_err(doing("check the store"))?;
@@ -100,7 +101,7 @@ impl Findings {
         Ok(())
     }
 
-    /// Lets SQLite check its pages and indexes.
+    /// Runs SQLite's own check of pages and indexes.
     fn whole(&mut self, connection: &Connection) -> Result<(), StoreError> {
         each(connection, "PRAGMA integrity_check", |row| {
             let message: String = row.get(0)?;
@@ -158,7 +159,7 @@ impl Findings {
         )
     }
 
-    /// Compares the counters with what they count.
+    /// Compares the counters with the rows they count.
     fn counters(&mut self, connection: &Connection) -> Result<(), StoreError> {
         let mut counts: BTreeMap<(String, usize), (i64, i64)> = BTreeMap::new();
         let counted = "SELECT COALESCE(name, 'number ' || queue), state, jobs FROM counters \
@@ -186,7 +187,7 @@ impl Findings {
     }
 }
 
-/// Returns the first column of a job that is not what its record says.
+/// Returns the first column of a job that differs from its record.
 fn differing(row: &Row<'_>, job: &Lifecycle) -> rusqlite::Result<Option<&'static str>> {
     let columns = [
         ("id", row.get::<_, [u8; 16]>(2)? == *job.id.0.as_bytes()),

@@ -1,7 +1,7 @@
-//! Moves committed pages from the write-ahead log into the main file, on a thread of its own so that
-//! commits need not wait. SQLite starts the log again from its beginning only when nothing is left
-//! to move, which never happens while the writer is busy. So once the log is long, the writer moves
-//! the rest itself; it is little by then.
+//! Moves committed pages from the write-ahead log into the main file, on a separate thread so that
+//! commits need not wait. SQLite reuses the log only after every page has been moved, which never
+//! happens while the writer is busy. When the log is long, the writer therefore moves the remaining
+//! pages itself. Few remain by then.
 
 #[cfg(test)]
 mod tests;
@@ -17,28 +17,28 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use super::{connect, doing};
 use crate::error::StoreError;
 
-/// After how many more pages (of 4 KiB) the thread is woken.
+/// The thread is woken after this many more pages of 4 KiB.
 const WAKE_PAGES: i32 = 2_048;
 
-/// From how many pages on the writer moves the rest.
+/// The length of the log, in pages, from which the writer moves the remaining pages itself.
 const LOG_PAGES_MAX: i32 = 16_384;
 
-/// The thread and what the writer knows of the log.
+/// The checkpoint thread and its shared state.
 pub(super) struct Checkpointer {
-    /// How long the log is since the last commit, in pages.
+    /// The length of the log after the last commit, in pages.
     pages: Arc<AtomicI32>,
     wake_at: i32,
     rest_at: i32,
-    /// Held while pages are moved.
+    /// Locked while pages are moved.
     turn: Arc<Mutex<()>>,
-    /// Why no further commit may follow, once a checkpoint has failed.
+    /// The error of a failed checkpoint. Once it is set, no commit may follow.
     failure: Arc<OnceLock<String>>,
     wake: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Checkpointer {
-    /// Takes over the checkpoints of `writer`, a connection to the file at `path`.
+    /// Starts to make the checkpoints of `writer`, a connection to the file at `path`.
     pub(super) fn start(path: &Path, writer: &mut Connection) -> Result<Self, StoreError> {
         let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let pages = Arc::new(AtomicI32::new(0));
@@ -72,9 +72,10 @@ impl Checkpointer {
         })
     }
 
-    /// Keeps the log short after a commit of `writer`.
+    /// Keeps the log short. Call it after each commit of `writer`.
     ///
-    /// Errors concern no batch that is committed, but none may follow.
+    /// An error does not affect batches that are already committed, but no further commit may
+    /// follow.
     pub(super) fn after_commit(&mut self, writer: &Connection) -> Result<(), String> {
         let pages = self.pages.load(Ordering::Relaxed);
         if pages < self.wake_at - WAKE_PAGES {
@@ -103,7 +104,7 @@ impl Drop for Checkpointer {
     fn drop(&mut self) {
         drop(self.wake.take());
         if let Some(thread) = self.thread.take() {
-            // Its error, if any, is in `failure`, and no commit follows.
+            // An error of the thread is in `failure`, and no commit follows.
             let _ = thread.join();
         }
     }
@@ -119,10 +120,10 @@ fn run(connection: &Connection, woken: &Receiver<()>, turn: &Mutex<()>, failed: 
     }
 }
 
-/// Moves what can be moved without waiting for anyone.
+/// Moves the pages that can be moved without waiting for other connections.
 ///
-/// A full disk or a lock is no error: the log still holds everything. Any other failure is one,
-/// because a sync that failed once cannot be repeated.
+/// A full disk or a lock is not an error, because the log still holds everything. Any other failure
+/// is an error, because a failed sync cannot be repeated.
 fn checkpoint(connection: &Connection) -> Result<(), String> {
     let result = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
     match result {

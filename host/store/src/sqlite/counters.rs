@@ -1,6 +1,6 @@
-//! How many jobs each queue has in each state, which queues are paused, and the next place in the
-//! order: kept in memory by the one writer and what changed written with each batch, because
-//! counting a million rows takes a second.
+//! Keeps in memory how many jobs each queue has in each state, which queues are paused, and the
+//! next place in the order. Only the one writer changes them. Each batch writes the changes to the
+//! file, because counting a million rows takes a second.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,6 @@ use rusqlite::{Connection, params};
 use super::doing;
 use crate::error::StoreError;
 
-/// One queue, as the writer knows it.
 struct Queue {
     id: i64,
     counts: [i64; STATES.len()],
@@ -28,25 +27,27 @@ impl Queue {
     }
 }
 
-/// The number under which the place after the newest purged job is kept.
+/// The queue id under which the place after the newest purged job is kept.
 const PURGED: i64 = 0;
 
-/// All queues. There may be many, so nothing that is done for a batch looks at all of them.
+/// The counters of all queues. There may be many queues, so no operation of a batch visits all of
+/// them.
 pub(super) struct Counters {
     queues: BTreeMap<Name, Queue>,
-    /// Those whose counts have changed since they were written.
+    /// The queues whose counts have changed since they were last written.
     dirty: Vec<Name>,
     paused: BTreeSet<i64>,
-    /// How many available jobs of our cells each queue has that has any, paused or not.
+    /// The number of available jobs for this host's cells, by queue id. Queues without any are left
+    /// out; paused queues are included.
     for_cells: BTreeMap<i64, i64>,
-    /// The same of foreign runners.
+    /// The same for foreign runners.
     for_runners: BTreeMap<i64, i64>,
     /// The sum of `for_cells` over the queues that are not paused.
     claimable_jobs: i64,
     next_id: i64,
     next_seq: i64,
     has_purged: bool,
-    /// Whether any job may wait for another.
+    /// Whether any job may be waiting for another.
     has_dependencies: bool,
 }
 
@@ -125,7 +126,7 @@ impl Counters {
         Ok(counters)
     }
 
-    /// Writes what has changed since the last call.
+    /// Writes the changes since the last call.
     pub(super) fn save(&mut self, connection: &Connection) -> Result<(), StoreError> {
         let save = doing("write the counters");
         let mut statement = connection
@@ -153,13 +154,13 @@ impl Counters {
         Ok(())
     }
 
-    /// Returns the place of a new job.
+    /// Returns the place for a new job.
     pub(super) fn take_seq(&mut self) -> i64 {
         self.next_seq += 1;
         self.next_seq - 1
     }
 
-    /// Notes that the newest job may be gone, so that its place is not given again.
+    /// Records that the newest job may be removed, so that its place is not used again.
     pub(super) fn note_purge(&mut self) {
         self.has_purged = true;
     }
@@ -172,12 +173,12 @@ impl Counters {
         self.has_dependencies
     }
 
-    /// Returns the id of a queue that is there.
+    /// Returns the id of a queue if it exists.
     pub(super) fn queue_id(&self, name: &Name) -> Option<i64> {
         self.queues.get(name).map(|queue| queue.id)
     }
 
-    /// Returns the id of a queue, which is made if it is not there.
+    /// Returns the id of a queue and creates the queue if it does not exist.
     pub(super) fn queue(
         &mut self,
         connection: &Connection,
@@ -220,7 +221,7 @@ impl Counters {
         Ok(())
     }
 
-    /// Counts one job out of a state and into another.
+    /// Moves one job from the count of one state to that of another.
     pub(super) fn count(&mut self, job: &Lifecycle, from: Option<State>, to: Option<State>) {
         if from == to {
             return;
@@ -250,7 +251,7 @@ impl Counters {
         }
     }
 
-    /// Returns the queues that claims of a lane may take from and that may have jobs for it.
+    /// Returns the queues that may have jobs for a lane and from which they may be claimed.
     pub(super) fn claimable(&self, lane: &Lane) -> impl Iterator<Item = i64> {
         let jobs = match lane {
             Lane::Shared | Lane::Alone => &self.for_cells,
@@ -265,18 +266,18 @@ impl Counters {
         queue.is_some_and(|queue| self.paused.contains(&queue.id))
     }
 
-    /// Tells whether the queue with this id is paused.
+    /// Returns whether the queue with this id is paused.
     pub(super) fn is_paused_id(&self, id: i64) -> bool {
         self.paused.contains(&id)
     }
 
-    /// Returns how many jobs our cells may claim.
+    /// Returns how many jobs this host's cells may claim.
     pub(super) fn available(&self) -> u64 {
         u64::try_from(self.claimable_jobs).unwrap_or(0)
     }
 }
 
-/// Counts a queue's jobs up or down; one without any is not kept.
+/// Changes a queue's number of jobs. Removes the entry if the number becomes 0.
 fn step_by(jobs: &mut BTreeMap<i64, i64>, queue: i64, step: i64) {
     let count = jobs.entry(queue).or_default();
     *count += step;
@@ -285,7 +286,8 @@ fn step_by(jobs: &mut BTreeMap<i64, i64>, queue: i64, step: i64) {
     }
 }
 
-/// Counts the available jobs of foreign runners by queue; counters do not tell them apart.
+/// Counts the available jobs of foreign runners by queue. The stored counters include them but do
+/// not list them separately.
 fn available_for_runners(connection: &Connection) -> rusqlite::Result<BTreeMap<i64, i64>> {
     let mut statement = connection.prepare(
         "SELECT queue, COUNT(*) FROM jobs WHERE state = 2 AND runner IS NOT NULL GROUP BY queue",

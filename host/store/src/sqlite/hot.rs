@@ -1,35 +1,35 @@
-//! The jobs the writer has in hand: those that changed in the open batch, written once at its end
-//! however often they moved, and those that will move soon, which need not be read again.
-//! Only the one writer may hold this; it knows no SQL.
+//! A cache of jobs for the writer. A job that changes in the open batch is written once at the end,
+//! however often it changes. A job that will soon change again need not be read again. Only the one
+//! writer may own the cache. It contains no SQL.
 
 use std::collections::HashMap;
 
 use host_core::id::JobId;
 use host_core::job::{Lifecycle, Payload};
 
-/// How many jobs are kept between batches.
+/// How many jobs stay in the cache between batches.
 const JOBS_MAX: usize = 8_192;
 
-/// The largest params that are kept with a job until it is claimed, in bytes.
+/// The largest params that are cached with a job until it is claimed, in bytes.
 const PARAMS_BYTES_MAX: usize = 1_024;
 
-/// One job in hand.
+/// One cached job.
 pub(super) struct Entry {
     pub(super) seq: i64,
     pub(super) job: Lifecycle,
-    /// Whether it has a row.
+    /// Whether the job has a row.
     pub(super) stored: bool,
     dirty: bool,
     payload: Option<Payload>,
 }
 
-/// All jobs in hand.
+/// All cached jobs.
 #[derive(Default)]
 pub(super) struct Hot {
     jobs: HashMap<JobId, Entry>,
-    /// Those whose rows must be written, in the order of their first change.
+    /// The jobs whose rows must be written, in the order of their first change.
     dirty: Vec<JobId>,
-    /// Those met in the open batch.
+    /// The jobs used in the open batch.
     met: Vec<JobId>,
 }
 
@@ -38,7 +38,7 @@ impl Hot {
         self.jobs.get(&id)
     }
 
-    /// Takes a job from its row.
+    /// Adds a job that was read from its row.
     pub(super) fn load(&mut self, seq: i64, job: Lifecycle) {
         self.met.push(job.id);
         let entry = Entry {
@@ -51,7 +51,7 @@ impl Hot {
         self.jobs.insert(entry.job.id, entry);
     }
 
-    /// Takes a new job, which has no row yet.
+    /// Adds a new job, which has no row yet.
     pub(super) fn insert(&mut self, seq: i64, job: Lifecycle, payload: &Payload) {
         let kept = payload.params.as_str().len() <= PARAMS_BYTES_MAX
             && payload.trace_context.is_empty()
@@ -68,7 +68,7 @@ impl Hot {
         self.jobs.insert(entry.job.id, entry);
     }
 
-    /// Takes the new version of a job; tells its place if it is in hand.
+    /// Replaces a job by its new version. Returns its place if it is in the cache.
     pub(super) fn change(&mut self, after: &Lifecycle) -> Option<i64> {
         let entry = self.jobs.get_mut(&after.id)?;
         entry.job.clone_from(after);
@@ -80,22 +80,23 @@ impl Hot {
         Some(entry.seq)
     }
 
-    /// Returns a job's payload if it is still in hand, once.
+    /// Removes and returns a job's payload if it is in the cache.
     pub(super) fn take_payload(&mut self, id: JobId) -> Option<Payload> {
         self.jobs.get_mut(&id)?.payload.take()
     }
 
-    /// Tells whether a job's row is behind.
+    /// Returns whether a job has changes that are not in its row.
     pub(super) fn is_dirty(&self, id: JobId) -> bool {
         self.jobs.get(&id).is_some_and(|entry| entry.dirty)
     }
 
-    /// Returns the jobs whose rows are behind.
+    /// Returns the jobs with changes that are not in their rows.
     pub(super) fn dirty(&self) -> impl Iterator<Item = &Entry> {
         self.dirty.iter().filter_map(|id| self.jobs.get(id))
     }
 
-    /// Hands over each job whose row is behind, which then counts as written.
+    /// Calls `write` for each job with changes that are not in its row. The job then counts as
+    /// written.
     pub(super) fn write<E>(
         &mut self,
         mut write: impl FnMut(&Entry) -> Result<(), E>,
@@ -110,12 +111,12 @@ impl Hot {
         Ok(())
     }
 
-    /// Drops a job that is no more.
+    /// Removes a job that was deleted.
     pub(super) fn remove(&mut self, id: JobId) {
         self.jobs.remove(&id);
     }
 
-    /// Drops what will hardly move again; the batch is committed.
+    /// Removes jobs that are unlikely to change again. Call it when the batch is committed.
     pub(super) fn settle(&mut self) {
         if self.jobs.len() > JOBS_MAX {
             self.clear();
@@ -128,7 +129,7 @@ impl Hot {
         }
     }
 
-    /// Drops everything: the rows are what counts again.
+    /// Removes everything, so that all jobs are read from their rows again.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }

@@ -1,5 +1,5 @@
-//! The rows of jobs inside one transaction. A job is written when the transaction ends, or before
-//! a question that only the rows can answer.
+//! The rows of jobs in one transaction. A changed job is written when the transaction ends, or
+//! before a query that needs its row.
 
 use host_core::command::NewJob;
 use host_core::failure::Failure;
@@ -26,7 +26,7 @@ pub(super) struct Transaction<'a> {
     hot: &'a mut Hot,
 }
 
-/// The rarely used rest of a payload.
+/// The parts of a payload that are rarely used.
 #[derive(Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Extra {
     pub(super) external_id: Option<String>,
@@ -50,7 +50,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Writes the rows of jobs that are behind.
+    /// Writes all changed jobs to their rows.
     pub(super) fn flush(&mut self) -> Result<(), StoreError> {
         let write = doing("write a job");
         let prepare = |sql| self.connection.prepare_cached(sql).map_err(&write);
@@ -140,13 +140,13 @@ pub(super) fn seq_of(connection: &Connection, id: JobId) -> Result<Option<i64>, 
         .map_err(doing("find a job"))
 }
 
-/// Reads a job's id from the first column.
+/// Reads a job id from the first column.
 pub(super) fn job_id(row: &Row<'_>) -> rusqlite::Result<JobId> {
     let bytes: [u8; 16] = row.get(0)?;
     Ok(JobId(uuid::Uuid::from_bytes(bytes)))
 }
 
-/// Reads a job's payload and what stands with it.
+/// Reads a job's payload and the data kept with it.
 pub(super) fn payload_of(
     connection: &Connection,
     seq: i64,
@@ -450,7 +450,8 @@ impl Rows for Transaction<'_> {
     fn remove_component(&mut self, component: &Name) -> Result<(), StoreError> {
         let name = component.as_str();
         for sql in [
-            // Its numbers go on if it comes back: attempts and people name revisions by them.
+            // Revision numbers continue if the component returns, because attempts and users refer
+            // to them.
             "UPDATE components SET current = \
              -(SELECT MAX(revision) FROM revisions WHERE component = ?1) WHERE name = ?1",
             "DELETE FROM revisions WHERE component = ?1",
@@ -472,7 +473,7 @@ impl Rows for Transaction<'_> {
 }
 
 impl Transaction<'_> {
-    /// Forgets bytes that no revision has.
+    /// Removes bytes that no revision uses.
     fn forget_blobs(&mut self) -> Result<(), StoreError> {
         self.execute(
             "remove a component's bytes",
@@ -481,14 +482,15 @@ impl Transaction<'_> {
         )
     }
 
-    /// Returns the first available jobs of a lane and queue whose rows are not behind.
+    /// Returns the first available jobs of a lane and queue whose rows are up to date.
     fn stored_available(
         &self,
         lane: &Lane,
         queue: i64,
         limit: usize,
     ) -> rusqlite::Result<Vec<(u8, i64, JobId)>> {
-        // The plus keeps SQLite from planning again for each value, as it does for partial indexes.
+        // The unary plus keeps SQLite from planning the query again for each value, as it does for
+        // partial indexes.
         let runner = match lane {
             Lane::Runner(name) => Some(name.as_str()),
             Lane::Shared | Lane::Alone => None,
@@ -519,7 +521,8 @@ impl Transaction<'_> {
         Ok(found)
     }
 
-    /// Returns the first suspects of unpaused queues whose rows are not behind; suspects are few.
+    /// Returns the first suspects in queues that are not paused, of those whose rows are up to
+    /// date. Suspects are few.
     fn stored_suspects(&self, limit: usize) -> rusqlite::Result<Vec<(u8, i64, JobId)>> {
         let mut statement = self.connection.prepare_cached(
             "SELECT id, priority, seq, queue FROM jobs \

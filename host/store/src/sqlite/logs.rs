@@ -1,6 +1,6 @@
-//! What guests wrote while they ran, in a file of its own with relaxed syncing: a crash of the
-//! host loses none of it, a power loss may lose the last seconds. Bounded: the oldest lines go
-//! first. Knows no rules; losing this file loses no job.
+//! The logs of guests, in a separate file with relaxed syncing. A crash of the host loses no lines;
+//! a power failure may lose the last seconds. The size is bounded: the oldest lines are dropped
+//! first. If this file is lost, no job is lost.
 
 #[cfg(test)]
 mod tests;
@@ -16,7 +16,7 @@ use rusqlite::{Connection, OpenFlags, Row, params};
 use super::{connect, damaged, doing};
 use crate::error::StoreError;
 
-/// How large the lines and their index may grow by default, in bytes.
+/// The default limit on the size of the lines and their index, in bytes.
 pub const LOG_BYTES_MAX: u64 = 1 << 30;
 
 /// How many of the oldest lines one transaction drops.
@@ -25,7 +25,8 @@ const DROP_LINES: u32 = 10_000;
 /// The version of the table, kept in the file's `user_version`.
 const VERSION: i64 = 1;
 
-/// `n` is the order of arrival and never given twice, so that a reader can go on where it was.
+/// `n` is the order of arrival. A number is never used twice, so a reader can continue where it
+/// stopped.
 const TABLES: &str = "
 CREATE TABLE lines (
   n INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -40,7 +41,7 @@ CREATE TABLE lines (
 CREATE INDEX lines_job ON lines (job, n);
 ";
 
-/// The places of these are the numbers in the file.
+/// The levels. The file holds a level's index in this list.
 const LEVELS: [Level; 5] = [
     Level::Trace,
     Level::Debug,
@@ -58,53 +59,55 @@ const SOURCES: [LogSource; 4] = [
 /// One line of a job's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
-    /// Whose.
+    /// The job that wrote the line.
     pub job: JobId,
-    /// During which attempt.
+    /// The number of the attempt.
     pub attempt: u32,
-    /// When it was written.
+    /// When the line was written.
     pub at: Time,
-    /// How urgent.
+    /// The severity.
     pub level: Level,
-    /// Where from.
+    /// Where the line came from: the `log` interface, an output stream or the host.
     pub source: LogSource,
-    /// What it says.
+    /// The text.
     pub message: String,
-    /// Structured fields, in the guest's order.
+    /// Structured fields, in the order in which the guest gave them.
     pub fields: Vec<(String, String)>,
 }
 
 /// A part of one job's log, oldest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogPage {
-    /// The lines with their numbers, which grow; `after` takes the last one to follow a log.
+    /// The lines with their numbers, which increase. To follow a log, pass the last number as
+    /// `after`.
     pub items: Vec<(u64, LogEntry)>,
-    /// Where the next page starts, `None` if there was no more at this moment.
+    /// Where the next page starts. `None` if there were no more lines when this page was read.
     pub next: Option<u64>,
 }
 
-/// The one writer of the logs.
+/// The only writer of the logs.
 pub struct LogStore {
     path: PathBuf,
     connection: Connection,
     pages_max: u64,
 }
 
-/// A read-only connection to the logs; never blocks the writer.
+/// A read-only connection to the logs. It never blocks the writer.
 pub struct LogReader {
     connection: Connection,
 }
 
 impl LogStore {
-    /// Opens the logs at `path`, bounded by [`LOG_BYTES_MAX`], and makes the file if it is not
-    /// there.
+    /// Opens the logs at `path` with a limit of [`LOG_BYTES_MAX`], and creates the file if it does
+    /// not exist.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         Self::open_bounded(path, LOG_BYTES_MAX)
     }
 
-    /// Opens the logs at `path`, bounded by `bytes_max`.
+    /// Opens the logs at `path` with a limit of `bytes_max`, and creates the file if it does not
+    /// exist.
     ///
-    /// The file may be larger than that by what one call of [`LogStore::append`] adds.
+    /// The file may exceed the limit by what one call of [`LogStore::append`] adds.
     pub fn open_bounded(path: &Path, bytes_max: u64) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let connection = connect(path, flags)?;
@@ -131,7 +134,7 @@ impl LogStore {
         })
     }
 
-    /// Adds lines behind all others, all or none, and drops the oldest if there are too many.
+    /// Adds all lines at the end, or none of them. Drops the oldest lines if the limit is exceeded.
     pub fn append(&mut self, entries: Vec<LogEntry>) -> Result<(), StoreError> {
         let write = doing("append to the logs");
         let transaction = self.connection.unchecked_transaction().map_err(&write)?;
@@ -163,7 +166,7 @@ impl LogStore {
         self.bound()
     }
 
-    /// Removes the lines of these jobs, which were purged.
+    /// Removes the lines of jobs that were purged.
     pub fn forget(&mut self, jobs: &[JobId]) -> Result<(), StoreError> {
         let forget = doing("remove a job's log");
         let transaction = self.connection.unchecked_transaction().map_err(&forget)?;
@@ -176,13 +179,13 @@ impl LogStore {
         transaction.commit().map_err(&forget)
     }
 
-    /// Opens a reader that sees what was appended before each of its calls.
+    /// Opens a reader. Each of its calls sees all lines that were appended before the call.
     pub fn reader(&self) -> Result<LogReader, StoreError> {
         let connection = connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         Ok(LogReader { connection })
     }
 
-    /// Drops the oldest lines until the pages in use are within the bound.
+    /// Drops the oldest lines until the used pages are within the limit.
     fn bound(&mut self) -> Result<(), StoreError> {
         let drop_oldest = doing("drop the oldest lines of the logs");
         loop {
@@ -206,7 +209,7 @@ impl LogStore {
 }
 
 impl LogReader {
-    /// Returns at most `limit` lines of a job behind the line with the number `after`.
+    /// Returns at most `limit` lines of a job that follow the line with number `after`.
     pub fn page(&self, job: JobId, after: Option<u64>, limit: u32) -> Result<LogPage, StoreError> {
         let limit = limit.clamp(1, PAGE_ITEMS_MAX) as usize;
         let after = after.map_or(0, |n| i64::try_from(n).unwrap_or(i64::MAX));

@@ -1,4 +1,4 @@
-//! Questions, on a read-only connection of their own.
+//! The queries of the store, on a separate read-only connection.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use super::{doing, registry};
 use crate::error::StoreError;
 use crate::store::Reader;
 
-/// How many jobs a page looks at when a filter passes few of them.
+/// How many jobs a page examines at most if few of them match the filter.
 const SCAN_JOBS_MAX: usize = 20_000;
 
 /// A job's result, failure and progress.
@@ -87,9 +87,9 @@ impl SqliteReader {
         Ok((result.map(JsonText), attempt.failure, progress))
     }
 
-    /// Returns the places of at most `limit` jobs before `before` that pass the filter, newest
-    /// first, and where the next page starts: of one state by its index where there is one, else
-    /// among the next [`SCAN_JOBS_MAX`].
+    /// Returns the places of at most `limit` jobs before `before` that match the filter, newest
+    /// first, and where the next page starts. A filter by state uses an index if there is one.
+    /// Otherwise the next [`SCAN_JOBS_MAX`] jobs are examined.
     fn seqs(
         &self,
         filter: &JobFilter,
@@ -141,7 +141,7 @@ impl SqliteReader {
 
 impl Reader for SqliteReader {
     fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError> {
-        // One transaction, so that the parts are of one moment.
+        // One transaction, so that all reads see the same state.
         let transaction = self
             .connection
             .unchecked_transaction()

@@ -1,5 +1,6 @@
-//! Records as bytes: one byte for the version of the encoding, then postcard. The order of fields
-//! and variants in the core's types is part of version 2; `tests` hold samples of each version.
+//! Encodes records as bytes: one byte for the version of the encoding, then postcard. Version 2
+//! depends on the order of fields and variants in the types of `host-core`. The tests hold samples
+//! of each version.
 
 mod version_1;
 
@@ -14,11 +15,11 @@ use serde::de::DeserializeOwned;
 
 use crate::error::StoreError;
 
-/// The encoding that is written. A change of an encoded type adds a version here and a way to
-/// read the earlier ones.
+/// The version that is written. If an encoded type changes, add a version here and code that reads
+/// the earlier ones.
 const VERSION: u8 = 2;
 
-/// What is kept as a record.
+/// A type that is stored as a record.
 pub(super) trait Record: Serialize + DeserializeOwned {
     /// Reads the bytes after a version byte of 1.
     fn from_version_1(body: &[u8]) -> postcard::Result<Self> {
@@ -44,7 +45,7 @@ pub(super) fn encode(value: &impl Record) -> Result<Vec<u8>, StoreError> {
     })
 }
 
-/// Decodes a record of any version; `what` names it in the error.
+/// Decodes a record of any version. An error names the record as `what`.
 pub(super) fn decode<T: Record>(
     bytes: &[u8],
     what: impl FnOnce() -> String,

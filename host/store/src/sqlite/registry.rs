@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Params};
 use super::{damaged, doing};
 use crate::error::StoreError;
 
-/// Returns all revisions of a component, the first first.
+/// Returns all revisions of a component, oldest first.
 pub(super) fn revisions(
     connection: &Connection,
     component: &Name,
@@ -29,7 +29,7 @@ pub(super) fn current_revisions(connection: &Connection) -> Result<Vec<Revision>
     )
 }
 
-/// Returns which revision of a component is current.
+/// Returns the number of a component's current revision.
 pub(super) fn current(
     connection: &Connection,
     component: &Name,
@@ -44,7 +44,7 @@ pub(super) fn current(
         .map_err(doing("look a component up"))
 }
 
-/// Returns the number of the latest revision of a component that was removed, 0 if none was.
+/// Returns the latest revision of a removed component, 0 if there is none.
 pub(super) fn removed_at(connection: &Connection, component: &Name) -> Result<u32, StoreError> {
     connection
         .prepare_cached("SELECT -current FROM components WHERE name = ?1 AND current < 0")

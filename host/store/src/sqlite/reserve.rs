@@ -1,5 +1,5 @@
-//! Disk space held in reserve: a file that is removed when the disk is full, so that accepted jobs
-//! can go on and end. Knows nothing of what is stored.
+//! Reserves disk space with a file that is removed when the disk is full, so that accepted jobs can
+//! still run and end. This module knows nothing of the store's content.
 
 #[cfg(test)]
 mod tests;
@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FallocateFlags, fallocate, ftruncate};
 use rustix::io::Errno;
 
-/// How much is kept, in bytes.
+/// How much space is reserved, in bytes.
 const RESERVE_BYTES: u64 = 64 << 20;
 
-/// The file, or its absence.
+/// The reserve file, which may be absent.
 pub(super) struct Reserve {
     path: PathBuf,
     held: bool,
 }
 
 impl Reserve {
-    /// Reserves space beside the store at `store`, if the disk has any left.
+    /// Reserves space next to the store at `store`, if the disk has enough.
     pub(super) fn beside(store: &Path) -> Self {
         let mut name = store.as_os_str().to_owned();
         name.push("-reserve");
@@ -32,10 +32,10 @@ impl Reserve {
         reserve
     }
 
-    /// Reserves the space, if as much again stays free. Returns whether it is reserved now.
+    /// Reserves the space if as much again stays free. Returns whether the space is reserved now.
     ///
-    /// A file system that cannot reserve space counts as done. A full disk then stops accepted jobs
-    /// too.
+    /// If the file system cannot reserve space, this returns true. A full disk then also stops
+    /// accepted jobs.
     pub(super) fn take(&mut self) -> bool {
         if !self.held {
             self.held = !matches!(self.allocate(), Err(Errno::NOSPC | Errno::DQUOT));
@@ -46,10 +46,10 @@ impl Reserve {
         self.held
     }
 
-    /// Gives the room up for the next writes.
+    /// Removes the file, so that its space is free for the next writes.
     pub(super) fn give_up(&mut self) {
         self.held = false;
-        // If the file cannot be removed, the next write finds the disk still full.
+        // If the file cannot be removed, the next write reports that the disk is full.
         let _ = fs::remove_file(&self.path);
     }
 

@@ -1,24 +1,24 @@
-//! The tables, and what happens when a file is opened.
+//! The tables, and the checks when a file is opened.
 
 use rusqlite::Connection;
 
 use super::doing;
 use crate::error::StoreError;
 
-/// The version of the file, kept in its `user_version`: of its tables and of its newest records.
+/// The version of the file, kept in its `user_version`. It covers the tables and the newest
+/// records.
 ///
-/// Version 2 has the tables of version 1, but its records may be ones that hosts of version 1
+/// Version 2 has the tables of version 1, but its records may be ones that a host of version 1
 /// cannot read (see `record`). Such a host must refuse the file when it opens it.
 const VERSION: i64 = 2;
 
-/// The states in SQL are the places of [`host_core::job::STATES`]: 2 is available, 5 completed.
+/// A state in SQL is its index in [`host_core::job::STATES`]: 2 is available, 5 completed.
 ///
-/// `seq` is the order of acceptance and never given twice. What the rules change stands in `jobs`:
-/// the columns that are searched, and the whole lifecycle as a record in `body`. What is written
-/// once stands in `payloads`, what attempts leave in `attempts`, and why a job failed after its
-/// attempt of that number (0 is before the first) in `failures`. Queue 0 of `counters` is the
-/// place after the newest job that was purged. `current` of a component that was removed is its last
-/// revision below zero.
+/// `seq` is the order of acceptance. A value is never used twice. `jobs` holds what changes: the
+/// columns for searching, and the whole lifecycle as a record in `body`. `payloads` holds what is
+/// written once, `attempts` what attempts leave, and `failures` why a job failed after the attempt
+/// of that number (0 is before the first). Queue 0 of `counters` holds the place after the newest
+/// purged job. `current` of a removed component is its last revision as a negative number.
 const TABLES: &str = "
 CREATE TABLE queues (
   id INTEGER PRIMARY KEY,
@@ -101,8 +101,8 @@ CREATE TABLE blobs (
 ) STRICT;
 ";
 
-/// Sets the journal up, makes the tables of a new file, and refuses a file that is not ours to
-/// write.
+/// Sets the journal mode, creates the tables of a new file, and refuses a file that this version
+/// must not write.
 pub(super) fn prepare(connection: &Connection) -> Result<(), StoreError> {
     let set_up = doing("set up the store");
     connection

@@ -1,4 +1,4 @@
-//! A full disk: new jobs are refused, accepted ones end.
+//! When the disk is full, new jobs are refused and accepted ones can end.
 
 use host_core::command::{NewJob, Reply, Slot};
 use host_core::id::{JobId, LeaseId, NodeId};
@@ -61,7 +61,7 @@ fn complete(n: u128) -> Command {
     }
 }
 
-/// The limit on pages stands for the disk: it has room again once the reserve is given up.
+/// A limit on pages stands for the full disk. Giving up the reserve makes room again.
 #[test]
 fn a_full_disk_refuses_new_jobs_and_lets_accepted_ones_end() {
     let folder = TempDir::new().unwrap();

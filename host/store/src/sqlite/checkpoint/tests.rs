@@ -1,11 +1,11 @@
-//! The log of the store stays short while it is written to.
+//! The log stays short while the store is written to.
 
 use rusqlite::params;
 use tempfile::TempDir;
 
 use super::*;
 
-/// Fills a file through a log that never rests, and returns the longest log seen, in pages.
+/// Writes to a file without a pause and returns the longest length of the log, in pages.
 fn longest_log(folder: &TempDir, rows: i32) -> i32 {
     let path = folder.path().join("some.db");
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;

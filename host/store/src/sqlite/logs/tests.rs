@@ -1,4 +1,4 @@
-//! Lines are kept in order, forgotten with their job, and bounded in all.
+//! Lines stay in order, are removed with their job, and are limited in total size.
 
 use tempfile::TempDir;
 use uuid::Uuid;

@@ -1,4 +1,4 @@
-//! A record reads back as what was written, whatever fields it has.
+//! A decoded record equals the one that was written, whichever fields it has.
 
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::{JobId, LeaseId, NodeId};
@@ -84,8 +84,8 @@ fn bytes(hex: &str) -> Vec<u8> {
         .collect()
 }
 
-/// The samples below are bytes in the files of users: if one of these tests fails, the encoding
-/// needs a new version and a way to read the earlier ones, not new samples.
+/// The samples below are bytes in the files of users. If one of these tests fails, do not change
+/// the samples: add a version of the encoding and code that reads the earlier ones.
 #[test]
 fn version_2_stays_as_it_is() {
     let job = "021000000000000000000000000000000001030171016801017205050000e80780dddb018088b2a0\

@@ -1,4 +1,4 @@
-//! Reads lifecycles of version 1, whose leases did not name their node.
+//! Reads lifecycles of version 1, in which a lease does not name its node.
 
 use host_core::failure::FailureKind;
 use host_core::id::{JobId, LeaseId, NodeId};
@@ -46,7 +46,7 @@ struct LeaseV1 {
     ack_by: Option<Time>,
 }
 
-/// Decodes a lifecycle; its lease gets the nil node.
+/// Decodes a lifecycle. Its lease gets the nil node.
 pub(super) fn lifecycle(body: &[u8]) -> postcard::Result<Lifecycle> {
     let old: LifecycleV1 = postcard::from_bytes(body)?;
     Ok(Lifecycle {

@@ -1,4 +1,4 @@
-//! Room for what was accepted, when the disk is full.
+//! Space for accepted jobs when the disk is full.
 
 use tempfile::TempDir;
 
