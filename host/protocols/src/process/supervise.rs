@@ -47,10 +47,7 @@ pub trait ProcessEvents: Send + Sync {
 pub enum ProcessError {
     /// The process could not be started.
     #[error("cannot start {program:?}: {source}")]
-    Start {
-        program: String,
-        source: io::Error,
-    },
+    Start { program: String, source: io::Error },
     /// The process was started, but its exit status cannot be read.
     #[error("cannot read how the process ended: {0}")]
     Status(io::Error),
