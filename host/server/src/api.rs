@@ -1,5 +1,5 @@
 //! The HTTP API under `/api/v1`: its routes and what they share. Decides nothing about jobs: it
-//! reads requests, gives commands to the dispatch loop and shows what the store answers.
+//! reads requests, sends commands to the dispatch loop, and returns what the store has.
 
 mod components;
 mod deployer;
@@ -43,45 +43,45 @@ use self::ports::{Deployer, Logs};
 use crate::executors::Executors;
 use crate::metrics::Metrics;
 
-/// How many streams of events may be open at once.
+/// How many event streams may be open at once.
 const STREAMS_MAX: usize = 256;
 
-/// What the API answers from.
+/// The parts of the host that the API uses.
 pub struct Api {
-    /// Takes commands and questions.
+    /// Accepts commands and queries.
     pub dispatch: Dispatch,
-    /// What is deployed.
+    /// The deployed handlers.
     pub handlers: Handlers,
-    /// Tells host time.
+    /// Returns host time.
     pub clock: Clock,
-    /// Changes what is deployed.
+    /// Changes the deployed components.
     pub deployer: Arc<dyn Deployer>,
-    /// Executors behind which foreign workers stand, and which jobs are theirs.
+    /// The executors of foreign workers, and which jobs go to them.
     pub executors: Executors,
-    /// The memory for bodies of requests.
+    /// The memory budget for request bodies.
     pub bodies: ByteBudget,
     /// The routes of wires.
     pub wire_routes: Vec<Group>,
-    /// Reads what jobs have logged.
+    /// Reads the logs of jobs.
     pub logs: Arc<dyn Logs>,
-    /// Counts requests, and shows the numbers of all parts.
+    /// Counts requests and renders the metrics of all parts.
     pub metrics: Metrics,
-    /// Where it listens: requests may name this address in their Host header.
+    /// The address the API listens on. Requests may name it in their Host header.
     pub listen: SocketAddr,
-    /// The host starts no jobs any more, though it answers until those that run have ended.
+    /// Cancelled when the host starts no more jobs. It still answers until the running jobs have
+    /// ended.
     pub draining: CancellationToken,
-    /// Ends requests that wait or listen.
+    /// Ends requests that wait and open event streams.
     pub stopping: CancellationToken,
 }
 
-/// What requests share.
+/// The state that all requests share.
 #[derive(Clone)]
 struct Shared {
     api: Arc<Api>,
     streams: Arc<Semaphore>,
 }
 
-/// Makes the API.
 pub fn router(mut api: Api) -> Router {
     let serving = router::Serving {
         hosts: AllowedHosts::loopback_and(api.listen),
@@ -104,7 +104,7 @@ pub fn router(mut api: Api) -> Router {
 
 /// Answers requests until the host stops.
 ///
-/// Cancel safe: no further connection is accepted, those that are open go on.
+/// Cancel safe: accepts no more connections; open ones continue.
 pub async fn serve(listener: TcpListener, state: Api, tasks: &Tasks) {
     let metrics = Arc::new(state.metrics.clone());
     host_http::serve::serve(listener, router(state), metrics, tasks).await;

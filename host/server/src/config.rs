@@ -1,6 +1,6 @@
-//! The configuration: flag before environment before file before default, for each key alone. The
-//! only reader of the environment, the configuration file and the machine's size. What stands about
-//! a wire, the wire reads.
+//! The configuration. Each key is taken from the first source that has it: flag, environment, file,
+//! default. The only reader of the environment, the configuration file and the machine's size. Each
+//! wire reads its own section.
 
 mod file;
 
@@ -20,7 +20,7 @@ use host_protocols::wire::settings::{Setting, TableSetting};
 use self::file::File;
 use crate::executors::Routes;
 
-/// All keys that are no wire's.
+/// All keys that do not belong to a wire.
 pub const SETTINGS: &[Setting] = &[
     Setting {
         key: "data",
@@ -88,91 +88,87 @@ pub const SETTINGS: &[Setting] = &[
     },
 ];
 
-/// The keys of tables that are no wire's.
+/// All keys of tables that do not belong to a wire.
 pub const TABLE_SETTINGS: &[TableSetting] = &[TableSetting {
     key: "queues.NAME.runner",
     default: "none",
     about: "The runner that is given all jobs of this queue, whatever their handler",
 }];
 
-/// The variable that names the configuration file where no flag does.
+/// The variable with the path of the configuration file, used if no flag gives it.
 const FILE_ENV: &str = "HOST_CONFIG";
 
-/// The least memory of a cell by default, in MiB.
+/// The minimum of the default for the memory of a cell, in MiB.
 const MEMORY_MIB_MIN: u64 = 256;
 
-/// The API's usual port.
+/// The default port of the API.
 const PORT: u16 = 7_700;
 
-/// What stands on the command line.
+/// The values from the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
-    /// The configuration file.
+    /// The path of the configuration file.
     pub config: Option<PathBuf>,
-    /// Values by key.
     pub values: BTreeMap<String, String>,
 }
 
-/// What a host works with.
+/// The settings of a host.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where everything is kept.
+    /// The data directory.
     pub data: PathBuf,
-    /// Components that are deployed at start.
+    /// The folder of components that are deployed at start.
     pub handlers: Option<PathBuf>,
-    /// Where the API listens, `None` if it does not.
+    /// Where the API listens; `None` if it is off.
     pub listen: Option<SocketAddr>,
-    /// Every wire of the list, configured.
+    /// All wires, configured.
     pub wires: Vec<WireConfig>,
-    /// Which jobs go to executors without naming one.
+    /// Which jobs go to an executor without naming one.
     pub routes: Routes,
-    /// How many cells share the runs.
+    /// How many cells execute jobs.
     pub cells: usize,
-    /// Runs of one cell at once.
+    /// How many jobs one cell runs at once.
     pub slots: u32,
-    /// Memory of the guests of one cell, in MiB.
+    /// The memory for the guests of one cell, in MiB.
     pub memory_mib: u64,
-    /// How long running jobs may go on when the host stops, in milliseconds.
+    /// How long running jobs may continue when the host stops, in milliseconds.
     pub drain_ms: u64,
-    /// How much of the guests' logs is kept, in bytes.
+    /// How many bytes of guests' logs are kept.
     pub log_bytes_max: u64,
-    /// The host's environment, for guests that are granted some of it.
+    /// The host's environment. Guests may be granted parts of it.
     pub environment: Environment,
 }
 
-/// One configured wire.
 #[derive(Clone, Debug)]
 pub struct WireConfig {
-    /// The wire's name.
     pub name: &'static str,
-    /// What it made of its section.
+    /// The wire's checked section.
     pub configured: Arc<dyn Configured>,
 }
 
-/// How large the machine is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// How many cores it has.
+    /// The number of cores.
     pub cores: usize,
-    /// How much memory, in MiB.
+    /// The memory, in MiB.
     pub memory_mib: u64,
 }
 
-/// Returns all keys, of the host and of every wire.
+/// Returns all keys of the host and of all wires.
 pub fn settings() -> impl Iterator<Item = &'static Setting> {
     SETTINGS
         .iter()
         .chain(WIRES.iter().flat_map(|wire| wire.settings()))
 }
 
-/// Returns all keys of tables whose names users choose, of the host and of every wire.
+/// Returns all keys of tables whose names users choose, of the host and of all wires.
 pub fn table_settings() -> impl Iterator<Item = &'static TableSetting> {
     let of_wires = WIRES.iter().flat_map(|wire| wire.table_settings());
     TABLE_SETTINGS.iter().chain(of_wires)
 }
 
 impl Config {
-    /// Reads the environment and the file, and puts them under the flags.
+    /// Reads the environment and the file, and combines them with the flags.
     pub fn load(flags: &Flags) -> Result<Self, ConfigError> {
         let environment = environment();
         let path = match &flags.config {
@@ -186,7 +182,7 @@ impl Config {
         Self::resolve(&flags.values, environment, &file, machine())
     }
 
-    /// Puts the sources over each other. Pure but for the files that wires name.
+    /// Combines the sources. Pure, except that wires read the files they name.
     fn resolve(
         flags: &BTreeMap<String, String>,
         environment: Environment,
@@ -204,7 +200,7 @@ impl Config {
         let cells = values
             .number("cells.count", 1, 256)?
             .unwrap_or(machine.cores.max(2) as u64);
-        // As many cells again may do foreign work.
+        // Foreign work may use the same number of cells again.
         let share = machine.memory_mib / 2 / (2 * cells);
         let wires = wires(sources)?;
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
@@ -229,7 +225,7 @@ impl Config {
         })
     }
 
-    /// Returns what the wire of this name is configured to be.
+    /// Returns the configuration of the wire with this name.
     pub fn wire(&self, name: &str) -> Option<&Arc<dyn Configured>> {
         let mut wires = self.wires.iter();
         let wire = wires.find(|wire| wire.name == name)?;
@@ -237,7 +233,7 @@ impl Config {
     }
 }
 
-/// Lets every wire read its section, and checks that no two have an executor of one name.
+/// Lets each wire read its section, and checks that no two executors have the same name.
 fn wires(sources: Sources<'_>) -> Result<Vec<WireConfig>, ConfigError> {
     let mut wires: Vec<WireConfig> = Vec::new();
     for wire in WIRES {
@@ -264,7 +260,7 @@ fn wires(sources: Sources<'_>) -> Result<Vec<WireConfig>, ConfigError> {
     Ok(wires)
 }
 
-/// Reads which jobs go to which executor, and checks that some wire has it.
+/// Reads which jobs go to which executor, and checks that a wire has that executor.
 fn routes(values: &Section<'_>, wires: &[WireConfig]) -> Result<Routes, ConfigError> {
     let known = |origin: String, executor: &str| -> Result<Name, ConfigError> {
         let name = executor.parse().ok();
@@ -290,7 +286,7 @@ fn routes(values: &Section<'_>, wires: &[WireConfig]) -> Result<Routes, ConfigEr
     Ok(routes)
 }
 
-/// Returns the folder of what can be made again at any time.
+/// Returns the cache folder, for files that can be made again at any time.
 pub fn cache(environment: &Environment) -> Option<PathBuf> {
     let set = |name| environment.get(name).filter(|text| !text.is_empty());
     let base = match (set("XDG_CACHE_HOME"), set("HOME")) {
@@ -301,10 +297,10 @@ pub fn cache(environment: &Environment) -> Option<PathBuf> {
     Some(base.join("host"))
 }
 
-/// Returns the folder of what is kept from one start to the next, without being anybody's work.
+/// Returns the folder for state that is kept between starts but holds no jobs.
 pub fn state(environment: &Environment) -> Option<PathBuf> {
     let set = |name| environment.get(name).filter(|text| !text.is_empty());
-    // The service manager's comes first; it may name several.
+    // The variable of the service manager comes first. It may list several folders.
     let given = set("STATE_DIRECTORY").and_then(|folders| folders.split(':').next());
     given.map(PathBuf::from).or_else(|| {
         let base = match (set("XDG_STATE_HOME"), set("HOME")) {
@@ -316,7 +312,7 @@ pub fn state(environment: &Environment) -> Option<PathBuf> {
     })
 }
 
-/// Reads the environment; what is not UTF-8 is left out.
+/// Reads the environment. Skips variables that are not UTF-8.
 pub fn environment() -> Environment {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

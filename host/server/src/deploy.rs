@@ -1,5 +1,6 @@
-//! Changing what is deployed: check, compile, describe, commit, and then let everybody see it. One
-//! change at a time, and each is finished even if the caller has gone.
+//! Changes which components are deployed: checks, compiles, describes and commits a component, then
+//! shows it to all parts of the host. Makes one change at a time, and completes it even if the
+//! caller is gone.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,32 +20,32 @@ use host_cells::handlers::{Handlers, Program};
 use host_dispatch::{Dispatch, SubmitError};
 use host_runtime::tasks::Tasks;
 
-/// What a deploy or a rollback did.
+/// The result of a deploy or a rollback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deployed {
-    /// The current revision now.
+    /// The revision that is now current.
     pub revision: Revision,
-    /// Whether it was current before.
+    /// Whether it was already current.
     pub unchanged: bool,
-    /// What its handlers may reach that the revision before did not: one line each, for people.
+    /// What its handlers may access that the previous revision could not: one line each, for
+    /// people.
     pub grants_added: Vec<String>,
 }
 
 /// Why nothing was deployed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DeployError {
-    /// The component is not taken.
+    /// The component was rejected.
     #[error(transparent)]
     Flaw(#[from] Flaw),
-    /// The rules refuse it, or the host is stopping.
+    /// The rules reject the change, or the host is stopping.
     #[error(transparent)]
     Submit(SubmitError),
-    /// The store cannot be read.
     #[error("the store cannot be read: {0}")]
     Store(String),
 }
 
-/// Changes what is deployed. Cloning shares it.
+/// Changes which components are deployed. Cloning shares it.
 #[derive(Clone)]
 pub struct Deployments {
     shared: Arc<Shared>,
@@ -59,7 +60,7 @@ struct Shared {
 }
 
 impl Deployments {
-    /// Deploys through `dispatch` and shows the result in `handlers`.
+    /// Makes changes through `dispatch` and publishes the result in `handlers`.
     pub fn new(dispatch: Dispatch, handlers: Handlers, examiner: Examiner, tasks: Tasks) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -74,7 +75,7 @@ impl Deployments {
 
     /// Makes these bytes the current revision of the component `name`.
     ///
-    /// If it is dropped, it is finished all the same.
+    /// If this future is dropped, the change is still completed.
     pub async fn deploy(
         &self,
         name: Name,
@@ -86,14 +87,15 @@ impl Deployments {
             .await
     }
 
-    /// Makes an earlier revision current. If it is dropped, it is finished all the same.
+    /// Makes an earlier revision current. If this future is dropped, the change is still completed.
     pub async fn rollback(&self, name: Name, revision: u32) -> Result<Deployed, DeployError> {
         let shared = Arc::clone(&self.shared);
         self.run(async move { shared.rollback(name, revision).await })
             .await
     }
 
-    /// Forgets a component that no job needs. If it is dropped, it is finished all the same.
+    /// Removes a component that no job needs. If this future is dropped, the change is still
+    /// completed.
     pub async fn remove(&self, name: Name) -> Result<(), DeployError> {
         let shared = Arc::clone(&self.shared);
         self.run(async move { shared.remove(name).await }).await
@@ -105,7 +107,7 @@ impl Deployments {
     ) -> Result<T, DeployError> {
         let (reply, answer) = oneshot::channel();
         self.shared.tasks.spawn(async move {
-            // The caller may have gone.
+            // The caller may be gone.
             let _gone = reply.send(change.await);
         });
         answer
@@ -114,7 +116,7 @@ impl Deployments {
     }
 }
 
-/// Reads what is deployed, with the bytes of its components.
+/// Reads the current revisions, with the bytes of their components.
 pub fn current(reader: &dyn Reader) -> Result<Vec<(Revision, Vec<u8>)>, StoreError> {
     let revisions = reader.components()?.into_iter();
     let with_bytes = revisions.map(|revision| {
@@ -124,7 +126,7 @@ pub fn current(reader: &dyn Reader) -> Result<Vec<(Revision, Vec<u8>)>, StoreErr
     with_bytes.collect()
 }
 
-/// Reads of which components a revision is kept.
+/// Reads the digests of the components that any revision uses.
 pub fn kept(reader: &dyn Reader) -> Result<BTreeSet<Digest>, StoreError> {
     let mut kept = BTreeSet::new();
     for current in reader.components()? {
@@ -134,9 +136,10 @@ pub fn kept(reader: &dyn Reader) -> Result<BTreeSet<Digest>, StoreError> {
     Ok(kept)
 }
 
-/// Compiles what `current` revisions need and is not in the cache, and shows them in `handlers`.
+/// Compiles the components of `current` that are not in the cache, and publishes them in
+/// `handlers`.
 ///
-/// A component that this version refuses is left out and logged; its jobs fail until another
+/// A component that this version rejects is logged and skipped. Its jobs fail until another
 /// revision is deployed.
 pub async fn restore(
     handlers: &Handlers,
@@ -223,7 +226,7 @@ impl Shared {
             let before = revisions.iter().find(|known| known.revision == current);
             grants_added = grants::added(before, &target.manifest, &target.handlers);
         }
-        // Whether there is such a revision is for the rules to say.
+        // The rules check whether the revision exists.
         let command = Command::Rollback {
             component: name,
             revision: number,
@@ -283,7 +286,7 @@ impl Shared {
             .find(|revision| revision.component == *name))
     }
 
-    /// Shows what is deployed now.
+    /// Publishes what is deployed now.
     async fn refresh(&self) -> Result<(), DeployError> {
         let revisions = self
             .dispatch

@@ -1,5 +1,5 @@
-//! All executors of all wires: which there are, which jobs are theirs, how they are. What they are
-//! given is the dispatch loop's matter.
+//! The executors of all wires: their names, which jobs go to them, and their health. The dispatch
+//! loop decides what work they get.
 
 mod numbers;
 
@@ -14,10 +14,10 @@ use host_protocols::wire::executors::{self, ExecutorHealth, RestartError};
 use self::numbers::Numbers;
 use crate::metrics::Metrics;
 
-/// Which jobs go to executors without naming one.
+/// Which jobs go to an executor without naming one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routes {
-    /// The queues whose jobs go to an executor, whatever their handler.
+    /// The executor of each queue whose jobs all go to one, whatever their handler.
     pub queues: BTreeMap<Name, Name>,
     /// The executor for handlers that no component has.
     pub default: Option<Name>,
@@ -31,19 +31,19 @@ pub struct Executors {
     numbers: Numbers,
 }
 
-/// What became of the search for an executor by its name.
+/// The result of a search for an executor by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// A wire has it.
+    /// A wire has this executor.
     Executor(Name),
-    /// No wire has one of this name.
+    /// No wire has an executor with this name.
     Nobody,
-    /// It would be one too many; the number is how many there may be.
+    /// One more executor would exceed this limit.
     Full(usize),
 }
 
 impl Executors {
-    /// Puts the executors of all wires together.
+    /// Combines the executors of all wires.
     pub fn new(of_wires: Vec<Arc<dyn executors::Executors>>, routes: Routes) -> Self {
         let executors = Self {
             of_wires: Arc::new(of_wires),
@@ -51,7 +51,7 @@ impl Executors {
             numbers: Numbers::default(),
         };
         for name in executors.routed() {
-            // Shown by `health` before the first job comes.
+            // This makes `health` list the executor before its first job.
             let _found = executors.find(name.as_str());
         }
         executors
@@ -61,7 +61,7 @@ impl Executors {
         self.routes.queues.values().chain(&self.routes.default)
     }
 
-    /// Finds the executor of this name for a job that is about to be accepted.
+    /// Finds the executor with this name for a job that is about to be accepted.
     pub fn find(&self, name: &str) -> Found {
         let Ok(name) = name.parse::<Name>() else {
             return Found::Nobody;
@@ -81,7 +81,7 @@ impl Executors {
         wires.find(|wire| wire.find(name) == executors::Found::Here)
     }
 
-    /// Opens the dispatch loop's way to an executor.
+    /// Connects the dispatch loop to an executor.
     pub fn open(&self, name: &Name) -> Opened {
         if self.of_wires.iter().any(|wire| wire.is_pulled(name)) {
             return Opened::Pulled;
@@ -90,25 +90,25 @@ impl Executors {
         port.map_or(Opened::Unknown, Opened::Pushed)
     }
 
-    /// Checks that an executor can make something of a handler's params, an object. The error is
+    /// Checks whether an executor accepts `params`, a JSON object, for this handler. The error is
     /// for people.
     pub fn check(&self, executor: &Name, handler: &Name, params: &str) -> Result<(), String> {
         self.wire_of(executor)
             .map_or(Ok(()), |wire| wire.check(executor, handler, params))
     }
 
-    /// Returns the rules of jobs for an executor where their sender names no others.
+    /// Returns the policy of jobs for an executor whose sender sets none.
     pub fn policy(&self, executor: &Name) -> Policy {
         self.wire_of(executor)
             .map_or_else(Policy::default, |wire| wire.policy(executor))
     }
 
-    /// Returns the names that are configured.
+    /// Returns the names of the configured executors.
     pub fn names(&self) -> Vec<Name> {
         self.of_wires.iter().flat_map(|wire| wire.names()).collect()
     }
 
-    /// Returns the executor that has the jobs of a queue.
+    /// Returns the executor for the jobs of a queue.
     pub fn of_queue(&self, queue: &Name) -> Option<&Name> {
         self.routes.queues.get(queue)
     }
@@ -127,7 +127,7 @@ impl Executors {
         self.routes.default.as_ref()
     }
 
-    /// Returns how all executors are, by name.
+    /// Returns the health of all executors, by name.
     pub fn health(&self) -> Vec<ExecutorHealth> {
         let mut all: Vec<_> = self
             .of_wires
@@ -138,8 +138,8 @@ impl Executors {
         all
     }
 
-    /// Restarts the workers of an executor, or one of them counted from 1, each once its attempts
-    /// have ended.
+    /// Restarts the workers of an executor, or only one of them, counted from 1. Each restarts when
+    /// its attempts have ended.
     pub fn restart(&self, name: &Name, only: Option<usize>) -> Result<(), RestartError> {
         self.wire_of(name)
             .map_or(Err(RestartError::NoSuchWorker), |wire| {
@@ -147,12 +147,12 @@ impl Executors {
             })
     }
 
-    /// Lets `/metrics` show how the executors are.
+    /// Adds the executors to `/metrics`.
     pub fn register(&self, metrics: &Metrics) {
         metrics.register(|registry| self.numbers.register(registry));
     }
 
-    /// Counts the workers anew for `/metrics`.
+    /// Updates the number of workers for `/metrics`.
     pub(crate) fn count(&self) {
         for executor in self.health() {
             self.numbers.set(&executor);

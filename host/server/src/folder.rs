@@ -1,5 +1,5 @@
-//! A folder of components: `<name>.wasm`, and its manifest `<name>.toml` if there is one. A host
-//! deploys it when it starts, a worker without a store makes its handlers known.
+//! A folder of components: `<name>.wasm`, with an optional manifest `<name>.toml`. A host deploys
+//! the folder when it starts; a worker without a store only loads its handlers.
 
 use std::fs;
 use std::io;
@@ -21,36 +21,18 @@ use host_dispatch::SubmitError;
 /// Why a folder is not deployed.
 #[derive(Debug, Error)]
 pub enum FolderError {
-    /// Something in it cannot be read.
+    /// A file or the folder cannot be read.
     #[error("cannot read {}: {error}", .path.display())]
-    Unreadable {
-        /// What.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
-    /// A manifest is not taken.
+    Unreadable { path: PathBuf, error: io::Error },
+    /// A manifest was rejected.
     #[error("{}: {error}", .path.display())]
-    Manifest {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        error: ManifestError,
-    },
-    /// A file's name is no name of a component and no manifest gives another.
+    Manifest { path: PathBuf, error: ManifestError },
+    /// A file's name is not a valid component name, and no manifest gives another.
     #[error("{}: its name cannot be a component's; give one in a manifest beside it, `name = \"…\"`", .path.display())]
-    Name {
-        /// Which file.
-        path: PathBuf,
-    },
-    /// A component is not taken.
+    Name { path: PathBuf },
+    /// A component was rejected.
     #[error("{}: {error}", .path.display())]
-    Deploy {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        error: DeployError,
-    },
+    Deploy { path: PathBuf, error: DeployError },
 }
 
 /// One component of a folder.
@@ -61,7 +43,7 @@ struct Found {
     bytes: Vec<u8>,
 }
 
-/// Deploys all components of a folder, by name; the first that is not taken ends it.
+/// Deploys all components of a folder, in order of name. Stops at the first that is rejected.
 pub async fn deploy(folder: &Path, deployments: &Deployments) -> Result<(), FolderError> {
     for path in components(folder)? {
         let Found {
@@ -86,7 +68,7 @@ pub async fn deploy(folder: &Path, deployments: &Deployments) -> Result<(), Fold
     Ok(())
 }
 
-/// Makes the handlers of a folder known without a store: nothing is kept but compiled components.
+/// Loads the handlers of a folder without a store. Keeps nothing but compiled components.
 pub async fn load(
     folder: &Path,
     examiner: &Examiner,
@@ -123,7 +105,7 @@ pub async fn load(
     Ok(())
 }
 
-/// Refuses a handler that an earlier component has.
+/// Rejects a handler that an earlier component already has.
 fn owned_once(earlier: &[Revision], new: &Revision) -> Result<(), DeployError> {
     for handler in new.handlers.iter().map(|handler| &handler.name) {
         let has = |revision: &&Revision| revision.handlers.iter().any(|it| it.name == *handler);

@@ -1,8 +1,8 @@
-//! The orchestrator put together: configuration, the API, what is deployed, and every wire of the
-//! list over one dispatch loop.
+//! Puts the orchestrator together: configuration, API, deployed components, and all wires over one
+//! dispatch loop.
 //!
-//! It never executes guest code and never links wasmtime: it speaks to cells, which are processes
-//! of their own, in the messages of `host_core::cell`.
+//! It never executes guest code and never links wasmtime: cells are separate processes, and it
+//! exchanges the messages of `host_core::cell` with them.
 
 pub mod api;
 pub mod config;

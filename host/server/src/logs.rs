@@ -1,5 +1,5 @@
-//! Guests' logs between the dispatch loop, which passes them on without waiting, and their file: a
-//! thread that writes, and readers for the API.
+//! Carries the logs of guests from the dispatch loop, which never waits, to their file: one thread
+//! writes, and several readers serve the API.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,23 +19,22 @@ use host_dispatch::logged::{Gaps, Logged, Logs, Waiting};
 use host_dispatch::readers::Readers;
 use host_protocols::wire;
 
-/// How many messages are written in one transaction.
+/// The most messages written in one transaction.
 const BATCH_MAX: usize = 256;
 
-/// How many pages are read at once.
+/// The most pages read at once.
 const LOG_READERS: usize = 2;
 
-/// Keeps what foreign workers write about our jobs, until it is closed: the log thread ends when
-/// the last sender is gone.
+/// Keeps what foreign workers log about our jobs, until it is closed. The log thread ends when the
+/// last sender is gone.
 pub struct ForeignLogs(Mutex<Option<Logs>>);
 
 impl ForeignLogs {
-    /// Passes lines on to `logs`.
     pub fn new(logs: Logs) -> Self {
         Self(Mutex::new(Some(logs)))
     }
 
-    /// Keeps nothing any more.
+    /// Stops keeping lines.
     pub fn close(&self) {
         *self.lock() = None;
     }
@@ -64,9 +63,9 @@ pub struct JobLogs {
     readers: Readers<LogReader>,
 }
 
-/// Starts the thread that writes logs; it ends when the other end of `waiting` is gone and all of
-/// it is written. A log that cannot be written is reported and lost: no job is. What `gaps` notes
-/// becomes a line of the log it is missing from, once what waited before it is written.
+/// Starts the thread that writes logs. It ends when all senders are gone and everything is written.
+/// If a log cannot be written, its lines are lost and the loss is reported; jobs are not affected.
+/// For each gap in `gaps` it writes a line into the affected log, after the lines that came before.
 pub fn spawn(
     mut store: LogStore,
     mut waiting: mpsc::Receiver<Waiting>,
@@ -132,7 +131,7 @@ fn write(store: &mut LogStore, batch: impl Iterator<Item = Waiting>) -> Result<(
     Ok(())
 }
 
-/// Says in each log how much of it was dropped.
+/// Writes into each log how much of it was dropped.
 fn tell(store: &mut LogStore, gaps: &Gaps) -> Result<(), StoreError> {
     let told = gaps.take().into_iter().map(|gap| LogEntry {
         job: gap.job,

@@ -1,5 +1,5 @@
-//! The numbers that `/metrics` shows, in the format of Prometheus. Each part of the server
-//! registers its own; this file has those of the API.
+//! The metrics that `/metrics` shows, in the format of Prometheus. Each part of the server
+//! registers its own metrics; this file has those of the API.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// The upper ends of the buckets of durations, in seconds.
+/// The upper bounds of the buckets for durations, in seconds.
 const SECONDS: [f64; 12] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0,
 ];
@@ -43,7 +43,7 @@ struct Refused {
     code: &'static str,
 }
 
-/// All numbers of one host. Cloning shares them.
+/// All metrics of one host. Cloning shares them.
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
@@ -91,7 +91,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Lets another part of the server register its own numbers.
+    /// Lets another part of the server register its metrics.
     pub fn register(&self, add: impl FnOnce(&mut Registry)) {
         add(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
     }
@@ -107,7 +107,7 @@ impl Metrics {
         }
     }
 
-    /// Writes all numbers in the text format of `OpenMetrics`.
+    /// Writes all metrics in the `OpenMetrics` text format.
     pub(crate) fn encode(&self) -> String {
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = String::new();

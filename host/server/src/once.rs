@@ -1,5 +1,5 @@
-//! One run of a handler without a host around it: compile, describe, check, execute. Nothing is
-//! kept but the compiled component.
+//! Runs a handler once without a host: compiles, describes, checks and executes it. Keeps nothing
+//! but the compiled component.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -22,56 +22,53 @@ use host_runtime::ids;
 use host_runtime::tasks::Tasks;
 use thiserror::Error;
 
-/// Room for the guest beyond its own limit, in MiB: its tables and what the cell keeps for it.
+/// The memory of a cell beyond the limit of its guest, in MiB: tables and the cell's own data.
 const CELL_SPARE_MIB: u64 = 64;
 
-/// What is to be run.
+/// What to run.
 #[derive(Debug)]
 pub struct Asked {
-    /// The component.
+    /// The bytes of the component.
     pub component: Vec<u8>,
-    /// Its limits and grants.
+    /// The limits and grants of the component.
     pub manifest: Manifest,
-    /// Which of its handlers.
+    /// The handler to run.
     pub handler: Name,
-    /// What it is called with.
+    /// The params of the handler.
     pub params: JsonText,
-    /// The environment that grants are taken from.
+    /// The environment from which variables are granted.
     pub environment: Environment,
 }
 
-/// Why nothing was run.
+/// Why the handler was not run.
 #[derive(Debug, Error)]
 pub enum OnceError {
-    /// The component is not taken.
+    /// The component was rejected.
     #[error(transparent)]
     Flaw(#[from] Flaw),
     /// No cell can be started.
     #[error(transparent)]
     Start(StartError),
-    /// It has no such handler.
+    /// The component has no such handler.
     #[error("the component has no handler {handler}; it has {has}")]
     UnknownHandler {
-        /// The one asked for.
+        /// The requested handler.
         handler: Name,
-        /// Those it has.
+        /// The handlers that the component has.
         has: String,
     },
-    /// The params do not fit, or something is granted that is not there.
+    /// The params are invalid, or a grant names something that does not exist.
     #[error("{0}")]
     Refused(String),
-    /// The system gives no thread or timer.
+    /// The system cannot provide a thread or a timer.
     #[error("cannot {operation}: {error}")]
     System {
-        /// What was being done.
         operation: &'static str,
-        /// What the system said.
         error: io::Error,
     },
 }
 
-/// Runs a handler once and tells `on_event` what it says meanwhile. Compiled components are kept in
-/// `cache`.
+/// Runs a handler once and passes its events to `on_event`. Keeps compiled components in `cache`.
 pub fn run(
     program: CellProgram,
     cache: PathBuf,
@@ -95,7 +92,7 @@ async fn execute(
     let setup = Setup {
         program,
         cache,
-        // No later host waits for this cell.
+        // No other host waits for this cell to end.
         lock: File::open("/dev/null").map_err(system("open /dev/null"))?,
         memory_mib: limits.memory_bytes.div_ceil(1 << 20) + CELL_SPARE_MIB,
         environment: asked.environment.clone(),

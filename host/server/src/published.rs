@@ -1,6 +1,6 @@
-//! Compares documents that are generated from the code with those in `docs/`.
+//! Compares documents generated from the code with the files in `docs/`.
 
-/// Compares `docs/<name>` with what was generated; with `UPDATE_DOCS=1` it is updated.
+/// Compares `docs/<name>` with the generated text. With `UPDATE_DOCS=1`, updates the file.
 #[expect(
     clippy::disallowed_methods,
     reason = "the person who runs the test decides whether to update a document"

@@ -1,5 +1,5 @@
-//! A whole host: opens the data directory, starts its parts in their order, says when it is ready
-//! and ends them in the opposite order. The only place where all parts meet.
+//! A whole host: opens the data directory, starts all parts in order, reports when it is ready, and
+//! ends the parts in reverse order. The only place where all parts meet.
 
 mod host;
 
@@ -27,39 +27,27 @@ use host_runtime::lock::{self, DataLock, LockError};
 /// Where a host listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ready {
-    /// The API, `None` if it is off.
+    /// The address of the API; `None` if it is off.
     pub http: Option<SocketAddr>,
     /// What each wire adds to the `ready` line, as `key=value`.
     pub wires: Vec<(&'static str, String)>,
 }
 
-/// Why a host does not start, or did not end well.
+/// Why a host could not start or did not end cleanly.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// The data directory cannot be made.
+    /// The data directory cannot be created.
     #[error("cannot make the data directory {}: {error}", .path.display())]
-    Data {
-        /// Which.
-        path: PathBuf,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// The data directory is taken.
+    Data { path: PathBuf, error: io::Error },
+    /// The data directory cannot be locked.
     #[error("cannot use the data directory {}: {error}", .path.display())]
-    Lock {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        error: LockError,
-    },
-    /// The address is taken, or cannot be listened on.
+    Lock { path: PathBuf, error: LockError },
+    /// The API cannot listen on its address.
     #[error(
         "cannot listen on {address}: {error}; give another address with --listen (port 0 takes a free one)"
     )]
     Listen {
-        /// Which.
         address: SocketAddr,
-        /// What the system said.
         error: io::Error,
     },
     /// A wire cannot be opened.
@@ -68,44 +56,37 @@ pub enum ServeError {
     /// The store cannot be used.
     #[error(transparent)]
     Store(StoreError),
-    /// What is deployed cannot be compiled again.
+    /// The deployed components cannot be compiled again.
     #[error(transparent)]
     Cache(CompileError),
-    /// A component of the folder is not taken.
+    /// A component of the folder was rejected.
     #[error("cannot deploy the folder of components: {0}")]
     Folder(FolderError),
-    /// The name of this node cannot be kept.
+    /// The name of this node cannot be stored.
     #[error(
         "cannot keep the name of this node in {}: {error}; check the file and its disk",
         .path.display()
     )]
-    Node {
-        /// Where.
-        path: PathBuf,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// The system gives no thread, timer or signal.
+    Node { path: PathBuf, error: io::Error },
+    /// The system cannot provide a thread, a timer or a signal handler.
     #[error("cannot {operation}: {error}")]
     System {
-        /// What was being done.
         operation: &'static str,
-        /// What the system said.
         error: io::Error,
     },
-    /// A part of the host ended by a mistake of its own.
+    /// A part of the host failed because of a bug.
     #[error("the dispatch loop ended by a mistake in the host; report it with the host's log")]
     Broken,
 }
 
-/// Runs a host until it is told to stop: `SIGTERM` or `SIGINT` lets running jobs end within the
-/// grace, a second one gives them up. Tells `ready` once it takes requests.
+/// Runs a host until `SIGTERM` or `SIGINT`. Running jobs may then end within the grace period; a
+/// second signal stops them at once. Calls `ready` when the host accepts requests.
 pub fn run(
     config: Config,
     program: CellProgram,
     ready: impl FnOnce(Ready),
 ) -> Result<(), ServeError> {
-    // Other users must not read params, results and logs of jobs.
+    // Other users must not read the params, results and logs of jobs.
     umask(Mode::RWXG | Mode::RWXO);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -170,7 +151,7 @@ async fn serve(
     ended
 }
 
-/// Waits until the host is asked to stop or breaks, and then until no job runs.
+/// Waits until the host is asked to stop or fails, and then until no job runs.
 async fn last(host: &mut Host, stops: &mut Stops) -> Result<(), ServeError> {
     let mut phase = Phase::Running;
     loop {
@@ -184,7 +165,7 @@ async fn last(host: &mut Host, stops: &mut Stops) -> Result<(), ServeError> {
     }
 }
 
-/// Answers requests of the API.
+/// Serves the API.
 fn serve_http(
     host: &Host,
     config: &Config,
@@ -197,7 +178,7 @@ fn serve_http(
     Ok(address)
 }
 
-/// Opens every wire of the list.
+/// Opens all wires.
 async fn open(config: &Config) -> Result<Vec<Box<dyn Active>>, ServeError> {
     let place = Place::Serve {
         data: config.data.clone(),
@@ -233,7 +214,7 @@ impl Stops {
         })
     }
 
-    /// Returns with the next signal. Cancel safe.
+    /// Waits for the next signal. Cancel safe.
     async fn asked(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

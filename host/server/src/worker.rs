@@ -1,5 +1,5 @@
-//! `host worker`: the worker role of one wire alone, for one foreign orchestrator: its cells and
-//! nothing else. No store and no API: a job that was not answered is still the orchestrator's.
+//! `host worker`: runs the worker role of one wire for one foreign orchestrator, with cells only.
+//! Needs no store and no API: a job that was not answered still belongs to the orchestrator.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -37,41 +37,36 @@ use crate::folder::{self, FolderError};
 /// Where a worker's handlers come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A folder of components, compiled into a cache.
-    Folder {
-        /// The folder.
-        folder: PathBuf,
-        /// The cache.
-        cache: PathBuf,
-    },
-    /// The data directory of a host, of which nothing else is read.
+    /// A folder of components, which are compiled into a cache.
+    Folder { folder: PathBuf, cache: PathBuf },
+    /// The data directory of a host. Only the deployed components are read.
     Data(PathBuf),
 }
 
-/// How a worker works.
+/// The settings of a worker.
 #[derive(Clone, Debug)]
 pub struct WorkerConfig {
     /// Where its handlers come from.
     pub source: Source,
-    /// How many cells share the runs.
+    /// How many cells execute jobs.
     pub cells: usize,
-    /// Runs of one cell at once.
+    /// How many jobs one cell runs at once.
     pub slots: u32,
-    /// Memory of the guests of one cell, in MiB.
+    /// The memory for the guests of one cell, in MiB.
     pub memory_mib: u64,
-    /// Where it may keep files from one start to the next.
+    /// The folder for files that are kept between starts.
     pub state: Option<PathBuf>,
-    /// What guests may be granted of it.
+    /// The environment. Guests may be granted parts of it.
     pub environment: Environment,
 }
 
-/// Why a worker does not start.
+/// Why a worker could not start.
 #[derive(Debug, Error)]
 pub enum WorkerError {
     /// The wire cannot be opened.
     #[error(transparent)]
     Wire(OpenError),
-    /// The folder of components is not taken.
+    /// The folder of components was rejected.
     #[error(transparent)]
     Folder(FolderError),
     /// The compiled components cannot be used.
@@ -79,25 +74,18 @@ pub enum WorkerError {
     Cache(CompileError),
     /// The data directory cannot be read.
     #[error("cannot read the handlers in {}: {error}", .path.display())]
-    Data {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        error: StoreError,
-    },
-    /// The system gives no thread, timer or signal.
+    Data { path: PathBuf, error: StoreError },
+    /// The system cannot provide a thread, a timer or a signal handler.
     #[error("cannot {operation}: {error}")]
     System {
-        /// What was being done.
         operation: &'static str,
-        /// What the system said.
         error: io::Error,
     },
 }
 
-/// Serves the orchestrator of `wire` until `SIGTERM` or `SIGINT`; where the wire asks for it, until
-/// the process that started this one is gone. Tells `ready` what the wire adds to the `ready` line
-/// once jobs are executed.
+/// Serves the orchestrator of `wire` until `SIGTERM` or `SIGINT`. If the wire asks for it, also
+/// ends when the parent process is gone. Calls `ready` with the wire's part of the `ready` line
+/// when the worker executes jobs.
 pub fn run(
     config: &WorkerConfig,
     wire: &dyn Configured,
@@ -116,21 +104,21 @@ pub fn run(
         }
         let lock = match active.take_cells_lock() {
             Some(lock) => lock,
-            // Cells are killed with this process; no later process waits for them.
+            // The kernel kills the cells with this process, and no later process waits for them.
             None => File::open("/dev/null").map_err(system("open /dev/null"))?,
         };
         let workers = Workers::start(config, program, lock, clock)?;
         let (words, early) = (active.ready(), active.runs_early());
         let mut serving = active.run(workers.ports(clock, stopping.clone()));
         let loaded = if early {
-            // Compiling may take longer than an orchestrator waits: requests are taken before it is
-            // over, and answered in time even if it is not.
+            // Compiling may take longer than an orchestrator waits. So requests are accepted before
+            // it has ended, and answered in time in any case.
             tokio::select! {
                 () = &mut serving => return Ok(()),
                 loaded = workers.load(&config.source) => loaded,
             }
         } else {
-            // Jobs may be taken by other workers meanwhile.
+            // Other workers may take jobs in the meantime.
             tokio::select! {
                 loaded = workers.load(&config.source) => loaded,
                 () = stopping.cancelled() => return Ok(()),
@@ -144,7 +132,7 @@ pub fn run(
     })
 }
 
-/// Makes the one thread that does it all: small jobs cost mostly the ways between threads.
+/// Makes a runtime with one thread: for small jobs, switching threads would be the main cost.
 fn runtime() -> Result<Runtime, WorkerError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -152,7 +140,7 @@ fn runtime() -> Result<Runtime, WorkerError> {
         .map_err(system("start the runtime"))
 }
 
-/// The cells of a worker and what feeds them.
+/// The cells of a worker, and the parts that give them work.
 struct Workers {
     examiner: Examiner,
     handlers: Handlers,
@@ -162,8 +150,7 @@ struct Workers {
 }
 
 impl Workers {
-    /// Starts cells, which inherit `lock`; what they are given waits until [`Workers::load`] is
-    /// through.
+    /// Starts cells, which inherit `lock`. Work waits until [`Workers::load`] has finished.
     fn start(
         config: &WorkerConfig,
         program: CellProgram,
@@ -199,7 +186,7 @@ impl Workers {
             slots: config.slots,
         };
         let port = ProcessPort::new(examiner.cells.clone(), cell_says);
-        // Cells start while handlers are looked at.
+        // Cells start while the handlers are loaded.
         let (foreign, work) = Foreign::new(Wiring {
             clock,
             cells: Feed::new(Pool::new(port, shape), runs),
@@ -221,7 +208,7 @@ impl Workers {
         })
     }
 
-    /// Makes the handlers known, and lets work begin that came before.
+    /// Loads the handlers, then starts the work that has waited.
     async fn load(&self, source: &Source) -> Result<(), WorkerError> {
         load(source, &self.examiner, &self.handlers).await?;
         self.loaded.cancel();
@@ -239,13 +226,13 @@ impl Workers {
         }
     }
 
-    /// Kills what still runs; the kernel kills the cells with this process, if they are slower.
+    /// Kills the work that still runs. The kernel kills any remaining cell with this process.
     fn end(self) {
         self.stopping.cancel();
     }
 }
 
-/// Makes the handlers known.
+/// Loads the handlers.
 async fn load(
     source: &Source,
     examiner: &Examiner,
@@ -268,13 +255,13 @@ async fn load(
     }
 }
 
-/// Lets this process be asked to stop when the one that started it is gone.
+/// Makes the kernel send this process a signal when its parent is gone.
 fn end_with_parent() -> Result<(), WorkerError> {
     let parent = getppid();
     set_parent_process_death_signal(Some(Signal::TERM))
         .map_err(io::Error::from)
         .map_err(system("ask to end with the parent process"))?;
-    // It may have gone before the line above.
+    // The parent may have ended before the signal was set.
     if getppid() == parent {
         return Ok(());
     }
@@ -282,7 +269,7 @@ fn end_with_parent() -> Result<(), WorkerError> {
     Err(system("end with the parent process")(gone))
 }
 
-/// Returns what is cancelled by the first signal to stop.
+/// Returns a token that is cancelled by the first signal to stop.
 fn stop_on_signals() -> Result<CancellationToken, WorkerError> {
     let hear = |kind| signal(kind).map_err(system("listen to signals"));
     let (mut terminate, mut interrupt) = (
@@ -301,8 +288,8 @@ fn stop_on_signals() -> Result<CancellationToken, WorkerError> {
     Ok(stopping)
 }
 
-/// Tells refusals in the log, for a worker has no metrics: those of one code the more rarely, the
-/// more of them there were, so that no peer fills the log.
+/// Logs refusals, because a worker has no metrics. The more refusals a code has, the fewer of them
+/// are logged, so that no peer can fill the log.
 #[derive(Default)]
 struct LoggedRefusals {
     counts: Mutex<BTreeMap<&'static str, u64>>,

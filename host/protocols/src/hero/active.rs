@@ -1,5 +1,5 @@
-//! Hero once it is open: in `host serve` both roles and the loop over waiting jobs, in `host worker`
-//! the worker role alone.
+//! Hero once it is open: both roles and the check of waiting jobs in `host serve`, the worker role
+//! alone in `host worker`.
 
 #[cfg(test)]
 mod tests;
@@ -22,10 +22,10 @@ use super::session::serve_worker;
 use crate::wire::executors::Executors;
 use crate::wire::{Active, ExecutorPorts, OpenError, Ports};
 
-/// How long lines of log files may take to be written when everything else has ended.
+/// How long log files may take to be written when everything else has ended.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// No Redis is named: nothing to do.
+/// No Redis is configured, so there is nothing to do.
 pub(super) struct Idle;
 
 impl Active for Idle {
@@ -91,7 +91,7 @@ pub(super) struct Working {
 }
 
 impl Working {
-    /// Takes a name that no other worker has, and makes the folder for log files.
+    /// Takes a name that no other worker uses, and makes the folder for log files.
     pub(super) async fn open(config: &HeroConfig, state: Option<&Path>) -> Result<Self, OpenError> {
         Ok(Self {
             config: config.clone(),
@@ -122,14 +122,14 @@ impl Active for Working {
             } = *self;
             let tasks = TaskGroup::default();
             work(&config, name.instance(), log_files, &ports, tasks).await;
-            // No other worker may take the name before this one has given its jobs back.
+            // Other workers must not get the name before this one has returned its jobs.
             drop(name);
         })
     }
 }
 
-/// Takes jobs for every worker id until the host stops and `tasks` have ended. It does not matter
-/// whether Redis can be reached.
+/// Takes jobs for all worker ids until the host stops and `tasks` have ended, even while Redis
+/// cannot be reached.
 async fn work(
     config: &HeroConfig,
     instance: &str,
@@ -147,8 +147,8 @@ async fn work(
     }
 }
 
-/// Starts the thread that writes the log files of jobs, if there is a folder for them. `setting`
-/// names another one.
+/// Starts the thread that writes the log files of jobs, if a folder is configured. `setting` is
+/// named in the error, as the way to choose another folder.
 fn log_files(config: &HeroConfig, setting: &str) -> Result<Option<LogFiles>, OpenError> {
     let Some(dir) = &config.log_dir else {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! Hero as a wire: what it is called, how it is configured and which executors it has. What runs
-//! once it is open stands in `active`.
+//! Hero as a wire: its name, its configuration and its executors. `active` has what runs once it is
+//! open.
 
 use futures_util::future::BoxFuture;
 use host_console::command::Command;
@@ -58,7 +58,7 @@ impl Wire for Hero {
     }
 }
 
-/// Hero with its section read; `None` if no Redis is named.
+/// Hero with its section read; `None` if no Redis is configured.
 #[derive(Debug)]
 struct ConfiguredHero(Option<HeroConfig>);
 
@@ -93,7 +93,7 @@ impl Configured for ConfiguredHero {
     }
 }
 
-/// Checks that a worker knows where its jobs are and whose they are.
+/// Checks that a Redis and at least one worker id are configured.
 fn for_worker(config: Option<&HeroConfig>) -> Result<&HeroConfig, OpenError> {
     let config = config.ok_or_else(|| {
         OpenError::usage("no Redis is named; name it with --url or HOST_HERO_URL")

@@ -1,5 +1,5 @@
-//! The address of a Redis, our user there, and the certificates for both sides. Explains failed
-//! connections to people; connects to nothing.
+//! The address of a Redis, our user there, and the certificates of both sides. Explains failed
+//! connections to people. Makes no connections.
 
 #[cfg(test)]
 mod tests;
@@ -15,7 +15,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use thiserror::Error;
 
-/// The address of a Redis with our user there. Shown without user and password.
+/// The address of a Redis with our user. Displayed without user and password.
 #[derive(Clone)]
 pub struct RedisUrl {
     text: String,
@@ -25,31 +25,31 @@ pub struct RedisUrl {
 /// The certificates for TLS, as PEM.
 #[derive(Clone, Default)]
 pub struct Certificates {
-    /// The authorities that sign the server's certificate; those that the system trusts if absent.
+    /// The authorities for the server's certificate; those the system trusts if `None`.
     pub authorities: Option<Vec<u8>>,
-    /// Our own certificate with those that signed it, and its key.
+    /// Our own certificate chain and its key.
     pub client: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Why an address of a Redis, or a certificate, is refused; never quotes it.
+/// Why the address of a Redis or a certificate is refused. Never quotes the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum UrlError {
-    /// It is not an address of a Redis.
+    /// The text is not the address of a Redis.
     #[error("write redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], or rediss:// for TLS")]
     Unreadable,
-    /// It asks for TLS without a check of the certificate.
+    /// The address asks for TLS without checking the certificate.
     #[error(
         "a certificate is always checked, so that #insecure is not taken; name who signed it with \
          ca_file (HOST_HERO_CA_FILE)"
     )]
     Insecure,
-    /// There are certificates but no TLS.
+    /// There are certificates, but the address does not use TLS.
     #[error("ca_file, cert_file and key_file need TLS; write rediss:// in place of redis://")]
     NoTls,
-    /// The file of authorities holds none.
+    /// The file of authorities has no certificate.
     #[error("ca_file has no certificates that can be read; it must be PEM, as CAs give it")]
     Authorities,
-    /// Our own certificate cannot be used.
+    /// Our certificate or its key cannot be used.
     #[error("cert_file and key_file must be PEM: a certificate and its private key")]
     Client,
 }
@@ -79,7 +79,7 @@ impl RedisUrl {
         })
     }
 
-    /// Uses these certificates for connections to it.
+    /// Sets the certificates for connections to this address.
     pub fn with_certificates(mut self, certificates: Certificates) -> Result<Self, UrlError> {
         let Certificates {
             authorities,
@@ -116,7 +116,7 @@ impl RedisUrl {
         Ok(self)
     }
 
-    /// Returns the address as the Redis client takes it.
+    /// Returns the address in the form the Redis client needs.
     pub(super) const fn info(&self) -> &ConnectionInfo {
         &self.info
     }
@@ -130,7 +130,7 @@ impl RedisUrl {
         matches!(self.info.addr(), ConnectionAddr::TcpTls { .. })
     }
 
-    /// Says why there is no connection and what to do next, for people, without secrets.
+    /// Explains why there is no connection and what to do next, for people, without secrets.
     pub(super) fn explain(&self, error: &RedisError) -> String {
         let said = error.to_string();
         let address = self.info.addr();
@@ -168,7 +168,7 @@ impl RedisUrl {
         format!("{next} ({said})")
     }
 
-    /// Says what the answer of Redis to our first commands means, if there was one.
+    /// Explains the answer of Redis to our first commands, if there was one.
     fn refusal(&self, error: &RedisError, said: &str) -> String {
         let address = self.info.addr();
         let has = |word: &str| said.contains(word);
@@ -188,7 +188,7 @@ impl RedisUrl {
     }
 }
 
-/// Checks that the key belongs to the certificate; `None` if anything is wrong with either.
+/// Checks that the key belongs to the certificate. Returns `None` if either is invalid.
 fn check_client(certificate: &[u8], key: &[u8]) -> Option<()> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
     let chain = chain.ok().filter(|chain| !chain.is_empty())?;

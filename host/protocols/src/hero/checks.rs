@@ -1,4 +1,4 @@
-//! Doctor's questions about Hero: whether its Redis keeps what it is told, and whether jobs can have
+//! The checks of doctor for Hero: whether its Redis stores data durably, and whether jobs can have
 //! log files.
 
 use std::io::ErrorKind;
@@ -9,7 +9,7 @@ use super::section::HeroConfig;
 use super::transport::is_durable;
 use crate::wire::check::Check;
 
-/// Answers all of them. Blocks for at most some seconds.
+/// Runs all checks. Blocks for a few seconds at most.
 pub(super) fn all(config: &HeroConfig) -> Vec<Check> {
     let mut checks = vec![redis(config)];
     checks.extend(config.log_dir.as_deref().map(log_dir));

@@ -1,5 +1,5 @@
-//! The document's operations beside running jobs, as commands and what their answers mean: list,
-//! look at, submit, stop, queue again. Pure; [`live`] sends them.
+//! The document's operations other than running jobs, as commands and the meaning of their answers:
+//! list, view, submit, stop and queue again. Pure; [`live`] sends them.
 
 pub mod live;
 mod steer;
@@ -21,8 +21,8 @@ pub use super::job_view::{
     FULL, Fields, JobView, LINKS, LOOK_JOBS_MAX, STATUS, SUMMARY, look, looked,
 };
 
-/// Looks at the next part of the key space, about `keys` of them; begin with the cursor `0`. Keys
-/// that hold no hash are left out by Redis.
+/// Reads the next part of the key space, about `keys` keys. Start with cursor `0`. Redis skips keys
+/// that hold no hash.
 pub fn scan(cursor: u64, keys: u32) -> Command {
     let (cursor, count) = (cursor.to_string(), keys.to_string());
     wire::plain(&[
@@ -37,7 +37,8 @@ pub fn scan(cursor: u64, keys: u32) -> Command {
     ])
 }
 
-/// Reads what [`scan`] found: the next cursor, 0 at the end, and ids, which may come twice.
+/// Reads the result of [`scan`]: the next cursor, which is 0 at the end, and ids, which may be
+/// repeated.
 pub fn scanned(value: &Value) -> Result<(u64, Vec<String>), Refusal> {
     let parts = match value {
         Value::List(parts) => parts.as_slice(),

@@ -2,27 +2,26 @@
 
 use super::wire::PopSide;
 
-/// The settings of the session of one worker id whose jobs we take.
+/// The settings of the worker session for one worker id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerConfig {
-    /// The worker id.
     pub worker_id: String,
-    /// Names this session among all that claim jobs: unique for each host and worker id, and the
-    /// same after a restart.
+    /// The name of this session among all that claim jobs: unique for each host and worker id, and
+    /// the same after a restart.
     pub instance: String,
     /// The most claimed jobs that may run at once.
     pub concurrency: usize,
-    /// Which jobs come first.
+    /// Which jobs are taken first.
     pub pop_side: PopSide,
-    /// The time limit of a job that states none, in milliseconds.
+    /// The time limit of a job that sets none, in milliseconds.
     pub timeout_ms: u64,
     /// How long a stopped guest may take to stop by itself, in milliseconds.
     pub grace_ms: u64,
-    /// The wait before the first retry, in milliseconds; doubles with each further one.
+    /// The wait before the first retry, in milliseconds. Doubles with each retry.
     pub backoff_ms: u64,
-    /// The folder that `log_path` must be inside of; `None` refuses jobs with a `log_path`.
+    /// The folder that must contain each `log_path`. If `None`, jobs with a `log_path` are refused.
     pub log_root: Option<String>,
-    /// How long the hash of a job that has ended is kept, in seconds; 0 keeps it.
+    /// How long the hash of an ended job is kept, in seconds; 0 keeps it forever.
     pub job_ttl_seconds: u64,
 }
 
@@ -46,19 +45,19 @@ impl WorkerConfig {
 /// The settings of the session that sends jobs to foreign workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DispatcherConfig {
-    /// Names this host among those that share the Redis: unique for each host, and the same after
-    /// a restart.
+    /// The name of this host among those that share the Redis: unique for each host, and the same
+    /// after a restart.
     pub instance: String,
-    /// The `caller_id` of jobs that name none.
+    /// The `caller_id` of jobs that set none.
     pub caller_id: String,
-    /// The most jobs out at once; a further one ends with "no room".
+    /// The most jobs sent out at once. Further jobs end with "no room".
     pub in_flight_max: usize,
-    /// How often a job that its worker lost is queued again.
+    /// How many times a job that its worker lost is queued again.
     pub requeues_max: u32,
-    /// How long after its time limit a started job counts as lost, and how long after it was taken a
-    /// job that does not start, in milliseconds.
+    /// When a job is considered lost, in milliseconds: this long after the time limit of a started
+    /// job, or after a job was taken and did not start.
     pub stale_after_ms: u64,
-    /// How long hashes and replies of ended jobs are kept, in seconds.
+    /// How long the hashes and replies of ended jobs are kept, in seconds.
     pub job_ttl_seconds: u64,
 }
 

@@ -1,12 +1,11 @@
-//! What people read in the log about one session's connection: of failures in a row the 1st, 2nd,
-//! 4th and so on.
+//! Logs the state of one session's connection for people. Of repeated failures, logs only the 1st,
+//! 2nd, 4th and so on.
 
 use super::address::RedisUrl;
 
-/// Writes about the connection of one session.
 pub(super) struct ConnectionLog {
     redis: String,
-    /// Whose session it is, if it is a worker's.
+    /// The worker id, if the session has the worker role.
     worker_id: Option<String>,
     texts: &'static Texts,
 }
@@ -47,7 +46,7 @@ impl ConnectionLog {
         }
     }
 
-    /// Writes that Redis can be reached, for the first time or again.
+    /// Logs that Redis can be reached, for the first time or again.
     pub(super) fn connected(&self) {
         let Self {
             redis,
@@ -58,12 +57,12 @@ impl ConnectionLog {
         tracing::info!(worker_id, redis, "{}", texts.connected);
     }
 
-    /// Writes that Redis cannot be reached, for the `tries`th time in a row. `why` has no secrets.
+    /// Logs that Redis cannot be reached, for the `tries`th time in a row. `why` has no secrets.
     pub(super) fn away(&self, tries: u32, why: &str) {
         self.warn(tries, why, self.texts.away);
     }
 
-    /// Writes that Redis has refused a command, for the `times`th time in a row. `why` has no
+    /// Logs that Redis has refused a command, for the `times`th time in a row. `why` has no
     /// secrets.
     pub(super) fn refused(&self, times: u32, why: &str) {
         self.warn(times, why, self.texts.refused);

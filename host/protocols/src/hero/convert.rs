@@ -1,4 +1,4 @@
-//! Translates a job into work for our cells, and the outcome into what Redis is told.
+//! Translates jobs into work for our cells, and outcomes into what is written to Redis.
 
 use std::collections::BTreeMap;
 
@@ -16,18 +16,18 @@ use host_core::port::ForeignJob;
 /// The largest output, in bytes.
 const OUTPUT_BYTES_MAX: u64 = 16 << 20;
 
-/// What `error` says of a job that was stopped.
+/// The `error` of a job that was stopped.
 const STOPPED: &str = "stopped_by_request";
 
-/// What `error` says of a job that exceeded its time limit.
+/// The `error` of a job that exceeded its time limit.
 const TIMEOUT: &str = "timeout";
 
-/// How a job ended, as its sender reads it.
+/// How a job ended, as reported to its sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// It finished, with this output.
+    /// The job finished with this output.
     Finished(String),
-    /// It failed, with this error.
+    /// The job failed with this error.
     Error(String),
 }
 
@@ -44,7 +44,7 @@ impl Ending {
         }
     }
 
-    /// Returns the field with the result, and its value.
+    /// Returns the name and the value of the result field.
     pub(super) fn field(&self) -> (&'static str, &str) {
         match self {
             Self::Finished(output) => ("output", output),
@@ -52,7 +52,7 @@ impl Ending {
         }
     }
 
-    /// Returns what is pushed to the reply list.
+    /// Returns the text that is pushed to the reply list.
     pub(super) fn reply(&self) -> String {
         match self {
             Self::Finished(output) => output.clone(),
@@ -61,15 +61,15 @@ impl Ending {
     }
 }
 
-/// What follows an attempt.
+/// What happens after an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nothing: the job has ended.
+    /// The job has ended.
     Ended(Ending),
-    /// Another attempt if retries are left, after `after_ms` if the handler asks for a wait.
+    /// The job is retried if retries are left, after `after_ms` if the handler asks for a wait.
     Again {
         after_ms: Option<u64>,
-        /// How the job ends if none is left.
+        /// How the job ends if no retry is left.
         ending: Ending,
         /// Whether this attempt counts against the retries.
         charged: bool,
@@ -77,7 +77,7 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    /// Returns what follows an attempt that exceeded its time limit.
+    /// Returns what happens after an attempt that exceeded its time limit.
     pub(super) fn timed_out() -> Self {
         Self::Again {
             after_ms: None,
@@ -87,7 +87,7 @@ impl Verdict {
     }
 }
 
-/// Returns what follows an attempt with this outcome.
+/// Returns what happens after an attempt with this outcome.
 pub(super) fn verdict(outcome: Outcome) -> Verdict {
     match outcome {
         Outcome::Completed { result } => Verdict::Ended(Ending::Finished(output(result.as_ref()))),
@@ -113,7 +113,7 @@ pub(super) fn verdict(outcome: Outcome) -> Verdict {
     }
 }
 
-/// Makes the output: a string as it is, nothing or `null` as an empty text, the rest as JSON.
+/// Makes the output: a string as is, an empty text for `null` or no result, otherwise JSON.
 fn output(result: Option<&JsonText>) -> String {
     let Some(result) = result else {
         return String::new();

@@ -1,5 +1,5 @@
-//! The dispatcher role: foreign workers do our work. Stores jobs, queues them, watches their hashes
-//! until they end, stops them, queues jobs again that a worker lost. Pure, like the worker.
+//! The dispatcher role: foreign workers execute our jobs. Stores and queues jobs, watches their
+//! hashes until they end, stops jobs, and queues jobs again that a worker lost. Pure.
 
 mod ends;
 mod execution;
@@ -22,73 +22,68 @@ use host_core::port::Tag;
 
 pub use self::execution::Execution;
 
-/// The wait before Redis is asked again for what it refused, in milliseconds.
+/// The wait before a refused command is sent again, in milliseconds.
 const REFUSED_PAUSE_MS: u64 = 1_000;
 
-/// How long after the grace a worker may take to report that it has stopped a job, in milliseconds.
+/// How long after the grace period a worker may take to report a stopped job, in milliseconds.
 const STOP_LATE_MS: u64 = 1_000;
 
-/// What the session decided, in order.
+/// The actions the session decided on, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DispatcherAct {
     /// Send this to Redis.
     Call(Call),
-    /// It takes work from now on, until Redis cannot be reached.
+    /// The session accepts work from now on, until Redis cannot be reached.
     Ready,
-    /// Tell people that Redis has refused a command; it is sent again later.
+    /// Report to people that Redis refused a command. It is sent again later.
     Refused {
-        /// How often it has refused one since it was connected.
+        /// How many commands Redis has refused since the connection was opened.
         times: u32,
-        /// Its words, without secrets.
+        /// The error of Redis, without secrets.
         why: String,
     },
-    /// An execution is over; nothing follows about it.
-    Ended {
-        /// Which execution.
-        tag: Tag,
-        /// How it ended.
-        end: End,
-    },
+    /// An execution is over. Nothing follows about it.
+    Ended { tag: Tag, end: End },
 }
 
-/// All jobs that are out at foreign workers of one Redis.
+/// All jobs sent to foreign workers of one Redis.
 #[derive(Debug)]
 pub struct Dispatcher {
     config: DispatcherConfig,
     out: BTreeMap<Tag, Out>,
-    /// Ended jobs whose traces must be removed.
+    /// Ended jobs whose traces must still be removed, with the time for that.
     ended: BTreeSet<(Time, Trace)>,
     calls: BTreeMap<CallTag, Purpose>,
-    /// Ended jobs with long outputs, which are read one after the other.
+    /// Ended jobs with long outputs, which are read one at a time.
     long: VecDeque<Tag>,
     due: BTreeSet<(Time, Due)>,
     connected: bool,
     stopping: bool,
-    /// How often Redis has refused a command since it was connected.
+    /// How many commands Redis has refused since the connection was opened.
     refusals: u32,
     calls_made: u64,
 }
 
-/// One job that is out.
+/// One job that was sent out.
 #[derive(Debug)]
 struct Out {
     execution: Execution,
-    /// Whether Redis has confirmed that it is queued.
+    /// Whether Redis has confirmed that the job is queued.
     queued: bool,
     queued_at: Time,
     started_at: Option<Time>,
-    /// Since when it is in no list although no worker has started it.
+    /// Since when the job is in no list although no worker has started it.
     absent_since: Option<Time>,
     /// When its hash is read next; `None` while it is being read.
     look_at: Option<Time>,
     requeues: u32,
-    /// The time by which it must have stopped, once it was cancelled.
+    /// When a cancelled job must have stopped.
     stop_by: Option<Time>,
-    /// When it was asked to stop because its time limit had passed.
+    /// When the job was asked to stop because it exceeded its time limit.
     late_since: Option<Time>,
 }
 
-/// What a job that is no longer out has left in Redis.
+/// The data in Redis of a job that is no longer out.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Trace {
     id: String,
@@ -121,7 +116,7 @@ enum Due {
 type Todo = Vec<DispatcherAct>;
 
 impl Dispatcher {
-    /// Makes a session with nothing out.
+    /// Makes a session without jobs.
     pub fn new(config: DispatcherConfig) -> Self {
         Self {
             config,
@@ -137,8 +132,8 @@ impl Dispatcher {
         }
     }
 
-    /// Sends work out, or answers at once that there is no room for it, as it does while Redis cannot
-    /// be reached.
+    /// Sends a job out. If there is no room or Redis cannot be reached, answers that there is no
+    /// room.
     pub fn on_start(&mut self, at: Moment, tag: Tag, execution: Execution, todo: &mut Todo) {
         let full = self.out.len() >= self.config.in_flight_max;
         if full || self.stopping || !self.connected || !is_id(&execution.id) {
@@ -160,8 +155,9 @@ impl Dispatcher {
         self.submit(at, tag, todo);
     }
 
-    /// Takes a job back if no worker has taken it, or asks its worker to stop it. A job that is not
-    /// reported as stopped within the grace is given up, also while Redis cannot be reached.
+    /// Takes a job back if no worker has it; otherwise asks its worker to stop it. If the worker
+    /// does not report the end within the grace period, the job is given up, even if Redis cannot
+    /// be reached.
     pub fn on_cancel(&mut self, at: Moment, tag: Tag, grace_ms: u64, todo: &mut Todo) {
         let Some(out) = self.out.get_mut(&tag) else {
             return;
@@ -177,8 +173,8 @@ impl Dispatcher {
         self.look_soon(at.now, tag);
     }
 
-    /// Handles a new connection: sends again what was not confirmed, and takes back what an earlier
-    /// run of this host left behind.
+    /// Handles a new connection: sends unconfirmed commands again, and takes back the jobs of an
+    /// earlier run of this host.
     pub fn on_connected(&mut self, at: Moment, todo: &mut Todo) {
         self.connected = true;
         self.refusals = 0;
@@ -203,7 +199,7 @@ impl Dispatcher {
         self.arm(at.now.plus_ms(looks::ABSENT_EVERY_MS), Due::Absent);
     }
 
-    /// Handles a lost connection: no answer to any call will follow.
+    /// Handles a lost connection. Calls in flight get no answer.
     pub fn on_disconnected(&mut self) {
         self.connected = false;
         self.calls.clear();
@@ -212,7 +208,7 @@ impl Dispatcher {
         self.due.retain(|(_, due)| matches!(due, Due::GiveUp(_)));
     }
 
-    /// Handles the answers to a call: one value for each of its commands.
+    /// Handles the answer to a call: one value for each command.
     pub fn on_reply(&mut self, at: Moment, call: CallTag, values: &[Value], todo: &mut Todo) {
         match self.calls.remove(&call) {
             Some(Purpose::Reconcile) => self.reconciled(at, values.first(), todo),
@@ -230,15 +226,15 @@ impl Dispatcher {
         }
     }
 
-    /// Takes back the jobs that no worker has taken, because the host stops soon. Jobs at workers go
-    /// on.
+    /// Takes back the jobs that no worker has, because the host will stop soon. Jobs at workers
+    /// continue.
     pub fn on_drain(&mut self, at: Moment, todo: &mut Todo) {
         self.recall(at, todo);
     }
 
-    /// Stops: sends nothing more, and takes back all jobs, which are lost. Over when
-    /// [`Dispatcher::is_idle`]; jobs that Redis does not hear about now are taken back at the next
-    /// start.
+    /// Stops: sends no more jobs and takes back all jobs, which are lost. Ends when
+    /// [`Dispatcher::is_idle`]. Jobs that cannot be taken back in Redis now are taken back at the
+    /// next start.
     pub fn on_stop(&mut self, at: Moment, todo: &mut Todo) {
         self.stopping = true;
         let tags: Vec<Tag> = self.out.keys().copied().collect();
@@ -269,12 +265,12 @@ impl Dispatcher {
         }
     }
 
-    /// Tells whether no job is out and no call is unanswered.
+    /// Returns whether no job is out and no call waits for an answer.
     pub fn is_idle(&self) -> bool {
         self.out.is_empty() && self.calls.is_empty()
     }
 
-    /// Stores and queues a job, unless it was cancelled meanwhile.
+    /// Stores and queues a job, unless it has been cancelled.
     fn submit(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
         let Some(out) = self.out.get(&tag).filter(|out| out.stop_by.is_none()) else {
             return;
@@ -301,7 +297,7 @@ impl Dispatcher {
         self.look_soon(at.now, tag);
     }
 
-    /// Tells whether Redis has refused one of the commands, and reports it.
+    /// Returns whether Redis refused one of the commands, and reports it.
     fn refused(&mut self, values: &[Value], todo: &mut Todo) -> bool {
         let refusal = values.iter().find_map(|value| match value {
             Value::Error(text) => Some(text),

@@ -1,5 +1,5 @@
-//! A worker session's executions: starts them, those with a log file once that file is open, and
-//! takes their answers. What a guest writes goes to its file without passing the session.
+//! The executions of a worker session: starts them, after opening their log files, and passes on
+//! their answers. Output of a guest goes to its file without passing through the session.
 
 #[cfg(test)]
 mod tests;
@@ -15,7 +15,7 @@ use host_runtime::mailbox::Mailbox;
 use super::log_files::{LogFile, LogFileError, LogFiles};
 use super::worker::Answered;
 
-/// Where the session finds answers: at most one for each execution.
+/// The queue of answers for the session: at most one for each execution.
 pub(super) type AnswerMailbox = Mailbox<(Tag, Answered)>;
 
 /// The executions of one session.
@@ -27,8 +27,8 @@ pub(super) struct Executions {
 struct Shared {
     execute: Arc<dyn Execute>,
     answers: Arc<AnswerMailbox>,
-    /// Jobs whose log file is being opened: nothing of them has started. Locked during every call
-    /// of `execute`, so that calls come one at a time and no stop overtakes its start.
+    /// Jobs that have not started because their log file is being opened. Locked during each call
+    /// of `execute`, so that calls do not overlap and no stop overtakes its start.
     opening: Mutex<HashMap<Tag, Box<ForeignJob>>>,
 }
 
@@ -49,7 +49,7 @@ impl Executions {
         }
     }
 
-    /// Starts an execution; if it names a log file, once that is open. One answer follows.
+    /// Starts an execution. If it has a log file, opens that first. One answer follows.
     pub(super) fn start(&self, tag: Tag, job: Box<ForeignJob>, log_path: Option<String>) {
         let shared = &self.shared;
         let Some(log_path) = log_path else {
@@ -71,8 +71,7 @@ impl Executions {
         }
     }
 
-    /// Stops an execution; one that waits for its log file ends at once, however long the disk
-    /// takes.
+    /// Stops an execution. If it still waits for its log file, it ends at once.
     pub(super) fn stop(&self, tag: Tag, grace_ms: u64, why: Stop) {
         let mut opening = self.shared.lock();
         if opening.remove(&tag).is_none() {
@@ -85,7 +84,7 @@ impl Executions {
 }
 
 impl Drop for Executions {
-    /// Gives up what has not started: nobody is left to stop it.
+    /// Gives up executions that have not started, because they can no longer be stopped.
     fn drop(&mut self) {
         self.shared.lock().clear();
     }
@@ -96,8 +95,8 @@ impl Shared {
         self.opening.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts the execution whose log file is open, or says why the file is not; does nothing if the
-    /// execution was stopped meanwhile.
+    /// Starts the execution whose log file is open, or reports why it could not be opened. Does
+    /// nothing if the execution was stopped.
     fn opened(&self, tag: Tag, opened: Result<LogFile, LogFileError>) {
         let mut opening = self.lock();
         let Some(job) = opening.remove(&tag) else {
@@ -118,14 +117,14 @@ impl Shared {
     }
 
     fn answer(&self, tag: Tag, answered: Answered) {
-        // The mailbox is never closed.
+        // The mailbox is never closed, so this cannot fail.
         let _put = self.answers.put((tag, answered));
     }
 }
 
-/// Takes the answers of one execution.
+/// Receives the answers of one execution.
 struct ExecutionAnswers {
-    /// Its log file, until it has ended.
+    /// The log file, until the execution has ended.
     file: Mutex<Option<LogFile>>,
     mailbox: Arc<AnswerMailbox>,
 }
@@ -144,9 +143,9 @@ impl Answers for ExecutionAnswers {
             }
             Answer::Progressed(_) => return,
         };
-        // The file is closed first: the next attempt of the job goes on where this one ended.
+        // The file is closed first, because the next attempt of the job continues in it.
         drop(file.take());
-        // The mailbox is never closed.
+        // The mailbox is never closed, so this cannot fail.
         let _put = self.mailbox.put((tag, answered));
     }
 }

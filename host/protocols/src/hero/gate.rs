@@ -1,5 +1,5 @@
-//! The gate where jobs wait that depend on others: which are queued, which end, which go on waiting.
-//! Pure; the caller reads Redis, and a script there makes sure that one host acts.
+//! Decides about jobs that wait for others: which are queued, which end and which keep waiting.
+//! Pure; the caller reads Redis, and a script there makes sure that only one host acts.
 
 #[cfg(test)]
 mod tests;
@@ -15,13 +15,13 @@ use super::job_view::{Fields, JobView};
 use super::refusal::{Code, Refusal};
 use super::wire::{self, Command, Script, Value, WAITING};
 
-/// The most waiting jobs of one turn.
+/// The most waiting jobs checked in one turn.
 pub const TURN_JOBS_MAX: usize = 500;
 
-/// The most jobs that they depend on, of one turn: more than one job may have.
+/// The most dependencies checked in one turn; enough for the largest job.
 const TURN_OTHERS_MAX: usize = 5 * DEPENDENCIES_MAX;
 
-/// The fields that are read of a waiting job.
+/// The fields read of a waiting job.
 pub const FIELDS: Fields = &[
     ("status", 64),
     ("worker_id", 256),
@@ -29,29 +29,29 @@ pub const FIELDS: Fields = &[
     ("waits_for", 64 << 10),
 ];
 
-/// What happens to a waiting job.
+/// The decision about a waiting job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is queued: all jobs that it waited for have finished.
+    /// Queue it: all jobs that it waited for have finished.
     Queue,
-    /// It ends in error.
+    /// End it in error.
     End(String),
-    /// It waits for fewer than before.
+    /// It waits for fewer jobs than before.
     Narrow(BTreeSet<String>),
-    /// It waits as before.
+    /// It waits for the same jobs as before.
     Wait,
-    /// It waits no longer: it is gone, has ended or was queued by somebody else.
+    /// It no longer waits: it is gone, has ended, or was queued by others.
     Leave,
 }
 
-/// Asks for the waiting jobs that were checked longest ago.
+/// Asks for the waiting jobs whose last check is the oldest.
 pub fn line() -> Command {
     let last = (TURN_JOBS_MAX - 1).to_string();
     wire::plain(&["ZRANGE", WAITING, "0", &last])
 }
 
-/// Reads what [`line()`] found: the ids of jobs, and commands that remove entries that are no ids,
-/// which would stand before all others for ever.
+/// Reads the result of [`line()`]: job ids, and commands that remove invalid entries, which would
+/// otherwise stay first forever.
 pub fn read_line(found: &Value) -> (Vec<String>, Vec<Command>) {
     let entries = match found {
         Value::List(entries) => entries.as_slice(),
@@ -72,8 +72,8 @@ pub fn read_line(found: &Value) -> (Vec<String>, Vec<Command>) {
     (ids, acts)
 }
 
-/// Returns how many of the waiting jobs, from the first, have their turn, and the jobs that they wait
-/// for, whose status [`judge`] needs.
+/// Returns how many of the waiting jobs, from the first, are checked in this turn, and the jobs
+/// they wait for, whose status [`judge`] needs.
 pub fn turn(waiting: &[Option<JobView>]) -> (usize, BTreeSet<String>) {
     let mut others = BTreeSet::new();
     for (place, view) in waiting.iter().enumerate() {
@@ -89,8 +89,8 @@ pub fn turn(waiting: &[Option<JobView>]) -> (usize, BTreeSet<String>) {
     (waiting.len(), others)
 }
 
-/// Decides about the waiting jobs. `status` holds the status of the jobs that they wait for; a job
-/// that is not in it does not exist.
+/// Decides about the waiting jobs. `status` has the status of the jobs that they wait for; a job
+/// that is missing there does not exist.
 pub fn judge(waiting: &[Option<JobView>], status: &BTreeMap<String, String>) -> Vec<Verdict> {
     let mut verdicts: Vec<Verdict> = waiting
         .iter()
@@ -133,7 +133,8 @@ fn one(view: Option<&JobView>, status: &BTreeMap<String, String>) -> Verdict {
     }
 }
 
-/// Finds a circle among the jobs that go on waiting: their places, the first repeated at the end.
+/// Finds a circle among the jobs that keep waiting: their indexes, with the first repeated at the
+/// end.
 fn circle(waiting: &[Option<JobView>], verdicts: &[Verdict]) -> Option<Vec<usize>> {
     let goes_on = |place: usize| matches!(verdicts[place], Verdict::Wait | Verdict::Narrow(_));
     let waits = waiting
@@ -154,8 +155,8 @@ fn circle(waiting: &[Option<JobView>], verdicts: &[Verdict]) -> Option<Vec<usize
     find_cycle(&graph)
 }
 
-/// Makes the command that carries out a verdict, which does nothing if the job has changed since it
-/// was read; `None` if there is nothing to do.
+/// Makes the command that carries out a verdict, or `None` if there is nothing to do. The command
+/// does nothing if the job has changed since it was read.
 pub fn act(id: &str, view: Option<&JobView>, verdict: &Verdict, wall: Time) -> Option<Command> {
     let before = view
         .and_then(|view| view.get("waits_for"))
@@ -166,7 +167,7 @@ pub fn act(id: &str, view: Option<&JobView>, verdict: &Verdict, wall: Time) -> O
         Verdict::Queue => ("queue", open(&BTreeSet::new()), ""),
         Verdict::End(error) => ("end", before.to_owned(), error.as_str()),
         Verdict::Narrow(others) => ("wait", open(others), ""),
-        // The script finds out by itself that the job does not wait.
+        // The script itself finds that the job no longer waits.
         Verdict::Leave => ("wait", before.to_owned(), ""),
     };
     let field = |name| view.and_then(|view| view.get(name)).unwrap_or_default();
@@ -194,7 +195,7 @@ pub fn act(id: &str, view: Option<&JobView>, verdict: &Verdict, wall: Time) -> O
     })
 }
 
-/// Notes that these jobs were checked, so that others have their turn.
+/// Records that these jobs were checked, so that others come first next time.
 pub fn seen<'a>(ids: impl IntoIterator<Item = &'a str>, wall: Time) -> Command {
     let now = wall.0.to_string();
     let mut words = vec!["ZADD", WAITING, "XX"];

@@ -1,5 +1,4 @@
-//! The name of this process among those that share a Redis, kept in a file from one start to the
-//! next.
+//! The name of this host among those that share a Redis. A file keeps it between starts.
 
 mod kept;
 
@@ -15,9 +14,9 @@ use host_runtime::ids;
 
 pub(super) use self::kept::KeptName;
 
-/// Returns the name kept in `path`, and makes one at the first start. The file's inode is part of
-/// the name, so that a copied data directory has another one: two hosts with the same name would run
-/// each other's jobs.
+/// Returns the name kept in `path`; the first start makes it. The name contains the inode of the
+/// file, so a copied data directory gets a different name: two hosts with the same name would
+/// execute each other's jobs.
 pub(super) fn kept_in(path: &Path) -> io::Result<String> {
     let kept = match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),

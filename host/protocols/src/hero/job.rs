@@ -1,5 +1,5 @@
-//! Reads and checks a job's hash: each field by its own rule and in one order, so that each cause has
-//! one code. Knows no state and no Redis.
+//! Reads and checks a job's hash. Each field has its own rule, and the order is fixed, so that each
+//! cause has one code. Knows no state and no Redis.
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +24,7 @@ pub const TIMEOUT_SECONDS_MAX: u64 = 7 * 86_400;
 /// The most retries.
 pub const RETRIES_MAX: u32 = 1_000;
 
-/// The most jobs that one job waits for.
+/// The most jobs that one job may wait for.
 pub const DEPENDENCIES_MAX: usize = 1_000;
 
 /// Why a job with a log path is refused if no folder is configured.
@@ -34,7 +34,7 @@ const NO_LOG_FOLDER: &str = "no folder for logs is configured; set log_dir in [p
 /// The most environment variables.
 const VARIABLES_MAX: usize = 256;
 
-/// The fields that are read, and the longest value of each, in bytes.
+/// The fields to read, and the longest value of each, in bytes.
 pub(super) const FIELDS: [(&str, usize); 16] = [
     ("id", 64),
     ("worker_id", 256),
@@ -54,7 +54,7 @@ pub(super) const FIELDS: [(&str, usize); 16] = [
     ("waits_for", 64 << 10),
 ];
 
-/// What a job runs.
+/// The script or handler of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Runs {
     Rhai(String),
@@ -62,7 +62,7 @@ pub(super) enum Runs {
     Handler { name: Name, params: String },
 }
 
-/// One job, checked.
+/// One checked job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HeroJob {
     pub(super) id: String,
@@ -72,16 +72,15 @@ pub(super) struct HeroJob {
     pub(super) timeout_ms: u64,
     pub(super) retries: u32,
     pub(super) concurrent: bool,
-    /// Below the configured root.
+    /// The path below the configured root.
     pub(super) log_path: Option<String>,
     pub(super) created_at: Option<Time>,
     pub(super) env: BTreeMap<String, String>,
-    /// Prerequisites and dependencies together, or those of them that had not finished at the last
-    /// check.
+    /// Prerequisites and dependencies together, or those that had not finished at the last check.
     pub(super) depends_on: BTreeSet<String>,
 }
 
-/// The worker's defaults for what a job does not state, and the folder for log files.
+/// The worker's defaults for fields that a job does not set, and the folder for log files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Terms {
     pub(super) worker: String,
@@ -89,7 +88,7 @@ pub(super) struct Terms {
     pub(super) log_root: Option<String>,
 }
 
-/// Tells whether a text is the id of a job: a UUID with hyphens.
+/// Returns whether a text is a job id: a UUID with hyphens.
 pub(super) fn is_id(text: &str) -> bool {
     text.len() == 36
         && text.bytes().enumerate().all(|(at, byte)| match at {
@@ -98,7 +97,7 @@ pub(super) fn is_id(text: &str) -> bool {
         })
 }
 
-/// Reads a job from the values of [`FIELDS`]; a number in place of a text is the length of a text
+/// Reads a job from the values of [`FIELDS`]. A number in place of a text is the length of a text
 /// that is too long.
 pub(super) fn read(id: &str, values: &[Value], terms: &Terms) -> Result<HeroJob, Refusal> {
     let fields = Fields::new(values)?;
@@ -151,7 +150,7 @@ impl<'a> Fields<'a> {
         self.0.get(name).copied()
     }
 
-    /// Returns a field that is not empty.
+    /// Returns a field if it is not empty.
     fn filled(&self, name: &str) -> Option<&'a str> {
         self.get(name)
             .map(str::trim)
@@ -302,7 +301,7 @@ fn log_path(fields: &Fields<'_>, terms: &Terms) -> Result<Option<String>, Refusa
     Ok(Some(below.to_owned()))
 }
 
-/// Returns the part of a job's log path below the folder `root`, or why there is none. Links are
+/// Returns the part of a job's log path below the folder `root`, or why it is invalid. Links are
 /// checked when the file is opened.
 pub fn log_path_below<'a>(root: &str, path: &'a str) -> Result<&'a str, &'static str> {
     let below = match path.strip_prefix(root.trim_end_matches('/')) {
@@ -349,7 +348,7 @@ fn env(fields: &Fields<'_>) -> Result<BTreeMap<String, String>, Refusal> {
 
 fn depends_on(fields: &Fields<'_>, id: &str) -> Result<BTreeSet<String>, Refusal> {
     let mut all = BTreeSet::new();
-    // If the job has waited elsewhere, the jobs that it waited for may be gone by now.
+    // If the job waited before it was queued, the jobs that it waited for may be gone by now.
     let names: &[&str] = match fields.filled("waits_for") {
         Some(_) => &["waits_for"],
         None => &["prerequisites", "dependencies"],
@@ -386,7 +385,7 @@ fn depends_on(fields: &Fields<'_>, id: &str) -> Result<BTreeSet<String>, Refusal
     Ok(all)
 }
 
-/// Makes the refusal of jobs that wait for each other, with their path.
+/// Makes the refusal for jobs that wait for each other, with their path.
 pub(super) fn cycle(path: &[&str]) -> Refusal {
     let message = format!(
         "dependencies: the jobs wait for each other: {}",
@@ -407,7 +406,7 @@ fn strict<T: for<'de> Deserialize<'de>>(
 }
 
 impl HeroJob {
-    /// Returns the handler that runs it, and that handler's params.
+    /// Returns the handler that executes the job, and its params.
     pub(super) fn call(&self) -> Result<(Name, String), Refusal> {
         let named = |name: &str| {
             name.parse::<Name>()

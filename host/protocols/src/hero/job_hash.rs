@@ -1,4 +1,4 @@
-//! A job as its sender stores it in Redis: the fields of its hash.
+//! The fields of the hash in which a sender stores a job.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,19 +13,19 @@ pub(super) const CALLER_ID: &str = "caller_id";
 /// The field with the job's context.
 pub(super) const CONTEXT_ID: &str = "context_id";
 
-/// What a job's hash says.
+/// The contents of a job's hash.
 #[derive(Debug)]
 pub(super) struct JobHash<'a> {
     pub(super) id: &'a str,
     pub(super) worker_id: &'a str,
     pub(super) task: &'a Task,
-    /// The language of a script; the worker finds it out if absent.
+    /// The language of a script; if `None`, the worker detects it.
     pub(super) script_type: Option<&'a str>,
     pub(super) caller_id: &'a str,
     pub(super) context_id: &'a str,
     pub(super) timeout_seconds: u64,
     pub(super) retries: u32,
-    /// Whether it may run beside others of its context.
+    /// Whether the job may run at the same time as others of its context.
     pub(super) concurrent: bool,
     pub(super) log_path: Option<&'a str>,
     pub(super) env: &'a BTreeMap<String, String>,
@@ -33,7 +33,7 @@ pub(super) struct JobHash<'a> {
 }
 
 impl JobHash<'_> {
-    /// Makes the fields of a job that is stored at `wall`, as documented.
+    /// Makes the documented fields of a job that is stored at `wall`.
     pub(super) fn fields(&self, wall: Time) -> Vec<(&'static str, String)> {
         let now = wall.to_rfc3339();
         let mut fields = vec![

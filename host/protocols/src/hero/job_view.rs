@@ -1,4 +1,4 @@
-//! How a job is, out of its hash: fields by name, each up to a length. Knows no operation.
+//! The state of a job as its hash shows it: fields by name, each up to a length. Has no operations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,16 +8,16 @@ use super::job::SCRIPT_BYTES_MAX;
 use super::refusal::Refusal;
 use super::wire::{self, Command, Script, Value};
 
-/// Names of fields, and the longest value of each that is read, in bytes.
+/// Names of fields, with the longest value of each that is read, in bytes.
 pub type Fields = &'static [(&'static str, usize)];
 
-/// The most jobs of one [`look`].
+/// The most jobs in one [`look`].
 pub const LOOK_JOBS_MAX: usize = 100;
 
-/// The time limit of a job whose hash says none that can be read, in milliseconds.
+/// The time limit of a job whose hash has no valid one, in milliseconds.
 const TIMEOUT_MS: u64 = 30_000;
 
-/// All that is documented, and ours: first what lists show.
+/// All documented fields and our own. Those in [`SUMMARY`] come first.
 pub const FULL: Fields = &[
     ("worker_id", 256),
     ("status", 64),
@@ -41,60 +41,59 @@ pub const FULL: Fields = &[
     ("error", 64 << 10),
 ];
 
-/// What lists show of a job.
+/// The fields that lists show.
 pub const SUMMARY: Fields = FULL.split_at(12).0;
 
-/// What says which jobs wait for each other.
+/// The fields that tell which jobs wait for each other.
 pub const LINKS: Fields = &[
     ("status", 64),
     ("prerequisites", 64 << 10),
     ("dependencies", 64 << 10),
 ];
 
-/// What says whether it has ended.
+/// The field that tells whether a job has ended.
 pub const STATUS: Fields = &[("status", 64)];
 
-/// How a job is, out of its hash.
+/// The state of a job as its hash shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobView {
-    /// Its id, as its key says.
+    /// The id from the job's key.
     pub id: String,
-    /// The fields that it has; what is no UTF-8 is shown as it can be.
+    /// The fields that exist. Invalid UTF-8 is replaced.
     pub fields: BTreeMap<&'static str, String>,
-    /// Fields that are too long to be read, and their lengths in bytes.
+    /// The fields that are too long to read, with their lengths in bytes.
     pub left_out: BTreeMap<&'static str, u64>,
 }
 
 impl JobView {
-    /// Returns a field.
     pub fn get(&self, field: &str) -> Option<&str> {
         self.fields.get(field).map(String::as_str)
     }
 
-    /// Returns its status, `unknown` where the hash has none.
+    /// Returns the status, or `unknown` if the hash has none.
     pub fn status(&self) -> &str {
         self.get("status").unwrap_or("unknown")
     }
 
-    /// Tells whether it has ended.
+    /// Returns whether the job has ended.
     pub fn has_ended(&self) -> bool {
         matches!(self.status(), "finished" | "error")
     }
 
-    /// Returns the jobs that must finish before it, as far as they can be read.
+    /// Returns the jobs that must finish first, as far as they can be read.
     pub fn depends_on(&self) -> BTreeSet<String> {
         let mut all = self.ids("dependencies");
         all.extend(self.ids("prerequisites"));
         all
     }
 
-    /// Returns those of them that had not finished when they were last looked at; `None` if nobody
-    /// has looked, for the job was queued at once, or what stands there cannot be read.
+    /// Returns the jobs that had not finished at the last check. `None` if there was no check
+    /// because the job was queued at once, or if the field cannot be read.
     pub fn waits_for(&self) -> Option<BTreeSet<String>> {
         serde_json::from_str(self.get("waits_for")?).ok()
     }
 
-    /// Returns its time limit, in milliseconds.
+    /// Returns the time limit, in milliseconds.
     pub fn timeout_ms(&self) -> u64 {
         let seconds = self.get("timeout").and_then(|text| text.parse().ok());
         let seconds = seconds.map(|seconds: f64| std::time::Duration::try_from_secs_f64(seconds));
@@ -104,19 +103,19 @@ impl JobView {
         u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Returns when it last changed, as whoever changed it says.
+    /// Returns the time of the last change, as the hash states it.
     pub fn updated_at(&self) -> Option<Time> {
         self.get("updated_at").and_then(Time::parse_rfc3339)
     }
 
-    /// Returns a list of ids, empty if the field is none.
+    /// Returns a list of ids; empty if the field is invalid.
     pub fn ids(&self, field: &str) -> BTreeSet<String> {
         let list = self.get(field).unwrap_or_default();
         serde_json::from_str(list).unwrap_or_default()
     }
 }
 
-/// Asks for fields of jobs, at most [`LOOK_JOBS_MAX`] of them.
+/// Makes the command that reads fields of jobs, at most [`LOOK_JOBS_MAX`] of them.
 pub fn look<'a>(ids: impl IntoIterator<Item = &'a str>, fields: Fields) -> Command {
     let mut args = Vec::with_capacity(fields.len() * 2);
     for (field, bytes_max) in fields {
@@ -130,7 +129,7 @@ pub fn look<'a>(ids: impl IntoIterator<Item = &'a str>, fields: Fields) -> Comma
     }
 }
 
-/// Reads what [`look`] found, job by job; `None` where there is no hash.
+/// Reads the result of [`look`], job by job; `None` if a job has no hash.
 pub fn looked<'a>(
     ids: impl IntoIterator<Item = &'a str>,
     fields: Fields,

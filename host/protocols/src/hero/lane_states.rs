@@ -1,5 +1,5 @@
-//! How the lanes of one Redis are: which there are, how many jobs each has, whether Redis takes
-//! work. Tells the dispatch loop what changes.
+//! The states of all lanes of one Redis: which exist, how many jobs each has, and whether Redis
+//! accepts work. Reports changes to the dispatch loop.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use super::connection_log::ConnectionLog;
 use super::section::HeroConfig;
 use crate::wire::executors::{ExecutorHealth, WorkerHealth, WorkerState};
 
-/// How all lanes are.
+/// The states of all lanes.
 pub(super) struct LaneStates {
     events: Arc<dyn AssignEvents>,
     log: ConnectionLog,
@@ -23,20 +23,20 @@ pub(super) struct LaneStates {
 
 #[derive(Default)]
 struct Known {
-    /// How much is in flight in each lane.
+    /// How many executions are in flight in each lane.
     lanes: BTreeMap<Name, usize>,
     /// The lane of each execution that is out.
     executions: HashMap<Tag, Name>,
-    /// Whether Redis takes work.
+    /// Whether Redis accepts work.
     is_ready: bool,
-    /// How often in a row Redis could not be reached.
+    /// How many times in a row Redis could not be reached.
     tries: u32,
-    /// Why Redis does not take work.
+    /// Why Redis does not accept work.
     why: Option<String>,
 }
 
 impl LaneStates {
-    /// Makes it without a lane.
+    /// Makes the states of no lanes.
     pub(super) fn new(config: &HeroConfig, events: Arc<dyn AssignEvents>) -> Self {
         Self {
             events,
@@ -47,8 +47,7 @@ impl LaneStates {
         }
     }
 
-    /// Adds a lane unless it is there or there are `lanes_max` of them; tells whether it is there
-    /// now.
+    /// Adds a lane unless there are `lanes_max` already. Returns whether the lane exists now.
     pub(super) fn add_below(&self, lanes_max: usize, name: &Name) -> bool {
         let mut known = self.known();
         let has_room = known.lanes.contains_key(name) || known.lanes.len() < lanes_max;
@@ -66,7 +65,7 @@ impl LaneStates {
         *known.lanes.entry(name.clone()).or_default() += 1;
     }
 
-    /// Takes note that an execution is over; a second end of the same one changes nothing.
+    /// Records that an execution is over. Further calls for the same execution change nothing.
     pub(super) fn ended(&self, tag: Tag, end: End) {
         let mut known = self.known();
         let Some(name) = known.executions.remove(&tag) else {
@@ -79,12 +78,12 @@ impl LaneStates {
         self.events.ended(tag, name.to_string(), end);
     }
 
-    /// Takes note that Redis can be reached; it takes work when [`Self::ready`].
+    /// Records that Redis can be reached. It accepts work after [`Self::ready`].
     pub(super) fn connected(&self) {
         self.log.connected();
     }
 
-    /// Takes note that Redis takes work, until [`Self::away`].
+    /// Records that Redis accepts work, until [`Self::away`].
     pub(super) fn ready(&self) {
         self.set_ready(true, |known| {
             known.tries = 0;
@@ -92,7 +91,7 @@ impl LaneStates {
         });
     }
 
-    /// Takes note that Redis cannot be reached.
+    /// Records that Redis cannot be reached.
     pub(super) fn away(&self, tries: u32, why: &str) {
         self.set_ready(false, |known| {
             known.tries = tries;
@@ -101,13 +100,13 @@ impl LaneStates {
         self.log.away(tries, why);
     }
 
-    /// Takes note that Redis refuses a command.
+    /// Records that Redis refused a command.
     pub(super) fn refused(&self, times: u32, why: &str) {
         self.known().why = Some(format!("Redis refuses: {why}"));
         self.log.refused(times, why);
     }
 
-    /// Returns how all lanes are.
+    /// Returns the health of all lanes.
     pub(super) fn health(&self) -> Vec<ExecutorHealth> {
         let known = self.known();
         let state = match (known.is_ready, &known.why) {
@@ -142,8 +141,8 @@ impl LaneStates {
         }
     }
 
-    /// Tells how much a lane takes: nothing while Redis is away. The lock is held, so that what is
-    /// told last is what holds.
+    /// Reports how much a lane accepts: nothing while Redis is away. The lock is held, so that the
+    /// last report is the current one.
     fn tell_capacity(&self, known: &Known, name: &Name) {
         let attempts = if known.is_ready {
             self.in_flight_max

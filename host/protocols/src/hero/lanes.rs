@@ -1,5 +1,5 @@
-//! The lanes to foreign Hero workers of one Redis: one for each worker id, named `hero-<worker id>`,
-//! made when a job names it. What goes on in Redis is the session's matter.
+//! The lanes to foreign Hero workers of one Redis: one for each worker id, named `hero-<worker id>`
+//! and made when a job names it. The session talks to Redis.
 
 #[cfg(test)]
 mod tests;
@@ -21,16 +21,17 @@ use super::task::{SCRIPT, Task};
 use crate::wire::ExecutorPorts;
 use crate::wire::executors::{ExecutorHealth, Executors, Found, RestartError};
 
-/// What stands before the worker id in a lane's name.
+/// The prefix of the worker id in a lane's name.
 const LANE_PREFIX: &str = "hero-";
 
-/// The most lanes that jobs can be enqueued for: each is remembered until the host ends.
+/// The most lanes. Each is kept until the host ends.
 const LANES_MAX: usize = 256;
 
-/// The grace of a cancel that names none, in milliseconds: workers look for stops now and then.
+/// The grace period of a cancel that sets none, in milliseconds. Workers check for stops only at
+/// intervals.
 const GRACE_MS: u64 = 5_000;
 
-/// Tells whether a name is that of a lane.
+/// Returns whether a name is the name of a lane.
 pub(super) fn is_lane(name: &str) -> bool {
     worker_id(name).is_some()
 }
@@ -46,8 +47,8 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// Starts the session that sends jobs to Redis, for a host that is known there as `instance`.
-    /// It ends with `ports.stopping`.
+    /// Starts the session that sends jobs to Redis, where this host is known as `instance`. It ends
+    /// with `ports.stopping`.
     pub(super) fn start(config: &HeroConfig, instance: &str, ports: &ExecutorPorts) -> Self {
         let (lanes, dispatcher) = Self::new(config, instance, ports);
         let handle = lanes.dispatcher.clone();
@@ -75,7 +76,7 @@ impl Lanes {
 }
 
 impl Executors for Lanes {
-    /// No lane is configured: each is there as soon as a job names it.
+    /// Lanes are not configured: each exists once a job names it.
     fn names(&self) -> Vec<Name> {
         Vec::new()
     }
@@ -117,7 +118,7 @@ impl Executors for Lanes {
     }
 }
 
-/// The dispatch loop's way to one worker id.
+/// Connects the dispatch loop to one worker id.
 struct Lane {
     name: Name,
     worker_id: String,
@@ -141,7 +142,7 @@ impl Assign for Lane {
         self.dispatcher.cancel(tag, grace_ms);
     }
 
-    /// All lanes of the same Redis are drained.
+    /// Drains all lanes of the same Redis.
     fn drain(&self) {
         self.dispatcher.drain();
     }

@@ -1,5 +1,5 @@
-//! The log files that jobs name: where they may be, how they are opened and how they are written.
-//! Knows no Redis.
+//! The log files that jobs name: where they may be, and how they are opened and written. Knows no
+//! Redis.
 
 mod files;
 mod root;

@@ -51,5 +51,4 @@ pub use wire::{
 };
 pub use worker::{Answered, Worker, WorkerAct};
 
-/// The wire's name.
 const NAME: &str = "hero";

@@ -1,5 +1,5 @@
-//! A Redis in memory with what the sessions ask of it, for tests: the same answers as the real one
-//! gives to the same commands, scripts included.
+//! A Redis in memory for tests. It supports what the sessions use, including scripts, and gives the
+//! same answers as a real Redis.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,7 +12,7 @@ use super::wire::{Call, Command, Script, Value};
 pub(super) enum Entry {
     Hash(BTreeMap<String, Vec<u8>>),
     List(VecDeque<String>),
-    /// With the time it is gone.
+    /// A text, and when it expires.
     Text(String, Time),
 }
 
@@ -21,9 +21,9 @@ pub(super) enum Entry {
 pub(super) struct Model {
     pub(super) keys: BTreeMap<String, Entry>,
     pub(super) now: Time,
-    /// Keys that are to be forgotten, and in how many seconds.
+    /// The keys that will expire, and in how many seconds.
     pub(super) expiries: BTreeMap<String, u64>,
-    /// What every command that writes is answered with, while there is something.
+    /// The error for every command that writes, if set.
     pub(super) refuses: Option<&'static str>,
 }
 
@@ -45,7 +45,7 @@ fn writes(command: &Command) -> bool {
 }
 
 impl Model {
-    /// Stores a job as a client does: `HSET`, `LPUSH`.
+    /// Stores a job as a client does, with `HSET` and `LPUSH`.
     pub(super) fn enqueue(&mut self, worker: &str, id: &str, fields: &[(&str, &str)]) {
         self.hset(id, fields);
         self.push(&format!("hero:work_queue:{worker}"), id);
@@ -63,7 +63,7 @@ impl Model {
         self.list(key).push_front(value.to_owned());
     }
 
-    /// Turns a list round.
+    /// Reverses a list.
     pub(super) fn reverse(&mut self, key: &str) {
         self.list(key).make_contiguous().reverse();
     }
@@ -88,7 +88,7 @@ impl Model {
         }
     }
 
-    /// Returns a list, newest first.
+    /// Returns a list, newest entry first.
     pub(super) fn items(&self, key: &str) -> Vec<String> {
         match self.keys.get(key) {
             Some(Entry::List(items)) => items.iter().cloned().collect(),
@@ -96,7 +96,7 @@ impl Model {
         }
     }
 
-    /// Answers a call; a pop that waits answers at once.
+    /// Answers a call. A blocking pop does not wait.
     pub(super) fn answer(&mut self, call: &Call) -> Vec<Value> {
         let refuses = self.refuses.map(|text| Value::Error(text.to_owned()));
         call.commands
@@ -169,7 +169,7 @@ impl Model {
         i64::try_from(removed).unwrap()
     }
 
-    /// Tells whether a command on lists names a key that holds none.
+    /// Returns whether a list command names a key that is not a list.
     fn is_wrong_type(&self, words: &[&str]) -> bool {
         let keys = match words {
             ["LMOVE" | "BLMOVE", from, to, ..] => vec![from, to],

@@ -1,7 +1,7 @@
-//! Why a job or an id is refused: one stable code for each cause, with words that never quote a
-//! value. Knows no state.
+//! The reasons for refusing a job or an id: one stable code for each cause, and a message that
+//! never quotes a value. Knows no state.
 
-/// The cause, as it stands in metrics, in a job's `error` and in dead letters.
+/// The cause, as shown in metrics, in a job's `error` and in dead letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Code {
     DepCycle,
@@ -18,7 +18,7 @@ pub(super) enum Code {
     Reply,
 }
 
-/// In the order of their declaration.
+/// In the order of declaration.
 const ALL: [Code; 12] = [
     Code::DepCycle,
     Code::FieldRange,
@@ -34,7 +34,7 @@ const ALL: [Code; 12] = [
     Code::Reply,
 ];
 
-/// Every code of this wire with what it means and what to do, for `host explain` and the docs.
+/// All codes of this wire with their meaning and what to do, for `host explain` and the docs.
 pub(super) const CODES: [(&str, &str); ALL.len()] = {
     let mut codes = [("", ""); ALL.len()];
     let mut at = 0;
@@ -111,7 +111,7 @@ impl Code {
     }
 }
 
-/// Why something is refused.
+/// Why a job or an id is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub(super) code: Code,
@@ -126,12 +126,12 @@ impl Refusal {
         }
     }
 
-    /// Says `field: expected …, found …`.
+    /// Makes a refusal with the message `field: expected …, found …`.
     pub(super) fn field(code: Code, field: &str, expected: &str, found: &str) -> Self {
         Self::new(code, format!("{field}: expected {expected}, found {found}"))
     }
 
-    /// Refuses a reply of Redis that does not fit the command.
+    /// Makes the refusal of a reply that does not fit its command.
     pub(super) fn odd_reply(command: &str) -> Self {
         Self::new(
             Code::Reply,
@@ -139,12 +139,12 @@ impl Refusal {
         )
     }
 
-    /// Returns the code as it stands in metrics.
+    /// Returns the code as shown in metrics.
     pub const fn code(&self) -> &'static str {
         self.code.as_str()
     }
 
-    /// Returns what a job's `error` says.
+    /// Returns the text for a job's `error`.
     pub fn text(&self) -> String {
         format!("{} {}", self.code(), self.message)
     }

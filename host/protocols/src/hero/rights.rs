@@ -1,5 +1,5 @@
-//! Checks before any work is taken that our user may run all commands of a worker: without them jobs
-//! would be left half written. The list of commands is `rights.lua`.
+//! Checks that our user may run all commands of a worker, before any work is taken: without them,
+//! jobs would be left half written. `rights.lua` lists the commands.
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +26,7 @@ pub(super) fn ask(worker_id: &str) -> Cmd {
     cmd
 }
 
-/// Says which rights are missing and how to grant them; `None` if none is.
+/// Describes which rights are missing and how to grant them; `None` if none is missing.
 pub(super) fn explain(address: &str, missing: &[String]) -> Option<String> {
     if missing.is_empty() {
         return None;

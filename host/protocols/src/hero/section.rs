@@ -1,4 +1,4 @@
-//! `[protocol.hero]`: which Redis, whose jobs are taken from it, and how many are sent to it.
+//! `[protocol.hero]`: the Redis, the worker ids whose jobs are taken, and the limits.
 
 #[cfg(test)]
 pub(super) mod tests;
@@ -15,31 +15,31 @@ use super::settings::{
 use super::wire::PopSide;
 use crate::wire::section::{ConfigError, Section, refused};
 
-/// The most worker ids: each has two connections of its own.
+/// The most worker ids. Each has two connections of its own.
 const WORKER_IDS_MAX: usize = 64;
 
 /// The longest worker id, in bytes.
 const WORKER_ID_BYTES_MAX: usize = 128;
 
-/// Whose jobs are taken from which Redis.
+/// The checked section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeroConfig {
-    /// Where the Redis is, with the certificates for its connections.
+    /// The address of the Redis, with the certificates for its connections.
     pub url: RedisUrl,
-    /// The worker ids, each once; none if no work is taken.
+    /// The worker ids, each once; empty if no work is taken.
     pub worker_ids: Vec<String>,
-    /// The most jobs of one worker id at once.
+    /// The most jobs of one worker id that run at once.
     pub concurrency: usize,
-    /// The most jobs that are out at one foreign worker id at once.
+    /// The most jobs sent to one foreign worker id at once.
     pub dispatch_in_flight: usize,
     /// Which jobs are taken first.
     pub pop_side: PopSide,
-    /// The folder below which jobs may name log files: an absolute path.
+    /// The folder for the log files of jobs: an absolute path.
     pub log_dir: Option<PathBuf>,
 }
 
 impl HeroConfig {
-    /// Reads the section and the files with certificates that it names; `None` if it names no Redis.
+    /// Reads the section and its certificate files; `None` if no Redis is configured.
     pub fn read(section: &Section<'_>) -> Result<Option<Self>, ConfigError> {
         let concurrency = section.number(CONCURRENCY, 1, 1_024)?;
         let dispatch_in_flight = section.number(DISPATCH_IN_FLIGHT, 1, 4_096)?;
@@ -66,7 +66,7 @@ impl HeroConfig {
     }
 
     /// Returns the settings of each worker id's session, for a host that Redis knows as `instance`.
-    /// Each has a name of its own: an id that stands in two queues is run by one session.
+    /// Each session has its own name, so a job id in two queues is executed by only one of them.
     pub(super) fn workers(&self, instance: &str) -> impl Iterator<Item = WorkerConfig> {
         self.worker_ids.iter().map(move |worker_id| WorkerConfig {
             concurrency: self.concurrency,
@@ -90,7 +90,7 @@ fn no_redis(origin: String) -> ConfigError {
     }
 }
 
-/// The address may hold a password and is not shown.
+/// The error does not show the address, which may contain a password.
 fn bad_url(origin: String, error: UrlError) -> ConfigError {
     ConfigError::Hidden {
         origin,
@@ -140,7 +140,7 @@ fn certificates(section: &Section<'_>) -> Result<Certificates, ConfigError> {
     })
 }
 
-/// Says that one of two keys is missing.
+/// Makes the error for a key that needs the other one.
 fn alone(section: &Section<'_>, one: &str, other: &str) -> ConfigError {
     let (origin, text) = section.find(one).unwrap_or_default();
     refused(origin, text, format!("{other} goes with it and is missing"))

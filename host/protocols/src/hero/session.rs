@@ -1,6 +1,5 @@
-//! A session at work over Redis: its calls go out, and answers and what the host says come in.
-//! Connects again for as long as it runs; what is executed meanwhile goes on. Decides nothing about
-//! jobs.
+//! Runs a session over Redis: sends its calls, and hands in answers and input from the host.
+//! Connects again as long as it runs; executions continue meanwhile. Decides nothing about jobs.
 
 mod dispatcher;
 mod worker;
@@ -24,37 +23,36 @@ use crate::stream::Moment;
 pub(super) use self::dispatcher::DispatcherHandle;
 pub(super) use self::worker::serve_worker;
 
-/// The wait before the second try to connect, in milliseconds; doubles with each further one.
+/// The wait before the second try to connect, in milliseconds. Doubles with each try.
 const RECONNECT_MS: u64 = 50;
 
 /// The longest wait between two tries, in milliseconds.
 const RECONNECT_MS_MAX: u64 = 2_000;
 
-/// How long a host that stops tries to give its jobs back, in milliseconds.
+/// How long a stopping host tries to return its jobs, in milliseconds.
 const STOP_MS: u64 = 2_000;
 
-/// A session and the host's side of it.
+/// A session and its connection to the host.
 trait RedisSession: Send {
-    /// What the session decides.
+    /// An action of the session.
     type Act: Send;
 
-    /// The worker whose pops wait, which needs a connection of its own; `None` if nothing waits.
+    /// The worker id whose blocking pops need their own connection; `None` if there are none.
     fn waiting_worker(&self) -> Option<&str>;
 
-    /// Takes note that Redis answers, for the first time or again.
+    /// Records that Redis answers, for the first time or again.
     fn on_works(&self);
 
-    /// Takes note that Redis cannot be reached, for the `tries`th time in a row. `why` has no
-    /// secrets.
+    /// Records that Redis cannot be reached, for the `tries`th time in a row. `why` has no secrets.
     fn on_away(&self, tries: u32, why: &str);
 
-    /// Waits until the host has something to say. Cancel safe.
+    /// Waits until there is input from the host. Cancel safe.
     fn host_spoke(&self) -> impl Future<Output = ()> + Send;
 
-    /// Takes in what the host says.
+    /// Handles input from the host.
     fn hear_host(&mut self, at: Moment, todo: &mut Vec<Self::Act>);
 
-    /// Does what was decided; returns what is to be sent.
+    /// Carries out an action. Returns a call if one must be sent.
     fn carry_out(&mut self, act: Self::Act) -> Option<Call>;
 
     fn on_connected(&mut self, at: Moment, todo: &mut Vec<Self::Act>);
@@ -66,7 +64,7 @@ trait RedisSession: Send {
     fn is_idle(&self) -> bool;
 }
 
-/// What is on its way to Redis and back.
+/// Calls in flight, which resolve to their answers.
 type Exchange = Pin<Box<dyn Future<Output = Result<Vec<Replied>, String>> + Send>>;
 
 async fn arrived(exchange: &mut Option<Exchange>) -> Result<Vec<Replied>, String> {
@@ -81,16 +79,16 @@ async fn arrived(exchange: &mut Option<Exchange>) -> Result<Vec<Replied>, String
 /// Runs one session over its connections.
 struct SessionLoop<S: RedisSession> {
     session: S,
-    /// Names this host among those of the same Redis.
+    /// The name of this host among those that share the Redis.
     instance: String,
     clock: Arc<dyn Clock>,
-    /// What is to be sent on the shared connection.
+    /// The calls to send on the shared connection.
     queued: Vec<Call>,
-    /// What is to be sent on the one that waits.
+    /// The call to send on the blocking connection.
     waiting: Option<Call>,
     todo: Vec<S::Act>,
     stopping: CancellationToken,
-    /// When a host that stops gives up.
+    /// When a stopping host gives up.
     stop_by: Option<Time>,
 }
 
@@ -113,7 +111,7 @@ impl<S: RedisSession> SessionLoop<S> {
         }
     }
 
-    /// Runs the session until the host has stopped and it is over.
+    /// Runs the session until the host has stopped and the session is over.
     async fn run(&mut self, url: &RedisUrl) {
         let mut tries = 0;
         let worker_id = self.session.waiting_worker().map(str::to_owned);
@@ -136,8 +134,8 @@ impl<S: RedisSession> SessionLoop<S> {
         }
     }
 
-    /// Returns how long to wait before a try: another time for each host, so that they do not all
-    /// come back at once.
+    /// Returns how long to wait before a try. The time differs between hosts, so that they do not
+    /// all connect at once.
     fn pause(&self, tries: u32) -> Duration {
         let Some(doublings) = tries.checked_sub(1) else {
             return Duration::ZERO;
@@ -151,7 +149,7 @@ impl<S: RedisSession> SessionLoop<S> {
         Duration::from_millis(half_ms + chance.finish() % (half_ms + 1))
     }
 
-    /// Waits for `work` while all else goes on; `None` if the host has stopped before it is done.
+    /// Waits for `work` while everything else continues; `None` if the host stops first.
     async fn meanwhile<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = std::pin::pin!(work);
         while !self.is_over() {
@@ -163,8 +161,9 @@ impl<S: RedisSession> SessionLoop<S> {
         None
     }
 
-    /// Exchanges calls and answers with Redis until it cannot be reached, or the host has stopped.
-    /// A connection counts from the first answers on: a replica takes them and does no work.
+    /// Exchanges calls and answers with Redis until the connection is lost or the host has stopped.
+    /// A connection counts as working after the first answers, because a replica accepts
+    /// connections but no work.
     async fn exchange(&mut self, link: &Link, tries: &mut u32) -> Result<(), String> {
         let mut works = false;
         let (mut sent, mut popped): (Option<Exchange>, Option<Exchange>) = (None, None);
@@ -175,7 +174,8 @@ impl<S: RedisSession> SessionLoop<S> {
         }
         let mut unblocked = false;
         let ended = loop {
-            // What is given back must not be popped by us again, and what was popped must be heard.
+            // A job that was returned must not be popped again by us, and the answer to a pop must
+            // be read.
             if self.stop_by.is_some() && !std::mem::replace(&mut unblocked, true) {
                 self.queued.splice(0..0, link.unblock());
             }
@@ -209,7 +209,7 @@ impl<S: RedisSession> SessionLoop<S> {
         ended
     }
 
-    /// Takes note that the connection works, once.
+    /// Records that the connection works. Further calls do nothing.
     fn works(&self, works: &mut bool, tries: &mut u32) {
         if !std::mem::replace(works, true) {
             *tries = 0;
@@ -225,8 +225,8 @@ impl<S: RedisSession> SessionLoop<S> {
         self.carry_out();
     }
 
-    /// Waits until the host has said something, something is due or the host stops, and takes it in.
-    /// Cancel safe.
+    /// Waits until the host has input, a timer is due or the host stops, and handles it. Cancel
+    /// safe.
     async fn turn(&mut self) {
         let due = self.session.wakeup().into_iter().chain(self.stop_by).min();
         let now = self.clock.now();
@@ -270,7 +270,7 @@ impl<S: RedisSession> SessionLoop<S> {
         }
     }
 
-    /// Tells whether the host stops and nobody has a job any more, or it has waited long enough.
+    /// Returns whether the host stops and either all jobs are gone or the wait was too long.
     fn is_over(&self) -> bool {
         self.stop_by.is_some() && self.session.is_idle() || self.is_late()
     }

@@ -12,7 +12,7 @@ pub(super) const DISPATCH_IN_FLIGHT: &str = "protocol.hero.dispatch_in_flight";
 pub(super) const POP_SIDE: &str = "protocol.hero.pop_side";
 pub(super) const LOG_DIR: &str = "protocol.hero.log_dir";
 
-/// All keys. `host serve` has no flag for any of them.
+/// All keys. `host serve` has no flags for them.
 pub(super) const SETTINGS: &[Setting] = &[
     Setting {
         key: URL,

@@ -1,27 +1,26 @@
-//! What a worker is to run: a script, or a handler with its params. Knows neither role.
+//! What a worker executes: a script, or a handler with its params. Knows neither role.
 
 use host_core::json::JsonText;
 use serde_json::Value;
 
-/// The handler that stands for the script in its params.
+/// The handler that executes a script from its params.
 pub const SCRIPT: &str = "script";
 
-/// What a foreign worker is to run.
+/// What a foreign worker executes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// A script in a language of its own choice.
+    /// A script.
     Script(String),
-    /// A handler that is deployed there, with its params.
+    /// A handler that the worker has, with its params.
     Handler {
-        /// Its name.
         name: String,
-        /// An object.
+        /// A JSON object.
         params: JsonText,
     },
 }
 
 impl Task {
-    /// Returns its fields in a job's hash.
+    /// Returns the fields of the task in a job's hash.
     pub(super) fn fields(&self) -> Vec<(&'static str, String)> {
         match self {
             Self::Script(script) => vec![("script", script.clone())],
@@ -32,8 +31,8 @@ impl Task {
         }
     }
 
-    /// Makes the task from a handler's name and params; for [`SCRIPT`] the script is the text `script`
-    /// of the params. The error says what is wrong with them.
+    /// Makes the task from a handler's name and params. For [`SCRIPT`], the script is the text
+    /// `script` of the params. The error describes what is wrong with the params.
     pub fn of(handler: String, params: JsonText) -> Result<Self, String> {
         if handler != SCRIPT {
             let name = handler;

@@ -15,17 +15,16 @@ use super::address::RedisUrl;
 use super::rights;
 use super::wire::{self, Call, CallTag, Command, Lane, Script, Value};
 
-/// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long Redis may take to answer a command that does not wait.
+/// How long Redis may take to answer a command that does not block.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The same for pops that wait; longer than any of them waits.
+/// The same for blocking pops; longer than any of them waits.
 const POP_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Asks a Redis whether it writes each change to disk, in its append-only file. The error is for
-/// people and has no secrets.
+/// Asks a Redis whether its append-only file stores each change on disk. The error is for people
+/// and has no secrets.
 pub(super) async fn is_durable(url: &RedisUrl) -> Result<bool, String> {
     let mut connection = connect(url, RESPONSE_TIMEOUT).await?;
     let mut info = redis::cmd("INFO");
@@ -38,12 +37,11 @@ pub(super) async fn is_durable(url: &RedisUrl) -> Result<bool, String> {
 /// The answers to one call.
 pub(super) type Replied = (CallTag, Vec<Value>);
 
-/// The connections of one session.
 pub(super) struct Link {
     shared: MultiplexedConnection,
-    /// The connection for pops that wait, if the session needs one.
+    /// The connection for blocking pops, if the session needs one.
     blocking: Option<MultiplexedConnection>,
-    /// The id of that connection at Redis, if Redis tells.
+    /// The id of that connection in Redis, if known.
     blocking_id: Option<i64>,
     hashes: Arc<Hashes>,
 }
@@ -52,8 +50,8 @@ pub(super) struct Link {
 type Hashes = Vec<Vec<u8>>;
 
 impl Link {
-    /// Connects and loads our scripts. For a worker, also opens the connection for pops that wait and
-    /// checks the user's rights. The error is for people and has no secrets.
+    /// Connects and loads our scripts. For a worker, also opens the connection for blocking pops
+    /// and checks the user's rights. The error is for people and has no secrets.
     pub(super) async fn connect(url: &RedisUrl, worker_id: Option<&str>) -> Result<Self, String> {
         let opened = Self::open(url, worker_id).await;
         let (link, missing) = opened.map_err(|error| url.explain(&error))?;
@@ -93,7 +91,7 @@ impl Link {
         Ok((link, missing))
     }
 
-    /// Sends calls that do not wait, all of them at once and in order.
+    /// Sends calls that do not block, all at once and in order.
     pub(super) fn send(
         &self,
         calls: Vec<Call>,
@@ -102,7 +100,7 @@ impl Link {
         exchange(connection, hashes, calls)
     }
 
-    /// Makes the call that ends the wait of a pop; sessions do not know it.
+    /// Makes the call that unblocks a pop. The session does not know about it.
     pub(super) fn unblock(&self) -> Option<Call> {
         let id = self.blocking_id?.to_string();
         Some(Call {
@@ -112,7 +110,7 @@ impl Link {
         })
     }
 
-    /// Sends the call that waits.
+    /// Sends the blocking call.
     pub(super) fn wait(
         &self,
         call: Call,
@@ -123,19 +121,19 @@ impl Link {
     }
 }
 
-/// One connection for all commands that do not wait: opened when it is first needed, and again after
-/// it broke. Cloning shares it.
+/// One connection for all commands that do not block. Opened when first needed, and again after it
+/// broke. Cloning shares it.
 #[derive(Clone)]
 pub(super) struct SharedConnection {
     url: RedisUrl,
     opened: Arc<Mutex<Arc<Opened>>>,
 }
 
-/// A connection, or why there is none; concurrent users wait for the same attempt to connect.
+/// A connection, or why there is none. Concurrent users wait for the same try to connect.
 type Opened = OnceCell<Result<MultiplexedConnection, String>>;
 
 impl SharedConnection {
-    /// Makes it without connecting.
+    /// Makes the shared connection without opening it.
     pub(super) fn new(url: &RedisUrl) -> Self {
         Self {
             url: url.clone(),
@@ -143,8 +141,8 @@ impl SharedConnection {
         }
     }
 
-    /// Sends commands at once and in order, and a second time if the connection was lost meanwhile, so
-    /// that each must be safe to send twice. The error is for people and has no secrets.
+    /// Sends commands at once and in order, and a second time if the connection was lost: each
+    /// command must be safe to send twice. The error is for people and has no secrets.
     pub(super) async fn ask(&self, commands: Vec<Command>) -> Result<Vec<Value>, String> {
         let mut again = true;
         loop {
@@ -168,7 +166,7 @@ impl SharedConnection {
         }
     }
 
-    /// Opens a connection of its own for commands that wait.
+    /// Opens a separate connection for blocking commands.
     pub(super) async fn own(&self) -> Result<OwnConnection, String> {
         connect(&self.url, POP_TIMEOUT).await.map(OwnConnection)
     }
@@ -181,11 +179,11 @@ impl SharedConnection {
     }
 }
 
-/// A connection for commands that wait.
+/// A connection for blocking commands.
 pub(super) struct OwnConnection(MultiplexedConnection);
 
 impl OwnConnection {
-    /// Sends commands, as [`SharedConnection::ask`] does, once.
+    /// Sends commands like [`SharedConnection::ask`], but only once.
     pub(super) async fn ask(&self, commands: Vec<Command>) -> Result<Vec<Value>, String> {
         let sent = send(self.0.clone(), &commands).await;
         sent.map_err(|error| error.to_string())
@@ -216,7 +214,7 @@ async fn open(
     opened.await
 }
 
-/// Sends commands, each script with its text.
+/// Sends commands, each script with its source text.
 async fn send(
     mut connection: MultiplexedConnection,
     commands: &[Command],
@@ -233,7 +231,7 @@ async fn exchange(
     let all = commands.clone().map(|command| known(command, &hashes));
     let lost = |error: RedisError| error.to_string();
     let mut values = pipeline(&mut connection, all).await.map_err(lost)?;
-    // Somebody may have flushed the scripts; each of ours is safe to send twice.
+    // The scripts may have been flushed from Redis. Ours are safe to send twice.
     let forgotten: Vec<usize> = (0..values.len())
         .filter(|at| matches!(&values[*at], Value::Error(text) if text.starts_with("NOSCRIPT")))
         .collect();
@@ -256,8 +254,8 @@ async fn exchange(
     Ok(calls.iter().map(replied).collect())
 }
 
-/// Says why an answer means that this Redis takes no work now: a new connection may find the one that
-/// does.
+/// Explains why an answer means that this Redis accepts no work now. A new connection may reach one
+/// that does.
 fn elsewhere(value: &Value) -> Option<String> {
     let Value::Error(text) = value else {
         return None;

@@ -1,4 +1,4 @@
-//! Keys, commands, scripts and values of Redis. Knows no job's state.
+//! Keys, commands, scripts and values of Redis. Knows nothing of the states of jobs.
 
 use std::time::Duration;
 
@@ -11,24 +11,24 @@ pub(super) const DEAD_LETTERS_MAX: u32 = 1_000;
 /// How many ids of a list are read to find missing jobs.
 const LISTED_MAX: u32 = 10_000;
 
-/// How long the reply to a job that ended is kept at least, in seconds.
+/// The shortest time that the reply to an ended job is kept, in seconds.
 const REPLY_SECONDS_MIN: u64 = 3_600;
 
 /// How many ids of a processing list are read to recover jobs.
 const PROCESSING_SCANNED_MAX: u32 = 10_000;
 
-/// A script that Redis runs as one step. It is sent by its hash if Redis knows it.
+/// A script that Redis runs as one step. It is sent by its hash if Redis has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Script {
     /// Takes a job that was popped, unless another host has it or it has ended; returns its fields.
     Claim,
-    /// Writes that a job runs, unless another host has it or it has ended.
+    /// Records that a job runs, unless another host has it or it has ended.
     Start,
-    /// Writes how a job ended, unless another host has it, and replies.
+    /// Records how a job ended and replies, unless another host has it.
     Finish,
-    /// Keeps claims alive; returns which are lost.
+    /// Renews claims. Returns the claims that are lost.
     Renew,
-    /// Gives a job back to its queue.
+    /// Returns a job to its queue.
     Release,
     /// Stores a job and queues it.
     Submit,
@@ -36,22 +36,22 @@ pub enum Script {
     Withdraw,
     /// Returns which jobs are in no list.
     Absent,
-    /// Queues a job again whose worker is silent, unless it has ended.
+    /// Queues a job again whose worker does not report, unless it has ended.
     Again,
     /// Returns fields of jobs.
     Look,
-    /// Stores a job that depends on others, and queues it once they have finished.
+    /// Stores a job that depends on others. Queues it if they have finished.
     Enter,
     /// Queues or ends a job that waited for others, unless another host has done so.
     Gate,
-    /// Asks for a job to be stopped, or ends it where it waits for others.
+    /// Asks for a job to be stopped, or ends it if it waits for others.
     Stop,
     /// Queues a job again.
     Requeue,
 }
 
 impl Script {
-    /// All of them, for a driver that loads them.
+    /// All scripts, for the driver to load.
     pub const ALL: [Self; 14] = [
         Self::Claim,
         Self::Start,
@@ -113,11 +113,10 @@ impl Script {
 /// One command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Its words, as Redis takes them.
+    /// The words of the command, as Redis expects them.
     Plain(Vec<Vec<u8>>),
     /// A script with its keys and arguments.
     Script {
-        /// Which one.
         script: Script,
         /// `KEYS`.
         keys: Vec<String>,
@@ -126,18 +125,16 @@ pub enum Command {
     },
 }
 
-/// What Redis answers to one command.
+/// The answer of Redis to one command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Nothing.
     Nil,
-    /// A number.
     Int(i64),
     /// A string, bulk or simple.
     Data(Vec<u8>),
     /// Several values.
     List(Vec<Value>),
-    /// It refused the command: the text of the error.
+    /// The text of an error: Redis refused the command.
     Error(String),
 }
 
@@ -165,36 +162,35 @@ impl Value {
     }
 }
 
-/// Where commands go.
+/// The connection that a call uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// The connection that all share; commands on it are pipelined and never block.
+    /// The shared connection. Its commands are pipelined and never block.
     Shared,
-    /// A connection of its own, for the one command that waits.
+    /// The separate connection for one blocking command.
     Blocking,
 }
 
-/// Names one call between a session and its driver; unique for the life of the session.
+/// Identifies one call between a session and its driver. Unique during the life of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallTag(pub u64);
 
-/// Commands that go out together, in order, and whose answers come back together.
+/// Commands that are sent together, in order, and whose answers come back together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// How the answers name it.
+    /// Identifies the answers.
     pub tag: CallTag,
-    /// Where it goes.
     pub lane: Lane,
-    /// At least one.
+    /// The commands. Never empty.
     pub commands: Vec<Command>,
 }
 
-/// From which end of a work queue jobs are taken.
+/// The end of a work queue from which jobs are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PopSide {
-    /// The newest first, as the document's own workers do.
+    /// Takes the newest job first, as the document's own workers do.
     Left,
-    /// The oldest first.
+    /// Takes the oldest job first.
     #[default]
     Right,
 }
@@ -225,46 +221,46 @@ pub fn work_queue(worker: &str) -> String {
     format!("hero:work_queue:{worker}")
 }
 
-/// Returns the key of the list of jobs that were taken and have not ended.
+/// Returns the key of the list of jobs that a worker has taken and that have not ended.
 pub fn processing(worker: &str) -> String {
     format!("hero:processing:{worker}")
 }
 
-/// Returns the key of the list of jobs that are to stop.
+/// Returns the key of the list of jobs to stop.
 pub fn stop_queue(worker: &str) -> String {
     format!("hero:stop_queue:{worker}")
 }
 
-/// Returns the key of the list that a job's sender waits on.
+/// Returns the key of the list where a job's sender waits for the reply.
 pub fn reply_queue(id: &str) -> String {
     format!("hero:reply:{id}")
 }
 
-/// Returns the key of the list of ids that could not be taken, each with the reason.
+/// Returns the key of the list of ids that could not be executed, each with the reason.
 pub fn dead_letters(worker: &str) -> String {
     format!("hero:dead_letter:{worker}")
 }
 
-/// The key of the jobs that are not queued yet because they wait for others, with the time of each
-/// one's last check. Not part of the document.
+/// The key of the jobs that wait for others and are not queued yet, with the time of each one's
+/// last check. Not part of the document.
 pub const WAITING: &str = "hero:waiting";
 
-/// Returns the key that says which host has a job.
+/// Returns the key with the host that has claimed a job.
 pub fn claim_key(id: &str) -> String {
     format!("hero:claim:{id}")
 }
 
-/// Returns the key of the jobs that a host has out at workers, each with its worker.
+/// Returns the key of the jobs that a host has sent to workers, each with its worker.
 pub fn out(instance: &str) -> String {
     format!("hero:out:{instance}")
 }
 
-/// Returns how long the reply to a job with this time limit is kept, in seconds.
+/// Returns how long to keep the reply to a job with this time limit, in seconds.
 pub(super) fn reply_seconds(timeout_ms: u64) -> u64 {
     timeout_ms.div_ceil(1_000).max(REPLY_SECONDS_MIN)
 }
 
-/// Makes a command of words.
+/// Makes a command from words.
 pub(super) fn plain(words: &[&str]) -> Command {
     Command::Plain(words.iter().map(|word| word.as_bytes().to_vec()).collect())
 }
@@ -301,19 +297,19 @@ pub(super) fn list_stops(worker: &str) -> Command {
     plain(&["LRANGE", &stop_queue(worker), "0", &last])
 }
 
-/// Takes the newest `count` requests for a job off the list, all of them if it is 0.
+/// Removes the newest `count` stop requests for a job, or all if `count` is 0.
 pub(super) fn forget_stop(worker: &str, id: &[u8], count: usize) -> Command {
     remove(&stop_queue(worker), count, id)
 }
 
-/// Waits for a job's reply without taking it away from others who wait.
+/// Waits for a job's reply without removing it, because others may wait for it too.
 pub(super) fn await_reply(id: &str, at_most: Duration) -> Command {
     let key = reply_queue(id);
     let seconds = at_most.as_secs_f64().to_string();
     plain(&["BLMOVE", &key, &key, "LEFT", "LEFT", &seconds])
 }
 
-/// Takes one entry of an id off the processing list.
+/// Removes one entry of an id from the processing list.
 pub(super) fn forget_processing(worker: &str, id: &[u8]) -> Command {
     remove(&processing(worker), 1, id)
 }
@@ -363,22 +359,22 @@ pub(super) struct Withdrawal<'a> {
     pub(super) worker: &'a str,
     /// The key of the jobs that are out.
     pub(super) out: &'a str,
-    /// The time.
+    /// The current time.
     pub(super) at: &'a str,
-    /// The error it ends with if no worker has taken it.
+    /// The error of the job if no worker has taken it.
     pub(super) error: &'a str,
-    /// Whether nobody watches it any more.
+    /// Whether the job is no longer watched.
     pub(super) forget: bool,
-    /// How long its hash is kept then, in seconds, or as long as its time limit.
+    /// How long to keep its hash in that case, in seconds; at least as long as its time limit.
     pub(super) kept_seconds: u64,
-    /// Whether it is left to a worker that has taken it.
+    /// Whether to leave the job to a worker that has taken it.
     pub(super) if_waiting: bool,
 }
 
-/// What [`withdraw`] answers if no worker had taken the job; now none will.
+/// The answer of [`withdraw`] if no worker had taken the job. None can take it now.
 pub(super) const WITHDRAWN: &[u8] = b"withdrawn";
 
-/// What it answers if a worker has the job and was asked to stop it.
+/// The answer of [`withdraw`] if a worker has the job and was asked to stop it.
 pub(super) const ASKED: &[u8] = b"asked";
 
 /// Takes a job back, or asks its worker to stop it.
@@ -401,7 +397,7 @@ pub(super) fn withdraw(job: &Withdrawal<'_>) -> Command {
     }
 }
 
-/// Queues a job again whose worker is silent.
+/// Queues a job again whose worker does not report.
 pub(super) fn queue_again(id: &str, worker: &str, at: &str) -> Command {
     Command::Script {
         script: Script::Again,

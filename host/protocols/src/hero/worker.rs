@@ -1,5 +1,6 @@
-//! The worker role for one worker id: takes jobs from its queue, decides what runs when, and writes
-//! how it ended. A pure function of what Redis answers, how work ends and the time.
+//! The worker role for one worker id: takes jobs from its queue, decides what runs when, and
+//! records how each job ended. A pure function of the answers of Redis, the outcomes of executions,
+//! and the time.
 
 mod claims;
 mod runs;
@@ -26,7 +27,7 @@ use host_core::port::{ForeignJob, Stop, Tag};
 /// How long a claim holds unless it is renewed, in milliseconds.
 const CLAIM_MS: u64 = 15_000;
 
-/// How often claims are renewed and jobs of dead hosts are searched, in milliseconds.
+/// How often claims are renewed and the jobs of dead hosts are looked for, in milliseconds.
 const RENEW_EVERY_MS: u64 = CLAIM_MS / 3;
 
 /// How long one waiting pop waits, in seconds.
@@ -35,57 +36,53 @@ const POP_SECONDS: u32 = 5;
 /// The most ids taken in one call.
 const POPS_MAX: usize = 128;
 
-/// The most jobs that wait for others or for their context. At this limit nothing more is taken, and
-/// jobs that wait for others are put behind the rest of the queue.
+/// The most jobs that wait for others or for their context. At this limit, no more jobs are taken,
+/// and jobs that wait for others are moved to the end of the queue.
 const PARKED_MAX: usize = 1_024;
 
-/// The wait before Redis is asked again for what it refused, in milliseconds.
+/// The wait before a refused command is sent again, in milliseconds.
 const REFUSED_PAUSE_MS: u64 = 1_000;
 
-/// How long Redis must refuse nothing until refusals are counted from 1 again, in milliseconds.
+/// After how long without a refusal the count of refusals starts again, in milliseconds.
 const CALM_MS: u64 = 10 * REFUSED_PAUSE_MS;
 
-/// The last answer about an execution.
+/// The last answer for an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answered {
-    /// It has ended.
+    /// The execution has ended.
     Ended(Outcome),
-    /// There was no room for it.
+    /// There was no room for the execution.
     Busy,
-    /// Its log file cannot be opened, and why; it did not start.
+    /// The execution did not start because its log file cannot be opened, with the reason.
     NoLog(String),
 }
 
-/// What the session decided, in order.
+/// The actions the session decided on, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkerAct {
     /// Send this to Redis.
     Call(Call),
     /// Start an execution.
     Start {
-        /// Names the execution.
         tag: Tag,
-        /// The work.
         job: Box<ForeignJob>,
-        /// Where its log is written to as well: a path below the folder for such files.
+        /// The path of an additional log file, below the configured folder.
         log_path: Option<String>,
     },
-    /// Stop one.
+    /// Stop an execution.
     Stop {
-        /// Which execution.
         tag: Tag,
         /// How long the guest may take to stop by itself, in milliseconds.
         grace_ms: u64,
-        /// Why.
         why: Stop,
     },
     /// Count a refusal by its code.
     Count(&'static str),
-    /// Tell people that Redis has refused a command; it is sent again later.
+    /// Report to people that Redis refused a command. It is sent again later.
     Refused {
-        /// How often in a row.
+        /// How many commands in a row Redis has refused.
         times: u32,
-        /// Its words, without secrets.
+        /// The error of Redis, without secrets.
         why: String,
     },
 }
@@ -99,29 +96,30 @@ pub struct Worker {
     tags: BTreeMap<Tag, String>,
     calls: BTreeMap<CallTag, Purpose>,
     due: BTreeSet<(Time, Due)>,
-    /// Jobs that may run as soon as there is room, in order.
+    /// Jobs that run as soon as there is room, in order.
     ready: VecDeque<String>,
     contexts: BTreeMap<String, VecDeque<String>>,
     /// Jobs that wait for others.
     waiting: BTreeSet<String>,
     stops: Stops,
-    /// Jobs that were popped again while their end was on its way to Redis: we gave them back, or
-    /// their senders queued them again.
+    /// Jobs that were popped again while their end was being written: we returned them to the
+    /// queue, or their senders queued them again.
     again: BTreeSet<String>,
-    /// Ids in the processing list that no host had when they were first seen, and since when.
+    /// Ids in the processing list that no host had when first seen, and the time when they were
+    /// seen.
     orphans: BTreeMap<String, Time>,
     connected: bool,
     stopping: bool,
     queue: Queue,
-    /// How many pops are out that may bring an id each.
+    /// How many pops without an answer there are. Each may return an id.
     pops_out: usize,
-    /// How often in a row Redis has refused a command, and when it last did.
+    /// How many commands in a row Redis has refused, and the time of the last refusal.
     refusals: (u32, Time),
     tags_made: u64,
     calls_made: u64,
 }
 
-/// What is known of the work queue.
+/// The state of the work queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Queue {
     MayHaveMore,
@@ -137,9 +135,9 @@ struct Held {
     job: Option<Box<HeroJob>>,
     attempt: u32,
     losses: u32,
-    /// Whether it is to stop.
+    /// Whether the job must stop.
     stop: bool,
-    /// Whether it was found in the processing list; the answer to its pop may still follow.
+    /// Whether it was found in the processing list. The answer to its pop may still follow.
     found: bool,
     /// Whether it is taken only if an earlier run of this host had it.
     only_own: bool,
@@ -155,16 +153,16 @@ enum Phase {
     Ready,
     Running {
         tag: Tag,
-        /// When it is stopped if it has not ended; `None` after that.
+        /// When the guest is stopped if it has not ended; `None` after that.
         overrun_at: Option<Time>,
     },
     Backoff,
     Finishing(Ending),
-    /// To this end of its queue.
+    /// Being returned to this end of its queue.
     Releasing(PopSide),
 }
 
-/// What an answer of Redis is about.
+/// What a call is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Purpose {
     PopWaiting,
@@ -174,7 +172,7 @@ enum Purpose {
     Renew(Vec<String>),
     Statuses(Vec<String>),
     Stops,
-    /// With how many requests were seen for each.
+    /// With the number of requests seen for each job.
     StopStatuses(Vec<(String, usize)>),
     Behind,
     Start(String),
@@ -198,7 +196,7 @@ enum Due {
 type Todo = Vec<WorkerAct>;
 
 impl Worker {
-    /// Makes a session that takes nothing until it is connected.
+    /// Makes a session that takes no jobs until it is connected.
     pub fn new(config: WorkerConfig) -> Self {
         let terms = Terms {
             worker: config.worker_id.clone(),
@@ -228,8 +226,8 @@ impl Worker {
         }
     }
 
-    /// Handles a new connection: sends again what was not confirmed, and takes back what an earlier
-    /// run of this host left behind.
+    /// Handles a new connection: sends unconfirmed commands again, and takes back the jobs of an
+    /// earlier run of this host.
     pub fn on_connected(&mut self, at: Moment, todo: &mut Todo) {
         self.connected = true;
         self.queue = Queue::MayHaveMore;
@@ -252,7 +250,7 @@ impl Worker {
         self.fill(at, todo);
     }
 
-    /// Handles a lost connection: no answer to any call will follow. Running jobs go on.
+    /// Handles a lost connection. Calls in flight get no answer. Running jobs continue.
     pub fn on_disconnected(&mut self) {
         self.connected = false;
         self.calls.clear();
@@ -266,7 +264,7 @@ impl Worker {
         });
     }
 
-    /// Handles the answers to a call: one value for each of its commands.
+    /// Handles the answer to a call: one value for each command.
     pub fn on_reply(&mut self, at: Moment, call: CallTag, values: &[Value], todo: &mut Todo) {
         let Some(purpose) = self.calls.remove(&call) else {
             return;
@@ -307,14 +305,14 @@ impl Worker {
         self.fill(at, todo);
     }
 
-    /// Handles the last answer about an execution.
+    /// Handles the last answer for an execution.
     pub fn on_answer(&mut self, at: Moment, tag: Tag, answer: Answered, todo: &mut Todo) {
         self.answered(at, tag, answer, todo);
         self.fill(at, todo);
     }
 
-    /// Stops: takes nothing more, stops guests, and gives jobs that have not ended back to the queue.
-    /// Over when [`Worker::is_idle`].
+    /// Stops: takes no more jobs, stops guests, and returns jobs that have not ended to the queue.
+    /// Ends when [`Worker::is_idle`].
     pub fn on_stop(&mut self, at: Moment, todo: &mut Todo) {
         if self.stopping {
             return;
@@ -363,17 +361,17 @@ impl Worker {
         self.fill(at, todo);
     }
 
-    /// Tells whether this host has no job of this worker id.
+    /// Returns whether this host has no job of this worker id.
     pub fn is_idle(&self) -> bool {
         self.jobs.is_empty()
     }
 
-    /// Returns how many jobs this host has, whether they run or wait.
+    /// Returns how many jobs this host has, running or waiting.
     pub fn jobs(&self) -> usize {
         self.jobs.len()
     }
 
-    /// Starts the jobs that can start, and takes more if there is room.
+    /// Starts the jobs that can start, and takes more jobs if there is room.
     fn fill(&mut self, at: Moment, todo: &mut Todo) {
         if self.stopping {
             return;
@@ -430,15 +428,15 @@ impl Worker {
         self.due.insert((at, due));
     }
 
-    /// Arms a timer that exists once, unless it is armed already.
+    /// Arms a timer unless one of its kind is armed already.
     fn arm_once(&mut self, at: Time, due: Due) {
         if !self.due.iter().any(|(_, other)| *other == due) {
             self.arm(at, due);
         }
     }
 
-    /// Reports that Redis refused a command that must succeed: it is out of memory or read-only, or a
-    /// key has another type.
+    /// Reports that Redis refused a command that must succeed: Redis is out of memory or read-only,
+    /// or a key has the wrong type.
     fn refused(&mut self, now: Time, value: Option<&Value>, todo: &mut Todo) {
         let (times, last) = self.refusals;
         let calm = now.since_ms(last) >= CALM_MS;
@@ -452,7 +450,7 @@ impl Worker {
         todo.push(WorkerAct::Refused { times, why });
     }
 
-    /// Removes an id that cannot be run from the list and adds a dead letter.
+    /// Removes an id that cannot be executed from the list, and adds a dead letter.
     fn reject_id(&mut self, id: &[u8], refusal: &Refusal, todo: &mut Todo) {
         let mut commands = vec![wire::forget_processing(&self.config.worker_id, id)];
         commands.extend(self.letter(id, refusal, todo));

@@ -1,5 +1,5 @@
-//! The thread that starts processes. The kernel kills a process when the thread that started it
-//! ends, so this one lives exactly as long as those who use it.
+//! A thread that starts processes. The kernel kills a process when the thread that started it ends,
+//! so this thread lives until its last user is gone.
 
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -57,14 +57,14 @@ fn work(waiting: &Receiver<Job>, runtime: &Handle) {
         unsafe {
             job.command.pre_exec(move || die_with(host));
         }
-        // If nobody waits for it any more, the child is killed by its drop.
+        // If the caller no longer waits, dropping the child kills it.
         let _gone = job.reply.send(job.command.spawn());
     }
 }
 
 fn die_with(host: Pid) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    // The host may have ended before the line above.
+    // The host may have ended before the death signal was set.
     if getppid() == Some(host) {
         Ok(())
     } else {

@@ -1,4 +1,4 @@
-//! The output of a process, line by line, each bounded.
+//! Reads the output of a process line by line. The length of a line is limited.
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -6,7 +6,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 /// The longest line that is kept whole, in bytes; longer ones are cut into several.
 pub const LINE_BYTES_MAX: usize = 8 << 10;
 
-/// Reads `from` to its end and hands each line on; invalid UTF-8 is replaced.
+/// Reads `from` to its end and passes each line to `line`. Replaces invalid UTF-8.
 pub(super) async fn read_lines<T: AsyncRead + Unpin>(from: Option<T>, mut line: impl FnMut(&str)) {
     let Some(mut from) = from else {
         return;

@@ -1,5 +1,5 @@
-//! Child processes of wires: started so that the kernel kills them with this host, listened to line
-//! by line, ended with their whole group. Knows no wire: what a process does is reported through
+//! Child processes of wires: starts them so that the kernel kills them with this host, reads their
+//! output line by line, and ends them with their whole process group. Knows no wire: reports to
 //! [`ProcessEvents`].
 
 mod launcher;
@@ -18,10 +18,8 @@ pub use supervise::{ProcessError, ProcessEvents, Program, Stop, StopRequests, su
 /// Where a line about a process came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Its standard output.
     Stdout,
-    /// Its standard error.
     Stderr,
-    /// This host, about the process.
+    /// A message of this host about the process.
     Host,
 }

@@ -1,26 +1,25 @@
-//! Why something that we start is not up, in words for a person: how its process ended and what it
-//! wrote last, or why it could not be started or reached. Bounded.
+//! Explains to people why something that the host starts is not up: how its process ended and what
+//! it wrote last, or why it could not be started or reached. The length is limited.
 
 use super::Output;
 
-/// The most of each of the two parts that are kept, in characters.
+/// The longest text kept of each of the two parts, in characters.
 pub const REASON_CHARS_MAX: usize = 300;
 
-/// The reason, as far as it is known.
 #[derive(Debug, Default)]
 pub struct Reason {
     text: Option<String>,
-    /// The latest line of standard error since the last reason.
+    /// The latest line of standard error since the reason last changed.
     last_words: Option<String>,
 }
 
 impl Reason {
-    /// Returns the reason, if there is one.
+    /// Returns the reason, if one is known.
     pub fn text(&self) -> Option<&str> {
         self.text.as_deref()
     }
 
-    /// Takes note of a line. One from this host becomes the reason, with what came before it.
+    /// Records a line. A line from this host becomes the reason, followed by what came before it.
     pub fn note(&mut self, output: Output, line: &str) {
         let line: String = line.chars().take(REASON_CHARS_MAX).collect();
         match output {
@@ -34,7 +33,7 @@ impl Reason {
                     Some(before) if before != line => format!("{line}; before: {before}"),
                     _ => line,
                 };
-                // Each end adds to it: the oldest part goes.
+                // Each failure is put in front, so the oldest text is cut.
                 self.text = Some(text.chars().take(2 * REASON_CHARS_MAX).collect());
             }
         }
@@ -45,7 +44,7 @@ impl Reason {
         self.text = Some(text.chars().take(2 * REASON_CHARS_MAX).collect());
     }
 
-    /// Forgets the reason: it is up.
+    /// Clears the reason because the process is up.
     pub fn clear(&mut self) {
         self.text = None;
     }

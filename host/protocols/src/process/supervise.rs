@@ -1,4 +1,4 @@
-//! One life of one process: started, listened to, ended with its whole group.
+//! Runs one process: starts it, reads its output, and ends it with its whole process group.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,44 +16,39 @@ use super::Output;
 use super::launcher::Launcher;
 use super::lines::read_lines;
 
-/// How long the last lines may take to arrive after the end of their process.
+/// How long to wait for the last lines after the process has ended.
 const LAST_LINES_TIME: Duration = Duration::from_millis(200);
 
-/// How many requests to stop one process may wait.
+/// How many stop requests for one process may wait.
 const STOPS_MAX: usize = 4;
 
-/// What is started, and how.
+/// What to start, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// The program and its arguments; at least the program.
+    /// The program and its arguments. Never empty.
     pub command: Vec<String>,
-    /// Its whole environment: nothing else is inherited.
+    /// The whole environment of the process: it inherits nothing else.
     pub env: BTreeMap<String, String>,
-    /// The folder it runs in; the host's own if there is none.
+    /// The folder the process runs in; the host's own folder if `None`.
     pub cwd: Option<PathBuf>,
 }
 
-/// Hears what one process does, in order. No call may block.
+/// Receives what one process does, in order. No call may block.
 pub trait ProcessEvents: Send + Sync {
-    /// It runs.
+    /// The process was started.
     fn started(&self, pid: Option<u32>);
 
-    /// It wrote a line, at most [`super::LINE_BYTES_MAX`] bytes of it.
+    /// The process wrote a line. At most [`super::LINE_BYTES_MAX`] bytes of it are passed on.
     fn wrote(&self, output: Output, line: &str);
 }
 
-/// Why the end of a process is not known.
+/// Why it is not known how a process ended.
 #[derive(Debug, Error)]
 pub enum ProcessError {
-    /// It was never started.
+    /// The process could not be started.
     #[error("cannot start {program:?}: {source}")]
-    Start {
-        /// The program's name.
-        program: String,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// It was started, and how it ended cannot be read.
+    Start { program: String, source: io::Error },
+    /// The process was started, but its exit status cannot be read.
     #[error("cannot read how the process ended: {0}")]
     Status(io::Error),
 }
@@ -62,27 +57,26 @@ pub enum ProcessError {
 #[derive(Clone, Debug)]
 pub struct Stop(mpsc::Sender<Duration>);
 
-/// The requests to stop a process.
+/// The receiving end of the stop requests for a process.
 #[derive(Debug)]
 pub struct StopRequests(mpsc::Receiver<Duration>);
 
 impl Stop {
-    /// Makes both ends.
     pub fn channel() -> (Self, StopRequests) {
         let (sender, receiver) = mpsc::channel(STOPS_MAX);
         (Self(sender), StopRequests(receiver))
     }
 
-    /// Asks the process to end (SIGTERM), and kills its group after `grace`. A repeated call can
-    /// only shorten the grace. Does nothing once the process has ended. Never waits.
+    /// Asks the process to end with SIGTERM, and kills its group after `grace`. Another call can
+    /// only shorten the grace. Does nothing if the process has ended. Never waits.
     pub fn stop(&self, grace: Duration) {
-        // A full queue asks for the same already.
+        // If the queue is full, a stop has been requested already.
         let _full = self.0.try_send(grace);
     }
 }
 
-/// Starts `program` and stays with it until it has ended; then nothing of its process group is
-/// left. Dropped, it kills the group. Returns how it ended.
+/// Starts `program`, waits until it has ended, and kills what is left of its process group. Returns
+/// how the process ended. If dropped, kills the group.
 pub async fn supervise(
     launcher: &Launcher,
     program: &Program,
@@ -118,13 +112,13 @@ fn command(program: &Program) -> io::Result<Command> {
     Ok(command)
 }
 
-/// Kills what is left of a process group, also when the task is dropped.
+/// Kills the rest of a process group, also if the task is dropped.
 struct Group(Option<Pid>);
 
 impl Group {
     fn signal(&self, signal: Signal) {
         if let Some(pid) = self.0 {
-            // It may be gone already.
+            // The group may be gone already.
             let _gone = kill_process_group(pid, signal);
         }
     }
@@ -169,7 +163,7 @@ async fn stay(
             _ = &mut output, if !is_read => is_read = true,
         }
     };
-    // What it started and left behind may hold what the next one needs.
+    // Processes it left behind may hold what the next process needs, such as a port.
     drop(group);
     if !is_read {
         let _cut = timeout(LAST_LINES_TIME, output).await;

@@ -1,4 +1,5 @@
-//! Shells as children: what they write, how they end, what is left of them.
+//! Uses shells as children and checks what they write, how they end, and that they leave nothing
+//! behind.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt as _;
@@ -13,7 +14,7 @@ use super::*;
 
 const BOUND: Duration = Duration::from_mins(1);
 
-/// No test waits that long: a grace that does not end by itself.
+/// A grace longer than any test: it never ends by itself.
 const LONG: Duration = Duration::from_hours(1);
 
 fn shell(script: &str) -> Program {
@@ -24,7 +25,7 @@ fn shell(script: &str) -> Program {
     }
 }
 
-/// Keeps all lines, and stops the process at one of them.
+/// Keeps all lines, and stops the process when it writes a given one.
 struct Lines {
     written: watch::Sender<Vec<(Output, String)>>,
     stop_at: Option<(&'static str, Stop, Duration)>,
@@ -118,7 +119,7 @@ async fn a_process_that_does_not_end_is_killed_with_all_that_it_started() {
     let child = lines.all()[0].1.clone();
     let child = child.strip_prefix("child ").unwrap();
     let gone = async {
-        // A killed child may stay for a moment until it is reaped.
+        // A killed child may exist for a moment until it is reaped.
         while is_running(child) {
             tokio::task::yield_now().await;
         }

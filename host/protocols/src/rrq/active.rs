@@ -1,4 +1,4 @@
-//! RRQ that is open: its socket is bound, so that connections wait for [`Active::run`].
+//! An open RRQ wire: its socket is bound, so that connections wait for [`Active::run`].
 
 #[cfg(test)]
 mod tests;
@@ -20,14 +20,14 @@ use crate::wire::executors::Executors;
 use crate::wire::{Active, ExecutorPorts, OpenError, Place, Ports};
 
 struct ActiveRrq {
-    /// Where it listens, and the socket.
+    /// The address, and the socket that listens there.
     listening: Option<(SocketAddr, TcpListener)>,
     deadline_margin_ms: u64,
     pools: BTreeMap<Name, PoolConfig>,
     is_worker: bool,
 }
 
-/// Binds the socket, if there is one.
+/// Binds the socket, if an address is configured.
 pub(super) async fn open(config: &RrqConfig, place: &Place) -> Result<Box<dyn Active>, OpenError> {
     let is_worker = matches!(place, Place::Worker { .. });
     let listening = match config.listen {
@@ -41,7 +41,7 @@ pub(super) async fn open(config: &RrqConfig, place: &Place) -> Result<Box<dyn Ac
     Ok(Box::new(ActiveRrq {
         listening,
         deadline_margin_ms: config.deadline_margin_ms,
-        // A worker has one role.
+        // `host worker` has no pools: it only executes jobs.
         pools: if is_worker {
             BTreeMap::new()
         } else {
@@ -78,7 +78,7 @@ impl Active for ActiveRrq {
         vec![(WIRE, shown)]
     }
 
-    /// An orchestrator may not wait until all handlers are compiled.
+    /// Orchestrators must not wait until all handlers are compiled.
     fn runs_early(&self) -> bool {
         self.is_worker
     }

@@ -1,4 +1,4 @@
-//! How a pool of foreign runners is reached, in checked values. `section` reads them.
+//! The checked settings of a pool of foreign runners. `section` reads them.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,19 +10,19 @@ use host_core::policy::{Backoff, OnGraceExpired, Policy};
 /// How long a cancelled guest may take to stop by itself, in milliseconds.
 pub(super) const CANCEL_GRACE_MS: u64 = 500;
 
-/// Which release of the wire the other side speaks.
+/// The release of RRQ that the other side uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Dialect {
-    /// As documented, releases 0.9.10 to 0.9.14: a connection for each request, the address in the
-    /// environment alone.
+    /// Releases 0.9.10 to 0.9.14, as documented: one connection for each request, and the address
+    /// only in the environment.
     Documented,
-    /// Releases from 0.9.15: one connection with many requests, the address as an argument too.
+    /// Releases from 0.9.15: one connection for many requests, and the address also as an argument.
     #[default]
     Current,
 }
 
-/// Returns the rules of a job that foreign runners execute, where its sender names no others.
-/// `max_attempts` counts the first attempt too, as the wire's `max_retries` does.
+/// Returns the policy of a job for foreign runners whose sender sets none. `max_attempts` includes
+/// the first attempt, as the wire's `max_retries` does.
 pub(super) fn policy() -> Policy {
     Policy {
         backoff: Backoff {
@@ -38,37 +38,36 @@ pub(super) fn policy() -> Policy {
 /// One named pool of foreign runners.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PoolConfig {
-    /// The executor's name: what stands before `#` in a handler's name.
+    /// The executor's name, which stands before `#` in a handler's name.
     pub(super) name: Name,
     /// Where its runners come from.
     pub(super) source: Source,
-    /// The most requests of one runner at once; above `IN_FLIGHT_MAX` it is cut.
+    /// The most requests of one runner at once. Limited to `IN_FLIGHT_MAX`.
     pub(super) in_flight_max: usize,
-    /// What they speak.
     pub(super) dialect: Dialect,
 }
 
 /// Where runners come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// We start them.
+    /// The host starts them.
     Launched(Launch),
-    /// Somebody else did; they listen here.
+    /// Started by others. They listen at this address.
     External(SocketAddr),
 }
 
 /// How runners are started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Launch {
-    /// The program and its arguments; at least the program.
+    /// The program and its arguments. Never empty.
     pub(super) command: Vec<String>,
-    /// How many.
+    /// The number of runners.
     pub(super) pool_size: usize,
-    /// The first one's port, the others have the next ones; `None` picks free ports.
+    /// The port of the first runner; the others use the ports after it. `None` uses free ports.
     pub(super) tcp_port: Option<u16>,
-    /// Where they run.
+    /// The folder the runners run in.
     pub(super) cwd: Option<PathBuf>,
-    /// Their whole environment, beside the variable with their address.
+    /// The whole environment of the runners, except for the variable with their address.
     pub(super) env: BTreeMap<String, String>,
 }
 

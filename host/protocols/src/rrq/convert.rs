@@ -1,4 +1,5 @@
-//! Outcomes of the core into outcomes of the wire and back; each kind of failure by name.
+//! Translates outcomes of the core into outcomes of the wire and back. Maps each kind of failure by
+//! name.
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +14,7 @@ use super::read::{RunnerError, Verdict};
 use super::refusal::{Code, Ids, Refusal};
 use super::wire::{ErrorOut, Out, ResponseOut, Status};
 
-/// Says an outcome on the wire, for the request that `ids` names.
+/// Makes the wire's outcome for the request with these ids.
 pub(super) fn response(ids: &Ids, outcome: &Outcome) -> Out {
     match outcome {
         Outcome::Completed { result } => match result.as_ref().map(raw).transpose() {
@@ -66,23 +67,23 @@ fn failed(ids: &Ids, failure: &Failure) -> Out {
     out(ids, status, None, Some(error), None)
 }
 
-/// Says that a request was cancelled.
+/// Makes the outcome of a request that was cancelled.
 pub(super) fn cancelled(ids: &Ids) -> Out {
     error(ids, Some("cancelled"), "Job cancelled")
 }
 
-/// Says that a request's time is up.
+/// Makes the outcome of a request that exceeded its deadline.
 pub(super) fn timed_out(ids: &Ids, message: &str) -> Out {
     let error = words(Some("timeout"), message);
     out(ids, Status::Timeout, None, Some(error), None)
 }
 
-/// Says that a request failed, in words of ours.
+/// Makes the outcome of a request that failed, with our message.
 pub(super) fn error(ids: &Ids, kind: Option<&str>, message: &str) -> Out {
     out(ids, Status::Error, None, Some(words(kind, message)), None)
 }
 
-/// Says that there is no such handler.
+/// Makes the outcome of a request for an unknown handler.
 pub(super) fn handler_not_found(ids: &Ids, function: &str) -> Out {
     let quoted: String = function.chars().take(128).collect();
     let quoted = quoted.escape_debug();
@@ -90,7 +91,7 @@ pub(super) fn handler_not_found(ids: &Ids, function: &str) -> Out {
     error(ids, Some("handler_not_found"), &message)
 }
 
-/// Says that there is no room for a request.
+/// Makes the outcome of a request for which there is no room.
 pub(super) fn busy(ids: &Ids) -> Out {
     let message = "Runner busy: too many in-flight requests";
     let mut error = words(Some("runner_busy"), message);
@@ -128,7 +129,7 @@ fn raw(text: &JsonText) -> Result<Box<RawValue>, ()> {
     RawValue::from_string(text.0.clone()).map_err(drop)
 }
 
-/// Reads the answer of a runner that was not asked to stop.
+/// Translates the answer of a runner that was not asked to stop.
 pub(super) fn outcome(verdict: Verdict) -> Outcome {
     match verdict {
         Verdict::Success(result) => Outcome::Completed {
@@ -149,7 +150,8 @@ pub(super) fn outcome(verdict: Verdict) -> Outcome {
     }
 }
 
-/// Makes the failure of an execution whose time is up: for jobs of this wire there is no other try.
+/// Makes the failure of an execution that exceeded its time limit. Jobs of this wire are not
+/// retried then.
 pub(super) fn final_timeout(message: impl Into<String>) -> Failure {
     Failure {
         retryable: Some(false),
@@ -157,7 +159,7 @@ pub(super) fn final_timeout(message: impl Into<String>) -> Failure {
     }
 }
 
-/// Makes the failure of an execution about which the runner said something that is no outcome.
+/// Makes the failure of an execution whose runner sent something that is not an outcome.
 pub(super) fn broken_answer(refusal: &Refusal) -> Failure {
     Failure {
         category: Some(Category::Infrastructure),
@@ -189,7 +191,7 @@ fn said(error: Option<&RunnerError>, otherwise: &str) -> String {
         .unwrap_or_else(|| otherwise.to_owned())
 }
 
-/// Reads a delay: what is no delay is none, and none is longer than a year.
+/// Reads a delay. An invalid one counts as none, and the longest is a year.
 fn delay_ms(seconds: f64) -> u64 {
     let seconds = if seconds.is_nan() { 0.0 } else { seconds };
     #[expect(

@@ -1,4 +1,4 @@
-//! The pools of runners as executors of the host: found by name, checked, restarted, shown.
+//! The pools of runners as executors of the host: finds, checks, restarts and shows them.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,6 @@ use super::pool::{PoolPorts, RunnerPool};
 use crate::wire::ExecutorPorts;
 use crate::wire::executors::{ExecutorHealth, Executors, Found, RestartError};
 
-/// All pools, by name.
 pub(super) struct Pools(BTreeMap<Name, RunnerPool>);
 
 impl Pools {

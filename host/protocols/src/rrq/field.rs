@@ -1,5 +1,5 @@
-//! Single fields of a message: each reader returns the value, or says what was found instead by
-//! its type and length and never by its content.
+//! Reads single fields of a message. An error describes a wrong value by its type and length, never
+//! by its content.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use host_core::time::Time;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The longest id that is taken and echoed, in bytes.
+/// The longest id that is accepted and echoed, in bytes.
 pub(super) const ID_BYTES_MAX: usize = 4_096;
 
-/// How many pairs of a trace or correlation context are kept.
+/// The most pairs kept of a trace or correlation context.
 pub(super) const PAIRS_MAX: usize = 16;
 
 /// The longest key or value of such a pair, in bytes.
 pub(super) const PAIR_BYTES_MAX: usize = 512;
 
-/// Says what a value is, without quoting it.
+/// Describes a value without quoting it.
 pub(super) fn found(raw: &RawValue) -> String {
     let text = raw.get();
     match text.as_bytes().first() {
@@ -29,12 +29,12 @@ pub(super) fn found(raw: &RawValue) -> String {
     }
 }
 
-/// Tells whether there is no value.
+/// Returns whether the field is absent or `null`.
 pub(super) fn is_absent(raw: Option<&RawValue>) -> bool {
     raw.is_none_or(|raw| raw.get() == "null")
 }
 
-/// Reads a field that must be there.
+/// Reads a field that must be present.
 pub(super) fn required<'a, T>(
     raw: Option<&'a RawValue>,
     read: impl FnOnce(&'a RawValue) -> Result<T, String>,
@@ -66,7 +66,7 @@ pub(super) fn number(raw: &RawValue) -> Result<f64, String> {
     parse(raw)
 }
 
-/// Reads an object; only an object.
+/// Reads an object. Rejects all other types.
 pub(super) fn object<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, String> {
     if !raw.get().starts_with('{') {
         return Err(found(raw));
@@ -74,7 +74,7 @@ pub(super) fn object<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, Str
     parse(raw)
 }
 
-/// Reads an id: any text that is not too long.
+/// Reads an id: any string that is not too long.
 pub(super) fn id(raw: &RawValue) -> Result<String, String> {
     let id: String = parse(raw)?;
     if id.len() > ID_BYTES_MAX {
@@ -83,7 +83,7 @@ pub(super) fn id(raw: &RawValue) -> Result<String, String> {
     Ok(id)
 }
 
-/// Reads a number of an attempt.
+/// Reads the number of an attempt.
 pub(super) fn attempt(raw: &RawValue) -> Result<u32, String> {
     match parse(raw)? {
         0 => Err("a number below 1".to_owned()),
@@ -91,14 +91,14 @@ pub(super) fn attempt(raw: &RawValue) -> Result<u32, String> {
     }
 }
 
-/// Reads a time with any fraction and offset.
+/// Reads an RFC 3339 time with any fraction and offset.
 pub(super) fn time(raw: &RawValue) -> Result<Time, String> {
     let text: String = parse(raw)?;
     Time::parse_rfc3339(&text).ok_or_else(|| found(raw))
 }
 
-/// Reads the pairs of an object whose values are strings, as many and as long as we keep. Whatever
-/// else is there is left out: no job fails for its context.
+/// Reads the pairs of an object whose values are strings, up to our limits. Skips everything else,
+/// because no job may fail for its context.
 pub(super) fn pairs(raw: Option<&RawValue>) -> Vec<(String, String)> {
     let Ok(Some(all)) = optional(raw, object::<BTreeMap<String, &RawValue>>) else {
         return Vec::new();
@@ -114,8 +114,7 @@ fn fits(text: &str) -> bool {
     text.len() <= PAIR_BYTES_MAX && !text.chars().any(char::is_control)
 }
 
-/// Reads a trace context: pairs, without a `traceparent` that is none and then without the
-/// `tracestate` that belongs to it.
+/// Reads a trace context as pairs. Skips an invalid `traceparent`, and with it the `tracestate`.
 pub(super) fn trace(raw: Option<&RawValue>) -> Vec<(String, String)> {
     let mut pairs = pairs(raw);
     let broken = pairs
@@ -129,8 +128,8 @@ pub(super) fn trace(raw: Option<&RawValue>) -> Vec<(String, String)> {
     pairs
 }
 
-/// Tells whether a text is a W3C `traceparent`: version, trace, span and flags in lower-case hex,
-/// neither id all zeros.
+/// Returns whether a text is a W3C `traceparent`: version, trace, span and flags in lower-case hex,
+/// with neither id all zeros.
 fn is_traceparent(text: &str) -> bool {
     let hex = |part: &str, length: usize| {
         part.len() == length && part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))

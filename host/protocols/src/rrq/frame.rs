@@ -1,5 +1,5 @@
-//! Frames: four bytes of length, big-endian, and that many bytes. Never reserves more than 64 KiB
-//! beyond what has arrived. Pure.
+//! Frames: a length of four bytes, big-endian, and then that many bytes. Never reserves more than
+//! 64 KiB beyond what has arrived. Pure.
 
 #[cfg(test)]
 mod tests;
@@ -8,29 +8,30 @@ use bytes::{Buf, BufMut, BytesMut};
 
 use crate::stream::{Cut, Framing, Next, Pending};
 
-/// The largest payload, in bytes; the peers have the same limit.
+/// The largest payload, in bytes. The peers have the same limit.
 pub(super) const PAYLOAD_BYTES_MAX: usize = 16 << 20;
 
-/// The length in front of each payload, in bytes.
+/// The size of the length before each payload, in bytes.
 const HEADER_BYTES: usize = 4;
 
-/// How far the buffer grows at a time, in bytes.
+/// How much the buffer grows at a time, in bytes.
 const STEP_BYTES: usize = 64 << 10;
 
-/// What is read at once while no frame is arriving, in bytes: idle connections are many.
+/// How much is read at once while no frame is arriving, in bytes. Small, because there may be many
+/// idle connections.
 const IDLE_BYTES: usize = 2 << 10;
 
-/// Why a stream has no further frames.
+/// Why no further frame can be read from a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Defect {
-    /// A length of zero.
+    /// The length is zero.
     Empty,
-    /// A length above [`PAYLOAD_BYTES_MAX`].
+    /// The length is above [`PAYLOAD_BYTES_MAX`].
     TooLarge {
-        /// The four bytes: perhaps the start of another protocol.
+        /// The four bytes of the length, which may be the start of another protocol.
         header: [u8; HEADER_BYTES],
     },
-    /// It did not become whole.
+    /// The frame is incomplete.
     Cut(Cut),
 }
 
@@ -51,7 +52,7 @@ impl Frames {
         self.buffer.first_chunk().copied()
     }
 
-    /// Returns the payload's length once it is known.
+    /// Returns the length of the payload, if it has arrived.
     fn payload_bytes(&self) -> Result<Option<usize>, Defect> {
         let Some(header) = self.header() else {
             return Ok(None);
@@ -108,11 +109,11 @@ impl Framing for Frames {
     }
 }
 
-/// The payload that was to be written is larger than any peer takes; nothing was written.
+/// The payload is larger than any peer accepts. Nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Oversize;
 
-/// Puts one frame behind what `out` has; `payload` writes its bytes.
+/// Appends one frame to `out`. `payload` writes its bytes.
 pub(super) fn put(
     out: &mut BytesMut,
     payload: impl FnOnce(&mut bytes::buf::Writer<&mut BytesMut>),

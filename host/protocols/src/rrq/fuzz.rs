@@ -1,5 +1,5 @@
-//! What a fuzzer calls: any bytes as a peer of either role. Nothing may panic, answers must be whole
-//! frames, and nothing may be left once the connection is gone.
+//! The entry points for fuzzers: any bytes as a peer of either role. Nothing may panic, answers
+//! must be whole frames, and nothing may be left when the connection is gone.
 
 use bytes::BytesMut;
 use host_core::name::Name;
@@ -16,11 +16,12 @@ const AT: Moment = Moment {
     wall: Time(1_763_000_000_000),
 };
 
-/// Says `bytes` on one connection to a runner of ours; every execution is refused for want of room.
+/// Sends `bytes` on one connection to our worker. Each execution is refused because there is no
+/// room.
 ///
 /// # Panics
 ///
-/// Where a fuzzer has found something.
+/// If a rule above is broken.
 pub fn to_worker(bytes: &[u8]) {
     let mut worker = Worker::default();
     let mut actions = Actions::default();
@@ -48,11 +49,11 @@ pub fn to_worker(bytes: &[u8]) {
     assert!(worker.is_idle(), "an execution is left");
 }
 
-/// Says `bytes` to us as a runner that we have connected to.
+/// Sends `bytes` to our orchestrator, as a runner that it has connected to.
 ///
 /// # Panics
 ///
-/// Where a fuzzer has found something.
+/// If a rule above is broken.
 pub fn to_orchestrator(bytes: &[u8]) {
     let config = PoolConfig {
         name: Name::default_queue(),
@@ -88,7 +89,7 @@ fn hear<S: Session>(
     mut after: impl FnMut(&mut S, &mut ActionsOf<S>),
 ) {
     let mut framing = S::Framing::default();
-    // Odd portions, so that frames are cut everywhere.
+    // Pieces of an odd size cut frames at every place.
     for part in bytes.chunks(61) {
         framing.room().extend_from_slice(part);
         loop {
@@ -107,7 +108,7 @@ fn hear<S: Session>(
     }
 }
 
-/// Looks at what was decided: what is written must be whole frames. Returns what was asked for.
+/// Checks that everything written is whole frames. Returns the requested effects.
 fn check<S: Session>(actions: &mut ActionsOf<S>) -> Vec<S::Effect> {
     let mut asked = Vec::new();
     for action in actions.drain() {
@@ -136,7 +137,7 @@ mod tests {
     const SESSION: &[u8] =
         include_bytes!("../../tests/golden/session-0.11.1-orchestrator-pythonrunner.bin");
 
-    /// The capture without its marks of direction: a stream of frames.
+    /// Returns the frames of the capture as one stream, without the marks of direction.
     fn stream() -> Vec<u8> {
         let mut stream = Vec::new();
         let mut rest = SESSION;

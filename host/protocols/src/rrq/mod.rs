@@ -1,4 +1,4 @@
-//! The RRQ runner protocol, both sides of it.
+//! The RRQ runner protocol, in both roles.
 //!
 #![doc = include_str!("SPEC.md")]
 
@@ -32,10 +32,9 @@ use crate::wire::section::{ConfigError, Section};
 use crate::wire::settings::{Setting, TableSetting, WorkerFlag, WorkerRole};
 use crate::wire::{Active, Configured, OpenError, Place, Wire};
 
-/// The wire's name.
 const WIRE: &str = "rrq";
 
-/// The RRQ runner protocol as an entry of the list of wires.
+/// The RRQ runner protocol as a wire.
 pub struct Rrq;
 
 const WORKER_ROLE: WorkerRole = WorkerRole {

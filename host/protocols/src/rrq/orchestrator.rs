@@ -1,5 +1,5 @@
-//! The orchestrator role: foreign runners work for us. Decides which runner is given what, when it
-//! is told to stop and when it is restarted; knows no socket, no process and no clock.
+//! The orchestrator role: foreign runners execute our jobs. Decides which runner gets which job,
+//! and when runners are stopped and restarted. Knows no socket, no process and no clock.
 
 mod assign;
 mod lifecycle;
@@ -30,24 +30,24 @@ use crate::wire::executors::WorkerState;
 /// How long a runner's process may take to end by itself, in milliseconds.
 const TERM_GRACE_MS: u64 = 5_000;
 
-/// The same when the host stops.
+/// The same limit when the host stops.
 const STOP_GRACE_MS: u64 = 1_000;
 
-/// What the session has the host do. Runners are counted from 0.
+/// What the session asks the host to do. Runners are counted from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PoolEffect {
     /// Start the process of a runner. [`PoolEvent::Launched`] or [`PoolEvent::Exited`] follows.
     Launch { runner: usize },
-    /// Connect to a runner. The link opens, or [`PoolEvent::ConnectFailed`] follows.
+    /// Connect to a runner. Either the link opens or [`PoolEvent::ConnectFailed`] follows.
     Connect { runner: usize, link: Link },
-    /// End the process of a runner, by force after the grace. [`PoolEvent::Exited`] follows.
+    /// End the process of a runner; kill it after the grace period. [`PoolEvent::Exited`] follows.
     Kill { runner: usize, grace_ms: u64 },
-    /// So many executions are taken at once, those in flight included.
+    /// How many executions the pool accepts at once, including those in flight.
     Capacity(usize),
-    /// An execution is over; nothing follows about it.
+    /// An execution is over. Nothing follows about it.
     Ended {
         tag: Tag,
-        /// The runner that had it, if one did.
+        /// The runner that executed it, if any.
         runner: Option<usize>,
         end: End,
     },
@@ -56,29 +56,29 @@ pub(super) enum PoolEffect {
 /// What the host reports to the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PoolEvent {
-    /// Execute this.
+    /// Start an execution.
     Start(Tag, Box<Assignment>),
-    /// Stop this. With a grace of 0 the runner gives its guest none either.
+    /// Stop an execution. With a grace of 0, the runner also gives its guest none.
     Cancel { tag: Tag, grace_ms: u64 },
-    /// The process of a runner was started.
+    /// A runner's process was started.
     Launched { runner: usize },
-    /// The process of a runner has ended, or could not be started.
+    /// A runner's process has ended, or could not be started.
     Exited { runner: usize },
-    /// A connection could not be made.
+    /// A connection could not be opened.
     ConnectFailed { link: Link },
-    /// Restart a runner once its requests have ended.
+    /// Restart a runner when its requests have ended.
     Restart { runner: usize },
-    /// The host stops: everything in flight is lost and all runners end.
+    /// The host stops: everything in flight is lost, and all runners end.
     Stop,
 }
 
-/// How one runner is.
+/// The status of one runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RunnerStatus {
     pub(super) state: WorkerState,
-    /// Requests in flight.
+    /// The number of requests in flight.
     pub(super) in_flight: usize,
-    /// How often in a row it ended without having answered anything.
+    /// How many times in a row the runner ended without having answered a request.
     pub(super) failures: u32,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct RunnerStatus {
 enum Purpose {
     /// All requests of a runner.
     Main { runner: usize },
-    /// To see whether the runner listens.
+    /// A check whether the runner listens.
     Probe { runner: usize },
     /// One request.
     Request { tag: Tag, request: Option<Out> },
@@ -95,19 +95,19 @@ enum Purpose {
     Cancel(Option<Out>),
 }
 
-/// What a time is about.
+/// What a timer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     Runner(usize),
     Run(Tag),
 }
 
-/// One named pool of foreign runners and what is in flight there.
+/// One named pool of foreign runners and its executions.
 #[derive(Debug)]
 pub(super) struct Orchestrator {
     name: String,
     dialect: Dialect,
-    /// Whether we start the processes.
+    /// Whether the host starts the processes.
     managed: bool,
     in_flight_max: usize,
     runners: Vec<Runner>,
@@ -116,7 +116,7 @@ pub(super) struct Orchestrator {
     by_request: BTreeMap<String, Tag>,
     due: BTreeSet<(Time, Timer)>,
     links_made: u64,
-    /// The capacity that was reported last.
+    /// The capacity reported last.
     capacity: usize,
     stopping: bool,
 }
@@ -230,7 +230,7 @@ impl Session for Orchestrator {
 }
 
 impl Orchestrator {
-    /// Makes a pool whose runners are started at `now`.
+    /// Makes a pool whose runners start at `now`.
     pub(super) fn new(config: &PoolConfig, now: Time) -> Self {
         let runners: Vec<Runner> = (0..config.runners()).map(|_| Runner::new()).collect();
         let mut pool = Self {
@@ -253,7 +253,7 @@ impl Orchestrator {
         pool
     }
 
-    /// Returns how each runner is, for people.
+    /// Returns the status of each runner.
     pub(super) fn runners(&self) -> Vec<RunnerStatus> {
         let view = |runner: &Runner| RunnerStatus {
             state: match runner.state {
@@ -269,7 +269,7 @@ impl Orchestrator {
         self.runners.iter().map(view).collect()
     }
 
-    /// Returns what is in flight at a runner.
+    /// Returns the executions in flight at a runner.
     pub(super) fn in_flight(&self, runner: usize) -> Vec<Tag> {
         let runs = self.runners.get(runner).map(|runner| &runner.runs);
         runs.into_iter().flatten().copied().collect()
@@ -282,7 +282,7 @@ impl Orchestrator {
         link
     }
 
-    /// Returns how many more executions are taken now.
+    /// Returns how many more executions the pool accepts now.
     fn free(&self) -> usize {
         if self.stopping {
             return 0;
@@ -299,7 +299,7 @@ impl Orchestrator {
         }
     }
 
-    /// Handles the end of a connection, the first time only.
+    /// Handles the end of a connection. Further calls for the same connection do nothing.
     fn on_link_gone(&mut self, now: Time, link: Link, why: &str, actions: &mut PoolActions) {
         match self.links.remove(&link) {
             Some(Purpose::Main { runner }) => {

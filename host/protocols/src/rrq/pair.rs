@@ -1,5 +1,5 @@
-//! Our orchestrator against our workers over connections that delay, break and never reorder, with
-//! processes that die: whatever happens, each execution ends once and with its own outcome.
+//! Our orchestrator against our workers over connections that delay and break but never reorder,
+//! with processes that die. Each execution must end once and with its own outcome.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ const RUNNERS: usize = 2;
 const JOBS: u64 = 60;
 const START: Time = Time(1_763_000_000_000);
 
-/// All must be over by then: the longest timeout, its ladder and the slowest message.
+/// Everything must be over by then: the longest timeout, its escalation and the slowest message.
 const OVER_MS: u64 = 60_000;
 
 #[derive(Debug)]
@@ -40,7 +40,7 @@ enum Event {
 
 struct Process {
     worker: Worker,
-    /// Counts its lives; what belongs to an earlier one is gone.
+    /// Counts the starts of the process. Messages to an earlier start are lost.
     life: u64,
     alive: bool,
 }
@@ -51,9 +51,9 @@ struct World {
     processes: Vec<Process>,
     events: BTreeMap<(Time, u64), Event>,
     events_made: u64,
-    /// Which process a connection leads to, in which life.
+    /// The process at the end of each connection, and its `life`.
     links: BTreeMap<Link, (usize, u64)>,
-    /// When the last byte of a direction arrives: the next one is not earlier.
+    /// When the last byte of a direction arrives. The next byte arrives no earlier.
     arrives: BTreeMap<(Link, bool), Time>,
     ended: BTreeMap<u64, End>,
     started: BTreeSet<u64>,
@@ -103,7 +103,7 @@ impl World {
         world
     }
 
-    /// Returns an evenly spread number below `limit`.
+    /// Returns a uniformly distributed number below `limit`.
     fn below(&mut self, limit: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.random;
@@ -112,7 +112,7 @@ impl World {
         (bits ^ (bits >> 31)) % limit
     }
 
-    /// Returns how long something takes: mostly not long.
+    /// Returns a random delay, which is usually short.
     fn delay_ms(&mut self) -> u64 {
         match self.below(20) {
             0 => self.below(3_000),
@@ -130,7 +130,7 @@ impl World {
         self.events.insert((at, self.events_made), event);
     }
 
-    /// Puts something on a connection, behind what is on it.
+    /// Puts an event on a connection, after those already on it.
     fn carry(&mut self, link: Link, to_worker: bool, event: Event) {
         let arrives = self.now.plus_ms(self.delay_ms());
         let before = self.arrives.get(&(link, to_worker)).copied();
@@ -184,7 +184,7 @@ impl World {
         }
     }
 
-    /// Sends a message, or breaks the connection under it.
+    /// Sends a message, or breaks its connection.
     fn send(&mut self, link: Link, to_worker: bool, event: Event) {
         if self.below(40) == 0 {
             self.carry(link, true, Event::ClosedAtWorker(link));
@@ -242,7 +242,7 @@ impl World {
         self.worker_does(runner, actions);
     }
 
-    /// Returns the process of a connection if it still has the life it had.
+    /// Returns the process of a connection, unless it was started again since.
     fn process_of(&self, link: Link) -> Option<usize> {
         let (runner, life) = *self.links.get(&link)?;
         let process = &self.processes[runner];
@@ -337,7 +337,7 @@ impl World {
         self.worker_does(runner, actions);
     }
 
-    /// Lets the world go on until nothing happens any more.
+    /// Runs the world until nothing more happens.
     fn run(&mut self) {
         let over = START.plus_ms(OVER_MS);
         while self.now < over {
@@ -360,7 +360,7 @@ impl World {
                 let event = entry.remove();
                 self.handle(event);
             }
-            // Now and then a process dies.
+            // Kill a process now and then.
             if self.now < START.plus_ms(8_000) && self.below(150) == 0 {
                 let runner = usize::from(self.below(2) == 0);
                 if self.processes[runner].alive {
@@ -434,7 +434,7 @@ proptest! {
     }
 }
 
-/// Most executions do complete: the worlds above are no heap of ruins.
+/// Most executions must complete, so that the other tests are meaningful.
 #[test]
 fn most_executions_complete() {
     let mut completed = 0;

@@ -1,5 +1,5 @@
-//! The orchestrator role with real processes and sockets: starts runners, connects to them, ends
-//! them, and passes on what they write. Decides nothing: the session does.
+//! The orchestrator role with real processes and sockets: starts, connects and ends runners, and
+//! passes on their output. The session makes all decisions.
 
 mod job_lines;
 mod process;
@@ -31,14 +31,14 @@ use crate::wire::executors::{WorkerHealth, WorkerState};
 /// How long a connection to a local port may take.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 
-/// How long runners may take to end when the host stops, their grace included.
+/// How long runners may take to end when the host stops, including their grace period.
 const STOP_TIME: Duration = Duration::from_secs(2);
 
-/// How many effects may wait for each runner, and how many beside those.
+/// How many effects may wait for each runner, and how many in addition.
 const EFFECTS_PER_RUNNER: usize = 256;
 const EFFECTS_SPARE: usize = 64;
 
-/// What a pool needs of its host.
+/// What a pool needs from the host.
 #[derive(Clone)]
 pub(super) struct PoolPorts {
     pub(super) events: Arc<dyn AssignEvents>,
@@ -57,7 +57,7 @@ pub(super) struct RunnerPool {
     waiting: Arc<Mutex<Option<mpsc::Receiver<ProcessEffect>>>>,
 }
 
-/// What is known of a runner outside of the session.
+/// What is known about a runner outside the session.
 #[derive(Debug, Default)]
 struct RunnerProcess {
     address: Option<SocketAddr>,
@@ -66,7 +66,7 @@ struct RunnerProcess {
     reason: Reason,
 }
 
-/// Something to be done with a process or a socket.
+/// A task for processes or sockets.
 #[derive(Clone, Copy, Debug)]
 enum ProcessEffect {
     Launch { runner: usize },
@@ -74,7 +74,7 @@ enum ProcessEffect {
     Kill { runner: usize, grace: Duration },
 }
 
-/// Passes the session's effects on: to the host, or to the task that has processes and sockets.
+/// Passes the session's effects to the host, or to the task that owns processes and sockets.
 struct Effects {
     name: Name,
     events: Arc<dyn AssignEvents>,
@@ -86,7 +86,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Names a runner for people: `python/1`.
+/// Returns a runner's name for people, such as `python/1`.
 fn runner_name(pool: &Name, runner: usize) -> String {
     format!("{pool}/{}", runner + 1)
 }
@@ -119,7 +119,7 @@ impl EffectHandler<Orchestrator> for Effects {
                 )
             }
         };
-        // The queue holds all that can wait at once; it is closed when the pool has ended.
+        // The queue has room for all effects that can wait. It is closed when the pool has ended.
         if self.queue.try_send(effect).is_err() {
             hub.report(failed);
         }
@@ -142,7 +142,7 @@ impl Assign for RunnerPool {
 }
 
 impl RunnerPool {
-    /// Makes a pool; nothing starts before [`RunnerPool::run`].
+    /// Makes a pool. Nothing starts before [`RunnerPool::run`].
     pub(super) fn new(config: PoolConfig, ports: PoolPorts) -> Self {
         let runners = config.runners();
         let (queue, waiting) = mpsc::channel(runners * EFFECTS_PER_RUNNER + EFFECTS_SPARE);
@@ -166,22 +166,22 @@ impl RunnerPool {
         }
     }
 
-    /// Restarts a runner, counted from 0, once its requests have ended.
+    /// Restarts a runner, counted from 0, when its requests have ended.
     pub(super) fn restart(&self, runner: usize) {
         self.hub.report(PoolEvent::Restart { runner });
     }
 
-    /// Returns how many runners it has.
+    /// Returns the number of runners.
     pub(super) fn runners(&self) -> usize {
         self.config.runners()
     }
 
-    /// Tells whether somebody else starts its runner.
+    /// Returns whether the runner is started by others.
     pub(super) fn is_external(&self) -> bool {
         matches!(self.config.source, Source::External(_))
     }
 
-    /// Returns how each runner is.
+    /// Returns the health of each runner.
     pub(super) fn health(&self) -> Vec<WorkerHealth> {
         let statuses = self.hub.inspect(Orchestrator::runners);
         let processes = lock(&self.runners);
@@ -204,8 +204,8 @@ impl RunnerPool {
         .collect()
     }
 
-    /// Runs the pool until `stopping`, then ends all runners and waits for that, two seconds at
-    /// most. A second call returns at once.
+    /// Runs the pool until `stopping`, then ends all runners and waits at most two seconds for
+    /// that. A second call returns at once.
     pub(super) async fn run(self, stopping: CancellationToken) -> io::Result<()> {
         let Some(mut waiting) = lock(&self.waiting).take() else {
             return Ok(());
@@ -235,7 +235,7 @@ impl RunnerPool {
         Ok(())
     }
 
-    /// Returns where a runner listens, once that is known.
+    /// Returns the address of a runner, if known.
     fn address(&self, process: &RunnerProcess) -> Option<SocketAddr> {
         match self.config.source {
             Source::External(address) => Some(address),
@@ -243,8 +243,8 @@ impl RunnerPool {
         }
     }
 
-    /// Passes on what a runner wrote, or what there is to say about it: to the log of the job it is
-    /// about, or else to the host's.
+    /// Passes on a line that a runner wrote, or a message about it: to the log of its job if it has
+    /// one, otherwise to the host's log.
     fn wrote(&self, runner: usize, output: Output, line: &str) {
         lock(&self.runners)[runner].reason.note(output, line);
         let name = runner_name(&self.config.name, runner);
@@ -270,7 +270,7 @@ impl RunnerPool {
                 tasks.spawn(self.clone().connect(runner, link));
             }
             ProcessEffect::Kill { runner, grace } => {
-                // Without one the process has just ended.
+                // If there is none, the process has just ended.
                 if let Some(stop) = &lock(&self.runners)[runner].stop {
                     stop.stop(grace);
                 }

@@ -1,5 +1,5 @@
-//! Frames into checked messages: everything about a message that needs no state is decided here,
-//! leniently where the document allows and with the field's name where it does not.
+//! Turns frames into checked messages: makes all checks that need no state. Accepts what the
+//! document allows, and otherwise names the wrong field.
 
 #[cfg(test)]
 mod tests;
@@ -15,14 +15,12 @@ use super::refusal::{About, Code, Ids, Refusal};
 use super::wire::{CancelIn, ContextIn, Envelope, ErrorIn, RequestIn, ResponseIn, VERSION};
 use crate::json;
 
-/// One message of a peer.
+/// One checked message of a peer.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Message {
-    /// Execute something.
     Request(Box<Request>),
-    /// How something ended.
+    /// The outcome of an execution.
     Response(Box<Response>),
-    /// Stop something.
     Cancel(Cancel),
 }
 
@@ -49,14 +47,14 @@ pub(super) struct Cancel {
     pub(super) hard_kill: bool,
 }
 
-/// An `ExecutionOutcome` whose ids and status are checked.
+/// An `ExecutionOutcome` with checked ids and status.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Response {
     pub(super) ids: Ids,
     pub(super) verdict: Verdict,
 }
 
-/// What an outcome says.
+/// The result in an outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Verdict {
     Success(JsonText),
@@ -68,7 +66,7 @@ pub(super) enum Verdict {
     Error(Option<RunnerError>),
 }
 
-/// `error` of an outcome.
+/// The `error` of an outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RunnerError {
     pub(super) message: Option<String>,
@@ -77,7 +75,7 @@ pub(super) struct RunnerError {
     pub(super) details: Option<JsonText>,
 }
 
-/// Reads what a connection's framing found.
+/// Reads a frame, or turns a defect into a refusal.
 pub(super) fn read(frame: Result<&[u8], Defect>) -> Result<Message, Refusal> {
     let text = frame?;
     if let Err(fault) = json::check(text) {
@@ -89,7 +87,7 @@ pub(super) fn read(frame: Result<&[u8], Defect>) -> Result<Message, Refusal> {
         let about = About::Unknown;
         Refusal::field(Code::FieldType, "the frame", expected, found, about)
     };
-    // A derived reader would take an array's elements for the fields.
+    // The derived reader would accept an array and take its elements as the fields.
     if !text.trim_ascii_start().starts_with(b"{") {
         return Err(whole("another value"));
     }
@@ -118,7 +116,7 @@ fn unknown_type(found: &str, text: &[u8]) -> Refusal {
     )
 }
 
-/// Finds out what a message with a fault is about, as far as that can be.
+/// Finds out what a faulty message is about, as far as possible.
 fn loosely_about(text: &[u8]) -> About {
     #[derive(Deserialize)]
     struct Loose {
@@ -194,7 +192,7 @@ fn request(payload: &RawValue) -> Result<Request, Refusal> {
     })
 }
 
-/// What is wrong with one field of a context.
+/// A wrong field of a context.
 struct Wrong {
     code: Code,
     field: &'static str,
@@ -281,7 +279,7 @@ fn cancel(payload: &RawValue) -> Result<Cancel, Refusal> {
     };
     let raw: CancelIn = field::object(payload)
         .map_err(|found| refuse(Code::FieldType, "payload", "an object", &found))?;
-    // Peers leave it out of cancels.
+    // Peers omit it in cancels.
     if !field::is_absent(raw.protocol_version)
         && let Err(found) = version(raw.protocol_version)
     {
@@ -305,7 +303,7 @@ fn response(payload: &RawValue) -> Result<Response, Refusal> {
         let expected = "an object";
         Refusal::field(Code::FieldType, "payload", expected, &found, About::Unknown)
     })?;
-    // A job id that is not there is one that does not match.
+    // A missing job id is treated as one that does not match.
     let request = id("request_id", raw.request_id).map_err(|refusal| Refusal {
         code: Code::OutcomeRequest,
         ..refusal
@@ -322,7 +320,7 @@ fn response(payload: &RawValue) -> Result<Response, Refusal> {
             .map_err(|found| refuse(Code::FieldType, "error", "an object", &found))
     };
     let verdict = match status.as_str() {
-        // A success does not fail because of what stands in `error`.
+        // An invalid `error` does not make a success fail.
         "success" => Verdict::Success(
             raw.result
                 .map_or_else(JsonText::null, |result| JsonText(result.get().to_owned())),
@@ -349,7 +347,7 @@ fn response(payload: &RawValue) -> Result<Response, Refusal> {
 
 const STATUSES: &str = "success, retry, timeout or error";
 
-/// Reads an error as far as it can be read: its fields are words for people.
+/// Reads an error as far as possible, since its fields are only for people.
 fn runner_error(raw: &RawValue) -> Result<RunnerError, String> {
     let raw: ErrorIn = field::object(raw)?;
     let text = |field| field::optional(field, field::text).ok().flatten();

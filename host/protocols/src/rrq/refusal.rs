@@ -1,5 +1,5 @@
-//! What can be wrong with what a peer sends: one stable code for each cause, the words for it, and
-//! whether the peer can be told. Knows no state.
+//! The reasons for refusing a peer's message: one stable code for each cause, its message, and
+//! whether the peer can be answered. Knows no state.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::frame::{Defect, PAYLOAD_BYTES_MAX};
 use super::wire::{ErrorOut, Out, ResponseOut, Status};
 use crate::stream::{Cut, Pending};
 
-/// The cause of a refusal, as it stands in metrics and in the `code` of an answer.
+/// The cause of a refusal, as shown in metrics and in the `code` of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Code {
     Busy,
@@ -31,7 +31,7 @@ pub(super) enum Code {
     Version,
 }
 
-/// Every code of this wire with what it means and what to do, for `host explain` and the docs.
+/// All codes of this wire with their meaning and what to do, for `host explain` and the docs.
 pub(super) const CODES: [(&str, &str); ALL.len()] = {
     let mut codes = [("", ""); ALL.len()];
     let mut at = 0;
@@ -42,7 +42,7 @@ pub(super) const CODES: [(&str, &str); ALL.len()] = {
     codes
 };
 
-/// In the order of their declaration.
+/// In the order of declaration.
 const ALL: [Code; 16] = [
     Code::Busy,
     Code::Direction,
@@ -127,7 +127,7 @@ impl Code {
     }
 }
 
-/// Both ids of a request, as the peer wrote them.
+/// Both ids of a request, as sent by the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ids {
     pub(super) request: String,
@@ -137,22 +137,22 @@ pub(super) struct Ids {
 /// What a refused message was about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum About {
-    /// The frame itself: nothing behind it can be read.
+    /// The frame itself: nothing after it can be read.
     Frame,
     /// A message whose two ids could be read.
     Known(Ids),
     /// A message that cannot be answered: its ids are missing.
     Unknown,
-    /// A cancel: an answer to it would be taken for the answer of its request.
+    /// A cancel. An answer to it would look like the answer to its request.
     Cancel,
 }
 
-/// Why something is not taken.
+/// Why a message is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) code: Code,
     pub(super) message: String,
-    /// The field, its limit and what was found; never a value.
+    /// The field, its limit and what was found. Never contains a value.
     pub(super) details: Option<serde_json::Value>,
     pub(super) about: About,
 }
@@ -167,7 +167,7 @@ impl Refusal {
         }
     }
 
-    /// Says `field: expected …, found …`.
+    /// Makes a refusal with the message `field: expected …, found …`.
     pub(super) fn field(
         code: Code,
         field: &str,
@@ -183,7 +183,7 @@ impl Refusal {
         }
     }
 
-    /// Returns what the peer is told, `None` if it cannot be.
+    /// Returns the answer for the peer, or `None` if it cannot be answered.
     pub(super) fn answer(&self) -> Option<Out> {
         let (kind, ids) = match &self.about {
             About::Frame => ("invalid_frame", None),
@@ -211,7 +211,7 @@ impl Refusal {
         })))
     }
 
-    /// Tells whether nothing more can be read from the connection.
+    /// Returns whether nothing more can be read from the connection.
     pub(super) const fn is_fatal(&self) -> bool {
         matches!(self.about, About::Frame | About::Unknown)
     }

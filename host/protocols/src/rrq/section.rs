@@ -1,4 +1,4 @@
-//! `[protocol.rrq]`: where orchestrators connect, and the pools of foreign runners.
+//! `[protocol.rrq]`: the address for orchestrators, and the pools of foreign runners.
 
 #[cfg(test)]
 mod tests;
@@ -24,11 +24,11 @@ const RUNNERS: &str = "protocol.rrq.runners";
 /// The most processes of a pool.
 const POOL_SIZE_MAX: i64 = 64;
 
-/// How many requests a runner is given at once, by default.
+/// How many requests a runner gets at once, by default.
 const IN_FLIGHT: usize = 10;
 
-/// The host's own variables that every runner is given: where programs and folders are, and in
-/// which language to write. Others may be secrets.
+/// The host's variables that every runner gets: where programs and folders are, and the language of
+/// output. Other variables may be secrets.
 const INHERITED: &[&str] = &[
     "PATH",
     "HOME",
@@ -117,18 +117,18 @@ pub(super) const TABLE_SETTINGS: &[TableSetting] = &[
     },
 ];
 
-/// The section, read and checked.
+/// The checked section.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct RrqConfig {
-    /// Where orchestrators connect, `None` if they cannot.
+    /// The address for orchestrators; `None` if the worker role is off.
     pub(super) listen: Option<SocketAddr>,
-    /// How long before a deadline an orchestrator is answered at least, in milliseconds.
+    /// How long before its deadline a request is answered at least, in milliseconds.
     pub(super) deadline_margin_ms: u64,
-    /// Where the executor for handlers that no component has is named, and its name.
+    /// The key that names the executor for handlers that no component has, and that name.
     pub(super) default_runner: Option<(String, String)>,
     /// All pools, by name.
     pub(super) pools: BTreeMap<Name, PoolConfig>,
-    /// Where each pool stands, and its name.
+    /// Where each pool is configured, and its name.
     pub(super) origins: Vec<(String, String)>,
 }
 
@@ -154,7 +154,7 @@ impl RrqConfig {
     }
 }
 
-/// Reads where to listen, as RRQ orchestrators write addresses.
+/// Reads the address to listen on, in the notation of RRQ orchestrators.
 fn listen(section: &Section<'_>) -> Result<Option<SocketAddr>, ConfigError> {
     let Some((origin, text)) = section.find(LISTEN).filter(|(_, text)| *text != "off") else {
         return Ok(None);
@@ -238,7 +238,7 @@ fn launch(section: &Section<'_>, table: &NamedTable, cmd: &Value) -> Result<Laun
     })
 }
 
-/// Returns the environment of a pool's processes: its own variables before the host's.
+/// Returns the environment of a pool's processes. Its own variables override the host's.
 fn env(section: &Section<'_>, table: &NamedTable) -> Result<BTreeMap<String, String>, ConfigError> {
     let more = table.strings("inherit_env", "an array of names of variables is")?;
     let more = more.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The worker role on a socket: listens on loopback, serves every connection, stops in time.
+//! The worker role on a socket: listens on loopback, serves all connections, and stops in time.
 
 #[cfg(test)]
 pub(super) mod tests;
@@ -17,26 +17,23 @@ use tokio_util::sync::CancellationToken;
 use super::worker::{Answered, Worker, WorkerEffect, WorkerEvent};
 use crate::stream::{EffectHandler, Hub, Listener, accept};
 
-/// How long everything in flight may take to be answered when the host stops.
+/// How long answers to everything in flight may take when the host stops.
 const DRAIN_TIME: Duration = Duration::from_millis(130);
 
-/// How long the answers may then take to be written.
+/// How long writing these answers may take.
 const FLUSH_TIME: Duration = Duration::from_millis(40);
 
-/// What the worker role needs of its host.
+/// What the worker role needs from the host.
 #[derive(Clone)]
 pub(super) struct WorkerPorts {
-    /// Executes the jobs.
     pub(super) executor: Arc<dyn Execute>,
-    /// Tells the time.
     pub(super) clock: Arc<dyn Clock>,
-    /// Counts what is refused.
     pub(super) counters: Arc<dyn Counters>,
-    /// How long before a deadline a request is answered at least, in milliseconds: 20 to 250.
+    /// How long before its deadline a request is answered at least, in milliseconds: 20 to 250.
     pub(super) deadline_margin_ms: u64,
 }
 
-/// The system refuses to listen there.
+/// The address cannot be listened on.
 #[derive(Debug, Error)]
 #[error("cannot listen for RRQ on {address}: {source}; choose another port")]
 pub(super) struct BindError {
@@ -44,7 +41,7 @@ pub(super) struct BindError {
     source: io::Error,
 }
 
-/// Reads `HOST:PORT` as orchestrators write it; the host may be `localhost`.
+/// Reads `HOST:PORT` in the notation of orchestrators. The host may be `localhost`.
 pub(super) fn read_address(text: &str) -> Option<SocketAddr> {
     match text.strip_prefix("localhost:") {
         Some(port) => {
@@ -55,14 +52,14 @@ pub(super) fn read_address(text: &str) -> Option<SocketAddr> {
     }
 }
 
-/// Binds an address. Connections wait from then on; [`serve`] answers them.
+/// Binds an address. Connections then wait until [`serve`] accepts them.
 pub(super) async fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
     let bound = TcpListener::bind(address).await;
     bound.map_err(|source| BindError { address, source })
 }
 
-/// Serves `listener` until `stopping`; then guests are stopped, answers written and connections
-/// closed, all within 200 ms. Dropped, it closes all connections, which stops their guests.
+/// Serves `listener` until `stopping`; then stops guests, writes answers and closes connections
+/// within 200 ms. If dropped, closes all connections, which stops their guests.
 pub(super) async fn serve<L: Listener>(
     listener: L,
     ports: WorkerPorts,
@@ -76,7 +73,7 @@ pub(super) async fn serve<L: Listener>(
     let serving = async {
         let mut open = accept(&hub, listener, &stopping).await;
         hub.report(WorkerEvent::Stop);
-        // A guest that has not stopped by then dies with its cell; we answer for it.
+        // A guest that has not stopped by then dies with its cell. Its request is answered here.
         let _drained = timeout(DRAIN_TIME, hub.until(Worker::is_answered)).await;
         hub.report(WorkerEvent::End);
         let flushed = async { while open.join_next().await.is_some() {} };
@@ -88,7 +85,7 @@ pub(super) async fn serve<L: Listener>(
     }
 }
 
-/// Takes the session's effects to the executor and its answers back.
+/// Passes the session's effects to the executor, and the executor's answers to the session.
 struct Executions {
     executor: Arc<dyn Execute>,
 }
@@ -110,7 +107,7 @@ impl Answers for Hub<Worker, Executions> {
         let answered = match answer {
             Answer::Ended(outcome, _) => Answered::Ended(outcome),
             Answer::Busy => Answered::Busy,
-            // The wire has no messages for them.
+            // The wire has no messages for these.
             Answer::Progressed(_) | Answer::Logged { .. } => return,
         };
         self.report(WorkerEvent::Answer(tag, answered));

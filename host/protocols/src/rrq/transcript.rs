@@ -1,17 +1,17 @@
-//! Transcripts: what both sides say, as text that is replayed. `peer>` and `host>` lines and those
-//! without an arrow are input; `peer<` and `host<` lines are what the session made of them.
+//! Replays transcripts: sessions written as text. Lines with `peer>`, `host>` or no arrow are
+//! input; `peer<` and `host<` are the answers of the session.
 
 use std::fs;
 use std::path::Path;
 
-/// A session that hears lines and answers in lines.
+/// A session that reads and answers lines of a transcript.
 pub(super) trait Stage {
-    /// Takes one line of input and returns what follows from it.
+    /// Handles one line of input and returns the lines that follow.
     fn play(&mut self, line: &str) -> Vec<String>;
 }
 
-/// Replays every transcript of a role. With `UPDATE_DOCS=1` in the environment the files are
-/// rewritten with what was really said.
+/// Replays all transcripts of a role. With `UPDATE_DOCS=1` in the environment, writes the actual
+/// answers into the files.
 #[expect(
     clippy::disallowed_methods,
     reason = "a switch for those who run the tests"

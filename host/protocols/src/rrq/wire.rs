@@ -1,5 +1,5 @@
-//! The messages as they stand in the document: what we read, field by field and unchecked, and
-//! what we write. Knows neither rules nor state.
+//! The messages as documented: those we read, with unchecked fields, and those we write. Knows no
+//! rules and no state.
 
 use bytes::BytesMut;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -7,17 +7,17 @@ use serde_json::value::RawValue;
 
 use super::frame;
 
-/// The only version there is.
+/// The only supported version.
 pub(super) const VERSION: &str = "2";
 
-/// A field that is there, even if it is `null`.
+/// A field that is present, even if it is `null`.
 type Field<'a> = Option<&'a RawValue>;
 
 fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Field<'a>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// What surrounds each message.
+/// The envelope of each message.
 #[derive(Debug, Deserialize)]
 pub(super) struct Envelope<'a> {
     #[serde(borrow, default, rename = "type", deserialize_with = "present")]
@@ -41,15 +41,15 @@ pub(super) struct RequestIn<'a> {
     pub(super) params: Field<'a>,
     #[serde(borrow, default, deserialize_with = "present")]
     pub(super) context: Field<'a>,
-    /// Version 1 had it.
+    /// Only in version 1.
     #[serde(borrow, default, deserialize_with = "present")]
     pub(super) args: Field<'a>,
-    /// Version 1 had it.
+    /// Only in version 1.
     #[serde(borrow, default, deserialize_with = "present")]
     pub(super) kwargs: Field<'a>,
 }
 
-/// `context` of a request; `correlation_context` is of the current dialect.
+/// The `context` of a request. `correlation_context` exists only in the current dialect.
 #[derive(Debug, Deserialize)]
 pub(super) struct ContextIn<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
@@ -100,7 +100,7 @@ pub(super) struct ResponseIn<'a> {
     pub(super) retry_after_seconds: Field<'a>,
 }
 
-/// `error` of an outcome.
+/// The `error` of an outcome.
 #[derive(Debug, Deserialize)]
 pub(super) struct ErrorIn<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
@@ -113,7 +113,7 @@ pub(super) struct ErrorIn<'a> {
     pub(super) details: Field<'a>,
 }
 
-/// How an execution ended, in the wire's words.
+/// How an execution ended, as named by the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Status {
@@ -123,7 +123,7 @@ pub(super) enum Status {
     Error,
 }
 
-/// Everything we write.
+/// A message that we write.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", content = "payload", rename_all = "snake_case")]
 pub(super) enum Out {
@@ -154,13 +154,13 @@ pub(super) struct ContextOut {
     pub(super) queue_name: String,
     pub(super) deadline: Option<String>,
     pub(super) trace_context: Option<Pairs>,
-    /// Always `null`; left out where the dialect does not know it.
+    /// Always `null`. Omitted if the dialect does not have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) correlation_context: Option<()>,
     pub(super) worker_id: Option<String>,
 }
 
-/// Pairs written as an object, in their order.
+/// Pairs that are written as an object, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pairs(pub(super) Vec<(String, String)>);
 
@@ -199,8 +199,8 @@ pub(super) struct CancelOut {
     pub(super) hard_kill: bool,
 }
 
-/// Puts a frame with `message` behind what `out` has. An outcome that no frame holds becomes the
-/// error `result_too_large`; anything else that large was refused before.
+/// Appends a frame with `message` to `out`. If an outcome is too large for a frame, writes the
+/// error `result_too_large` instead. Other large messages were refused earlier.
 pub(super) fn put(message: &Out, out: &mut BytesMut) {
     let write = |message: &Out, out: &mut BytesMut| {
         frame::put(out, |payload| {

@@ -1,5 +1,5 @@
 //! The worker role: a foreign orchestrator gives us work over any number of connections. Decides
-//! who is answered what and when; knows no socket, no clock and no cell.
+//! when each request is answered and with what. Knows no socket, no clock and no cell.
 
 #[cfg(test)]
 mod tests;
@@ -21,30 +21,29 @@ use super::refusal::{About, Code, Ids, Refusal};
 use super::wire::{self, Out};
 use crate::stream::{Actions, Link, Moment, Session};
 
-/// The most requests of one connection at once.
+/// The most requests in flight on one connection.
 pub(super) const IN_FLIGHT_MAX: usize = 64;
 
-/// How long after its grace a guest may take to be gone before we answer anyway.
+/// How long a guest may take to stop after its grace period before we answer without it.
 const STOP_LATE_MS: u64 = 250;
 
-/// How long guests may take to stop when the host does, in milliseconds.
+/// How long guests may take to stop when the host stops, in milliseconds.
 const SHUTDOWN_MS: u64 = 100;
 
-/// How long before its deadline a request is answered, in milliseconds: 1 % of its time within these
-/// bounds, of which the lower one may be raised.
+/// How long before its deadline a request is answered, in milliseconds: 1 % of its time, but at
+/// least this. The minimum can be configured.
 pub(super) const MARGIN_MS_MIN: u64 = 20;
-/// The upper bound of it.
+/// The upper limit of that margin.
 pub(super) const MARGIN_MS_MAX: u64 = 250;
 
-/// What an outcome needs beside its result, ids at their longest and escaped, in bytes.
+/// The space an outcome needs besides its result, with ids at their longest and escaped, in bytes.
 const OVERHEAD_BYTES: u64 = 64 << 10;
 
-/// What the session has the host do.
+/// What the session asks the host to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WorkerEffect {
-    /// Start an execution.
     Start(Tag, Box<ForeignJob>),
-    /// Stop one.
+    /// Stop an execution.
     Stop {
         tag: Tag,
         /// How long the guest may take to stop by itself, in milliseconds.
@@ -53,12 +52,12 @@ pub(super) enum WorkerEffect {
     },
 }
 
-/// What became of an execution.
+/// The end of an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answered {
-    /// It has ended.
+    /// The execution has ended.
     Ended(Outcome),
-    /// There was no room for it.
+    /// There was no room for the execution.
     Busy,
 }
 
@@ -67,13 +66,13 @@ pub(super) enum Answered {
 pub(super) enum WorkerEvent {
     /// An execution is over.
     Answer(Tag, Answered),
-    /// The host stops: all guests are stopped and nothing new is started.
+    /// The host stops: all guests are stopped, and nothing new is started.
     Stop,
-    /// The host ends: what is left is answered and all connections are closed.
+    /// The host ends: remaining requests are answered, and all connections are closed.
     End,
 }
 
-/// All connections of one listener and what is in flight on them.
+/// All connections of one listener and their executions.
 #[derive(Debug)]
 pub(super) struct Worker {
     margin_ms_min: u64,
@@ -90,16 +89,16 @@ pub(super) struct Worker {
 #[derive(Debug)]
 struct Run {
     ids: Ids,
-    /// Who waits for the outcome, once for each request.
+    /// The links that wait for the outcome, once for each request.
     waiting: Vec<Link>,
-    /// What ends it before its outcome does.
+    /// What ends the execution before its outcome does, if anything.
     ending: Option<Ending>,
-    /// When we answer without an outcome.
+    /// When to answer without an outcome.
     answer_at: Option<Time>,
     answered: bool,
 }
 
-/// What came first, if it was not the outcome.
+/// What came before the outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     Cancel { hard: bool },
@@ -107,7 +106,7 @@ enum Ending {
     Gone,
 }
 
-/// The span of an execution, as the document names it.
+/// The name of an execution's span, as documented.
 const SPAN: &str = "rrq.runner";
 
 type WorkerActions = Actions<Out, WorkerEffect>;
@@ -223,7 +222,7 @@ impl Default for Worker {
 }
 
 impl Worker {
-    /// Makes a session that answers at least so long before a deadline, in milliseconds.
+    /// Makes a session that answers at least this long before a deadline, in milliseconds.
     pub(super) fn new(margin_ms_min: u64) -> Self {
         Self {
             margin_ms_min: margin_ms_min.clamp(MARGIN_MS_MIN, MARGIN_MS_MAX),
@@ -237,7 +236,7 @@ impl Worker {
         }
     }
 
-    /// Tells whether every request is answered, though guests may still be stopping.
+    /// Returns whether all requests are answered. Guests may still be stopping.
     pub(super) fn is_answered(&self) -> bool {
         let mut runs = self.runs.values();
         runs.all(|run| run.answered || run.waiting.is_empty())
@@ -250,7 +249,7 @@ impl Worker {
         }
         if refusal.is_fatal() {
             actions.close(link);
-            // Messages of it that were read already are dropped.
+            // Messages that were already read from it are dropped.
             self.on_closed(now, link, actions);
         }
     }
@@ -297,7 +296,7 @@ impl Worker {
         actions.effect(WorkerEffect::Start(tag, Box::new(job)));
     }
 
-    /// Finds the unanswered execution of the very same request.
+    /// Finds the unanswered execution of the same request.
     fn same(&self, ids: &Ids) -> Option<Tag> {
         let tags = self.by_request.get(&ids.request)?;
         tags.iter()
@@ -388,8 +387,8 @@ impl Worker {
         }
     }
 
-    /// Answers everyone who waits, once: with what came first, else with `answer`, else that the
-    /// time is up.
+    /// Answers all waiting requests, once: with what came before the outcome, else with `answer`,
+    /// else with a timeout.
     fn answer(&mut self, tag: Tag, answer: Option<&Answered>, actions: &mut WorkerActions) {
         let Some(run) = self.runs.get_mut(&tag).filter(|run| !run.answered) else {
             return;
@@ -434,7 +433,7 @@ impl Worker {
         }
     }
 
-    /// Nothing that a peer says means this execution any more.
+    /// Forgets the ids, so that no message of a peer refers to this execution any more.
     fn forget_ids(&mut self, tag: Tag) {
         let Some(run) = self.runs.get(&tag) else {
             return;
@@ -453,14 +452,14 @@ impl Worker {
     }
 }
 
-/// When a request is answered at the latest, and when its guest must have stopped.
+/// When a request must be answered, and when its guest must have stopped.
 struct Deadline {
     answer_at: Option<Time>,
     passes_at: Option<Time>,
 }
 
 impl Deadline {
-    /// Turns the orchestrator's instant into ours; `None` if no time is left.
+    /// Converts the orchestrator's deadline to host time. Returns `None` if no time is left.
     fn of(at: Moment, deadline: Option<Time>, margin_ms_min: u64) -> Option<Self> {
         let Some(deadline) = deadline else {
             return Some(Self {

@@ -1,5 +1,5 @@
-//! One connection: bytes into frames and messages, messages into bytes, with a limit on how long
-//! either may take. Decides nothing.
+//! Serves one connection: turns bytes into frames and messages, and messages into bytes, and limits
+//! how long either may take. Decides nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,19 +13,19 @@ use super::framing::{Cut, Framing, Next, Pending};
 use super::outbox::Outbox;
 use super::session::{Link, Session};
 
-/// How long a peer may take none of the bytes that are written to it.
+/// How long a peer may accept none of the bytes written to it.
 const STALL_TIME: Duration = Duration::from_secs(30);
 
-/// How long and how far a connection is still read after our last byte, so that the peer gets to
-/// read it: unread bytes would reset the connection.
+/// How long, and how many bytes, a connection is still read after the last byte was written.
+/// Closing with unread bytes would reset the connection and lose what the peer has not read yet.
 const LINGER_TIME: Duration = Duration::from_millis(250);
 const LINGER_BYTES: usize = 64 << 10;
 
-/// From which size on a frame is not read beside other work, in bytes.
+/// Frames of at least this size are parsed on another thread, in bytes.
 const LARGE_BYTES: usize = 256 << 10;
 
-/// Serves one connection from its opening to its end. The session gets exactly one `on_open` and
-/// one `on_closed`, also when this future is dropped.
+/// Serves one connection from start to end. The session gets exactly one `on_open` and one
+/// `on_closed`, also if this future is dropped.
 pub async fn serve_connection<S, H, T>(hub: Arc<Hub<S, H>>, link: Link, stream: T)
 where
     S: Session,
@@ -55,7 +55,7 @@ where
     drop(closed);
 }
 
-/// Tells the session of the end, also when the task is dropped.
+/// Reports the end of the connection to the session, also if the task is dropped.
 struct Closed<S: Session, H: EffectHandler<S>> {
     hub: Arc<Hub<S, H>>,
     link: Link,
@@ -67,12 +67,12 @@ impl<S: Session, H: EffectHandler<S>> Drop for Closed<S, H> {
     }
 }
 
-/// Why a connection is not read any further.
+/// Why a connection is no longer read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReadEnd {
-    /// The peer is gone: nothing is written any more.
+    /// The peer is gone. Nothing more is written.
     Gone,
-    /// The session ends it, or the stream is broken; what is in the outbox is still written.
+    /// The session closes the connection, or the stream is broken. The outbox is still written.
     Closing,
 }
 
@@ -134,14 +134,14 @@ async fn read_frames<S: Session, H: EffectHandler<S>, T: AsyncRead + AsyncWrite>
     }
 }
 
-/// Reads a message; a large one on another thread, so that it delays nobody else.
+/// Reads a message. A large one is read on another thread, so that it delays no other connection.
 async fn read_frame<S: Session>(frame: Bytes) -> S::In {
     if frame.len() < LARGE_BYTES {
         return S::read(Ok(frame));
     }
     let copy = frame.clone();
     let reading = tokio::task::spawn_blocking(move || S::read(Ok(frame)));
-    // It is lost only if reading panics, which it then does here too.
+    // The result is missing only if reading panics. Then reading here panics too.
     reading.await.unwrap_or_else(|_| S::read(Ok(copy)))
 }
 
@@ -153,12 +153,12 @@ async fn end_with<S: Session, H: EffectHandler<S>>(
 ) -> ReadEnd {
     hub.submit_message(link, S::read(Err(defect))).await;
     hub.submit(Input::Broken(link));
-    // Another thread may be about to handle both.
+    // Another thread may still have to process the frame and the end of the connection.
     outbox.closing().cancelled().await;
     ReadEnd::Closing
 }
 
-/// The peer takes no bytes, or is gone.
+/// The peer is gone or accepts no bytes.
 struct Unwritable;
 
 /// Writes until the outbox is closed and empty.
@@ -196,6 +196,6 @@ async fn linger<T: AsyncRead + AsyncWrite>(from: &mut ReadHalf<T>) {
             }
         }
     };
-    // What the peer sends after that is lost.
+    // What the peer sends after that is discarded.
     let _over = timeout(LINGER_TIME, reading).await;
 }

@@ -1,5 +1,6 @@
-//! A hub: one session between its connections, the clock and the host. Any thread hands in its
-//! input; the thread that finds the hub free processes all input there is, the others go on.
+//! A hub connects one session with its connections, the clock and the host. Any thread may submit
+//! input. If the hub is free, that thread processes all waiting input; otherwise it returns at
+//! once.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
@@ -14,15 +15,15 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use super::outbox::Outbox;
 use super::session::{Action, Actions, Link, Moment, Session};
 
-/// The most accepted connections of a hub at once, unless it has a limit of its own.
+/// The default limit on the open connections of a hub.
 pub const CONNECTIONS_MAX: usize = 4_096;
 
-/// How many messages may wait for a session before connections are read more slowly.
+/// How many messages may wait for a session before connections must wait to submit more.
 const WAITING_MAX: usize = 1_024;
 
-/// Carries out what a session has the host do.
+/// Carries out the effects that a session decides on.
 pub trait EffectHandler<S: Session>: Send + Sync + Sized + 'static {
-    /// Begins to carry out `effect`. Must not block; may call [`Hub::report`] at once.
+    /// Starts to carry out `effect`. Must not block. May call [`Hub::report`] at once.
     fn handle(&self, hub: &Arc<Hub<S, Self>>, effect: S::Effect);
 }
 
@@ -30,29 +31,29 @@ pub trait EffectHandler<S: Session>: Send + Sync + Sized + 'static {
 pub(super) enum Input<S: Session> {
     Opened(Link, Arc<Outbox>),
     Message(Link, S::In),
-    /// Nothing further can be read from the connection.
+    /// Nothing more can be read from the connection.
     Broken(Link),
     Event(S::Event),
     Closed(Link),
     TimePassed,
 }
 
-/// What waits for the session, and whether a thread is processing it.
+/// The input that waits for the session, and whether a thread is processing it.
 struct Inbox<S: Session> {
     waiting: VecDeque<Input<S>>,
     busy: bool,
 }
 
-/// A session with its connections; only the processing thread changes it.
+/// A session with its connections. Only the processing thread changes it.
 struct Core<S: Session> {
     session: S,
     links: HashMap<Link, Arc<Outbox>>,
     actions: Actions<S::Out, S::Effect>,
-    /// When the session will be woken at the latest.
+    /// The earliest time at which the session will be woken.
     armed: Option<Time>,
 }
 
-/// One session between its connections and its host.
+/// One session with its connections and its host.
 pub struct Hub<S: Session, H> {
     inbox: Mutex<Inbox<S>>,
     core: Mutex<Core<S>>,
@@ -66,7 +67,7 @@ pub struct Hub<S: Session, H> {
     settled: Notify,
 }
 
-/// Frees the hub if this thread panics: one broken effect must not silence all connections.
+/// Frees the hub if this thread panics, so that one broken effect does not block all connections.
 struct Processing<'a, S: Session>(&'a Mutex<Inbox<S>>);
 
 impl<S: Session> Drop for Processing<'_, S> {
@@ -80,7 +81,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
-    /// Makes a hub; [`Hub::keep_time`] must run for as long as it is used.
+    /// Makes a hub. [`Hub::keep_time`] must run as long as the hub is used.
     pub fn new(
         session: S,
         handler: H,
@@ -120,12 +121,12 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
         })
     }
 
-    /// Returns what carries out the session's effects.
+    /// Returns the handler of the session's effects.
     pub const fn handler(&self) -> &H {
         &self.handler
     }
 
-    /// Names a connection that was accepted, if there is room for it. The permit is its place.
+    /// Assigns a link to an accepted connection if there is room. The permit holds its place.
     pub(super) fn admit(&self) -> Option<(OwnedSemaphorePermit, Link)> {
         let permit = Arc::clone(&self.connections).try_acquire_owned().ok()?;
         Some((
@@ -144,7 +145,7 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
         read(&lock(&self.core).session)
     }
 
-    /// Wakes the session when something is due; never returns.
+    /// Wakes the session when a timer is due. Never returns.
     pub async fn keep_time(self: Arc<Self>) {
         loop {
             let Some(at) = self.arm() else {
@@ -154,7 +155,7 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
             let wait_ms = at.since_ms(self.clock.now());
             if wait_ms == 0 {
                 self.submit(Input::TimePassed);
-                // Another thread may be processing.
+                // Another thread may still be processing.
                 tokio::task::yield_now().await;
                 continue;
             }
@@ -165,7 +166,7 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
         }
     }
 
-    /// Returns when the session is to be woken, and notes that it will be.
+    /// Returns when to wake the session, and records that it will be woken then.
     fn arm(&self) -> Option<Time> {
         let mut core = lock(&self.core);
         core.armed = core.session.wakeup();
@@ -184,7 +185,8 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
         }
     }
 
-    /// Submits a message once not too many wait. Cancel safe: it is submitted or not.
+    /// Submits a message when fewer than the allowed number wait. Cancel safe: the message is
+    /// either submitted or not.
     pub(super) async fn submit_message(self: &Arc<Self>, link: Link, message: S::In) {
         loop {
             let mut room = pin!(self.room.notified());
@@ -197,7 +199,7 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
         self.submit(Input::Message(link, message));
     }
 
-    /// Submits input, and processes all there is unless another thread does.
+    /// Submits input, and processes all waiting input unless another thread does.
     pub(super) fn submit(self: &Arc<Self>, input: Input<S>) {
         let mut inbox = lock(&self.inbox);
         inbox.waiting.push_back(input);
@@ -210,7 +212,7 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
             let batch = std::mem::take(&mut inbox.waiting);
             if batch.is_empty() {
                 inbox.busy = false;
-                // The guard is for panics; its lock is held here.
+                // The guard is only for panics, and its lock is held here.
                 std::mem::forget(processing);
                 return;
             }
@@ -228,7 +230,8 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
             self.decide(core, input);
             self.carry_out(core);
         }
-        // A later time is noticed when the earlier one comes.
+        // The timer needs no change for a later wakeup: it is read again when the earlier one is
+        // due.
         if let Some(wakeup) = core.session.wakeup()
             && core.armed.is_none_or(|armed| wakeup < armed)
         {
@@ -250,7 +253,7 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
                 session.on_open(at.now, link, actions);
             }
             Input::Message(link, message) => {
-                // What is due goes before what a peer sends.
+                // Timers that are due come before messages of peers.
                 if session.wakeup().is_some_and(|due| due <= at.now) {
                     session.on_wakeup(at.now, actions);
                 }

@@ -1,66 +1,67 @@
-//! Framing: cuts a stream of bytes into frames, whatever portions it arrives in. Pure. A framing
-//! says itself whether the stream can go on after a defect.
+//! Framing: cuts a stream of bytes into frames, in whatever pieces the bytes arrive. Pure. The
+//! framing decides whether the stream can go on after a defect.
 
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
-/// How far the frame that is arriving has come.
+/// How much of the current frame has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pending {
-    /// No byte of it is here.
+    /// No byte has arrived.
     Nothing,
-    /// Its length is not known yet.
+    /// The length is not known yet.
     Header,
-    /// Its length is known, or its end is looked for.
+    /// The length is known, or the framing is looking for the end.
     Body,
 }
 
-/// Why a frame never became whole, as the driver sees it.
+/// Why the driver stopped waiting for the rest of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// Its time ran out.
+    /// The time limit has passed.
     Late(Pending),
-    /// The peer closed the connection within it.
+    /// The peer closed the connection in the middle of the frame.
     Short {
-        /// How many bytes of it arrived.
+        /// How many bytes of the frame arrived.
         bytes: usize,
     },
 }
 
-/// What the bytes that have arrived amount to.
+/// What the bytes that have arrived so far contain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next<D> {
-    /// A whole frame; its bytes are used up.
+    /// A whole frame. Its bytes are removed from the buffer.
     Frame(Bytes),
-    /// Not enough for a frame.
+    /// Less than a whole frame.
     Incomplete,
-    /// Bytes that are no frame. They are used up or will be, and the stream goes on behind them.
+    /// Invalid bytes. They are or will be skipped, and the stream continues after them.
     Skipped(D),
-    /// Bytes that are no frame, and nothing behind them can be read.
+    /// Invalid bytes after which nothing more can be read.
     Broken(D),
 }
 
 /// Cuts one connection's stream into frames.
 pub trait Framing: Default + Send {
-    /// What can be wrong with a frame. One that is [`Cut`] breaks the stream.
+    /// What can be wrong with a frame. A [`Cut`] always breaks the stream.
     type Defect: From<Cut> + Send;
 
-    /// Returns where the next bytes go, with room for at least one.
+    /// Returns the buffer for the next bytes, with room for at least one.
     fn room(&mut self) -> &mut BytesMut;
 
-    /// Returns what comes next. Called until it is [`Next::Incomplete`] or [`Next::Broken`]; each
-    /// other answer must have used up bytes, or it would be given for ever.
+    /// Returns the next frame or defect. The driver calls this until it returns
+    /// [`Next::Incomplete`] or [`Next::Broken`]. Any other result must have used up bytes;
+    /// otherwise the driver would never stop.
     fn next(&mut self) -> Next<Self::Defect>;
 
-    /// Tells how far the frame after the last whole one has come. Bytes that are being skipped are
-    /// no frame.
+    /// Returns how much of the current frame has arrived. Bytes that are being skipped do not count
+    /// as a frame.
     fn pending(&self) -> Pending;
 
-    /// Returns how many bytes of that frame are here.
+    /// Returns how many bytes of the current frame have arrived.
     fn pending_bytes(&self) -> usize;
 
-    /// Returns how long a frame that has begun may stay at `stage`.
+    /// Returns how long a frame may stay at `stage` after its first byte.
     fn time_limit(stage: Pending) -> Duration {
         match stage {
             Pending::Nothing | Pending::Header => Duration::from_secs(10),

@@ -1,4 +1,4 @@
-//! Lines as frames: cuts a stream at its `\n`s. Pure.
+//! Lines as frames: cuts a stream at each `\n`. Pure.
 
 #[cfg(test)]
 mod tests;
@@ -7,19 +7,19 @@ use bytes::{Buf as _, BytesMut};
 
 use super::framing::{Cut, Framing, Next, Pending};
 
-/// How far the buffer grows at a time, in bytes.
+/// How much the buffer grows at a time, in bytes.
 const STEP_BYTES: usize = 4 << 10;
 
-/// The lines of one connection; a frame is a line without its end. One of more than about
+/// The lines of one connection. A frame is a line without its end. A line of more than about
 /// `BYTES_MAX` bytes breaks the stream.
 #[derive(Debug, Default)]
 pub struct Lines<const BYTES_MAX: usize> {
     buffer: BytesMut,
-    /// How far it was searched for the end of a line.
+    /// How many bytes have been searched for the end of the line.
     searched: usize,
 }
 
-/// A line that is too long, or whose end does not come.
+/// A line that is too long or incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endless;
 

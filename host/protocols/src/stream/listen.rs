@@ -1,5 +1,5 @@
-//! Where connections come from, and their acceptance: each is served by a task of its own. Several
-//! listeners may feed one hub and share its limit.
+//! Accepts connections and serves each in its own task. Several listeners may feed one hub and
+//! share its limit.
 
 use std::io;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use super::connection::serve_connection;
 use super::driver::{EffectHandler, Hub};
 use super::session::Session;
 
-/// How long nothing is accepted after an error: mostly for want of file descriptors.
+/// How long to wait after an error of `accept`, which mostly means that there are too few file
+/// descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Where the connections of a stream wire come from.
+/// A source of connections for a stream wire.
 pub trait Listener: Send {
-    /// One connection.
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
 
     /// Waits for the next connection. Cancel safe.
@@ -31,7 +31,8 @@ impl Listener for TcpListener {
 
     async fn accept(&mut self) -> io::Result<TcpStream> {
         let (stream, _) = TcpListener::accept(self).await?;
-        // A small answer must not wait for the peer's acknowledgement of the last one.
+        // Disable Nagle's algorithm: a small answer must not wait until the last one is
+        // acknowledged.
         stream.set_nodelay(true)?;
         Ok(stream)
     }
@@ -46,8 +47,8 @@ impl Listener for UnixListener {
     }
 }
 
-/// Serves connections until `stopping`, and returns those that are still open. Connections beyond
-/// the hub's limit are closed at once. Dropped, it closes all connections.
+/// Serves connections until `stopping`, and returns those that are still open. Closes connections
+/// beyond the hub's limit at once. If dropped, closes all connections.
 pub async fn accept<S, H, L>(
     hub: &Arc<Hub<S, H>>,
     mut listener: L,

@@ -1,5 +1,5 @@
-//! What wires over byte streams share: a framing cuts the stream, a session decides, the driver
-//! carries bytes, time and effects. Knows no wire.
+//! The base of wires over byte streams: a framing cuts the stream, a session decides, and the
+//! driver carries bytes, time and effects. Knows no wire.
 
 pub mod driver;
 pub mod framing;

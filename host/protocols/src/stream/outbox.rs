@@ -1,5 +1,5 @@
-//! The bytes to be written to one connection. The hub puts messages in without waiting; the
-//! connection's own task takes them out.
+//! The bytes that wait to be written to one connection. The hub adds messages without waiting; the
+//! connection's task takes them out.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,10 +7,10 @@ use bytes::BytesMut;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// Above this many unwritten bytes a connection is not read any further.
+/// A connection is not read while it has more than this many unwritten bytes.
 const FULL_BYTES: usize = 1 << 20;
 
-/// A buffer that has grown beyond this is given back once it is empty.
+/// A buffer that has grown beyond this is freed when it is empty.
 const KEPT_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ struct Contents {
 }
 
 impl Outbox {
-    /// Puts a message in; after [`Outbox::close`] it is dropped.
+    /// Adds a message. After [`Outbox::close`], discards it.
     pub(super) fn put(&self, write: impl FnOnce(&mut BytesMut)) {
         let mut contents = self.contents();
         if !contents.closing {
@@ -37,27 +37,27 @@ impl Outbox {
         }
     }
 
-    /// Takes nothing more in; what is in is still written.
+    /// Accepts no more messages. Those already added are still written.
     pub(super) fn close(&self) {
         self.contents().closing = true;
         self.closing.cancel();
         self.changed.notify_one();
     }
 
-    /// Tells when nothing more is to be read from the connection.
+    /// Returns the token that is cancelled when the connection must no longer be read.
     pub(super) fn closing(&self) -> &CancellationToken {
         &self.closing
     }
 
-    /// Waits until less than a megabyte is unwritten. Cancel safe.
+    /// Waits until fewer than `FULL_BYTES` are unwritten. Cancel safe.
     pub(super) async fn has_room(&self) {
         while self.contents().bytes.len() > FULL_BYTES {
             self.drained.notified().await;
         }
     }
 
-    /// Waits for something to write and swaps it with the empty `out`; leaves `out` empty if
-    /// nothing will follow. Cancel safe.
+    /// Waits for bytes to write and swaps them with the empty `out`. Leaves `out` empty if nothing
+    /// more will follow. Cancel safe.
     pub(super) async fn take(&self, out: &mut BytesMut) {
         if out.capacity() > KEPT_BYTES {
             *out = BytesMut::new();
@@ -74,7 +74,7 @@ impl Outbox {
         }
     }
 
-    /// Says that what was taken is written.
+    /// Records that the bytes taken last are written.
     pub(super) fn written(&self) {
         self.drained.notify_one();
     }

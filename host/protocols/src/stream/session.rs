@@ -1,21 +1,20 @@
-//! A session: all decisions of one side of a stream wire, over any number of connections, as a
-//! pure function of its state, its input and the time. Knows no socket and no clock.
+//! A session makes all decisions of one side of a stream wire, over any number of connections. It
+//! is a pure function of its state, its input and the time, and knows no socket and no clock.
 
 use bytes::{Bytes, BytesMut};
 use host_core::time::Time;
 
 use super::framing::Framing;
 
-/// One connection of a session; never used twice.
+/// One connection of a session. The number is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Link(pub u64);
 
 /// When a message arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// Host time.
     pub now: Time,
-    /// The wall clock at the same instant: a foreign deadline becomes a duration by it.
+    /// The wall clock at the same instant, to turn a foreign deadline into a duration.
     pub wall: Time,
 }
 
@@ -24,15 +23,15 @@ pub struct Moment {
 pub enum Action<M, E> {
     /// Write a message to a connection.
     Send(Link, M),
-    /// Read nothing more from a connection, write what is to be written, close it.
+    /// Stop reading a connection, write what is in its outbox, and close it.
     Close(Link),
-    /// Have the host do something.
+    /// Carry out an effect.
     Effect(E),
     /// Count a refusal by its code.
     Count(&'static str),
 }
 
-/// What a session decided in one step, in order.
+/// The decisions of a session in one step, in order.
 #[derive(Debug)]
 pub struct Actions<M, E>(Vec<Action<M, E>>);
 
@@ -48,17 +47,17 @@ impl<M, E> Actions<M, E> {
         self.0.push(Action::Send(link, message));
     }
 
-    /// Closes `link` once all is written.
+    /// Closes `link` when everything is written.
     pub fn close(&mut self, link: Link) {
         self.0.push(Action::Close(link));
     }
 
-    /// Has the host do something.
+    /// Asks the host to carry out `effect`.
     pub fn effect(&mut self, effect: E) {
         self.0.push(Action::Effect(effect));
     }
 
-    /// Counts a refusal.
+    /// Counts a refusal by its code.
     pub fn count(&mut self, code: &'static str) {
         self.0.push(Action::Count(code));
     }
@@ -72,22 +71,23 @@ impl<M, E> Actions<M, E> {
 /// The decisions of a session of type `S`.
 pub type ActionsOf<S> = Actions<<S as Session>::Out, <S as Session>::Effect>;
 
-/// One side of a stream wire. No call waits; the driver makes one at a time.
+/// One side of a stream wire. No call waits, and the driver never makes two calls at once.
 pub trait Session: Send + 'static {
-    /// The wire's name: the label of its refusals in metrics.
+    /// The wire's name, used as a label of its metrics.
     const WIRE: &'static str;
-    /// What cuts a connection into frames.
+    /// Cuts the bytes of a connection into frames.
     type Framing: Framing;
-    /// One message of the peer, or what is wrong with it.
+    /// A message of the peer, or a defect.
     type In: Send;
-    /// One message to the peer.
+    /// A message to the peer.
     type Out: Send;
-    /// What the host is to do.
+    /// Something for the host to do.
     type Effect: Send;
-    /// What the host reports.
+    /// Something the host reports.
     type Event: Send;
 
-    /// Reads one frame, or makes a message of a defect. All that needs no state is checked here.
+    /// Reads one frame, or turns a defect into a message. All checks that need no state happen
+    /// here.
     fn read(frame: Result<Bytes, <Self::Framing as Framing>::Defect>) -> Self::In;
 
     /// Appends one message to `out`.
@@ -96,8 +96,8 @@ pub trait Session: Send + 'static {
     /// Handles a new connection.
     fn on_open(&mut self, now: Time, link: Link, actions: &mut ActionsOf<Self>);
 
-    /// Handles a message. The driver closes the connection after a defect that breaks the stream,
-    /// and writes before that what the session sends here.
+    /// Handles a message. After a defect that breaks the stream, the driver writes what the session
+    /// sends here and then closes the connection.
     fn on_message(
         &mut self,
         at: Moment,
@@ -106,18 +106,18 @@ pub trait Session: Send + 'static {
         actions: &mut ActionsOf<Self>,
     );
 
-    /// Handles a report of the host.
+    /// Handles a report from the host.
     fn on_event(&mut self, at: Moment, event: Self::Event, actions: &mut ActionsOf<Self>);
 
-    /// Handles the end of a connection; nothing is written to it any more.
+    /// Handles the end of a connection. Nothing can be written to it any more.
     fn on_closed(&mut self, now: Time, link: Link, actions: &mut ActionsOf<Self>);
 
-    /// Returns the next instant at which time alone changes something.
+    /// Returns when the next timer is due.
     fn wakeup(&self) -> Option<Time>;
 
-    /// Handles all that is due at `now`.
+    /// Handles all timers that are due at `now`.
     fn on_wakeup(&mut self, now: Time, actions: &mut ActionsOf<Self>);
 
-    /// Tells whether nothing is in flight.
+    /// Returns whether no work is in flight.
     fn is_idle(&self) -> bool;
 }

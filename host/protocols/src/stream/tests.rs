@@ -1,5 +1,5 @@
-//! The driver with a small wire of lines: what a session hears and in which order, where a stream
-//! goes on after a defect and where it does not, and several listeners over one hub.
+//! The driver with a small line-based wire: what a session receives and in which order, when a
+//! stream continues after a defect, and several listeners over one hub.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,15 +21,15 @@ const BOUND: Duration = Duration::from_mins(1);
 /// The longest line, without its end.
 const LINE_BYTES_MAX: usize = 8;
 
-/// So many bytes of one line end the connection.
+/// A connection ends when this many bytes of one line were skipped.
 const SKIPPED_BYTES_MAX: usize = 64;
 
 /// What is wrong with a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Defect {
-    /// It is dropped up to its end.
+    /// The line is skipped up to its end.
     TooLong,
-    /// It has no end.
+    /// The line has no end.
     Endless,
     Cut(Cut),
 }
@@ -40,11 +40,11 @@ impl From<Cut> for Defect {
     }
 }
 
-/// Lines; one that is too long is dropped, and the next one counts again.
+/// Lines. Skips a line that is too long and continues with the next one.
 #[derive(Default)]
 struct Lines {
     buffer: BytesMut,
-    /// How many bytes of the present line were dropped.
+    /// How many bytes of the current line were skipped.
     skipped: usize,
 }
 
@@ -79,7 +79,7 @@ impl Framing for Lines {
             self.buffer.clear();
         }
         if was_skipping {
-            // It was reported when it became too long.
+            // The defect was reported when the line became too long.
             return if end.is_some() {
                 self.next()
             } else {
@@ -106,7 +106,7 @@ impl Framing for Lines {
     }
 }
 
-/// Answers each line with it, asks the host to note it, and closes at `bye`. `in 5` is due then.
+/// Echoes each line, asks the host to record it, and closes at `bye`. `in 5` sets a timer.
 #[derive(Default)]
 struct Echo {
     due: Option<Time>,
@@ -182,7 +182,7 @@ impl Session for Echo {
     }
 }
 
-/// A clock that is set.
+/// A clock that the test sets.
 #[derive(Default)]
 struct Hands(AtomicI64);
 
@@ -206,7 +206,7 @@ impl Counters for Counts {
     }
 }
 
-/// Notes each effect.
+/// Records each effect.
 #[derive(Default)]
 struct Notes(Mutex<Vec<String>>);
 
@@ -238,7 +238,7 @@ fn bench(connections_max: usize) -> Bench {
     }
 }
 
-/// The other end of a connection.
+/// The peer's end of a connection.
 struct Peer<T>(BufReader<T>);
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Peer<T> {
@@ -246,7 +246,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Peer<T> {
         self.0.write_all(text.as_bytes()).await.unwrap();
     }
 
-    /// Returns the next line, `None` at the end of the connection.
+    /// Returns the next line, or `None` at the end of the connection.
     async fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         let read = timeout(BOUND, self.0.read_line(&mut line));
@@ -257,7 +257,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Peer<T> {
     }
 }
 
-/// Serves one connection in memory while `play` is at its other end.
+/// Serves one connection in memory while `play` acts as the peer.
 async fn over_memory<F: Future<Output = ()>>(
     bench: &Bench,
     play: impl FnOnce(Peer<tokio::io::DuplexStream>) -> F,
@@ -280,7 +280,7 @@ fn what_is_due_goes_before_what_a_peer_sends() {
     };
     say("in 5");
     bench.clock.0.store(5, Ordering::SeqCst);
-    // Nothing keeps time here: the message alone has the hub process.
+    // No timer runs here: the message alone makes the hub process its input.
     say("b");
     assert_eq!(*lock(&bench.hub.handler().0), ["in 5", "due", "b"]);
 }
@@ -349,7 +349,7 @@ async fn a_broken_stream_ends_after_what_the_session_says_about_it() {
         while let Some(line) = peer.line().await {
             defects.push(line);
         }
-        // The session did not close it, the driver did.
+        // The driver closed the connection, not the session.
         assert_eq!(defects.last().unwrap(), "Endless");
         assert!(!defects.contains(&"two".to_owned()));
     })
@@ -431,7 +431,7 @@ async fn several_listeners_feed_one_hub_and_share_its_limit() {
         assert_eq!(second.line().await, None);
         drop(second);
         bench.hub.until(|echo| echo.open.len() == 1).await;
-        // The place is free once the connection's task has ended.
+        // There is room again when the task of the connection has ended.
         let mut fourth = loop {
             let mut peer = Peer(BufReader::new(UnixStream::connect(&path).await.unwrap()));
             if peer.0.write_all(b"c\n").await.is_ok() && peer.line().await.as_deref() == Some("c") {

@@ -1,5 +1,5 @@
-//! The configuration file: TOML, flattened to keys with dots, but for the tables whose names users
-//! choose. An unknown key is an error that names the nearest known one.
+//! The configuration file: TOML, flattened to keys with dots, except for tables whose names users
+//! choose. An unknown key is an error that suggests the nearest known key.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,19 +10,17 @@ use toml::{Table, Value};
 
 use super::{settings, table_settings};
 
-/// What stands in the place of a name that users choose.
+/// Stands in a key for a name that users choose.
 const NAME: &str = ".NAME.";
 
-/// What stands in a file.
+/// The contents of a file.
 #[derive(Debug, Default)]
 pub(super) struct File {
-    /// Values, by key.
     pub(super) values: BTreeMap<String, Stated>,
     /// Tables whose names users choose, by the key above the name.
     pub(super) tables: BTreeMap<String, Tables>,
 }
 
-/// Reads a file.
 pub(super) fn read(path: &Path) -> Result<File, ConfigError> {
     let text = std::fs::read_to_string(path).map_err(|error| ConfigError::File {
         path: path.to_owned(),
@@ -31,7 +29,7 @@ pub(super) fn read(path: &Path) -> Result<File, ConfigError> {
     parse(path, &text)
 }
 
-/// Reads the text of a file.
+/// Parses the text of a file.
 pub(super) fn parse(path: &Path, text: &str) -> Result<File, ConfigError> {
     let table: Table =
         toml::from_str(text).map_err(|error: toml::de::Error| ConfigError::File {
@@ -73,7 +71,7 @@ fn flatten(path: &Path, prefix: &str, table: &Table, file: &mut File) -> Result<
     Ok(())
 }
 
-/// Tells whether users choose the names of the tables below `key`.
+/// Returns whether users choose the names of the tables below `key`.
 fn is_above_names(key: &str) -> bool {
     table_settings().any(|setting| {
         let above = setting.key.split_once(NAME);
@@ -81,7 +79,7 @@ fn is_above_names(key: &str) -> bool {
     })
 }
 
-/// Takes in the tables below `key`, whose own keys must be known.
+/// Reads the tables below `key` and checks their keys.
 fn named(path: &Path, key: &str, tables: &Table) -> Result<Tables, ConfigError> {
     let mut all = Tables::default();
     for (name, value) in tables {
@@ -103,12 +101,12 @@ fn named(path: &Path, key: &str, tables: &Table) -> Result<Tables, ConfigError> 
     Ok(all)
 }
 
-/// Says where a key stands.
+/// Describes where a key is set.
 fn origin(path: &Path, key: &str) -> String {
     format!("{}: {key}", path.display())
 }
 
-/// Makes the refusal of an unknown key.
+/// Makes the error for an unknown key.
 fn unknown(path: &Path, key: String) -> ConfigError {
     ConfigError::UnknownKey {
         path: path.to_owned(),
@@ -117,7 +115,7 @@ fn unknown(path: &Path, key: String) -> ConfigError {
     }
 }
 
-/// Returns the known key that is most like `key`, or has a last part that is most like its own.
+/// Returns the known key that is most similar to `key` as a whole or in its last part.
 fn nearest(key: &str) -> &'static str {
     fn last(key: &str) -> &str {
         key.rsplit('.').next().unwrap_or(key)

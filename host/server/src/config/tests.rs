@@ -1,4 +1,4 @@
-//! Which source wins, and what is refused, as tables.
+//! Which source wins, and which values are rejected, as tables.
 
 use std::fmt::Write as _;
 use std::path::Path;

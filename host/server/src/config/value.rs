@@ -1,4 +1,4 @@
-//! One value: found in the first source that has it, and read as what its key takes.
+//! One value: taken from the first source that has it, and parsed as its key requires.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,7 +10,6 @@ use super::file::Stated;
 use super::{ConfigError, SETTINGS};
 use host_dispatch::writer::Environment;
 
-/// All sources.
 pub(super) struct Values<'a> {
     flags: &'a BTreeMap<&'static str, String>,
     environment: &'a Environment,
@@ -30,7 +29,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Returns where a key's value stands, and the value. An empty variable counts as absent.
+    /// Returns the value of a key and where it is set. An empty variable counts as absent.
     pub(super) fn find(&self, key: &str) -> Option<(String, &'a str)> {
         if let Some(text) = self.flags.get(key) {
             return Some((format!("the flag for {key}"), text));
@@ -43,7 +42,7 @@ impl<'a> Values<'a> {
         Some((stated.origin.clone(), &stated.text))
     }
 
-    /// Returns a variable of the host's environment.
+    /// Returns a variable from the host's environment.
     pub(super) fn variable(&self, name: &str) -> Option<&'a str> {
         self.environment.get(name).map(String::as_str)
     }
@@ -79,7 +78,7 @@ impl<'a> Values<'a> {
             .ok_or_else(|| refused(origin, text, "a number of seconds is".to_owned()))
     }
 
-    /// Returns a loopback address, `None` for `off`; without a value, `port` there.
+    /// Returns a loopback address, or `None` for `off`. Without a value, uses `port`.
     pub(super) fn listen(&self, key: &str, port: u16) -> Result<Option<SocketAddr>, ConfigError> {
         let Some((origin, text)) = self.find(key) else {
             return Ok(Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port))));

@@ -1,4 +1,4 @@
-//! What `/metrics` shows of executors, counted when it is asked for.
+//! The metrics of executors, counted when `/metrics` is requested.
 
 use host_protocols::wire::executors::{ExecutorHealth, WorkerState};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -17,7 +17,7 @@ struct Of {
     runner: String,
 }
 
-/// The numbers of all executors. Cloning shares them.
+/// The metrics of all executors. Cloning shares them.
 #[derive(Clone, Default)]
 pub(super) struct Numbers {
     seats: Family<In, Gauge>,

@@ -1,4 +1,4 @@
-//! Generates `docs/metrics.md` from what a host shows and compares it.
+//! Generates `docs/metrics.md` from the metrics of a host and compares them.
 
 use std::fmt::Write as _;
 
@@ -22,7 +22,7 @@ name, histograms `_bucket`, `_sum` and `_count`. Generated from what a host show
 |---|---|---|---|
 ";
 
-/// Makes all numbers of a host, each with a value, for those without one are not shown.
+/// Makes all metrics of a host, each with a value, because metrics without one are not shown.
 fn shown() -> String {
     let metrics = Metrics::default();
     let (numbers, (logs, _written)) = (Numbers::default(), Logs::channel());
@@ -35,7 +35,7 @@ fn shown() -> String {
     metrics.encode()
 }
 
-/// Returns the names of the labels of a metric's first value.
+/// Returns the label names of a metric's first value.
 fn labels(shown: &str, name: &str) -> String {
     let values = shown.lines().filter(|line| line.starts_with(name));
     let labels = values.filter_map(|line| Some(line.split_once('{')?.1.split_once('}')?.0));

@@ -1,6 +1,5 @@
-//! The parts of a host and how they hang together: the dispatch loop over the store, the cells
-//! below it, those of foreign work beside them, the wires' executors, and what requests are
-//! answered from.
+//! The parts of a host and how they are connected: the dispatch loop over the store, its cells, the
+//! cells for foreign work, the executors of the wires, and the state of the API.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -49,20 +48,20 @@ use crate::executors::Executors;
 use crate::logs::{self, ForeignLogs, JobLogs};
 use crate::metrics::Metrics;
 
-/// How long connections and cells may take to be gone once no job runs any more.
+/// How long connections and cells may take to end when no job runs any more.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A running host.
 pub(super) struct Host {
     pub(super) tasks: Tasks,
     pub(super) deployments: Deployments,
-    /// What takes work over wires; it ends first.
+    /// The tasks that accept work over wires. They end first.
     wires: Tasks,
     shared: Base,
     dispatch: Dispatch,
     executors: Executors,
     leases: LeaseDoor,
-    /// Where workers' lines go; closed before logs are.
+    /// Receives log lines of foreign workers. Closed before the logs are.
     foreign_logs: Arc<ForeignLogs>,
     job_logs: Arc<JobLogs>,
     phase: watch::Sender<Phase>,
@@ -72,7 +71,7 @@ pub(super) struct Host {
     log_writer: JoinHandle<()>,
 }
 
-/// What the parts share.
+/// What all parts use.
 struct Base {
     clock: Clock,
     runs: RunBuilder,
@@ -100,7 +99,7 @@ impl Base {
 }
 
 impl Host {
-    /// Opens the store and starts everything above and below it; no wire takes work yet.
+    /// Opens the store and starts the parts. No wire accepts work yet.
     pub(super) async fn start(
         config: &Config,
         wires: &mut [Box<dyn Active>],
@@ -159,7 +158,7 @@ impl Host {
         })
     }
 
-    /// Lets every wire take work.
+    /// Lets all wires accept work.
     pub(super) fn run(&self, wires: Vec<Box<dyn Active>>) {
         let foreign = self.foreign.clone();
         let ports = Ports {
@@ -174,7 +173,7 @@ impl Host {
         }
     }
 
-    /// Returns what the API at `listen` answers from.
+    /// Returns the state of the API that listens at `listen`.
     pub(super) fn api(&self, listen: SocketAddr, wires: &[WireConfig]) -> Api {
         let ports = RoutePorts {
             bodies: ByteBudget::default(),
@@ -200,7 +199,7 @@ impl Host {
         }
     }
 
-    /// Moves the dispatch loop on, and from the first step on lets wires take no work.
+    /// Moves the dispatch loop to `phase`. In any phase after `Running`, wires accept no more work.
     pub(super) fn enter(&self, phase: Phase) {
         if phase > Phase::Running {
             self.wires.stop();
@@ -208,7 +207,7 @@ impl Host {
         self.phase.send_replace(phase);
     }
 
-    /// Returns when the dispatch loop has ended, once. Cancel safe.
+    /// Waits until the dispatch loop has ended. May be called once. Cancel safe.
     pub(super) async fn ended(&mut self) -> Result<(), ServeError> {
         match (&mut self.ended).await {
             Ok(ended) => ended.map_err(ServeError::Store),
@@ -216,13 +215,13 @@ impl Host {
         }
     }
 
-    /// Ends what is left once the dispatch loop has ended.
+    /// Ends the other parts when the dispatch loop has ended.
     pub(super) async fn join(self) {
         let rest = async {
             self.wires.stop();
             self.wires.join().await;
             self.tasks.stop();
-            // Gone without a word is gone too.
+            // If the sender is gone without a report, foreign work has ended as well.
             let _gone = self.foreign_ended.await;
             self.tasks.join().await;
         };
@@ -238,7 +237,7 @@ impl Host {
     }
 }
 
-/// Starts the thread that starts cells, and opens the cache of what they execute.
+/// Starts the thread that starts cells, and opens the cache of compiled components.
 fn examiner(
     config: &Config,
     program: CellProgram,
@@ -258,7 +257,7 @@ fn examiner(
     })
 }
 
-/// Removes compiled components that are no longer needed; what cannot be removed stays.
+/// Removes compiled components that are no longer needed. Keeps those that cannot be removed.
 fn sweep(examiner: &Examiner, kept: &BTreeSet<Digest>) {
     match examiner.cache.sweep(kept) {
         Ok(0) => {}
@@ -270,10 +269,10 @@ fn sweep(examiner: &Examiner, kept: &BTreeSet<Digest>) {
     }
 }
 
-/// The dispatch loop, and how it ended.
+/// The dispatch loop, and the receiver of its result.
 type Dispatching = (Dispatch, oneshot::Receiver<Result<(), StoreError>>);
 
-/// Starts the wires' executors, for the dispatch loop to give them work and to end them.
+/// Starts the executors of all wires and connects them with the dispatch loop.
 fn executors(
     config: &Config,
     wires: &mut [Box<dyn Active>],
@@ -339,7 +338,7 @@ fn dispatch(
     Ok((dispatch, ended))
 }
 
-/// Returns which node the host with this data directory is: a name made at its first start.
+/// Returns the id of this node, which is created when a host first uses the data directory.
 fn node(data: &Path) -> Result<NodeId, ServeError> {
     let path = data.join("node");
     let failed = |error| ServeError::Node {
@@ -362,10 +361,10 @@ fn node(data: &Path) -> Result<NodeId, ServeError> {
     }
 }
 
-/// Says what foreign work takes; its cells start with the first of it.
+/// Describes what foreign work needs. Its cells start with the first job.
 fn foreign(config: &Config, base: &Base, cells: &Cells, tasks: &Tasks) -> Wiring<ProcessPort> {
     let (cell_says, events) = mpsc::channel(EVENTS_MAX);
-    // Wires are served once all is deployed.
+    // Wires are served only after all components are loaded.
     let loaded = CancellationToken::new();
     loaded.cancel();
     Wiring {
@@ -386,7 +385,7 @@ fn foreign(config: &Config, base: &Base, cells: &Cells, tasks: &Tasks) -> Wiring
     }
 }
 
-/// Makes a pool of cells that are called `name`, with what is deployed.
+/// Makes a pool of cells with the name `name` and the deployed components.
 fn feed(config: &Config, base: &Base, name: &'static str, port: ProcessPort) -> Feed<ProcessPort> {
     let shape = Shape {
         name,

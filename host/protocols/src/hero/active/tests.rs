@@ -1,4 +1,4 @@
-//! What opening Hero takes and leaves behind, without a Redis.
+//! Opens Hero without a Redis, and checks what it needs and what it leaves behind.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -18,7 +18,7 @@ use crate::wire::{Configured, Place, Wire as _};
 
 const URL: &str = "redis://me:hush@127.0.0.1:1/2";
 
-/// A host without room.
+/// A host that has no room for work.
 struct Full;
 
 impl Execute for Full {

@@ -1,4 +1,4 @@
-//! How addresses are read, and that nothing shows their secrets.
+//! How addresses are read, and that none of them shows its secrets.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! Sends the document's operations to a Redis and reads the answers. What is decided, the rest of
-//! the client decides.
+//! Sends the document's operations to a Redis and reads the answers. The rest of the client makes
+//! the decisions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use crate::hero::refusal::{Code, Refusal};
 use crate::hero::transport::{OwnConnection, SharedConnection};
 use crate::hero::wire::{self, Command, Value};
 
-/// How many requests may wait for jobs at once: each has a connection of its own.
+/// The most requests that wait for jobs at once. Each has its own connection.
 const WAITERS_MAX: usize = 128;
 
-/// How often the hash of a job that is waited for is looked at: its worker may not reply.
+/// How often to read the hash of a job that a request waits for, because its worker may not reply.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// How long to wait before Redis is tried again by one who waits.
+/// How long a waiting request pauses before it tries Redis again.
 const AWAY_PAUSE: Duration = Duration::from_millis(500);
 
-/// How many keys one request for a list looks at, in about so many steps.
+/// About how many keys one request for a list reads at most.
 const KEYS_MAX: usize = 10_000;
 
-/// The fewest and the most keys of one step.
+/// The fewest and the most keys read in one step.
 const STEP_KEYS: (u32, u32) = (10, 1_000);
 
 /// The most jobs read to find out whether jobs wait for each other.
@@ -42,13 +42,13 @@ const KNOWN_MAX: usize = 10_000;
 /// Why an operation was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ClientError {
-    /// Redis cannot be reached, or does not do what it is told. Whether it has is not known.
+    /// Redis cannot be reached or refuses the command. The operation may have been carried out.
     #[error("{0}")]
     Away(String),
-    /// The operation is not one for this job.
+    /// The operation is not allowed for this job.
     #[error("{}", .0.text())]
     Refused(Refusal),
-    /// As many as may wait do so already.
+    /// Too many requests already wait for jobs.
     #[error("{WAITERS_MAX} requests wait for jobs already")]
     Full,
 }
@@ -60,34 +60,33 @@ pub struct Client {
     waiters: Arc<Semaphore>,
 }
 
-/// Which jobs are listed.
+/// Selects which jobs to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Only those for this worker.
+    /// Only jobs for this worker.
     pub worker_id: Option<String>,
-    /// Only those in this status.
+    /// Only jobs with this status.
     pub status: Option<String>,
 }
 
 /// A part of a list, in no order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
-    /// The jobs.
     pub jobs: Vec<JobView>,
-    /// Where the next part begins, `None` at the end.
+    /// The cursor of the next part; `None` at the end.
     pub next: Option<u64>,
 }
 
-/// What one look at the gate has done.
+/// The result of one check of the waiting jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
     /// How many jobs were queued.
     pub queued: usize,
     /// How many were ended.
     pub ended: usize,
-    /// How many were looked at.
+    /// How many jobs were checked.
     pub looked_at: usize,
-    /// Why Redis has refused to queue or end one; it is tried again.
+    /// Why Redis refused to queue or end a job. The next check tries it again.
     pub refused: Option<String>,
 }
 
@@ -100,7 +99,7 @@ impl From<Refusal> for ClientError {
 type Answer<T> = Result<T, ClientError>;
 
 impl Client {
-    /// Makes a client that connects when it is first used, and again whenever it must.
+    /// Makes a client. It connects when it is first used, and again when the connection was lost.
     pub fn new(url: &RedisUrl) -> Self {
         Self {
             connection: SharedConnection::new(url),
@@ -108,12 +107,12 @@ impl Client {
         }
     }
 
-    /// Returns how a job is, `None` if there is none. Cancel safe, as all that only looks.
+    /// Returns the state of a job, or `None` if there is none. Cancel safe, like all reads.
     pub async fn job(&self, id: &str) -> Answer<Option<JobView>> {
         self.one(id, FULL).await
     }
 
-    /// Returns how the jobs are that are there.
+    /// Returns the status of each job that exists.
     pub async fn statuses(&self, ids: &BTreeSet<String>) -> Answer<BTreeMap<String, String>> {
         let views = self.many(ids.iter().map(String::as_str), STATUS).await?;
         let views = views.into_iter().flatten();
@@ -122,8 +121,8 @@ impl Client {
             .collect())
     }
 
-    /// Returns the next part of the list of jobs: about `limit`, fewer where few fit, a few more
-    /// where Redis brings them together.
+    /// Returns the next part of the list of jobs: about `limit` jobs. There are fewer if few match,
+    /// and may be a few more because Redis returns keys in groups.
     pub async fn jobs(&self, filter: &Filter, after: Option<u64>, limit: usize) -> Answer<Page> {
         let keys = u32::try_from(limit).unwrap_or(u32::MAX);
         let keys = keys.clamp(STEP_KEYS.0, STEP_KEYS.1);
@@ -156,8 +155,8 @@ impl Client {
         })
     }
 
-    /// Stores a job and queues it, once Redis has confirmed it. If its id `may_be_known` to others,
-    /// they may wait for it, and circles are looked for. Sent again with the same id it changes
+    /// Stores and queues a job, and returns when Redis has confirmed it. If other jobs may already
+    /// wait for this id (`may_be_known`), checks for circles. Sending the same id again changes
     /// nothing.
     pub async fn submit(
         &self,
@@ -166,7 +165,7 @@ impl Client {
         log_root: Option<&str>,
         wall: Time,
     ) -> Answer<Submitted> {
-        // What is wrong without any other job needs none.
+        // Errors that do not depend on other jobs are found before those are read.
         submit(submission, &[], log_root, wall)?;
         let known = if may_be_known {
             self.known(submission).await?
@@ -177,7 +176,7 @@ impl Client {
         Ok(submitted(&self.ask_one(command).await?)?)
     }
 
-    /// Reads the jobs that a submission waits for, and those that they wait for.
+    /// Reads the jobs that a submission waits for, and the jobs that those wait for.
     async fn known(&self, submission: &Submission) -> Answer<Vec<JobView>> {
         let mut known: BTreeMap<String, JobView> = BTreeMap::new();
         loop {
@@ -209,7 +208,7 @@ impl Client {
         Ok(stopped(&self.ask_one(stop(&job, wall)?).await?)?)
     }
 
-    /// Queues a job again, as [`requeue`] says; `None` if there is none.
+    /// Queues a job again, with the rules of [`requeue`]. Returns `None` if there is none.
     pub async fn requeue(&self, id: &str, force: bool, wall: Time) -> Answer<Option<()>> {
         let Some(job) = self.one(id, FULL).await? else {
             return Ok(None);
@@ -218,7 +217,7 @@ impl Client {
         Ok(requeued(&self.ask_one(command).await?)?)
     }
 
-    /// Returns how long a worker's queues are, in the order of [`super::LENGTHS`].
+    /// Returns the lengths of a worker's lists, in the order of [`super::LENGTHS`].
     pub async fn lengths(&self, worker_id: &str) -> Answer<[u64; 4]> {
         let commands = lengths(worker_id)?;
         let values = self.ask(commands.to_vec()).await?;
@@ -231,8 +230,8 @@ impl Client {
         Ok(lengths)
     }
 
-    /// Waits until a job ends, at most so long, and returns how it is then; `None` if there is none.
-    /// Its reply is left to whoever else waits for it. Cancel safe.
+    /// Waits until a job ends, at most `within`, and returns its state then; `None` if there is
+    /// none. Leaves the reply for others who wait for it. Cancel safe.
     pub async fn wait(&self, id: &str, within: Duration) -> Answer<Option<JobView>> {
         let Ok(_permit) = self.waiters.try_acquire() else {
             return Err(ClientError::Full);
@@ -250,8 +249,8 @@ impl Client {
                 Ok(()) => {
                     let job = self.job(id).await?;
                     if let Some(job) = &job {
-                        // Workers of others let it stay for ever. Where Redis is too old for this, so
-                        // do we.
+                        // Other workers may never expire the reply. If Redis is too old for this
+                        // command, it stays.
                         let _best_effort = self.connection.ask(vec![keep_reply(job)]).await;
                     }
                     return Ok(job);
@@ -260,7 +259,7 @@ impl Client {
         }
     }
 
-    /// Returns when a job has ended or is gone, or Redis is.
+    /// Returns when the job has ended or is gone, or when Redis cannot be reached.
     async fn until_end(&self, id: &str) -> Answer<()> {
         let mut own: Option<OwnConnection> = None;
         loop {
@@ -275,7 +274,8 @@ impl Client {
             let reply = wire::await_reply(id, LOOK_EVERY);
             let values = own.ask(vec![reply]).await.map_err(ClientError::Away)?;
             if !matches!(values.first(), Some(Value::Nil)) {
-                // A reply that is older than the job's last start ends nothing.
+                // The reply may be older than the last start of the job. Then the job has not
+                // ended.
                 match self.one(id, STATUS).await? {
                     Some(job) if !job.has_ended() => tokio::time::sleep(LOOK_EVERY).await,
                     _ => return Ok(()),
@@ -284,8 +284,8 @@ impl Client {
         }
     }
 
-    /// Looks at the jobs that wait for others, and queues or ends those that it is time for. Two
-    /// hosts that do so at once queue a job once.
+    /// Checks the jobs that wait for others, and queues or ends those that are due. If two hosts do
+    /// this at once, each job is still queued only once.
     pub async fn gate(&self, wall: Time) -> Answer<Turn> {
         let (line, mut acts) = gate::read_line(&self.ask_one(gate::line()).await?);
         if line.is_empty() && acts.is_empty() {

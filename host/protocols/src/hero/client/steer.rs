@@ -1,4 +1,4 @@
-//! Stopping jobs, queueing them again and the lengths of a worker's queues: commands and answers.
+//! Stops jobs, queues them again, and reads the lengths of a worker's lists: commands and answers.
 
 use host_core::time::Time;
 use serde_json::json;
@@ -8,25 +8,25 @@ use crate::hero::job_view::JobView;
 use crate::hero::refusal::{Code, Refusal};
 use crate::hero::wire::{self, Command, STOPS_SCANNED_MAX, Script, Value, WAITING};
 
-/// How long after its time limit a started job counts as lost by its worker, in milliseconds.
+/// How long after its time limit a started job is considered lost by its worker, in milliseconds.
 pub const STALE_AFTER_MS: u64 = 10_000;
 
-/// What [`lengths`] tells, in order.
+/// The names of the lengths that [`lengths`] reads, in order.
 pub const LENGTHS: [&str; 4] = ["queued", "processing", "stops", "dead_letters"];
 
 /// The error of a job that was stopped.
 const STOPPED: &str = "stopped_by_request";
 
-/// What became of a stop.
+/// The result of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// Its worker is asked.
+    /// The worker of the job was asked to stop it.
     Asked,
-    /// It has ended: it waited for others and no worker knew of it.
+    /// The job has ended: it waited for others, and no worker had it.
     Ended,
 }
 
-/// Asks for a job to be stopped.
+/// Makes the command that asks for a job to be stopped.
 pub fn stop(job: &JobView, wall: Time) -> Result<Command, Refusal> {
     let worker = worker(job)?;
     let reply = json!({ "error": STOPPED }).to_string();
@@ -43,7 +43,7 @@ pub fn stop(job: &JobView, wall: Time) -> Result<Command, Refusal> {
     Ok(script(Script::Stop, keys, &args))
 }
 
-/// Reads what became of a stop; `None` if the job is gone.
+/// Reads the result of a stop; `None` if the job is gone.
 pub fn stopped(value: &Value) -> Result<Option<Stopped>, Refusal> {
     match value.text() {
         Some("asked") => Ok(Some(Stopped::Asked)),
@@ -57,7 +57,8 @@ pub fn stopped(value: &Value) -> Result<Option<Stopped>, Refusal> {
     }
 }
 
-/// Tells whether a job's worker has lost it: it was started, and its time limit is over for long.
+/// Returns whether a job was started and is well past its time limit, so that its worker has lost
+/// it.
 pub fn is_stale(job: &JobView, wall: Time) -> bool {
     let patience_ms = job.timeout_ms().saturating_add(STALE_AFTER_MS);
     let started = job.get("status") == Some("started");
@@ -65,8 +66,8 @@ pub fn is_stale(job: &JobView, wall: Time) -> bool {
     since.is_some_and(|since| wall.since_ms(since) >= patience_ms)
 }
 
-/// Queues a job again that has failed or that its worker lost, without what it left behind; with
-/// `force` one, too, that may be running. What waited for others does so again.
+/// Queues a job again that has failed or that its worker has lost, and removes its old results.
+/// With `force`, also a job that may be running. A job that waited for others waits for them again.
 pub fn requeue(job: &JobView, force: bool, wall: Time) -> Result<Command, Refusal> {
     if job.status() == "finished" {
         let message = "status: the job has finished; submit it as a new one";
@@ -81,7 +82,8 @@ pub fn requeue(job: &JobView, force: bool, wall: Time) -> Result<Command, Refusa
         );
         return Err(Refusal::new(Code::JobBusy, message));
     }
-    // A worker of ours that refuses a job for one it depends on has not looked for us.
+    // If a worker of ours refused the job because a dependency failed, the list of open
+    // dependencies may be missing. Then the job waits for all of them.
     let refused = job
         .get("error")
         .is_some_and(|error| error.starts_with("prerequisite_failed"));
@@ -111,7 +113,7 @@ pub fn requeue(job: &JobView, force: bool, wall: Time) -> Result<Command, Refusa
     Ok(script(Script::Requeue, keys, &args))
 }
 
-/// Reads what became of it; `None` if the job is gone.
+/// Reads the result of [`requeue`]; `None` if the job is gone.
 pub fn requeued(value: &Value) -> Result<Option<()>, Refusal> {
     let refused = |message| Err(Refusal::new(Code::JobBusy, message));
     match value.text() {
@@ -123,13 +125,14 @@ pub fn requeued(value: &Value) -> Result<Option<()>, Refusal> {
     }
 }
 
-/// Lets Redis forget the reply to a job in time, unless it does already.
+/// Lets Redis expire the reply to a job, if it does not do so already.
 pub fn keep_reply(job: &JobView) -> Command {
     let seconds = wire::reply_seconds(job.timeout_ms()).to_string();
     wire::plain(&["EXPIRE", &wire::reply_queue(&job.id), &seconds, "NX"])
 }
 
-/// Asks how many jobs wait for a worker, run there, are to stop, and could not be run.
+/// Makes the commands for the lengths of a worker's lists: jobs that wait, jobs that run, stop
+/// requests, and dead letters.
 pub fn lengths(worker_id: &str) -> Result<[Command; 4], Refusal> {
     check_worker(worker_id)?;
     let keys = [

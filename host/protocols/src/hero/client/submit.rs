@@ -1,5 +1,5 @@
-//! A job that a client submits: checked as a worker of ours would check it, and stored. Knows the
-//! jobs it waits for only as they are brought.
+//! Submits a job for a client: checks it as our worker would, and stores it. The caller reads the
+//! jobs that it depends on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::hero::refusal::{Code, Refusal};
 use crate::hero::task::Task;
 use crate::hero::wire::{self, Command, Script, Value, WAITING};
 
-/// How many dependents a job is told of.
+/// The most dependents that are recorded in a job.
 const DEPENDENTS_MAX: usize = 1_000;
 
 /// The longest worker id, in bytes.
@@ -24,44 +24,44 @@ const WORKER_ID_BYTES_MAX: usize = 128;
 pub struct Submission {
     /// A UUID that no other job has.
     pub id: String,
-    /// Which worker.
+    /// The worker that executes the job.
     pub worker_id: String,
-    /// What.
+    /// The script or handler.
     pub task: Task,
-    /// The language of a script; the worker sees for itself if absent.
+    /// The language of a script; if `None`, the worker detects it.
     pub script_type: Option<String>,
-    /// For whom.
+    /// The sender of the job.
     pub caller_id: String,
-    /// In which context.
+    /// The context of the job.
     pub context_id: String,
     /// The time limit, in seconds.
     pub timeout_seconds: u64,
     /// Further attempts after a failure.
     pub retries: u32,
-    /// Whether it may run beside others of its context.
+    /// Whether the job may run at the same time as others of its context.
     pub concurrent: bool,
-    /// Where its log is written to as well.
+    /// The path of an additional log file.
     pub log_path: Option<String>,
     /// Environment variables.
     pub env: BTreeMap<String, String>,
-    /// The jobs that must have finished before.
+    /// The jobs that must finish first.
     pub dependencies: BTreeSet<String>,
 }
 
-/// What became of a submission.
+/// The result of a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Submitted {
-    /// The worker can take it.
+    /// The job is queued.
     Queued,
-    /// It is queued once these have finished.
+    /// The job waits and is queued when these jobs have finished.
     Waits(Vec<String>),
-    /// A job of this id was there already and is as it was.
+    /// A job with this id already exists and was not changed.
     Known,
 }
 
-/// Makes the command that stores a job and queues it, or lets it wait for others. `known` holds what
-/// was read of the jobs it depends on, and of those that they depend on: a circle is refused and
-/// names its path. `log_root` is the folder of log files.
+/// Makes the command that stores a job and queues it, or makes it wait for others. `known` has the
+/// jobs it depends on, and the jobs that those depend on: a circle is refused with its path.
+/// `log_root` is the folder of log files.
 pub fn submit(
     submission: &Submission,
     known: &[JobView],
@@ -92,7 +92,7 @@ pub fn submit(
     })
 }
 
-/// Reads what became of a submission.
+/// Reads the result of a submission.
 pub fn submitted(value: &Value) -> Result<Submitted, Refusal> {
     let texts = match value {
         Value::Data(_) => value.text().into_iter().map(str::to_owned).collect(),
@@ -106,8 +106,8 @@ pub fn submitted(value: &Value) -> Result<Submitted, Refusal> {
     }
 }
 
-/// Returns the jobs that must be known as well before a circle can be excluded: those that `known`
-/// wait for and does not have.
+/// Returns the jobs that must still be read before a circle can be excluded: jobs that those in
+/// `known` wait for and that are not in `known`.
 pub fn links(submission: &Submission, known: &BTreeMap<String, JobView>) -> BTreeSet<String> {
     let waiting = known.values().filter(|job| !job.has_ended());
     let mut ids = submission.dependencies.clone();
@@ -134,7 +134,7 @@ fn fields(submission: &Submission, wall: Time) -> Vec<(&'static str, String)> {
     job.fields(wall)
 }
 
-/// Checks what is stored as a worker of ours would.
+/// Checks the stored fields as our worker would.
 fn check(
     submission: &Submission,
     fields: &[(&'static str, String)],
@@ -165,7 +165,7 @@ fn check(
     job::read(id, &values, &terms).map(|_| ())
 }
 
-/// Checks the name of a worker, which becomes part of keys.
+/// Checks a worker id, which becomes part of keys.
 pub(super) fn check_worker(worker_id: &str) -> Result<(), Refusal> {
     let fits = (1..=WORKER_ID_BYTES_MAX).contains(&worker_id.len());
     if fits && worker_id.bytes().all(|b| b.is_ascii_graphic()) {

@@ -1,4 +1,4 @@
-//! Commands of the document's operations, and answers good and odd.
+//! Commands of the document's operations, and valid and invalid answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ fn view(n: u32, fields: &[(&'static str, &str)]) -> JobView {
     }
 }
 
-/// Takes a script and its texts apart.
+/// Splits a script command into its script, keys and arguments.
 fn script(command: Command) -> (Script, Vec<String>, Vec<String>) {
     let Command::Script { script, keys, args } = command else {
         panic!("{command:?}")
@@ -272,7 +272,7 @@ fn a_job_is_queued_again_unless_it_has_finished_or_may_be_running() {
         let fields = started.into_iter().zip(values).chain([w1]);
         view(1, &fields.collect::<Vec<_>>())
     };
-    // Its time limit is over at 6 s, and 10 s more.
+    // Its time limit ends at 6 s, and the job counts as lost 10 s later.
     for (job, now, force, code) in [
         (view(1, &[("status", "error"), w1]), 0, false, None),
         (view(1, &[("status", "dispatched"), w1]), 0, false, None),

@@ -1,4 +1,4 @@
-//! Checks the jobs that wait for others again and again, and logs what happens. Decides nothing.
+//! Checks the jobs that wait for others regularly, and logs the results. Decides nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::live::Client;
 /// How often they are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// The longest pause after a failed check; pauses double.
+/// The longest pause after a failed check. Pauses double.
 const PAUSE_MAX: Duration = Duration::from_secs(8);
 
-/// Queues waiting jobs when those that they wait for have finished, until `stopping`.
+/// Queues waiting jobs when the jobs they wait for have finished, until `stopping`.
 pub(in crate::hero) async fn watch(
     client: Client,
     clock: Arc<dyn Clock>,

@@ -1,5 +1,5 @@
-//! Ends jobs that are out and removes what they leave in Redis, also those of an earlier run of this
-//! host.
+//! Ends jobs that are out and removes their data from Redis, including those of an earlier run of
+//! this host.
 
 use std::collections::BTreeSet;
 
@@ -13,24 +13,25 @@ use crate::stream::Moment;
 use host_core::port::End;
 use host_core::port::Tag;
 
-/// How long after its end a job's traces are removed, in milliseconds: workers write the hash first
-/// and the reply a moment later, and nobody else removes the reply.
+/// How long after its end a job's data is removed, in milliseconds. Workers write the reply a
+/// moment after the hash, and no one else removes it.
 const TIDY_AFTER_MS: u64 = 2_000;
 
-/// How long after that a job is checked again if its worker has not stopped it, in milliseconds.
+/// How long to wait before a job is checked again if its worker has not stopped it, in
+/// milliseconds.
 const AGAIN_AFTER_MS: u64 = 5_000;
 
 /// The error in the hash of a job that was taken back.
 const WITHDRAWN: &str = "stopped_by_request";
 
 impl Dispatcher {
-    /// Asks which jobs Redis lists as out.
+    /// Asks Redis for the jobs that it lists as out.
     pub(super) fn reconcile(&mut self, todo: &mut Todo) {
         let list = wire::plain(&["HGETALL", &wire::out(&self.config.instance)]);
         self.call(Purpose::Reconcile, vec![list], todo);
     }
 
-    /// Takes back the jobs that only Redis lists as out. After that new ones may be sent.
+    /// Takes back the jobs that are out only in Redis. Then new jobs may be sent.
     pub(super) fn reconciled(&mut self, at: Moment, value: Option<&Value>, todo: &mut Todo) {
         let Some(found @ Value::List(_)) = value else {
             self.refused(value.map_or(&[], std::slice::from_ref), todo);
@@ -54,7 +55,7 @@ impl Dispatcher {
         todo.push(DispatcherAct::Ready);
     }
 
-    /// Takes a job back and goes on watching it.
+    /// Takes a job back and continues to watch it.
     pub(super) fn withdraw(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
         let Some(out) = self.out.get(&tag) else {
             return;
@@ -64,7 +65,7 @@ impl Dispatcher {
         self.call(Purpose::Withdraw(tag), vec![command], todo);
     }
 
-    /// Handles the answer about a job that is taken back: its hash says how it ended, also if Redis
+    /// Handles the answer for a job that is taken back. Its hash tells how it ended, even if Redis
     /// never confirmed that it was queued.
     pub(super) fn withdrawn(&mut self, at: Moment, tag: Tag, values: &[Value], todo: &mut Todo) {
         let is_refused = self.refused(values, todo);
@@ -78,7 +79,7 @@ impl Dispatcher {
         }
     }
 
-    /// Takes back all jobs that no worker has taken.
+    /// Takes back all jobs that no worker has.
     pub(super) fn recall(&mut self, at: Moment, todo: &mut Todo) {
         let waits = |out: &Out| out.started_at.is_none() && out.stop_by.is_none();
         let waiting = self.out.iter().filter(|(_, out)| waits(out));
@@ -91,7 +92,7 @@ impl Dispatcher {
         self.call(Purpose::Recall(tags), commands, todo);
     }
 
-    /// Handles which jobs are back: no worker has begun them.
+    /// Handles the list of jobs that were taken back. No worker has started them.
     pub(super) fn recalled(&mut self, at: Moment, tags: &[Tag], values: &[Value], todo: &mut Todo) {
         self.refused(values, todo);
         for (tag, value) in tags.iter().zip(values) {
@@ -109,7 +110,7 @@ impl Dispatcher {
         }
     }
 
-    /// Ends an execution whose worker reported how it ended.
+    /// Ends an execution with the outcome that its worker reported.
     pub(super) fn said(&mut self, at: Moment, tag: Tag, outcome: Outcome, todo: &mut Todo) {
         let Some(out) = self.out.remove(&tag) else {
             return;
@@ -126,7 +127,7 @@ impl Dispatcher {
         todo.push(DispatcherAct::Ended { tag, end });
     }
 
-    /// Ends an execution whose end nobody reported, and makes sure that nobody runs it any more.
+    /// Ends an execution without a report of its worker, and makes sure that it is stopped.
     pub(super) fn give_up(&mut self, at: Moment, tag: Tag, end: End, todo: &mut Todo) {
         let Some(out) = self.out.remove(&tag) else {
             return;
@@ -155,7 +156,7 @@ impl Dispatcher {
         self.arm(at, Due::Tidy);
     }
 
-    /// Removes the traces of jobs that are due before `until`.
+    /// Removes the data of jobs that is due before `until`.
     pub(super) fn tidy(&mut self, until: Time, at: Moment, todo: &mut Todo) {
         let mut traces = Vec::new();
         while self.ended.first().is_some_and(|(due, _)| *due <= until) {
@@ -164,7 +165,7 @@ impl Dispatcher {
         self.forget(at, traces, todo);
     }
 
-    /// Takes back the jobs that have not ended, and removes the traces of all.
+    /// Takes back the jobs that have not ended, and removes the data of all.
     fn forget(&mut self, at: Moment, traces: Vec<Trace>, todo: &mut Todo) {
         let commands = traces
             .iter()
@@ -173,7 +174,7 @@ impl Dispatcher {
         self.call(Purpose::Forget(traces), commands, todo);
     }
 
-    /// Arranges to check jobs again that go on, and whose traces must be removed when they have ended.
+    /// Schedules another check of the jobs that still run, to remove their data after their end.
     pub(super) fn forgotten(
         &mut self,
         at: Moment,
@@ -190,7 +191,7 @@ impl Dispatcher {
         }
     }
 
-    /// Makes the command that ends a job if no worker has taken it.
+    /// Makes the command that ends a job if no worker has it.
     fn take_back(&self, at: Moment, id: &str, worker: &str, mode: Mode) -> Command {
         wire::withdraw(&wire::Withdrawal {
             id,
@@ -214,13 +215,13 @@ impl From<Out> for Trace {
     }
 }
 
-/// What happens to a job that is taken back.
+/// How to take back a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// Its worker, if one has it, is asked to stop it.
+    /// Ask the worker that has the job to stop it.
     Watch,
-    /// The same, and its traces are removed once it has ended.
+    /// The same, and remove its data when it has ended.
     Forget,
-    /// It is left to its worker, if one has it.
+    /// Leave the job to the worker that has it.
     IfWaiting,
 }

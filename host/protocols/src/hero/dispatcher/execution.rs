@@ -1,4 +1,4 @@
-//! One execution by a foreign worker, and the hash it becomes. Knows no state.
+//! One execution by a foreign worker, and its hash. Has no state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,25 +15,22 @@ use crate::hero::task::Task;
 pub struct Execution {
     /// The job's id there: a UUID that no other execution has.
     pub id: String,
-    /// The worker that runs it.
     pub worker_id: String,
-    /// What is run.
     pub task: Task,
-    /// The sender; the dispatcher's own `caller_id` if absent.
+    /// The sender; if `None`, the dispatcher's own `caller_id`.
     pub caller_id: Option<String>,
-    /// Its context.
     pub context_id: String,
-    /// How long it may run, in milliseconds; sent in whole seconds, rounded up.
+    /// The time limit, in milliseconds. Sent in whole seconds, rounded up.
     pub timeout_ms: u64,
-    /// The instant of host time after which it may not run.
+    /// The deadline, in host time.
     pub deadline: Option<Time>,
     /// Environment variables.
     pub env: BTreeMap<String, String>,
 }
 
 impl Execution {
-    /// Makes the execution of an assignment by `worker_id`, under the new UUID `id`. The attributes
-    /// `caller_id` and `context_id` have fields of their own; without a context it is the queue.
+    /// Makes the execution of an assignment for `worker_id`, with the new UUID `id`. The attributes
+    /// `caller_id` and `context_id` have their own fields; the default context is the queue.
     pub fn of(assignment: Assignment, worker_id: &str, id: String) -> Result<Self, Failure> {
         let attribute = |name: &str| {
             let mut attributes = assignment.attributes.iter();
@@ -55,7 +52,7 @@ impl Execution {
         })
     }
 
-    /// Makes the fields of a job's hash, as documented.
+    /// Makes the documented fields of a job's hash.
     pub(super) fn fields(
         &self,
         config: &DispatcherConfig,
@@ -69,7 +66,7 @@ impl Execution {
             caller_id: self.caller_id.as_deref().unwrap_or(&config.caller_id),
             context_id: &self.context_id,
             timeout_seconds: self.timeout_ms.div_ceil(1_000).max(1),
-            // Our own host decides about another attempt.
+            // The host itself decides about retries.
             retries: 0,
             concurrent: true,
             log_path: None,

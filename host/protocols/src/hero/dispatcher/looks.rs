@@ -1,4 +1,4 @@
-//! Watches the jobs that are out: their hashes, and the lists with those that no worker has started.
+//! Watches the jobs that are out: their hashes, and the lists of jobs that no worker has started.
 
 use std::collections::BTreeMap;
 
@@ -18,17 +18,17 @@ use host_core::port::Tag;
 pub(super) const LOOK_SOON_MS: u64 = 10;
 pub(super) const LOOK_MS: u64 = 100;
 
-/// How long after it was queued a job's hash is read often, in milliseconds.
+/// How long the hash of a newly queued job is read often, in milliseconds.
 const SOON_MS: u64 = 1_000;
 
-/// Jobs that are due within this time are read together, in milliseconds.
+/// Hashes that are due within this time are read together, in milliseconds.
 const TOGETHER_MS: u64 = 5;
 
-/// How often the lists are read, and how old a job must be for that, in milliseconds.
+/// How often the lists are read, and the minimum age of the jobs checked there, in milliseconds.
 pub(super) const ABSENT_EVERY_MS: u64 = 5_000;
 
-/// The fields that are read, with the longest value of each; of a longer value only the length is
-/// read. Many jobs may end at once, so that long outputs are read one after the other.
+/// The fields to read, with the longest value of each. Of a longer value, only the length is read:
+/// many jobs may end at once, so long outputs are read one at a time.
 const WATCHED: Fields = &[("status", 64), ("output", 64 << 10), ("error", 64 << 10)];
 
 /// The same for one job with a long output.
@@ -59,7 +59,7 @@ impl Dispatcher {
         self.arm_look();
     }
 
-    /// Arranges to read a job's hash soon.
+    /// Schedules an early read of a job's hash.
     pub(super) fn look_soon(&mut self, now: Time, tag: Tag) {
         if let Some(out) = self.out.get_mut(&tag) {
             out.look_at = Some(now.plus_ms(LOOK_SOON_MS));
@@ -104,7 +104,7 @@ impl Dispatcher {
 
     fn see(&mut self, at: Moment, tags: &[Tag], of: Fields, values: &[Value], todo: &mut Todo) {
         self.refused(values, todo);
-        // A job that has ended meanwhile keeps its place: answers are matched by theirs.
+        // A job that has ended keeps its position, because answers are matched by position.
         let out = |tag| self.out.get(tag);
         let ids = tags
             .iter()
@@ -116,7 +116,7 @@ impl Dispatcher {
         }
     }
 
-    /// Arranges to read a long output.
+    /// Schedules the read of a long output.
     fn fetch(&mut self, tag: Tag, todo: &mut Todo) {
         let is_fetched = self.calls.values().any(|it| *it == Purpose::Fetch(tag));
         if !is_fetched && !self.long.contains(&tag) {
@@ -138,7 +138,7 @@ impl Dispatcher {
         }
     }
 
-    /// Handles a job's hash; `None` if it is gone.
+    /// Handles a job's hash; `None` if the hash is gone.
     fn seen(&mut self, at: Moment, tag: Tag, view: Option<JobView>, todo: &mut Todo) {
         let Some(out) = self.out.get_mut(&tag) else {
             return;
@@ -176,7 +176,7 @@ impl Dispatcher {
         self.watch_time(at, tag, todo);
     }
 
-    /// Stops a job that exceeds its time limit, and gives it up if it is not reported as stopped.
+    /// Stops a job that exceeds its time limit. Gives it up if its worker does not report the end.
     fn watch_time(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
         let Some(out) = self.out.get_mut(&tag) else {
             return;
@@ -198,7 +198,7 @@ impl Dispatcher {
         }
     }
 
-    /// Checks that the jobs that no worker has started are still in a list.
+    /// Checks whether the jobs that no worker has started are still in a list.
     pub(super) fn look_for_absent(&mut self, at: Moment, todo: &mut Todo) {
         self.arm(at.now.plus_ms(ABSENT_EVERY_MS), Due::Absent);
         let mut by_worker: BTreeMap<String, (Vec<Tag>, Vec<String>)> = BTreeMap::new();
@@ -217,7 +217,7 @@ impl Dispatcher {
         }
     }
 
-    /// Handles the jobs that are in no list: a worker took them and has reported nothing since.
+    /// Handles jobs that are in no list: a worker took them but has not reported a start.
     pub(super) fn absent(
         &mut self,
         at: Moment,
@@ -244,7 +244,7 @@ impl Dispatcher {
         }
     }
 
-    /// Queues a job again whose worker is silent, or gives it up after enough times.
+    /// Queues a job again whose worker does not report, or gives it up after too many times.
     fn stale(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
         let Some(out) = self.out.get_mut(&tag) else {
             return;

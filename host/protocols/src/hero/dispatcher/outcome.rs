@@ -1,4 +1,4 @@
-//! Translates what a foreign worker wrote about a job into an outcome.
+//! Translates the result that a foreign worker wrote into an outcome.
 
 use host_core::failure::{Failure, FailureKind};
 use host_core::json::{DEPTH_MAX, JsonText};
@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use crate::json;
 
-/// The largest output that is accepted, in bytes.
+/// The largest accepted output, in bytes.
 pub(super) const OUTPUT_BYTES_MAX: usize = 16 << 20;
 
-/// How much of an error is kept, in bytes.
+/// The most bytes kept of an error.
 const ERROR_BYTES_MAX: usize = 8 << 10;
 
-/// Reads an output: JSON if it parses, else a string; an empty one is `null`.
+/// Reads an output: JSON if it parses, otherwise a string. An empty output is `null`.
 pub(super) fn finished(output: &str) -> Outcome {
     let document = JsonText(output.to_owned());
     let is_json = json::check(output.as_bytes()).is_ok() && document.depth() <= DEPTH_MAX;
@@ -35,18 +35,18 @@ pub(super) fn too_large(bytes: u64) -> Outcome {
     Outcome::Failed(Failure::new(FailureKind::ResultTooLarge, message))
 }
 
-/// Who asked for a job to be stopped.
+/// Why a job was asked to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// We did not.
+    /// The dispatcher did not ask for it.
     Unasked,
-    /// Somebody cancelled it.
+    /// The job was cancelled.
     Cancelled,
-    /// We did, because its time limit had passed.
+    /// The job exceeded its time limit.
     Late,
 }
 
-/// The kinds that our own workers name at the start of an error.
+/// The kinds of failure that our own workers write at the start of an error.
 const NAMED: [FailureKind; 7] = [
     FailureKind::Trapped,
     FailureKind::FuelExhausted,
@@ -57,7 +57,7 @@ const NAMED: [FailureKind; 7] = [
     FailureKind::GrantMissing,
 ];
 
-/// Reads an error; the protocol names three.
+/// Reads an error. The protocol defines three.
 pub(super) fn failed(error: &str, stop: Stop) -> Outcome {
     let message = error[..error.floor_char_boundary(ERROR_BYTES_MAX)].to_owned();
     let named = |kind: &FailureKind| error.starts_with(kind.as_str());

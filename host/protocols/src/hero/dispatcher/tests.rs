@@ -1,4 +1,5 @@
-//! The dispatcher against a Redis in memory and workers played by hand, and against our own worker.
+//! The dispatcher against a Redis in memory, with workers that the test plays, and with our own
+//! worker.
 
 mod stops;
 mod storms;
@@ -115,7 +116,7 @@ impl Bench {
         assert_eq!(removed, Value::Int(1), "{n} was queued");
     }
 
-    /// Does what a worker does, in the document's words.
+    /// Does what a worker does, as documented.
     fn worker_says(&mut self, n: u32, fields: &[(&str, &str)]) {
         self.redis.hset(&id(n), fields);
         self.pass(LOOK_MS);
@@ -294,7 +295,7 @@ fn what_an_earlier_life_had_out_is_taken_back() {
     bench
         .redis
         .hset(&id(3), &[("status", "finished"), ("output", "3")]);
-    // Killed, and started again.
+    // The host was killed and starts again.
     bench.dispatcher = Dispatcher::new(DispatcherConfig::new("host-a"));
     bench.ready = 0;
     bench.send(4);
@@ -336,7 +337,7 @@ fn a_host_that_stops_takes_back_what_is_out() {
     );
     assert!(bench.redis.items("hero:work_queue:w1").is_empty());
     assert_eq!(bench.redis.items("hero:stop_queue:w1"), [id(1)]);
-    // The next life sees to the rest.
+    // The next run removes the rest.
     let out = bench.redis.texts("hero:out:host-a");
     assert_eq!(out, [(id(1), "w1".to_owned())]);
 }

@@ -15,7 +15,7 @@ use super::*;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A host that starts everything and ends nothing by itself.
+/// A host that starts everything and ends nothing on its own.
 #[derive(Default)]
 struct Host {
     started: Mutex<HashMap<Tag, (ForeignJob, Reply)>>,
@@ -46,7 +46,7 @@ struct Scene {
     clock: Clock,
 }
 
-/// Checks at the end of a test what was noted.
+/// Checks the recorded calls at the end of a test.
 struct Audited(Arc<ExecuteAudit>);
 
 impl Drop for Audited {
@@ -197,7 +197,7 @@ fn a_log_file_that_cannot_be_opened_is_answered() {
 #[test]
 fn work_that_waits_for_its_log_file_can_be_stopped() {
     let scene = Scene::new();
-    // A disk that takes its time.
+    // A slow disk.
     let (go_on, stuck) = sync_channel::<()>(0);
     let (told, opening) = sync_channel(0);
     let asked = scene.files.open("slow", "slow", 1, move |_| {

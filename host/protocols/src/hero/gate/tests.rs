@@ -101,7 +101,7 @@ fn jobs_that_wait_for_each_other_end_with_their_path() {
         (&verdicts[0], &verdicts[2]),
         (&Verdict::Wait, &Verdict::Wait)
     );
-    // Then the others follow, each by the rule for what has failed.
+    // Then the others follow, each with the rule for failed dependencies.
     let then = judge(&waiting, &status(&[(1, "error")]));
     let failed = Verdict::End(format!("prerequisite_failed: {}", id(1)));
     assert_eq!(then, [failed.clone(), Verdict::Wait, failed]);

@@ -1,5 +1,5 @@
-//! The name of `host worker hero`, kept below a folder that several workers may share: no two of
-//! them have the same name, and a worker that starts again has its old one.
+//! The name of `host worker hero`, kept in a folder that several workers may share. No two of them
+//! have the same name, and a worker that starts again gets its old name back.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,20 +12,21 @@ use sha2::{Digest as _, Sha256};
 use super::kept_in;
 use crate::hero::section::HeroConfig;
 
-/// The most workers of one user with the same Redis and worker ids that keep their names.
+/// The most workers of one user, with the same Redis and worker ids, that can keep their names.
 const PLACES_MAX: usize = 256;
 
-/// The name of a worker, and its exclusive use.
+/// The name of a worker, locked for its exclusive use.
 pub(in crate::hero) struct KeptName {
     instance: String,
-    /// What cells inherit: nobody has this name while a cell of an earlier worker is alive.
+    /// The lock that cells inherit, so that the name stays in use until the cells of an earlier
+    /// worker are gone.
     cells: Option<File>,
     _lock: Option<DataLock>,
 }
 
 impl KeptName {
-    /// Takes the first name below `state` that no other worker has. If none can be kept, makes one
-    /// for this life alone and warns: its jobs are then found later, should it die.
+    /// Takes the first name in `state` that no other worker uses. If no name can be kept, makes one
+    /// for this run only and warns: if this worker dies, its jobs are found later.
     pub(in crate::hero) async fn take(state: Option<&Path>, hero: &HeroConfig) -> Self {
         let kept = match state {
             Some(state) => Self::below(&folder(state, hero)).await,
@@ -49,7 +50,7 @@ impl KeptName {
         &self.instance
     }
 
-    /// Returns the lock that cells inherit, once.
+    /// Returns the lock that cells inherit. Only the first call returns it.
     pub(in crate::hero) fn take_cells_lock(&mut self) -> Option<File> {
         self.cells.take()
     }
@@ -82,7 +83,7 @@ impl KeptName {
     }
 }
 
-/// Returns where names of workers with this Redis and these worker ids are kept.
+/// Returns the folder of the names of workers with this Redis and these worker ids.
 fn folder(state: &Path, hero: &HeroConfig) -> PathBuf {
     let who = format!("{} {}", hero.url, hero.worker_ids.join(","));
     let digest = Sha256::digest(who.as_bytes());

@@ -1,4 +1,4 @@
-//! Hashes, good and bad: each fault has its code, its field and no value in its words.
+//! Valid and invalid hashes: each error names its code and its field, and quotes no value.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What lanes there are and what the dispatch loop hears of them, without a Redis.
+//! Which lanes exist and what they report to the dispatch loop, without a Redis.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -20,7 +20,7 @@ use crate::hero::section::tests::parsed;
 use crate::wire::JobLogs;
 use crate::wire::executors::WorkerHealth;
 
-/// The host, as the lanes know it: notes what they say.
+/// The host for the lanes: records what they report.
 #[derive(Default)]
 struct Host {
     capacities: Mutex<BTreeMap<Name, usize>>,

@@ -1,5 +1,5 @@
-//! The thread that opens and writes log files, so that nobody else waits for their disk. If the disk
-//! is too slow, lines are left out, and the file says so.
+//! The thread that opens and writes log files, so that nothing else waits for their disk. If the
+//! disk is too slow, lines are dropped, and the file says so.
 
 #[cfg(test)]
 mod tests;
@@ -20,10 +20,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use super::root::{LogFileError, LogRoot};
 use super::text;
 
-/// The most log files that are open at once; a job that needs another one waits.
+/// The most log files open at once. A job that needs another one waits.
 const OPEN_MAX: usize = 256;
 
-/// The most bytes of one job, over all its attempts.
+/// The most bytes of one job, over all attempts.
 const JOB_BYTES_MAX: u64 = 16 << 20;
 
 /// How many requests may wait for the thread.
@@ -32,13 +32,13 @@ const WAITING_MAX: usize = 4_096;
 /// The most memory of the lines that wait, in bytes.
 const WAITING_BYTES_MAX: usize = 16 << 20;
 
-/// For how many jobs it is remembered how much earlier attempts have written.
+/// For how many jobs the bytes written by earlier attempts are remembered.
 const REMEMBERED_MAX: usize = 1_024;
 
-/// The memory of a line beyond its text, in bytes.
+/// The memory for a line besides its text, in bytes.
 const LINE_BYTES: usize = 128;
 
-/// Hears whether the file was opened, on the thread that opens.
+/// Called with the result of opening a file, on the thread that opened it.
 type OpenCallback = Box<dyn FnOnce(Result<LogFile, LogFileError>) + Send>;
 
 enum Request {
@@ -66,7 +66,7 @@ pub(in crate::hero) struct LogFiles {
     room: Arc<Semaphore>,
 }
 
-/// The log file of one execution; closed when this is dropped.
+/// The log file of one execution. Dropping this closes it.
 pub(in crate::hero) struct LogFile {
     open: Arc<Open>,
     files: LogFiles,
@@ -76,16 +76,16 @@ struct Open {
     file: File,
     job: String,
     written: Mutex<Written>,
-    /// Lines that were left out.
+    /// How many lines were dropped.
     missed: AtomicU64,
     _room: OwnedSemaphorePermit,
 }
 
-/// How much of a job is written.
+/// How much of a job's log is written.
 #[derive(Clone, Copy, Debug, Default)]
 struct Written {
     bytes: u64,
-    /// Nothing more is written: the job has reached its limit, or the disk refuses.
+    /// Nothing more is written: the job reached its limit, or the disk returned an error.
     over: bool,
 }
 
@@ -122,8 +122,8 @@ impl LogFiles {
         Ok(files)
     }
 
-    /// Opens the log file of an attempt, counted from 1, and calls `then` on another thread. Returns
-    /// `false` if there is no room for it now; `then` is not called in that case.
+    /// Opens the log file of an attempt, counted from 1, and calls `then` on another thread.
+    /// Returns `false` if there is no room; then `then` is not called.
     pub(in crate::hero) fn open(
         &self,
         log_path: &str,
@@ -160,7 +160,7 @@ impl LogFiles {
 }
 
 impl LogFile {
-    /// Queues lines to be written, or counts them as left out. Never waits.
+    /// Queues lines for writing, or counts them as dropped. Never waits.
     pub(in crate::hero) fn write(&self, started_at: Time, lines: &[LogLine]) {
         let bytes = lines.iter().map(|line| {
             let fields = line.fields.iter();
@@ -192,8 +192,8 @@ impl fmt::Debug for LogFile {
 }
 
 impl Drop for LogFile {
-    /// Lets the thread note what was left out and close the file. If the thread is too busy, the file
-    /// is closed here.
+    /// Lets the thread record how many lines were dropped and close the file. If the thread is too
+    /// busy, closes the file here.
     fn drop(&mut self) {
         let file = Arc::clone(&self.open);
         let _closed = self.files.requests.try_send(Request::Write {
@@ -205,7 +205,7 @@ impl Drop for LogFile {
     }
 }
 
-/// Carries out requests until nobody can send any more.
+/// Carries out requests until all senders are gone.
 fn work(
     root: &LogRoot,
     mut waiting: mpsc::Receiver<Request>,
@@ -249,7 +249,7 @@ fn work(
                 }
             }
             Request::Flush(done) => {
-                // The one who waits may have given up.
+                // The caller may have stopped waiting.
                 let _told = done.send(());
             }
         }
@@ -257,7 +257,7 @@ fn work(
 }
 
 impl Open {
-    /// Writes whole lines in one call, so that other writers' lines stand between them and not in them.
+    /// Writes whole lines in one call, so that lines of other writers do not split them.
     fn write(&self, started_at: Time, lines: &[LogLine], now: Time) -> Written {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if written.over {
@@ -291,7 +291,7 @@ impl Open {
     }
 }
 
-/// How much earlier attempts have written, for the last [`REMEMBERED_MAX`] jobs.
+/// The bytes that earlier attempts have written, for the last [`REMEMBERED_MAX`] jobs.
 #[derive(Default)]
 struct Before {
     jobs: BTreeMap<String, Written>,

@@ -1,5 +1,5 @@
-//! The folder below which jobs may name log files. Opens files there without leaving the folder,
-//! following links or waiting for a reader, even if others change the folder meanwhile.
+//! The folder for the log files of jobs. Opens files without leaving the folder, following links or
+//! waiting for a reader, even if others change the folder at the same time.
 
 #[cfg(test)]
 mod tests;
@@ -21,23 +21,23 @@ use crate::hero::job::log_path_below;
 /// How many folders deep a log file may be.
 const DEPTH_MAX: usize = 16;
 
-/// No part of the path leads out of the folder or is a link.
+/// No part of the path may lead out of the folder or be a link.
 const BELOW: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS);
 
-/// Why a log file is not opened; never quotes its path.
+/// Why a log file cannot be opened. Never quotes the path.
 #[derive(Debug, Error)]
 pub enum LogFileError {
     /// The path or the file is not allowed.
     #[error("{0}")]
     Refused(&'static str),
-    /// The system cannot open it.
+    /// The system returned an error.
     #[error("it cannot be opened: {0}")]
     System(io::Error),
 }
 
-/// The folder below which log files are. It is opened anew for each file.
+/// The folder for log files. It is opened again for each file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogRoot {
     dir: PathBuf,
@@ -50,7 +50,7 @@ impl LogRoot {
         Self { dir }
     }
 
-    /// Makes the folder if it is missing, readable by its owner alone, and checks it.
+    /// Makes the folder if it is missing, readable only by its owner, and checks it.
     pub fn make(&self) -> io::Result<()> {
         DirBuilder::new()
             .recursive(true)
@@ -59,7 +59,7 @@ impl LogRoot {
         self.check()
     }
 
-    /// Checks that files can be made and opened safely below the folder.
+    /// Checks that files can be made and opened safely in the folder.
     pub fn check(&self) -> io::Result<()> {
         let root = self.open_root()?;
         access(&self.dir, Access::WRITE_OK | Access::EXEC_OK)?;
@@ -75,8 +75,8 @@ impl LogRoot {
         }
     }
 
-    /// Opens a job's log file to append to it; makes it and the folders above it, readable by their
-    /// owner alone. Blocks as long as the file system does.
+    /// Opens a job's log file for appending. Makes it and the folders above it if they are missing,
+    /// readable only by their owner. Blocks as long as the file system does.
     pub fn append(&self, log_path: &str) -> Result<File, LogFileError> {
         let below = self.below(log_path)?;
         let root = self.open_root().map_err(LogFileError::System)?;
@@ -90,7 +90,7 @@ impl LogRoot {
         opened.map_err(refusal_of)
     }
 
-    /// Opens a job's log file to read it. Blocks as long as the file system does.
+    /// Opens a job's log file for reading. Blocks as long as the file system does.
     pub fn read(&self, log_path: &str) -> Result<File, LogFileError> {
         let below = self.below(log_path)?;
         let root = self.open_root().map_err(LogFileError::System)?;
@@ -107,16 +107,16 @@ impl LogRoot {
         Ok(below)
     }
 
-    /// Opens the folder itself, which the operator chose: links in its path are followed.
+    /// Opens the folder itself. The operator chose it, so links in its path are followed.
     fn open_root(&self) -> io::Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(open(&self.dir, flags, Mode::empty())?)
     }
 }
 
-/// Opens a file, which must be a regular one.
+/// Opens a file and checks that it is a regular file.
 fn regular(root: BorrowedFd<'_>, below: &str, flags: OFlags) -> rustix::io::Result<File> {
-    // Only the disk is waited for: a FIFO without a reader is refused at once.
+    // Do not wait for anything but the disk: a FIFO without a reader is refused at once.
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let mode = if flags.contains(OFlags::CREATE) {
         Mode::RUSR | Mode::WUSR
@@ -131,7 +131,7 @@ fn regular(root: BorrowedFd<'_>, below: &str, flags: OFlags) -> rustix::io::Resu
     }
 }
 
-/// Makes the folders above a file, one below the other.
+/// Makes the folders above a file.
 fn make_folders(root: BorrowedFd<'_>, below: &str) -> rustix::io::Result<()> {
     let Some((folders, _)) = below.rsplit_once('/') else {
         return Ok(());

@@ -1,12 +1,12 @@
-//! Writes a guest's log line as one line of text: time, level, job, message and fields, with control
-//! characters escaped.
+//! Formats a guest's log line as one line of text: time, level, job, message and fields. Escapes
+//! control characters.
 
 use std::fmt::Write as _;
 
 use host_core::cell::{Level, LogLine};
 use host_core::time::Time;
 
-/// Adds a job's line with a line break.
+/// Appends a line of a job, with a line break.
 pub(super) fn add(text: &mut String, job: &str, started_at: Time, line: &LogLine) {
     head(text, started_at.plus_ms(line.at_ms), line.level, job);
     plain(text, &line.message);
@@ -19,7 +19,7 @@ pub(super) fn add(text: &mut String, job: &str, started_at: Time, line: &LogLine
     text.push('\n');
 }
 
-/// Adds a note of the host with a line break.
+/// Appends a note of the host, with a line break.
 pub(super) fn note(text: &mut String, job: &str, at: Time, words: &str) {
     head(text, at, Level::Warn, job);
     text.push_str(words);
@@ -31,7 +31,7 @@ fn head(text: &mut String, at: Time, level: Level, job: &str) {
     let _written = write!(text, "{} {:5} {job} ", at.to_rfc3339(), level.as_str());
 }
 
-/// Adds a text with escapes for characters that break lines or control terminals.
+/// Appends a text. Escapes characters that break lines or control terminals.
 fn plain(text: &mut String, words: &str) {
     for c in words.chars() {
         let acts = matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');

@@ -1,4 +1,4 @@
-//! The specification gives users what the sessions use: no more and no less.
+//! The rights in the specification are exactly those that the sessions use.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ const HERO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/hero");
 
 const SPEC: &str = include_str!("../SPEC.md");
 
-/// What a worker's connections use beside the list in `rights.lua`.
+/// The commands of a worker's connections that are not in `rights.lua`.
 const CONNECTING: [&str; 6] = [
     "client|id",
     "client|unblock",
@@ -20,7 +20,7 @@ const CONNECTING: [&str; 6] = [
     "select",
 ];
 
-/// The scripts of a worker; those of the other roles are all others.
+/// The scripts of a worker. All others belong to the other roles.
 const WORKER: [Script; 5] = [
     Script::Claim,
     Script::Start,
@@ -76,7 +76,7 @@ fn sent_plain(folder: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Checks a line of the specification, and says what is to stand there.
+/// Checks a line of the specification, and shows the expected line if it differs.
 fn is_written(n: usize, expected: &BTreeSet<String>) {
     let words: Vec<String> = expected.iter().map(|word| format!("+{word}")).collect();
     let words = words.join(" ");

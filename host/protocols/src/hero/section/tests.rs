@@ -1,4 +1,4 @@
-//! What the section says, where a bad value stands, and that no error shows a secret.
+//! The values of the section, the origin of a bad value, and that no error shows a secret.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ fn resolve(environment: Pairs<'_>, file: Pairs<'_>) -> Result<Option<HeroConfig>
     with(&[], environment, file)
 }
 
-/// Returns what a file with these keys of the section means.
+/// Returns the configuration from a file with these keys of the section.
 pub(in crate::hero) fn parsed(file: Pairs<'_>) -> HeroConfig {
     resolve(&[], file).unwrap().unwrap()
 }
@@ -56,7 +56,7 @@ fn every_key_of_the_file_counts() {
         ("dispatch_in_flight", "6"),
         ("pop_side", "left"),
         ("log_dir", "/var/log/hero"),
-        // What is wrong with these is said elsewhere.
+        // Other tests cover the errors of these keys.
         ("ca_file", ""),
         ("cert_file", ""),
         ("key_file", ""),

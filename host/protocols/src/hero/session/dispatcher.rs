@@ -1,5 +1,5 @@
-//! The dispatcher role at work for one Redis: its session between the host, which has jobs to give
-//! away, and foreign workers.
+//! Runs the dispatcher role for one Redis: connects its session with the host, whose jobs it sends
+//! to foreign workers.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use crate::hero::lane_states::LaneStates;
 use crate::hero::wire::{Call, CallTag, Value};
 use crate::stream::Moment;
 
-/// The host's way to the session. Cloning shares it.
+/// Sends requests of the host to the session. Cloning shares it.
 #[derive(Clone)]
 pub(in crate::hero) struct DispatcherHandle {
     lanes: Arc<LaneStates>,
     mailbox: Arc<Mailbox<Request>>,
 }
 
-/// What the host asks of the session.
+/// A request of the host to the session.
 enum Request {
     Start(Tag, Box<Execution>),
     Cancel(Tag, u64),
@@ -31,7 +31,7 @@ enum Request {
 }
 
 impl DispatcherHandle {
-    /// Makes the way to a session that does not run yet.
+    /// Makes the handle of a session that does not run yet.
     pub(in crate::hero) fn new(lanes: Arc<LaneStates>) -> Self {
         Self {
             lanes,
@@ -39,23 +39,23 @@ impl DispatcherHandle {
         }
     }
 
-    /// Sends an execution out; [`LaneStates::ended`] follows exactly once, whatever happens.
+    /// Sends an execution out. [`LaneStates::ended`] follows exactly once in any case.
     pub(in crate::hero) fn start(&self, tag: Tag, execution: Execution) {
         self.put(Request::Start(tag, Box::new(execution)));
     }
 
-    /// Stops an execution; what does not stop within the grace and a second is given up.
+    /// Stops an execution. One that has not stopped a second after the grace period is given up.
     pub(in crate::hero) fn cancel(&self, tag: Tag, grace_ms: u64) {
         self.put(Request::Cancel(tag, grace_ms));
     }
 
-    /// Takes back what waits in Redis and no worker has taken: it is over with [`End::NoRoom`].
+    /// Takes back the executions that no worker has. They end with [`End::NoRoom`].
     pub(in crate::hero) fn drain(&self) {
         self.put(Request::Drain);
     }
 
-    /// Runs the session until `stopping`, once; then what is out is taken back and lost, all within
-    /// two seconds.
+    /// Runs the session once, until `stopping`. Then takes back all executions, which are lost,
+    /// within two seconds.
     pub(in crate::hero) async fn run(
         self,
         config: DispatcherConfig,
@@ -82,7 +82,7 @@ impl DispatcherHandle {
         }
     }
 
-    /// Answers what comes when the session does not run any more.
+    /// Answers a request that arrives when the session no longer runs.
     fn turn_away(&self, request: &Request) {
         if let Request::Start(tag, _) = request {
             self.lanes.ended(*tag, End::NoRoom);

@@ -1,4 +1,4 @@
-//! The worker role at work for one worker id: its session between Redis and the cells.
+//! Runs the worker role for one worker id: connects its session with Redis and the cells.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::hero::worker::{Worker, WorkerAct};
 use crate::stream::Moment;
 use crate::wire::Ports;
 
-/// Takes work for one worker id until `ports.stopping`; then guests are stopped and jobs given back,
-/// all within two seconds. `log_files` opens the files that jobs name.
+/// Takes work for one worker id until `ports.stopping`; then stops guests and returns jobs within
+/// two seconds. `log_files` opens the log files of jobs.
 pub(in crate::hero) fn serve_worker(
     config: WorkerConfig,
     url: RedisUrl,

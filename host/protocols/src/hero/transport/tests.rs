@@ -1,4 +1,4 @@
-//! Which answers mean that another connection is needed.
+//! Which answers require a new connection.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! From an id to a job of ours: claims, reads and checks what was popped or left behind, and renews
-//! claims while a job is here.
+//! Turns ids into jobs of this host: claims, reads and checks the ids that were popped or left
+//! behind, and renews the claims.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ impl Worker {
                 _ => continue,
             };
             if let Some(held) = self.jobs.get_mut(&id) {
-                // The same entry that was found in the processing list just before.
+                // This entry was found in the processing list before the answer to its pop came.
                 if std::mem::take(&mut held.found) {
                     continue;
                 }
@@ -50,8 +50,8 @@ impl Worker {
         self.claim(claims, todo);
     }
 
-    /// Handles the processing list. Jobs that no host has are taken at the next check only: a host that
-    /// lost its connection claims its jobs again as soon as it is back.
+    /// Handles the processing list. A job that no host has is taken only at the next check, because
+    /// a host that lost its connection claims its jobs again as soon as it is back.
     pub(super) fn found(&mut self, now: Time, list: Option<&Value>, todo: &mut Todo) {
         let Some(Value::List(values)) = list else {
             return;
@@ -78,7 +78,7 @@ impl Worker {
         self.claim(claims, todo);
     }
 
-    /// Notes a popped entry as a job to claim, unless it is not an id.
+    /// Adds a popped entry as a job to claim, if it is a valid id.
     fn take(&mut self, value: &Value, id: String, found: bool, todo: &mut Todo) -> Option<String> {
         if !job::is_id(&id) {
             let bytes = match value {
@@ -107,7 +107,7 @@ impl Worker {
         self.jobs.insert(id, held);
     }
 
-    /// Takes a job again that has just left us, because it was popped again.
+    /// Takes a job again that has just ended here and was popped again.
     pub(super) fn take_again(&mut self, id: &str, todo: &mut Todo) {
         self.hold(id.to_owned(), false);
         self.claim(vec![id.to_owned()], todo);
@@ -142,7 +142,7 @@ impl Worker {
         }
     }
 
-    /// Handles the answer to a claim: whether the job is ours, and its fields.
+    /// Handles the answer to a claim: whether the job belongs to this host, and its fields.
     pub(super) fn claimed(&mut self, at: Moment, id: String, value: &Value, todo: &mut Todo) {
         let fields = match value {
             Value::List(fields) => fields.as_slice(),
@@ -161,7 +161,7 @@ impl Worker {
             Some("free") => return self.free(id, todo),
             Some("missing") => Refusal::new(Code::JobMissing, "the job has no hash"),
             Some("no_hash") => Refusal::new(Code::JobType, "the job's key does not hold a hash"),
-            // Its host has ended it since the list was looked at, or left the entry behind.
+            // Its host has ended it since the list was read, or left the entry behind.
             Some("ended") if self.jobs.get(&id).is_some_and(|held| held.found) => {
                 self.jobs.remove(&id);
                 self.orphans.remove(&id);
@@ -178,7 +178,7 @@ impl Worker {
         self.reject_id(id.as_bytes(), &refused, todo);
     }
 
-    /// Leaves a job that no host has for now, unless we have popped it ourselves.
+    /// Leaves a job that no host has for now, unless this host has popped it.
     fn free(&mut self, id: String, todo: &mut Todo) {
         match self.jobs.get_mut(&id) {
             Some(held) if !held.found => {
@@ -213,9 +213,9 @@ impl Worker {
         }
     }
 
-    /// Renews claims and searches for jobs that another host left behind.
+    /// Renews claims and looks for jobs that another host left behind.
     pub(super) fn renew(&mut self, at: Moment, todo: &mut Todo) {
-        // A job whose end is on its way to Redis must not be claimed again after it.
+        // A job whose end is being written must not be claimed again afterwards.
         let ending: BTreeSet<&String> = self
             .calls
             .values()
@@ -248,7 +248,7 @@ impl Worker {
         self.arm_once(at.now.plus_ms(RENEW_EVERY_MS), Due::Renew);
     }
 
-    /// Lets go of jobs that another host has taken.
+    /// Drops jobs that another host has taken.
     pub(super) fn renewed(&mut self, ids: &[String], lost: Option<&Value>, todo: &mut Todo) {
         let Some(Value::List(places)) = lost else {
             return;

@@ -1,4 +1,5 @@
-//! Attempts and their ends: starts jobs, retries them, writes how they ended or gives them back.
+//! Attempts and their ends: starts jobs, retries them, and records how they ended or returns them
+//! to the queue.
 
 use super::{
     Answered, Code, Command, Due, Ending, Phase, PopSide, Purpose, REFUSED_PAUSE_MS, Refusal,
@@ -13,10 +14,10 @@ const OVERRUN_MS: u64 = 500;
 /// The longest wait before a retry, in milliseconds.
 const BACKOFF_MS_MAX: u64 = 3_600_000;
 
-/// How long to wait when the cells have no room, in milliseconds.
+/// How long to wait if the cells have no room, in milliseconds.
 const BUSY_PAUSE_MS: u64 = 50;
 
-/// How many times a job may lose its cell.
+/// How many times a job may lose its cell before it fails.
 const LOSSES_MAX: u32 = 3;
 
 impl Worker {
@@ -70,14 +71,15 @@ impl Worker {
         });
     }
 
-    /// Handles the answer to a start: if it was refused, the job is not ours any more.
+    /// Handles the answer to a start. If the start was refused, the job belongs to another host or
+    /// has ended.
     pub(super) fn started(&mut self, id: &str, value: Option<&Value>, todo: &mut Todo) {
         if matches!(value.and_then(Value::text), Some("held" | "ended")) {
             self.lose(id, todo);
         }
     }
 
-    /// Stops and forgets a job that another host has taken.
+    /// Stops and drops a job that another host has taken.
     pub(super) fn lose(&mut self, id: &str, todo: &mut Todo) {
         self.again.remove(id);
         if let Some(Phase::Running { tag, .. }) = self.forget(id) {
@@ -138,7 +140,7 @@ impl Worker {
         }
     }
 
-    /// Carries out what follows an attempt.
+    /// Carries out what happens after an attempt.
     fn follow(&mut self, at: Moment, id: String, verdict: Verdict, todo: &mut Todo) {
         let Some(held) = self.jobs.get_mut(&id) else {
             return;
@@ -173,7 +175,7 @@ impl Worker {
         }
     }
 
-    /// Makes a job ready that waited for its next attempt.
+    /// Makes a job ready whose wait for the next attempt is over.
     pub(super) fn retry(&mut self, id: &str) {
         if let Some(held) = self
             .jobs
@@ -185,7 +187,7 @@ impl Worker {
         }
     }
 
-    /// Ends a job; it is ours until Redis has confirmed that.
+    /// Ends a job. This host keeps it until Redis has confirmed the end.
     pub(super) fn finish(&mut self, at: Moment, id: &str, ending: Ending, todo: &mut Todo) {
         self.leave_lines(id);
         if let Some(held) = self.jobs.get_mut(id) {
@@ -194,12 +196,12 @@ impl Worker {
         }
     }
 
-    /// Gives a job back to its queue, as the next one to be taken.
+    /// Returns a job to its queue, so that it is taken next.
     pub(super) fn give_back(&mut self, at: Moment, id: &str, todo: &mut Todo) {
         self.release(at, id, self.config.pop_side, todo);
     }
 
-    /// Puts a job to one end of its queue.
+    /// Returns a job to one end of its queue.
     pub(super) fn release(&mut self, at: Moment, id: &str, side: PopSide, todo: &mut Todo) {
         self.leave_lines(id);
         if let Some(held) = self.jobs.get_mut(id) {
@@ -208,7 +210,7 @@ impl Worker {
         }
     }
 
-    /// Writes how a job ended or that it is given back, if Redis can be reached.
+    /// Writes how a job ended or that it is returned, if Redis can be reached.
     pub(super) fn write_end(&mut self, at: Moment, id: &str, todo: &mut Todo) {
         let Some(held) = self.jobs.get(id) else {
             return;
@@ -270,7 +272,7 @@ impl Worker {
         }
     }
 
-    /// Handles the confirmation that a job is given back.
+    /// Handles the confirmation that a job is returned.
     pub(super) fn released(&mut self, id: &str, todo: &mut Todo) {
         self.forget(id);
         if self.again.remove(id) {
@@ -278,7 +280,7 @@ impl Worker {
         }
     }
 
-    /// Forgets a job and returns its phase.
+    /// Drops a job and returns its phase.
     pub(super) fn forget(&mut self, id: &str) -> Option<Phase> {
         self.leave_lines(id);
         let held = self.jobs.remove(id)?;

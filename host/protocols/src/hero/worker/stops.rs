@@ -1,5 +1,5 @@
-//! Stop requests: reads them from the stop queue, stops our jobs, and removes requests that nobody
-//! needs any more.
+//! Stop requests: reads them from the stop queue, stops our jobs, and removes requests that are no
+//! longer needed.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use super::{Due, Ending, Phase, Purpose, Stop, Todo, Value, Worker, WorkerAct, w
 use crate::hero::job;
 use crate::stream::Moment;
 
-/// How often the stop queue is read while there are jobs, in milliseconds.
+/// How often the stop queue is read while this host has jobs, in milliseconds.
 const LOOK_EVERY_MS: u64 = 100;
 
-/// The same while there are none, in milliseconds.
+/// How often it is read while this host has no jobs, in milliseconds.
 const LOOK_IDLE_MS: u64 = 5_000;
 
-/// How long a request for a job that is not here is kept, in milliseconds: the job may be queued.
+/// How long a request for an unknown job is kept, in milliseconds, because the job may be queued.
 const UNKNOWN_KEPT_MS: u64 = 600_000;
 
-/// Requests that were seen for jobs that are not here, and since when.
+/// Requests for jobs that are not here, and when each was first seen.
 #[derive(Debug, Default)]
 pub(super) struct Stops(BTreeMap<String, Time>);
 
@@ -40,7 +40,7 @@ impl Worker {
         self.arm_once(now.plus_ms(every_ms), Due::Stops);
     }
 
-    /// Reads the queue sooner, because there are jobs now.
+    /// Reads the stop queue sooner, because this host has jobs now.
     pub(super) fn look_for_stops_soon(&mut self, now: Time) {
         let soon = now.plus_ms(LOOK_EVERY_MS);
         let armed = self.due.iter().find(|(_, due)| *due == Due::Stops).cloned();
@@ -86,8 +86,8 @@ impl Worker {
         self.call(Purpose::StopStatuses(ask), statuses, todo);
     }
 
-    /// Removes requests for jobs that have ended: only as many as were seen, because the rest of the
-    /// list may be long.
+    /// Removes requests for jobs that have ended. Removes only as many as were seen, because the
+    /// rest of the list may be long.
     pub(super) fn stop_statuses(
         &mut self,
         asked: &[(String, usize)],

@@ -1,4 +1,4 @@
-//! The worker against a Redis in memory: its rules, bad input, and any order of crashes.
+//! The worker against a Redis in memory: its rules, bad input, and crashes in any order.
 
 mod bad_input;
 mod fixture;

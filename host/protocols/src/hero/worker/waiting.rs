@@ -1,4 +1,4 @@
-//! What a job waits for before it runs: other jobs, and the running job of its context.
+//! Jobs that wait before they run: for other jobs, or for the running job of their context.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,17 +8,17 @@ use crate::stream::Moment;
 
 use host_core::time::Time;
 
-/// How often jobs that others wait for are checked, in milliseconds.
+/// How often to check the jobs that others wait for, in milliseconds.
 const LOOK_EVERY_MS: u64 = 250;
 
 /// The most jobs checked in one call.
 const LOOKS_MAX: usize = 1_000;
 
-/// The most jobs that are put behind the queue at one check.
+/// The most jobs moved to the end of the queue at one check.
 const MOVES_MAX: usize = 128;
 
 impl Worker {
-    /// Lets a job wait for others, or makes it ready.
+    /// Makes a job wait for others, or makes it ready.
     pub(super) fn admit(&mut self, at: Moment, id: String, todo: &mut Todo) {
         let Some(held) = self.jobs.get_mut(&id) else {
             return;
@@ -46,7 +46,7 @@ impl Worker {
         self.call(Purpose::Statuses(ids), looks, todo);
     }
 
-    /// Finds a circle of waiting jobs through `id`, the first repeated at the end.
+    /// Finds a circle of waiting jobs through `id`, with the first repeated at the end.
     fn cycle(&self, id: &str) -> Option<Vec<String>> {
         let mut came_from: BTreeMap<&str, &str> = BTreeMap::new();
         let mut next: Vec<&str> = vec![id];
@@ -75,7 +75,7 @@ impl Worker {
         None
     }
 
-    /// Asks for the status of the jobs that others wait for.
+    /// Reads the status of the jobs that others wait for.
     pub(super) fn look_at_dependencies(&mut self, now: Time, todo: &mut Todo) {
         let mut ids: BTreeSet<&String> = BTreeSet::new();
         for waiting in &self.waiting {
@@ -86,7 +86,7 @@ impl Worker {
         if ids.is_empty() {
             return;
         }
-        // Others get their turn with the next check.
+        // The other jobs are read at the next checks.
         let start = usize::try_from(self.calls_made).unwrap_or_default() % ids.len();
         let turn = ids
             .iter()
@@ -98,7 +98,7 @@ impl Worker {
         self.arm_once(now.plus_ms(LOOK_EVERY_MS), Due::Statuses);
     }
 
-    /// Asks whether jobs are queued while so many wait that nothing more is taken.
+    /// If no more jobs are taken because too many wait, checks whether jobs are queued.
     pub(super) fn look_behind(&mut self, todo: &mut Todo) {
         if self.parked() >= PARKED_MAX && !self.stopping {
             let look = wire::count_queued(&self.config.worker_id);
@@ -106,7 +106,8 @@ impl Worker {
         }
     }
 
-    /// Puts some of the waiting jobs at the end of their queue: the jobs they wait for may be in it.
+    /// Moves some of the waiting jobs to the end of their queue, because the jobs they wait for may
+    /// be in it.
     pub(super) fn make_room(&mut self, at: Moment, queued: Option<&Value>, todo: &mut Todo) {
         let Some(Value::Int(queued)) = queued else {
             return;
@@ -141,7 +142,7 @@ impl Worker {
         }
     }
 
-    /// Tells the jobs that wait for `id` that it has ended.
+    /// Updates the jobs that wait for `id`, which has ended.
     pub(super) fn has_ended(&mut self, at: Moment, id: &str, finished: bool, todo: &mut Todo) {
         let mut free = Vec::new();
         let mut failed = Vec::new();
@@ -169,7 +170,7 @@ impl Worker {
         }
     }
 
-    /// Makes a job ready, or parks it behind the others of its context.
+    /// Makes a job ready, or parks it behind others of its context.
     pub(super) fn enter_context(&mut self, id: String) {
         let Some(held) = self.jobs.get_mut(&id) else {
             return;
@@ -187,7 +188,7 @@ impl Worker {
         self.ready.push_back(id);
     }
 
-    /// Removes a job from all lines it waits in, and makes the next one of its context ready.
+    /// Removes a job from all waiting lists, and makes the next job of its context ready.
     pub(super) fn leave_lines(&mut self, id: &str) {
         self.waiting.remove(id);
         let job = self.jobs.get(id).and_then(|held| held.job.as_ref());

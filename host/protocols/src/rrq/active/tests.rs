@@ -102,7 +102,7 @@ async fn an_address_that_is_taken_is_named_with_what_to_do() {
     assert!(refused.is_usage && refused.message.contains(&taken));
 }
 
-/// Keeps what was said of capacity.
+/// Keeps the reported capacities.
 #[derive(Default)]
 struct Events(Mutex<Vec<(String, usize)>>);
 

@@ -1,4 +1,4 @@
-//! Outcomes to the wire and back.
+//! Translates outcomes to the wire and back.
 
 use host_core::failure::{Category, FAILURE_KINDS, Failure, FailureKind};
 use host_core::json::JsonText;
@@ -20,7 +20,7 @@ fn ids() -> Ids {
     }
 }
 
-/// Writes an outcome and takes it out of its frame.
+/// Writes an outcome and returns the payload of its frame.
 fn written(outcome: &Outcome) -> Vec<u8> {
     let mut frames = Frames::default();
     wire::put(&response(&ids(), outcome), frames.room());
@@ -36,7 +36,7 @@ fn payload(outcome: &Outcome) -> Value {
     message["payload"].take()
 }
 
-/// What our own other side makes of an outcome.
+/// Writes an outcome and reads it as our orchestrator does.
 fn reread(outcome: &Outcome) -> Outcome {
     let Ok(Message::Response(response)) = read(Ok(&written(outcome))) else {
         panic!("no response");

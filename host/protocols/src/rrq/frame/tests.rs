@@ -1,4 +1,4 @@
-//! Frames in any portions, and what is none.
+//! Frames that arrive in pieces of any size, and invalid frames.
 
 use bytes::BytesMut;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::{Defect, Frames, HEADER_BYTES, PAYLOAD_BYTES_MAX, put};
 use crate::stream::{Framing, Next, Pending};
 
-/// Feeds `bytes` in the given portions and returns all frames, or why there are no more.
+/// Reads `bytes` in the given pieces. Returns all frames, and why no more can be read.
 fn cut(bytes: &[u8], portions: &[usize]) -> (Vec<Vec<u8>>, Result<(), Defect>) {
     let mut frames = Frames::default();
     let mut found = Vec::new();

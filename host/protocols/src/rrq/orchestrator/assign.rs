@@ -1,4 +1,4 @@
-//! The request that an assignment becomes.
+//! Makes a request from an assignment.
 
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::Outcome;
@@ -11,10 +11,11 @@ use super::super::frame::PAYLOAD_BYTES_MAX;
 use super::super::wire::{ContextOut, Pairs, RequestOut, VERSION};
 use crate::stream::Moment;
 
-/// What a request needs beside its params, all names at their longest and escaped, in bytes.
+/// The space a request needs besides its params, with all names at their longest and escaped, in
+/// bytes.
 const OVERHEAD_BYTES: usize = 256 << 10;
 
-/// Makes the request, or says why no runner can be given this.
+/// Makes the request, or returns why no runner can execute this job.
 pub(super) fn request(
     assignment: Assignment,
     at: Moment,

@@ -1,4 +1,4 @@
-//! The lives of the runners: started, connected, drained, ended, started again.
+//! The life cycle of runners: started, connected, drained, ended and started again.
 
 use host_core::port::Tag;
 use host_core::time::Time;
@@ -59,7 +59,7 @@ impl Orchestrator {
         actions.effect(PoolEffect::Connect { runner, link });
     }
 
-    /// The runner takes requests.
+    /// Marks the runner as ready for requests.
     pub(super) fn up(&mut self, runner: usize, main: Option<Link>) {
         if let State::Connecting { .. } = self.runners[runner].state {
             self.runners[runner].state = State::Up { main };
@@ -100,7 +100,7 @@ impl Orchestrator {
         self.arm_runner(runner, now.plus_ms(connect_backoff_ms(tries)));
     }
 
-    /// The connection is gone while the process may still be there.
+    /// Connects again after a connection was lost, because the process may still run.
     pub(super) fn reconnect(&mut self, now: Time, runner: usize, actions: &mut PoolActions) {
         match self.runners[runner].state {
             State::Up { .. } if self.runners[runner].draining && self.managed => {
@@ -117,7 +117,7 @@ impl Orchestrator {
         }
     }
 
-    /// Gives this runner nothing new, and restarts it once its requests have ended.
+    /// Gives this runner no new requests, and restarts it when its requests have ended.
     pub(super) fn drain(&mut self, now: Time, runner: usize, actions: &mut PoolActions) {
         self.runners[runner].draining = true;
         self.end_if_drained(now, runner, actions);
@@ -134,7 +134,7 @@ impl Orchestrator {
         if self.managed {
             self.end_runner(runner, TERM_GRACE_MS, actions);
         } else {
-            // It cancels what it still executes when its connection ends.
+            // The runner cancels its running requests when its connection ends.
             self.drop_links(runner, actions);
             self.reconnect(now, runner, actions);
         }
@@ -146,7 +146,7 @@ impl Orchestrator {
         };
         match asked.state {
             State::Up { .. } => self.drain(now, runner, actions),
-            // The operator may just have repaired it.
+            // Start it now: the operator may just have fixed the cause.
             State::Down if !self.stopping => {
                 asked.failures = 0;
                 self.arm_runner(runner, now);
@@ -160,7 +160,7 @@ impl Orchestrator {
         }
     }
 
-    /// Ends a runner, whatever it does.
+    /// Ends a runner in any state.
     pub(super) fn end_runner(&mut self, runner: usize, grace_ms: u64, actions: &mut PoolActions) {
         self.disarm_runner(runner);
         let before = self.runners[runner].state;
@@ -176,7 +176,7 @@ impl Orchestrator {
         }
     }
 
-    /// Forgets the connections that are a runner's own, open or not yet.
+    /// Closes the main and probe connections of a runner, open or not.
     fn drop_links(&mut self, runner: usize, actions: &mut PoolActions) {
         self.links.retain(|link, purpose| match purpose {
             Purpose::Main { runner: of } | Purpose::Probe { runner: of } if *of == runner => {

@@ -1,5 +1,5 @@
-//! One runner: what is known of its process and connection, and how long to wait before the next
-//! try. Decides nothing about requests.
+//! One runner: the state of its process and connection, and how long to wait before the next try.
+//! Decides nothing about requests.
 
 use std::collections::BTreeSet;
 
@@ -8,44 +8,44 @@ use host_core::time::Time;
 
 use crate::stream::Link;
 
-/// How long a started runner may take to listen, in milliseconds.
+/// How long a started runner may take until it listens, in milliseconds.
 pub(super) const CONNECT_MS_MAX: u64 = 15_000;
 
-/// The wait after the first failed connection, in milliseconds; it doubles.
+/// The wait after the first failed connection, in milliseconds. Doubles each time.
 const CONNECT_BACKOFF_MS: u64 = 20;
 
-/// The longest wait between two connections, in milliseconds.
+/// The longest wait between two tries to connect, in milliseconds.
 const CONNECT_BACKOFF_MS_MAX: u64 = 500;
 
-/// The wait before the first restart, in milliseconds; it doubles with each failure.
+/// The wait before the first restart, in milliseconds. Doubles with each failure.
 const LAUNCH_BACKOFF_MS: u64 = 100;
 
 /// The longest wait before a restart, in milliseconds.
 const LAUNCH_BACKOFF_MS_MAX: u64 = 30_000;
 
-/// Where a runner is in its life.
+/// The state of a runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// There is none; the next start is at a time of its own.
+    /// No process runs. A timer starts the next one.
     Down,
-    /// Its process is being started.
+    /// The process is being started.
     Launching,
-    /// Its process is there, its socket perhaps not yet.
+    /// The process runs, but may not listen yet.
     Connecting { give_up_at: Time, tries: u32 },
-    /// It takes requests; over `main` where one connection is for all.
+    /// The runner accepts requests; over `main` if one connection carries them all.
     Up { main: Option<Link> },
-    /// It was told to end.
+    /// The runner was asked to end.
     Ending,
 }
 
 #[derive(Debug)]
 pub(super) struct Runner {
     pub(super) state: State,
-    /// The requests that are in flight there.
+    /// The requests in flight.
     pub(super) runs: BTreeSet<Tag>,
-    /// Takes nothing new and is restarted once its requests have ended.
+    /// Whether the runner gets no new requests and is restarted when its requests have ended.
     pub(super) draining: bool,
-    /// How often in a row it ended without having answered anything.
+    /// How many times in a row the runner ended without having answered a request.
     pub(super) failures: u32,
     pub(super) timer: Option<Time>,
 }
@@ -61,7 +61,7 @@ impl Runner {
         }
     }
 
-    /// Returns how many more requests it takes.
+    /// Returns how many more requests the runner accepts.
     pub(super) fn free(&self, in_flight_max: usize) -> usize {
         match self.state {
             State::Up { .. } if !self.draining => in_flight_max.saturating_sub(self.runs.len()),
@@ -69,13 +69,13 @@ impl Runner {
         }
     }
 
-    /// Returns how long to wait before the process is started again.
+    /// Returns how long to wait before starting the process again.
     pub(super) fn launch_backoff_ms(&self) -> u64 {
         doubled(LAUNCH_BACKOFF_MS, self.failures, LAUNCH_BACKOFF_MS_MAX)
     }
 }
 
-/// Returns how long to wait before the next connection.
+/// Returns how long to wait before connecting again.
 pub(super) fn connect_backoff_ms(tries: u32) -> u64 {
     doubled(CONNECT_BACKOFF_MS, tries, CONNECT_BACKOFF_MS_MAX)
 }

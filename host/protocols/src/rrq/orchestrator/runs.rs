@@ -1,4 +1,4 @@
-//! The requests that are in flight: sent, answered, stopped, lost.
+//! The requests in flight: sends, completes, stops and loses them.
 
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::Outcome;
@@ -13,14 +13,14 @@ use super::runner::State;
 use super::{Assignment, End, Orchestrator, PoolActions, PoolEffect, Purpose, Timer};
 use crate::stream::{Link, Moment};
 
-/// How long a runner may take to answer after it was told to stop, in milliseconds.
+/// How long a runner may take to answer after it was asked to stop a request, in milliseconds.
 const STOP_MS_MAX: u64 = 1_000;
 
-/// How long after a cancel it is sent again, in milliseconds; it doubles. On its own connection a
-/// cancel may overtake its request, and then does nothing.
+/// How long to wait before a cancel is sent again, in milliseconds. Doubles each time. A cancel has
+/// its own connection, so it may arrive before its request and have no effect.
 const CANCEL_AGAIN_MS: u64 = 100;
 
-/// One request that was given to a runner.
+/// One request that was sent to a runner.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) runner: usize,
@@ -28,13 +28,13 @@ pub(super) struct Run {
     request_id: String,
     link: Link,
     stopping: Option<Stopping>,
-    /// When its runner must have answered.
+    /// When the runner must have answered.
     due_at: Time,
     cancel_again_ms: u64,
     timer: Time,
 }
 
-/// Why a request was told to stop; the first reason stays.
+/// Why a request is being stopped. The first reason is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stopping {
     Timeout,
@@ -89,7 +89,7 @@ impl Orchestrator {
         self.runs.insert(tag, run);
     }
 
-    /// Returns the runner that can take the most, the first of several.
+    /// Returns the runner with the most room; of several, the first.
     fn most_free(&self) -> Option<usize> {
         if self.stopping {
             return None;
@@ -109,7 +109,7 @@ impl Orchestrator {
         actions: &mut PoolActions,
     ) {
         let Some(tag) = self.find(link, &response.ids.request) else {
-            // A late or second answer, or one to no request of ours.
+            // The answer is late, repeated, or for an unknown request.
             return actions.count(Code::OutcomeUnknown.as_str());
         };
         if self.runs[&tag].job_id != response.ids.job {
@@ -124,7 +124,7 @@ impl Orchestrator {
         let end = match (run.stopping, response.verdict) {
             (None, verdict) => convert::outcome(verdict),
             (Some(Stopping::Timeout), _) => timed_out(),
-            // Work that was finished is recorded as finished.
+            // Finished work is recorded as finished, even if it was cancelled.
             (Some(Stopping::Cancel { .. }), verdict @ Verdict::Success(_)) => {
                 convert::outcome(verdict)
             }
@@ -133,7 +133,7 @@ impl Orchestrator {
         self.finish(now, tag, End::Outcome(end), actions);
     }
 
-    /// Ends an execution about which its runner said something that is no outcome.
+    /// Ends an execution whose runner sent something that is not an outcome.
     pub(super) fn on_broken(
         &mut self,
         now: Time,
@@ -153,7 +153,7 @@ impl Orchestrator {
         self.finish(now, tag, End::Outcome(end), actions);
     }
 
-    /// Finds the execution that a connection may speak of.
+    /// Finds the execution of a request that belongs to this connection.
     fn find(&self, link: Link, request_id: &str) -> Option<Tag> {
         let tag = self.by_request.get(request_id).copied()?;
         (self.runs.get(&tag)?.link == link).then_some(tag)
@@ -179,7 +179,7 @@ impl Orchestrator {
         if let Some(Purpose::Request { request, .. }) = self.links.get(&run.link)
             && request.is_some()
         {
-            // It has not been sent.
+            // The request has not been sent.
             let end = End::Outcome(Outcome::Cancelled { partial: None });
             return self.finish(now, tag, end, actions);
         }
@@ -187,8 +187,8 @@ impl Orchestrator {
         self.send_cancel(now, tag, actions);
     }
 
-    /// Sends a cancel on a connection of its own, for the runner may not read on the other one
-    /// before it has answered, and sees to it that it is sent again.
+    /// Sends a cancel on its own connection, because the runner may not read the other one until it
+    /// has answered. Sets a timer to send it again.
     fn send_cancel(&mut self, now: Time, tag: Tag, actions: &mut PoolActions) {
         let Some(run) = self.runs.get_mut(&tag) else {
             return;
@@ -226,7 +226,8 @@ impl Orchestrator {
                 Outcome::Failed(Failure::new(FailureKind::CancelTimeout, message))
             }
         };
-        // It is stuck: it takes nothing new, and is restarted once its other requests have ended.
+        // The runner is stuck: it gets no new requests, and is restarted when its other requests
+        // have ended.
         self.runners[runner].draining = true;
         self.finish(now, tag, End::Outcome(outcome), actions);
     }

@@ -1,4 +1,4 @@
-//! The orchestrator session on a table: its rules and captured peers.
+//! The orchestrator session without I/O: its rules and captured peers.
 
 mod captured;
 mod fixture;

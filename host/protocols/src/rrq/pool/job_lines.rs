@@ -1,5 +1,5 @@
-//! Which job a line of a runner is about: the one it names by its id, or the only one the runner may
-//! have. Such lines go to the job's log, bounded for each attempt.
+//! Finds the job of each line a runner writes: the job whose id the line contains, or the runner's
+//! only job. Such lines go to the job's log, up to a limit for each attempt.
 
 #[cfg(test)]
 mod tests;
@@ -15,16 +15,16 @@ use host_core::time::Time;
 use crate::process::Output;
 use crate::wire::JobLogs;
 
-/// How much of what runners write during one attempt is kept, in bytes.
+/// The most output kept of runners during one attempt, in bytes.
 const LOG_BYTES_MAX: usize = 1 << 20;
 
-/// How long after the end of an attempt a line may still be about it, in milliseconds: it may
+/// How long after the end of an attempt a line may still belong to it, in milliseconds. Lines may
 /// arrive after the answer.
 const LATE_MS: u64 = 5_000;
 
-/// Assigns the lines of one pool to its jobs.
+/// Assigns the output of one pool to its jobs.
 pub(super) struct JobLines {
-    /// Whether a runner has one job at a time.
+    /// Whether each runner has only one job at a time.
     has_one_job: bool,
     clock: Arc<dyn Clock>,
     logs: Arc<dyn JobLogs>,
@@ -34,7 +34,7 @@ pub(super) struct JobLines {
 #[derive(Default)]
 struct Attempts {
     running: HashMap<Tag, Attempt>,
-    /// The latest attempt of each runner that has ended, and when it did.
+    /// The last attempt of each runner that has ended, and the time of its end.
     ended: HashMap<String, (Time, Attempt)>,
 }
 
@@ -58,7 +58,7 @@ impl JobLines {
         }
     }
 
-    /// Takes note of an execution that is about to begin.
+    /// Records an execution that is about to begin.
     pub(super) fn begin(&self, tag: Tag, assignment: &Assignment) {
         let Ok(job) = assignment.job_id.parse() else {
             return;
@@ -73,7 +73,7 @@ impl JobLines {
         self.attempts().running.insert(tag, attempt);
     }
 
-    /// Takes note of the end of an execution.
+    /// Records the end of an execution.
     pub(super) fn end(&self, tag: Tag, runner: &str) {
         let mut attempts = self.attempts();
         if let Some(attempt) = attempts.running.remove(&tag) {
@@ -82,8 +82,8 @@ impl JobLines {
         }
     }
 
-    /// Keeps a line in the log of the job it is about; tells whether there is such a job and logs
-    /// are still kept.
+    /// Writes a line to the log of its job. Returns whether there is such a job and its log is
+    /// still open.
     pub(super) fn keep(&self, runner: &str, in_flight: &[Tag], output: Output, line: &str) -> bool {
         let (source, level) = match output {
             Output::Stdout => (LogSource::Stdout, Level::Info),
@@ -126,7 +126,7 @@ impl JobLines {
 }
 
 impl Attempts {
-    /// Returns the attempt that a line is about.
+    /// Returns the attempt that a line belongs to.
     fn find(
         &mut self,
         has_one_job: bool,

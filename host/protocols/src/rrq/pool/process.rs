@@ -1,4 +1,4 @@
-//! The processes of a pool: each is given an address, started, and reported to the session.
+//! The processes of a pool: gives each an address, starts it, and reports to the session.
 
 mod address;
 
@@ -11,12 +11,12 @@ use crate::process::{
 use crate::rrq::config::{Dialect, Launch, Source};
 use crate::rrq::orchestrator::PoolEvent;
 
-/// How runners learn where to listen.
+/// The variable with the address on which a runner must listen.
 pub(super) const SOCKET_VARIABLE: &str = "RRQ_RUNNER_TCP_SOCKET";
 const SOCKET_ARGUMENT: &str = "--tcp-socket";
 
 impl RunnerPool {
-    /// Starts the process of a runner and stays with it until it has ended.
+    /// Starts the process of a runner and waits until it has ended.
     pub(super) async fn live(self, runner: usize, launcher: Launcher, stops: StopRequests) {
         let line = match self.program(runner) {
             Ok(program) => {
@@ -43,7 +43,7 @@ impl RunnerPool {
         self.hub.report(PoolEvent::Exited { runner });
     }
 
-    /// Returns what is started as a runner, with an address for it to listen on.
+    /// Returns the program of a runner, with an address for it to listen on.
     fn program(&self, runner: usize) -> io::Result<Program> {
         let Source::Launched(launch) = &self.config.source else {
             return Err(io::Error::other("somebody else starts it"));
@@ -62,7 +62,7 @@ impl RunnerPool {
     }
 }
 
-/// One life of the process of a runner.
+/// One run of a runner's process.
 struct Life<'a> {
     pool: &'a RunnerPool,
     runner: usize,

@@ -1,4 +1,4 @@
-//! Real processes: the test program itself is the runner, as a child that runs one ignored test.
+//! Tests with real processes: the test program starts itself as the runner, with one ignored test.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::rrq::serve::tests::fixture::{BOUND, Counts, Host, TestClock};
 use crate::rrq::serve::{bind, read_address};
 use crate::wire::JobLogs;
 
-/// What the pool told its host.
+/// What the pool reported to its host.
 #[derive(Debug, Default)]
 struct Heard {
     capacity: usize,
@@ -146,7 +146,7 @@ impl Bench {
         pool.start(Tag(tag), assignment);
     }
 
-    /// Waits until another process than `first` is the only runner, and up.
+    /// Waits until the only runner is up and its process is not `first`.
     async fn until_replaced(&self, first: Option<u32>) {
         let is_replaced = async {
             loop {
@@ -161,7 +161,7 @@ impl Bench {
         assert!(replaced.is_ok(), "{:?}", self.pool.health());
     }
 
-    /// Waits until the only runner has this reason for not being up.
+    /// Waits until the reason why the only runner is not up matches.
     async fn until_reason(&self, reason: impl Fn(&str) -> bool) {
         let has_reason = async {
             while !self.pool.health()[0].reason.as_deref().is_some_and(&reason) {
@@ -194,8 +194,8 @@ impl Bench {
     }
 }
 
-/// Starts this program so that it runs [`runner_process`]. What the pool appends goes to a shell,
-/// because the test program would not know it.
+/// Starts this program so that it runs [`runner_process`]. A shell takes the arguments that the
+/// pool appends, because the test program would not know them.
 fn ourselves(pool_size: usize) -> Source {
     let program = std::env::current_exe().unwrap();
     let script = "echo hello from a runner; \
@@ -214,7 +214,7 @@ fn ourselves(pool_size: usize) -> Source {
     })
 }
 
-/// The runner: started by the other tests, without them it has nothing to do.
+/// The runner. Other tests start it; without them it does nothing.
 #[test]
 #[ignore = "a child process of other tests"]
 #[expect(clippy::disallowed_methods, reason = "a runner reads its environment")]
@@ -393,7 +393,7 @@ async fn what_cannot_be_started_is_said() {
         "echo no handlers >&2; exit 3".to_owned(),
     ];
     let bench = Bench::start(Source::Launched(launch), 1, Dialect::Current);
-    // While it is started again, the reason may be that it does not listen yet.
+    // While the runner is started again, the reason may be that it does not listen yet.
     let ended = "the runner has ended: exit status: 3; before: it wrote \"no handlers\"";
     bench.until_reason(|reason| reason == ended).await;
     bench.stop().await;

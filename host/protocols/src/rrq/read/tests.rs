@@ -1,4 +1,4 @@
-//! Every field with every kind of wrong value; what a fuzzer finds must be refused in words.
+//! Every field with every kind of wrong value. Random bytes must be refused with a message.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn request() -> Value {
     }})
 }
 
-/// Sets, or with `None` removes, the value at a path.
+/// Sets the value at a path, or removes it if it is `None`.
 fn with(mut message: Value, path: &str, value: Option<Value>) -> Value {
     let (parent, key) = path.rsplit_once('/').unwrap();
     let parent = message
@@ -37,7 +37,7 @@ fn read_text(text: &str) -> Result<Message, Refusal> {
     read(Ok(text.as_bytes()))
 }
 
-/// Says a refusal in one line: code, what it is about, message.
+/// Shows a refusal in one line: code, what it is about, message.
 fn refused(text: &[u8]) -> String {
     let refusal = read(Ok(text)).expect_err("must be refused");
     let about = match &refusal.about {
@@ -312,7 +312,7 @@ fn wrong_types_in_every_field_are_refused_or_left_out() {
     }
 }
 
-/// What a fuzzer calls: no bytes may panic, and what is refused has words.
+/// The entry point for a fuzzer: no bytes may panic, and each refusal has a message.
 fn fuzz(bytes: &[u8]) {
     if let Err(refusal) = read(Ok(bytes)) {
         assert!(!refusal.message.is_empty());

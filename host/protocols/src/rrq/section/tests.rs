@@ -1,4 +1,4 @@
-//! Which source wins, and what is refused, as tables.
+//! Which source wins, and which values are rejected, as tables.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use super::*;
 use crate::wire::Configured as _;
 use crate::wire::section::{Sources, Stated, Tables};
 
-/// Reads the section from flags, variables and a file, whose keys are known to be right.
+/// Reads the section from flags, variables and a file, all with valid keys.
 fn read(
     flags: &[(&str, &str)],
     environment: &[(&str, &str)],

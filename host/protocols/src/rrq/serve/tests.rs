@@ -1,4 +1,4 @@
-//! The worker role with an executor in memory, over memory and over loopback.
+//! The worker role with an executor in memory, over connections in memory and over loopback.
 
 pub(crate) mod fixture;
 mod limits;

@@ -1,4 +1,4 @@
-//! The worker session on a table: its rules, bad input and captured peers.
+//! The worker session without I/O: its rules, bad input and captured peers.
 
 mod bad_input;
 mod captured;

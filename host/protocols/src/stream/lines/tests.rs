@@ -1,8 +1,8 @@
-//! Lines in whatever portions they arrive, and one that does not end.
+//! Lines that arrive in pieces of any size, and a line without an end.
 
 use super::*;
 
-/// Returns what comes of bytes that arrive in portions of `step`.
+/// Cuts bytes that arrive `step` at a time. Returns the lines, and whether the stream broke.
 fn cut(bytes: &[u8], step: usize) -> (Vec<Vec<u8>>, bool) {
     let mut framing = Lines::<8>::default();
     let mut lines = Vec::new();
@@ -29,7 +29,7 @@ fn lines_are_the_same_in_any_portions() {
     let expected: Vec<Vec<u8>> = ["one", "", "two three", "4"]
         .map(|line| line.as_bytes().to_vec())
         .into();
-    // A line that comes whole may be a little too long.
+    // A line that arrives at once may be slightly too long.
     assert_eq!(cut(bytes, bytes.len()), (expected, true));
     for step in 1..=6 {
         let (lines, goes_on) = cut(b"one\n\ntwo\n4\nrest", step);

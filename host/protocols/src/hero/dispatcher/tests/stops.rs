@@ -1,4 +1,4 @@
-//! How jobs are stopped that are out, and what becomes of those whose worker is late or silent.
+//! How jobs that are out are stopped, and how jobs end whose worker is late or does not report.
 
 use super::*;
 

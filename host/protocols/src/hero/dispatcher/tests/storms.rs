@@ -19,8 +19,8 @@ enum Step {
     /// Redis answers the dispatcher, or the worker on one of its connections.
     Answer(u8),
     End(u8),
-    /// The dispatcher, or the worker, loses its connection before or after Redis has done what was
-    /// on its way.
+    /// The dispatcher or the worker loses its connection, before or after Redis has handled the
+    /// calls in flight.
     Cut {
         worker: bool,
         done: bool,
@@ -54,10 +54,10 @@ struct World {
     worker: Worker,
     calls: Vec<Call>,
     guests: BTreeMap<Tag, String>,
-    /// Jobs of which a guest has returned.
+    /// Jobs whose guest has returned.
     returned: BTreeSet<String>,
     cancelled: BTreeSet<u32>,
-    /// The dispatcher, the worker.
+    /// Whether the dispatcher and the worker are connected.
     connected: [bool; 2],
     started: u32,
 }
@@ -208,7 +208,7 @@ impl World {
         }
     }
 
-    /// Lets everything come to its end.
+    /// Runs until nothing more happens.
     fn calm(&mut self) {
         for round in 0..1_000 {
             self.connect(false);

@@ -1,4 +1,4 @@
-//! What stands in log files: whole lines, of every writer, up to a bound that is told.
+//! The contents of log files: whole lines, of all writers, up to a limit that the file mentions.
 
 use std::sync::mpsc::{Receiver, sync_channel};
 
@@ -88,7 +88,7 @@ fn jobs_that_share_a_file_do_not_tear_each_others_lines() {
             let (scene, other, words) = (&scene, &other, &words);
             scope.spawn(move || {
                 let job = format!("j{n}");
-                // Half of them through the thread of another host.
+                // Half of them go through the thread of another host.
                 let files = if n % 2 == 0 { &scene.files } else { other };
                 let (told, opened) = sync_channel(1);
                 let asked = files.open("shared.log", &job, 1, move |opened| {

@@ -1,4 +1,4 @@
-//! What is opened below the folder, and that nothing else is: each row of bad input on a real disk.
+//! Which files are opened in the folder, and that all others are refused: bad input on a real disk.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -124,14 +124,14 @@ fn only_regular_files_are_opened_and_nothing_is_waited_for() {
     fs::create_dir(scene.path("folder")).unwrap();
     fs::write(scene.path("file"), "").unwrap();
     assert!(scene.why("fifo").contains("not a regular file"));
-    // One that somebody reads is none either.
+    // A FIFO with a reader is refused too.
     let _reader = open(scene.path("fifo"), OFlags::RDWR, Mode::empty()).unwrap();
     assert!(scene.why("fifo").contains("not a regular file"));
     assert!(scene.why("socket").contains("not a regular file"));
     assert!(scene.why("folder").contains("a folder"));
     assert!(scene.why("file/x").contains("not a folder"));
     let device = Mode::RWXU;
-    // Only who may make devices can try.
+    // Only privileged users may make devices.
     if mknodat(
         &root,
         "null",
@@ -155,7 +155,7 @@ fn a_folder_that_becomes_a_link_meanwhile_leads_nowhere() {
         let swap = scope.spawn(|| {
             for n in 0..500 {
                 let _moved = fs::rename(&real, scene.path(&format!("kept-{n}")));
-                // The folder may be there anew.
+                // The folder may exist again.
                 if symlink(&outside, &real).is_ok() {
                     fs::remove_file(&real).unwrap();
                 }

@@ -1,4 +1,4 @@
-//! What a worker does with ids and hashes that are not as they should be.
+//! What a worker does with invalid ids and hashes.
 
 use host_core::time::Time;
 
@@ -94,7 +94,7 @@ fn a_job_that_is_found_before_its_pop_is_heard_of_stays_safe() {
     let pop = bench.calls.remove(0);
     bench.redis.enqueue("w1", &id(1), &[("script", "1")]);
     let popped = bench.redis.answer(&pop);
-    // The looks at what is taken come in between.
+    // Checks of the processing list happen in between.
     bench.pass(5_000);
     assert!(
         bench.running().is_empty(),
@@ -156,7 +156,7 @@ fn answers_that_make_no_sense_are_asked_for_again() {
     use crate::hero::wire::Value;
     let mut bench = Bench::new();
     bench.redis.enqueue("w1", &id(1), &[("script", "1")]);
-    // The pop, and then a claim that Redis refuses.
+    // The pop succeeds, then Redis refuses the claim.
     let pop = bench.calls.remove(0);
     bench.answer(&pop);
     let claim = bench

@@ -1,4 +1,4 @@
-//! One session, its Redis and its guests; nothing moves unless a test says so.
+//! One session with its Redis and its guests. Nothing happens unless a test asks for it.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ pub(super) struct Bench {
     pub(super) refused: Vec<(u32, String)>,
     /// Calls that Redis has not answered.
     pub(super) calls: Vec<Call>,
-    /// Everything that went out, in words.
+    /// All actions, as text.
     pub(super) said: Vec<String>,
 }
 
@@ -79,7 +79,7 @@ impl Bench {
         }
     }
 
-    /// Hands something in and lets Redis answer all that follows.
+    /// Hands in something and lets Redis answer everything that follows.
     pub(super) fn tell(&mut self, hand_in: impl FnOnce(&mut Worker, Moment, &mut Vec<WorkerAct>)) {
         self.hand_in(hand_in);
         self.settle();
@@ -113,8 +113,8 @@ impl Bench {
         }
     }
 
-    /// Lets Redis answer until it has nothing left to say; a pop that waits goes on waiting while
-    /// there is nothing.
+    /// Lets Redis answer until no call is left. A blocking pop keeps waiting while the queue is
+    /// empty.
     pub(super) fn settle(&mut self) {
         loop {
             let queue = format!("hero:work_queue:{}", "w1");
@@ -129,7 +129,7 @@ impl Bench {
         }
     }
 
-    /// Lets Redis answer what it was asked until now, pops that wait too.
+    /// Lets Redis answer all calls made so far, including blocking pops.
     pub(super) fn answer_all(&mut self) {
         for call in std::mem::take(&mut self.calls) {
             self.answer(&call);
@@ -142,7 +142,7 @@ impl Bench {
         pops.filter(|said| said.contains("LMOVE ")).count()
     }
 
-    /// Lets Redis answer what it was asked on the connection that all share.
+    /// Lets Redis answer the calls on the shared connection.
     pub(super) fn answer_shared(&mut self) {
         while let Some(next) = self.calls.iter().position(|call| call.lane == Lane::Shared) {
             let call = self.calls.remove(next);
@@ -175,7 +175,7 @@ impl Bench {
         self.settle();
     }
 
-    /// Lets time pass, with all that is due in it.
+    /// Advances time and handles all timers that become due.
     pub(super) fn pass(&mut self, ms: u64) {
         let end = self.now.plus_ms(ms);
         while let Some(due) = self.worker.wakeup().filter(|due| *due <= end) {
@@ -231,7 +231,7 @@ impl Bench {
     }
 }
 
-/// Says a command in words: a script by its name and what it is about.
+/// Describes a command as text: for a script, its name and its job.
 fn words(command: &Command) -> String {
     let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
     match command {

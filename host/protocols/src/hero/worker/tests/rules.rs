@@ -1,4 +1,4 @@
-//! What a worker does with jobs that are as they should be.
+//! What a worker does with valid jobs.
 
 use host_core::failure::FailureKind;
 use host_core::outcome::Outcome;
@@ -437,7 +437,7 @@ fn what_is_popped_while_its_end_is_on_its_way_is_taken_anew() {
     let finish = bench.calls.pop().unwrap();
     let values = bench.redis.answer(&finish);
     assert_eq!(bench.status(1), "error");
-    // Its sender has seen that, and is faster than the answer to us on another connection.
+    // Its sender has seen that and acts before our answer arrives on another connection.
     bench
         .redis
         .enqueue("w1", &id(1), &[("status", "dispatched")]);

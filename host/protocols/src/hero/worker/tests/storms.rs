@@ -1,5 +1,5 @@
-//! Two hosts on one queue, crashes, lost connections and doubled ids in any order: no job is lost,
-//! each is written once, and without lost connections none ever runs twice at once.
+//! Two hosts on one queue, with crashes, lost connections and repeated ids in any order. No job is
+//! lost, each is written once, and if no connection is lost, no job runs twice at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,22 +41,22 @@ enum Step {
     Connect(usize),
     Pass(u16),
     Stop(u8),
-    /// A job that needs an earlier one.
+    /// Adds a job that depends on an earlier one.
     Needs(u8),
-    /// Redis has all of this on disk.
+    /// Redis saves everything to disk.
     Save,
-    /// Redis dies, and comes back as it was when it last saved.
+    /// Redis dies and restarts with what it last saved.
     Forget,
 }
 
-/// What may go wrong beside crashes of hosts.
+/// What may fail besides crashes of hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Weather {
-    /// Connections hold.
+    /// No connection is lost.
     Fair,
-    /// They are lost at any time.
+    /// Connections may be lost at any time.
     Windy,
-    /// And Redis forgets what it has confirmed.
+    /// In addition, Redis may lose confirmed data.
     Flooded,
 }
 
@@ -87,12 +87,12 @@ struct Storm {
     redis: Model,
     hosts: Vec<Bench>,
     connected: [bool; 2],
-    /// What Redis comes back with.
+    /// What Redis restarts with.
     saved: Model,
     jobs: u32,
-    /// Jobs that Redis has forgotten: runs of theirs without a hash are answered too.
+    /// Jobs that Redis lost. Their runs without a hash are answered too.
     sent_again: BTreeSet<u32>,
-    /// Whether Redis may say nothing for long.
+    /// Whether Redis may take long to answer.
     patient: bool,
 }
 
@@ -161,7 +161,7 @@ impl Storm {
             }
             Step::End { host, which, well } => self.end(*host, *which, *well),
             Step::Answer { host, which } => self.on(*host, |bench| {
-                // Each connection keeps its order.
+                // The order of each connection is kept.
                 let lane = if which % 4 == 0 {
                     Lane::Blocking
                 } else {
@@ -180,7 +180,7 @@ impl Storm {
             Step::Cut { host, done } => self.cut(*host, *done),
             Step::Connect(host) => self.connect(*host),
             Step::Pass(ms) if self.patient => self.pass(u64::from(*ms)),
-            // Redis answers while time passes: a claim is never late.
+            // Redis answers while time passes, so that no claim is late.
             Step::Pass(ms) => {
                 for _ in 0..ms / 500 {
                     self.pass(500);
@@ -207,7 +207,7 @@ impl Storm {
         }
     }
 
-    /// Loses a connection, after Redis has done what was on its way or before.
+    /// Cuts a connection before or after Redis has handled the calls in flight.
     fn cut(&mut self, host: usize, done: bool) {
         self.on(host, |bench| {
             for call in std::mem::take(&mut bench.calls) {
@@ -260,7 +260,7 @@ impl Storm {
         guests
     }
 
-    /// Lets everything come to its end, after senders have sent again what Redis has forgotten.
+    /// Runs until nothing more happens, after senders have sent lost jobs again.
     fn calm(&mut self) {
         for n in 1..=self.jobs {
             if !self.redis.keys.contains_key(&format!("hero:job:{}", id(n))) {
@@ -303,7 +303,7 @@ impl Storm {
     }
 }
 
-/// Lets two hosts live through the steps, and checks what is left when it is calm.
+/// Runs the steps with two hosts, then lets them finish and checks what is left.
 fn two_hosts_in(steps: &[Step]) {
     let mut storm = Storm::new(true);
     storm.connect(0);

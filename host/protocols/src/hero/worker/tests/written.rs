@@ -1,4 +1,4 @@
-//! The commands of whole lives of jobs, as they go to Redis.
+//! The commands sent to Redis over the whole life of a job.
 
 use host_core::failure::FailureKind;
 

@@ -1,4 +1,5 @@
-//! What the real orchestrator sent, sent by ours; what real runners answered, heard by ours.
+//! Compares our orchestrator with captures: it must send what the real one sent, and read what real
+//! runners answered.
 
 use host_core::failure::FailureKind;
 use host_core::json::JsonText;
@@ -28,7 +29,7 @@ fn frames(mut bytes: &[u8]) -> Vec<(bool, &[u8])> {
     frames
 }
 
-/// Cuts the fraction of a time to the milliseconds that host time has.
+/// Cuts the fraction of a time to milliseconds, as in host time.
 fn to_ms(time: &mut Value) {
     *time = Time::parse_rfc3339(time.as_str().unwrap())
         .unwrap()
@@ -103,8 +104,8 @@ fn the_real_orchestrators_requests_are_ours() {
     bench.check_quiet();
 }
 
-/// The events that the capture's runner saw, as ours has its runner see them: a probe, a request
-/// on a connection of its own, a hung one, its cancel on another.
+/// Checks what the capture's runner received: a probe, a request on its own connection, a request
+/// that hangs, and its cancel on another connection.
 #[test]
 fn the_documented_dialects_connections_are_ours() {
     let theirs: Vec<String> = PER_REQUEST

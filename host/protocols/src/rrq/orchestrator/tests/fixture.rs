@@ -1,4 +1,5 @@
-//! A pool on a table: processes and connections are facts that the test states, time is told.
+//! A pool without I/O: the test itself reports what processes and connections do, and sets the
+//! time.
 
 use std::collections::BTreeMap;
 
@@ -20,16 +21,16 @@ pub(super) struct Bench {
     pub(super) now: Time,
     actions: Actions<crate::rrq::wire::Out, PoolEffect>,
     written: BTreeMap<Link, BytesMut>,
-    /// Whether connections open as soon as they are asked for.
+    /// Whether connections open as soon as they are requested.
     pub(super) listening: bool,
-    /// Every decision but messages, in order, as text.
+    /// All actions except messages, in order, as text.
     pub(super) log: Vec<String>,
     pub(super) ended: Vec<(Tag, End)>,
     pub(super) counted: Vec<&'static str>,
-    /// How many more executions are taken.
+    /// How many more executions the pool accepts.
     pub(super) free: usize,
     capacity: usize,
-    /// Connections in the order in which they were asked for.
+    /// The connections in the order in which they were requested.
     pub(super) links: Vec<(usize, Link)>,
 }
 
@@ -65,7 +66,7 @@ impl Bench {
         }
     }
 
-    /// A bench whose runners are all up.
+    /// Makes a bench whose runners are all up.
     pub(super) fn up(pool_size: usize, in_flight_max: usize, dialect: Dialect) -> Self {
         let mut bench = Self::new(&config(pool_size, in_flight_max, dialect));
         bench.pass_ms(0);
@@ -100,7 +101,7 @@ impl Bench {
         self.say(PoolEvent::Cancel { tag, grace_ms });
     }
 
-    /// Says something as the runner at the other end of a connection.
+    /// Sends a message as the runner at the other end of a connection.
     pub(super) fn hear(&mut self, link: Link, message: &Value) {
         self.hear_frame(link, message.to_string().as_bytes());
     }
@@ -109,7 +110,7 @@ impl Bench {
         self.hear_read(link, Ok(Bytes::copy_from_slice(payload)));
     }
 
-    /// Hears a length that no frame has.
+    /// Sends an invalid length.
     pub(super) fn hear_defect(&mut self, link: Link, header: [u8; 4]) {
         self.hear_read(link, Err(Defect::TooLarge { header }));
     }
@@ -186,7 +187,7 @@ impl Bench {
         }
     }
 
-    /// Takes what was written to a connection.
+    /// Takes the messages written to a connection.
     pub(super) fn written(&mut self, link: Link) -> Vec<Value> {
         let mut frames = Frames::default();
         let written = self.written.remove(&link).unwrap_or_default();
@@ -198,7 +199,7 @@ impl Bench {
         messages
     }
 
-    /// Returns the connection that was asked for last.
+    /// Returns the connection that was requested last.
     pub(super) fn last_link(&self) -> Link {
         self.links.last().expect("a connection").1
     }
@@ -232,7 +233,7 @@ pub(super) fn assignment(tag: u64, timeout_ms: u64) -> Assignment {
     }
 }
 
-/// A response to the request of `tag`; `body` adds and overrides fields.
+/// Makes a response to the request of `tag`. `body` adds and overrides fields.
 pub(super) fn response(tag: u64, body: &Value) -> Value {
     let mut payload = json!({"job_id": format!("j{tag}"), "request_id": format!("r{tag}")});
     for (key, value) in body.as_object().unwrap() {

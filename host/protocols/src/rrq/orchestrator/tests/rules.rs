@@ -55,7 +55,7 @@ fn the_documented_dialect_has_a_connection_for_each_request() {
     bench.start(2, 30_000);
     assert_eq!(bench.log, ["connect 0 as 1", "connect 0 as 2"]);
     let (first, second) = (Link(1), Link(2));
-    // Another connection's answer is nobody's.
+    // An answer on the wrong connection is ignored.
     bench.hear_success(second, 1);
     assert_eq!(bench.counted, ["E_OUTCOME_UNKNOWN"]);
     bench.hear_success(second, 2);
@@ -207,7 +207,7 @@ fn what_was_not_sent_is_cancelled_at_once() {
     let mut bench = Bench::up(1, 1, Dialect::Documented);
     bench.listening = true;
     let assignment = Box::new(assignment(0, 1_000));
-    // The connection is asked for and has not opened yet.
+    // The connection is requested but not open yet.
     let mut actions = crate::stream::Actions::default();
     let at = crate::stream::Moment {
         now: bench.now,
@@ -333,7 +333,7 @@ fn an_external_runner_is_connected_to_and_never_killed() {
 #[test]
 fn bad_answers_fail_their_attempt_and_no_other() {
     let error = json!({"message": "m"});
-    // What the runner says of request 0, and the code that is counted.
+    // The runner's answer to request 0, and the code that is counted.
     let cases: Vec<(Value, Option<&str>, Option<FailureKind>)> = vec![
         (
             json!({"job_id": "x", "status": "success"}),
@@ -507,13 +507,13 @@ fn a_restart_does_not_wait_for_a_runner_that_is_not_up() {
         bench.say(PoolEvent::Launched { runner: 0 });
     }
     bench.log.clear();
-    // It runs and does not listen.
+    // The process runs but does not listen.
     bench.say(PoolEvent::Restart { runner: 0 });
     assert_eq!(bench.log, ["kill 0 after 5000"]);
     bench.say(PoolEvent::Exited { runner: 0 });
     bench.pass_ms(100);
     assert_eq!(bench.log.pop().unwrap(), "launch 0");
-    // It cannot be started, and its next start is far away.
+    // The process cannot be started, and its next start is far in the future.
     for _ in 0..12 {
         bench.say(PoolEvent::Exited { runner: 0 });
         bench.pass_ms(30_000);

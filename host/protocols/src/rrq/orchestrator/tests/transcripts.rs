@@ -26,7 +26,7 @@ fn transcripts() {
 struct Table {
     pool: Option<Orchestrator>,
     at: Moment,
-    /// How many more executions were taken, and how many were in flight, when that was shown.
+    /// The free capacity and the executions in flight that were shown last.
     shown: (usize, usize),
     capacity: usize,
 }
@@ -77,7 +77,7 @@ impl Table {
         lines
     }
 
-    /// Shows what was decided, and then how many more executions are taken if that has changed.
+    /// Shows the actions, and then the free capacity if it has changed.
     fn show(&mut self, actions: &mut ActionsOf<Orchestrator>) -> Vec<String> {
         let mut lines = Vec::new();
         for action in actions.drain() {

@@ -1,4 +1,4 @@
-//! Lines as runners write them, with the attempts that are in flight.
+//! Output of runners, with the attempts in flight.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -6,7 +6,7 @@ use host_core::json::JsonText;
 
 use super::*;
 
-/// One line of a job, as it was kept.
+/// One line that was kept for a job.
 type Kept = (JobId, LogLine);
 
 /// Keeps lines in memory.
@@ -86,7 +86,7 @@ fn bench(has_one_job: bool) -> Bench {
 }
 
 impl Bench {
-    /// Writes a line and returns the number of the job that has it, if one does.
+    /// Writes a line and returns the number of the job it was kept for, if any.
     fn write(&self, in_flight: &[u64], line: &str) -> Option<u64> {
         let tags: Vec<Tag> = in_flight.iter().copied().map(Tag).collect();
         let kept = self.lines.keep("python/1", &tags, Output::Stdout, line);

@@ -1,10 +1,10 @@
-//! Where a runner that we start is to listen.
+//! Chooses the addresses of the runners that we start.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-/// Chooses a loopback address for the runner of this number: a port counted from `first`, or a
-/// free one that no other runner of the pool has.
+/// Chooses a loopback address for the runner with this number: a port counted from `first`, or a
+/// free one that no other runner of the pool uses.
 pub(super) fn choose(
     runner: usize,
     first: Option<u16>,
@@ -20,7 +20,7 @@ pub(super) fn choose(
             ))
         });
     }
-    // The system does not soon give a port again that it has just given.
+    // The system does not soon reuse a port that it has just assigned.
     loop {
         let address = TcpListener::bind(local(0))?.local_addr()?;
         if !is_taken(address) {

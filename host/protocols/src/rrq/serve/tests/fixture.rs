@@ -1,4 +1,4 @@
-//! A host in memory: an executor whose handlers are named after what they do, clients that speak
+//! A host in memory: an executor whose handlers are named after what they do, clients that exchange
 //! frames, and connections without a network.
 
 use std::collections::BTreeMap;
@@ -21,11 +21,11 @@ use tokio_util::sync::CancellationToken;
 use super::super::{WorkerPorts, serve};
 use crate::stream::Listener;
 
-/// Nothing in a test takes as long.
+/// Longer than anything in a test takes.
 pub(crate) const BOUND: Duration = Duration::from_mins(1);
 
-/// `echo` returns its params, `hang` waits to be stopped, `deaf` never ends, `shout` writes a line; `exit` and `wedge` are
-/// the end of the process they run in.
+/// `echo` returns its params, `hang` waits to be stopped, `deaf` never ends, `shout` writes a line.
+/// `exit` and `wedge` end or block the process they run in.
 #[derive(Default)]
 pub(crate) struct Handlers {
     held: Mutex<BTreeMap<Tag, (ForeignJob, Reply)>>,
@@ -54,7 +54,7 @@ impl Execute for Handlers {
             "busy" => reply.busy(),
             "panic" => panic!("an executor must not, this one does"),
             "exit" => std::process::exit(3),
-            // The whole process answers nothing more, whoever asks.
+            // The whole process stops answering.
             "wedge" => loop {
                 std::thread::park();
             },
@@ -87,7 +87,7 @@ fn end(reply: Reply, outcome: Outcome) {
 }
 
 impl Handlers {
-    /// Waits until so many handlers are running.
+    /// Waits until this many handlers are running.
     pub(crate) async fn until_running(&self, count: usize) {
         let mut running = self.running.subscribe();
         let reached = running.wait_for(|running| *running == count);
@@ -200,7 +200,7 @@ pub(crate) fn cancel(id: &str, hard_kill: bool) -> Value {
     }})
 }
 
-/// The other end of a connection.
+/// The client's end of a connection.
 pub(crate) struct Client<T>(pub(crate) T);
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Client<T> {
@@ -211,7 +211,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Client<T> {
         self.0.write_all(&frame).await.unwrap();
     }
 
-    /// Returns the payload of the next response, `None` at the end of the connection.
+    /// Returns the payload of the next response, or `None` at the end of the connection.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         timeout(BOUND, async {
             let length = match self.0.read_u32().await {
@@ -233,7 +233,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Client<T> {
     }
 }
 
-/// Connections in memory, which let time be paused.
+/// A listener for connections in memory, so that time can be paused.
 pub(crate) struct Memory(mpsc::Receiver<DuplexStream>);
 
 impl Memory {
@@ -254,7 +254,7 @@ impl Listener for Memory {
     }
 }
 
-/// Connects a client with room for `bytes` on the way.
+/// Connects a client. The connection buffers `bytes`.
 pub(crate) async fn connect(to: &mpsc::Sender<DuplexStream>, bytes: usize) -> Client<DuplexStream> {
     let (ours, theirs) = duplex(bytes);
     to.send(theirs).await.unwrap();

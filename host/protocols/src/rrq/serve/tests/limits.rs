@@ -1,4 +1,4 @@
-//! Limits in time, with the time paused: nothing here waits.
+//! Time limits, with the clock paused: nothing here really waits.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ async fn a_slow_frame_ends_its_connection_and_an_idle_one_stays() {
     let (listener, network) = Memory::new();
     let host = Host::start(listener);
     let mut idle = connect(&network, 4_096).await;
-    // What is sent, and when the connection ends.
+    // The bytes that are sent, and when the connection ends.
     let cases: [(&[u8], u64); 4] = [
         (b"\0", 10),
         (b"\0\0\0", 10),

@@ -1,4 +1,4 @@
-//! Over loopback, in real time.
+//! The worker role over loopback, in real time.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,18 +1,18 @@
-//! The list of bad input, row by row: what is answered, and that no neighbour notices.
+//! All kinds of bad input: what is answered, and that other requests are not affected.
 
 use serde_json::{Value, json};
 
 use super::fixture::{Bench, completed};
 
-/// What a row of the list does to a connection.
+/// The effect of bad input on a connection.
 enum Then {
-    /// One answer with this `error.type` and `error.code`; the connection goes on.
+    /// One answer with this `error.type` and `error.code`. The connection stays open.
     Told(&'static str, &'static str),
-    /// The same, and the connection ends.
+    /// The same, but the connection ends.
     ToldAndClosed(&'static str, &'static str),
-    /// No answer, the connection ends; counted by this code.
+    /// No answer, and the connection ends. Counted with this code.
     Closed(&'static str),
-    /// No answer, the connection goes on; counted by this code.
+    /// No answer, and the connection stays open. Counted with this code.
     Ignored(&'static str),
 }
 
@@ -21,7 +21,7 @@ fn frame(payload: &[u8]) -> Vec<u8> {
     [&length, payload].concat()
 }
 
-/// Sends `bytes` on a connection of its own beside one with a request in flight, and checks what
+/// Sends `bytes` on its own connection, beside one with a request in flight, and checks what
 /// follows on both.
 fn check(name: &str, bytes: &[u8], then: &Then) {
     let mut bench = Bench::connected();

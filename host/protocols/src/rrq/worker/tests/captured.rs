@@ -1,4 +1,4 @@
-//! What real peers said to a runner, said to ours.
+//! Sends our worker what real peers sent to a runner.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn hex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// All frames of a capture: whether it goes back to the orchestrator, and the payload.
+/// Returns all frames of a capture: whether the frame goes to the orchestrator, and its payload.
 pub(crate) fn frames(mut bytes: &[u8]) -> Vec<(bool, &[u8])> {
     let mut frames = Vec::new();
     while let Some((&[back, a, b, c, d], rest)) = bytes.split_first_chunk() {
@@ -32,12 +32,11 @@ pub(crate) fn frames(mut bytes: &[u8]) -> Vec<(bool, &[u8])> {
     frames
 }
 
-/// Every request of the capture is taken, and an outcome that means what the Python runner
-/// answered is written as it was answered there.
+/// Every captured request is accepted. Our answers are written like those of the Python runner.
 #[test]
 fn the_python_runners_session_is_answered_alike() {
     let mut bench = Bench::connected();
-    // The capture's deadlines are read against its own day.
+    // The capture's deadlines refer to the day it was made.
     bench.now = host_core::time::Time::parse_rfc3339("2025-11-20T23:12:28Z").unwrap();
     let mut answered = 0;
     for (back, payload) in frames(SESSION) {
@@ -67,7 +66,8 @@ fn the_python_runners_session_is_answered_alike() {
     assert!(echo.params.as_str().contains("\"count\":42"));
 }
 
-/// The probes: ours answers as the Python runner did, or says more where that just hung up.
+/// The probes: our worker answers like the Python runner, or explains where that closed the
+/// connection.
 #[test]
 fn the_python_runners_probes_are_answered_alike_or_better() {
     let mut seen = 0;
@@ -86,14 +86,14 @@ fn the_python_runners_probes_are_answered_alike_or_better() {
             .collect();
         let said = |answer: &Value| (answer["status"].clone(), answer["error"]["type"].clone());
         match case {
-            // Refused by the list of bad input, tolerated there.
+            // We refuse this as bad input; the Python runner accepts it.
             "protocol_version missing" => assert_eq!(answers[0]["error"]["code"], "E_VERSION"),
             "protocol_version 1" => {
                 let message = "Unsupported protocol version";
                 assert_eq!(answers[0]["error"]["message"], message);
                 assert_eq!(theirs[0]["payload"]["error"]["message"], message);
             }
-            // Taken here: the document asks for them, but nothing depends on them.
+            // We accept this: the document requires these fields, but nothing depends on them.
             "queue_name null" => assert_eq!(answers[0]["status"], "success"),
             "params array" | "context missing" | "response to runner" => {
                 assert_eq!(answers[0]["error"]["type"], "invalid_request", "{case}");
@@ -110,7 +110,7 @@ fn the_python_runners_probes_are_answered_alike_or_better() {
     assert_eq!(seen, 26);
 }
 
-/// Says to a new session what a probe said, with an executor that knows `echo` and `slow`.
+/// Sends a probe to a new session whose executor knows `echo` and `slow`.
 fn play(probe: &Value) -> (Vec<Value>, bool) {
     let mut bench = Bench::connected();
     let instant = host_core::time::Time::parse_rfc3339;
@@ -140,8 +140,8 @@ fn play(probe: &Value) -> (Vec<Value>, bool) {
     (bench.answers(1), bench.closed == [1])
 }
 
-/// The documented dialect: a connection for each request, the timeout as EOF, the cancel on a
-/// connection of its own after it.
+/// The documented dialect: one connection for each request, EOF as the timeout, and the cancel on a
+/// later connection.
 #[test]
 fn an_orchestrator_of_the_documented_dialect_is_served() {
     let mut bench = Bench::new();

@@ -1,5 +1,5 @@
-//! A worker session on a table: connections are numbers, time is told, executions are answered by
-//! hand.
+//! A worker session without I/O: connections are numbers, and the test sets the time and answers
+//! executions.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::rrq::frame::Frames;
 use crate::rrq::worker::{Answered, Worker, WorkerEffect, WorkerEvent};
 use crate::stream::{Action, Actions, Framing, Link, Moment, Next, Session};
 
-/// Host time at the start; the wall clock is a year ahead of it.
+/// Host time at the start. The wall clock is a year ahead.
 pub(super) const START: Time = Time(1_763_000_000_000);
 pub(super) const WALL_AHEAD_MS: u64 = 365 * 24 * 3_600_000;
 
@@ -23,7 +23,7 @@ pub(super) struct Bench {
     pub(super) worker: Worker,
     pub(super) now: Time,
     actions: Actions<crate::rrq::wire::Out, WorkerEffect>,
-    /// What was written to each connection, as it was framed.
+    /// The bytes written to each connection, including their framing.
     written: BTreeMap<Link, BytesMut>,
     pub(super) closed: Vec<u64>,
     pub(super) started: Vec<(Tag, ForeignJob)>,
@@ -45,7 +45,7 @@ impl Bench {
         }
     }
 
-    /// A bench with connection 1 open.
+    /// Makes a bench with connection 1 open.
     pub(super) fn connected() -> Self {
         let mut bench = Self::new();
         bench.open(1);
@@ -84,7 +84,7 @@ impl Bench {
         self.send_stream(link, &[&length, payload].concat());
     }
 
-    /// Hands in bytes as they come from a socket; whole frames are handled.
+    /// Hands in bytes as from a socket. Whole frames are handled.
     pub(super) fn send_stream(&mut self, link: u64, bytes: &[u8]) {
         let mut frames = Frames::default();
         frames.room().extend_from_slice(bytes);
@@ -127,7 +127,7 @@ impl Bench {
         self.carry_out();
     }
 
-    /// Lets time pass, stopping at each wakeup.
+    /// Advances time, stopping at each wakeup.
     pub(super) fn pass_ms(&mut self, ms: u64) {
         let until = self.now.plus_ms(ms);
         while let Some(at) = self.worker.wakeup().filter(|at| *at <= until) {
@@ -154,7 +154,7 @@ impl Bench {
         }
     }
 
-    /// Takes all that was written to a connection, as payloads of responses.
+    /// Takes the payloads of all responses written to a connection.
     pub(super) fn answers(&mut self, link: u64) -> Vec<Value> {
         let mut frames = Frames::default();
         let written = self.written.remove(&Link(link)).unwrap_or_default();
@@ -169,19 +169,19 @@ impl Bench {
         answers
     }
 
-    /// Takes the only thing that was written to a connection.
+    /// Takes the only response written to a connection.
     pub(super) fn answer_of(&mut self, link: u64) -> Value {
         let mut answers = self.answers(link);
         assert_eq!(answers.len(), 1, "{answers:?}");
         answers.remove(0)
     }
 
-    /// Takes the tag of the last execution that was started.
+    /// Takes the tag of the execution started last.
     pub(super) fn tag(&self) -> Tag {
         self.started.last().expect("something was started").0
     }
 
-    /// Nothing is left of anything.
+    /// Checks that nothing is left.
     pub(super) fn check_empty(&mut self) {
         assert!(self.worker.is_idle());
         assert_eq!(self.worker.wakeup(), None);
@@ -192,7 +192,7 @@ impl Bench {
         assert!(unread.is_empty(), "nobody looked at {unread:?}");
     }
 
-    /// A request with a minute to go.
+    /// Makes a request with a deadline in one minute.
     pub(super) fn request(&self, request_id: &str, job_id: &str) -> Value {
         self.request_within(request_id, job_id, 60_000)
     }

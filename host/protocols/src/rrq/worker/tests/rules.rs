@@ -118,7 +118,7 @@ fn a_cancel_stops_with_grace_and_is_answered_once() {
     bench.send(2, &cancel("j", None, true));
     bench.send(2, &cancel("j", None, true));
     assert_eq!(bench.stopped[1..], [(tag, 0, Stop::Cancelled)]);
-    // The cancel came first, whatever the guest made of its grace.
+    // The cancel came first. The guest's result does not matter.
     bench.end(tag, completed("1"));
     let answer = bench.answer_of(1);
     assert_eq!(answer["status"], "error");
@@ -177,7 +177,7 @@ fn a_stubborn_guest_is_answered_for_and_keeps_its_slot() {
 
 #[test]
 fn a_deadline_is_answered_shortly_before_it() {
-    // Time to go, and when the answer is due: 1 % before, between 20 and 250 ms.
+    // The time until the deadline, and when the answer is due: 1 % earlier, between 20 and 250 ms.
     for (budget_ms, answered_at_ms) in [(100, 80), (1_000, 980), (5_000, 4_950), (60_000, 59_750)] {
         let mut bench = Bench::connected();
         bench.send(1, &bench.request_within("r", "j", budget_ms));
@@ -375,8 +375,8 @@ fn outcome(how: u8) -> Outcome {
 }
 
 proptest! {
-    /// However things come: each request on a connection that stays open is answered exactly
-    /// once, and nothing is left when all has ended.
+    /// In any order of events, each request on a connection that stays open is answered exactly
+    /// once, and nothing is left at the end.
     #[test]
     fn one_answer_for_each_request(steps in prop::collection::vec(step(), 1..80)) {
         let mut bench = Bench::new();
@@ -423,7 +423,7 @@ proptest! {
             if ended.insert(tag) {
                 bench.end(tag, completed("1"));
             }
-            // A second answer of the same execution changes nothing.
+            // A second answer for the same execution changes nothing.
             bench.end(tag, completed("2"));
         }
         for link in 0..opened {
