@@ -1,5 +1,5 @@
-//! The jobs of Hero dispatchers, in the Redis that this host is configured for: the document's
-//! operations as requests. Knows no store: Redis is the truth about these jobs.
+//! The jobs of Hero dispatchers in the configured Redis: the document's operations as HTTP
+//! requests. Knows no store, because these jobs are kept in Redis only.
 
 mod list;
 mod logs;
@@ -31,16 +31,15 @@ use crate::hero::client::live::Client;
 /// How many characters of an id are shown in a refusal.
 const ID_CHARS: usize = 36;
 
-/// What these requests are answered from.
+/// What these requests use.
 #[derive(Clone)]
 pub(super) struct Source {
-    /// Talks to Redis.
     pub(super) client: Client,
-    /// The folder of log files, `None` if jobs may name none.
+    /// The folder for log files; `None` if jobs must not have any.
     pub(super) log_dir: Option<PathBuf>,
 }
 
-/// What requests share.
+/// The state that all requests share.
 type Shared = Arc<State>;
 
 struct State {
@@ -80,10 +79,10 @@ impl FromRequestParts<Shared> for HeroId {
 }
 
 impl HeroId {
-    /// Reads an id. A request with a body reads that first: a connection is closed if a body is left
-    /// unread on it, and its client does not learn of that before the next request.
+    /// Reads an id. A request with a body must read the body first: if it is left unread, the
+    /// connection is closed, and the client notices that only at its next request.
     fn of(shared: &Shared, text: String) -> Result<Self, Problem> {
-        // Without Redis, that is what to correct first.
+        // A missing Redis is the first thing to correct.
         hero(shared)?;
         match uuid::Uuid::try_parse(&text) {
             Ok(_) if text.len() == ID_CHARS => Ok(Self(text)),
@@ -96,7 +95,7 @@ impl HeroId {
     }
 }
 
-/// Returns what the requests are answered from, or says what is to be configured.
+/// Returns the source of the answers, or explains what to configure.
 fn hero(shared: &Shared) -> Result<&Source, Problem> {
     shared.source.as_ref().ok_or_else(|| {
         let detail = "no Redis is configured: protocol.hero.url (HOST_HERO_URL) names none";
@@ -104,12 +103,12 @@ fn hero(shared: &Shared) -> Result<&Source, Problem> {
     })
 }
 
-/// Returns the time as other programs at the same Redis see it.
+/// Returns the wall clock's time, which other programs at the same Redis use.
 fn wall(shared: &Shared) -> Time {
     shared.ports.clock.wall()
 }
 
-/// Returns a job with all its fields.
+/// Reads a job with all its fields.
 async fn find(shared: &Shared, id: &str) -> Result<JobView, Problem> {
     hero(shared)?
         .client

@@ -1,5 +1,5 @@
-//! Our dispatcher and our worker on one Redis, with answers that are late, connections that are lost
-//! and workers that die: each execution ends once, with the result of its own job.
+//! Our dispatcher and our worker on one Redis, with late answers, lost connections and workers that
+//! die. Each execution ends once, with the result of its own job.
 
 use std::collections::{BTreeMap, BTreeSet};
 

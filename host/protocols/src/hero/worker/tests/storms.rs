@@ -249,7 +249,7 @@ impl Storm {
         }
     }
 
-    /// Tells which jobs have a guest that runs, and how many.
+    /// Returns the jobs whose guests run, and how many guests each has.
     fn guests(&self) -> BTreeMap<String, usize> {
         let mut guests = BTreeMap::new();
         for bench in &self.hosts {
