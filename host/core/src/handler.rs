@@ -11,7 +11,7 @@ use crate::time::Time;
 
 /// The fuel for each second of time limit, unless the manifest sets the fuel. It is above the
 /// highest measured rate, so that the time limit ends a run and fuel only measures it.
-pub const FUEL_PER_SECOND: u64 = 20_000_000_000;
+pub const FUEL_PER_SECOND: u64 = 100_000_000_000;
 
 /// The limits of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
