@@ -4,10 +4,9 @@
 mod listen;
 mod talk;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::pin::pin;
 use std::process::ExitStatus;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use host_core::cell::{FromCell, RunId, ToCell};
@@ -34,19 +33,14 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a component may take to describe its handlers.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Starts real cells. Clones share the spawner and the list of processes.
+/// Starts real cells. Clones share the spawner.
 #[derive(Clone)]
 pub struct Cells {
     spawner: Spawner,
     tasks: Tasks,
     runtime: Handle,
     memory_mib: u64,
-    pids: Pids,
 }
-
-/// The ids of the running cell processes.
-#[derive(Clone, Default)]
-struct Pids(Arc<Mutex<BTreeSet<u32>>>);
 
 /// The connection to one cell. The cell is killed when this is dropped.
 pub(super) struct Line {
@@ -82,13 +76,7 @@ impl Cells {
             tasks,
             runtime: Handle::current(),
             memory_mib,
-            pids: Pids::default(),
         }
-    }
-
-    /// Returns the ids of the running cell processes.
-    pub fn pids(&self) -> Vec<u32> {
-        self.pids.all().iter().copied().collect()
     }
 
     /// Asks a component for its handlers, in a cell that does nothing else.
@@ -151,7 +139,6 @@ impl Cells {
             messages,
             events,
             kill: kill.clone(),
-            pids: self.pids.clone(),
         });
         let _runtime = self.runtime.enter();
         self.tasks.spawn(life);
@@ -200,12 +187,6 @@ impl CellPort for ProcessPort {
     }
 }
 
-impl Pids {
-    fn all(&self) -> MutexGuard<'_, BTreeSet<u32>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 struct Life {
     id: CellId,
     name: String,
@@ -214,7 +195,6 @@ struct Life {
     messages: mpsc::Receiver<Vec<ToCell>>,
     events: mpsc::Sender<CellEvent>,
     kill: CancellationToken,
-    pids: Pids,
 }
 
 /// Handles one cell from its start until its process has ended and all its messages are passed on.
@@ -227,10 +207,9 @@ async fn live(life: Life) {
         messages,
         events,
         kill,
-        pids,
     } = life;
     let how = match spawner.spawn(room).await {
-        Ok(spawned) => converse(id, &name, spawned, messages, &events, &kill, &pids).await,
+        Ok(spawned) => converse(id, &name, spawned, messages, &events, &kill).await,
         Err(error) => format!("it cannot be started: {error}"),
     };
     // If the host has stopped, no receiver is left.
@@ -245,15 +224,12 @@ async fn converse(
     messages: mpsc::Receiver<Vec<ToCell>>,
     events: &mpsc::Sender<CellEvent>,
     kill: &CancellationToken,
-    pids: &Pids,
 ) -> String {
     let Spawned { mut child, socket } = spawned;
     let (reader, writer) = match host_socket::split(socket) {
         Ok(halves) => halves,
         Err(error) => return format!("its socket cannot be used: {error}"),
     };
-    let pid = child.id();
-    pids.all().extend(pid);
     let mut listening = pin!(listen(id, reader, events));
     let errors = child.stderr.take();
     let mut logging = pin!(async {
@@ -278,8 +254,6 @@ async fn converse(
     };
     // The process may have ended already.
     let _dead = child.start_kill();
-    // The kernel may reuse the process id once the exit status has been read.
-    pids.all().retain(|it| Some(*it) != pid);
     let status = child.wait().await;
     // Messages that the cell sent before its death are still in the pipes.
     let rest = async {
