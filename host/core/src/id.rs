@@ -35,12 +35,6 @@ impl NodeId {
     pub const NIL: Self = Self(Uuid::nil());
 }
 
-impl fmt::Display for NodeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 /// Identifies one lease of one job: 122 random bits that only its holder knows.
 ///
 /// A secret on the wires that carry it: `Debug` shows two bytes and there is no `Display`.

@@ -62,12 +62,6 @@ pub enum ServeError {
     /// A component of the folder was rejected.
     #[error("cannot deploy the folder of components: {0}")]
     Folder(FolderError),
-    /// The name of this node cannot be stored.
-    #[error(
-        "cannot keep the name of this node in {}: {error}; check the file and its disk",
-        .path.display()
-    )]
-    Node { path: PathBuf, error: io::Error },
     /// The system cannot provide a thread, a timer or a signal handler.
     #[error("cannot {operation}: {error}")]
     System {

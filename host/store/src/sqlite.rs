@@ -19,8 +19,10 @@ mod tests;
 use std::path::{Path, PathBuf};
 
 use host_core::command::{Command, Committed};
+use host_core::id::NodeId;
 use host_core::time::Time;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+use uuid::Uuid;
 
 use self::checkpoint::Checkpointer;
 use self::counters::Counters;
@@ -71,6 +73,20 @@ impl SqliteStore {
             reserve: Reserve::beside(path),
             broken: None,
         })
+    }
+
+    /// Returns the id of the host that the store belongs to. `fresh` becomes that id if the store
+    /// has none yet.
+    pub fn node(&self, fresh: NodeId) -> Result<NodeId, StoreError> {
+        let keep = "INSERT OR IGNORE INTO node VALUES (1, ?1)";
+        self.connection
+            .execute(keep, [fresh.0.into_bytes()])
+            .map_err(doing("keep the id of this host"))?;
+        let kept = self
+            .connection
+            .query_row("SELECT id FROM node", [], |row| row.get(0));
+        kept.map(|bytes| NodeId(Uuid::from_bytes(bytes)))
+            .map_err(doing("read the id of this host"))
     }
 
     fn transact(&mut self, now: Time, batch: Vec<Command>) -> Result<Committed, StoreError> {

@@ -2,10 +2,8 @@
 //! cells for foreign work, the executors of the wires, and the state of the API.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::fs::File;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -18,7 +16,6 @@ use host_cells::pool::{Pool, Shape};
 use host_cells::process::{Cells, ProcessPort};
 use host_cells::spawn::CellProgram;
 use host_core::handler::Digest;
-use host_core::id::NodeId;
 use host_dispatch::assign_mail::AssignMail;
 use host_dispatch::executors::Executors as Assigned;
 use host_dispatch::foreign::{Foreign, History, Wiring};
@@ -306,6 +303,7 @@ fn dispatch(
     (executors, leases): (Assigned, LeaseDoor),
     phase: watch::Receiver<Phase>,
 ) -> Result<Dispatching, ServeError> {
+    let node = store.node(ids::node()).map_err(ServeError::Store)?;
     let (cell_says, events) = mpsc::channel(EVENTS_MAX);
     let readers = (0..READERS).map(|_| store.reader());
     let readers = readers.collect::<Result<_, _>>();
@@ -325,7 +323,7 @@ fn dispatch(
         ),
         executors,
         leases,
-        node: node(&config.data)?,
+        node,
         logs: base.logs.clone(),
         requests: asked,
         events,
@@ -336,29 +334,6 @@ fn dispatch(
     })
     .map_err(system("start the dispatch loop"))?;
     Ok((dispatch, ended))
-}
-
-/// Returns the id of this node, which is created when a host first uses the data directory.
-fn node(data: &Path) -> Result<NodeId, ServeError> {
-    let path = data.join("node");
-    let failed = |error| ServeError::Node {
-        path: path.clone(),
-        error,
-    };
-    match fs::read_to_string(&path) {
-        Ok(text) => {
-            let node = text.trim().parse().map_err(io::Error::other);
-            Ok(NodeId(node.map_err(failed)?))
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let node = ids::node();
-            let mut file = File::create(&path).map_err(failed)?;
-            writeln!(file, "{node}").map_err(failed)?;
-            file.sync_all().map_err(failed)?;
-            Ok(node)
-        }
-        Err(error) => Err(failed(error)),
-    }
 }
 
 /// Describes what foreign work needs. Its cells start with the first job.

@@ -8,9 +8,17 @@ use crate::error::StoreError;
 /// The version of the file, kept in its `user_version`. It covers the tables and the newest
 /// records.
 ///
-/// Version 2 has the tables of version 1, but its records may be ones that a host of version 1
-/// cannot read (see `record`). Such a host must refuse the file when it opens it.
+/// Version 2 adds the table `node`, and its records may be ones that a host of version 1 cannot
+/// read (see `record`). Such a host must refuse the file when it opens it.
 const VERSION: i64 = 2;
+
+/// The table that version 2 adds. Its only row is the id of the host that this file belongs to.
+const NODE: &str = "
+CREATE TABLE node (
+  row INTEGER PRIMARY KEY CHECK (row = 1),
+  id BLOB NOT NULL
+) STRICT;
+";
 
 /// A state in SQL is its index in [`host_core::job::STATES`]: 2 is available, 5 completed.
 ///
@@ -116,15 +124,18 @@ pub(super) fn prepare(connection: &Connection) -> Result<(), StoreError> {
         .map_err(&set_up)?;
     match version {
         0 => {
-            let make = format!("BEGIN; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;");
+            let make = format!("BEGIN; {TABLES} {NODE} PRAGMA user_version = {VERSION}; COMMIT;");
             connection
                 .execute_batch(&make)
                 .map_err(doing("make the store's tables"))
         }
         VERSION => Ok(()),
-        1 => connection
-            .pragma_update(None, "user_version", VERSION)
-            .map_err(doing("raise the store's version")),
+        1 => {
+            let raise = format!("BEGIN; {NODE} PRAGMA user_version = {VERSION}; COMMIT;");
+            connection
+                .execute_batch(&raise)
+                .map_err(doing("raise the store's version"))
+        }
         version => Err(StoreError::Newer {
             what: "the store",
             version,

@@ -61,6 +61,19 @@ fn complete(n: u128) -> Command {
     }
 }
 
+#[test]
+fn a_store_keeps_the_id_of_its_host() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("host.db");
+    let [first, second] = [1, 2].map(|n| NodeId(Uuid::from_u128(n)));
+    let store = SqliteStore::open(&path).unwrap();
+    assert_eq!(store.node(first).unwrap(), first);
+    assert_eq!(store.node(second).unwrap(), first);
+    drop(store);
+    let store = SqliteStore::open(&path).unwrap();
+    assert_eq!(store.node(second).unwrap(), first);
+}
+
 /// A limit on pages stands for the full disk. Giving up the reserve makes room again.
 #[test]
 fn a_full_disk_refuses_new_jobs_and_lets_accepted_ones_end() {
