@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use host_cells::compile::CompileError;
+use host_cells::examine::StartError;
 use host_cells::spawn::CellProgram;
 use host_dispatch::writer::Phase;
 use host_protocols::wire::{Active, OpenError, Place};
@@ -56,6 +57,9 @@ pub enum ServeError {
     /// The store cannot be used.
     #[error(transparent)]
     Store(StoreError),
+    /// No cell can be started.
+    #[error(transparent)]
+    Start(StartError),
     /// The deployed components cannot be compiled again.
     #[error(transparent)]
     Cache(CompileError),

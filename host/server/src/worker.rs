@@ -69,6 +69,9 @@ pub enum WorkerError {
     /// The folder of components was rejected.
     #[error(transparent)]
     Folder(FolderError),
+    /// No cell can be started.
+    #[error(transparent)]
+    Start(StartError),
     /// The compiled components cannot be used.
     #[error(transparent)]
     Cache(CompileError),
@@ -127,7 +130,7 @@ pub fn run(
         loaded?;
         ready(&words);
         serving.await;
-        workers.end();
+        // The kernel kills the cells with this process, and with them what still runs.
         Ok(())
     })
 }
@@ -146,7 +149,6 @@ struct Workers {
     handlers: Handlers,
     foreign: Foreign,
     loaded: CancellationToken,
-    stopping: CancellationToken,
 }
 
 impl Workers {
@@ -168,10 +170,7 @@ impl Workers {
             memory_mib: config.memory_mib,
             environment: config.environment.clone(),
         };
-        let examiner = Examiner::start(setup, Tasks::default()).map_err(|error| match error {
-            StartError::Cache(error) => WorkerError::Cache(error),
-            StartError::Thread(error) => system("start the thread of cells")(error),
-        })?;
+        let examiner = Examiner::start(setup, Tasks::default()).map_err(WorkerError::Start)?;
         let handlers = Handlers::default();
         let runs = RunBuilder::new(
             handlers.clone(),
@@ -179,7 +178,7 @@ impl Workers {
             wire::chain_handlers(),
         );
         let (cell_says, events) = mpsc::channel(EVENTS_MAX);
-        let (loaded, stopping) = (CancellationToken::new(), CancellationToken::new());
+        let loaded = CancellationToken::new();
         let shape = Shape {
             name: "cell",
             cells: config.cells,
@@ -196,7 +195,7 @@ impl Workers {
             numbers: Numbers::default(),
             eager: true,
             loaded: loaded.clone(),
-            stopping: stopping.clone(),
+            stopping: CancellationToken::new(),
         });
         Tasks::default().spawn(work);
         Ok(Self {
@@ -204,7 +203,6 @@ impl Workers {
             handlers,
             foreign,
             loaded,
-            stopping,
         })
     }
 
@@ -224,11 +222,6 @@ impl Workers {
             leases: None,
             stopping,
         }
-    }
-
-    /// Kills the work that still runs. The kernel kills any remaining cell with this process.
-    fn end(self) {
-        self.stopping.cancel();
     }
 }
 

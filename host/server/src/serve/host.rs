@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use host_cells::build::RunBuilder;
-use host_cells::examine::{Examiner, Setup, StartError};
+use host_cells::examine::{Examiner, Setup};
 use host_cells::feed::Feed;
 use host_cells::handlers::Handlers;
 use host_cells::pool::{Pool, Shape};
@@ -248,10 +248,7 @@ fn examiner(
         memory_mib: config.memory_mib,
         environment: config.environment.clone(),
     };
-    Examiner::start(setup, tasks.clone()).map_err(|error| match error {
-        StartError::Cache(error) => ServeError::Cache(error),
-        StartError::Thread(error) => system("start the cells' thread")(error),
-    })
+    Examiner::start(setup, tasks.clone()).map_err(ServeError::Start)
 }
 
 /// Removes compiled components that are no longer needed. Keeps those that cannot be removed.
