@@ -14,8 +14,6 @@ const WAITING_MAX: usize = 4_096;
 pub enum AssignEvent {
     /// The executor runs at most this many attempts at once.
     Capacity(Name, usize),
-    /// A worker has begun an attempt.
-    Started(Tag),
     /// The latest progress of an attempt.
     Progressed(Tag, Progress),
     /// An attempt has ended.
@@ -52,9 +50,8 @@ impl AssignEvents for AssignMail {
         self.put(AssignEvent::Capacity(executor.clone(), attempts));
     }
 
-    fn started(&self, tag: Tag) {
-        self.put(AssignEvent::Started(tag));
-    }
+    /// Does nothing: a lease held by a connection needs no acknowledgement.
+    fn started(&self, _tag: Tag) {}
 
     fn progressed(&self, tag: Tag, progress: Progress) {
         let event = AssignEvent::Progressed(tag, progress);

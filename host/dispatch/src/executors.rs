@@ -146,8 +146,6 @@ impl Executors {
                 self.capacity.insert(name, attempts);
                 None
             }
-            // A lease held by connection needs no acknowledgement.
-            AssignEvent::Started(_) => None,
             AssignEvent::Progressed(tag, progress) => {
                 let run = self.runs.get(&tag)?;
                 Some(Heard::Progressed {
