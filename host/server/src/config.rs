@@ -14,7 +14,7 @@ use host_cells::build::Environment;
 use host_core::name::Name;
 use host_protocols::WIRES;
 use host_protocols::wire::Configured;
-use host_protocols::wire::section::{ConfigError, NamedTable, Section, Sources};
+use host_protocols::wire::section::{ConfigError, Section, Sources};
 use host_protocols::wire::settings::{Setting, TableSetting};
 
 use self::file::File;
@@ -244,11 +244,8 @@ fn wires(sources: Sources<'_>) -> Result<Vec<WireConfig>, ConfigError> {
     }
     for wire in &wires {
         for (origin, executor) in wire.configured.executor_names() {
-            let others = wires.iter().filter(|other| other.name != wire.name);
-            if let Some(other) = others
-                .into_iter()
-                .find(|other| other.configured.has_executor(&executor))
-            {
+            let mut others = wires.iter().filter(|other| other.name != wire.name);
+            if let Some(other) = others.find(|other| other.configured.has_executor(&executor)) {
                 let message = format!(
                     "`{executor}` is a runner of the wire {} too; choose another name",
                     other.name
@@ -274,7 +271,7 @@ fn routes(values: &Section<'_>, wires: &[WireConfig]) -> Result<Routes, ConfigEr
     let mut routes = Routes::default();
     for (queue, table) in values.tables("queues") {
         if let Some(executor) = table.text("runner")? {
-            let name = known(NamedTable::origin(table, "runner"), executor)?;
+            let name = known(table.origin("runner"), executor)?;
             routes.queues.insert(queue.clone(), name);
         }
     }
