@@ -7,8 +7,9 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use host_core::handler::{Digest, HandlerInfo, Manifest};
+use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
 use host_core::name::Name;
+use host_core::time::Time;
 use host_runtime::tasks::Tasks;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
@@ -163,6 +164,25 @@ impl Examiner {
             None => self.cache.compile(digest, bytes).await?,
         };
         Ok(handlers.add_program(digest, path, sha256))
+    }
+
+    /// Compiles a component that no store keeps and makes its first revision.
+    pub async fn first_revision(
+        &self,
+        handlers: &Handlers,
+        candidate: Candidate,
+    ) -> Result<Revision, Flaw> {
+        let program = self.program(handlers, candidate.digest, &candidate.bytes);
+        let program = program.await.map_err(Flaw::Compile)?;
+        let offered = self.describe(&program, &candidate.manifest).await?;
+        Ok(Revision {
+            component: candidate.name,
+            revision: 1,
+            digest: candidate.digest,
+            manifest: candidate.manifest,
+            handlers: offered,
+            deployed_at: Time(0),
+        })
     }
 
     /// Asks a compiled component for its handlers and checks those and their grants.

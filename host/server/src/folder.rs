@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use host_core::handler::{Manifest, Revision};
 use host_core::name::Name;
 use host_core::rejection::Rejection;
-use host_core::time::Time;
 use thiserror::Error;
 
 use host_cells::examine::{COMPONENT_BYTES_MAX, Candidate, Examiner, Flaw};
@@ -83,23 +82,15 @@ pub async fn load(
         } = read(&path)?;
         let revision = async {
             let candidate = Candidate::new(name, manifest, bytes)?;
-            let program = examiner.program(handlers, candidate.digest, &candidate.bytes);
-            let program = program.await.map_err(Flaw::Compile)?;
-            let offered = examiner.describe(&program, &candidate.manifest).await?;
-            Ok(Revision {
-                component: candidate.name,
-                revision: 1,
-                digest: candidate.digest,
-                manifest: candidate.manifest,
-                handlers: offered,
-                deployed_at: Time(0),
-            })
-        };
-        let taken = revision.await.and_then(|revision| {
+            let revision = examiner.first_revision(handlers, candidate).await?;
             owned_once(&revisions, &revision)?;
             Ok(revision)
-        });
-        revisions.push(taken.map_err(|error| FolderError::Deploy { path, error })?);
+        };
+        revisions.push(
+            revision
+                .await
+                .map_err(|error| FolderError::Deploy { path, error })?,
+        );
     }
     handlers.replace(revisions);
     Ok(())

@@ -12,7 +12,7 @@ use host_cells::handlers::Handlers;
 use host_cells::once::RunEvent;
 use host_cells::spawn::CellProgram;
 use host_core::cell::Context;
-use host_core::handler::{HandlerInfo, Manifest, Revision};
+use host_core::handler::{HandlerInfo, Manifest};
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome};
@@ -103,20 +103,9 @@ async fn execute(
     let bytes = std::mem::take(&mut asked.component);
     let candidate = Candidate::new(name, asked.manifest.clone(), bytes)?;
     let handlers = Handlers::default();
-    let compiled = examiner
-        .program(&handlers, candidate.digest, &candidate.bytes)
-        .await
-        .map_err(Flaw::Compile)?;
-    let offered = examiner.describe(&compiled, &candidate.manifest).await?;
-    check_offered(&asked.handler, &offered)?;
-    handlers.replace(vec![Revision {
-        component: candidate.name,
-        revision: 1,
-        digest: candidate.digest,
-        manifest: candidate.manifest,
-        handlers: offered,
-        deployed_at: Time(0),
-    }]);
+    let revision = examiner.first_revision(&handlers, candidate).await?;
+    check_offered(&asked.handler, &revision.handlers)?;
+    handlers.replace(vec![revision]);
     let runs = RunBuilder::new(handlers, asked.environment.clone(), BTreeSet::new());
     let now = Clock::start().now();
     let (order, program) = runs
