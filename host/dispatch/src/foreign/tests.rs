@@ -124,23 +124,13 @@ impl Bench {
 }
 
 fn job(handler: &str) -> ForeignJob {
+    let params = JsonText("{\"a\":1}".to_owned());
     ForeignJob {
-        wire: "test",
-        external_id: "theirs".to_owned(),
         request_id: "theirs-1".to_owned(),
-        handler: handler.parse().unwrap(),
-        params: JsonText("{\"a\":1}".to_owned()),
         queue: "any text at all".to_owned(),
         attempt: 3,
-        enqueued_at: None,
-        deadline: None,
-        trace: Vec::new(),
-        worker_id: None,
-        attributes: Vec::new(),
-        env: Vec::new(),
-        wants_log: false,
         span: "test.run",
-        result_bytes_max: 1 << 20,
+        ..ForeignJob::new("test", "theirs", handler.parse().unwrap(), params)
     }
 }
 

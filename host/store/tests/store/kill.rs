@@ -18,19 +18,24 @@ use crate::jobs::{
 const ROUNDS: u32 = 20;
 const STORE: &str = "HOST_STORE_TEST_KILL";
 
+/// Opens the store that the parent has named; `None` if there is no parent.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how the parent tells the child what to do"
+)]
+fn named_by_the_parent() -> Option<SqliteStore> {
+    let path = std::env::var_os(STORE)?;
+    Some(SqliteStore::open(path.as_ref()).unwrap())
+}
+
 /// The child: enqueues, claims and completes, and tells each job once its end is committed.
 ///
 /// It is a test like any other to the harness and does nothing when it is run as one.
 #[test]
 fn child_that_is_killed() {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "how the parent tells the child what to do"
-    )]
-    let Some(path) = std::env::var_os(STORE) else {
+    let Some(mut store) = named_by_the_parent() else {
         return;
     };
-    let mut store = SqliteStore::open(path.as_ref()).unwrap();
     commit(&mut store, NOW, vec![Command::Recover { node: NODE }]);
     let first = read(&*host_store::store::Store::reader(&store).unwrap())
         .jobs
@@ -109,14 +114,9 @@ fn what_was_told_before_a_kill_is_kept() {
 /// It is a test like any other to the harness and does nothing when it is run as one.
 #[test]
 fn child_that_leases() {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "how the parent tells the child what to do"
-    )]
-    let Some(path) = std::env::var_os(STORE) else {
+    let Some(mut store) = named_by_the_parent() else {
         return;
     };
-    let mut store = SqliteStore::open(path.as_ref()).unwrap();
     for (n, hold) in [(1, TTL), (2, Hold::Connection)] {
         commit(
             &mut store,
