@@ -1,36 +1,38 @@
-//! Reads the output of a process line by line. The length of a line is limited.
+//! Cuts the output of a process into lines. The length of a line is limited.
 
-use bytes::{Buf, BytesMut};
-use tokio::io::{AsyncRead, AsyncReadExt};
+use bytes::{Buf as _, BytesMut};
 
 /// The longest line that is kept whole, in bytes; longer ones are cut into several.
 pub const LINE_BYTES_MAX: usize = 8 << 10;
 
-/// Reads `from` to its end and passes each line to `line`. Replaces invalid UTF-8.
-pub(super) async fn read_lines<T: AsyncRead + Unpin>(from: Option<T>, mut line: impl FnMut(&str)) {
-    let Some(mut from) = from else {
-        return;
-    };
-    let mut buffer = BytesMut::new();
-    loop {
-        while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
-            let text = buffer.split_to(end);
-            buffer.advance(1);
+/// The start of a line whose end has not been read yet.
+#[derive(Debug, Default)]
+pub(super) struct LineBuffer(BytesMut);
+
+impl LineBuffer {
+    /// Passes each line that `bytes` ends to `line`. Replaces invalid UTF-8.
+    pub(super) fn push(&mut self, bytes: &[u8], mut line: impl FnMut(&str)) {
+        self.0.extend_from_slice(bytes);
+        while let Some(text) = self.next() {
             let text = text.strip_suffix(b"\r").unwrap_or(&text);
             line(&String::from_utf8_lossy(text));
         }
-        if buffer.len() >= LINE_BYTES_MAX {
-            let text = buffer.split_to(LINE_BYTES_MAX);
-            line(&String::from_utf8_lossy(&text));
-        }
-        buffer.reserve(1 << 10);
-        let room = LINE_BYTES_MAX.saturating_sub(buffer.len()).max(1);
-        match (&mut from).take(room as u64).read_buf(&mut buffer).await {
-            Ok(bytes) if bytes > 0 => {}
-            _ => break,
+    }
+
+    /// Passes on the last line if it has no end.
+    pub(super) fn finish(&mut self, mut line: impl FnMut(&str)) {
+        if !self.0.is_empty() {
+            line(&String::from_utf8_lossy(&self.0.split()));
         }
     }
-    if !buffer.is_empty() {
-        line(&String::from_utf8_lossy(&buffer));
+
+    fn next(&mut self) -> Option<BytesMut> {
+        let mut start = self.0.iter().take(LINE_BYTES_MAX + 1);
+        if let Some(end) = start.position(|byte| *byte == b'\n') {
+            let text = self.0.split_to(end);
+            self.0.advance(1);
+            return Some(text);
+        }
+        (self.0.len() > LINE_BYTES_MAX).then(|| self.0.split_to(LINE_BYTES_MAX))
     }
 }

@@ -4,6 +4,7 @@
 
 mod launcher;
 mod lines;
+mod output;
 mod reason;
 mod supervise;
 
@@ -12,6 +13,7 @@ mod tests;
 
 pub use launcher::Launcher;
 pub use lines::LINE_BYTES_MAX;
+pub use output::Pipes;
 pub use reason::{REASON_CHARS_MAX, Reason};
 pub use supervise::{ProcessError, ProcessEvents, Program, Stop, StopRequests, supervise};
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -14,7 +15,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Output;
 use super::launcher::Launcher;
-use super::lines::read_lines;
+use super::output::Pipes;
 
 /// How long to wait for the last lines after the process has ended.
 const LAST_LINES_TIME: Duration = Duration::from_millis(200);
@@ -35,8 +36,8 @@ pub struct Program {
 
 /// Receives what one process does, in order. No call may block.
 pub trait ProcessEvents: Send + Sync {
-    /// The process was started.
-    fn started(&self, pid: Option<u32>);
+    /// The process was started. What it writes can be read from `pipes` before it is passed on.
+    fn started(&self, pid: Option<u32>, pipes: Arc<Pipes>);
 
     /// The process wrote a line. At most [`super::LINE_BYTES_MAX`] bytes of it are passed on.
     fn wrote(&self, output: Output, line: &str);
@@ -88,8 +89,9 @@ pub async fn supervise(
         source,
     };
     let command = command(program).map_err(not_started)?;
-    let child = launcher.launch(command).await.map_err(not_started)?;
-    stay(child, events, &mut stops).await
+    let mut child = launcher.launch(command).await.map_err(not_started)?;
+    let pipes = Arc::new(Pipes::take(&mut child).map_err(not_started)?);
+    stay(child, pipes, events, &mut stops).await
 }
 
 fn command(program: &Program) -> io::Result<Command> {
@@ -132,19 +134,14 @@ impl Drop for Group {
 
 async fn stay(
     mut child: Child,
+    pipes: Arc<Pipes>,
     events: &impl ProcessEvents,
     stops: &mut StopRequests,
 ) -> Result<ExitStatus, ProcessError> {
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
     let group = Group(pid.and_then(Pid::from_raw));
-    events.started(child.id());
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let mut output = Box::pin(async {
-        tokio::join!(
-            read_lines(stdout, |line| events.wrote(Output::Stdout, line)),
-            read_lines(stderr, |line| events.wrote(Output::Stderr, line)),
-        )
-    });
+    events.started(child.id(), Arc::clone(&pipes));
+    let mut output = Box::pin(pipes.read_to_end(|output, line| events.wrote(output, line)));
     let mut is_read = false;
     let mut kill_at: Option<Instant> = None;
     let status = loop {
@@ -160,7 +157,7 @@ async fn stay(
                 group.signal(Signal::KILL);
                 break child.wait().await;
             }
-            _ = &mut output, if !is_read => is_read = true,
+            () = &mut output, if !is_read => is_read = true,
         }
     };
     // Processes it left behind may hold what the next process needs, such as a port.

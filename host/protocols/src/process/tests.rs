@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt as _;
-use std::sync::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::lines::read_lines;
+use super::lines::LineBuffer;
 use super::*;
 
 const BOUND: Duration = Duration::from_mins(1);
@@ -43,7 +43,7 @@ impl Lines {
 }
 
 impl ProcessEvents for Lines {
-    fn started(&self, pid: Option<u32>) {
+    fn started(&self, pid: Option<u32>, _pipes: Arc<Pipes>) {
         assert!(pid.is_some());
     }
 
@@ -171,19 +171,23 @@ fn the_reason_of_what_ends_again_and_again_is_short() {
     assert!(text.chars().count() <= 2 * REASON_CHARS_MAX, "{text}");
 }
 
-#[tokio::test]
-async fn lines_are_bounded_and_whole() {
+#[test]
+fn lines_are_bounded_and_whole() {
     let long = "x".repeat(LINE_BYTES_MAX + 10);
-    let text = format!("a\r\n\n{long}\nb\u{fffd}\nlast");
-    let lines = Mutex::new(Vec::new());
-    read_lines(Some(text.as_bytes()), |line| {
-        lines.lock().unwrap().push(line.to_owned());
-    })
-    .await;
-    let lines = lines.into_inner().unwrap();
-    let lengths: Vec<usize> = lines.iter().map(String::len).collect();
-    assert_eq!(lengths, [1, 0, LINE_BYTES_MAX, 10, 4, 4]);
-    assert_eq!(lines.concat().len(), text.len() - 5);
-    let bad: &[u8] = b"\xff\xfe\n";
-    read_lines(Some(bad), |line| assert_eq!(line, "\u{fffd}\u{fffd}")).await;
+    let full = "y".repeat(LINE_BYTES_MAX);
+    let text = format!("a\r\n\n{long}\n{full}\nb\u{fffd}\nlast");
+    for step in [1, 7, LINE_BYTES_MAX, text.len()] {
+        let mut buffer = LineBuffer::default();
+        let mut lines: Vec<String> = Vec::new();
+        for bytes in text.as_bytes().chunks(step) {
+            buffer.push(bytes, |line| lines.push(line.to_owned()));
+        }
+        buffer.finish(|line| lines.push(line.to_owned()));
+        let lengths: Vec<usize> = lines.iter().map(String::len).collect();
+        let expected = [1, 0, LINE_BYTES_MAX, 10, LINE_BYTES_MAX, 4, 4];
+        assert_eq!(lengths, expected, "{step}");
+        assert_eq!(lines.concat().len(), text.len() - 6);
+    }
+    let mut buffer = LineBuffer::default();
+    buffer.push(b"\xff\xfe\n", |line| assert_eq!(line, "\u{fffd}\u{fffd}"));
 }

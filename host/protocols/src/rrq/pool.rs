@@ -2,6 +2,7 @@
 //! passes on their output. The session makes all decisions.
 
 mod job_lines;
+mod ordered;
 mod process;
 
 #[cfg(test)]
@@ -21,9 +22,10 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use self::job_lines::JobLines;
+use self::ordered::AfterOutput;
 use super::config::{CANCEL_GRACE_MS, PoolConfig, Source};
 use super::orchestrator::{Orchestrator, PoolEffect, PoolEvent};
-use crate::process::{Launcher, Output, Reason, Stop};
+use crate::process::{Launcher, Output, Pipes, Reason, Stop};
 use crate::stream::{EffectHandler, Hub, Link, Session as _, serve_connection};
 use crate::wire::JobLogs;
 use crate::wire::executors::{WorkerHealth, WorkerState};
@@ -63,6 +65,7 @@ struct RunnerProcess {
     address: Option<SocketAddr>,
     pid: Option<u32>,
     stop: Option<Stop>,
+    pipes: Option<Arc<Pipes>>,
     reason: Reason,
 }
 
@@ -248,8 +251,12 @@ impl RunnerPool {
     fn wrote(&self, runner: usize, output: Output, line: &str) {
         lock(&self.runners)[runner].reason.note(output, line);
         let name = runner_name(&self.config.name, runner);
-        let in_flight = self.hub.inspect(|session| session.in_flight(runner));
-        if self.job_lines.keep(&name, &in_flight, output, line) {
+        // No attempt can end between the two steps.
+        let is_kept = self.hub.inspect(|session| {
+            let in_flight = session.in_flight(runner);
+            self.job_lines.keep(&name, &in_flight, output, line)
+        });
+        if is_kept {
             return;
         }
         match output {
@@ -291,7 +298,18 @@ impl RunnerPool {
         });
         match ready {
             Ok(stream) => {
-                lock(&self.runners)[runner].reason.clear();
+                let pipes = {
+                    let process = &mut lock(&self.runners)[runner];
+                    process.reason.clear();
+                    process.pipes.clone()
+                };
+                let pool = self.clone();
+                let drain = move || {
+                    if let Some(pipes) = &pipes {
+                        pipes.drain(|output, line| pool.wrote(runner, output, line));
+                    }
+                };
+                let stream = AfterOutput::new(stream, drain);
                 serve_connection(self.hub, link, stream).await;
             }
             Err(error) => {

@@ -3,10 +3,11 @@
 mod address;
 
 use std::io;
+use std::sync::Arc;
 
 use super::{RunnerPool, lock};
 use crate::process::{
-    Launcher, Output, ProcessError, ProcessEvents, Program, StopRequests, supervise,
+    Launcher, Output, Pipes, ProcessError, ProcessEvents, Program, StopRequests, supervise,
 };
 use crate::rrq::config::{Dialect, Launch, Source};
 use crate::rrq::orchestrator::PoolEvent;
@@ -39,6 +40,7 @@ impl RunnerPool {
             let mut runners = lock(&self.runners);
             runners[runner].stop = None;
             runners[runner].pid = None;
+            runners[runner].pipes = None;
         }
         self.hub.report(PoolEvent::Exited { runner });
     }
@@ -69,9 +71,13 @@ struct Life<'a> {
 }
 
 impl ProcessEvents for Life<'_> {
-    fn started(&self, pid: Option<u32>) {
+    fn started(&self, pid: Option<u32>, pipes: Arc<Pipes>) {
         let runner = self.runner;
-        lock(&self.pool.runners)[runner].pid = pid;
+        {
+            let process = &mut lock(&self.pool.runners)[runner];
+            process.pid = pid;
+            process.pipes = Some(pipes);
+        }
         self.pool.hub.report(PoolEvent::Launched { runner });
     }
 

@@ -362,6 +362,22 @@ async fn what_a_runner_writes_goes_to_the_log_of_its_only_job() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_line_goes_to_the_job_that_wrote_it() {
+    let bench = Bench::start(ourselves(1), 1, Dialect::Current);
+    bench.events.until(|heard| heard.capacity == 1).await;
+    for tag in 0..200 {
+        bench.give(tag, "shout", 20_000);
+        let (_, end) = bench.events.end_of(tag).await;
+        assert!(is_completed(&end), "{end:?}");
+        // The line is there with the end, not some time after it.
+        let heard = bench.events.0.borrow().logged.clone();
+        let of_this_job = heard.iter().filter(|line| line.starts_with(&job_id(tag)));
+        assert_eq!(of_this_job.count(), 1, "{heard:?}");
+    }
+    bench.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_started_is_said() {
     let mut launch = match ourselves(1) {
         Source::Launched(launch) => launch,
