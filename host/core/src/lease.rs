@@ -58,4 +58,6 @@ pub enum Fence {
     Attempt(u32),
     /// The worker that holds the lease, if the wire names only the job and its worker.
     Worker(String),
+    /// The lease's id and the worker that holds it, if messages name both.
+    Holder(LeaseId, String),
 }

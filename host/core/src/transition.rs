@@ -122,6 +122,7 @@ impl Lifecycle {
             Fence::Lease(id) => *id == lease.id,
             Fence::Attempt(number) => *number == self.attempt,
             Fence::Worker(worker) => *worker == lease.worker,
+            Fence::Holder(id, worker) => *id == lease.id && *worker == lease.worker,
         };
         if !current {
             return Err(Rejection::Stale);

@@ -124,7 +124,7 @@ impl State {
         let mut of_job = granted.iter().filter(|((its, _), _)| *its == job);
         // A worker's name stands for its latest attempt.
         let found = match fence {
-            Fence::Lease(id) => of_job.find(|((_, lease), _)| lease == id),
+            Fence::Lease(id) | Fence::Holder(id, _) => of_job.find(|((_, lease), _)| lease == id),
             Fence::Attempt(number) => of_job.find(|(_, lease)| lease.attempt == *number),
             Fence::Worker(worker) => of_job
                 .filter(|(_, lease)| lease.worker == *worker)

@@ -109,12 +109,19 @@ fn a_lease_must_be_acknowledged_in_its_window() {
 
 #[test]
 fn each_fence_names_the_current_attempt_only() {
-    let current = [FENCE, Fence::Attempt(1), Fence::Worker("cell-1".to_owned())];
+    let current = [
+        FENCE,
+        Fence::Attempt(1),
+        Fence::Worker("cell-1".to_owned()),
+        Fence::Holder(LEASE, "cell-1".to_owned()),
+    ];
     let old = [
         Fence::Lease(super::fixture::OTHER_LEASE),
         Fence::Attempt(0),
         Fence::Attempt(2),
         Fence::Worker("cell-2".to_owned()),
+        Fence::Holder(LEASE, "cell-2".to_owned()),
+        Fence::Holder(super::fixture::OTHER_LEASE, "cell-1".to_owned()),
     ];
     for fence in &current {
         let mut job = running(Policy::default(), TTL);
