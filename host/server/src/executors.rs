@@ -97,6 +97,15 @@ impl Executors {
             .map_or(Ok(()), |wire| wire.check(executor, handler, params))
     }
 
+    /// Returns the part of an executor that takes a job with these attributes. The error is for
+    /// people.
+    pub fn place(&self, executor: &Name, attributes: &[(String, String)]) -> Result<Name, String> {
+        self.wire_of(executor).map_or_else(
+            || Ok(executor.clone()),
+            |wire| wire.place(executor, attributes),
+        )
+    }
+
     /// Returns the policy of jobs for an executor whose sender sets none.
     pub fn policy(&self, executor: &Name) -> Policy {
         self.wire_of(executor)

@@ -37,6 +37,13 @@ pub trait Executors: Send + Sync {
         Ok(())
     }
 
+    /// Returns the part of an executor whose workers can execute a job with these attributes: an
+    /// executor itself, which has its own name and is found under it. The error is for people.
+    fn place(&self, executor: &Name, attributes: &[(String, String)]) -> Result<Name, String> {
+        let _ = attributes;
+        Ok(executor.clone())
+    }
+
     /// Returns the rules of jobs for an executor where their sender names no others.
     fn policy(&self, executor: &Name) -> Policy {
         let _ = executor;

@@ -201,5 +201,12 @@ fn accept(
         params: entry.params_text(),
     };
     let route = route::find(api, asked)?;
-    entry.into_job(id, route, siblings, now)
+    let mut job = entry.into_job(id, route, siblings, now)?;
+    if let Some(runner) = &job.runner {
+        let placed = api.executors.place(runner, &job.payload.attributes);
+        let invalid =
+            |detail| ApiError::new(&kinds::INVALID_REQUEST, format!("attributes: {detail}"));
+        job.runner = Some(placed.map_err(invalid)?);
+    }
+    Ok(job)
 }

@@ -313,6 +313,12 @@ const BAD: &[Case<'_>] = &[
         "invalid_params",
         "the runner python takes an object",
     ),
+    (
+        r#"{"handler":"python#noop","attributes":{"zone":"z"}}"#,
+        422,
+        "invalid_request",
+        "attributes: zone: there is no zone z",
+    ),
     (r#"{"handler":"typed"}"#, 422, "invalid_params", "params: "),
     (
         r#"{"handler":"typed","params":{}}"#,
@@ -473,4 +479,18 @@ async fn an_array_is_answered_in_its_order_and_all_or_none() {
     assert_eq!(detail, "the jobs wait for each other: #1 → #2 → #1");
     let list = host.get(JOBS).await;
     assert_eq!(list.body["items"].as_array().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn a_runner_may_have_a_part_for_a_jobs_attributes() {
+    let host = Host::start().await;
+    for (attributes, handler) in [
+        (r#"{"zone":"a"}"#, "python/a#noop"),
+        (r#"{"team":"a"}"#, "python#noop"),
+    ] {
+        let body = format!(r#"{{"handler":"python#noop","attributes":{attributes}}}"#);
+        let id = host.enqueue(body).await;
+        let job = host.get(&format!("{JOBS}/{id}")).await;
+        assert_eq!(job.body["handler"], handler);
+    }
 }

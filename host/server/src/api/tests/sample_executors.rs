@@ -77,6 +77,16 @@ impl Executors for Sample {
         Ok(())
     }
 
+    /// The pool `python` has a part for each zone; of zone `z` there is none.
+    fn place(&self, executor: &Name, attributes: &[(String, String)]) -> Result<Name, String> {
+        let mut attributes = attributes.iter();
+        match attributes.find(|(key, _)| key == "zone") {
+            Some((_, zone)) if zone == "z" => Err("zone: there is no zone z".to_owned()),
+            Some((_, zone)) => Ok(format!("{executor}/{zone}").parse().unwrap()),
+            None => Ok(executor.clone()),
+        }
+    }
+
     fn policy(&self, _executor: &Name) -> Policy {
         policy()
     }
