@@ -5,6 +5,7 @@
 //! bytes. Nothing here knows the store, the cells or the server: the ways inward are the doors of
 //! `host_core::port`.
 
+pub mod http_client;
 mod json;
 pub mod process;
 #[cfg(test)]

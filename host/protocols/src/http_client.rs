@@ -1,0 +1,172 @@
+//! Sends requests to other programs over HTTP/1.1: plain `http://` only, no redirects, no proxies, a
+//! limit on the time and the size of each answer. Connections are kept for later requests. Knows no
+//! wire and no path.
+
+mod url;
+
+#[cfg(test)]
+mod tests;
+
+use std::error::Error as _;
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::{Method, Request};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use thiserror::Error;
+
+pub use self::url::{BaseUrl, Origin, UrlError};
+
+/// How long connecting may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a connection without a request is kept. Servers keep it longer, so that a request seldom
+/// meets a connection that is being closed.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The most connections without a request that are kept for one origin.
+const IDLE_MAX: usize = 64;
+
+/// The largest answer that is read, in bytes.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+
+/// A client for any number of servers. Cloning shares its connections.
+#[derive(Clone, Debug)]
+pub struct HttpClient {
+    client: Client<HttpConnector, Full<Bytes>>,
+}
+
+/// One POST with a JSON body.
+pub struct Post<'a> {
+    pub base: &'a BaseUrl,
+    /// Follows the path of the base; starts with a slash.
+    pub path: &'a str,
+    pub headers: &'a [(HeaderName, HeaderValue)],
+    pub body: Bytes,
+    /// How long the answer may take, with connecting and all.
+    pub timeout: Duration,
+}
+
+/// An answer, whatever its status. A redirect is an answer like any other.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    /// The seconds of `Retry-After`. A date there is not read.
+    pub retry_after: Option<Duration>,
+    pub body: Bytes,
+}
+
+/// Why there is no answer.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub enum RequestError {
+    /// There was no connection, so the server has not seen the request.
+    #[error("cannot connect: {0}")]
+    Connect(String),
+    /// The server may have seen the request.
+    #[error("no answer within {} ms", .0.as_millis())]
+    TimedOut(Duration),
+    /// The server may have seen the request.
+    #[error("the connection broke: {0}")]
+    Broken(String),
+    /// The server has seen the request.
+    #[error("the answer has more than {ANSWER_BYTES_MAX} bytes")]
+    TooLong,
+    /// The path makes no URL.
+    #[error("the path makes no URL")]
+    Path,
+}
+
+impl RequestError {
+    /// Returns whether the server may have seen the request.
+    pub const fn may_be_delivered(&self) -> bool {
+        !matches!(self, Self::Connect(_) | Self::Path)
+    }
+}
+
+impl fmt::Debug for Post<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Headers and the body may hold secrets.
+        write!(f, "POST {}{}", self.base, self.path)
+    }
+}
+
+impl Default for HttpClient {
+    fn default() -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        connector.set_nodelay(true);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(IDLE_MAX)
+            .build(connector);
+        Self { client }
+    }
+}
+
+impl HttpClient {
+    /// Sends a request and reads its answer. Cancel safe: the server may have seen the request.
+    pub async fn post(&self, post: Post<'_>) -> Result<Answer, RequestError> {
+        let timeout = post.timeout;
+        let request = request(post)?;
+        tokio::time::timeout(timeout, self.exchange(request))
+            .await
+            .map_err(|_| RequestError::TimedOut(timeout))?
+    }
+
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Answer, RequestError> {
+        let response = self.client.request(request).await.map_err(|error| {
+            let text = innermost(&error);
+            if error.is_connect() {
+                RequestError::Connect(text)
+            } else {
+                RequestError::Broken(text)
+            }
+        })?;
+        let (parts, body) = response.into_parts();
+        let body = Limited::new(body, ANSWER_BYTES_MAX);
+        let body = body.collect().await.map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                RequestError::TooLong
+            } else {
+                RequestError::Broken(error.to_string())
+            }
+        })?;
+        let retry_after = parts.headers.get(RETRY_AFTER);
+        let retry_after = retry_after.and_then(|it| it.to_str().ok()?.trim().parse().ok());
+        Ok(Answer {
+            status: parts.status.as_u16(),
+            retry_after: retry_after.map(Duration::from_secs),
+            body: body.to_bytes(),
+        })
+    }
+}
+
+fn request(post: Post<'_>) -> Result<Request<Full<Bytes>>, RequestError> {
+    let uri = post.base.join(post.path).ok_or(RequestError::Path)?;
+    let mut request = Request::new(Full::new(post.body));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = uri;
+    let headers = request.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    for (name, value) in post.headers {
+        headers.insert(name, value.clone());
+    }
+    Ok(request)
+}
+
+/// Returns the cause at the bottom: "Connection refused" instead of "client error (Connect)".
+fn innermost(error: &hyper_util::client::legacy::Error) -> String {
+    let mut cause = error.source();
+    let mut text = error.to_string();
+    while let Some(error) = cause {
+        text = error.to_string();
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,196 @@
+//! The URLs that requests go to, read strictly: a scheme, a host, a port and a path, and nothing that
+//! could make a program and its reader see different hosts. Pure.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use hyper::Uri;
+use thiserror::Error;
+
+/// The longest URL, in bytes.
+const URL_BYTES_MAX: usize = 2_048;
+
+/// Who is asked. Two origins are equal if the same host and port are meant in the same way: an address
+/// is not equal to a name, nor an IPv4 address to the same one written as IPv6.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Origin {
+    host: Host,
+    port: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Host {
+    Address(IpAddr),
+    Name(String),
+}
+
+/// An origin and the path below which requests go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BaseUrl {
+    origin: Origin,
+    /// Empty, or a slash and segments without a slash at the end.
+    path: String,
+}
+
+/// Why a text is no URL to send requests to. The text is not shown: it may contain a password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum UrlError {
+    #[error("it is not an http:// URL")]
+    NotHttp,
+    #[error(
+        "https:// is not supported; use an http:// URL of a proxy on this machine that adds TLS"
+    )]
+    Https,
+    #[error("it is longer than {URL_BYTES_MAX} bytes")]
+    TooLong,
+    #[error("it has a user name or password; remove them")]
+    UserInfo,
+    #[error("its host is not a name or an address")]
+    Host,
+    #[error("its port is not a number from 1 to 65535")]
+    Port,
+    #[error("it has a query or a fragment; remove them")]
+    Query,
+    #[error(
+        "its path has other characters than letters, digits, `-`, `.`, `_`, `~` and `/`, or the segment `..`"
+    )]
+    Path,
+}
+
+impl Origin {
+    /// Returns whether only programs on this machine can be meant.
+    pub fn is_loopback(&self) -> bool {
+        match &self.host {
+            Host::Address(address) => address.is_loopback(),
+            Host::Name(name) => name == "localhost",
+        }
+    }
+}
+
+impl BaseUrl {
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// Returns whether it is an origin and nothing else.
+    pub fn is_origin(&self) -> bool {
+        self.path.is_empty()
+    }
+
+    /// Adds a path, which starts with a slash.
+    pub(super) fn join(&self, path: &str) -> Option<Uri> {
+        format!("{self}{path}").parse().ok()
+    }
+}
+
+impl FromStr for BaseUrl {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        if text.len() > URL_BYTES_MAX {
+            return Err(UrlError::TooLong);
+        }
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return Err(UrlError::NotHttp);
+        };
+        match scheme.to_ascii_lowercase().as_str() {
+            "http" => {}
+            "https" => return Err(UrlError::Https),
+            _ => return Err(UrlError::NotHttp),
+        }
+        if rest.contains(['?', '#']) {
+            return Err(UrlError::Query);
+        }
+        // Some programs read a backslash as a slash, so that the host would end there.
+        let end = rest.find(['/', '\\']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        if authority.contains('@') {
+            return Err(UrlError::UserInfo);
+        }
+        Ok(Self {
+            origin: read_origin(authority)?,
+            path: read_path(path)?,
+        })
+    }
+}
+
+fn read_origin(authority: &str) -> Result<Origin, UrlError> {
+    if let Some(rest) = authority.strip_prefix('[') {
+        let (address, port) = rest.split_once(']').ok_or(UrlError::Host)?;
+        let address: Ipv6Addr = address.parse().map_err(|_| UrlError::Host)?;
+        let port = match port {
+            "" => None,
+            _ => Some(port.strip_prefix(':').ok_or(UrlError::Host)?),
+        };
+        return Ok(Origin {
+            host: Host::Address(address.into()),
+            port: read_port(port)?,
+        });
+    }
+    let (host, port) = match authority.split_once(':') {
+        Some((host, port)) => (host, Some(port)),
+        None => (authority, None),
+    };
+    Ok(Origin {
+        host: read_host(host)?,
+        port: read_port(port)?,
+    })
+}
+
+fn read_host(text: &str) -> Result<Host, UrlError> {
+    if let Ok(address) = text.parse::<Ipv4Addr>() {
+        return Ok(Host::Address(address.into()));
+    }
+    let mut labels = text.split('.');
+    let is_label = |label: &str| {
+        let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        (1..=63).contains(&label.len()) && label.bytes().all(is_inner)
+    };
+    // Resolvers read `0x7f.1`, `2130706433` and the like as addresses.
+    let last = text.rsplit('.').next().unwrap_or_default();
+    let is_number = last.as_bytes().first().is_some_and(u8::is_ascii_digit);
+    if text.len() > 253 || is_number || !labels.all(is_label) {
+        return Err(UrlError::Host);
+    }
+    Ok(Host::Name(text.to_ascii_lowercase()))
+}
+
+fn read_port(text: Option<&str>) -> Result<u16, UrlError> {
+    match text {
+        None => Ok(80),
+        Some(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            let port = text.parse().map_err(|_| UrlError::Port)?;
+            if port == 0 {
+                Err(UrlError::Port)
+            } else {
+                Ok(port)
+            }
+        }
+        Some(_) => Err(UrlError::Port),
+    }
+}
+
+fn read_path(text: &str) -> Result<String, UrlError> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+    if !text.bytes().all(is_plain) || text.split('/').any(|segment| segment == "..") {
+        return Err(UrlError::Path);
+    }
+    Ok(text.trim_end_matches('/').to_owned())
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            Host::Address(IpAddr::V6(address)) => write!(f, "http://[{address}]:{}", self.port),
+            Host::Address(IpAddr::V4(address)) => write!(f, "http://{address}:{}", self.port),
+            Host::Name(name) => write!(f, "http://{name}:{}", self.port),
+        }
+    }
+}
+
+impl fmt::Display for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.origin, self.path)
+    }
+}
