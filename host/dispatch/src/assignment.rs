@@ -31,6 +31,7 @@ pub(crate) fn make(now: Time, lease: LeaseId, claimed: Claimed) -> Assignment {
         handler: lifecycle.handler.into(),
         params,
         queue: lifecycle.queue.into(),
+        priority: lifecycle.priority,
         attempt: lifecycle.attempt,
         enqueued_at: lifecycle.enqueued_at,
         timeout_ms: left_ms.map_or(timeout_ms, |left_ms| timeout_ms.min(left_ms)),

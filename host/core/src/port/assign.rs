@@ -20,6 +20,8 @@ pub struct Assignment {
     pub params: JsonText,
     /// The queue it waited in.
     pub queue: String,
+    /// The job's priority; 0 is the most urgent.
+    pub priority: u8,
     /// 1 for the first attempt.
     pub attempt: u32,
     /// When the job was accepted.

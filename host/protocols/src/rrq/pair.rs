@@ -409,6 +409,7 @@ fn assignment(tag: u64, timeout_ms: u64) -> Assignment {
         handler: "echo".to_owned(),
         params: JsonText("{}".to_owned()),
         queue: "default".to_owned(),
+        priority: 5,
         attempt: 1,
         enqueued_at: START,
         timeout_ms,

@@ -222,6 +222,7 @@ impl Orchestrator {
             handler: handler.to_owned(),
             params: JsonText(params.to_owned()),
             queue: "default".to_owned(),
+            priority: 5,
             attempt: 1,
             enqueued_at: Time(0),
             timeout_ms,

@@ -28,6 +28,7 @@ fn assignment() -> Assignment {
         handler: "echo".to_owned(),
         params: JsonText("{}".to_owned()),
         queue: "default".to_owned(),
+        priority: 5,
         attempt: 1,
         enqueued_at: Time(0),
         timeout_ms: 1_000,

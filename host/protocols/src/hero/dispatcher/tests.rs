@@ -386,6 +386,7 @@ fn an_assignment_becomes_a_hash() {
         handler: handler.to_owned(),
         params: JsonText(params.to_owned()),
         queue: "night".to_owned(),
+        priority: 5,
         attempt: 1,
         enqueued_at: Time(0),
         timeout_ms: 10,

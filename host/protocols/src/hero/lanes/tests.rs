@@ -104,6 +104,7 @@ fn assignment(handler: &str) -> Assignment {
         handler: handler.to_owned(),
         params: JsonText("{}".to_owned()),
         queue: "default".to_owned(),
+        priority: 5,
         attempt: 1,
         enqueued_at: Time(0),
         timeout_ms: 1_000,

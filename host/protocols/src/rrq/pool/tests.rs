@@ -134,6 +134,7 @@ impl Bench {
             handler: handler.to_owned(),
             params: JsonText(format!("{{\"tag\":{tag}}}")),
             queue: "default".to_owned(),
+            priority: 5,
             attempt: 1,
             enqueued_at: Time(1_763_000_000_000),
             timeout_ms,

@@ -63,6 +63,7 @@ fn the_real_orchestrators_requests_are_ours() {
             handler: request.function.clone(),
             params: JsonText(theirs["payload"]["params"].to_string()),
             queue: request.queue.clone(),
+            priority: 5,
             attempt: request.attempt,
             enqueued_at: request.enqueued_at.unwrap(),
             timeout_ms: deadline.since_ms(bench.now),

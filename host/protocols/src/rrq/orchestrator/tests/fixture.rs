@@ -223,6 +223,7 @@ pub(super) fn assignment(tag: u64, timeout_ms: u64) -> Assignment {
         handler: "echo".to_owned(),
         params: JsonText(r#"{"a":1}"#.to_owned()),
         queue: "default".to_owned(),
+        priority: 5,
         attempt: 1,
         enqueued_at: START,
         timeout_ms,

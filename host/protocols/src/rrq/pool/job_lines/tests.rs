@@ -72,6 +72,7 @@ fn bench(has_one_job: bool) -> Bench {
             handler: "noop".to_owned(),
             params: JsonText("{}".to_owned()),
             queue: "default".to_owned(),
+            priority: 5,
             attempt: 3,
             enqueued_at: Time(0),
             timeout_ms: 1_000,
