@@ -41,6 +41,17 @@ impl Lease {
         self.hold == Hold::Connection && (self.node == node || self.node == NodeId::NIL)
     }
 
+    /// Returns when the worker last said that it is alive; `None` before the first time, and if a
+    /// connection holds the lease.
+    pub fn last_heartbeat_at(&self) -> Option<Time> {
+        let Hold::Ttl { ttl_ms } = self.hold else {
+            return None;
+        };
+        let ttl_ms = i64::try_from(ttl_ms).ok()?;
+        let at = Time(self.expires_at?.0.checked_sub(ttl_ms)?);
+        (at > self.granted_at).then_some(at)
+    }
+
     /// Returns whether the lease has run out at `now`. It has run out at the exact instant of its
     /// end.
     pub fn is_expired(&self, now: Time) -> bool {

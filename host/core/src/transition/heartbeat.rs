@@ -2,15 +2,18 @@
 
 use super::Effect;
 use crate::job::Lifecycle;
-use crate::lease::{Fence, Hold};
+use crate::lease::{Fence, Hold, Lease};
 use crate::rejection::Rejection;
 use crate::time::Time;
 
-/// Acknowledges the lease. A repeated acknowledgement changes nothing.
+/// Acknowledges the lease, which extends a lease by TTL like a heartbeat. A repeated acknowledgement
+/// changes nothing.
 pub(super) fn ack(job: &mut Lifecycle, now: Time, fence: &Fence) -> Result<Vec<Effect>, Rejection> {
     job.check_fence(now, fence)?;
-    if let Some(lease) = &mut job.lease {
-        lease.ack_by = None;
+    if let Some(lease) = &mut job.lease
+        && lease.ack_by.take().is_some()
+    {
+        extend(lease, now);
     }
     Ok(Vec::new())
 }
@@ -26,9 +29,13 @@ pub(super) fn apply(
         if lease.ack_by.is_some() {
             return Err(Rejection::NotAcknowledged);
         }
-        if let Hold::Ttl { ttl_ms } = lease.hold {
-            lease.expires_at = Some(now.plus_ms(ttl_ms));
-        }
+        extend(lease, now);
     }
     Ok(Vec::new())
+}
+
+fn extend(lease: &mut Lease, now: Time) {
+    if let Hold::Ttl { ttl_ms } = lease.hold {
+        lease.expires_at = Some(now.plus_ms(ttl_ms));
+    }
 }

@@ -15,6 +15,12 @@ pub const FREE_LOSSES_MAX: u32 = 5;
 /// A job is discarded after this many cells died while it was alone in them.
 pub const LONE_DEATHS_MAX: u8 = 3;
 
+/// The code of a loss because no heartbeat came in time.
+pub const HEARTBEAT_TIMEOUT: &str = "HEARTBEAT_TIMEOUT";
+
+/// The code of a loss because the lease was not acknowledged in time.
+pub const ACK_TIMEOUT: &str = "ACK_TIMEOUT";
+
 /// How a lease was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Loss {
@@ -82,7 +88,18 @@ pub(super) fn lose(job: &mut Lifecycle, now: Time, loss: Loss) -> Vec<Effect> {
     let mut effects = Vec::new();
     let begun = loss != Loss::NotBegun;
     if begun {
-        let failure = loss.failure();
+        let mut failure = loss.failure();
+        if loss == Loss::Expired {
+            let lease = job.lease.as_ref();
+            let unacknowledged = lease.is_some_and(|lease| lease.ack_by.is_some());
+            let (code, words) = if unacknowledged {
+                (ACK_TIMEOUT, "the lease was not acknowledged in time")
+            } else {
+                (HEARTBEAT_TIMEOUT, loss.message())
+            };
+            failure.message = format!("{code}: {words}");
+            failure.code = Some(code.to_owned());
+        }
         job.failure = Some(failure.kind);
         effects.push(Effect::AttemptLost { failure });
     }

@@ -6,6 +6,7 @@ use host_core::failure::{Category, Failure, FailureKind};
 use host_core::id::JobId;
 use host_core::job::{Lifecycle, State};
 use host_core::json::JsonText;
+use host_core::lease::Lease;
 use host_core::name::address;
 use host_core::outcome::{Attempt, Progress};
 use host_core::query::{JobDetail, JobSummary};
@@ -47,6 +48,9 @@ pub(super) struct JobView {
     /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     finished_at: Option<String>,
+    /// When the foreign worker that runs it last said that it is alive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_heartbeat_at: Option<String>,
     /// When its cancel was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     cancel_requested_at: Option<String>,
@@ -215,6 +219,7 @@ impl JobView {
             deadline: instant(job.deadline),
             finished_at: instant(job.finished_at),
             cancel_requested_at: instant(cancel.map(|cancel| cancel.requested_at)),
+            last_heartbeat_at: instant(job.lease.as_ref().and_then(Lease::last_heartbeat_at)),
             failure: job.failure.map(|kind| {
                 let of_cancel = reason.clone().filter(|_| kind == FailureKind::Cancelled);
                 Failure::new(kind, of_cancel.unwrap_or_default()).into()

@@ -8,7 +8,7 @@ use crate::lease::{Fence, Hold};
 use crate::outcome::Outcome;
 use crate::policy::Policy;
 use crate::rejection::Rejection;
-use crate::transition::{Input, Loss};
+use crate::transition::{ACK_TIMEOUT, Effect, HEARTBEAT_TIMEOUT, Input, Loss};
 
 const FENCE: Fence = Fence::Lease(LEASE);
 const RETURNED: Outcome = Outcome::Completed { result: None };
@@ -74,6 +74,33 @@ fn a_worker_that_stops_at_once_need_not_acknowledge_its_lease() {
 }
 
 #[test]
+fn a_lease_that_ran_out_names_what_did_not_come() {
+    let window = Policy {
+        ack_window_ms: Some(1_000),
+        ..Policy::default()
+    };
+    for (policy, acknowledges, code) in [
+        (window.clone(), false, ACK_TIMEOUT),
+        (window, true, HEARTBEAT_TIMEOUT),
+        (Policy::default(), false, HEARTBEAT_TIMEOUT),
+    ] {
+        let mut job = running(policy, TTL);
+        if acknowledges {
+            job.apply(NOW, &Input::Ack(&FENCE)).unwrap();
+        }
+        let effects = job.apply(job.wakeup().unwrap(), &Input::Tick).unwrap();
+        let lost = effects.iter().find_map(|effect| match effect {
+            Effect::AttemptLost { failure } => Some(failure),
+            _ => None,
+        });
+        let failure = lost.unwrap();
+        assert_eq!(failure.kind, FailureKind::LeaseLost);
+        assert_eq!(failure.code.as_deref(), Some(code));
+        assert!(failure.message.starts_with(code), "{}", failure.message);
+    }
+}
+
+#[test]
 fn a_lease_ends_with_its_node_only_if_a_connection_holds_it() {
     let lease = |hold| running(Policy::default(), hold).lease.unwrap();
     let other = NodeId(uuid::Uuid::from_u128(60));
@@ -99,6 +126,16 @@ fn a_lease_must_be_acknowledged_in_its_window() {
     job.apply(NOW, &Input::Ack(&FENCE)).unwrap();
     job.apply(NOW.plus_ms(2_000), &Input::Heartbeat(&FENCE))
         .unwrap();
+
+    let mut slow = running(policy.clone(), TTL);
+    let end = |job: &Lifecycle| job.lease.as_ref().unwrap().expires_at.unwrap();
+    let granted_until = end(&slow);
+    slow.apply(NOW.plus_ms(900), &Input::Ack(&FENCE)).unwrap();
+    assert_eq!(end(&slow), granted_until.plus_ms(900));
+    slow.apply(NOW.plus_ms(950), &Input::Ack(&FENCE)).unwrap();
+    assert_eq!(end(&slow), granted_until.plus_ms(900));
+    let lease = slow.lease.unwrap();
+    assert_eq!(lease.last_heartbeat_at(), Some(NOW.plus_ms(900)));
 
     let mut late = running(policy, TTL);
     let ack = late.apply(NOW.plus_ms(1_000), &Input::Ack(&FENCE));
