@@ -4,13 +4,20 @@
 
 use std::sync::Arc;
 
+use futures_util::{StreamExt as _, stream};
 use host_core::id::JobId;
 use host_core::lease::Fence;
+use host_core::name::Name;
 use host_core::port::lease::{
-    Granted, LeaseError, LeaseMessage, LeaseRequest, Leases, Respond, Standing,
+    Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond, Resumed,
+    Standing,
 };
 use host_core::time::Time;
 use host_runtime::mailbox::Mailbox;
+use tokio_util::sync::CancellationToken;
+
+use crate::Dispatch;
+use crate::readers::READERS;
 
 /// How many messages may wait for the loop.
 const WAITING_MAX: usize = 16_384;
@@ -20,7 +27,25 @@ pub(crate) enum LeaseMail {
     Ask(LeaseRequest, Box<dyn Respond<Option<Granted>>>),
     /// A worker's message about its lease.
     Tell(Told),
+    /// A wire takes over the leases of an executor that were granted before a restart.
+    Resume(Resume),
 }
+
+/// Who takes over an executor's leases, and where the answer goes.
+pub(crate) struct Resume {
+    pub(crate) executor: Name,
+    pub(crate) events: Arc<dyn LeaseEvents>,
+    pub(crate) respond: Box<dyn Respond<Result<Vec<Resumed>, LeaseError>>>,
+}
+
+/// A job to read, and where the answer goes.
+struct Look {
+    job: JobId,
+    respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>,
+}
+
+/// The most jobs that may wait to be read.
+const LOOKS_MAX: usize = 4_096;
 
 /// A worker's message about its lease, and where the answer goes.
 pub(crate) struct Told {
@@ -34,17 +59,20 @@ pub(crate) struct Told {
 
 /// How wires whose workers pull reach the dispatch loop. Cloning shares it.
 #[derive(Clone, Default)]
-pub struct LeaseDoor(Arc<Mailbox<LeaseMail>>);
+pub struct LeaseDoor {
+    mail: Arc<Mailbox<LeaseMail>>,
+    looks: Arc<Mailbox<Look>>,
+}
 
 impl LeaseDoor {
     /// Takes all messages, oldest first.
     pub(crate) fn take(&self) -> Vec<LeaseMail> {
-        self.0.take()
+        self.mail.take()
     }
 
     /// Waits until a message has arrived. Cancel safe.
     pub(crate) async fn arrived(&self) {
-        self.0.arrived().await;
+        self.mail.arrived().await;
     }
 
     /// Returns a guard for the loop. When the loop ends, even by a panic, the guard answers the
@@ -53,9 +81,28 @@ impl LeaseDoor {
         CloseOnDrop(self.clone())
     }
 
+    /// Reads the jobs that wires ask for until `stopping`. It needs no turn of the loop.
+    pub async fn read_jobs(self, dispatch: Dispatch, stopping: CancellationToken) {
+        let reading = async {
+            loop {
+                self.looks.arrived().await;
+                stream::iter(self.looks.take())
+                    .for_each_concurrent(READERS, |look| answer(&dispatch, look))
+                    .await;
+            }
+        };
+        tokio::select! {
+            () = reading => {}
+            () = stopping.cancelled() => {}
+        }
+        for look in self.looks.close() {
+            let _gone = look.respond.respond(Err(LeaseError::Stopping)).is_err();
+        }
+    }
+
     fn put(&self, mail: LeaseMail) {
-        if let Err(mail) = self.0.put_below(WAITING_MAX, mail) {
-            let error = if self.0.is_closed() {
+        if let Err(mail) = self.mail.put_below(WAITING_MAX, mail) {
+            let error = if self.mail.is_closed() {
                 LeaseError::Stopping
             } else {
                 LeaseError::Busy
@@ -70,7 +117,7 @@ pub(crate) struct CloseOnDrop(LeaseDoor);
 
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
-        for mail in self.0.0.close() {
+        for mail in self.0.mail.close() {
             refuse(mail, LeaseError::Stopping);
         }
     }
@@ -82,7 +129,26 @@ pub(crate) fn refuse(mail: LeaseMail, error: LeaseError) {
     let _gone = match mail {
         LeaseMail::Ask(_, respond) => respond.respond(None).is_err(),
         LeaseMail::Tell(told) => told.respond.respond(Err(error)).is_err(),
+        LeaseMail::Resume(resume) => resume.respond.respond(Err(error)).is_err(),
     };
+}
+
+/// Reads one job with its attempts.
+async fn answer(dispatch: &Dispatch, look: Look) {
+    let id = look.job;
+    let read = dispatch.read(move |reader| {
+        let Some(job) = reader.job(id)? else {
+            return Ok(None);
+        };
+        let attempts = reader.attempts(id)?;
+        Ok(Some(Kept { job, attempts }))
+    });
+    let answer = read.await.map_err(|error| {
+        tracing::warn!(job = %id, %error, "cannot read a job for a worker's message");
+        LeaseError::Busy
+    });
+    // The requester may have gone.
+    let _gone = look.respond.respond(answer).is_err();
 }
 
 impl Leases for LeaseDoor {
@@ -104,5 +170,30 @@ impl Leases for LeaseDoor {
             respond,
             attempt: None,
         }));
+    }
+
+    fn resume(
+        &self,
+        executor: Name,
+        events: Arc<dyn LeaseEvents>,
+        respond: Box<dyn Respond<Result<Vec<Resumed>, LeaseError>>>,
+    ) {
+        self.put(LeaseMail::Resume(Resume {
+            executor,
+            events,
+            respond,
+        }));
+    }
+
+    fn look(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
+        let look = Look { job, respond };
+        if let Err(look) = self.looks.put_below(LOOKS_MAX, look) {
+            let error = if self.looks.is_closed() {
+                LeaseError::Stopping
+            } else {
+                LeaseError::Busy
+            };
+            let _gone = look.respond.respond(Err(error)).is_err();
+        }
     }
 }

@@ -43,6 +43,8 @@ struct Held {
     worker: String,
     hold: Hold,
     granted_at: Time,
+    /// Whether it was granted before the host restarted.
+    is_restored: bool,
     events: Option<Arc<dyn LeaseEvents>>,
 }
 
@@ -60,11 +62,16 @@ pub(crate) struct Pulls {
     waiters_made: u64,
     held: HashMap<JobId, Held>,
     by_lease: HashMap<LeaseId, JobId>,
+    /// The jobs of each executor whose leases were granted before the host restarted.
+    restored: BTreeMap<Name, Vec<JobId>>,
 }
 
 impl Pulls {
     /// Restores a lease that was granted before the host restarted.
     pub(crate) fn restore(&mut self, remote: RemoteLease) {
+        if let Some(executor) = remote.runner {
+            self.restored.entry(executor).or_default().push(remote.job);
+        }
         self.hold(
             remote.job,
             Held {
@@ -73,9 +80,28 @@ impl Pulls {
                 worker: remote.lease.worker,
                 hold: remote.lease.hold,
                 granted_at: remote.lease.granted_at,
+                is_restored: true,
                 events: None,
             },
         );
+    }
+
+    /// Lets `events` hear of the leases of an executor that were granted before the host restarted.
+    /// Returns their jobs.
+    pub(crate) fn resume(
+        &mut self,
+        executor: &Name,
+        events: &Arc<dyn LeaseEvents>,
+    ) -> Vec<(JobId, LeaseId)> {
+        let jobs = self.restored.remove(executor).unwrap_or_default();
+        let mut resumed = Vec::new();
+        for job in jobs {
+            if let Some(held) = self.held.get_mut(&job).filter(|held| held.is_restored) {
+                held.events = Some(Arc::clone(events));
+                resumed.push((job, held.lease));
+            }
+        }
+        resumed
     }
 
     /// Adds a worker that waits for work.
@@ -154,6 +180,7 @@ impl Pulls {
             worker: waiting.request.worker,
             hold: waiting.request.hold,
             granted_at: now,
+            is_restored: false,
             events: waiting.request.events,
         };
         let granted = claimed.lifecycle.lease.as_ref();

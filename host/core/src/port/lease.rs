@@ -12,7 +12,8 @@ use crate::job::{Cancel, Lifecycle, State};
 use crate::json::JsonText;
 use crate::lease::{Fence, Hold};
 use crate::name::Name;
-use crate::outcome::{Meter, Outcome, Progress};
+use crate::outcome::{Attempt, Meter, Outcome, Progress};
+use crate::query::JobDetail;
 use crate::rejection::Rejection;
 use crate::time::Time;
 
@@ -66,10 +67,31 @@ pub struct Granted {
     pub ack_by: Option<Time>,
 }
 
+/// A lease by TTL that was granted before the host restarted. If its policy has an acknowledgement
+/// window and `granted.ack_by` is `None`, its worker has acknowledged it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resumed {
+    /// The lease as it was granted, with its current end.
+    pub granted: Granted,
+    /// Its worker, as [`LeaseRequest::worker`] named it.
+    pub worker: String,
+    /// The cancel that the worker must obey.
+    pub cancel: Option<Cancel>,
+}
+
+/// A job as it is kept, with its attempts that have ended, oldest first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    /// The job.
+    pub job: JobDetail,
+    /// Its attempts that have ended.
+    pub attempts: Vec<Attempt>,
+}
+
 /// A worker's message about its lease.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LeaseMessage {
-    /// The worker has begun the attempt.
+    /// The worker has begun the attempt. The first one extends a lease by TTL.
     Ack,
     /// The worker is alive. If its lease is by TTL, it is extended.
     Heartbeat {
@@ -142,6 +164,20 @@ pub trait Leases: Send + Sync {
         message: LeaseMessage,
         respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
     );
+
+    /// Takes over the leases by TTL of an executor's jobs that were granted before the host
+    /// restarted, oldest first: `events` gets a call when one is cancelled or taken away. For wires
+    /// that send attempts to their workers and must know what is out there.
+    fn resume(
+        &self,
+        executor: Name,
+        events: Arc<dyn LeaseEvents>,
+        respond: Box<dyn Respond<Result<Vec<Resumed>, LeaseError>>>,
+    );
+
+    /// Reads a job, to explain a refusal or to recognize a repeated message. The answer is `None` if
+    /// there is no job with this id.
+    fn look(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>);
 }
 
 impl From<&Lifecycle> for Standing {

@@ -4,19 +4,20 @@
 use std::collections::{BTreeMap, HashMap};
 
 use host_cells::port::CellPort;
-use host_core::command::Reply;
-use host_core::id::JobId;
+use host_core::command::{Claimed, Reply};
+use host_core::id::{JobId, LeaseId};
 use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::outcome::Progress;
-use host_core::port::lease::{LeaseError, LeaseMessage, Standing};
+use host_core::port::lease::{Granted, LeaseError, LeaseMessage, Resumed, Standing};
 use host_core::rejection::Rejection;
 use host_core::time::Time;
+use host_store::StoreError;
 
 use super::Writer;
 use super::batch::{Batch, Room, Target};
-use crate::SubmitError;
-use crate::lease_mail::{LeaseMail, Told};
+use crate::lease_mail::{LeaseMail, Resume, Told};
+use crate::{SubmitError, assignment};
 
 impl<P: CellPort> Writer<P> {
     /// Handles the messages of workers that pull.
@@ -26,6 +27,7 @@ impl<P: CellPort> Writer<P> {
         for mail in self.leases.take() {
             match mail {
                 LeaseMail::Ask(request, respond) => self.pulls.ask(now, request, respond),
+                LeaseMail::Resume(resume) => self.resume(now, resume),
                 LeaseMail::Tell(mut told) => {
                     told.attempt = self.pulls.attempt(told.job);
                     if let LeaseMessage::Heartbeat {
@@ -42,6 +44,50 @@ impl<P: CellPort> Writer<P> {
                 }
             }
         }
+    }
+
+    /// Answers a wire that takes over the leases of an executor.
+    fn resume(&mut self, now: Time, resume: Resume) {
+        let jobs = self.pulls.resume(&resume.executor, &resume.events);
+        let resumed = self.resumed(now, jobs).map_err(|error| {
+            tracing::error!(%error, "cannot read the leases of an earlier life of the host");
+            LeaseError::Stopping
+        });
+        // The requester may have gone.
+        let _gone = resume.respond.respond(resumed).is_err();
+    }
+
+    fn resumed(&self, now: Time, jobs: Vec<(JobId, LeaseId)>) -> Result<Vec<Resumed>, StoreError> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let reader = self.store.reader()?;
+        let mut resumed = Vec::new();
+        for (job, id) in jobs {
+            let Some(kept) = reader.job(job)? else {
+                continue;
+            };
+            let Some(lease) = kept.lifecycle.lease.clone().filter(|lease| lease.id == id) else {
+                continue;
+            };
+            let cancel = kept.lifecycle.cancel.clone();
+            let claimed = Claimed {
+                lifecycle: kept.lifecycle,
+                payload: kept.payload,
+            };
+            resumed.push(Resumed {
+                granted: Granted {
+                    job,
+                    lease: id,
+                    expires_at: lease.expires_at,
+                    ack_by: lease.ack_by,
+                    assignment: assignment::make(now, id, claimed),
+                },
+                worker: lease.worker,
+                cancel,
+            });
+        }
+        Ok(resumed)
     }
 
     /// Returns whether a claim may find work for a waiting worker.

@@ -128,6 +128,11 @@ impl Host {
         let leases = LeaseDoor::default();
         let doors = (assigned, leases.clone());
         let (dispatch, ended) = dispatch(config, store, &base, &examiner.cells, doors, entered)?;
+        tasks.spawn(
+            leases
+                .clone()
+                .read_jobs(dispatch.clone(), tasks.stopping().clone()),
+        );
         let history = History::start(dispatch.clone(), &tasks);
         base.metrics.register(|registry| history.register(registry));
         let foreign = Wiring {

@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex};
 use super::{Violations, lock};
 use crate::id::{JobId, LeaseId};
 use crate::lease::Fence;
+use crate::name::Name;
 use crate::port::lease::{
-    Granted, LeaseError, LeaseMessage, LeaseRequest, Leases, Respond, Standing,
+    Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond, Resumed,
+    Standing,
 };
 use crate::rejection::Rejection;
 
@@ -101,6 +103,23 @@ impl Leases for LeaseAudit {
             respond,
         };
         self.leases.tell(job, fence, message, Box::new(answer));
+    }
+
+    fn resume(
+        &self,
+        executor: Name,
+        events: Arc<dyn LeaseEvents>,
+        respond: Box<dyn Respond<Result<Vec<Resumed>, LeaseError>>>,
+    ) {
+        let answer = AuditedResume {
+            state: Arc::clone(&self.state),
+            respond,
+        };
+        self.leases.resume(executor, events, Box::new(answer));
+    }
+
+    fn look(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
+        self.leases.look(job, respond);
     }
 }
 
@@ -222,6 +241,28 @@ impl Respond<Result<Standing, LeaseError>> for AuditedAnswer {
     ) -> Result<(), Result<Standing, LeaseError>> {
         if let Some(key) = self.lease {
             self.state.answered(key, self.ends, &answer);
+        }
+        self.respond.respond(answer)
+    }
+}
+
+/// The leases of an earlier life of the host, behind the audit.
+struct AuditedResume {
+    state: Arc<State>,
+    respond: Box<dyn Respond<Result<Vec<Resumed>, LeaseError>>>,
+}
+
+impl Respond<Result<Vec<Resumed>, LeaseError>> for AuditedResume {
+    fn is_gone(&self) -> bool {
+        self.respond.is_gone()
+    }
+
+    fn respond(
+        self: Box<Self>,
+        answer: Result<Vec<Resumed>, LeaseError>,
+    ) -> Result<(), Result<Vec<Resumed>, LeaseError>> {
+        for resumed in answer.iter().flatten() {
+            self.state.grant(&resumed.granted, &resumed.worker);
         }
         self.respond.respond(answer)
     }

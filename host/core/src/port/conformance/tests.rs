@@ -13,7 +13,8 @@ use crate::lease::{Fence, Hold};
 use crate::name::Name;
 use crate::outcome::{Meter, Outcome, Progress};
 use crate::port::lease::{
-    Granted, LeaseError, LeaseMessage, LeaseRequest, Leases, Respond, Standing,
+    Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond, Resumed,
+    Standing,
 };
 use crate::port::{
     Answer, Answers, Assign, AssignEvents, Assignment, End, Execute, ForeignJob, Reply, Stop, Tag,
@@ -245,6 +246,31 @@ impl Leases for Granting {
         };
         let _gone = respond.respond(answer).is_err();
     }
+
+    fn resume(
+        &self,
+        _: Name,
+        _: Arc<dyn LeaseEvents>,
+        respond: Box<dyn Respond<Result<Vec<Resumed>, LeaseError>>>,
+    ) {
+        let granted = Granted {
+            job: JOB,
+            lease: LEASE,
+            assignment: assignment(),
+            expires_at: None,
+            ack_by: None,
+        };
+        let resumed = Resumed {
+            granted,
+            worker: "w".to_owned(),
+            cancel: None,
+        };
+        let _gone = respond.respond(Ok(vec![resumed])).is_err();
+    }
+
+    fn look(&self, _: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
+        let _gone = respond.respond(Ok(None)).is_err();
+    }
 }
 
 /// A requester that waits for an answer, or has gone.
@@ -292,6 +318,29 @@ fn lease_knows_a_lease_by_each_fence() {
     tell(&audit, Fence::Attempt(1), HEARTBEAT);
     tell(&audit, Fence::Worker("w".to_owned()), complete());
     audit.assert_settled();
+}
+
+struct Deaf;
+
+impl LeaseEvents for Deaf {
+    fn cancelled(&self, _: JobId, _: LeaseId, _: u64) {}
+
+    fn revoked(&self, _: JobId, _: LeaseId) {}
+}
+
+#[test]
+fn lease_knows_a_lease_that_was_resumed() {
+    let audit = LeaseAudit::new(Arc::new(Granting::default()));
+    let resume = || {
+        let name = "there".parse().unwrap();
+        audit.resume(name, Arc::new(Deaf), Box::new(Waiting(true)));
+    };
+    resume();
+    tell(&audit, Fence::Lease(LEASE), HEARTBEAT);
+    tell(&audit, Fence::Worker("w".to_owned()), complete());
+    audit.assert_settled();
+    resume();
+    assert!(audit.violations()[0].contains("is granted twice"));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use host_core::lease::{Fence, Hold};
 use host_core::outcome::{Meter, Outcome};
 use host_core::port::conformance::LeaseAudit;
 use host_core::port::lease::{
-    Granted, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Standing,
+    Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Resumed, Standing,
 };
 use host_runtime::mailbox::respond;
 use host_store::Store;
@@ -184,6 +184,21 @@ impl Worker {
     ) -> Result<Standing, LeaseError> {
         let (respond, answer) = respond();
         self.door.tell(job, fence, message, respond);
+        answered(answer).await
+    }
+
+    /// Takes over the leases of an executor.
+    async fn resume(&self, executor: &str) -> Vec<Resumed> {
+        let (respond, answer) = respond();
+        let executor = executor.parse().unwrap();
+        self.audit
+            .resume(executor, Arc::<Ears>::clone(&self.ears), respond);
+        answered(answer).await.unwrap()
+    }
+
+    async fn look(&self, job: JobId) -> Result<Option<Kept>, LeaseError> {
+        let (respond, answer) = respond();
+        self.audit.look(job, respond);
         answered(answer).await
     }
 

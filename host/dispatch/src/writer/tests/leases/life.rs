@@ -204,3 +204,88 @@ async fn leases_held_by_connection_end_with_their_node_alone() {
     assert_eq!(again.lease().await.job, held);
     host.bench.stop().await;
 }
+
+#[tokio::test]
+async fn a_wire_that_sends_attempts_takes_its_leases_over_after_a_kill() {
+    let engine = Engine::sqlite();
+    let host = Killable::start(&engine, NODE).await;
+    let worker = Worker::of(&host.bench, "w", LONG);
+    let mut new = pulled();
+    new.policy.ack_window_ms = Some(LONG_MS);
+    new.payload.attributes = vec![("run".to_owned(), "r".to_owned())];
+    let mut leases = Vec::new();
+    for _ in 0..3 {
+        new.id = host_runtime::ids::job(host.bench.clock.now());
+        host.bench.enqueue(new.clone()).await;
+        leases.push(worker.lease().await);
+    }
+    let [sent, begun, done] = &leases[..] else {
+        panic!("three leases");
+    };
+    worker.tell(begun, LeaseMessage::Ack).await.unwrap();
+    worker.tell(done, LeaseMessage::Ack).await.unwrap();
+    worker.tell(done, completed()).await.unwrap();
+    // Leases of this life are not resumed.
+    assert_eq!(worker.resume("pulled").await, []);
+    host.kill().await;
+
+    let host = Killable::start(&engine, NODE).await;
+    let worker = Worker::of(&host.bench, "w", LONG);
+    assert_eq!(worker.resume("other").await, []);
+    let resumed = worker.resume("pulled").await;
+    assert_eq!(worker.resume("pulled").await, []);
+    let [first, second] = &resumed[..] else {
+        panic!("{resumed:?}");
+    };
+    assert_eq!(first.worker, "w");
+    assert_eq!(first.granted.lease, sent.lease);
+    assert_eq!(first.granted.ack_by, sent.ack_by);
+    assert_eq!(first.granted.assignment, sent.assignment);
+    assert_eq!(second.granted.job, begun.job);
+    assert_eq!(second.granted.ack_by, None);
+    let cancel = Command::Cancel {
+        job: sent.job,
+        reason: None,
+        grace_ms: Some(7),
+    };
+    host.bench.dispatch.submit(cancel).await.unwrap();
+    worker
+        .hears(Heard::Cancelled(sent.job, sent.lease, 7))
+        .await;
+    worker.hears(Heard::Revoked(sent.job, sent.lease)).await;
+    worker.tell(&second.granted, completed()).await.unwrap();
+    worker.audit.assert_kept();
+    host.bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_is_read_with_its_attempts() {
+    let engine = Engine::sqlite();
+    let bench = engine.bench().await;
+    let stopping = tokio_util::sync::CancellationToken::new();
+    let reading = bench
+        .leases
+        .clone()
+        .read_jobs(bench.dispatch.clone(), stopping.clone());
+    let worker = Worker::of(&bench, "w", LONG);
+    let looking = async {
+        let id = bench.enqueue(pulled()).await;
+        let granted = worker.lease().await;
+        let kept = worker.look(id).await.unwrap().unwrap();
+        assert_eq!(kept.job.lifecycle.lease.unwrap().id, granted.lease);
+        assert_eq!(kept.attempts, []);
+        worker.tell(&granted, completed()).await.unwrap();
+        let kept = worker.look(id).await.unwrap().unwrap();
+        assert_eq!(kept.job.result.unwrap().as_str(), "[7]");
+        assert_eq!(kept.attempts[0].number, 1);
+        let nobody = host_core::id::JobId(uuid::Uuid::from_u128(1));
+        assert_eq!(worker.look(nobody).await, Ok(None));
+        stopping.cancel();
+    };
+    timeout(PATIENCE, async { tokio::join!(reading, looking) })
+        .await
+        .unwrap();
+    let nobody = host_core::id::JobId(uuid::Uuid::from_u128(1));
+    assert_eq!(worker.look(nobody).await, Err(LeaseError::Stopping));
+    bench.stop().await;
+}
