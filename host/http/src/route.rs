@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::handler::Handler;
@@ -124,6 +125,8 @@ pub struct Description {
 /// What the server provides to routes of other parts of the program.
 #[derive(Clone)]
 pub struct RoutePorts {
+    /// Where the routes are served.
+    pub listen: SocketAddr,
     /// The memory budget for request bodies.
     pub bodies: ByteBudget,
     /// The clock.

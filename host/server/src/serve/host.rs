@@ -178,6 +178,7 @@ impl Host {
     /// Returns the state of the API that listens at `listen`.
     pub(super) fn api(&self, listen: SocketAddr, wires: &[WireConfig]) -> Api {
         let ports = RoutePorts {
+            listen,
             bodies: ByteBudget::default(),
             clock: Arc::new(self.shared.clock),
             stopping: self.tasks.stopping().clone(),

@@ -215,6 +215,7 @@ fn executors(default: Option<&str>, metrics: &Metrics) -> Executors {
 /// Makes the routes of all wires, none of which is configured.
 fn wire_routes(bodies: &ByteBudget, tasks: &Tasks, clock: Clock) -> Vec<Group> {
     let ports = RoutePorts {
+        listen: SocketAddr::from(([127, 0, 0, 1], 7700)),
         bodies: bodies.clone(),
         clock: Arc::new(clock),
         stopping: tasks.stopping().clone(),

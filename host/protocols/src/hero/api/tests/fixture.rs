@@ -59,13 +59,15 @@ impl Host {
     }
 
     fn new(source: Option<Source>) -> Self {
+        let listen = SocketAddr::from(([127, 0, 0, 1], 7700));
         let ports = RoutePorts {
+            listen,
             bodies: ByteBudget::default(),
             clock: Arc::new(Clock::start()),
             stopping: CancellationToken::new(),
         };
         let serving = Serving {
-            hosts: AllowedHosts::loopback_and(SocketAddr::from(([127, 0, 0, 1], 7700))),
+            hosts: AllowedHosts::loopback_and(listen),
             answers: ByteBudget::default(),
             metrics: Arc::new(Uncounted),
         };
