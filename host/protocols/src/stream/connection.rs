@@ -129,7 +129,13 @@ async fn read_frames<S: Session, H: EffectHandler<S>, T: AsyncRead + AsyncWrite>
                 hub.submit_message(link, S::read(Err(cut.into()))).await;
                 return ReadEnd::Gone;
             }
-            Some(cut) => return end_with(hub, link, outbox, cut.into()).await,
+            Some(Cut::Late(stage)) => match framing.late(stage) {
+                Next::Skipped(defect) => hub.submit_message(link, S::read(Err(defect))).await,
+                Next::Broken(defect) => return end_with(hub, link, outbox, defect).await,
+                Next::Frame(_) | Next::Incomplete => {
+                    return end_with(hub, link, outbox, Cut::Late(stage).into()).await;
+                }
+            },
         }
     }
 }

@@ -43,7 +43,7 @@ pub enum Next<D> {
 
 /// Cuts one connection's stream into frames.
 pub trait Framing: Default + Send {
-    /// What can be wrong with a frame. A [`Cut`] always breaks the stream.
+    /// What can be wrong with a frame.
     type Defect: From<Cut> + Send;
 
     /// Returns the buffer for the next bytes, with room for at least one.
@@ -60,6 +60,12 @@ pub trait Framing: Default + Send {
 
     /// Returns how many bytes of the current frame have arrived.
     fn pending_bytes(&self) -> usize;
+
+    /// Handles that the rest of the current frame did not come in time. [`Next::Skipped`] means that
+    /// the framing skips the rest and the stream continues; anything else ends the stream.
+    fn late(&mut self, stage: Pending) -> Next<Self::Defect> {
+        Next::Broken(Cut::Late(stage).into())
+    }
 
     /// Returns how long a frame may stay at `stage` after its first byte.
     fn time_limit(stage: Pending) -> Duration {

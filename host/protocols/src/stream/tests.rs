@@ -101,6 +101,17 @@ impl Framing for Lines {
         self.buffer.len()
     }
 
+    /// Skips a late line if it begins with `~`.
+    fn late(&mut self, stage: Pending) -> Next<Defect> {
+        let defect = Defect::Cut(Cut::Late(stage));
+        if self.buffer.first() != Some(&b'~') {
+            return Next::Broken(defect);
+        }
+        self.skipped = LINE_BYTES_MAX + 1;
+        self.buffer.clear();
+        Next::Skipped(defect)
+    }
+
     fn time_limit(_stage: Pending) -> Duration {
         Duration::from_secs(5)
     }
@@ -376,6 +387,20 @@ async fn a_frame_that_does_not_become_whole_is_a_defect_too() {
     })
     .await;
     assert_eq!(*lock(&bench.counts.0), ["E_LINE"; 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_framing_may_skip_a_frame_that_is_late() {
+    let bench = bench(1);
+    over_memory(&bench, async |mut peer| {
+        peer.send("~slow").await;
+        assert_eq!(peer.line().await.unwrap(), "Cut(Late(Body))");
+        peer.send(" end of it\none\nbye\n").await;
+        assert_eq!(peer.line().await.unwrap(), "one");
+        assert_eq!(peer.line().await, None);
+    })
+    .await;
+    assert_eq!(*lock(&bench.counts.0), ["E_LINE"]);
 }
 
 #[tokio::test]
