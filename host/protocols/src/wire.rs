@@ -14,6 +14,7 @@ use std::fmt;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use host_console::command::Command;
@@ -128,7 +129,7 @@ pub enum Place {
     },
 }
 
-/// Why a wire cannot be opened.
+/// Why a wire cannot be opened, or cannot go on.
 #[derive(Debug, Error)]
 #[error("{message}")]
 pub struct OpenError {
@@ -155,6 +156,9 @@ impl OpenError {
         }
     }
 }
+
+/// The longest time that a wire of `host serve` waits for its peers when the host stops.
+pub const STOP_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// A wire that is open. In `host serve`, [`Active::executors`] comes first and [`Active::run`] last,
 /// once all handlers are deployed.
@@ -183,9 +187,15 @@ pub trait Active: Send {
         None
     }
 
-    /// Serves until `ports.stopping`, and then gives back what has not ended, within two seconds.
-    /// Dropped, it closes all connections.
-    fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, ()>;
+    /// Returns the handlers without which a worker must not run.
+    fn needed_handlers(&self) -> Vec<Name> {
+        Vec::new()
+    }
+
+    /// Serves until `ports.stopping`, and then gives back what has not ended, within two seconds; in
+    /// `host serve` it may wait up to [`STOP_TIME_MAX`] for peers that were told to end. A worker
+    /// may end before, with an error if it cannot do its work. Dropped, it closes all connections.
+    fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>>;
 }
 
 /// What a wire's executors need of the host.

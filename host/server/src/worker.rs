@@ -15,6 +15,7 @@ use host_cells::handlers::Handlers;
 use host_cells::pool::{Pool, Shape};
 use host_cells::process::ProcessPort;
 use host_cells::spawn::CellProgram;
+use host_core::name::Name;
 use host_core::port::Counters;
 use host_dispatch::foreign::{Foreign, Wiring};
 use host_dispatch::numbers::Numbers;
@@ -63,7 +64,7 @@ pub struct WorkerConfig {
 /// Why a worker could not start.
 #[derive(Debug, Error)]
 pub enum WorkerError {
-    /// The wire cannot be opened.
+    /// The wire cannot be opened, or cannot go on.
     #[error(transparent)]
     Wire(OpenError),
     /// The folder of components was rejected.
@@ -75,6 +76,9 @@ pub enum WorkerError {
     /// The compiled components cannot be used.
     #[error(transparent)]
     Cache(CompileError),
+    /// A handler that the wire needs is missing.
+    #[error("no component has the handler `{0}`; look at what --handlers or --data names")]
+    NoHandler(Name),
     /// The data directory cannot be read.
     #[error("cannot read the handlers in {}: {error}", .path.display())]
     Data { path: PathBuf, error: StoreError },
@@ -112,12 +116,13 @@ pub fn run(
         };
         let workers = Workers::start(config, program, lock, clock)?;
         let (words, early) = (active.ready(), active.runs_early());
+        let needed = active.needed_handlers();
         let mut serving = active.run(workers.ports(clock, stopping.clone()));
         let loaded = if early {
             // Compiling may take longer than an orchestrator waits. So requests are accepted before
             // it has ended, and answered in time in any case.
             tokio::select! {
-                () = &mut serving => return Ok(()),
+                ended = &mut serving => return ended.map_err(WorkerError::Wire),
                 loaded = workers.load(&config.source) => loaded,
             }
         } else {
@@ -128,10 +133,10 @@ pub fn run(
             }
         };
         loaded?;
+        workers.check(&needed)?;
         ready(&words);
-        serving.await;
         // The kernel kills the cells with this process, and with them what still runs.
-        Ok(())
+        serving.await.map_err(WorkerError::Wire)
     })
 }
 
@@ -211,6 +216,12 @@ impl Workers {
         load(source, &self.examiner, &self.handlers).await?;
         self.loaded.cancel();
         Ok(())
+    }
+
+    /// Checks that all these handlers are loaded.
+    fn check(&self, needed: &[Name]) -> Result<(), WorkerError> {
+        let missing = needed.iter().find(|name| self.handlers.get(name).is_none());
+        missing.map_or(Ok(()), |name| Err(WorkerError::NoHandler(name.clone())))
     }
 
     fn ports(&self, clock: Clock, stopping: CancellationToken) -> Ports {

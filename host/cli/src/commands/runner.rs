@@ -78,6 +78,7 @@ struct One {
     #[serde(default)]
     failures: u64,
     reason: Option<String>,
+    doing: Option<String>,
 }
 
 impl Named {
@@ -173,9 +174,9 @@ fn show(named: &Named) -> Result<(), CliError> {
     output.one(&answer.body, &plain::line(&pool.name), || {
         output.rows(seats(&pool))?;
         for runner in &pool.runners {
-            if let Some(reason) = &runner.reason {
+            for text in [&runner.reason, &runner.doing].into_iter().flatten() {
                 let name = plain::line(&runner.executor);
-                output.note(&format!("{name}: {}", plain::line(reason)));
+                output.note(&format!("{name}: {}", plain::line(text)));
             }
         }
         output.note(&format!("it is given {}", plain::line(&jobs(&pool))));

@@ -137,6 +137,7 @@ impl Worker {
         worker::run(&worker, &*configured, program, announce).map_err(|error| {
             let exit = match &error {
                 WorkerError::Wire(error) if error.is_usage => Exit::Usage,
+                WorkerError::NoHandler(_) => Exit::Usage,
                 _ => Exit::Failed,
             };
             CliError::new(exit, doing, error)

@@ -33,8 +33,11 @@ impl Active for Idle {
         Vec::new()
     }
 
-    fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, ()> {
-        Box::pin(ports.stopping.cancelled_owned())
+    fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>> {
+        Box::pin(async move {
+            ports.stopping.cancelled().await;
+            Ok(())
+        })
     }
 }
 
@@ -72,13 +75,14 @@ impl Active for Serving {
         Some(Arc::new(Lanes::start(&self.config, &self.instance, ports)))
     }
 
-    fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, ()> {
+    fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>> {
         Box::pin(async move {
             let mut tasks = TaskGroup::default();
             let client = Client::new(&self.config.url);
             let (clock, stopping) = (Arc::clone(&ports.clock), ports.stopping.clone());
             tasks.spawn(watch(client, clock, stopping));
             work(&self.config, &self.instance, self.log_files, &ports, tasks).await;
+            Ok(())
         })
     }
 }
@@ -113,7 +117,7 @@ impl Active for Working {
         self.name.take_cells_lock()
     }
 
-    fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, ()> {
+    fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>> {
         Box::pin(async move {
             let Self {
                 config,
@@ -124,6 +128,7 @@ impl Active for Working {
             work(&config, name.instance(), log_files, &ports, tasks).await;
             // Other workers must not get the name before this one has returned its jobs.
             drop(name);
+            Ok(())
         })
     }
 }

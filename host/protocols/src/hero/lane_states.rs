@@ -127,6 +127,7 @@ impl LaneStates {
                 in_flight: *in_flight,
                 failures: known.tries,
                 reason: known.why.clone(),
+                doing: None,
             }],
         };
         known.lanes.iter().map(health).collect()

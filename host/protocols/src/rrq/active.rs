@@ -94,10 +94,11 @@ impl Active for ActiveRrq {
         Some(Arc::new(Pools::start(&self.pools, ports)))
     }
 
-    fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, ()> {
+    fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>> {
         Box::pin(async move {
             let Some((_, listener)) = self.listening else {
-                return ports.stopping.cancelled().await;
+                ports.stopping.cancelled().await;
+                return Ok(());
             };
             let worker = WorkerPorts {
                 executor: (ports.execute)(),
@@ -106,6 +107,7 @@ impl Active for ActiveRrq {
                 deadline_margin_ms: self.deadline_margin_ms,
             };
             serve(listener, worker, ports.stopping).await;
+            Ok(())
         })
     }
 }

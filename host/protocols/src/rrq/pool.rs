@@ -202,6 +202,7 @@ impl RunnerPool {
                 reason: reason
                     .filter(|_| status.state != WorkerState::Up)
                     .map(str::to_owned),
+                doing: None,
             }
         })
         .collect()

@@ -129,12 +129,13 @@ impl Active for Opened {
         Some(Arc::new(Runners(dialled.collect())))
     }
 
-    fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, ()> {
+    fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>> {
         Box::pin(async move {
             match self.listener {
                 Some(listener) => serve(listener, ports).await,
                 None => ports.stopping.cancelled().await,
             }
+            Ok(())
         })
     }
 }

@@ -151,13 +151,14 @@ impl Worker {
         let host = Arc::new(Host::default());
         let audit = ExecuteAudit::new(Arc::<Host>::clone(&host));
         let (execute, tasks) = (Arc::clone(&audit), Tasks::default());
-        tasks.spawn(active.run(Ports {
+        let running = active.run(Ports {
             clock: Arc::new(Clock::start()),
             counters: Arc::<Host>::clone(&host),
             execute: Arc::new(move || Arc::<ExecuteAudit>::clone(&execute)),
             leases: None,
             stopping: tasks.stopping().clone(),
-        }));
+        });
+        tasks.spawn(async move { running.await.unwrap() });
         Self {
             host,
             audit,

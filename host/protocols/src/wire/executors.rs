@@ -113,6 +113,8 @@ pub struct WorkerHealth {
     pub failures: u32,
     /// Why it takes no work, if that is known.
     pub reason: Option<String>,
+    /// What it does, in the words of its wire.
+    pub doing: Option<String>,
 }
 
 impl WorkerHealth {
@@ -126,6 +128,7 @@ impl WorkerHealth {
             in_flight: 0,
             failures: 0,
             reason: None,
+            doing: None,
         }
     }
 }

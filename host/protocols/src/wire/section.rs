@@ -32,7 +32,7 @@ pub struct Sources<'a> {
     pub flags: &'a BTreeMap<String, String>,
     /// The environment.
     pub environment: &'a BTreeMap<String, String>,
-    /// The file's values, by key.
+    /// The file's values, by key. A table itself stands there too, with an empty text.
     pub values: &'a BTreeMap<String, Stated>,
     /// The file's tables whose names users choose, by the key above the name.
     pub tables: &'a BTreeMap<String, Tables>,
@@ -134,6 +134,11 @@ impl<'a> Section<'a> {
         }
         let stated = self.sources.values.get(key)?;
         Some((stated.origin.clone(), &stated.text))
+    }
+
+    /// Returns whether the file has this table, even if no key stands in it.
+    pub fn has_table(&self, key: &str) -> bool {
+        self.sources.values.contains_key(key)
     }
 
     /// Returns a variable of the host's environment.

@@ -58,6 +58,9 @@ pub(super) struct RunnerView {
     /// Why it takes no work, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// What it does, if its protocol tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    doing: Option<String>,
 }
 
 /// Which runners to restart.
@@ -97,6 +100,7 @@ impl From<WorkerHealth> for RunnerView {
             in_flight: worker.in_flight,
             failures: worker.failures,
             reason: worker.reason,
+            doing: worker.doing,
         }
     }
 }

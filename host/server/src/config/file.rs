@@ -55,6 +55,8 @@ fn flatten(path: &Path, prefix: &str, table: &Table, file: &mut File) -> Result<
         let text = match value {
             Value::Table(table) if !known => {
                 flatten(path, &format!("{key}."), table, file)?;
+                let (origin, text) = (origin(path, &key), String::new());
+                file.values.insert(key, Stated { origin, text });
                 continue;
             }
             _ if !known => return Err(unknown(path, key)),

@@ -51,6 +51,24 @@ fn the_first_source_that_has_a_value_wins() {
 }
 
 #[test]
+fn a_table_without_keys_is_seen() {
+    let file = file::parse(Path::new("host.toml"), "[cells]\n[logs]\nmax_mib = 7").unwrap();
+    let nothing = BTreeMap::new();
+    let section = Section::new(
+        SETTINGS,
+        Sources {
+            flags: &nothing,
+            environment: &nothing,
+            values: &file.values,
+            tables: &file.tables,
+            read: &|_| Err(std::io::ErrorKind::NotFound.into()),
+        },
+    );
+    let seen = ["cells", "logs", "http"].map(|table| section.has_table(table));
+    assert_eq!(seen, [true, true, false]);
+}
+
+#[test]
 fn defaults_fit_the_machine() {
     let config = resolve(&[], &[], "").unwrap();
     assert_eq!((config.cells, config.memory_mib), (8, 512));

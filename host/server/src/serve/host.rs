@@ -27,7 +27,7 @@ use host_dispatch::writer::{self, EVENTS_MAX, PARAMS_BYTES_MAX, Phase};
 use host_dispatch::{Dispatch, REQUESTS_MAX, Shared};
 use host_http::budget::ByteBudget;
 use host_http::route::RoutePorts;
-use host_protocols::wire::{self, Active, ExecutorPorts, Ports};
+use host_protocols::wire::{self, Active, ExecutorPorts, Ports, STOP_TIME_MAX};
 use host_runtime::clock::Clock;
 use host_runtime::ids;
 use host_runtime::tasks::Tasks;
@@ -47,6 +47,9 @@ use crate::metrics::Metrics;
 
 /// How long connections and cells may take to end when no job runs any more.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long wires may take to end: a moment longer than they wait for their peers.
+const WIRES_TIMEOUT: Duration = STOP_TIME_MAX.saturating_add(Duration::from_secs(1));
 
 /// A running host.
 pub(super) struct Host {
@@ -171,7 +174,12 @@ impl Host {
             stopping: self.wires.stopping().clone(),
         };
         for wire in wires {
-            self.wires.spawn(wire.run(ports.clone()));
+            let running = wire.run(ports.clone());
+            self.wires.spawn(async move {
+                if let Err(error) = running.await {
+                    tracing::error!(%error, "a wire has ended; the host goes on without it");
+                }
+            });
         }
     }
 
@@ -220,15 +228,16 @@ impl Host {
 
     /// Ends the other parts when the dispatch loop has ended.
     pub(super) async fn join(self) {
+        self.wires.stop();
+        let wires = tokio::time::timeout(WIRES_TIMEOUT, self.wires.join()).await;
         let rest = async {
-            self.wires.stop();
-            self.wires.join().await;
             self.tasks.stop();
             // If the sender is gone without a report, foreign work has ended as well.
             let _gone = self.foreign_ended.await;
             self.tasks.join().await;
         };
-        if tokio::time::timeout(JOIN_TIMEOUT, rest).await.is_err() {
+        let rest = tokio::time::timeout(JOIN_TIMEOUT, rest).await;
+        if wires.is_err() || rest.is_err() {
             tracing::warn!("some connections do not end; they are cut");
         }
         self.foreign_logs.close();

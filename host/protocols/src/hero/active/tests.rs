@@ -100,6 +100,7 @@ async fn a_worker_says_whose_jobs_it_takes_and_gives_its_lock_away() {
     let run = worker.run(ports);
     tokio::time::timeout(Duration::from_secs(10), run)
         .await
+        .unwrap()
         .unwrap();
 }
 
@@ -151,5 +152,6 @@ async fn a_host_with_hero_ends_when_it_is_told_to() {
     stopping.cancel();
     tokio::time::timeout(Duration::from_secs(10), run)
         .await
+        .unwrap()
         .unwrap();
 }

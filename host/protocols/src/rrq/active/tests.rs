@@ -57,7 +57,7 @@ async fn nothing_listens_unless_asked_for() {
     let early = timeout(Duration::ZERO, &mut running).await;
     assert!(early.is_err(), "it serves until the host stops");
     stopping.cancel();
-    timeout(BOUND, running).await.unwrap();
+    timeout(BOUND, running).await.unwrap().unwrap();
     let refused = config(None).open(&WORKER).await.err().unwrap();
     assert!(refused.is_usage && refused.message.contains("--tcp-socket"));
 }
@@ -84,7 +84,8 @@ async fn both_places_serve_the_worker_role() {
             stopping.cancel();
         };
         let both = async { tokio::join!(serving, asking) };
-        timeout(BOUND, both).await.unwrap();
+        let (served, ()) = timeout(BOUND, both).await.unwrap();
+        served.unwrap();
     }
 }
 
