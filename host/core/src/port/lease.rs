@@ -73,6 +73,8 @@ pub struct Granted {
 pub struct Resumed {
     /// The lease as it was granted, with its current end.
     pub granted: Granted,
+    /// When it was granted.
+    pub granted_at: Time,
     /// Its worker, as [`LeaseRequest::worker`] named it.
     pub worker: String,
     /// The cancel that the worker must obey.

@@ -83,6 +83,7 @@ impl<P: CellPort> Writer<P> {
                     ack_by: lease.ack_by,
                     assignment: assignment::make(now, id, claimed),
                 },
+                granted_at: lease.granted_at,
                 worker: lease.worker,
                 cancel,
             });

@@ -262,6 +262,7 @@ impl Leases for Granting {
         };
         let resumed = Resumed {
             granted,
+            granted_at: Time(0),
             worker: "w".to_owned(),
             cancel: None,
         };
