@@ -35,6 +35,7 @@ fn assignment() -> Assignment {
         trace: Vec::new(),
         attributes: Vec::new(),
         worker_id: "host".to_owned(),
+        losses: 0,
     }
 }
 
