@@ -111,6 +111,7 @@ fn assignment(handler: &str) -> Assignment {
         trace: Vec::new(),
         attributes: Vec::new(),
         worker_id: "host".to_owned(),
+        losses: 0,
     }
 }
 
