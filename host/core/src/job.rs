@@ -100,9 +100,10 @@ pub struct Lifecycle {
     pub prerequisites_open: u32,
     /// The number of the current or latest attempt; 0 before the first.
     pub attempt: u32,
-    /// How many attempts do not count because they were lost through no fault of the job.
+    /// How many lost attempts do not count. Their number is limited.
     pub attempts_uncharged: u32,
-    /// How many attempts no longer count because an operator's retry came after them.
+    /// How many attempts do not count in any case: they never began, were lost because of another
+    /// job, or an operator's retry came after them.
     pub attempts_forgiven: u32,
     /// Grows with each lease and never resets.
     pub lease_epoch: u64,
@@ -112,8 +113,9 @@ pub struct Lifecycle {
     pub cancel: Option<Cancel>,
     /// Whether the job was in a cell that died. A suspect must run alone.
     pub suspect: bool,
-    /// How many cells died while this job was alone in them.
-    pub lone_deaths: u8,
+    /// Since the latest outcome: how many cells died while this job was alone in them, or how many
+    /// foreign workers were lost while they had it and others.
+    pub deaths: u8,
     /// When the job ended.
     pub finished_at: Option<Time>,
     /// Why it is discarded, or why its latest attempt did not complete.

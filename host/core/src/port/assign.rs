@@ -36,6 +36,9 @@ pub struct Assignment {
     pub attributes: Vec<(String, String)>,
     /// Identifies the host in the worker's logs.
     pub worker_id: String,
+    /// How many workers were lost while they had this job and others, since its latest outcome.
+    /// An executor whose workers run several attempts at once keeps such a job away from others.
+    pub losses: u8,
 }
 
 /// How an assigned attempt ended.
@@ -45,6 +48,8 @@ pub enum End {
     Outcome(Outcome),
     /// The worker is gone, and its result is not known. The reason is for people.
     Lost(String),
+    /// The same, and the worker had other attempts too, any of which may be the cause.
+    LostWithOthers(String),
     /// The attempt was not sent, because no worker has room.
     NoRoom,
 }

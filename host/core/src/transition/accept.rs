@@ -26,7 +26,7 @@ impl Lifecycle {
             lease: None,
             cancel: None,
             suspect: false,
-            lone_deaths: 0,
+            deaths: 0,
             finished_at: None,
             failure: None,
         };

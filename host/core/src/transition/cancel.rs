@@ -61,7 +61,7 @@ pub(super) fn acknowledge(
         return Err(Rejection::CancelNotRequested);
     }
     job.suspect = false;
-    job.lone_deaths = 0;
+    job.deaths = 0;
     job.failure = Some(FailureKind::Cancelled);
     job.finish(now, State::Cancelled);
     Ok(Vec::new())

@@ -25,7 +25,7 @@ pub(super) fn apply(
         return Err(Rejection::NotAcknowledged);
     }
     job.suspect = false;
-    job.lone_deaths = 0;
+    job.deaths = 0;
     match outcome {
         Outcome::Completed { .. } => {
             job.failure = None;

@@ -28,6 +28,9 @@ pub enum Loss {
     Expired,
     /// The worker's connection ended.
     WorkerGone,
+    /// The connection ended of a worker that had other jobs too, and any of them may be the cause.
+    /// No attempt counts, and the next one waits.
+    SharedWorkerGone,
     /// The cell was stopped because of another job, so this one is not a suspect.
     Innocent,
     /// The worker gave the lease back before it began. No attempt counts and none is recorded.
@@ -50,7 +53,9 @@ impl Loss {
 
     const fn failure_kind(self) -> FailureKind {
         match self {
-            Self::Expired | Self::WorkerGone | Self::NotBegun => FailureKind::LeaseLost,
+            Self::Expired | Self::WorkerGone | Self::SharedWorkerGone | Self::NotBegun => {
+                FailureKind::LeaseLost
+            }
             Self::Innocent | Self::CellDied { .. } | Self::HostRestarted => FailureKind::CellLost,
         }
     }
@@ -59,6 +64,7 @@ impl Loss {
         match self {
             Self::Expired => "the lease ran out without a word from its worker",
             Self::WorkerGone => "the worker's connection ended",
+            Self::SharedWorkerGone => "the worker's connection ended, which had other jobs too",
             Self::Innocent => "the cell was ended because of another job",
             Self::NotBegun => "nobody had room for it and it did not begin",
             Self::CellDied { alone: true } => "the cell died while this job was alone in it",
@@ -82,8 +88,9 @@ pub(super) fn apply(
     }
 }
 
-/// Takes the lease away. The job becomes available again. It ends instead if a cancel is pending,
-/// if too many cells died with it, or if the loss counts and this was the last attempt.
+/// Takes the lease away. The job becomes available again, at once or after a wait. It ends instead
+/// if a cancel is pending, if too many cells died with it, or if the loss counts and this was the
+/// last attempt.
 pub(super) fn lose(job: &mut Lifecycle, now: Time, loss: Loss) -> Vec<Effect> {
     let mut effects = Vec::new();
     let begun = loss != Loss::NotBegun;
@@ -103,16 +110,23 @@ pub(super) fn lose(job: &mut Lifecycle, now: Time, loss: Loss) -> Vec<Effect> {
         job.failure = Some(failure.kind);
         effects.push(Effect::AttemptLost { failure });
     }
-    if let Loss::CellDied { alone } = loss {
-        job.suspect = true;
-        job.lone_deaths += u8::from(alone);
+    match loss {
+        Loss::CellDied { alone } => {
+            job.suspect = true;
+            job.deaths = job.deaths.saturating_add(u8::from(alone));
+        }
+        Loss::SharedWorkerGone => job.deaths = job.deaths.saturating_add(1),
+        _ => {}
     }
-    let free = !job.policy.lost_lease_costs_attempt && job.attempts_uncharged < FREE_LOSSES_MAX;
-    job.attempts_uncharged += u32::from(free || !begun);
+    if matches!(loss, Loss::NotBegun | Loss::SharedWorkerGone) {
+        job.attempts_forgiven += 1;
+    } else if !job.policy.lost_lease_costs_attempt && job.attempts_uncharged < FREE_LOSSES_MAX {
+        job.attempts_uncharged += 1;
+    }
     if job.cancel.is_some() {
         job.failure = Some(FailureKind::Cancelled);
         job.finish(now, State::Cancelled);
-    } else if job.lone_deaths >= LONE_DEATHS_MAX {
+    } else if matches!(loss, Loss::CellDied { .. }) && job.deaths >= LONE_DEATHS_MAX {
         job.failure = Some(FailureKind::Poison);
         job.finish(now, State::Discarded);
         effects.push(Effect::Failed {
@@ -126,7 +140,14 @@ pub(super) fn lose(job: &mut Lifecycle, now: Time, loss: Loss) -> Vec<Effect> {
     } else if job.attempts_charged() >= job.policy.max_attempts {
         job.finish(now, State::Discarded);
     } else {
-        job.requeue(now, 0);
+        let delay_ms = match loss {
+            Loss::SharedWorkerGone => {
+                let losses = u32::from(job.deaths);
+                job.policy.backoff.delay_ms(job.id, losses)
+            }
+            _ => 0,
+        };
+        job.requeue(now, delay_ms);
     }
     effects
 }

@@ -23,7 +23,7 @@ pub(super) fn retry(job: &mut Lifecycle, now: Time) -> Result<Vec<Effect>, Rejec
     job.attempts_uncharged = 0;
     job.cancel = None;
     job.suspect = false;
-    job.lone_deaths = 0;
+    job.deaths = 0;
     job.finished_at = None;
     job.failure = None;
     Ok(Vec::new())

@@ -50,16 +50,10 @@ impl<P: CellPort> Writer<P> {
                 }))
             }
             port::End::Lost(reason) => {
-                self.numbers.lost();
-                tracing::warn!(job = %run.job, worker, reason, "a foreign worker has lost a job");
-                let loss = match self.phase {
-                    Phase::Ending => Loss::HostRestarted,
-                    Phase::Running | Phase::Draining => Loss::WorkerGone,
-                };
-                End::Lost {
-                    loss,
-                    executor: worker,
-                }
+                self.lost_at_executor(run, worker, &reason, Loss::WorkerGone)
+            }
+            port::End::LostWithOthers(reason) => {
+                self.lost_at_executor(run, worker, &reason, Loss::SharedWorkerGone)
             }
             port::End::NoRoom => End::Lost {
                 loss: Loss::NotBegun,
@@ -71,6 +65,25 @@ impl<P: CellPort> Writer<P> {
             lease: run.lease,
             end,
         });
+    }
+
+    fn lost_at_executor(
+        &mut self,
+        run: &executors::Run,
+        worker: String,
+        reason: &str,
+        loss: Loss,
+    ) -> End {
+        self.numbers.lost();
+        tracing::warn!(job = %run.job, worker, reason, "a foreign worker has lost a job");
+        let loss = match self.phase {
+            Phase::Ending => Loss::HostRestarted,
+            Phase::Running | Phase::Draining => loss,
+        };
+        End::Lost {
+            loss,
+            executor: worker,
+        }
     }
 
     pub(super) fn progressed(&self, now: Time, job: JobId, attempt: u32, progress: Progress) {

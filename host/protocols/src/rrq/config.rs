@@ -21,6 +21,9 @@ pub(super) enum Dialect {
     Current,
 }
 
+/// The time limit of a job that sets none, in milliseconds: that of the wire's own orchestrator.
+const TIMEOUT_MS: u64 = 300_000;
+
 /// Returns the policy of a job for foreign runners whose sender sets none. `max_attempts` includes
 /// the first attempt, as the wire's `max_retries` does.
 pub(super) fn policy() -> Policy {
@@ -29,6 +32,7 @@ pub(super) fn policy() -> Policy {
             base_ms: 5_000,
             max_ms: 3_600_000,
         },
+        timeout_ms: Some(TIMEOUT_MS),
         cancel_grace_ms: Some(CANCEL_GRACE_MS),
         on_grace_expired: OnGraceExpired::Discarded,
         ..Policy::default()

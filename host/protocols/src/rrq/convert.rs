@@ -159,8 +159,22 @@ pub(super) fn final_timeout(message: impl Into<String>) -> Failure {
     }
 }
 
+/// Makes the outcome of an execution that we ended because its time was over.
+pub(super) fn not_ended_in_time() -> Outcome {
+    Outcome::Failed(final_timeout("the runner did not end in time"))
+}
+
 /// Makes the failure of an execution whose runner sent something that is not an outcome.
 pub(super) fn broken_answer(refusal: &Refusal) -> Failure {
+    if refusal.code == Code::FrameTooLarge {
+        return Failure {
+            code: Some(refusal.code.as_str().to_owned()),
+            ..Failure::new(
+                FailureKind::ResultTooLarge,
+                format!("the runner's answer is too large: {}", refusal.message),
+            )
+        };
+    }
     Failure {
         category: Some(Category::Infrastructure),
         code: Some(refusal.code.as_str().to_owned()),

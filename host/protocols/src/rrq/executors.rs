@@ -76,17 +76,16 @@ impl Executors for Pools {
 
     fn restart(&self, executor: &Name, only: Option<usize>) -> Result<(), RestartError> {
         let pool = self.0.get(executor).ok_or(RestartError::NoSuchWorker)?;
-        let runners = match only {
-            None => 0..pool.runners(),
-            Some(number) => {
-                let runner = number.checked_sub(1).ok_or(RestartError::NoSuchWorker)?;
-                runner..runner + 1
+        let mut runners = pool.runners();
+        if let Some(number) = only {
+            runners.retain(|runner| runner + 1 == number);
+            if runners.is_empty() {
+                return Err(RestartError::NoSuchWorker);
             }
-        };
-        if runners.end > pool.runners() {
-            return Err(RestartError::NoSuchWorker);
         }
-        runners.for_each(|runner| pool.restart(runner));
+        for runner in runners {
+            pool.restart(runner);
+        }
         Ok(())
     }
 }

@@ -1,11 +1,15 @@
 //! Frames: a length of four bytes, big-endian, and then that many bytes. Never reserves more than
 //! 64 KiB beyond what has arrived. Pure.
 
+mod outcomes;
+
 #[cfg(test)]
 mod tests;
 
 use bytes::{Buf, BufMut, BytesMut};
 
+pub(super) use self::outcomes::OutcomeFrames;
+use super::ids::Ids;
 use crate::stream::{Cut, Framing, Next, Pending};
 
 /// The largest payload, in bytes. The peers have the same limit.
@@ -21,8 +25,8 @@ const STEP_BYTES: usize = 64 << 10;
 /// idle connections.
 const IDLE_BYTES: usize = 2 << 10;
 
-/// Why no further frame can be read from a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What is wrong with a frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Defect {
     /// The length is zero.
     Empty,
@@ -30,6 +34,13 @@ pub(super) enum Defect {
     TooLarge {
         /// The four bytes of the length, which may be the start of another protocol.
         header: [u8; HEADER_BYTES],
+    },
+    /// The length is above [`PAYLOAD_BYTES_MAX`], and the payload was skipped.
+    Skipped {
+        /// The length.
+        bytes: u32,
+        /// The ids of the outcome in it, if they were found.
+        ids: Option<Ids>,
     },
     /// The frame is incomplete.
     Cut(Cut),

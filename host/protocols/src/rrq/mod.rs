@@ -10,6 +10,7 @@ mod field;
 mod frame;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod ids;
 mod orchestrator;
 mod pool;
 mod read;

@@ -1,6 +1,7 @@
 //! The orchestrator role: foreign runners execute our jobs. Decides which runner gets which job,
 //! and when runners are stopped and restarted. Knows no socket, no process and no clock.
 
+mod apart;
 mod assign;
 mod lifecycle;
 mod runner;
@@ -9,19 +10,20 @@ mod runs;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::{Bytes, BytesMut};
 use host_core::port::{Assignment, End, Tag};
 use host_core::time::Time;
 
-use self::runner::{Runner, State};
+use self::apart::Held;
+use self::runner::{Duty, Runner, State};
 use self::runs::Run;
 use super::WIRE;
 use super::config::{Dialect, PoolConfig, Source};
-use super::frame::{Defect, Frames};
-use super::read::{self, Message};
-use super::refusal::{About, Code, Refusal};
+use super::frame::{Defect, OutcomeFrames};
+use super::read::{self, Response};
+use super::refusal::{About, Refusal};
 use super::wire::{self, Out};
 use super::worker::IN_FLIGHT_MAX;
 use crate::stream::{Actions, Link, Moment, Session};
@@ -68,6 +70,8 @@ pub(super) enum PoolEvent {
     ConnectFailed { link: Link },
     /// Restart a runner when its requests have ended.
     Restart { runner: usize },
+    /// The host stops soon: what was not sent is given back.
+    Drain,
     /// The host stops: everything in flight is lost, and all runners end.
     Stop,
 }
@@ -75,6 +79,8 @@ pub(super) enum PoolEvent {
 /// The status of one runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RunnerStatus {
+    /// Whether it is one of those that always run, or runs now.
+    pub(super) is_shown: bool,
     pub(super) state: WorkerState,
     /// The number of requests in flight.
     pub(super) in_flight: usize,
@@ -100,6 +106,10 @@ enum Purpose {
 enum Timer {
     Runner(usize),
     Run(Tag),
+    /// The deadline of a request that was not sent.
+    Held(Tag),
+    /// A request that was not sent may find a place.
+    Place,
 }
 
 /// One named pool of foreign runners and its executions.
@@ -114,6 +124,8 @@ pub(super) struct Orchestrator {
     links: BTreeMap<Link, Purpose>,
     runs: BTreeMap<Tag, Run>,
     by_request: BTreeMap<String, Tag>,
+    /// Requests that wait until they can be kept apart from others.
+    held: VecDeque<Held>,
     due: BTreeSet<(Time, Timer)>,
     links_made: u64,
     /// The capacity reported last.
@@ -123,32 +135,38 @@ pub(super) struct Orchestrator {
 
 type PoolActions = Actions<Out, PoolEffect>;
 
+/// Returns how many runners a pool has at most: its regular ones, as many to take their places while
+/// they are stuck, and one for requests that must be alone.
+pub(super) fn slots(config: &PoolConfig) -> usize {
+    2 * config.runners() + 1
+}
+
 impl Session for Orchestrator {
     const WIRE: &'static str = WIRE;
-    type Framing = Frames;
-    type In = Result<Message, Refusal>;
+    type Framing = OutcomeFrames;
+    type In = Result<Response, Refusal>;
     type Out = Out;
     type Effect = PoolEffect;
     type Event = PoolEvent;
 
     fn read(frame: Result<Bytes, Defect>) -> Self::In {
-        read::read(frame.as_deref().map_err(|defect| *defect))
+        read::for_orchestrator(frame.as_deref().map_err(Clone::clone))
     }
 
     fn write(message: &Out, out: &mut BytesMut) {
         wire::put(message, out);
     }
 
-    fn on_open(&mut self, _now: Time, link: Link, actions: &mut PoolActions) {
+    fn on_open(&mut self, now: Time, link: Link, actions: &mut PoolActions) {
         match self.links.get_mut(&link) {
             Some(Purpose::Main { runner }) => {
                 let runner = *runner;
-                self.up(runner, Some(link));
+                self.up(now, runner, Some(link), actions);
             }
             Some(Purpose::Probe { runner }) => {
                 let runner = *runner;
                 actions.close(link);
-                self.up(runner, None);
+                self.up(now, runner, None, actions);
             }
             Some(Purpose::Request { request, .. }) => {
                 if let Some(request) = request.take() {
@@ -163,7 +181,7 @@ impl Session for Orchestrator {
             }
             None => actions.close(link),
         }
-        self.report_capacity(actions);
+        self.settle(now, actions);
     }
 
     fn on_message(&mut self, at: Moment, link: Link, message: Self::In, actions: &mut PoolActions) {
@@ -171,15 +189,14 @@ impl Session for Orchestrator {
             return;
         }
         match message {
-            Ok(Message::Response(response)) => self.on_response(at.now, link, *response, actions),
-            Ok(Message::Request(_) | Message::Cancel(_)) => actions.count(Code::Direction.as_str()),
+            Ok(response) => self.on_response(at.now, link, response, actions),
             Err(refusal) => {
                 actions.count(refusal.code.as_str());
                 match &refusal.about {
                     About::Known(ids) => {
                         self.on_broken(at.now, link, &ids.request, &refusal, actions);
                     }
-                    About::Cancel => {}
+                    About::Aside => {}
                     About::Unknown | About::Frame => {
                         actions.close(link);
                         self.on_link_gone(at.now, link, &refusal.message, actions);
@@ -187,7 +204,7 @@ impl Session for Orchestrator {
                 }
             }
         }
-        self.report_capacity(actions);
+        self.settle(at.now, actions);
     }
 
     fn on_event(&mut self, at: Moment, event: PoolEvent, actions: &mut PoolActions) {
@@ -198,14 +215,15 @@ impl Session for Orchestrator {
             PoolEvent::Exited { runner } => self.on_exited(at.now, runner, actions),
             PoolEvent::ConnectFailed { link } => self.on_connect_failed(at.now, link, actions),
             PoolEvent::Restart { runner } => self.on_restart(at.now, runner, actions),
+            PoolEvent::Drain => self.give_back_held(actions),
             PoolEvent::Stop => self.on_stop(at.now, actions),
         }
-        self.report_capacity(actions);
+        self.settle(at.now, actions);
     }
 
     fn on_closed(&mut self, now: Time, link: Link, actions: &mut PoolActions) {
         self.on_link_gone(now, link, "the runner closed its connection", actions);
-        self.report_capacity(actions);
+        self.settle(now, actions);
     }
 
     fn wakeup(&self) -> Option<Time> {
@@ -218,36 +236,46 @@ impl Session for Orchestrator {
             match timer {
                 Timer::Runner(runner) => self.on_runner_due(now, runner, actions),
                 Timer::Run(tag) => self.on_run_due(now, tag, actions),
+                Timer::Held(tag) => self.on_held_due(now, tag, actions),
+                Timer::Place => {}
             }
         }
-        self.report_capacity(actions);
+        self.settle(now, actions);
     }
 
     fn is_idle(&self) -> bool {
         let down = |runner: &Runner| runner.state == State::Down;
-        self.runs.is_empty() && self.runners.iter().all(down)
+        self.runs.is_empty() && self.held.is_empty() && self.runners.iter().all(down)
     }
 }
 
 impl Orchestrator {
     /// Makes a pool whose runners start at `now`.
     pub(super) fn new(config: &PoolConfig, now: Time) -> Self {
-        let runners: Vec<Runner> = (0..config.runners()).map(|_| Runner::new()).collect();
+        let duty = |runner| {
+            if runner < config.runners() {
+                Duty::Regular
+            } else {
+                Duty::Extra
+            }
+        };
+        let runners = (0..slots(config)).map(|runner| Runner::new(duty(runner)));
         let mut pool = Self {
             name: config.name.to_string(),
             dialect: config.dialect,
             managed: matches!(config.source, Source::Launched(_)),
             in_flight_max: config.in_flight_max.clamp(1, IN_FLIGHT_MAX),
-            runners,
+            runners: runners.collect(),
             links: BTreeMap::new(),
             runs: BTreeMap::new(),
             by_request: BTreeMap::new(),
+            held: VecDeque::new(),
             due: BTreeSet::new(),
             links_made: 0,
             capacity: 0,
             stopping: false,
         };
-        for runner in 0..pool.runners.len() {
+        for runner in 0..config.runners() {
             pool.arm_runner(runner, now);
         }
         pool
@@ -256,6 +284,7 @@ impl Orchestrator {
     /// Returns the status of each runner.
     pub(super) fn runners(&self) -> Vec<RunnerStatus> {
         let view = |runner: &Runner| RunnerStatus {
+            is_shown: !runner.is_spare(),
             state: match runner.state {
                 State::Up { .. } if runner.draining => WorkerState::Draining,
                 State::Up { .. } => WorkerState::Up,
@@ -282,17 +311,22 @@ impl Orchestrator {
         link
     }
 
-    /// Returns how many more executions the pool accepts now.
+    /// Returns how many more executions the pool accepts now. Those that wait count as in flight.
     fn free(&self) -> usize {
         if self.stopping {
             return 0;
         }
         let free = |runner: &Runner| runner.free(self.in_flight_max);
-        self.runners.iter().map(free).sum()
+        let free: usize = self.runners.iter().map(free).sum();
+        free.saturating_sub(self.held.len())
     }
 
-    fn report_capacity(&mut self, actions: &mut PoolActions) {
-        let capacity = self.free() + self.runs.len();
+    /// Does what has become possible or necessary, after each input.
+    fn settle(&mut self, now: Time, actions: &mut PoolActions) {
+        self.place_held(now, actions);
+        self.replace_stuck(now, actions);
+        self.use_extra(now, actions);
+        let capacity = self.free() + self.runs.len() + self.held.len();
         if capacity != self.capacity {
             self.capacity = capacity;
             actions.effect(PoolEffect::Capacity(capacity));
@@ -303,13 +337,10 @@ impl Orchestrator {
     fn on_link_gone(&mut self, now: Time, link: Link, why: &str, actions: &mut PoolActions) {
         match self.links.remove(&link) {
             Some(Purpose::Main { runner }) => {
-                let tags: Vec<Tag> = self.runners[runner].runs.iter().copied().collect();
-                for tag in tags {
-                    self.lose(now, tag, why, actions);
-                }
+                self.lose_all(now, runner, why, actions);
                 self.reconnect(now, runner, actions);
             }
-            Some(Purpose::Request { tag, .. }) => self.lose(now, tag, why, actions),
+            Some(Purpose::Request { tag, .. }) => self.lose(now, tag, why, false, actions),
             Some(Purpose::Probe { .. } | Purpose::Cancel(_)) | None => {}
         }
     }
@@ -318,8 +349,9 @@ impl Orchestrator {
         self.stopping = true;
         let tags: Vec<Tag> = self.runs.keys().copied().collect();
         for tag in tags {
-            self.lose(now, tag, "the host stops", actions);
+            self.lose(now, tag, "the host stops", false, actions);
         }
+        self.give_back_held(actions);
         for runner in 0..self.runners.len() {
             self.end_runner(runner, STOP_GRACE_MS, actions);
         }

@@ -11,7 +11,7 @@ use host_core::time::Time;
 use proptest::prelude::*;
 
 use super::config::{Dialect, Launch, PoolConfig, Source};
-use super::orchestrator::{Orchestrator, PoolEffect, PoolEvent};
+use super::orchestrator::{Orchestrator, PoolEffect, PoolEvent, slots};
 use super::worker::{Answered, Worker, WorkerEffect, WorkerEvent};
 use crate::stream::{Action, Actions, ActionsOf, Link, Moment, Session};
 
@@ -82,7 +82,7 @@ impl World {
         let mut world = Self {
             now: START,
             pool: Orchestrator::new(&config, START),
-            processes: (0..RUNNERS).map(|_| process()).collect(),
+            processes: (0..slots(&config)).map(|_| process()).collect(),
             events: BTreeMap::new(),
             events_made: 0,
             links: BTreeMap::new(),
@@ -305,7 +305,8 @@ impl World {
             Event::Start(tag) => {
                 self.started.insert(tag);
                 let timeout_ms = 200 + self.below(3_000);
-                let assignment = Box::new(assignment(tag, timeout_ms));
+                let mut assignment = Box::new(assignment(tag, timeout_ms));
+                assignment.losses = [0, 0, 0, 1, 2][usize::try_from(tag % 5).unwrap()];
                 self.say_pool(PoolEvent::Start(Tag(tag), assignment));
             }
             Event::Cancel(tag, grace_ms) => {
@@ -359,10 +360,12 @@ impl World {
             {
                 let event = entry.remove();
                 self.handle(event);
+                self.check_company();
             }
             // Kill a process now and then.
             if self.now < START.plus_ms(8_000) && self.below(150) == 0 {
-                let runner = usize::from(self.below(2) == 0);
+                let runners = self.processes.len() as u64;
+                let runner = usize::try_from(self.below(runners)).unwrap();
                 if self.processes[runner].alive {
                     self.exit(runner);
                 }
@@ -374,12 +377,21 @@ impl World {
         let mut actions = Actions::default();
         self.pool.on_wakeup(self.now, &mut actions);
         self.pool_does(actions);
-        for runner in 0..RUNNERS {
+        for runner in 0..self.processes.len() {
             let mut actions = Actions::default();
             self.processes[runner]
                 .worker
                 .on_wakeup(self.now, &mut actions);
             self.worker_does(runner, actions);
+        }
+    }
+
+    /// Checks that a job that was lost twice is alone.
+    fn check_company(&self) {
+        for runner in 0..self.processes.len() {
+            let runs = self.pool.in_flight(runner);
+            let is_alone = runs.iter().any(|tag| tag.0 % 5 == 4);
+            assert!(!is_alone || runs.len() == 1, "{runs:?}");
         }
     }
 
@@ -417,6 +429,7 @@ fn assignment(tag: u64, timeout_ms: u64) -> Assignment {
         attributes: Vec::new(),
         trace: Vec::new(),
         worker_id: "host".to_owned(),
+        losses: 0,
     }
 }
 

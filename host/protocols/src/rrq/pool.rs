@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use self::job_lines::JobLines;
 use self::ordered::AfterOutput;
 use super::config::{CANCEL_GRACE_MS, PoolConfig, Source};
-use super::orchestrator::{Orchestrator, PoolEffect, PoolEvent};
+use super::orchestrator::{self, Orchestrator, PoolEffect, PoolEvent};
 use crate::process::{Launcher, Output, Pipes, Reason, Stop};
 use crate::stream::{EffectHandler, Hub, Link, Session as _, serve_connection};
 use crate::wire::JobLogs;
@@ -139,6 +139,10 @@ impl Assign for RunnerPool {
         self.hub.report(PoolEvent::Cancel { tag, grace_ms });
     }
 
+    fn drain(&self) {
+        self.hub.report(PoolEvent::Drain);
+    }
+
     fn grace_ms(&self) -> u64 {
         CANCEL_GRACE_MS
     }
@@ -147,7 +151,7 @@ impl Assign for RunnerPool {
 impl RunnerPool {
     /// Makes a pool. Nothing starts before [`RunnerPool::run`].
     pub(super) fn new(config: PoolConfig, ports: PoolPorts) -> Self {
-        let runners = config.runners();
+        let runners = orchestrator::slots(&config);
         let (queue, waiting) = mpsc::channel(runners * EFFECTS_PER_RUNNER + EFFECTS_SPARE);
         let session = Orchestrator::new(&config, ports.clock.now());
         let has_one_job = config.in_flight_max == 1;
@@ -174,9 +178,11 @@ impl RunnerPool {
         self.hub.report(PoolEvent::Restart { runner });
     }
 
-    /// Returns the number of runners.
-    pub(super) fn runners(&self) -> usize {
-        self.config.runners()
+    /// Returns the runners that are there, counted from 0.
+    pub(super) fn runners(&self) -> Vec<usize> {
+        let statuses = self.hub.inspect(Orchestrator::runners);
+        let shown = (0..statuses.len()).filter(|runner| statuses[*runner].is_shown);
+        shown.collect()
     }
 
     /// Returns whether the runner is started by others.
@@ -189,23 +195,25 @@ impl RunnerPool {
         let statuses = self.hub.inspect(Orchestrator::runners);
         let processes = lock(&self.runners);
         let both = statuses.into_iter().zip(processes.iter()).enumerate();
-        both.map(|(runner, (status, process))| {
-            let reason = process.reason.text();
-            let address = self.address(process);
-            WorkerHealth {
-                name: runner_name(&self.config.name, runner),
-                state: status.state,
-                address: address.map(|address| address.to_string()),
-                pid: process.pid,
-                in_flight: status.in_flight,
-                failures: status.failures,
-                reason: reason
-                    .filter(|_| status.state != WorkerState::Up)
-                    .map(str::to_owned),
-                doing: None,
-            }
-        })
-        .collect()
+        let shown = both.filter(|(_, (status, _))| status.is_shown);
+        shown
+            .map(|(runner, (status, process))| {
+                let reason = process.reason.text();
+                let address = self.address(process);
+                WorkerHealth {
+                    name: runner_name(&self.config.name, runner),
+                    state: status.state,
+                    address: address.map(|address| address.to_string()),
+                    pid: process.pid,
+                    in_flight: status.in_flight,
+                    failures: status.failures,
+                    reason: reason
+                        .filter(|_| status.state != WorkerState::Up)
+                        .map(str::to_owned),
+                    doing: None,
+                }
+            })
+            .collect()
     }
 
     /// Runs the pool until `stopping`, then ends all runners and waits at most two seconds for

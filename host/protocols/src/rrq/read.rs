@@ -11,16 +11,15 @@ use serde_json::value::RawValue;
 
 use super::field;
 use super::frame::Defect;
+use super::ids::Scan;
 use super::refusal::{About, Code, Ids, Refusal};
 use super::wire::{CancelIn, ContextIn, Envelope, ErrorIn, RequestIn, ResponseIn, VERSION};
 use crate::json;
 
-/// One checked message of a peer.
+/// One checked message of an orchestrator.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Message {
     Request(Box<Request>),
-    /// The outcome of an execution.
-    Response(Box<Response>),
     Cancel(Cancel),
 }
 
@@ -75,13 +74,66 @@ pub(super) struct RunnerError {
     pub(super) details: Option<JsonText>,
 }
 
-/// Reads a frame, or turns a defect into a refusal.
-pub(super) fn read(frame: Result<&[u8], Defect>) -> Result<Message, Refusal> {
+/// Reads a frame of an orchestrator, or turns a defect into a refusal.
+pub(super) fn for_worker(frame: Result<&[u8], Defect>) -> Result<Message, Refusal> {
     let text = frame?;
     if let Err(fault) = json::check(text) {
-        let message = format!("byte {}: {}", fault.offset, fault.message);
-        return Err(Refusal::new(Code::Json, message, loosely_about(text)));
+        return Err(not_json(&fault, loosely_about(text)));
     }
+    let (kind, payload) = envelope(text)?;
+    match kind {
+        Kind::Request => request(payload).map(|request| Message::Request(Box::new(request))),
+        Kind::Cancel => cancel(payload).map(Message::Cancel),
+        Kind::Response => {
+            let message = "a runner takes request and cancel, not response";
+            let about = loosely_about(text);
+            Err(Refusal::new(Code::Direction, message, about))
+        }
+    }
+}
+
+/// Reads a frame of a runner, or turns a defect into a refusal. In a text that is not JSON the ids
+/// are looked for, so that only their job fails.
+pub(super) fn for_orchestrator(frame: Result<&[u8], Defect>) -> Result<Response, Refusal> {
+    let text = frame?;
+    let Err(fault) = json::check(text) else {
+        return outcome(text);
+    };
+    let scan = Scan::of(text);
+    if let Some(mended) = scan.with_delay_as_number(text)
+        && json::check(&mended).is_ok()
+    {
+        return outcome(&mended);
+    }
+    let about = scan.ids().map_or_else(|| loosely_about(text), About::Known);
+    Err(not_json(&fault, about))
+}
+
+fn outcome(text: &[u8]) -> Result<Response, Refusal> {
+    match envelope(text)? {
+        (Kind::Response, payload) => response(payload),
+        (Kind::Request | Kind::Cancel, _) => {
+            let message = "an orchestrator takes response, not request or cancel";
+            Err(Refusal::new(Code::Direction, message, About::Aside))
+        }
+    }
+}
+
+fn not_json(fault: &json::Fault, about: About) -> Refusal {
+    let message = format!("byte {}: {}", fault.offset, fault.message);
+    Refusal::new(Code::Json, message, about)
+}
+
+/// The types of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Request,
+    Response,
+    Cancel,
+}
+
+/// Reads the type and the payload of a message.
+fn envelope(text: &[u8]) -> Result<(Kind, &RawValue), Refusal> {
     let whole = |found: &str| {
         let expected = "an object with type and payload";
         let about = About::Unknown;
@@ -93,15 +145,16 @@ pub(super) fn read(frame: Result<&[u8], Defect>) -> Result<Message, Refusal> {
     }
     let envelope: Envelope = serde_json::from_slice(text).map_err(|_| whole("another object"))?;
     let payload = envelope.payload.unwrap_or(RawValue::NULL);
-    match envelope.kind.map(field::text).transpose() {
-        Ok(Some(kind)) => match kind.as_str() {
-            "request" => request(payload).map(|request| Message::Request(Box::new(request))),
-            "response" => response(payload).map(|response| Message::Response(Box::new(response))),
-            "cancel" => cancel(payload).map(Message::Cancel),
-            _ => Err(unknown_type("another text", text)),
-        },
-        Ok(None) => Err(unknown_type("nothing", text)),
-        Err(found) => Err(unknown_type(&found, text)),
+    let kind = match envelope.kind.map(field::text).transpose() {
+        Ok(Some(kind)) => kind,
+        Ok(None) => return Err(unknown_type("nothing", text)),
+        Err(found) => return Err(unknown_type(&found, text)),
+    };
+    match kind.as_str() {
+        "request" => Ok((Kind::Request, payload)),
+        "response" => Ok((Kind::Response, payload)),
+        "cancel" => Ok((Kind::Cancel, payload)),
+        _ => Err(unknown_type("another text", text)),
     }
 }
 
@@ -134,7 +187,7 @@ fn loosely_about(text: &[u8]) -> About {
         return About::Unknown;
     };
     if loose.kind.is_some_and(|kind| kind == "cancel") {
-        return About::Cancel;
+        return About::Aside;
     }
     match loose.payload {
         Some(LoosePayload {
@@ -275,7 +328,7 @@ fn version(raw: Option<&RawValue>) -> Result<(), String> {
 
 fn cancel(payload: &RawValue) -> Result<Cancel, Refusal> {
     let refuse = |code, field: &str, expected: &str, found: &str| {
-        Refusal::field(code, field, expected, found, About::Cancel)
+        Refusal::field(code, field, expected, found, About::Aside)
     };
     let raw: CancelIn = field::object(payload)
         .map_err(|found| refuse(Code::FieldType, "payload", "an object", &found))?;

@@ -7,6 +7,7 @@ use serde_json::json;
 use serde_json::value::to_raw_value;
 
 use super::frame::{Defect, PAYLOAD_BYTES_MAX};
+pub(super) use super::ids::Ids;
 use super::wire::{ErrorOut, Out, ResponseOut, Status};
 use crate::stream::{Cut, Pending};
 
@@ -127,13 +128,6 @@ impl Code {
     }
 }
 
-/// Both ids of a request, as sent by the peer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ids {
-    pub(super) request: String,
-    pub(super) job: String,
-}
-
 /// What a refused message was about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum About {
@@ -143,8 +137,9 @@ pub(super) enum About {
     Known(Ids),
     /// A message that cannot be answered: its ids are missing.
     Unknown,
-    /// A cancel. An answer to it would look like the answer to its request.
-    Cancel,
+    /// A message that is only counted: a cancel, because an answer to it would look like the answer
+    /// to its request, or one that only the other side sends.
+    Aside,
 }
 
 /// Why a message is refused.
@@ -188,7 +183,7 @@ impl Refusal {
         let (kind, ids) = match &self.about {
             About::Frame => ("invalid_frame", None),
             About::Known(ids) => ("invalid_request", Some(ids)),
-            About::Unknown | About::Cancel => return None,
+            About::Unknown | About::Aside => return None,
         };
         if matches!(self.code, Code::FrameTimeout | Code::FrameTruncated) {
             return None;
@@ -219,7 +214,12 @@ impl Refusal {
 
 impl From<Defect> for Refusal {
     fn from(defect: Defect) -> Self {
+        let mut about = About::Frame;
         let (code, message) = match defect {
+            Defect::Skipped { bytes, ids } => {
+                about = ids.map_or(About::Frame, About::Known);
+                (Code::FrameTooLarge, length_refused(bytes))
+            }
             Defect::Empty => (
                 Code::FrameEmpty,
                 "the frame has no payload; send 1 byte or more".to_owned(),
@@ -238,14 +238,16 @@ impl From<Defect> for Refusal {
                 format!("the peer closed after {bytes} bytes of a frame"),
             ),
         };
-        Self::new(code, message, About::Frame)
+        Self::new(code, message, about)
     }
 }
 
+fn length_refused(bytes: u32) -> String {
+    format!("the frame's length is {bytes} bytes, at most {PAYLOAD_BYTES_MAX} are taken")
+}
+
 fn too_large(header: [u8; 4]) -> String {
-    let length = u32::from_be_bytes(header);
-    let mut message =
-        format!("the frame's length is {length} bytes, at most {PAYLOAD_BYTES_MAX} are taken");
+    let mut message = length_refused(u32::from_be_bytes(header));
     let other = match &header {
         b"GET " | b"POST" | b"PUT " | b"HEAD" | b"OPTI" | b"DELE" | b"PATC" | b"PRI " => "HTTP",
         [0x16, 3, ..] => "TLS",

@@ -154,11 +154,15 @@ pub(super) struct ContextOut {
     pub(super) queue_name: String,
     pub(super) deadline: Option<String>,
     pub(super) trace_context: Option<Pairs>,
-    /// Always `null`. Omitted if the dialect does not have it.
+    /// Omitted if the dialect does not have it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) correlation_context: Option<()>,
+    pub(super) correlation_context: Option<Correlation>,
     pub(super) worker_id: Option<String>,
 }
+
+/// A `correlation_context`; `null` if there is none.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Correlation(pub(super) Option<Pairs>);
 
 /// Pairs that are written as an object, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use super::config::CANCEL_GRACE_MS;
 use super::convert;
 use super::frame::{Defect, Frames, PAYLOAD_BYTES_MAX};
 use super::read::{self, Cancel, Message, Request};
-use super::refusal::{About, Code, Ids, Refusal};
+use super::refusal::{Code, Ids, Refusal};
 use super::wire::{self, Out};
 use crate::stream::{Actions, Link, Moment, Session};
 
@@ -120,7 +120,7 @@ impl Session for Worker {
     type Event = WorkerEvent;
 
     fn read(frame: Result<Bytes, Defect>) -> Self::In {
-        read::read(frame.as_deref().map_err(|defect| *defect))
+        read::for_worker(frame.as_deref().map_err(Clone::clone))
     }
 
     fn write(message: &Out, out: &mut BytesMut) {
@@ -144,12 +144,6 @@ impl Session for Worker {
         match message {
             Ok(Message::Request(request)) => self.on_request(at, link, *request, actions),
             Ok(Message::Cancel(cancel)) => self.on_cancel(at.now, &cancel, actions),
-            Ok(Message::Response(response)) => {
-                let message = "a runner takes request and cancel, not response";
-                let about = About::Known(response.ids);
-                let refusal = Refusal::new(Code::Direction, message, about);
-                self.refuse(at.now, link, &refusal, actions);
-            }
             Err(refusal) => self.refuse(at.now, link, &refusal, actions),
         }
     }

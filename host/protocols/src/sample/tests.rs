@@ -231,6 +231,7 @@ impl Orchestrator {
             trace: Vec::new(),
             attributes: Vec::new(),
             worker_id: "host".to_owned(),
+            losses: 0,
         };
         self.there.start(Tag(tag), assignment);
     }

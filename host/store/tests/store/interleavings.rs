@@ -81,6 +81,7 @@ fn loss() -> impl Strategy<Value = Loss> {
         Just(Loss::Innocent),
         Just(Loss::NotBegun),
         Just(Loss::WorkerGone),
+        Just(Loss::SharedWorkerGone),
         any::<bool>().prop_map(|alone| Loss::CellDied { alone }),
     ]
 }

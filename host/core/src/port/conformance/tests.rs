@@ -37,6 +37,7 @@ fn assignment() -> Assignment {
         trace: Vec::new(),
         attributes: Vec::new(),
         worker_id: "host".to_owned(),
+        losses: 0,
     }
 }
 

@@ -49,6 +49,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
 fn loss() -> impl Strategy<Value = Loss> {
     prop_oneof![
         Just(Loss::WorkerGone),
+        Just(Loss::SharedWorkerGone),
         Just(Loss::Innocent),
         Just(Loss::NotBegun),
         any::<bool>().prop_map(|alone| Loss::CellDied { alone }),

@@ -84,6 +84,56 @@ fn what_did_not_begin_is_no_attempt() {
 }
 
 #[test]
+fn what_did_not_begin_uses_up_no_free_loss() {
+    let mut job = available(Policy {
+        max_attempts: 1,
+        ..Policy::default()
+    });
+    for _ in 0..=FREE_LOSSES_MAX {
+        claim(&mut job, NOW, Hold::Connection);
+        lose(&mut job, Loss::NotBegun);
+    }
+    for _ in 0..FREE_LOSSES_MAX {
+        claim(&mut job, NOW, Hold::Connection);
+        lose(&mut job, Loss::WorkerGone);
+        assert_eq!(job.state, State::Available);
+    }
+    claim(&mut job, NOW, Hold::Connection);
+    lose(&mut job, Loss::WorkerGone);
+    assert_eq!(job.state, State::Discarded);
+}
+
+#[test]
+fn a_job_lost_beside_others_waits_longer_each_time_and_is_never_charged() {
+    let backoff = Backoff {
+        base_ms: 1_000,
+        max_ms: 8_000,
+    };
+    let mut job = available(Policy {
+        max_attempts: 1,
+        backoff,
+        ..Policy::default()
+    });
+    let mut now = NOW;
+    for losses in 1..=2 * FREE_LOSSES_MAX {
+        claim(&mut job, now, Hold::Connection);
+        let loss = Input::Lose(&FENCE, Loss::SharedWorkerGone);
+        job.apply(now, &loss).unwrap();
+        assert_eq!(job.state, State::Retryable);
+        assert_eq!((job.attempts_charged(), job.attempts_uncharged), (0, 0));
+        assert_eq!(u32::from(job.deaths), losses);
+        let due = now.plus_ms(backoff.delay_ms(job.id, losses));
+        assert_eq!(job.wakeup(), Some(due));
+        now = due;
+        job.apply(now, &Input::Tick).unwrap();
+    }
+    claim(&mut job, now, Hold::Connection);
+    job.apply(now, &Input::Complete(&FENCE, &error(true)))
+        .unwrap();
+    assert_eq!((job.state, job.deaths), (State::Discarded, 0));
+}
+
+#[test]
 fn a_job_alone_in_dead_cells_is_poison() {
     let mut job = available(Policy::default());
     claim(&mut job, NOW, Hold::Connection);

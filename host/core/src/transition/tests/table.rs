@@ -90,6 +90,11 @@ fn ends<'a>(current: &'a Fence, old: &'a Fence) -> Vec<Row<'a>> {
         ("given back after the lease", LATE, lose(Loss::NotBegun)),
         ("lost: worker gone", NOW, lose(Loss::WorkerGone)),
         (
+            "lost: worker of several jobs gone",
+            NOW,
+            lose(Loss::SharedWorkerGone),
+        ),
+        (
             "lost: cell died, alone",
             NOW,
             lose(Loss::CellDied { alone: true }),

@@ -394,6 +394,7 @@ fn an_assignment_becomes_a_hash() {
         trace: Vec::new(),
         attributes: vec![("caller_id".to_owned(), "alice".to_owned())],
         worker_id: "host".to_owned(),
+        losses: 0,
     };
     let of = |handler, params| Execution::of(assignment(handler, params), "w1", id(1));
     let named = of("resize", "{\"w\":1}").unwrap();

@@ -112,6 +112,7 @@ fn assignment(handler: &str) -> Assignment {
         trace: Vec::new(),
         attributes: Vec::new(),
         worker_id: "host".to_owned(),
+        losses: 0,
     }
 }
 

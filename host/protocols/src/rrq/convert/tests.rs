@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{outcome, response};
 use crate::rrq::frame::Frames;
-use crate::rrq::read::{Message, Verdict, read};
+use crate::rrq::read::{Verdict, for_orchestrator};
 use crate::rrq::refusal::Ids;
 use crate::rrq::wire;
 use crate::stream::{Framing as _, Next};
@@ -38,7 +38,7 @@ fn payload(outcome: &Outcome) -> Value {
 
 /// Writes an outcome and reads it as our orchestrator does.
 fn reread(outcome: &Outcome) -> Outcome {
-    let Ok(Message::Response(response)) = read(Ok(&written(outcome))) else {
+    let Ok(response) = for_orchestrator(Ok(&written(outcome))) else {
         panic!("no response");
     };
     super::outcome(response.verdict)

@@ -1,9 +1,10 @@
 //! Frames that arrive in pieces of any size, and invalid frames.
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 
-use super::{Defect, Frames, HEADER_BYTES, PAYLOAD_BYTES_MAX, put};
+use super::{Defect, Frames, HEADER_BYTES, OutcomeFrames, PAYLOAD_BYTES_MAX, put};
+use crate::rrq::ids::Ids;
 use crate::stream::{Framing, Next, Pending};
 
 /// Reads `bytes` in the given pieces. Returns all frames, and why no more can be read.
@@ -99,4 +100,51 @@ fn the_largest_payload_passes_and_its_buffer_is_given_back() {
     });
     assert!(refused.is_err());
     assert_eq!(&out[..], b"before");
+}
+
+#[test]
+fn a_runner_s_frame_that_is_too_large_is_skipped_and_its_ids_are_kept() {
+    let large = |ids: &str| {
+        let filler = "x".repeat(PAYLOAD_BYTES_MAX);
+        format!(r#"{{"type":"response","payload":{{"result":"{filler}"{ids}}}}}"#)
+    };
+    let ids = Ids {
+        request: "r".to_owned(),
+        job: "j".to_owned(),
+    };
+    for (text, ids) in [
+        (large(r#","request_id":"r","job_id":"j""#), Some(ids)),
+        (large(""), None),
+    ] {
+        let bytes = u32::try_from(text.len()).unwrap();
+        let mut stream = bytes.to_be_bytes().to_vec();
+        stream.extend(text.as_bytes());
+        stream.extend(framed(&[b"next".to_vec()]));
+        let mut frames = OutcomeFrames::default();
+        let mut found = Vec::new();
+        for piece in stream.chunks(60_000) {
+            let room = frames.room();
+            assert!(room.capacity() <= 256 << 10, "{}", room.capacity());
+            room.extend_from_slice(piece);
+            loop {
+                match frames.next() {
+                    Next::Incomplete => break,
+                    next => found.push(next),
+                }
+            }
+        }
+        let skipped = Next::Skipped(Defect::Skipped { bytes, ids });
+        let next = Next::Frame(Bytes::from_static(b"next"));
+        assert_eq!(found, [skipped, next]);
+        assert_eq!(frames.pending(), Pending::Nothing);
+    }
+}
+
+#[test]
+fn what_is_no_length_is_not_skipped() {
+    for header in [*b"HTTP", [0x16, 3, 1, 2], [0xff; 4]] {
+        let mut frames = OutcomeFrames::default();
+        frames.room().extend_from_slice(&header);
+        assert_eq!(frames.next(), Next::Broken(Defect::TooLarge { header }));
+    }
 }

@@ -1,10 +1,9 @@
 //! The life cycle of runners: started, connected, drained, ended and started again.
 
-use host_core::port::Tag;
 use host_core::time::Time;
 
 use super::super::config::Dialect;
-use super::runner::{CONNECT_MS_MAX, State, connect_backoff_ms};
+use super::runner::{CONNECT_MS_MAX, Duty, State, connect_backoff_ms};
 use super::{Orchestrator, PoolActions, PoolEffect, Purpose, TERM_GRACE_MS, Timer};
 use crate::stream::Link;
 
@@ -15,7 +14,7 @@ impl Orchestrator {
         self.due.insert((at, Timer::Runner(runner)));
     }
 
-    fn disarm_runner(&mut self, runner: usize) {
+    pub(super) fn disarm_runner(&mut self, runner: usize) {
         if let Some(at) = self.runners[runner].timer.take() {
             self.due.remove(&(at, Timer::Runner(runner)));
         }
@@ -59,11 +58,17 @@ impl Orchestrator {
         actions.effect(PoolEffect::Connect { runner, link });
     }
 
-    /// Marks the runner as ready for requests.
-    pub(super) fn up(&mut self, runner: usize, main: Option<Link>) {
+    /// Marks the runner as ready for requests, unless it is to be restarted.
+    pub(super) fn up(
+        &mut self,
+        now: Time,
+        runner: usize,
+        main: Option<Link>,
+        actions: &mut PoolActions,
+    ) {
         if let State::Connecting { .. } = self.runners[runner].state {
             self.runners[runner].state = State::Up { main };
-            self.runners[runner].draining = false;
+            self.end_if_drained(now, runner, actions);
         }
     }
 
@@ -74,7 +79,7 @@ impl Orchestrator {
             }
             Some(Purpose::Request { tag, .. }) => {
                 let runner = self.runs.get(&tag).map(|run| run.runner);
-                self.lose(now, tag, "the runner cannot be reached", actions);
+                self.lose(now, tag, "the runner cannot be reached", false, actions);
                 if let Some(runner) = runner
                     && let State::Up { .. } = self.runners[runner].state
                 {
@@ -136,7 +141,11 @@ impl Orchestrator {
         } else {
             // The runner cancels its running requests when its connection ends.
             self.drop_links(runner, actions);
-            self.reconnect(now, runner, actions);
+            self.fresh(runner);
+            match self.runners[runner].duty {
+                Duty::Regular => self.reconnect(now, runner, actions),
+                Duty::Extra => self.runners[runner].state = State::Down,
+            }
         }
     }
 
@@ -147,7 +156,7 @@ impl Orchestrator {
         match asked.state {
             State::Up { .. } => self.drain(now, runner, actions),
             // Start it now: the operator may just have fixed the cause.
-            State::Down if !self.stopping => {
+            State::Down if !self.stopping && !asked.is_spare() => {
                 asked.failures = 0;
                 self.arm_runner(runner, now);
             }
@@ -195,23 +204,28 @@ impl Orchestrator {
         {
             return;
         }
-        let tags: Vec<Tag> = self.runners[runner].runs.iter().copied().collect();
-        for tag in tags {
-            self.lose(now, tag, "the runner's process ended", actions);
-        }
+        self.lose_all(now, runner, "the runner's process ended", actions);
         self.drop_links(runner, actions);
         let ended = &mut self.runners[runner];
         let planned = ended.draining;
         ended.state = State::Down;
-        ended.draining = false;
         let wait_ms = ended.launch_backoff_ms();
         if !planned {
             ended.failures = ended.failures.saturating_add(1);
         }
-        if self.stopping {
+        let is_wanted = ended.duty == Duty::Regular || self.wants_extra();
+        self.fresh(runner);
+        if self.stopping || !is_wanted {
             self.disarm_runner(runner);
         } else {
             self.arm_runner(runner, now.plus_ms(wait_ms));
         }
+    }
+
+    /// Forgets why a runner was to end.
+    fn fresh(&mut self, runner: usize) {
+        let runner = &mut self.runners[runner];
+        runner.draining = false;
+        runner.stuck_since = None;
     }
 }

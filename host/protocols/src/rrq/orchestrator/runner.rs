@@ -38,35 +38,65 @@ pub(super) enum State {
     Ending,
 }
 
+/// What a runner is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Duty {
+    /// It always runs and takes any request.
+    Regular,
+    /// It runs only when there are requests that must be alone, and takes these. Or it has been
+    /// replaced and only ends what it has.
+    Extra,
+}
+
 #[derive(Debug)]
 pub(super) struct Runner {
+    pub(super) duty: Duty,
     pub(super) state: State,
     /// The requests in flight.
     pub(super) runs: BTreeSet<Tag>,
+    /// Whether the request in flight must be alone.
+    pub(super) is_alone: bool,
     /// Whether the runner gets no new requests and is restarted when its requests have ended.
     pub(super) draining: bool,
+    /// Since when the runner is stuck. Another takes its place while its other requests end.
+    pub(super) stuck_since: Option<Time>,
     /// How many times in a row the runner ended without having answered a request.
     pub(super) failures: u32,
     pub(super) timer: Option<Time>,
 }
 
 impl Runner {
-    pub(super) const fn new() -> Self {
+    pub(super) const fn new(duty: Duty) -> Self {
         Self {
+            duty,
             state: State::Down,
             runs: BTreeSet::new(),
+            is_alone: false,
             draining: false,
+            stuck_since: None,
             failures: 0,
             timer: None,
         }
     }
 
-    /// Returns how many more requests the runner accepts.
+    /// Returns whether the runner takes requests.
+    pub(super) const fn is_open(&self) -> bool {
+        matches!(self.state, State::Up { .. }) && !self.draining && !self.is_alone
+    }
+
+    /// Returns how many more requests of any job the runner accepts.
     pub(super) fn free(&self, in_flight_max: usize) -> usize {
-        match self.state {
-            State::Up { .. } if !self.draining => in_flight_max.saturating_sub(self.runs.len()),
-            _ => 0,
+        match self.duty {
+            Duty::Regular if self.is_open() => in_flight_max.saturating_sub(self.runs.len()),
+            Duty::Regular | Duty::Extra => 0,
         }
+    }
+
+    /// Returns whether the runner is an extra one that neither runs nor is about to.
+    pub(super) const fn is_spare(&self) -> bool {
+        matches!(self.duty, Duty::Extra)
+            && matches!(self.state, State::Down)
+            && self.timer.is_none()
     }
 
     /// Returns how long to wait before starting the process again.

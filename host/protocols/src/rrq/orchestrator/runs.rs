@@ -9,6 +9,7 @@ use super::super::convert;
 use super::super::read::{Response, Verdict};
 use super::super::refusal::{About, Code, Refusal};
 use super::super::wire::{CancelOut, Out, VERSION};
+use super::apart::{APART_MS, Company};
 use super::runner::State;
 use super::{Assignment, End, Orchestrator, PoolActions, PoolEffect, Purpose, Timer};
 use crate::stream::{Link, Moment};
@@ -24,6 +25,8 @@ const CANCEL_AGAIN_MS: u64 = 100;
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) runner: usize,
+    /// Until when it is kept apart from others that were lost.
+    pub(super) apart_until: Option<Time>,
     job_id: String,
     request_id: String,
     link: Link,
@@ -54,13 +57,35 @@ impl Orchestrator {
             runner: None,
             end,
         };
-        let Some(runner) = self.most_free() else {
+        if self.free() == 0 {
             return actions.effect(ended(End::NoRoom));
-        };
+        }
+        let company = Company::of(&assignment);
+        match self.place(at.now, company) {
+            Some(runner) => self.send(at, runner, tag, assignment, actions),
+            None if company == Company::Any => actions.effect(ended(End::NoRoom)),
+            None => self.hold(at, tag, assignment),
+        }
+    }
+
+    /// Sends a request to a runner.
+    pub(super) fn send(
+        &mut self,
+        at: Moment,
+        runner: usize,
+        tag: Tag,
+        assignment: Assignment,
+        actions: &mut PoolActions,
+    ) {
+        let company = Company::of(&assignment);
         let timer = at.now.plus_ms(assignment.timeout_ms);
         let request = match super::assign::request(assignment, at, self.dialect) {
             Ok(request) => request,
-            Err(outcome) => return actions.effect(ended(End::Outcome(outcome))),
+            Err(outcome) => {
+                let end = End::Outcome(outcome);
+                let runner = None;
+                return actions.effect(PoolEffect::Ended { tag, runner, end });
+            }
         };
         let (request_id, job_id) = (request.request_id.clone(), request.job_id.clone());
         let request = Out::Request(Box::new(request));
@@ -75,9 +100,13 @@ impl Orchestrator {
         };
         self.by_request.insert(request_id.clone(), tag);
         self.runners[runner].runs.insert(tag);
+        self.runners[runner].is_alone |= company == Company::Nobody;
+        let apart_until = (company == Company::NoSuspect).then(|| at.now.plus_ms(APART_MS));
+        self.due.extend(apart_until.map(|at| (at, Timer::Place)));
         self.due.insert((timer, Timer::Run(tag)));
         let run = Run {
             runner,
+            apart_until,
             job_id,
             request_id,
             link,
@@ -87,18 +116,6 @@ impl Orchestrator {
             timer,
         };
         self.runs.insert(tag, run);
-    }
-
-    /// Returns the runner with the most room; of several, the first.
-    fn most_free(&self) -> Option<usize> {
-        if self.stopping {
-            return None;
-        }
-        let free = |runner: usize| self.runners[runner].free(self.in_flight_max);
-        (0..self.runners.len())
-            .rev()
-            .filter(|runner| free(*runner) > 0)
-            .max_by_key(|runner| free(*runner))
     }
 
     pub(super) fn on_response(
@@ -123,7 +140,7 @@ impl Orchestrator {
         self.runners[run.runner].failures = 0;
         let end = match (run.stopping, response.verdict) {
             (None, verdict) => convert::outcome(verdict),
-            (Some(Stopping::Timeout), _) => timed_out(),
+            (Some(Stopping::Timeout), _) => convert::not_ended_in_time(),
             // Finished work is recorded as finished, even if it was cancelled.
             (Some(Stopping::Cancel { .. }), verdict @ Verdict::Success(_)) => {
                 convert::outcome(verdict)
@@ -147,7 +164,7 @@ impl Orchestrator {
         };
         let end = match self.runs[&tag].stopping {
             None => Outcome::Failed(convert::broken_answer(refusal)),
-            Some(Stopping::Timeout) => timed_out(),
+            Some(Stopping::Timeout) => convert::not_ended_in_time(),
             Some(Stopping::Cancel { .. }) => Outcome::Cancelled { partial: None },
         };
         self.finish(now, tag, End::Outcome(end), actions);
@@ -168,7 +185,8 @@ impl Orchestrator {
     ) {
         let hard = grace_ms == 0;
         let Some(run) = self.runs.get_mut(&tag) else {
-            return;
+            let cancelled = Outcome::Cancelled { partial: None };
+            return self.end_held(tag, End::Outcome(cancelled), actions);
         };
         match run.stopping {
             None => {}
@@ -220,7 +238,7 @@ impl Orchestrator {
                 return self.send_cancel(now, tag, actions);
             }
             Some(_) if now < run.due_at => return self.send_cancel(now, tag, actions),
-            Some(Stopping::Timeout) => timed_out(),
+            Some(Stopping::Timeout) => convert::not_ended_in_time(),
             Some(Stopping::Cancel { .. }) => {
                 let message = format!("runner {} did not stop when it was told to", self.name);
                 Outcome::Failed(Failure::new(FailureKind::CancelTimeout, message))
@@ -229,17 +247,43 @@ impl Orchestrator {
         // The runner is stuck: it gets no new requests, and is restarted when its other requests
         // have ended.
         self.runners[runner].draining = true;
+        self.runners[runner].stuck_since.get_or_insert(now);
         self.finish(now, tag, End::Outcome(outcome), actions);
     }
 
-    /// Ends an execution whose runner is gone.
-    pub(super) fn lose(&mut self, now: Time, tag: Tag, why: &str, actions: &mut PoolActions) {
+    /// Ends all executions of a runner that is gone.
+    pub(super) fn lose_all(
+        &mut self,
+        now: Time,
+        runner: usize,
+        why: &str,
+        actions: &mut PoolActions,
+    ) {
+        let tags: Vec<Tag> = self.runners[runner].runs.iter().copied().collect();
+        let had_others = tags.len() > 1;
+        for tag in tags {
+            self.lose(now, tag, why, had_others, actions);
+        }
+    }
+
+    /// Ends an execution whose runner is gone. `had_others` means that another execution of the
+    /// runner may be the cause.
+    pub(super) fn lose(
+        &mut self,
+        now: Time,
+        tag: Tag,
+        why: &str,
+        had_others: bool,
+        actions: &mut PoolActions,
+    ) {
         let Some(run) = self.runs.get(&tag) else {
             return;
         };
+        let lost = || format!("runner {}/{}: {why}", self.name, run.runner + 1);
         let end = match run.stopping {
-            None => End::Lost(format!("runner {}/{}: {why}", self.name, run.runner + 1)),
-            Some(Stopping::Timeout) => End::Outcome(timed_out()),
+            None if had_others => End::LostWithOthers(lost()),
+            None => End::Lost(lost()),
+            Some(Stopping::Timeout) => End::Outcome(convert::not_ended_in_time()),
             Some(Stopping::Cancel { .. }) => End::Outcome(Outcome::Cancelled { partial: None }),
         };
         self.finish(now, tag, end, actions);
@@ -251,7 +295,9 @@ impl Orchestrator {
         };
         self.by_request.remove(&run.request_id);
         self.due.remove(&(run.timer, Timer::Run(tag)));
-        self.runners[run.runner].runs.remove(&tag);
+        let runner = &mut self.runners[run.runner];
+        runner.runs.remove(&tag);
+        runner.is_alone &= !runner.runs.is_empty();
         if let Some(Purpose::Request { .. }) = self.links.get(&run.link) {
             self.links.remove(&run.link);
             actions.close(run.link);
@@ -263,8 +309,4 @@ impl Orchestrator {
         });
         self.end_if_drained(now, run.runner, actions);
     }
-}
-
-fn timed_out() -> Outcome {
-    Outcome::Failed(convert::final_timeout("the runner did not end in time"))
 }

@@ -1,5 +1,7 @@
 //! The orchestrator session without I/O: its rules and captured peers.
 
+mod answers;
+mod apart;
 mod captured;
 mod fixture;
 mod rules;

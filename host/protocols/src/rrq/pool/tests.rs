@@ -142,6 +142,7 @@ impl Bench {
             attributes: Vec::new(),
             trace: Vec::new(),
             worker_id: "host".to_owned(),
+            losses: 0,
         };
         let pool = self.audit.assign(Box::new(self.pool.clone()));
         pool.start(Tag(tag), assignment);
@@ -276,7 +277,7 @@ async fn a_process_that_dies_loses_its_work_and_is_replaced() {
     for tag in 0..2 {
         let (executor, end) = bench.events.end_of(tag).await;
         assert_eq!(executor, "own/1");
-        assert!(matches!(end, End::Lost(_)), "{end:?}");
+        assert!(matches!(end, End::LostWithOthers(_)), "{end:?}");
     }
     bench.until_replaced(first).await;
     bench.give(2, "echo", 20_000);

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Message, read};
+use super::{Message, for_orchestrator, for_worker};
 use crate::rrq::refusal::{About, Refusal};
 
 fn request() -> Value {
@@ -34,17 +34,25 @@ fn with(mut message: Value, path: &str, value: Option<Value>) -> Value {
 }
 
 fn read_text(text: &str) -> Result<Message, Refusal> {
-    read(Ok(text.as_bytes()))
+    for_worker(Ok(text.as_bytes()))
 }
 
 /// Shows a refusal in one line: code, what it is about, message.
 fn refused(text: &[u8]) -> String {
-    let refusal = read(Ok(text)).expect_err("must be refused");
+    shown(&for_worker(Ok(text)).expect_err("must be refused"))
+}
+
+/// The same for a message of a runner.
+fn refused_of_runner(text: &[u8]) -> String {
+    shown(&for_orchestrator(Ok(text)).expect_err("must be refused"))
+}
+
+fn shown(refusal: &Refusal) -> String {
     let about = match &refusal.about {
         About::Frame => "frame".to_owned(),
         About::Known(ids) => format!("{}/{}", ids.request, ids.job),
         About::Unknown => "unknown".to_owned(),
-        About::Cancel => "cancel".to_owned(),
+        About::Aside => "aside".to_owned(),
     };
     format!("{} {about} {}", refusal.code.as_str(), refusal.message)
 }
@@ -165,7 +173,7 @@ fn bad_documents_are_placed_and_answered_where_their_ids_can_be_read() {
         ),
         (
             join(&[b"{\"type\":\"cancel\",", ids, b",\"x\":1,\"x\":2}}"]),
-            "E_JSON cancel byte ",
+            "E_JSON aside byte ",
         ),
         (b"[]".to_vec(), "E_FIELD_TYPE unknown the frame"),
         (b"7".to_vec(), "E_FIELD_TYPE unknown the frame"),
@@ -195,16 +203,68 @@ fn bad_documents_are_placed_and_answered_where_their_ids_can_be_read() {
         ),
         (
             b"{\"type\":\"cancel\",\"payload\":{}}".to_vec(),
-            "E_FIELD_TYPE cancel job_id",
+            "E_FIELD_TYPE aside job_id",
         ),
         (
             b"{\"type\":\"cancel\",\"payload\":{\"job_id\":\"j\",\"protocol_version\":\"3\"}}"
                 .to_vec(),
-            "E_VERSION cancel",
+            "E_VERSION aside",
         ),
         (
             b"{\"type\":\"cancel\",\"payload\":{\"job_id\":\"j\",\"hard_kill\":\"yes\"}}".to_vec(),
-            "E_FIELD_TYPE cancel hard_kill",
+            "E_FIELD_TYPE aside hard_kill",
+        ),
+        (
+            join(&[b"{\"type\":\"response\",", ids, b",\"status\":7}}"]),
+            "E_DIRECTION r/j",
+        ),
+        (
+            b"{\"type\":\"response\",\"payload\":{\"request_id\":7}}".to_vec(),
+            "E_DIRECTION unknown",
+        ),
+    ];
+    for (text, expected) in cases {
+        let refused = refused(&text);
+        assert!(refused.starts_with(expected), "{expected}: {refused}");
+    }
+}
+
+#[test]
+fn bad_outcomes_are_about_their_request_where_its_id_can_be_read() {
+    let ids = br#""payload":{"request_id":"r","job_id":"j""#;
+    let join = |parts: &[&[u8]]| parts.concat();
+    let deep = [vec![b'['; 200], vec![b']'; 200]].concat();
+    let cases: Vec<(Vec<u8>, &str)> = vec![
+        (b"{nope".to_vec(), "E_JSON unknown byte 1"),
+        (
+            join(&[b"{\"type\":\"response\",", ids, b",\"result\":NaN}}"]),
+            "E_JSON r/j byte ",
+        ),
+        (
+            join(&[
+                b"{\"type\":\"response\",",
+                ids,
+                b",\"result\":",
+                &deep,
+                b"}}",
+            ]),
+            "E_JSON r/j byte ",
+        ),
+        (
+            join(&[b"{\"type\":\"response\",", ids, b",\"result\":[1"]),
+            "E_JSON r/j byte ",
+        ),
+        (
+            join(&[b"{\"type\":\"cancel\",", ids, b",\"x\":NaN"]),
+            "E_JSON unknown byte ",
+        ),
+        (
+            join(&[b"{\"type\":\"request\",", ids, b",\"params\":7}}"]),
+            "E_DIRECTION aside",
+        ),
+        (
+            b"{\"type\":\"cancel\",\"payload\":[]}".to_vec(),
+            "E_DIRECTION aside",
         ),
         (
             b"{\"type\":\"response\",\"payload\":{\"job_id\":\"j\"}}".to_vec(),
@@ -224,7 +284,7 @@ fn bad_documents_are_placed_and_answered_where_their_ids_can_be_read() {
         ),
     ];
     for (text, expected) in cases {
-        let refused = refused(&text);
+        let refused = refused_of_runner(&text);
         assert!(refused.starts_with(expected), "{expected}: {refused}");
     }
 }
@@ -314,7 +374,11 @@ fn wrong_types_in_every_field_are_refused_or_left_out() {
 
 /// The entry point for a fuzzer: no bytes may panic, and each refusal has a message.
 fn fuzz(bytes: &[u8]) {
-    if let Err(refusal) = read(Ok(bytes)) {
+    let refusals = [
+        for_worker(Ok(bytes)).err(),
+        for_orchestrator(Ok(bytes)).err(),
+    ];
+    for refusal in refusals.into_iter().flatten() {
         assert!(!refusal.message.is_empty());
         assert!(refusal.message.len() < 1_000, "{}", refusal.message.len());
     }

@@ -43,7 +43,7 @@ fn lifecycle() -> Lifecycle {
             grace_ends_at: None,
         }),
         suspect: true,
-        lone_deaths: 1,
+        deaths: 1,
         finished_at: None,
         failure: Some(FailureKind::CellLost),
     }

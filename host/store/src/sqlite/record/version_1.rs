@@ -30,7 +30,7 @@ struct LifecycleV1 {
     lease: Option<LeaseV1>,
     cancel: Option<Cancel>,
     suspect: bool,
-    lone_deaths: u8,
+    deaths: u8,
     finished_at: Option<Time>,
     failure: Option<FailureKind>,
 }
@@ -68,7 +68,7 @@ pub(super) fn lifecycle(body: &[u8]) -> postcard::Result<Lifecycle> {
         lease: old.lease.map(lease),
         cancel: old.cancel,
         suspect: old.suspect,
-        lone_deaths: old.lone_deaths,
+        deaths: old.deaths,
         finished_at: old.finished_at,
         failure: old.failure,
     })

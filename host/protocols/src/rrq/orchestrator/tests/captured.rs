@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::super::PoolEvent;
 use super::fixture::Bench;
 use crate::rrq::config::Dialect;
-use crate::rrq::read::{Message, read};
+use crate::rrq::read::{Message, for_worker};
 
 const SESSION: &[u8] =
     include_bytes!("../../../../tests/golden/session-0.11.1-orchestrator-pythonrunner.bin");
@@ -50,7 +50,7 @@ fn the_real_orchestrators_requests_are_ours() {
             continue;
         }
         let mut theirs: Value = serde_json::from_slice(payload).unwrap();
-        let Ok(Message::Request(request)) = read(Ok(payload)) else {
+        let Ok(Message::Request(request)) = for_worker(Ok(payload)) else {
             panic!("no request");
         };
         let deadline = request.deadline.unwrap();
@@ -71,6 +71,7 @@ fn the_real_orchestrators_requests_are_ours() {
             attributes: Vec::new(),
             trace: request.trace.clone(),
             worker_id: request.worker_id.clone().unwrap(),
+            losses: 0,
         };
         bench.say(PoolEvent::Start(tag, Box::new(assignment)));
         let ours = bench.written(main);

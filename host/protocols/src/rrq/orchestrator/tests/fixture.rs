@@ -96,6 +96,13 @@ impl Bench {
         self.say(PoolEvent::Start(Tag(tag), assignment));
     }
 
+    /// Starts a job that was lost with others before.
+    pub(super) fn start_lost(&mut self, tag: u64, losses: u8) {
+        let mut assignment = assignment(tag, 3_600_000);
+        assignment.losses = losses;
+        self.say(PoolEvent::Start(Tag(tag), Box::new(assignment)));
+    }
+
     pub(super) fn cancel(&mut self, tag: u64, grace_ms: u64) {
         let tag = Tag(tag);
         self.say(PoolEvent::Cancel { tag, grace_ms });
@@ -110,12 +117,7 @@ impl Bench {
         self.hear_read(link, Ok(Bytes::copy_from_slice(payload)));
     }
 
-    /// Sends an invalid length.
-    pub(super) fn hear_defect(&mut self, link: Link, header: [u8; 4]) {
-        self.hear_read(link, Err(Defect::TooLarge { header }));
-    }
-
-    fn hear_read(&mut self, link: Link, frame: Result<Bytes, Defect>) {
+    pub(super) fn hear_read(&mut self, link: Link, frame: Result<Bytes, Defect>) {
         let message = Orchestrator::read(frame);
         let moment = self.moment();
         self.pool
@@ -174,7 +176,8 @@ impl Bench {
             }
         }
         self.free = self.pool.free();
-        assert_eq!(self.capacity, self.free + self.pool.runs.len());
+        let pool = &self.pool;
+        assert_eq!(self.capacity, self.free + pool.runs.len() + pool.held.len());
         for link in opening {
             if self.listening {
                 self.pool.on_open(self.now, link, &mut self.actions);
@@ -207,6 +210,7 @@ impl Bench {
     pub(super) fn check_quiet(&self) {
         assert!(self.pool.runs.is_empty());
         assert!(self.pool.by_request.is_empty());
+        assert!(self.pool.held.is_empty());
         assert!(
             self.pool
                 .runners
@@ -231,6 +235,7 @@ pub(super) fn assignment(tag: u64, timeout_ms: u64) -> Assignment {
         attributes: Vec::new(),
         trace: Vec::new(),
         worker_id: "host".to_owned(),
+        losses: 0,
     }
 }
 

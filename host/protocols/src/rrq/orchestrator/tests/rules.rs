@@ -1,6 +1,6 @@
 //! One test for each rule.
 
-use host_core::failure::{Category, FailureKind};
+use host_core::failure::FailureKind;
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 use host_core::port::{End, Tag};
@@ -11,12 +11,12 @@ use super::fixture::{Bench, assignment, config, response};
 use crate::rrq::config::{Dialect, Source};
 use crate::stream::{Link, Session as _};
 
-fn completed(result: u64) -> End {
+pub(super) fn completed(result: u64) -> End {
     let result = Some(JsonText(result.to_string()));
     End::Outcome(Outcome::Completed { result })
 }
 
-fn failure_kind(end: &End) -> Option<FailureKind> {
+pub(super) fn failure_kind(end: &End) -> Option<FailureKind> {
     match end {
         End::Outcome(Outcome::Failed(failure)) => Some(failure.kind),
         _ => None,
@@ -45,6 +45,30 @@ fn a_request_has_all_that_real_runners_insist_on() {
         bench.hear_success(link, 1);
         assert_eq!(bench.ended, [(Tag(1), completed(1))]);
         bench.check_quiet();
+    }
+}
+
+#[test]
+fn the_attributes_of_a_job_are_its_correlation_context() {
+    for dialect in [Dialect::Current, Dialect::Documented] {
+        let mut bench = Bench::up(1, 1, dialect);
+        let mut assignment = assignment(1, 30_000);
+        assignment.attributes = [
+            ("tenant", "t"),
+            ("correlation.order", "7"),
+            ("order", "another"),
+            ("long", &"x".repeat(33_000)),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .to_vec();
+        bench.say(PoolEvent::Start(Tag(1), Box::new(assignment)));
+        let link = bench.last_link();
+        let sent = &bench.written(link)[0]["payload"]["context"];
+        let expected = match dialect {
+            Dialect::Current => Some(json!({"order": "7", "tenant": "t"})),
+            Dialect::Documented => None,
+        };
+        assert_eq!(sent.get("correlation_context").cloned(), expected);
     }
 }
 
@@ -84,44 +108,6 @@ fn capacity_is_kept_and_shared_evenly() {
     assert_eq!(bench.free, 2);
     let huge = Bench::up(1, 64, Dialect::Current);
     assert_eq!(huge.free, 64, "never more on one connection");
-}
-
-#[test]
-fn a_hung_request_is_cancelled_then_its_runner_restarted_when_its_neighbours_are_through() {
-    let mut bench = Bench::up(2, 2, Dialect::Current);
-    bench.start(0, 1_000);
-    bench.start(1, 60_000);
-    bench.start(2, 60_000);
-    let (hung, other) = (bench.links[0].1, bench.links[1].1);
-    bench.pass_ms(1_000);
-    let cancel = bench.last_link();
-    assert_eq!(
-        bench.written(cancel),
-        [json!({"type": "cancel", "payload": {
-            "protocol_version": "2", "job_id": "j0", "request_id": "r0", "hard_kill": false
-        }})]
-    );
-    assert_eq!(bench.ended, []);
-    bench.pass_ms(1_000);
-    assert_eq!(failure_kind(&bench.ended[0].1), Some(FailureKind::TimedOut));
-    assert_eq!(bench.free, 1, "the stuck runner takes nothing new");
-    assert!(!bench.log.iter().any(|line| line.starts_with("kill")));
-    bench.start(3, 60_000);
-    assert_eq!(bench.written(other).len(), 2);
-    bench.hear_success(hung, 0);
-    assert_eq!(bench.counted, ["E_OUTCOME_UNKNOWN"], "late");
-    bench.hear_success(hung, 2);
-    assert_eq!(bench.log.last().unwrap(), "kill 0 after 5000");
-    bench.hear_success(other, 1);
-    bench.hear_success(other, 3);
-    let outcomes: Vec<_> = bench.ended[1..].iter().map(|(tag, _)| tag.0).collect();
-    assert_eq!(outcomes, [2, 1, 3], "no neighbour was failed");
-    bench.say(PoolEvent::Exited { runner: 0 });
-    bench.pass_ms(100);
-    assert_eq!(bench.log.last().unwrap(), "launch 0");
-    bench.say(PoolEvent::Launched { runner: 0 });
-    assert_eq!(bench.free, 4);
-    bench.check_quiet();
 }
 
 #[test]
@@ -234,7 +220,7 @@ fn a_lost_connection_loses_what_is_in_flight_and_is_made_again() {
         bench
             .ended
             .iter()
-            .all(|(_, end)| matches!(end, End::Lost(_)))
+            .all(|(_, end)| matches!(end, End::LostWithOthers(_)))
     );
     assert_eq!(bench.ended.len(), 2);
     bench.hear_success(main, 0);
@@ -255,7 +241,8 @@ fn the_end_of_a_process_loses_what_is_in_flight_at_once() {
         bench.say(PoolEvent::Exited { runner: 0 });
         let lost: Vec<u64> = bench.ended.iter().map(|(tag, _)| tag.0).collect();
         assert_eq!(lost, [0, 2]);
-        assert!(matches!(&bench.ended[0].1, End::Lost(why) if why.contains("python/1")));
+        let (_, end) = &bench.ended[0];
+        assert!(matches!(end, End::LostWithOthers(why) if why.contains("python/1")));
         assert_eq!(bench.free, 1);
     }
 }
@@ -328,137 +315,6 @@ fn an_external_runner_is_connected_to_and_never_killed() {
     assert_eq!(bench.free, 2, "it is connected to anew");
     assert!(!bench.log.iter().any(|line| line.starts_with("kill")));
     bench.check_quiet();
-}
-
-#[test]
-fn bad_answers_fail_their_attempt_and_no_other() {
-    let error = json!({"message": "m"});
-    // The runner's answer to request 0, and the code that is counted.
-    let cases: Vec<(Value, Option<&str>, Option<FailureKind>)> = vec![
-        (
-            json!({"job_id": "x", "status": "success"}),
-            Some("E_OUTCOME_JOB"),
-            Some(FailureKind::UserError),
-        ),
-        (
-            json!({"job_id": null, "status": "success"}),
-            Some("E_OUTCOME_JOB"),
-            Some(FailureKind::UserError),
-        ),
-        (
-            json!({"status": "cancelled"}),
-            Some("E_OUTCOME_STATUS"),
-            Some(FailureKind::UserError),
-        ),
-        (
-            json!({"status": 7}),
-            Some("E_OUTCOME_STATUS"),
-            Some(FailureKind::UserError),
-        ),
-        (
-            json!({}),
-            Some("E_OUTCOME_STATUS"),
-            Some(FailureKind::UserError),
-        ),
-        (
-            json!({"status": "retry", "retry_after_seconds": "soon"}),
-            Some("E_FIELD_TYPE"),
-            Some(FailureKind::UserError),
-        ),
-        (
-            json!({"status": "error", "error": "text"}),
-            Some("E_FIELD_TYPE"),
-            Some(FailureKind::UserError),
-        ),
-        (
-            json!({"request_id": "other", "status": "success"}),
-            Some("E_OUTCOME_UNKNOWN"),
-            None,
-        ),
-        (
-            json!({"status": "success", "result": 1, "error": error}),
-            None,
-            None,
-        ),
-        (
-            json!({"status": "success", "result": 1, "extra": {"a": 1}}),
-            None,
-            None,
-        ),
-    ];
-    for (body, code, kind) in cases {
-        let mut bench = Bench::up(1, 2, Dialect::Current);
-        let main = bench.links[0].1;
-        bench.start(0, 60_000);
-        bench.start(1, 60_000);
-        bench.hear(main, &response(0, &body));
-        assert_eq!(bench.counted, code.as_slice(), "{body}");
-        if let Some(kind) = kind {
-            let (_, End::Outcome(Outcome::Failed(failure))) = &bench.ended[0] else {
-                panic!("{body}: {:?}", bench.ended);
-            };
-            assert_eq!(failure.kind, kind, "{body}");
-            assert_eq!(failure.category(), Category::Infrastructure);
-            assert!(failure.is_retryable());
-            assert_eq!(failure.code.as_deref(), code);
-        }
-        bench.hear_success(main, 1);
-        assert_eq!(
-            bench.ended.last().unwrap(),
-            &(Tag(1), completed(1)),
-            "{body}"
-        );
-        assert!(
-            !bench.log.iter().any(|line| line.starts_with("close")),
-            "{body}"
-        );
-    }
-}
-
-#[test]
-fn bad_frames_end_their_connection() {
-    for payload in [
-        &b"{nope"[..],
-        b"\xff",
-        b"{\"type\":\"log\"}",
-        b"{\"type\":\"response\",\"payload\":{}}",
-    ] {
-        let mut bench = Bench::up(2, 1, Dialect::Current);
-        bench.start(0, 60_000);
-        bench.start(1, 60_000);
-        let (bad, good) = (bench.links[0].1, bench.links[1].1);
-        bench.hear_frame(bad, payload);
-        assert_eq!(bench.log, [format!("close {}", bad.0)]);
-        assert!(matches!(&bench.ended[..], [(Tag(0), End::Lost(_))]));
-        bench.close(bad);
-        bench.hear_success(good, 1);
-        assert_eq!(bench.ended.len(), 2);
-        bench.check_quiet();
-    }
-}
-
-#[test]
-fn a_result_larger_than_a_frame_ends_its_connection() {
-    let mut bench = Bench::up(1, 2, Dialect::Current);
-    bench.start(0, 60_000);
-    let main = bench.links[0].1;
-    bench.hear_defect(main, [1, 0x10, 0, 0]);
-    assert_eq!(bench.counted, ["E_FRAME_TOO_LARGE"]);
-    assert_eq!(bench.log, [format!("close {}", main.0)]);
-    assert!(matches!(&bench.ended[..], [(Tag(0), End::Lost(why))] if why.contains("at most")));
-}
-
-#[test]
-fn other_messages_and_second_answers_change_nothing() {
-    let mut bench = Bench::up(1, 2, Dialect::Current);
-    let main = bench.links[0].1;
-    bench.start(0, 60_000);
-    let cancel = json!({"type": "cancel", "payload": {"job_id": "j0", "request_id": "r0"}});
-    bench.hear(main, &cancel);
-    bench.hear_success(main, 0);
-    bench.hear_success(main, 0);
-    assert_eq!(bench.counted, ["E_DIRECTION", "E_OUTCOME_UNKNOWN"]);
-    assert_eq!(bench.ended.len(), 1);
 }
 
 #[test]

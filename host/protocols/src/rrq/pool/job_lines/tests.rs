@@ -80,6 +80,7 @@ fn bench(has_one_job: bool) -> Bench {
             attributes: Vec::new(),
             trace: Vec::new(),
             worker_id: "host".to_owned(),
+            losses: 0,
         };
         lines.begin(Tag(tag), &assignment);
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::fixture::{Bench, completed};
 use crate::rrq::convert;
-use crate::rrq::read::{self, Message};
+use crate::rrq::read::for_orchestrator;
 use host_core::port::Stop;
 
 const SESSION: &[u8] =
@@ -45,7 +45,7 @@ fn the_python_runners_session_is_answered_alike() {
             continue;
         }
         let expected: Value = serde_json::from_slice(payload).unwrap();
-        let Ok(Message::Response(response)) = read::read(Ok(payload)) else {
+        let Ok(response) = for_orchestrator(Ok(payload)) else {
             panic!("no response");
         };
         let id = response.ids.request.clone();
