@@ -175,11 +175,10 @@ fn show(named: &Named) -> Result<(), CliError> {
         for runner in &pool.runners {
             if let Some(reason) = &runner.reason {
                 let name = plain::line(&runner.executor);
-                output.note(&format!("{name}: {}", plain::line(reason)));
+                put_line(&format!("{name}: {}", plain::line(reason)))?;
             }
         }
-        output.note(&format!("it is given {}", plain::line(&jobs(&pool))));
-        Ok(())
+        put_line(&format!("it is given {}", plain::line(&jobs(&pool))))
     })?;
     if pool.restartable {
         output.hint(&format!(
