@@ -35,7 +35,10 @@ impl Load {
             let key = format!("job-{number}");
             let id = eventually("an acknowledgement", Duration::from_mins(1), || {
                 let client = self.client.read().unwrap().clone();
-                let job = json!({"handler": "echo", "params": {"n": number}, "unique_key": key});
+                let job = json!({
+                    "handler": "echo", "params": {"n": number},
+                    "unique": {"key": key, "scope": "retained"},
+                });
                 let answer = client.post("/api/v1/jobs", &job).ok()?;
                 match answer.status {
                     200 | 201 => Some(answer.body["id"].as_str().unwrap().to_owned()),

@@ -67,7 +67,8 @@ fn a_job_that_keeps_failing_is_discarded_and_can_be_retried() {
 #[test]
 fn a_unique_key_returns_the_existing_job() {
     let client = shared();
-    let job = json!({"handler": "noop", "unique_key": "only-once", "queue": "unique"});
+    let job = json!({"handler": "noop", "queue": "unique",
+        "unique": {"key": "only-once", "scope": "retained"}});
     let first = client.post("/api/v1/jobs", &job).unwrap();
     let second = client.post("/api/v1/jobs", &job).unwrap();
     assert_eq!((first.status, second.status), (201, 200));

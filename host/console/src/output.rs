@@ -113,6 +113,13 @@ impl Output {
         }
     }
 
+    /// Writes how something ended to standard error. `--quiet` hides a success, never a failure.
+    pub fn ending(self, text: &str, failed: bool) {
+        if failed || !self.quiet {
+            say(text);
+        }
+    }
+
     /// Writes a hint about what to do next to standard error, if the output is for people.
     pub fn hint(self, text: &str) {
         if self.is_human() && !self.quiet {

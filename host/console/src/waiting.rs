@@ -39,8 +39,11 @@ pub trait Awaited: DeserializeOwned {
     /// Returns the job's id.
     fn id(&self) -> &str;
 
-    /// Prints the job's result and how it ended.
+    /// Prints the job's result.
     fn print(&self, output: Output) -> Result<(), CliError>;
+
+    /// Tells how the job ended. A failure is told even if the output is quiet.
+    fn tell_end(&self, output: Output);
 
     /// Returns the exit code for the way the job ended.
     fn exit(&self) -> Exit;
@@ -63,8 +66,16 @@ pub fn until_end<T: Awaited>(
         return Err(view.ran_out(timeout));
     }
     match output.format() {
-        Format::Table => view.print(output)?,
-        Format::Name => put_line(&plain::line(view.id()))?,
+        Format::Table => {
+            view.print(output)?;
+            view.tell_end(output);
+        }
+        Format::Name => {
+            put_line(&plain::line(view.id()))?;
+            if view.exit() != Exit::Ok {
+                view.tell_end(output);
+            }
+        }
         Format::Json | Format::Jsonl => output.json(&answer.body)?,
     }
     match view.exit() {

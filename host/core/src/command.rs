@@ -96,8 +96,14 @@ pub enum Command {
         /// What the attempt had done by then.
         partial: Option<JsonText>,
     },
-    /// An operator wants a cancelled or discarded job to run again. Answered by [`Reply::Moved`].
-    Retry { job: JobId },
+    /// An operator wants a cancelled or discarded job to run again. It waits again for the jobs it
+    /// depends on that have not completed. Refused if one of them is no longer kept. Answered by
+    /// [`Reply::Moved`].
+    Retry {
+        job: JobId,
+        /// Whether the job starts without waiting for the jobs it depends on.
+        force: bool,
+    },
     /// Time has passed: apply it to at most `limit` jobs whose wakeup is due, oldest first.
     /// Answered by [`Reply::Ticked`].
     Tick { limit: u32 },
@@ -135,6 +141,8 @@ pub struct Enqueued {
     pub state: State,
     /// Whether the job existed before.
     pub existing: bool,
+    /// Whether the job existed before, with other params than those asked for.
+    pub params_differ: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

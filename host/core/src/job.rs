@@ -198,6 +198,37 @@ pub struct Payload {
     pub attributes: Vec<(String, String)>,
 }
 
+/// A key that a job has in its queue. If an earlier job with this key is in scope, it stands for the
+/// new one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UniqueKey {
+    pub key: String,
+    pub scope: UniqueScope,
+}
+
+/// Which earlier job with the same key stands for a new one. A job that has not ended always does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum UniqueScope {
+    /// Only a job that has not ended.
+    Active,
+    /// Any job that is still kept.
+    Retained,
+    /// Also a job that was enqueued within this time, in milliseconds.
+    Within { ms: u64 },
+}
+
+impl UniqueScope {
+    /// Returns whether `earlier` stands for a new job with the same key.
+    pub fn has(self, earlier: &Lifecycle, now: Time) -> bool {
+        !earlier.state.is_terminal()
+            || match self {
+                Self::Active => false,
+                Self::Retained => true,
+                Self::Within { ms } => now < earlier.enqueued_at.plus_ms(ms),
+            }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewJob {
     /// A new id.
@@ -213,8 +244,8 @@ pub struct NewJob {
     /// No attempt may run after this instant.
     pub deadline: Option<Time>,
     pub policy: Policy,
-    /// In one queue, only one job may have this key until that job is purged.
-    pub unique_key: Option<String>,
+    /// The key for which this job stands alone in its queue.
+    pub unique_key: Option<UniqueKey>,
     /// Jobs that must complete first: existing ones, or others in the same batch. No duplicates.
     pub depends_on: Vec<JobId>,
     pub payload: Payload,

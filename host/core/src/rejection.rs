@@ -34,6 +34,12 @@ pub enum Rejection {
     /// A job cannot depend on a job that does not exist.
     #[error("no job has the id {0} named in depends_on")]
     UnknownPrerequisite(JobId),
+    /// Another job that has not ended has the same unique key.
+    #[error("job {0} has the same unique key and has not ended")]
+    UniqueKeyTaken(JobId),
+    /// A job cannot wait again for a job that is no longer kept.
+    #[error("the job {0} that it waits for is no longer kept")]
+    PrerequisiteGone(JobId),
     /// Too many jobs depend on one job.
     #[error("more than {limit} jobs depend on {job}")]
     TooManyDependents {

@@ -58,7 +58,10 @@ pub enum Input<'a> {
     /// Time has passed.
     Tick,
     /// An operator wants the job to run again.
-    Retry,
+    Retry {
+        /// How many prerequisites it must still wait for.
+        prerequisites_open: u32,
+    },
     /// A job that this one depends on has completed.
     PrerequisiteCompleted,
     /// A job that this one depends on was discarded or cancelled.
@@ -104,7 +107,7 @@ impl Lifecycle {
             Input::Cancel { reason, grace_ms } => cancel::apply(self, now, *reason, *grace_ms),
             Input::CancelAck(fence) => cancel::acknowledge(self, now, fence),
             Input::Tick => Ok(tick::apply(self, now)),
-            Input::Retry => operator::retry(self, now),
+            Input::Retry { prerequisites_open } => operator::retry(self, now, *prerequisites_open),
             Input::PrerequisiteCompleted => prerequisite::completed(self, now),
             Input::PrerequisiteFailed(prerequisite) => {
                 prerequisite::failed(self, now, *prerequisite)

@@ -4,7 +4,9 @@
 mod enqueue;
 mod foreign;
 mod moves;
+mod params;
 mod registry;
+mod retry;
 
 use std::collections::BTreeMap;
 
@@ -51,6 +53,15 @@ pub(crate) struct Ended {
     pub(crate) progress: Option<Progress>,
 }
 
+/// What a job was enqueued with that decides whether it may run again.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    pub(crate) unique_key: Option<String>,
+    pub(crate) depends_on: Vec<JobId>,
+    /// Whether it belongs to another orchestrator.
+    pub(crate) is_foreign: bool,
+}
+
 /// The rows of one open transaction.
 pub(crate) trait Rows {
     fn job(&mut self, id: JobId) -> Result<Option<Lifecycle>, StoreError>;
@@ -67,6 +78,10 @@ pub(crate) trait Rows {
     /// removed.
     fn set_failure(&mut self, job: &Lifecycle, failure: &Failure) -> Result<(), StoreError>;
 
+    fn terms(&mut self, id: JobId) -> Result<Terms, StoreError>;
+    /// Makes a job the one that has a unique key in its queue.
+    fn set_unique_key(&mut self, job: &Lifecycle, key: &str) -> Result<(), StoreError>;
+    /// Returns the latest job that was given a unique key, if it is still kept.
     fn by_unique_key(&mut self, queue: &Name, key: &str) -> Result<Option<JobId>, StoreError>;
     fn count_dependents(&mut self, prerequisite: JobId) -> Result<u32, StoreError>;
     /// Returns the jobs that wait for a job, in the order in which they were enqueued.
@@ -158,7 +173,7 @@ impl<R: Rows> Batch<'_, R> {
                 fence,
                 partial,
             } => self.cancel_ack(job, &fence, partial),
-            Command::Retry { job } => self.retry(job),
+            Command::Retry { job, force } => self.retry(job, force),
             Command::Tick { limit } => self.tick(limit),
             Command::Recover { node } => self.recover(node),
             Command::Record(foreign) => self.record(*foreign),
@@ -256,15 +271,6 @@ impl<R: Rows> Batch<'_, R> {
         })
     }
 
-    fn retry(&mut self, id: JobId) -> Result<Reply, Stop> {
-        let job = self.get(id)?;
-        if job.state.is_terminal() && self.rows.payload(id)?.external_id.is_some() {
-            return Err(Rejection::Foreign.into());
-        }
-        let job = self.apply(&job, &Input::Retry)?;
-        Ok(Reply::Moved(Box::new(job)))
-    }
-
     fn moved(&mut self, id: JobId, input: &Input<'_>) -> Result<Reply, Stop> {
         let job = self.get(id)?;
         let job = self.apply(&job, input)?;
@@ -340,6 +346,7 @@ impl<R: Rows> Batch<'_, R> {
         let effects = after.apply(self.now, input)?;
         debug_assert_eq!(invariants::check(&after), Ok(()), "{input:?}");
         if self.keep(before, &after, effects)? {
+            self.give_up_waiting(before)?;
             self.rows.delete(before)?;
             self.tell(Some(before), None);
             return Ok(after);

@@ -17,7 +17,7 @@ use host_core::query::{
 };
 use host_core::time::Time;
 
-use crate::engine::{self, Ended, Rows};
+use crate::engine::{self, Ended, Rows, Terms};
 use crate::error::StoreError;
 use crate::store::{Reader, Store};
 
@@ -32,6 +32,7 @@ struct Model {
     next_seq: u64,
     order: BTreeMap<u64, JobId>,
     jobs: BTreeMap<JobId, Entry>,
+    unique_keys: BTreeMap<(Name, String), JobId>,
     paused: BTreeMap<Name, bool>,
     revisions: BTreeMap<Name, Vec<Revision>>,
     current: BTreeMap<Name, u32>,
@@ -109,13 +110,16 @@ impl Rows for Model {
             seq,
             lifecycle: job.clone(),
             payload: new.payload.clone(),
-            unique_key: new.unique_key.clone(),
+            unique_key: new.unique_key.as_ref().map(|unique| unique.key.clone()),
             depends_on: new.depends_on.clone(),
             ending: Ending::default(),
             attempts: Vec::new(),
         };
         self.jobs.insert(job.id, entry);
-        Ok(())
+        match &new.unique_key {
+            Some(unique) => self.set_unique_key(job, &unique.key),
+            None => Ok(()),
+        }
     }
 
     fn update(&mut self, _before: &Lifecycle, after: &Lifecycle) -> Result<(), StoreError> {
@@ -127,6 +131,7 @@ impl Rows for Model {
         let seq = self.entry(job.id)?.seq;
         self.order.remove(&seq);
         self.jobs.remove(&job.id);
+        self.unique_keys.retain(|_, holder| *holder != job.id);
         Ok(())
     }
 
@@ -149,13 +154,24 @@ impl Rows for Model {
         Ok(())
     }
 
+    fn terms(&mut self, id: JobId) -> Result<Terms, StoreError> {
+        let entry = self.entry(id)?;
+        Ok(Terms {
+            unique_key: entry.unique_key.clone(),
+            depends_on: entry.depends_on.clone(),
+            is_foreign: entry.payload.external_id.is_some(),
+        })
+    }
+
+    fn set_unique_key(&mut self, job: &Lifecycle, key: &str) -> Result<(), StoreError> {
+        let key = (job.queue.clone(), key.to_owned());
+        self.unique_keys.insert(key, job.id);
+        Ok(())
+    }
+
     fn by_unique_key(&mut self, queue: &Name, key: &str) -> Result<Option<JobId>, StoreError> {
-        Ok(self
-            .entries()
-            .find(|entry| {
-                entry.unique_key.as_deref() == Some(key) && entry.lifecycle.queue == *queue
-            })
-            .map(|entry| entry.lifecycle.id))
+        let key = (queue.clone(), key.to_owned());
+        Ok(self.unique_keys.get(&key).copied())
     }
 
     fn count_dependents(&mut self, prerequisite: JobId) -> Result<u32, StoreError> {

@@ -15,6 +15,7 @@ use clap::{Args, Subcommand};
 use host_console::client::{Answer, Client, segment};
 use host_console::error::{CliError, Exit};
 use host_console::{human, plain};
+use host_core::job::State;
 use host_core::time::Time;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -132,8 +133,7 @@ struct AttemptView {
 impl View {
     /// Tells whether the job has ended.
     fn is_terminal(&self) -> bool {
-        host_core::job::State::from_name(&self.state)
-            .is_some_and(host_core::job::State::is_terminal)
+        has_ended(&self.state)
     }
 
     /// Returns what the process exits with when this job was waited for.
@@ -153,6 +153,11 @@ impl View {
             None => self.attempt.to_string(),
         }
     }
+}
+
+/// Tells whether a job in this state has ended.
+fn has_ended(state: &str) -> bool {
+    State::from_name(state).is_some_and(State::is_terminal)
 }
 
 impl ProgressView {

@@ -127,12 +127,11 @@ fn show(named: &Named) -> Result<(), CliError> {
             rows.row(vec![state_cell(state.as_str()), Cell::new(jobs)]);
         }
         output.rows(rows)?;
-        output.note(&if view.paused {
+        put_line(&if view.paused {
             format!("queue {name} is paused; `host queue resume {name}` resumes it")
         } else {
             format!("queue {name} is open")
-        });
-        Ok(())
+        })
     })?;
     output.hint(&format!("`host job ls --queue {name}` lists its jobs"));
     Ok(())

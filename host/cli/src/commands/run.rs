@@ -144,7 +144,7 @@ fn print(output: Output, outcome: &Outcome, meter: Meter) -> Result<(), CliError
             if let Some(result) = result {
                 put_line(&json::pretty(&json::harmless(result.as_str())))?;
             }
-            output.note(&ending(outcome, meter));
+            output.ending(&ending(outcome, meter), exit != Exit::Ok);
         }
         Format::Json | Format::Jsonl => output.json(&document(outcome, result, meter)?)?,
     }

@@ -176,11 +176,10 @@ fn show(named: &Named) -> Result<(), CliError> {
         for runner in &pool.runners {
             for text in [&runner.reason, &runner.doing].into_iter().flatten() {
                 let name = plain::line(&runner.executor);
-                output.note(&format!("{name}: {}", plain::line(text)));
+                put_line(&format!("{name}: {}", plain::line(text)))?;
             }
         }
-        output.note(&format!("it is given {}", plain::line(&jobs(&pool))));
-        Ok(())
+        put_line(&format!("it is given {}", plain::line(&jobs(&pool))))
     })?;
     if pool.restartable {
         output.hint(&format!(

@@ -33,6 +33,8 @@ fn wrong_arguments_of_enqueue() {
         vec!["echo", "--run-at", "tomorrow"],
         vec!["echo", "--delay", "5s", "--run-at", "2026-05-17T18:30:00Z"],
         vec!["echo", "--attribute", "x"],
+        vec!["echo", "--unique-key", "k", "--unique-scope", "ever"],
+        vec!["echo", "--unique-scope", "active"],
         vec!["echo", "--params", "{a: 1}"],
         vec!["echo", "--params", "@/nowhere/p.json"],
     ] {
@@ -100,6 +102,27 @@ fn params_from_standard_input() {
     let ran = run(&arguments, "{\"from\": \"stdin\"}\n", &[]);
     assert!(ran.contains("exit 0"), "{ran}");
     assert!(host.requests().contains(r#""params":{"from": "stdin"}"#));
+}
+
+#[test]
+fn a_unique_key_has_a_scope() {
+    let mut seen = Transcript::new("job_a_unique_key_has_a_scope");
+    let ended = format!(
+        r#"{{"id":"{A}","state":"discarded","existing":true,"existing_params_differ":true}}"#
+    );
+    let host = CannedHost::start(&[(200, &ended), (200, &ended)]);
+    let keyed = [
+        "job",
+        "enqueue",
+        "echo",
+        "--unique-key",
+        "k",
+        "--unique-scope",
+    ];
+    for scope in ["retained", "1h"] {
+        seen.add(&host.run(&[keyed.as_slice(), &[scope]].concat()));
+    }
+    seen.check();
 }
 
 #[test]
@@ -234,11 +257,17 @@ fn wait_exits_with_what_became_of_the_job() {
         (200, &cancelled),
         (200, &running),
         (200, &running),
+        (200, &discarded),
+        (200, &discarded),
+        (200, &job("completed", COMPLETED)),
     ]);
     seen.add(&host.run(&["job", "wait", A]));
     seen.add(&host.run(&["job", "wait", A]));
     seen.add(&host.run(&["job", "wait", A, "--timeout", "100ms"]));
     seen.add(&host.run(&["job", "wait", A, "--timeout", "0s"]));
+    seen.add(&host.run(&["job", "wait", A, "--quiet"]));
+    seen.add(&host.run(&["job", "wait", A, "--quiet", "-o", "name"]));
+    seen.add(&host.run(&["job", "wait", A, "--quiet"]));
     seen.check();
 }
 
@@ -295,9 +324,13 @@ fn retry() {
         (200, &available),
         (200, &available),
         (200, &job("completed", "")),
+        (200, &job("pending", "")),
+        (200, &available),
     ]);
     seen.add(&host.run(&["job", "retry", A]));
     seen.add(&host.run(&["job", "retry", A, "--wait"]));
+    seen.add(&host.run(&["job", "retry", A]));
+    seen.add(&host.run(&["job", "retry", A, "--force"]));
     seen.check();
 }
 

@@ -229,7 +229,13 @@ async fn a_delayed_job_starts_by_itself_and_a_paused_queue_waits() {
 async fn what_the_rules_refuse_is_refused() {
     let bench = Bench::start().await;
     let unknown = job("noop").id;
-    let refused = bench.dispatch.submit(Command::Retry { job: unknown }).await;
+    let refused = bench
+        .dispatch
+        .submit(Command::Retry {
+            job: unknown,
+            force: false,
+        })
+        .await;
     let expected = SubmitError::Rejected(Rejection::UnknownJob(unknown));
     assert_eq!(refused, Err(expected));
     bench.stop().await;

@@ -45,6 +45,10 @@ pub(super) struct Accepted {
     state: &'static str,
     /// Whether it was there before.
     existing: bool,
+    /// Present and true if it was there before with other params than these.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(value_type = Option<bool>)]
+    existing_params_differ: bool,
 }
 
 impl From<Enqueued> for Accepted {
@@ -53,6 +57,7 @@ impl From<Enqueued> for Accepted {
             id: enqueued.id,
             state: enqueued.state.as_str(),
             existing: enqueued.existing,
+            existing_params_differ: enqueued.params_differ,
         }
     }
 }

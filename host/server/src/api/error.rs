@@ -79,6 +79,8 @@ impl From<Rejection> for ApiError {
             Rejection::WrongState(_) => &kinds::JOB_NOT_TERMINAL,
             Rejection::Foreign => &kinds::JOB_FOREIGN,
             Rejection::UnknownPrerequisite(_) => &kinds::UNKNOWN_PREREQUISITE,
+            Rejection::UniqueKeyTaken(_) => &kinds::UNIQUE_KEY_TAKEN,
+            Rejection::PrerequisiteGone(_) => &kinds::PREREQUISITE_GONE,
             Rejection::TooManyDependents { .. } => &kinds::TOO_MANY_DEPENDENTS,
             Rejection::UnknownQueue(_) => &kinds::QUEUE_NOT_FOUND,
             Rejection::UnknownComponent(_) => &kinds::COMPONENT_NOT_FOUND,

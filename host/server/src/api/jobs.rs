@@ -9,7 +9,7 @@ use host_core::name::{Name, NameError, RUNNER_SEPARATOR};
 use host_core::query::{Cursor, JobFilter};
 use host_core::seconds::Seconds;
 use host_core::time::Time;
-use host_http::extract::{EmptyBody, InQuery, small_body_or_default};
+use host_http::extract::{InQuery, small_body_or_default};
 use host_http::query::{PageView, WaitQuery, page_limit};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -51,6 +51,14 @@ pub(super) struct CancelBody {
     /// How long a running handler may take to stop by itself.
     #[schema(value_type = Option<f64>)]
     grace_seconds: Option<Seconds>,
+}
+
+/// How to run a job again.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RetryBody {
+    /// Whether it starts although jobs that it depends on have not completed.
+    force: bool,
 }
 
 /// What became of a cancel.
@@ -172,11 +180,12 @@ pub(super) async fn cancel(
     }))
 }
 
-/// Makes a discarded or cancelled job available again.
+/// Runs a discarded or cancelled job again. It is pending while jobs that it depends on have not
+/// completed.
 #[utoipa::path(
     post, path = "/api/v1/jobs/{id}/retry", tag = "jobs",
     params(("id" = String, Path, description = "The job's id or the start of it")),
-    request_body = EmptyBody,
+    request_body = RetryBody,
     responses((status = 200, body = JobView))
 )]
 pub(super) async fn retry(
@@ -184,9 +193,10 @@ pub(super) async fn retry(
     id: IdInPath,
     request: Request,
 ) -> Result<Json<JobView>, ApiError> {
-    let EmptyBody {} = small_body_or_default(&shared.api.bodies, request).await?;
+    let RetryBody { force } = small_body_or_default(&shared.api.bodies, request).await?;
     let job = id.find(&shared).await?;
-    shared.api.dispatch.submit(Command::Retry { job }).await?;
+    let command = Command::Retry { job, force };
+    shared.api.dispatch.submit(command).await?;
     Ok(Json(read(&shared, job).await?))
 }
 

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use host_core::command::{DEPENDENTS_MAX, Enqueued, NewJob, Reply};
 use host_core::id::JobId;
-use host_core::job::{Lifecycle, State};
+use host_core::job::{Lifecycle, State, UniqueKey};
 use host_core::rejection::Rejection;
 use host_core::transition::Input;
 
-use super::{Batch, Rows, Stop};
+use super::{Batch, Rows, Stop, params};
 
 impl<R: Rows> Batch<'_, R> {
     /// Accepts the jobs so that prerequisites come first. The reply has the order of the command.
@@ -29,25 +29,31 @@ impl<R: Rows> Batch<'_, R> {
         let mut replies = Vec::with_capacity(jobs.len());
         for new in jobs {
             let id = stands_for[&new.id];
+            let existing = id != new.id;
+            let params_differ =
+                existing && !params::same(&self.rows.payload(id)?.params, &new.payload.params);
             replies.push(Enqueued {
                 id,
                 state: self.get(id)?.state,
-                existing: id != new.id,
+                existing,
+                params_differ,
             });
         }
         Ok(Reply::Enqueued(replies))
     }
 
-    /// Finds the job that has the unique key of each new job: an existing job, an earlier one of
-    /// the same command, or the new job itself.
+    /// Finds the job that stands for each new job because of its unique key: an existing job in
+    /// scope, an earlier one of the same command, or the new job itself.
     fn existing(&mut self, jobs: &[NewJob]) -> Result<BTreeMap<JobId, JobId>, Stop> {
         let mut keys = BTreeMap::new();
         let mut stands_for = BTreeMap::new();
         for new in jobs {
             let mut id = new.id;
-            if let Some(key) = &new.unique_key {
-                id = match self.rows.by_unique_key(&new.queue, key)? {
-                    Some(existing) => existing,
+            if let Some(UniqueKey { key, scope }) = &new.unique_key {
+                let latest = self.rows.by_unique_key(&new.queue, key)?;
+                let latest = latest.map(|id| self.get(id)).transpose()?;
+                id = match latest.filter(|job| scope.has(job, self.now)) {
+                    Some(existing) => existing.id,
                     None => *keys
                         .entry((new.queue.clone(), key.clone()))
                         .or_insert(new.id),

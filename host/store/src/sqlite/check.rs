@@ -49,8 +49,8 @@ const ORPHANS: [(&str, &str); 6] = [
     (
         "SELECT 'job ' || seq FROM jobs WHERE state = 0 AND NOT EXISTS \
          (SELECT 1 FROM dependencies JOIN jobs AS other ON other.id = prerequisite \
-          WHERE dependent = jobs.seq AND other.state < 5)",
-        "it waits for jobs that have all ended",
+          WHERE dependent = jobs.seq AND other.state <> 5)",
+        "it waits for jobs that have all completed",
     ),
     (
         "SELECT 'component ' || name FROM components WHERE current > 0 AND NOT EXISTS \

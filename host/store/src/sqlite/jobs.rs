@@ -16,7 +16,7 @@ use super::counters::Counters;
 use super::hot::{Entry, Hot};
 use super::record::{Record, decode, encode};
 use super::{damaged, doing, registry};
-use crate::engine::{Ended, Rows};
+use crate::engine::{Ended, Rows, Terms};
 use crate::error::StoreError;
 
 /// One open transaction of the writer.
@@ -36,6 +36,15 @@ pub(super) struct Extra {
 }
 
 impl Record for Extra {}
+
+impl Extra {
+    fn read(bytes: Option<Vec<u8>>, seq: i64) -> Result<Self, StoreError> {
+        match bytes {
+            Some(bytes) => decode(&bytes, || format!("the payload of job {seq}")),
+            None => Ok(Self::default()),
+        }
+    }
+}
 
 impl<'a> Transaction<'a> {
     pub(super) fn new(
@@ -160,10 +169,7 @@ pub(super) fn payload_of(
             })
         })
         .map_err(doing("read a job's params"))?;
-    let extra: Extra = match extra {
-        Some(bytes) => decode(&bytes, || format!("the payload of job {seq}"))?,
-        None => Extra::default(),
-    };
+    let extra = Extra::read(extra, seq)?;
     let payload = Payload {
         params: JsonText(params),
         wire,
@@ -210,7 +216,7 @@ impl Rows for Transaction<'_> {
     fn insert(&mut self, job: &Lifecycle, new: &NewJob) -> Result<(), StoreError> {
         let seq = self.counters.take_seq();
         self.hot.insert(seq, job.clone(), &new.payload);
-        let queue = self.counters.queue(self.connection, &job.queue)?;
+        self.counters.queue(self.connection, &job.queue)?;
         let extra = Extra {
             external_id: new.payload.external_id.clone(),
             trace_context: new.payload.trace_context.clone(),
@@ -222,17 +228,14 @@ impl Rows for Transaction<'_> {
         } else {
             Some(encode(&extra)?)
         };
+        let key = new.unique_key.as_ref().map(|unique| unique.key.as_str());
         self.execute(
             "insert a job's params",
             "INSERT INTO payloads (seq, params, wire, unique_key, extra) VALUES (?1, ?2, ?3, ?4, ?5)",
-            params![seq, new.payload.params.as_str(), new.payload.wire, new.unique_key, extra],
+            params![seq, new.payload.params.as_str(), new.payload.wire, key, extra],
         )?;
-        if let Some(key) = &new.unique_key {
-            self.execute(
-                "insert a unique key",
-                "INSERT INTO unique_keys (queue, key, job) VALUES (?1, ?2, ?3)",
-                params![queue, key, job.id.0.as_bytes()],
-            )?;
+        if let Some(key) = key {
+            self.set_unique_key(job, key)?;
         }
         for prerequisite in &new.depends_on {
             self.execute(
@@ -306,6 +309,32 @@ impl Rows for Transaction<'_> {
             "write why a job failed",
             "INSERT OR REPLACE INTO failures (seq, attempt, body) VALUES (?1, ?2, ?3)",
             params![self.seq(job.id)?, job.attempt, encode(failure)?],
+        )
+    }
+
+    fn terms(&mut self, id: JobId) -> Result<Terms, StoreError> {
+        let seq = self.seq(id)?;
+        let (unique_key, extra): (_, Option<Vec<u8>>) = self
+            .connection
+            .prepare_cached("SELECT unique_key, extra FROM payloads WHERE seq = ?1")
+            .and_then(|mut statement| {
+                statement.query_row([seq], |row| Ok((row.get(0)?, row.get(1)?)))
+            })
+            .map_err(doing("read what a job was enqueued with"))?;
+        let extra = Extra::read(extra, seq)?;
+        Ok(Terms {
+            unique_key,
+            depends_on: extra.depends_on,
+            is_foreign: extra.external_id.is_some(),
+        })
+    }
+
+    fn set_unique_key(&mut self, job: &Lifecycle, key: &str) -> Result<(), StoreError> {
+        let queue = self.counters.queue(self.connection, &job.queue)?;
+        self.execute(
+            "insert a unique key",
+            "INSERT OR REPLACE INTO unique_keys (queue, key, job) VALUES (?1, ?2, ?3)",
+            params![queue, key, job.id.0.as_bytes()],
         )
     }
 

@@ -4,7 +4,8 @@ use host_core::command::{Claimed, Command, Reply};
 use host_core::failure::{Failure, FailureKind};
 use host_core::handler::Digest;
 use host_core::id::JobId;
-use host_core::job::State;
+use host_core::job::{State, UniqueScope};
+use host_core::json::JsonText;
 use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::outcome::Outcome;
@@ -20,7 +21,7 @@ use tempfile::TempDir;
 
 use crate::jobs::{
     NODE, NOW, ask, claim, claim_in, claimed, commit, complete, enqueue, failed, foreign, id, job,
-    job_for, lease, read, returned, revision, runner,
+    job_for, lease, read, returned, revision, runner, unique,
 };
 
 /// Runs a case on each engine.
@@ -93,7 +94,7 @@ fn a_unique_key_stands_for_one_job_of_its_queue() {
     check(|store| {
         let keyed = |n| {
             let mut keyed = job(n);
-            keyed.unique_key = Some("k".to_owned());
+            keyed.unique_key = unique("k", UniqueScope::Active);
             keyed
         };
         let mut elsewhere = keyed(4);
@@ -103,6 +104,57 @@ fn a_unique_key_stands_for_one_job_of_its_queue() {
         let later = enqueue(store, vec![keyed(3), elsewhere]);
         assert_eq!((later[0].id, later[0].existing), (id(1), true));
         assert_eq!((later[1].id, later[1].existing), (id(4), false));
+    });
+}
+
+#[test]
+fn a_unique_key_holds_as_long_as_its_scope_says() {
+    check(|store| {
+        let keyed = |n, scope, params: &str| {
+            let mut keyed = job(n);
+            keyed.unique_key = unique("k", scope);
+            keyed.payload.params = JsonText(params.to_owned());
+            keyed
+        };
+        let within = UniqueScope::Within { ms: 1_000 };
+        enqueue(store, vec![keyed(1, UniqueScope::Active, "[1, 2]")]);
+        let differs = enqueue(store, vec![keyed(2, UniqueScope::Active, "[2,1]")]);
+        assert!(differs[0].existing && differs[0].params_differ);
+        claimed(store, NOW, claim([1], false));
+        ask(store, NOW, complete(1, 1, failed(false))).unwrap();
+        for scope in [UniqueScope::Retained, within] {
+            let stands = enqueue(store, vec![keyed(3, scope, "[1,2]")]);
+            assert_eq!((stands[0].id, stands[0].existing), (id(1), true));
+            assert!(!stands[0].params_differ);
+        }
+        let new = enqueue(store, vec![keyed(4, UniqueScope::Active, "[]")]);
+        assert_eq!((new[0].id, new[0].existing), (id(4), false));
+
+        let retry = |n| Command::Retry {
+            job: id(n),
+            force: false,
+        };
+        assert_eq!(
+            ask(store, NOW, retry(1)),
+            Err(Rejection::UniqueKeyTaken(id(4)))
+        );
+        claimed(store, NOW, claim([2], false));
+        ask(store, NOW, complete(4, 2, returned())).unwrap();
+        ask(store, NOW, retry(1)).unwrap();
+        let stands = enqueue(store, vec![keyed(5, UniqueScope::Active, "[]")]);
+        assert_eq!(
+            stands[0].id,
+            id(1),
+            "the job that runs again has its key again"
+        );
+        claimed(store, NOW, claim([3], false));
+        ask(store, NOW, complete(1, 3, returned())).unwrap();
+        let late = Command::Enqueue(vec![keyed(6, within, "[]")]);
+        let reply = ask(store, NOW.plus_ms(1_000), late);
+        let Ok(Reply::Enqueued(late)) = reply else {
+            panic!("{reply:?}")
+        };
+        assert_eq!((late[0].id, late[0].existing), (id(6), false));
     });
 }
 
@@ -150,14 +202,73 @@ fn dependents_wait_for_all_and_fall_with_one() {
 }
 
 #[test]
+fn a_dependent_that_is_run_again_waits_for_its_prerequisites() {
+    check(|store| {
+        let mut dependent = job(3);
+        dependent.depends_on = vec![id(1), id(2)];
+        enqueue(store, vec![job(1), job(2), dependent.clone()]);
+        claimed(store, NOW, claim([1, 2], false));
+        ask(store, NOW, complete(1, 1, failed(false))).unwrap();
+        ask(store, NOW, complete(2, 2, returned())).unwrap();
+        assert_eq!(state(store, 3), State::Discarded);
+        let retry = |n, force| Command::Retry { job: id(n), force };
+        ask(store, NOW, retry(3, false)).unwrap();
+        assert_eq!(state(store, 3), State::Pending, "one is still discarded");
+        ask(store, NOW, retry(1, false)).unwrap();
+        claimed(store, NOW, claim([3], false));
+        ask(store, NOW, complete(1, 3, returned())).unwrap();
+        assert_eq!(state(store, 3), State::Available);
+
+        let mut forced = job(5);
+        forced.depends_on = vec![id(4)];
+        enqueue(store, vec![job(4), forced]);
+        let cancel = Command::Cancel {
+            job: id(4),
+            reason: None,
+            grace_ms: None,
+        };
+        ask(store, NOW, cancel).unwrap();
+        ask(store, NOW, retry(5, true)).unwrap();
+        assert_eq!(state(store, 5), State::Available);
+    });
+}
+
+#[test]
+fn a_dependent_does_not_wait_for_a_job_that_is_gone() {
+    check(|store| {
+        let mut short = job(1);
+        short.policy.retention_ms = 1_000;
+        let mut waits = job(2);
+        waits.depends_on = vec![id(1)];
+        let mut later = job(3);
+        later.depends_on = vec![id(1)];
+        enqueue(store, vec![short, waits, later]);
+        claimed(store, NOW, claim([1], false));
+        ask(store, NOW, complete(1, 1, failed(false))).unwrap();
+        let retry = |n, force| Command::Retry { job: id(n), force };
+        ask(store, NOW, retry(2, false)).unwrap();
+        let gone = NOW.plus_ms(1_000);
+        ask(store, gone, Command::Tick { limit: 10 }).unwrap();
+        assert_eq!(store.reader().unwrap().job(id(1)).unwrap(), None);
+        assert_eq!(state(store, 2), State::Discarded);
+        assert_eq!(
+            ask(store, gone, retry(3, false)),
+            Err(Rejection::PrerequisiteGone(id(1)))
+        );
+        ask(store, gone, retry(3, true)).unwrap();
+        assert_eq!(state(store, 3), State::Available);
+    });
+}
+
+#[test]
 fn prerequisites_that_share_a_key_count_once() {
     check(|store| {
         let mut keyed = [job(1), job(2), job(3)];
         for job in &mut keyed {
-            job.unique_key = Some("k".to_owned());
+            job.unique_key = unique("k", UniqueScope::Active);
         }
         let [first, second, mut third] = keyed;
-        third.unique_key = Some("other".to_owned());
+        third.unique_key = unique("other", UniqueScope::Active);
         third.depends_on = vec![id(1), id(2)];
         enqueue(store, vec![first, second, third]);
         claimed(store, NOW, claim([1], false));
@@ -441,7 +552,16 @@ fn what_was_executed_for_others_is_kept_and_never_run_again() {
         assert_eq!(attempt.started_at, Time(NOW.0 - 20));
         assert_eq!((attempt.number, attempt.meter.fuel), (1, 7));
         let committed = store
-            .commit(NOW, vec![Command::Retry { job: id(2) }, claim([9], false)])
+            .commit(
+                NOW,
+                vec![
+                    Command::Retry {
+                        job: id(2),
+                        force: false,
+                    },
+                    claim([9], false),
+                ],
+            )
             .unwrap();
         assert_eq!(committed.replies[0], Err(Rejection::Foreign));
         assert_eq!(committed.replies[1], Ok(Reply::Claimed(Vec::new())));

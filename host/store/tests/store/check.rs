@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use crate::jobs::{
-    NOW, claim, claimed, commit, complete, enqueue, failed, id, job, returned, revision,
+    NOW, ask, claim, claimed, commit, complete, enqueue, failed, id, job, returned, revision,
 };
 
 /// Makes a store with jobs in many states, one component and two queues.
@@ -17,7 +17,7 @@ fn store(folder: &TempDir) -> std::path::PathBuf {
     let mut dependent = job(5);
     dependent.depends_on = vec![id(4)];
     let mut keyed = job(6);
-    keyed.unique_key = Some("k".to_owned());
+    keyed.unique_key = crate::jobs::unique("k", host_core::job::UniqueScope::Active);
     keyed.queue = "other".parse().unwrap();
     enqueue(
         &mut store,
@@ -99,7 +99,7 @@ fn each_damage_is_named() {
             "unique key k",
             "stands for no job",
         ),
-        ("DELETE FROM dependencies", "job 5", "have all ended"),
+        ("DELETE FROM dependencies", "job 5", "have all completed"),
         (
             "UPDATE attempts SET number = 9 WHERE seq = 1",
             "attempt 9 of job 1",
@@ -119,6 +119,29 @@ fn each_damage_is_named() {
             .any(|finding| finding.what == what && finding.message.contains(message));
         assert!(found, "{damage}: {findings:?}");
     }
+}
+
+#[test]
+fn a_job_that_waits_again_for_a_discarded_one_is_no_finding() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("host.db");
+    let mut store = SqliteStore::open(&path).unwrap();
+    let mut waits = job(2);
+    waits.depends_on = vec![id(1)];
+    enqueue(&mut store, vec![job(1), waits]);
+    let cancel = Command::Cancel {
+        job: id(1),
+        reason: None,
+        grace_ms: None,
+    };
+    ask(&mut store, NOW, cancel).unwrap();
+    let retry = Command::Retry {
+        job: id(2),
+        force: false,
+    };
+    ask(&mut store, NOW, retry).unwrap();
+    drop(store);
+    assert_eq!(check(&path), []);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use host_core::command::Command;
 use host_core::id::NodeId;
-use host_core::job::Lane;
+use host_core::job::{Lane, UniqueKey, UniqueScope};
 use host_core::lease::{Fence, Hold};
 use host_core::transition::Loss;
 use host_store::memory::MemoryStore;
@@ -44,6 +44,7 @@ enum Step {
     },
     Retry {
         job: u8,
+        force: bool,
     },
     Pause {
         paused: bool,
@@ -94,7 +95,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(slots, lane, node, remote)| Step::Claim { slots, lane, node, remote }),
         10 => (any::<u8>(), message()).prop_map(|(lease, message)| Step::Say { lease, message }),
         1 => any::<u8>().prop_map(|job| Step::Cancel { job }),
-        1 => any::<u8>().prop_map(|job| Step::Retry { job }),
+        1 => (any::<u8>(), any::<bool>()).prop_map(|(job, force)| Step::Retry { job, force }),
         1 => any::<bool>().prop_map(|paused| Step::Pause { paused }),
         3 => Just(Step::Tick),
         1 => (0_u8..3).prop_map(|node| Step::Restart { node }),
@@ -134,7 +135,13 @@ impl History {
                     new.queue = ["default", "other"][usize::from(position % 2)]
                         .parse()
                         .unwrap();
-                    new.unique_key = keyed.then(|| format!("key-{}", self.jobs % 5));
+                    let scope = match self.jobs % 3 {
+                        0 => UniqueScope::Active,
+                        1 => UniqueScope::Retained,
+                        _ => UniqueScope::Within { ms: 1_000 },
+                    };
+                    let key = format!("key-{}", self.jobs % 5);
+                    new.unique_key = keyed.then_some(UniqueKey { key, scope });
                     new.depends_on = earlier.into_iter().collect();
                     new.run_at = (*delay_ms > 0).then(|| now.plus_ms(u64::from(*delay_ms)));
                     new.deadline = deadline_ms.map(|ms| now.plus_ms(u64::from(ms)));
@@ -166,8 +173,9 @@ impl History {
                 reason: None,
                 grace_ms: None,
             },
-            Step::Retry { job } => Command::Retry {
+            Step::Retry { job, force } => Command::Retry {
                 job: id(self.pick(*job)),
+                force: *force,
             },
             Step::Pause { paused } => Command::SetPaused {
                 queue: "other".parse().unwrap(),

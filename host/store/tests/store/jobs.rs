@@ -5,7 +5,7 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
 use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::invariants;
-use host_core::job::{Lane, Payload, STATES};
+use host_core::job::{Lane, Payload, STATES, UniqueKey, UniqueScope};
 use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold};
 use host_core::outcome::{Attempt, Meter, Outcome, Report};
@@ -51,6 +51,11 @@ pub(crate) fn job(n: u128) -> NewJob {
             attributes: Vec::new(),
         },
     }
+}
+
+pub(crate) fn unique(key: &str, scope: UniqueScope) -> Option<UniqueKey> {
+    let key = key.to_owned();
+    Some(UniqueKey { key, scope })
 }
 
 pub(crate) fn claim(leases: impl IntoIterator<Item = u128>, alone: bool) -> Command {

@@ -12,7 +12,7 @@ use host_core::seconds::Seconds;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{View, fetch, short_id, wait};
+use super::{View, fetch, has_ended, short_id, wait};
 
 /// The length of a complete id.
 const ID_CHARS: usize = 36;
@@ -51,9 +51,13 @@ pub(super) struct Enqueue {
     /// Let an attempt take at most this long
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
     timeout: Option<Seconds>,
-    /// If the queue has a job with this key already, return that job instead
+    /// If a job in scope has this key in the queue already, return that job instead
     #[arg(long, value_name = "KEY")]
     unique_key: Option<String>,
+    /// Which job with the key that is: `active` for one that has not ended, `retained` for any that
+    /// is kept, or a duration for one that was enqueued so recently
+    #[arg(long, value_name = "SCOPE", value_parser = parse_scope, requires = "unique_key")]
+    unique_scope: Option<Scope>,
     /// Start only when this job has completed (repeatable)
     #[arg(long, value_name = "ID")]
     depends_on: Vec<String>,
@@ -88,10 +92,37 @@ struct Request<'a> {
     timeout_seconds: Option<Seconds>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unique_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unique: Option<Unique<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     depends_on: Vec<String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     attributes: BTreeMap<&'a str, &'a str>,
+}
+
+#[derive(Serialize)]
+struct Unique<'a> {
+    key: &'a str,
+    scope: Scope,
+}
+
+/// Which earlier job with the same key stands for the new one.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Scope {
+    Active,
+    Retained,
+    Seconds(Seconds),
+}
+
+fn parse_scope(text: &str) -> Result<Scope, String> {
+    match text {
+        "active" => Ok(Scope::Active),
+        "retained" => Ok(Scope::Retained),
+        _ => human::parse_duration(text)
+            .map(Scope::Seconds)
+            .map_err(|error| format!("it is active, retained or a duration: {error}")),
+    }
 }
 
 #[derive(Deserialize)]
@@ -100,6 +131,8 @@ struct Accepted {
     state: String,
     #[serde(default)]
     existing: bool,
+    #[serde(default)]
+    existing_params_differ: bool,
 }
 
 impl Enqueue {
@@ -113,7 +146,12 @@ impl Enqueue {
         let state = plain::line(&accepted.state);
         if output.is_human() {
             output.note(&if accepted.existing {
-                format!("a job with this unique key exists already; it is {state}")
+                let params = if accepted.existing_params_differ {
+                    " and has other params"
+                } else {
+                    ""
+                };
+                format!("a job with this unique key exists already; it is {state}{params}")
             } else {
                 format!("enqueued {}; it is {state}", plain::line(&self.name))
             });
@@ -128,10 +166,12 @@ impl Enqueue {
             Format::Table | Format::Name => put_line(&id)?,
             Format::Json | Format::Jsonl => output.json(&answer.body)?,
         }
-        output.hint(&format!(
-            "`host job wait {}` waits for its result",
-            short_id(&id)
-        ));
+        let id = short_id(&id);
+        output.hint(&if has_ended(&accepted.state) {
+            format!("`host job show {id}` shows how it ended")
+        } else {
+            format!("`host job wait {id}` waits for its result")
+        });
         Ok(())
     }
 
@@ -149,7 +189,15 @@ impl Enqueue {
             deadline: self.deadline.as_deref(),
             max_attempts: self.max_attempts,
             timeout_seconds: self.timeout,
-            unique_key: self.unique_key.as_deref(),
+            unique_key: self
+                .unique_key
+                .as_deref()
+                .filter(|_| self.unique_scope.is_none()),
+            unique: self
+                .unique_key
+                .as_deref()
+                .zip(self.unique_scope)
+                .map(|(key, scope)| Unique { key, scope }),
             depends_on: self
                 .depends_on
                 .iter()

@@ -16,17 +16,24 @@ use super::{short_id, wait};
 #[command(after_help = "\
 Examples:
   host job retry 01990f3c --wait
+  host job retry 01990f3c --force
   host job ls --state discarded -o name | xargs host job retry")]
 pub(super) struct Retry {
     /// The jobs' ids or prefixes of them
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
+    /// Start them although jobs that they depend on have not completed
+    #[arg(long)]
+    force: bool,
     /// Wait until they end and print their results
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
     remote: Remote,
 }
+
+/// The body of a retry that does not wait for prerequisites.
+const FORCE: &str = r#"{"force":true}"#;
 
 #[derive(Deserialize)]
 struct Retried {
@@ -43,7 +50,7 @@ impl Retry {
         let shown = plain::line(id);
         let doing = format!("retry job {shown}");
         let path = format!("/api/v1/jobs/{}/retry", segment(id));
-        let answer = client.post(&doing, &path, "{}")?;
+        let answer = client.post(&doing, &path, if self.force { FORCE } else { "{}" })?;
         if self.wait {
             return wait::until_end(client, output, id, None);
         }
@@ -53,10 +60,14 @@ impl Retry {
             Format::Name => put_line(&shown),
             Format::Table => {
                 put_line(&format!("{shown} is {}", plain::line(&retried.state)))?;
-                output.hint(&format!(
-                    "`host job wait {}` waits for its result",
-                    short_id(id)
-                ));
+                let id = short_id(id);
+                output.hint(&if retried.state == "pending" {
+                    format!(
+                        "it waits for the jobs that it depends on; `host job show {id}` names them"
+                    )
+                } else {
+                    format!("`host job wait {id}` waits for its result")
+                });
                 Ok(())
             }
         }

@@ -83,8 +83,15 @@ impl Awaited for View {
         &self.id
     }
 
-    fn print(&self, output: Output) -> Result<(), CliError> {
-        print(output, self)
+    fn print(&self, _output: Output) -> Result<(), CliError> {
+        match &self.result {
+            Some(result) => put_line(&json::pretty(&json::harmless(result.get()))),
+            None => Ok(()),
+        }
+    }
+
+    fn tell_end(&self, output: Output) {
+        tell_end(output, self);
     }
 
     fn exit(&self) -> Exit {
@@ -121,10 +128,7 @@ fn ran_out(view: &View, timeout: Option<Seconds>) -> CliError {
     ))
 }
 
-fn print(output: Output, view: &View) -> Result<(), CliError> {
-    if let Some(result) = &view.result {
-        put_line(&json::pretty(&json::harmless(result.get())))?;
-    }
+fn tell_end(output: Output, view: &View) {
     let mut end = plain::line(&view.state).into_owned();
     let took = between(view.enqueued_at.as_deref(), view.finished_at.as_deref());
     if !took.is_empty() {
@@ -134,7 +138,7 @@ fn print(output: Output, view: &View) -> Result<(), CliError> {
     if let Some(failure) = &view.failure {
         let _infallible = write!(end, ": {}", failure.line());
     }
-    output.note(&end);
+    output.ending(&end, view.exit() != Exit::Ok);
     let id = short_id(&view.id);
     if view.exit() == Exit::JobFailed {
         output.hint(&format!(
@@ -142,5 +146,4 @@ fn print(output: Output, view: &View) -> Result<(), CliError> {
              again"
         ));
     }
-    Ok(())
 }

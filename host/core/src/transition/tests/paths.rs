@@ -21,7 +21,7 @@ enum Step {
     Cancel(Option<u64>),
     CancelAck(Fence),
     Tick,
-    Retry,
+    Retry(u32),
     PrerequisiteCompleted,
     PrerequisiteFailed,
 }
@@ -68,7 +68,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => proptest::option::of(0_u64..4_000).prop_map(Step::Cancel),
         1 => fence().prop_map(Step::CancelAck),
         4 => Just(Step::Tick),
-        1 => Just(Step::Retry),
+        1 => (0_u32..2).prop_map(Step::Retry),
         1 => Just(Step::PrerequisiteCompleted),
         1 => Just(Step::PrerequisiteFailed),
     ]
@@ -93,7 +93,9 @@ impl Step {
             },
             Self::CancelAck(fence) => Input::CancelAck(fence),
             Self::Tick => Input::Tick,
-            Self::Retry => Input::Retry,
+            Self::Retry(prerequisites_open) => Input::Retry {
+                prerequisites_open: *prerequisites_open,
+            },
             Self::PrerequisiteCompleted => Input::PrerequisiteCompleted,
             Self::PrerequisiteFailed => Input::PrerequisiteFailed(job_id(2)),
         }
@@ -141,7 +143,7 @@ proptest! {
             prop_assert_eq!(check(&job), Ok(()), "{:?} at {:?}", step, now);
             if result.is_err() {
                 prop_assert_eq!(&job, &before, "a refused input changes nothing");
-            } else if !matches!(step, Step::Retry) {
+            } else if !matches!(step, Step::Retry(_)) {
                 prop_assert_eq!(check_step(&before, &job), Ok(()), "{:?}", step);
             }
         }

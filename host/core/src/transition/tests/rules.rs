@@ -264,7 +264,10 @@ fn an_operators_retry_forgives_the_attempts_and_keeps_the_history() {
     job.apply(NOW, &Input::Complete(&FENCE, &error(true)))
         .unwrap();
     assert_eq!(job.state, State::Discarded);
-    job.apply(NOW, &Input::Retry).unwrap();
+    let retry = Input::Retry {
+        prerequisites_open: 0,
+    };
+    job.apply(NOW, &retry).unwrap();
     assert_eq!(
         (
             job.state,

@@ -120,12 +120,14 @@ fn cancels<'a>(current: &'a Fence, old: &'a Fence) -> Vec<Row<'a>> {
 fn without_a_worker() -> Vec<Row<'static>> {
     let eight_days = NOW.plus_ms(8 * 24 * 3_600_000);
     let failed = Input::PrerequisiteFailed(job_id(2));
+    let retry = |prerequisites_open| Input::Retry { prerequisites_open };
     vec![
         ("tick, nothing due", NOW, Input::Tick),
         ("tick, 6 s later", NOW.plus_ms(6_000), Input::Tick),
         ("tick, 40 s later", LATE, Input::Tick),
         ("tick, 8 days later", eight_days, Input::Tick),
-        ("operator's retry", NOW, Input::Retry),
+        ("operator's retry", NOW, retry(0)),
+        ("operator's retry, open prerequisite", NOW, retry(1)),
         ("prerequisite completed", NOW, Input::PrerequisiteCompleted),
         ("prerequisite failed", NOW, failed),
     ]
@@ -231,7 +233,7 @@ fn only_an_operator_leaves_a_terminal_state() {
             let mut job = fixture::in_state(state, TTL);
             let before = job.clone();
             let _ = job.apply(now, &input);
-            let may_leave = matches!(input, Input::Retry) && state != State::Completed;
+            let may_leave = matches!(input, Input::Retry { .. }) && state != State::Completed;
             assert_eq!(job == before, !may_leave, "{name} in {state:?}");
         }
     }

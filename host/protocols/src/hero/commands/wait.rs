@@ -71,6 +71,10 @@ impl Awaited for View {
         print(output, self)
     }
 
+    fn tell_end(&self, output: Output) {
+        tell_end(output, self);
+    }
+
     fn exit(&self) -> Exit {
         self.exit()
     }
@@ -100,13 +104,16 @@ fn print(output: Output, view: &View) -> Result<(), CliError> {
         let size = human::bytes(*bytes);
         output.note(&format!("{} is left out: {size}", plain::line(field)));
     }
+    Ok(())
+}
+
+fn tell_end(output: Output, view: &View) {
     let id = plain::line(&view.id);
     match &view.error {
         Some(error) if view.status == "error" => {
-            output.note(&format!("error: {}", plain::block(error)));
+            output.ending(&format!("error: {}", plain::block(error)), true);
             output.hint(&format!("`host hero requeue {id}` runs it again"));
         }
-        _ => output.note(&plain::line(&view.status)),
+        _ => output.ending(&plain::line(&view.status), view.exit() != Exit::Ok),
     }
-    Ok(())
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use host_core::command::NewJob;
 use host_core::id::JobId;
-use host_core::job::Payload;
+use host_core::job::{Payload, UniqueKey, UniqueScope};
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::policy::Policy;
@@ -73,9 +73,13 @@ pub(in crate::api) struct Entry<'a> {
     #[serde(default)]
     #[schema(value_type = Option<f64>)]
     timeout_seconds: Option<Seconds>,
-    /// At most one job of a queue has this key.
+    /// If a job of the queue has this key and has not ended, it stands for this one. Short for
+    /// `unique` with the scope `active`.
     #[serde(borrow, default)]
     unique_key: Option<Cow<'a, str>>,
+    /// A key with a scope; excludes `unique_key`.
+    #[serde(borrow, default)]
+    unique: Option<UniqueEntry<'a>>,
     /// Ids of jobs that must complete first, or `#n` for entry n of the same array.
     #[serde(borrow, default)]
     depends_on: Vec<Cow<'a, str>>,
@@ -87,6 +91,33 @@ pub(in crate::api) struct Entry<'a> {
     #[serde(default)]
     #[schema(value_type = Option<std::collections::BTreeMap<String, String>>)]
     attributes: Option<Pairs>,
+}
+
+/// A key that one job of a queue has.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = Unique)]
+#[serde(deny_unknown_fields)]
+struct UniqueEntry<'a> {
+    /// The key, 1 to 256 bytes.
+    #[serde(borrow)]
+    key: Cow<'a, str>,
+    /// Which earlier job with the key stands for this one; `active` if absent.
+    #[serde(default)]
+    scope: ScopeEntry,
+}
+
+/// Which earlier job with the same key stands for the new one.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(as = UniqueScope)]
+#[serde(rename_all = "snake_case")]
+enum ScopeEntry {
+    /// One that has not ended.
+    #[default]
+    Active,
+    /// Any that is still kept.
+    Retained,
+    /// One that has not ended or was enqueued within so many seconds.
+    Seconds(f64),
 }
 
 impl<'a> Entry<'a> {
@@ -147,7 +178,7 @@ impl<'a> Entry<'a> {
             deadline: instant("deadline", self.deadline.as_deref())?,
             policy,
             depends_on: self.prerequisites(siblings)?,
-            unique_key: unique_key(self.unique_key)?,
+            unique_key: unique_key(self.unique_key, self.unique)?,
             payload: Payload {
                 params: JsonText(params.to_owned()),
                 wire: "http".to_owned(),
@@ -224,17 +255,34 @@ fn instant(field: &str, text: Option<&str>) -> Result<Option<Time>, ApiError> {
     Ok(Some(at))
 }
 
-fn unique_key(key: Option<Cow<'_, str>>) -> Result<Option<String>, ApiError> {
-    let Some(key) = key else {
-        return Ok(None);
+fn unique_key(
+    key: Option<Cow<'_, str>>,
+    unique: Option<UniqueEntry<'_>>,
+) -> Result<Option<UniqueKey>, ApiError> {
+    let (field, key, scope) = match (key, unique) {
+        (None, None) => return Ok(None),
+        (Some(_), Some(_)) => return Err(invalid("unique_key and unique exclude each other")),
+        (Some(key), None) => ("unique_key", key, ScopeEntry::Active),
+        (None, Some(unique)) => ("unique.key", unique.key, unique.scope),
     };
     if key.is_empty() || key.len() > UNIQUE_KEY_BYTES_MAX {
         return Err(invalid(format!(
-            "unique_key: it has 1 to {UNIQUE_KEY_BYTES_MAX} bytes, this one has {}",
+            "{field}: it has 1 to {UNIQUE_KEY_BYTES_MAX} bytes, this one has {}",
             key.len()
         )));
     }
-    Ok(Some(key.into_owned()))
+    Ok(Some(UniqueKey {
+        key: key.into_owned(),
+        scope: match scope {
+            ScopeEntry::Active => UniqueScope::Active,
+            ScopeEntry::Retained => UniqueScope::Retained,
+            ScopeEntry::Seconds(seconds) => {
+                let unread = |error| invalid(format!("unique.scope: {error}"));
+                let ms = Seconds::try_from(seconds).map_err(unread)?.ms;
+                UniqueScope::Within { ms }
+            }
+        },
+    }))
 }
 
 fn attributes(pairs: Option<Pairs>) -> Result<Vec<(String, String)>, ApiError> {

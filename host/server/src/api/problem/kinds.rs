@@ -18,6 +18,12 @@ host_http::kinds! {
     UNKNOWN_PREREQUISITE 422 "unknown_prerequisite", "Unknown prerequisite",
         "A job to wait for is one that this host does not know, or no longer does.",
         "Name a job that exists; ended jobs are kept 7 days.";
+    UNIQUE_KEY_TAKEN 409 "unique_key_taken", "Another job has the unique key",
+        "Another job of the queue has the same unique key and has not ended, so this one cannot run again now.",
+        "Wait for the job that the detail names, or cancel it.";
+    PREREQUISITE_GONE 409 "prerequisite_gone", "A prerequisite is gone",
+        "A job that the job waits for was removed after its retention, so nobody knows how it ended.",
+        "`host job retry ID --force` runs the job without it; over HTTP, retry with {\"force\": true}.";
     TOO_MANY_DEPENDENTS 422 "too_many_dependents", "Too many jobs wait for one",
         "At most 10000 jobs may depend on the same job.",
         "Put a job between them that the others depend on.";
@@ -89,7 +95,7 @@ host_http::kinds! {
         "Create it, or take the grant out of the manifest.";
     STOPPING 503 "stopping", "Stopping",
         "The host stops. Whether the request was carried out is not known.",
-        "Look when it is there again before you repeat it; with a unique_key a repeated enqueue is safe."
+        "Look when it is there again before you repeat it; an enqueue with `unique` of scope `retained` may be repeated."
         retry 1;
     STORE_FULL 507 "store_full", "Disk full",
         "There is no room on the disk; nothing of this request was kept.",
