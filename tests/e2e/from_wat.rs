@@ -8,6 +8,33 @@ pub(crate) fn component(name: &str) -> Vec<u8> {
     wat::parse_file(&path).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// Assembles a component whose handler `by_hand` returns nothing and has this schema of its params.
+pub(crate) fn with_schema(schema: &str) -> Vec<u8> {
+    const TEXT_AT: u32 = 1 << 16;
+    let good = std::fs::read_to_string(folder().join("good.wat")).unwrap();
+    let escaped = |bytes: &[u8]| {
+        let bytes = bytes.iter().map(|byte| format!("\\{byte:02x}"));
+        bytes.collect::<Vec<_>>().concat()
+    };
+    let length = u32::try_from(schema.len()).unwrap();
+    let text = escaped(schema.as_bytes());
+    let pages = 2 + schema.len() / (1 << 16);
+    let memory = format!("(memory (export \"memory\") {pages})\n");
+    // The field `params-schema` of the handler's description, and the text.
+    let data = format!(
+        "(data (i32.const 84) \"\\01\\00\\00\\00{}{}\")\n(data (i32.const {TEXT_AT}) \"{text}\")\n",
+        escaped(&TEXT_AT.to_le_bytes()),
+        escaped(&length.to_le_bytes())
+    );
+    let changed = good
+        .replace("(memory (export \"memory\") 1)", &memory)
+        .replace(
+            "(data (i32.const 512)",
+            &format!("{data}(data (i32.const 512)"),
+        );
+    wat::parse_str(changed).unwrap_or_else(|error| panic!("{error}"))
+}
+
 fn folder() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/guests/wat"))
 }

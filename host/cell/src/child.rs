@@ -1,4 +1,5 @@
-//! The entry points of the two child processes that `host cell` runs: the cell and the compile child.
+//! The entry points of the child processes that `host cell` runs: the cell, the compile child, and the
+//! child that compiles schemas.
 
 use std::io::{self, Write as _};
 use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
@@ -36,4 +37,12 @@ pub fn compile_stdin(output: &Path) -> Result<(), String> {
     io::stdout()
         .write_all(&json)
         .map_err(|error| format!("cannot write the reply to standard output: {error}"))
+}
+
+/// Restricts a child that compiles schemas: it opens nothing, writes to at most `memory_bytes` of memory
+/// and computes for at most `cpu_seconds`.
+pub fn restrict_schemas(memory_bytes: u64, cpu_seconds: u64) -> Result<(), String> {
+    harden::child()
+        .and_then(|()| harden::schemas(memory_bytes, cpu_seconds))
+        .map_err(|error| format!("cannot restrict the rights of this process: {error}"))
 }

@@ -133,6 +133,16 @@ pub(crate) fn compiler(folder: &std::path::Path) -> io::Result<()> {
     refuse_calls()
 }
 
+/// Restricts the child that compiles schemas. It opens no file.
+pub(crate) fn schemas(memory_bytes: u64, cpu_seconds: u64) -> io::Result<()> {
+    limit(Resource::Data, memory_bytes)?;
+    limit(Resource::Cpu, cpu_seconds)?;
+    let restricted =
+        ruleset().and_then(|ruleset| ruleset.create()?.restrict_self().map_err(Into::into));
+    restricted.map(drop).map_err(io::Error::other)?;
+    refuse_calls()
+}
+
 /// Leaves this process only the right to read files. Reading is not restricted to granted directories,
 /// because they are known only when a run starts.
 fn read_only() -> io::Result<()> {

@@ -19,6 +19,7 @@ use crate::chain::Chain;
 use crate::handlers::{Handler, Handlers, Program};
 use crate::order::Order;
 use crate::programs::Programs;
+use crate::schema::Budget;
 
 pub use crate::programs::Environment;
 
@@ -120,7 +121,7 @@ impl RunBuilder {
 
     fn start(&self, now: Time, request: RunRequest, handler: &Handler) -> Result<Start, Failure> {
         if request.check_params {
-            handler.check_params(&request.params)?;
+            handler.check_params(&request.params, &mut Budget::default())?;
         }
         let env = self.programs.granted(handler, &request.env)?;
         Ok(Start {

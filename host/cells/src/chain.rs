@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 
 use crate::handlers::{Handler, Program};
 use crate::programs::Programs;
+use crate::schema::Budget;
 
 /// The maximum number of steps in one chain.
 const STEPS_MAX: usize = 1_000;
@@ -144,18 +145,19 @@ impl Chain {
             return Err(Failure::new(FailureKind::InvalidParams, message));
         }
         let total = listed.len();
+        let mut budget = Budget::default();
         listed
             .into_iter()
             .enumerate()
             .map(|(index, step)| {
                 let name = step.handler.clone();
-                self.look_up(step)
+                self.look_up(step, &mut budget)
                     .map_err(|failure| blamed(failure, index + 1, total, &name))
             })
             .collect()
     }
 
-    fn look_up(&self, listed: Listed) -> Result<Step, Failure> {
+    fn look_up(&self, listed: Listed, budget: &mut Budget) -> Result<Step, Failure> {
         let name = &listed.handler;
         if self.programs.makes_chains(name) {
             let message = "a script cannot be an action of a script";
@@ -163,7 +165,7 @@ impl Chain {
         }
         let (handler, program) = self.programs.handlers().executable(name)?;
         let params = JsonText(String::from(Box::<str>::from(listed.params)));
-        handler.check_params(&params)?;
+        handler.check_params(&params, budget)?;
         let env = self.programs.granted(&handler, &self.env)?;
         Ok(Step {
             handler,

@@ -12,11 +12,13 @@ use std::time::Duration;
 
 use host_core::cell::{CompileReply, Compiled, Refusal};
 use host_core::handler::Digest;
+use host_core::json::JsonText;
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
 use crate::spawn::CellProgram;
+use crate::vet::{Refused, vet};
 use host_runtime::ids;
 
 /// How long the child process may compile. The child also limits its own computation.
@@ -115,6 +117,11 @@ impl Cache {
         Ok((file, compiled.sha256))
     }
 
+    /// Lets a limited process compile schemas, unless they have passed before.
+    pub(crate) async fn vet(&self, schemas: &[&JsonText]) -> Result<(), Refused> {
+        vet(&self.program, &self.folder, schemas).await
+    }
+
     /// Removes files of components that are not in `used`, old files of other engines, and
     /// unfinished files. Returns how many were removed. All of them can be compiled again.
     pub fn sweep(&self, used: &BTreeSet<Digest>) -> io::Result<usize> {
@@ -140,6 +147,9 @@ impl Cache {
         let (digest, rest) = name.split_once('-')?;
         if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
+        }
+        if rest.ends_with(".schemas") {
+            return Some(SWEPT_AGE_OTHER);
         }
         if !used.contains(digest) {
             return Some(SWEPT_AGE);

@@ -20,8 +20,8 @@ use crate::handlers::{Handlers, Program};
 use crate::manifest::{self, ManifestError};
 use crate::process::{Cells, DescribeError};
 use crate::programs::Environment;
-use crate::schema::Schema;
 use crate::spawn::{CellProgram, Spawner};
+use crate::vet::Refused;
 
 /// The largest component, in bytes.
 pub const COMPONENT_BYTES_MAX: usize = 32 << 20;
@@ -66,6 +66,9 @@ pub enum Flaw {
         what: &'static str,
         message: String,
     },
+    /// The schemas of the component need too much together.
+    #[error("{0}")]
+    Schemas(String),
     /// The manifest grants something that this host does not have.
     #[error("{0}")]
     GrantMissing(String),
@@ -193,11 +196,43 @@ impl Examiner {
     ) -> Result<Vec<HandlerInfo>, Flaw> {
         let offered = self.cells.describe(program).await.map_err(Flaw::Describe)?;
         offer(&offered)?;
+        self.vet(&offered).await?;
         manifest::fits(manifest, &offered).map_err(Flaw::Manifest)?;
         match grants::missing(manifest, &offered, &self.environment) {
             None => Ok(offered),
             Some(message) => Err(Flaw::GrantMissing(message)),
         }
+    }
+
+    /// Lets a limited process compile all schemas of a component.
+    async fn vet(&self, handlers: &[HandlerInfo]) -> Result<(), Flaw> {
+        let schemas = handlers.iter().flat_map(|handler| {
+            let named = [
+                ("params", &handler.params_schema),
+                ("result", &handler.result_schema),
+            ];
+            named
+                .into_iter()
+                .filter_map(|(what, schema)| Some((&handler.name, what, schema.as_ref()?)))
+        });
+        let schemas: Vec<_> = schemas.collect();
+        if schemas.is_empty() {
+            return Ok(());
+        }
+        let texts: Vec<_> = schemas.iter().map(|(_, _, text)| *text).collect();
+        let refused = match self.cache.vet(&texts).await {
+            Ok(()) => return Ok(()),
+            Err(Refused::All(message)) => return Err(Flaw::Schemas(message)),
+            Err(Refused::One(index, message)) => (schemas.get(index), message),
+        };
+        Err(match refused {
+            (Some((handler, what, _)), message) => Flaw::Schema {
+                handler: (*handler).clone(),
+                what,
+                message,
+            },
+            (None, message) => Flaw::Schemas(message),
+        })
     }
 }
 
@@ -216,18 +251,6 @@ fn offer(handlers: &[HandlerInfo]) -> Result<(), Flaw> {
         let name = &handler.name;
         if !names.insert(name) {
             return Err(Flaw::Offer(format!("the handler {name} twice")));
-        }
-        for (what, schema) in [
-            ("params", &handler.params_schema),
-            ("result", &handler.result_schema),
-        ] {
-            if let Some(Err(message)) = schema.as_ref().map(Schema::compile) {
-                return Err(Flaw::Schema {
-                    handler: name.clone(),
-                    what,
-                    message,
-                });
-            }
         }
     }
     Ok(())

@@ -11,7 +11,7 @@ use host_core::handler::{Digest, Grants, HandlerInfo, Limits, Revision};
 use host_core::json::JsonText;
 use host_core::name::Name;
 
-use crate::schema::Schema;
+use crate::schema::{Budget, Schema};
 
 /// One deployed handler of its component's current revision.
 #[derive(Debug)]
@@ -25,17 +25,17 @@ pub struct Handler {
     /// The grants of one attempt.
     pub grants: Grants,
     /// The schema of its params, if it has one.
-    pub params: Option<Schema>,
+    pub params: Option<Arc<Schema>>,
 }
 
 impl Handler {
     /// Checks params against the handler's schema, if it has one.
-    pub fn check_params(&self, params: &JsonText) -> Result<(), Failure> {
+    pub fn check_params(&self, params: &JsonText, budget: &mut Budget) -> Result<(), Failure> {
         let Some(schema) = &self.params else {
             return Ok(());
         };
         schema
-            .check_text(params)
+            .check_text(params, budget)
             .map_err(|message| Failure::new(FailureKind::InvalidParams, message))
     }
 }
@@ -120,8 +120,10 @@ impl Handlers {
         Arc::clone(&by_name)
     }
 
-    /// Replaces all handlers by those of the given current revisions.
+    /// Replaces all handlers by those of the given current revisions. A schema that is already known
+    /// is not compiled again.
     pub fn replace(&self, revisions: Vec<Revision>) {
+        let before = self.all();
         let mut by_name = BTreeMap::new();
         for revision in revisions {
             let revision = Arc::new(revision);
@@ -131,17 +133,34 @@ impl Handlers {
                     revision: Arc::clone(&revision),
                     limits: revision.manifest.limits(&info.name),
                     grants: revision.manifest.grants(&info.name),
-                    // The schema compiled when it was deployed. If it no longer compiles, the
-                    // params are not checked.
-                    params: info
-                        .params_schema
-                        .as_ref()
-                        .and_then(|schema| Schema::compile(schema).ok()),
+                    params: schema(before.get(&info.name), info),
                 };
                 by_name.insert(info.name.clone(), Arc::new(handler));
             }
         }
         let mut shared = self.by_name.write().unwrap_or_else(PoisonError::into_inner);
         *shared = Arc::new(by_name);
+    }
+}
+
+/// Returns the compiled schema of a handler's params. It was accepted at deploy. If this version
+/// refuses it, the params are not checked.
+fn schema(before: Option<&Arc<Handler>>, info: &HandlerInfo) -> Option<Arc<Schema>> {
+    let text = info.params_schema.as_ref()?;
+    let known = before.filter(|handler| handler.info.params_schema.as_ref() == Some(text));
+    if let Some(schema) = known.and_then(|handler| handler.params.clone()) {
+        return Some(schema);
+    }
+    match Schema::compile(text) {
+        Ok(schema) => Some(Arc::new(schema)),
+        Err(refused) => {
+            let handler = info.name.as_str();
+            tracing::warn!(
+                handler,
+                refused,
+                "the schema of a handler is not taken any more: its params are not checked"
+            );
+            None
+        }
     }
 }

@@ -27,3 +27,4 @@ pub mod suspects;
 
 #[cfg(test)]
 extern crate self as host_cells;
+pub mod vet;

@@ -2,11 +2,17 @@
 //! of components and are not trusted: their size, depth and regular expressions are limited, and
 //! they cannot read files or addresses.
 
+mod automata;
+mod budget;
 mod work;
 
 use host_core::json::JsonText;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
+
+use self::automata::Automata;
+
+pub use self::budget::{Budget, STEPS_MAX, Waiting};
 
 /// The largest schema, in bytes.
 pub const SCHEMA_BYTES_MAX: usize = 64 << 10;
@@ -14,15 +20,13 @@ pub const SCHEMA_BYTES_MAX: usize = 64 << 10;
 /// How deeply a schema may be nested.
 pub const SCHEMA_DEPTH_MAX: usize = 32;
 
-/// How many steps one check of params may take.
-const STEPS_MAX: u64 = 5_000_000;
-
 /// How many violations an error message lists.
 const VIOLATIONS_NAMED: usize = 3;
 
 #[derive(Debug)]
 pub struct Schema {
     document: Value,
+    automata: Automata,
     validator: Validator,
 }
 
@@ -43,25 +47,36 @@ impl Schema {
         if let Some(part) = work::unfollowed(&schema) {
             return Err(format!("it has {part}"));
         }
+        if !work::is_small(&schema) {
+            return Err(
+                "it nests too much below unevaluatedProperties or unevaluatedItems".to_owned(),
+            );
+        }
+        let automata = Automata::of(&schema)?;
+        let patterns = PatternOptions::regex()
+            .size_limit(automata::COMPILED_BYTES_MAX)
+            .dfa_size_limit(automata::MATCHING_BYTES_MAX);
         let validator = jsonschema::options()
-            .with_pattern_options(PatternOptions::regex())
+            .with_pattern_options(patterns)
             .build(&schema)
             .map_err(|error| error.to_string())?;
         Ok(Self {
             document: schema,
+            automata,
             validator,
         })
     }
 
-    pub fn check_text(&self, params: &JsonText) -> Result<(), String> {
+    pub fn check_text(&self, params: &JsonText, budget: &mut Budget) -> Result<(), String> {
         serde_json::from_str(params.as_str())
             .map_err(|error| error.to_string())
-            .and_then(|params| self.check(&params))
+            .and_then(|params| self.check(&params, budget))
     }
 
-    /// Checks params. The error lists the first violations with their places, but not the values.
-    pub fn check(&self, params: &Value) -> Result<(), String> {
-        if !work::fits(&self.document, params, STEPS_MAX) {
+    /// Checks params within a budget. The error lists the first violations with their places, but not
+    /// the values.
+    pub fn check(&self, params: &Value, budget: &mut Budget) -> Result<(), String> {
+        if !work::fits(&self.document, &self.automata, params, budget) {
             return Err(format!(
                 "checking them against the handler's schema takes more than {STEPS_MAX} steps"
             ));

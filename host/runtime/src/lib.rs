@@ -1,8 +1,9 @@
 //! What a process has once and tests provide themselves: the clock, random ids, tasks that are
-//! joined, and mailboxes between threads. Also the lock of the data directory.
+//! joined, mailboxes between threads, and the signals to stop. Also the lock of the data directory.
 
 pub mod clock;
 pub mod ids;
 pub mod lock;
 pub mod mailbox;
+pub mod stops;
 pub mod tasks;

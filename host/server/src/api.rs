@@ -80,6 +80,7 @@ pub struct Api {
 struct Shared {
     api: Arc<Api>,
     streams: Arc<Semaphore>,
+    long_checks: enqueue::LongChecks,
 }
 
 pub fn router(mut api: Api) -> Router {
@@ -92,6 +93,7 @@ pub fn router(mut api: Api) -> Router {
     let shared = Shared {
         api: Arc::new(api),
         streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+        long_checks: enqueue::LongChecks::default(),
     };
     let own = routes::all().into_iter();
     groups.push(Group {

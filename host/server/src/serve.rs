@@ -6,6 +6,7 @@ mod host;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use host_cells::compile::CompileError;
 use host_cells::examine::StartError;
@@ -17,13 +18,13 @@ use rustix::fs::Mode;
 use rustix::process::umask;
 use thiserror::Error;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::host::Host;
 use crate::api;
 use crate::config::Config;
 use crate::folder::{self, FolderError};
 use host_runtime::lock::{self, DataLock, LockError};
+use host_runtime::stops::{Stops, StopsError};
 
 /// Where a host listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +67,10 @@ pub enum ServeError {
     /// A component of the folder was rejected.
     #[error("cannot deploy the folder of components: {0}")]
     Folder(FolderError),
-    /// The system cannot provide a thread, a timer or a signal handler.
+    /// The system cannot provide the signals that ask to stop.
+    #[error(transparent)]
+    Stops(#[from] StopsError),
+    /// The system cannot provide a thread or a timer.
     #[error("cannot {operation}: {error}")]
     System {
         operation: &'static str,
@@ -78,7 +82,8 @@ pub enum ServeError {
 }
 
 /// Runs a host until `SIGTERM` or `SIGINT`. Running jobs may then end within the grace period; a
-/// second signal stops them at once. Calls `ready` when the host accepts requests.
+/// second signal stops them at once. The process ends then, whatever still blocks. Calls `ready` when
+/// the host accepts requests.
 pub fn run(
     config: Config,
     program: CellProgram,
@@ -90,15 +95,19 @@ pub fn run(
         .enable_all()
         .build()
         .map_err(system("start the runtime"))?;
-    runtime.block_on(serve(config, program, ready))
+    let stops = Stops::listen(Some(Duration::from_millis(config.drain_ms)))?;
+    let served = runtime.block_on(serve(config, program, stops, ready));
+    // Work that still blocks a thread has no receiver any more.
+    runtime.shutdown_background();
+    served
 }
 
 async fn serve(
     config: Config,
     program: CellProgram,
+    mut stops: Stops,
     ready: impl FnOnce(Ready),
 ) -> Result<(), ServeError> {
-    let mut stops = Stops::listen()?;
     let data = &config.data;
     std::fs::create_dir_all(data).map_err(|error| ServeError::Data {
         path: data.clone(),
@@ -130,32 +139,39 @@ async fn serve(
             wires: words,
         })
     };
+    let mut phase = Phase::Running;
     let started = tokio::select! {
         started = set_up => started.map(|listening| {
             let http = listening.http.map(tracing::field::display);
             tracing::info!(data = %data.display(), http, wires = ?listening.wires, "ready");
             ready(listening);
         }),
-        () = stops.asked() => Ok(()),
+        () = stops.asked() => {
+            say_asked(Phase::Running);
+            phase = Phase::Draining;
+            host.enter(phase);
+            Ok(())
+        }
     };
     let ended = match started {
         Err(error) => {
             host.enter(Phase::Ending);
             host.ended().await.and(Err(error))
         }
-        Ok(()) => last(&mut host, &mut stops).await,
+        Ok(()) => last(&mut host, &mut stops, phase).await,
     };
+    stops.end_soon();
     host.join().await;
     ended
 }
 
 /// Waits until the host is asked to stop or fails, and then until no job runs.
-async fn last(host: &mut Host, stops: &mut Stops) -> Result<(), ServeError> {
-    let mut phase = Phase::Running;
+async fn last(host: &mut Host, stops: &mut Stops, mut phase: Phase) -> Result<(), ServeError> {
     loop {
         tokio::select! {
             ended = host.ended() => return ended,
             () = stops.asked() => {
+                say_asked(phase);
                 phase = if phase == Phase::Running { Phase::Draining } else { Phase::Ending };
                 host.enter(phase);
             }
@@ -195,35 +211,11 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
         .map_err(|error| ServeError::Listen { address, error })
 }
 
-/// The signals that ask a host to stop.
-struct Stops {
-    terminate: Signal,
-    interrupt: Signal,
-    repeated: bool,
-}
-
-impl Stops {
-    fn listen() -> Result<Self, ServeError> {
-        let hear = |kind| signal(kind).map_err(system("listen to signals"));
-        Ok(Self {
-            terminate: hear(SignalKind::terminate())?,
-            interrupt: hear(SignalKind::interrupt())?,
-            repeated: false,
-        })
-    }
-
-    /// Waits for the next signal. Cancel safe.
-    async fn asked(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-        if self.repeated {
-            tracing::warn!("asked to stop again: running jobs are given up");
-        } else {
-            tracing::info!("asked to stop: running jobs may end; ask again to give them up");
-        }
-        self.repeated = true;
+fn say_asked(phase: Phase) {
+    if phase == Phase::Running {
+        tracing::info!("asked to stop: running jobs may end; ask again to give them up");
+    } else {
+        tracing::warn!("asked to stop again: running jobs are given up");
     }
 }
 

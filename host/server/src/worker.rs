@@ -22,13 +22,13 @@ use host_dispatch::numbers::Numbers;
 use host_dispatch::writer::EVENTS_MAX;
 use host_protocols::wire::{self, Configured, OpenError, Place, Ports};
 use host_runtime::clock::Clock;
+use host_runtime::stops::{Stops, StopsError};
 use host_runtime::tasks::Tasks;
 use host_store::StoreError;
 use host_store::sqlite::open_reader;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use thiserror::Error;
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -82,7 +82,10 @@ pub enum WorkerError {
     /// The data directory cannot be read.
     #[error("cannot read the handlers in {}: {error}", .path.display())]
     Data { path: PathBuf, error: StoreError },
-    /// The system cannot provide a thread, a timer or a signal handler.
+    /// The system cannot provide the signals that ask to stop.
+    #[error(transparent)]
+    Stops(#[from] StopsError),
+    /// The system cannot provide a thread or a timer.
     #[error("cannot {operation}: {error}")]
     System {
         operation: &'static str,
@@ -100,8 +103,9 @@ pub fn run(
     ready: impl FnOnce(&[(&'static str, String)]),
 ) -> Result<(), WorkerError> {
     let clock = Clock::start();
-    runtime()?.block_on(async {
-        let stopping = stop_on_signals()?;
+    let runtime = runtime()?;
+    let served = runtime.block_on(async {
+        let stopping = stop_on_signals(Stops::listen(None)?);
         let place = Place::Worker {
             state: config.state.clone(),
         };
@@ -137,7 +141,10 @@ pub fn run(
         ready(&words);
         // The kernel kills the cells with this process, and with them what still runs.
         serving.await.map_err(WorkerError::Wire)
-    })
+    });
+    // Work that still blocks a thread has no receiver any more.
+    runtime.shutdown_background();
+    served
 }
 
 /// Makes a runtime with one thread: for small jobs, switching threads would be the main cost.
@@ -273,23 +280,17 @@ fn end_with_parent() -> Result<(), WorkerError> {
     Err(system("end with the parent process")(gone))
 }
 
-/// Returns a token that is cancelled by the first signal to stop.
-fn stop_on_signals() -> Result<CancellationToken, WorkerError> {
-    let hear = |kind| signal(kind).map_err(system("listen to signals"));
-    let (mut terminate, mut interrupt) = (
-        hear(SignalKind::terminate())?,
-        hear(SignalKind::interrupt())?,
-    );
+/// Returns a token that is cancelled by the first signal to stop. The second ends the process.
+fn stop_on_signals(mut stops: Stops) -> CancellationToken {
     let stopping = CancellationToken::new();
     let asked = stopping.clone();
     Tasks::default().spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        stops.asked().await;
         asked.cancel();
+        // The thread that hears signals lives as long as this does.
+        std::future::pending::<()>().await;
     });
-    Ok(stopping)
+    stopping
 }
 
 /// Logs refusals, because a worker has no metrics. The more refusals a code has, the fewer of them

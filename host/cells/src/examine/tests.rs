@@ -15,7 +15,6 @@ fn handler(name: &str, params_schema: Option<&str>) -> HandlerInfo {
 
 #[test]
 fn only_sensible_offers_are_taken() {
-    let far = "{\"$ref\":\"http://127.0.0.1/schema.json\"}";
     let many: Vec<_> = (0..=HANDLERS_MAX)
         .map(|n| handler(&format!("h{n}"), None))
         .collect();
@@ -24,8 +23,6 @@ fn only_sensible_offers_are_taken() {
         (vec![handler("a", None), handler("b", Some("{\"type\":\"object\"}"))], None),
         (vec![], Some("no handlers")),
         (vec![handler("a", None), handler("a", None)], Some("the handler a twice")),
-        (vec![handler("a", Some("{\"type\":7}"))], Some("the params schema of the handler a is not taken")),
-        (vec![handler("a", Some(far))], Some("the params schema of the handler a is not taken")),
         (many, Some("1001 handlers, at most 1000 are taken")),
     ];
     for (handlers, refusal) in table {

@@ -26,9 +26,9 @@ fn references_to_parts_of_a_schema_are_followed() {
     for _ in 0..12 {
         params = json!({ "name": "inner", "left": params, "right": params });
     }
-    assert_eq!(tree.check(&params), Ok(()));
+    assert_eq!(tree.check(&params, &mut Budget::default()), Ok(()));
     let unnamed = json!({ "name": "a", "left": {} });
-    let refused = tree.check(&unnamed).unwrap_err();
+    let refused = tree.check(&unnamed, &mut Budget::default()).unwrap_err();
     assert!(refused.starts_with("/left: "), "{refused}");
 }
 
@@ -75,7 +75,89 @@ fn schemas_that_never_end_are_not_begun() {
         json!({ "oneOf": [same, same] }),
         json!({ "$ref": "#" }),
     ] {
-        let refused = compiled(&schema).unwrap().check(&deep).unwrap_err();
+        let checked = compiled(&schema).unwrap();
+        let refused = checked.check(&deep, &mut Budget::new(50_000)).unwrap_err();
         assert!(refused.contains("steps"), "{refused}");
     }
+}
+
+/// The automaton of the first would have 100,000 states for 40 bytes of text.
+#[test]
+fn regular_expressions_that_are_too_large_are_refused() {
+    let many = |count: usize| {
+        let parts = (0..count).map(|n| json!({ "pattern": format!("^{n}") }));
+        json!({ "allOf": parts.collect::<Vec<_>>() })
+    };
+    let named = json!({ "patternProperties": { "(x{1,100}){1,100}": {} } });
+    for (schema, said) in [
+        (
+            json!({ "pattern": "(a{1,100}){1,100}b{1,5000}\\w{500}" }),
+            "needs more than",
+        ),
+        (
+            json!({ "items": { "pattern": "\\p{L}{100}" } }),
+            "needs more than",
+        ),
+        (named, "needs more than"),
+        (json!({ "pattern": "a".repeat(2_000) }), "2000 bytes"),
+        (many(1_400), "more than 64 regular expressions"),
+    ] {
+        let refused = compiled(&schema).unwrap_err();
+        assert!(refused.contains(said), "{schema}: {refused}");
+    }
+    let email = json!({ "pattern": "^[\\w.+-]+@[\\w-]+(\\.[\\w-]+)+$" });
+    assert!(compiled(&email).is_ok());
+    assert!(compiled(&many(64)).is_ok());
+}
+
+/// A validator of each would have more than a million parts.
+#[test]
+fn schemas_that_double_at_each_level_are_refused() {
+    let nested = |keyword: &str, levels: usize| {
+        let mut schema = json!({ "type": "object" });
+        for _ in 0..levels {
+            schema = json!({ "allOf": [schema], keyword: false });
+        }
+        schema
+    };
+    for keyword in ["unevaluatedProperties", "unevaluatedItems"] {
+        let refused = compiled(&nested(keyword, 14)).unwrap_err();
+        assert!(refused.contains("unevaluated"), "{refused}");
+        assert!(compiled(&nested(keyword, 4)).is_ok());
+    }
+}
+
+/// Matching costs the states of the automaton for each byte, wherever the pattern stands.
+#[test]
+fn matching_is_charged_by_the_size_of_the_automaton() {
+    let large = "(a{1,9}){1,50}b";
+    let text = "a".repeat(400_000);
+    let field = json!({ text.as_str(): 1 });
+    for (schema, params) in [
+        (json!({ "pattern": large }), json!(text)),
+        (json!({ "patternProperties": { large: {} } }), field.clone()),
+        (json!({ "propertyNames": { "pattern": large } }), field),
+    ] {
+        let refused = compiled(&schema)
+            .unwrap()
+            .check(&params, &mut Budget::default())
+            .unwrap_err();
+        assert!(refused.contains("steps"), "{schema}: {refused}");
+    }
+    let small = compiled(&json!({ "pattern": "^[A-Za-z0-9+/=]*$" })).unwrap();
+    let mut budget = Budget::default();
+    assert_eq!(small.check(&json!(text), &mut budget), Ok(()));
+    assert!(!budget.is_spent());
+}
+
+/// Many small checks cost as much as a large one.
+#[test]
+fn checks_that_share_a_budget_are_bounded_together() {
+    let schema = compiled(&json!({ "items": { "type": "integer" } })).unwrap();
+    let params = Value::Array(vec![json!(1); 1_000]);
+    let mut budget = Budget::new(10_000);
+    let checked = (0..100).take_while(|_| schema.check(&params, &mut budget).is_ok());
+    let checked = checked.count();
+    assert!((1..10).contains(&checked), "{checked}");
+    assert!(budget.is_spent());
 }

@@ -4,11 +4,21 @@
 
 use serde_json::{Map, Value};
 
+use super::automata::Automata;
+use super::budget::Budget;
+
 /// How deep the check may go. Nested parts of the schema and references both count.
 const DEPTH_MAX: u32 = 512;
 
-/// How many bytes of text a pattern search covers in one step.
-const PATTERN_BYTES: usize = 64;
+/// How many bytes of text a length or a format covers in one step.
+const TEXT_BYTES: usize = 64;
+
+/// How many states of an automaton a search visits in one step.
+const STATES: usize = 16;
+
+/// How many schemas a validator may make of one. It makes two of each part below a schema that asks for
+/// what is unevaluated, and so doubles what is nested.
+const PARTS_MAX: u64 = 50_000;
 
 /// Returns a reference in the schema that is not supported. Supported are `#` and `#/…` if they
 /// name a part of the schema.
@@ -37,18 +47,56 @@ fn unfollowed_part(root: &Value, part: &Value, is_root: bool) -> Option<String> 
     }
 }
 
-/// Returns whether `params` can be checked against `schema` in at most `steps_max` steps.
-pub(super) fn fits(schema: &Value, params: &Value, steps_max: u64) -> bool {
+/// Returns whether a validator of the schema stays small.
+pub(super) fn is_small(schema: &Value) -> bool {
+    let mut left = PARTS_MAX;
+    count_parts(schema, 1, &mut left).is_some()
+}
+
+fn count_parts(part: &Value, copies: u64, left: &mut u64) -> Option<()> {
+    *left = left.checked_sub(copies)?;
+    match part {
+        Value::Array(items) => items
+            .iter()
+            .try_for_each(|item| count_parts(item, copies, left)),
+        Value::Object(fields) => {
+            let copies = copies << u32::from(is_evaluated_again(fields));
+            fields
+                .values()
+                .try_for_each(|value| count_parts(value, copies, left))
+        }
+        _ => Some(()),
+    }
+}
+
+fn is_evaluated_again(schema: &Map<String, Value>) -> bool {
+    schema.keys().any(|key| key.starts_with("unevaluated"))
+}
+
+/// Takes from `budget` the steps of checking `params` against `schema`. Returns whether there are
+/// enough.
+pub(super) fn fits(
+    schema: &Value,
+    automata: &Automata,
+    params: &Value,
+    budget: &mut Budget,
+) -> bool {
     let mut work = Work {
         root: schema,
-        left: steps_max,
+        automata,
+        budget,
     };
-    work.check(schema, params, DEPTH_MAX).is_some()
+    let fits = work.check(schema, params, DEPTH_MAX).is_some();
+    if !fits {
+        budget.refuse();
+    }
+    fits
 }
 
 struct Work<'a> {
     root: &'a Value,
-    left: u64,
+    automata: &'a Automata,
+    budget: &'a mut Budget,
 }
 
 impl Work<'_> {
@@ -61,8 +109,7 @@ impl Work<'_> {
             return Some(());
         };
         // To find what is unevaluated, a validator evaluates all other keywords once more.
-        let again = schema.keys().any(|key| key.starts_with("unevaluated"));
-        for _ in 0..=usize::from(again) {
+        for _ in 0..=usize::from(is_evaluated_again(schema)) {
             for (key, value) in schema {
                 self.keyword(key, value, params, depth)?;
             }
@@ -94,8 +141,17 @@ impl Work<'_> {
             ) => items
                 .iter()
                 .try_for_each(|item| self.check(part, item, depth)),
-            ("uniqueItems", _, Value::Array(items)) => self.spend(items.len()),
-            ("pattern", _, Value::String(text)) => self.spend(text.len() / PATTERN_BYTES),
+            ("uniqueItems", _, Value::Array(items)) => {
+                items.iter().try_for_each(|item| self.compare(item))
+            }
+            ("enum", Value::Array(values), _) => {
+                values.iter().try_for_each(|value| self.compare(value))
+            }
+            ("const", value, _) => self.compare(value),
+            ("pattern", Value::String(pattern), Value::String(text)) => self.search(pattern, text),
+            ("minLength" | "maxLength" | "format", _, Value::String(text)) => {
+                self.spend(text.len() / TEXT_BYTES)
+            }
             (_, _, Value::Object(fields)) => self.object(key, value, fields, depth),
             _ => Some(()),
         }
@@ -115,21 +171,49 @@ impl Work<'_> {
                 let field = fields.get(name);
                 field.map_or(Some(()), |field| self.check(part, field, depth))
             }),
-            ("patternProperties", Value::Object(parts)) => parts.values().try_for_each(|part| {
-                fields
-                    .values()
-                    .try_for_each(|field| self.check(part, field, depth))
-            }),
-            ("additionalProperties" | "unevaluatedProperties" | "propertyNames", part) => fields
+            ("patternProperties", Value::Object(parts)) => {
+                parts.iter().try_for_each(|(pattern, part)| {
+                    fields.iter().try_for_each(|(name, field)| {
+                        // Once to find the fields of this part, once to find the additional ones.
+                        self.search(pattern, name)?;
+                        self.search(pattern, name)?;
+                        self.check(part, field, depth)
+                    })
+                })
+            }
+            ("additionalProperties" | "unevaluatedProperties", part) => fields
                 .values()
                 .try_for_each(|field| self.check(part, field, depth)),
+            ("propertyNames", part) => fields
+                .keys()
+                .try_for_each(|name| self.check(part, &Value::String(name.clone()), depth)),
             _ => Some(()),
         }
     }
 
+    fn search(&mut self, pattern: &str, text: &str) -> Option<()> {
+        let visits = self.automata.states(pattern).saturating_mul(text.len());
+        self.spend(visits / STATES + 1)
+    }
+
+    /// Counts the steps of comparing or hashing a value.
+    fn compare(&mut self, value: &Value) -> Option<()> {
+        match value {
+            Value::Array(items) => {
+                self.spend(1)?;
+                items.iter().try_for_each(|item| self.compare(item))
+            }
+            Value::Object(fields) => {
+                self.spend(1)?;
+                fields.values().try_for_each(|field| self.compare(field))
+            }
+            Value::String(text) => self.spend(text.len() / TEXT_BYTES + 1),
+            _ => self.spend(1),
+        }
+    }
+
     fn spend(&mut self, steps: usize) -> Option<()> {
-        self.left = self.left.checked_sub(steps as u64)?;
-        Some(())
+        self.budget.take(steps as u64)
     }
 }
 

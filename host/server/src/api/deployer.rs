@@ -57,7 +57,7 @@ fn flawed(flaw: &Flaw) -> &'static Kind {
         Flaw::Compile(CompileError::Broken { .. }) => &kinds::COMPILE_FAILED,
         Flaw::Compile(CompileError::Cache { .. }) => &kinds::STORE_BROKEN,
         Flaw::Describe(_) | Flaw::Offer(_) => &kinds::DESCRIBE_FAILED,
-        Flaw::Schema { .. } => &kinds::SCHEMA_INVALID,
+        Flaw::Schema { .. } | Flaw::Schemas(_) => &kinds::SCHEMA_INVALID,
         Flaw::GrantMissing(_) => &kinds::GRANT_MISSING,
     }
 }

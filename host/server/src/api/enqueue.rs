@@ -1,6 +1,7 @@
 //! `POST /api/v1/jobs`: one job or an array, all or none. This path must be cheap: a document is
 //! read once, and params are parsed only if the handler states a schema.
 
+mod checking;
 mod entry;
 mod route;
 
@@ -9,6 +10,7 @@ use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
+use host_cells::schema::Budget;
 use host_core::command::{Command, Enqueued, NewJob, Reply};
 use host_core::graph::find_cycle;
 use host_core::id::JobId;
@@ -19,6 +21,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+pub(super) use self::checking::LongChecks;
 use self::entry::Entry;
 use self::route::Asked;
 use super::error::ApiError;
@@ -30,10 +33,6 @@ const JOBS_BYTES_MAX: usize = 8 << 20;
 
 /// The most jobs of one array.
 const JOBS_MAX: usize = 1_000;
-
-/// Requests of at least this size, in bytes, and all arrays are read on a thread for blocking work:
-/// checking params may take long and would hold up other requests.
-const BLOCKING_BYTES_MIN: usize = 16 << 10;
 
 /// What became of one job of a request.
 #[derive(Debug, Serialize, ToSchema)]
@@ -89,26 +88,7 @@ pub(super) async fn enqueue(
         .iter()
         .find(|byte| !byte.is_ascii_whitespace())
         == Some(&b'[');
-    let jobs = if is_array || received.bytes.len() >= BLOCKING_BYTES_MIN {
-        let shared = shared.clone();
-        let reading = tokio::task::spawn_blocking(move || {
-            if is_array {
-                several(&shared.api, &received.bytes)
-            } else {
-                one(&shared.api, read_object(&received.bytes)?)
-            }
-        });
-        let ended_early = |_| {
-            ApiError::new(
-                &kinds::INTERNAL,
-                "the thread that read the jobs ended early",
-            )
-        };
-        reading.await.map_err(ended_early)??
-    } else {
-        let entry: Entry<'_> = read_object(&received.bytes)?;
-        one(&shared.api, entry)?
-    };
+    let jobs = checking::jobs(&shared, &received.bytes, is_array).await?;
     let Reply::Enqueued(replies) = shared.api.dispatch.submit(Command::Enqueue(jobs)).await? else {
         return Err(ApiError::unexpected_reply("an enqueue"));
     };
@@ -130,7 +110,7 @@ fn respond<T: Serialize + ?Sized>(is_new: bool, body: &T) -> Response {
     response
 }
 
-fn one(api: &Api, entry: Entry<'_>) -> Result<Vec<NewJob>, ApiError> {
+fn one(api: &Api, entry: Entry<'_>, budget: &mut Budget) -> Result<Vec<NewJob>, ApiError> {
     let now = api.clock.now();
     let id = ids::job(now);
     if let Some(reference) = entry.references().next() {
@@ -142,10 +122,10 @@ fn one(api: &Api, entry: Entry<'_>) -> Result<Vec<NewJob>, ApiError> {
         };
         return Err(ApiError::new(&kinds::DEPENDENCY_CYCLE, detail));
     }
-    Ok(vec![accept(api, entry, id, &[], now)?])
+    Ok(vec![accept(api, entry, (id, &[]), now, budget)?])
 }
 
-fn several(api: &Api, text: &[u8]) -> Result<Vec<NewJob>, ApiError> {
+fn several(api: &Api, text: &[u8], budget: &mut Budget) -> Result<Vec<NewJob>, ApiError> {
     let now = api.clock.now();
     let array: AtMost<JOBS_MAX, &RawValue> = read(text)?;
     let raw = array.elements;
@@ -182,7 +162,7 @@ fn several(api: &Api, text: &[u8]) -> Result<Vec<NewJob>, ApiError> {
     let accepted = entries.into_iter().zip(&ids).enumerate();
     accepted
         .map(|(n, (entry, id))| {
-            accept(api, entry, *id, &ids, now).map_err(|error| error.at(&format!("#{n}")))
+            accept(api, entry, (*id, &ids), now, budget).map_err(|error| error.at(&format!("#{n}")))
         })
         .collect()
 }
@@ -196,16 +176,16 @@ fn no_entry(n: usize, entries: usize) -> ApiError {
 fn accept(
     api: &Api,
     entry: Entry<'_>,
-    id: JobId,
-    siblings: &[JobId],
+    (id, siblings): (JobId, &[JobId]),
     now: Time,
+    budget: &mut Budget,
 ) -> Result<NewJob, ApiError> {
     let asked = Asked {
         handler: entry.handler.as_ref(),
         queue: entry.queue()?,
         params: entry.params_text(),
     };
-    let route = route::find(api, asked)?;
+    let route = route::find(api, asked, budget)?;
     let mut job = entry.into_job(id, route, siblings, now)?;
     if let Some(runner) = &job.runner {
         let placed = api.executors.place(runner, &job.payload.attributes);

@@ -3,6 +3,7 @@
 //! against what the handler or the runner takes.
 
 use host_cells::handlers::Handler;
+use host_cells::schema::Budget;
 use host_core::name::{Name, RUNNER_SEPARATOR};
 use host_core::policy::Policy;
 use host_http::json::nearest;
@@ -32,7 +33,7 @@ pub(super) struct Asked<'a> {
 }
 
 /// Finds who executes a job, and checks that its params are of the kind they take.
-pub(super) fn find(api: &Api, asked: Asked<'_>) -> Result<Route, ApiError> {
+pub(super) fn find(api: &Api, asked: Asked<'_>, budget: &mut Budget) -> Result<Route, ApiError> {
     let (queue, params) = (asked.queue, asked.params);
     if let Some((prefix, rest)) = asked.handler.split_once(RUNNER_SEPARATOR) {
         let runner = named(api, prefix)?;
@@ -43,7 +44,7 @@ pub(super) fn find(api: &Api, asked: Asked<'_>) -> Result<Route, ApiError> {
         return to_runner(api, params, queue, runner.clone(), handler);
     }
     if let Some(deployed) = api.handlers.get(&handler) {
-        check_schema(params, &deployed)?;
+        check_schema(params, &deployed, budget)?;
         let runner = None;
         return Ok(Route {
             queue,
@@ -108,13 +109,13 @@ fn to_runner(
     })
 }
 
-fn check_schema(params: &str, handler: &Handler) -> Result<(), ApiError> {
+fn check_schema(params: &str, handler: &Handler, budget: &mut Budget) -> Result<(), ApiError> {
     let Some(schema) = &handler.params else {
         return Ok(());
     };
     let params = serde_json::from_str(params)
         .map_err(|error| ApiError::new(&kinds::INVALID_JSON, format!("params: {error}")))?;
     schema
-        .check(&params)
+        .check(&params, budget)
         .map_err(|detail| ApiError::new(&kinds::INVALID_PARAMS, detail))
 }

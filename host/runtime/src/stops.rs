@@ -1,0 +1,169 @@
+//! The signals that ask a process to stop. A thread of its own hears them, so that no busy or blocked
+//! task delays them, and ends the process by force if it does not end by itself in time.
+
+use std::io::{self, IsTerminal as _};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use thiserror::Error;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+/// How long a process may need to end after its grace period, or after it has nothing left to do:
+/// longer than it waits for peers and connections then.
+const END_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long a process may need to end after it was asked a second time.
+const AT_ONCE: Duration = Duration::from_secs(2);
+
+/// How many signals may wait to be heard. More of them mean the same.
+const SIGNALS_WAITING_MAX: usize = 8;
+
+/// The exit code of a process that was ended by force.
+const FORCED: i32 = 1;
+
+/// Why signals cannot be heard.
+#[derive(Debug, Error)]
+#[error("cannot listen to signals: {0}")]
+pub struct StopsError(#[from] io::Error);
+
+/// Hears `SIGTERM` and `SIGINT`. After the first, the process exists at most for its grace period and
+/// 20 seconds more; after the second, for 2 seconds.
+#[derive(Debug)]
+pub struct Stops {
+    asked: mpsc::Receiver<()>,
+    ending: watch::Sender<bool>,
+}
+
+impl Stops {
+    /// Starts the thread. Without a grace period, the first signal sets no limit.
+    pub fn listen(grace: Option<Duration>) -> Result<Self, StopsError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let (tell, asked) = mpsc::channel(SIGNALS_WAITING_MAX);
+        let (ending, is_ending) = watch::channel(false);
+        let (mut terminate, mut interrupt) = {
+            let _runtime = runtime.enter();
+            (
+                signal(SignalKind::terminate())?,
+                signal(SignalKind::interrupt())?,
+            )
+        };
+        let work = async move {
+            let mut limit = Limit::new(grace);
+            let mut is_ending = is_ending;
+            loop {
+                let forced = async {
+                    match limit.end_by {
+                        Some(end_by) => tokio::time::sleep_until(end_by).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    _ = terminate.recv() => limit.asked(),
+                    _ = interrupt.recv() => limit.asked(),
+                    told = is_ending.changed() => match told {
+                        Ok(()) => {
+                            limit.shorten(END_TIMEOUT);
+                            continue;
+                        }
+                        // The process needs no signals any more.
+                        Err(_) => return,
+                    },
+                    () = forced => exit(),
+                }
+                // A process that does not hear its signals is ended all the same.
+                let _full = tell.try_send(());
+            }
+        };
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || runtime.block_on(work))?;
+        Ok(Self { asked, ending })
+    }
+
+    /// Waits for the next signal. Cancel safe.
+    pub async fn asked(&mut self) {
+        if self.asked.recv().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Gives the process 20 seconds from now to end, because it has nothing left to do.
+    pub fn end_soon(&self) {
+        self.ending.send_replace(true);
+    }
+}
+
+/// When the process must have ended.
+struct Limit {
+    grace: Option<Duration>,
+    signals: u32,
+    end_by: Option<Instant>,
+}
+
+impl Limit {
+    const fn new(grace: Option<Duration>) -> Self {
+        Self {
+            grace,
+            signals: 0,
+            end_by: None,
+        }
+    }
+
+    fn asked(&mut self) {
+        self.signals += 1;
+        match (self.signals, self.grace) {
+            (1, Some(grace)) => self.shorten(grace.saturating_add(END_TIMEOUT)),
+            (1, None) => {}
+            _ => self.shorten(AT_ONCE),
+        }
+    }
+
+    fn shorten(&mut self, left: Duration) {
+        if let Some(end_by) = Instant::now().checked_add(left) {
+            self.end_by = Some(self.end_by.map_or(end_by, |old| old.min(end_by)));
+        }
+    }
+}
+
+/// Ends the process without waiting for anything: no destructor runs and no lock is taken.
+fn exit() -> ! {
+    let message = "host: some part did not end in time; the process is ended\n";
+    let stderr = io::stderr();
+    // A pipe that nobody reads would block.
+    let mut writable = [PollFd::new(&stderr, PollFlags::OUT)];
+    let now = Timespec::default();
+    if stderr.is_terminal() || matches!(poll(&mut writable, Some(&now)), Ok(1..)) {
+        let _unread = rustix::io::write(&stderr, message.as_bytes());
+    }
+    // SAFETY: ends the process; no code of it runs after this.
+    unsafe { libc::_exit(FORCED) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn each_signal_leaves_less_time() {
+        let begun = Instant::now();
+        let left = |limit: &Limit| limit.end_by.map(|end_by| end_by - begun);
+        let mut limit = Limit::new(Some(Duration::from_secs(30)));
+        assert_eq!(left(&limit), None);
+        limit.asked();
+        assert_eq!(left(&limit), Some(Duration::from_secs(30) + END_TIMEOUT));
+        limit.asked();
+        assert_eq!(left(&limit), Some(AT_ONCE));
+        limit.shorten(END_TIMEOUT);
+        assert_eq!(left(&limit), Some(AT_ONCE));
+
+        let mut endless = Limit::new(None);
+        endless.asked();
+        assert_eq!(left(&endless), None);
+        endless.asked();
+        assert_eq!(left(&endless), Some(AT_ONCE));
+    }
+}

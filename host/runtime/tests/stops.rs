@@ -1,0 +1,80 @@
+//! A process whose threads are all blocked ends at the second signal, and at the end of its grace.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+use host_runtime::stops::Stops;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Longer than any limit of the process, short enough for a test that fails.
+const BOUND: Duration = Duration::from_secs(60);
+
+/// Not a test of its own: the process that the tests below ask to stop. It blocks for ever.
+#[test]
+#[ignore = "started by the other tests"]
+fn blocked() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let _stops = Stops::listen(Some(Duration::ZERO)).unwrap();
+    runtime.block_on(async {
+        let task = tokio::task::spawn_blocking(|| {
+            println!("blocked");
+            loop {
+                std::thread::park();
+            }
+        });
+        task.await.unwrap();
+    });
+}
+
+fn start() -> Child {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "blocked", "--ignored", "--nocapture"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+    while !lines.next().unwrap().unwrap().ends_with("blocked") {}
+    child
+}
+
+fn ask(child: &Child) {
+    let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+}
+
+/// Waits for the end of the process and returns its exit code.
+fn ended(mut child: Child) -> Option<i32> {
+    let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    let (ended, watched) = sync_channel(1);
+    let watch = std::thread::spawn(move || {
+        if watched.recv_timeout(BOUND).is_err() {
+            let _gone = kill_process(pid, Signal::KILL);
+        }
+    });
+    let status = child.wait().unwrap();
+    let _late = ended.send(());
+    watch.join().unwrap();
+    status.code()
+}
+
+#[test]
+fn a_blocked_process_ends_at_the_end_of_its_grace() {
+    let child = start();
+    ask(&child);
+    assert_eq!(ended(child), Some(1));
+}
+
+#[test]
+fn a_blocked_process_ends_at_the_second_signal() {
+    let child = start();
+    ask(&child);
+    ask(&child);
+    assert_eq!(ended(child), Some(1));
+}

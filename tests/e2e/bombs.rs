@@ -1,0 +1,128 @@
+//! Bombs: what is small to send and would cost the host much time or memory. Well-behaved jobs beside
+//! them go on, and the host's memory returns to its earlier size.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use host_tests::eventually;
+use serde_json::{Value, json};
+
+use crate::fixture::{Own, own};
+use crate::from_wat;
+
+/// How much the host's memory may grow, in bytes.
+const MEMORY_SLACK_BYTES: u64 = 24 << 20;
+
+/// The longest regular expression that is accepted and expensive: each byte of a text visits all its
+/// states.
+const EXPENSIVE: &str = r#"{"type":"string","pattern":"^(a?){1,700}b$"}"#;
+
+fn assert_memory_returns(own: &Own, before: u64) {
+    eventually(
+        "the memory to return to its earlier size",
+        Duration::from_secs(30),
+        || (own.server.resident_bytes() <= before + MEMORY_SLACK_BYTES).then_some(()),
+    );
+}
+
+fn assert_works(own: &Own) {
+    let job = own.server.client().run(&json!({"handler": "noop"}));
+    assert_eq!(job["state"], "completed", "{job}");
+}
+
+/// Schemas that would take seconds or hundreds of MiB to compile, or minutes to check.
+fn schema_bombs() -> Vec<String> {
+    let patterns: Vec<Value> = (0..1_400)
+        .map(|n| json!({"pattern": format!("^\\w{{{n}}}x")}))
+        .collect();
+    let mut nested = json!({"type": "object"});
+    for n in 0..14 {
+        nested = json!({"properties": {n.to_string(): nested}, "unevaluatedProperties": nested});
+    }
+    vec![
+        r#"{"type":"string","pattern":"(a{1,100}){1,100}b{1,5000}\\w{500}"}"#.to_owned(),
+        json!({"patternProperties": {"(x{1,100}){1,100}": {}}}).to_string(),
+        json!({"allOf": patterns}).to_string(),
+        nested.to_string(),
+    ]
+}
+
+#[test]
+fn schema_bombs_are_refused_at_deploy() {
+    let own = own();
+    let client = own.server.client();
+    assert_works(&own);
+    let before = own.server.resident_bytes();
+    for bomb in schema_bombs() {
+        let component = from_wat::with_schema(&bomb);
+        let answer = client.deploy("bomb", &component, None).unwrap();
+        let shown: String = bomb.chars().take(80).collect();
+        assert_eq!(answer.status, 422, "{shown}: {answer:?}");
+        assert_eq!(answer.body["code"], "schema_invalid", "{shown}: {answer:?}");
+        assert_works(&own);
+    }
+    assert_memory_returns(&own, before);
+}
+
+/// The checks of 40 clients that have gone hold up neither other jobs nor the end of the host.
+#[test]
+fn checks_end_with_their_clients() {
+    let own = own();
+    let client = own.server.client();
+    let component = from_wat::with_schema(EXPENSIVE);
+    let answer = client.deploy("expensive", &component, None).unwrap();
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let short = json!({"handler": "by_hand", "params": "aaab"});
+    assert_eq!(client.run(&short)["state"], "completed");
+    let before = own.server.resident_bytes();
+    let body = json!({"handler": "by_hand", "params": "a".repeat(400_000)}).to_string();
+    let head = format!(
+        "POST /api/v1/jobs HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        own.server.address(),
+        body.len()
+    );
+    let mut connections = Vec::new();
+    for _ in 0..40 {
+        let mut connection = TcpStream::connect(own.server.address()).unwrap();
+        connection.write_all(head.as_bytes()).unwrap();
+        connection.write_all(body.as_bytes()).unwrap();
+        connections.push(connection);
+    }
+    drop(connections);
+    assert_works(&own);
+    let refused = client
+        .post(
+            "/api/v1/jobs",
+            &json!({"handler": "by_hand", "params": "a".repeat(400_000)}),
+        )
+        .unwrap();
+    assert_eq!(refused.status, 422, "{refused:?}");
+    assert_eq!(refused.body["code"], "invalid_params", "{refused:?}");
+    assert_works(&own);
+    assert_memory_returns(&own, before);
+    assert_eq!(own.server.stop(), Some(0));
+}
+
+/// Superseded schemas give their memory back.
+#[test]
+fn superseded_schemas_leave_no_memory() {
+    let own = own();
+    let client = own.server.client();
+    let large = |n: usize| {
+        let parts: Vec<Value> = (0..60)
+            .map(|m| json!({"pattern": format!("^{n}\\w{{{m}}}[^x]{{1,40}}$")}))
+            .collect();
+        json!({"allOf": parts}).to_string()
+    };
+    let deploy = |n: usize| {
+        let component = from_wat::with_schema(&large(n));
+        let answer = client.deploy("large", &component, None).unwrap();
+        assert_eq!(answer.status, 201, "{answer:?}");
+    };
+    (0..3).for_each(deploy);
+    let before = own.server.resident_bytes();
+    (3..15).for_each(deploy);
+    assert_works(&own);
+    assert_memory_returns(&own, before);
+}
