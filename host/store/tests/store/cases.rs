@@ -94,7 +94,7 @@ fn a_unique_key_stands_for_one_job_of_its_queue() {
     check(|store| {
         let keyed = |n| {
             let mut keyed = job(n);
-            keyed.unique_key = unique("k", UniqueScope::Active);
+            keyed.unique_key = Some(unique("k", UniqueScope::Active));
             keyed
         };
         let mut elsewhere = keyed(4);
@@ -112,7 +112,7 @@ fn a_unique_key_holds_as_long_as_its_scope_says() {
     check(|store| {
         let keyed = |n, scope, params: &str| {
             let mut keyed = job(n);
-            keyed.unique_key = unique("k", scope);
+            keyed.unique_key = Some(unique("k", scope));
             keyed.payload.params = JsonText(params.to_owned());
             keyed
         };
@@ -265,10 +265,10 @@ fn prerequisites_that_share_a_key_count_once() {
     check(|store| {
         let mut keyed = [job(1), job(2), job(3)];
         for job in &mut keyed {
-            job.unique_key = unique("k", UniqueScope::Active);
+            job.unique_key = Some(unique("k", UniqueScope::Active));
         }
         let [first, second, mut third] = keyed;
-        third.unique_key = unique("other", UniqueScope::Active);
+        third.unique_key = Some(unique("other", UniqueScope::Active));
         third.depends_on = vec![id(1), id(2)];
         enqueue(store, vec![first, second, third]);
         claimed(store, NOW, claim([1], false));
