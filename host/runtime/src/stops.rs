@@ -10,10 +10,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-/// How long a process may need to end after its grace period, or after it has nothing left to do:
-/// longer than it waits for peers and connections then.
-const END_TIMEOUT: Duration = Duration::from_secs(20);
-
 /// How long a process may need to end after it was asked a second time.
 const AT_ONCE: Duration = Duration::from_secs(2);
 
@@ -29,7 +25,7 @@ const FORCED: i32 = 1;
 pub struct StopsError(#[from] io::Error);
 
 /// Hears `SIGTERM` and `SIGINT`. After the first, the process exists at most for its grace period and
-/// 20 seconds more; after the second, for 2 seconds.
+/// the time that it needs to end; after the second, for 2 seconds.
 #[derive(Debug)]
 pub struct Stops {
     asked: mpsc::Receiver<()>,
@@ -37,8 +33,10 @@ pub struct Stops {
 }
 
 impl Stops {
-    /// Starts the thread. Without a grace period, the first signal sets no limit.
-    pub fn listen(grace: Option<Duration>) -> Result<Self, StopsError> {
+    /// Starts the thread. `end_timeout` is how long the process may need to end after its grace
+    /// period, or after it has nothing left to do. Without a grace period, the first signal sets no
+    /// limit.
+    pub fn listen(grace: Option<Duration>, end_timeout: Duration) -> Result<Self, StopsError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -52,7 +50,7 @@ impl Stops {
             )
         };
         let work = async move {
-            let mut limit = Limit::new(grace);
+            let mut limit = Limit::new(grace, end_timeout);
             let mut is_ending = is_ending;
             loop {
                 let forced = async {
@@ -66,7 +64,7 @@ impl Stops {
                     _ = interrupt.recv() => limit.asked(),
                     told = is_ending.changed() => match told {
                         Ok(()) => {
-                            limit.shorten(END_TIMEOUT);
+                            limit.shorten(end_timeout);
                             continue;
                         }
                         // The process needs no signals any more.
@@ -91,7 +89,7 @@ impl Stops {
         }
     }
 
-    /// Gives the process 20 seconds from now to end, because it has nothing left to do.
+    /// Gives the process its time to end from now on, because it has nothing left to do.
     pub fn end_soon(&self) {
         self.ending.send_replace(true);
     }
@@ -100,14 +98,16 @@ impl Stops {
 /// When the process must have ended.
 struct Limit {
     grace: Option<Duration>,
+    end_timeout: Duration,
     signals: u32,
     end_by: Option<Instant>,
 }
 
 impl Limit {
-    const fn new(grace: Option<Duration>) -> Self {
+    const fn new(grace: Option<Duration>, end_timeout: Duration) -> Self {
         Self {
             grace,
+            end_timeout,
             signals: 0,
             end_by: None,
         }
@@ -116,7 +116,7 @@ impl Limit {
     fn asked(&mut self) {
         self.signals += 1;
         match (self.signals, self.grace) {
-            (1, Some(grace)) => self.shorten(grace.saturating_add(END_TIMEOUT)),
+            (1, Some(grace)) => self.shorten(grace.saturating_add(self.end_timeout)),
             (1, None) => {}
             _ => self.shorten(AT_ONCE),
         }
@@ -147,20 +147,22 @@ fn exit() -> ! {
 mod tests {
     use super::*;
 
+    const END: Duration = Duration::from_secs(8);
+
     #[tokio::test(start_paused = true)]
     async fn each_signal_leaves_less_time() {
         let begun = Instant::now();
         let left = |limit: &Limit| limit.end_by.map(|end_by| end_by - begun);
-        let mut limit = Limit::new(Some(Duration::from_secs(30)));
+        let mut limit = Limit::new(Some(Duration::from_secs(30)), END);
         assert_eq!(left(&limit), None);
         limit.asked();
-        assert_eq!(left(&limit), Some(Duration::from_secs(30) + END_TIMEOUT));
+        assert_eq!(left(&limit), Some(Duration::from_secs(30) + END));
         limit.asked();
         assert_eq!(left(&limit), Some(AT_ONCE));
-        limit.shorten(END_TIMEOUT);
+        limit.shorten(END);
         assert_eq!(left(&limit), Some(AT_ONCE));
 
-        let mut endless = Limit::new(None);
+        let mut endless = Limit::new(None, END);
         endless.asked();
         assert_eq!(left(&endless), None);
         endless.asked();

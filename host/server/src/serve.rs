@@ -19,6 +19,7 @@ use rustix::process::umask;
 use thiserror::Error;
 use tokio::net::TcpListener;
 
+pub(crate) use self::host::END_TIMEOUT;
 use self::host::Host;
 use crate::api;
 use crate::config::Config;
@@ -95,7 +96,7 @@ pub fn run(
         .enable_all()
         .build()
         .map_err(system("start the runtime"))?;
-    let stops = Stops::listen(Some(Duration::from_millis(config.drain_ms)))?;
+    let stops = Stops::listen(Some(Duration::from_millis(config.drain_ms)), END_TIMEOUT)?;
     let served = runtime.block_on(serve(config, program, stops, ready));
     // Work that still blocks a thread has no receiver any more.
     runtime.shutdown_background();

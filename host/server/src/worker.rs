@@ -105,7 +105,7 @@ pub fn run(
     let clock = Clock::start();
     let runtime = runtime()?;
     let served = runtime.block_on(async {
-        let stopping = stop_on_signals(Stops::listen(None)?);
+        let stopping = stop_on_signals(Stops::listen(None, crate::serve::END_TIMEOUT)?);
         let place = Place::Worker {
             state: config.state.clone(),
         };

@@ -51,6 +51,9 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long wires may take to end: a moment longer than they wait for their peers.
 const WIRES_TIMEOUT: Duration = STOP_TIME_MAX.saturating_add(Duration::from_secs(1));
 
+/// How long the process may need to end when no job runs any more: longer than all parts together.
+pub(crate) const END_TIMEOUT: Duration = Duration::from_secs(20);
+
 /// A running host.
 pub(super) struct Host {
     pub(super) tasks: Tasks,

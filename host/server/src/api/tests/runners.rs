@@ -106,8 +106,10 @@ async fn pools_are_listed_shown_and_restarted() {
         "up": 0,
         "in_flight": 0,
         "runners": [
-            {"executor": "python/1", "state": "down", "in_flight": 0, "failures": 0},
-            {"executor": "python/2", "state": "down", "in_flight": 0, "failures": 0},
+            {"executor": "python/1", "state": "down", "in_flight": 0, "failures": 0,
+             "doing": "keeps itself busy"},
+            {"executor": "python/2", "state": "down", "in_flight": 0, "failures": 0,
+             "doing": "keeps itself busy"},
         ],
     });
     let list = host.get("/api/v1/runners").await.is(StatusCode::OK);
@@ -193,6 +195,7 @@ async fn jobs_go_to_workers_elsewhere_by_their_names() {
             "address": "tcp://127.0.0.1:1",
             "in_flight": 0,
             "failures": 0,
+            "doing": "keeps itself busy",
         }],
     });
     let shown = host.get("/api/v1/runners/far-w1").await;
