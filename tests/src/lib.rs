@@ -2,6 +2,7 @@
 //! the public contract, except in [`hero`].
 
 pub mod client;
+pub mod delta;
 pub mod guests;
 pub mod hero;
 pub mod peers;

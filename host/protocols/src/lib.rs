@@ -13,11 +13,12 @@ mod sample;
 pub mod stream;
 pub mod wire;
 
+pub mod delta;
 pub mod hero;
 pub mod rrq;
 
 /// Every wire, in the order in which they are shown.
-pub const WIRES: &[&dyn wire::Wire] = &[&rrq::Rrq, &hero::Hero];
+pub const WIRES: &[&dyn wire::Wire] = &[&rrq::Rrq, &hero::Hero, &delta::Delta];
 
 #[cfg(test)]
 mod tests;

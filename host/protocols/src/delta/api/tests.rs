@@ -1,0 +1,7 @@
+//! The routes behind their guards, over a host in memory.
+
+mod bad_input;
+mod captured;
+mod fixture;
+mod leases;
+mod stale;

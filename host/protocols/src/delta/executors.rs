@@ -1,0 +1,81 @@
+//! The pools of foreign runners as executors whose workers pull.
+
+use std::sync::Arc;
+
+use host_core::name::Name;
+use host_core::policy::Policy;
+use host_core::port::Assign;
+
+use super::NAME;
+use super::orchestrator::Orchestrator;
+use super::tags::{self, REQUIRES};
+use crate::wire::executors::{ExecutorHealth, Executors, Found, WorkerHealth, WorkerState};
+
+/// All pools.
+pub(super) struct Pools(pub(super) Arc<Orchestrator>);
+
+impl Executors for Pools {
+    fn names(&self) -> Vec<Name> {
+        let pools = self.0.config.pools.iter();
+        pools.map(|pool| pool.name.clone()).collect()
+    }
+
+    fn find(&self, name: &Name) -> Found {
+        self.0.find_lane(name)
+    }
+
+    fn place(&self, executor: &Name, attributes: &[(String, String)]) -> Result<Name, String> {
+        let Some((_, more)) = attributes.iter().find(|(key, _)| key == REQUIRES) else {
+            return Ok(executor.clone());
+        };
+        let mut parts = executor.as_str().split(tags::SEPARATOR);
+        let pool = parts.next().unwrap_or_default().parse();
+        let pool = pool.map_err(|_| format!("{REQUIRES}: {executor} is no pool"))?;
+        let asked: Vec<&str> = parts.chain([more.as_str()]).collect();
+        let lane = tags::lane(&pool, &asked.join(","))?;
+        match self.0.find_lane(&lane) {
+            Found::Here => Ok(lane),
+            Found::Nobody => Err(format!("{REQUIRES}: {pool} is no pool")),
+            Found::Full(most) => Err(format!(
+                "{REQUIRES}: {most} combinations of tags were asked for since the host started, and \
+                 this one is new"
+            )),
+        }
+    }
+
+    fn policy(&self, _: &Name) -> Policy {
+        self.0.config.times.policy()
+    }
+
+    fn open(&self, _: &Name) -> Option<Box<dyn Assign>> {
+        None
+    }
+
+    fn is_pulled(&self, executor: &Name) -> bool {
+        self.0.find_lane(executor) == Found::Here
+    }
+
+    fn health(&self) -> Vec<ExecutorHealth> {
+        let health = |name: Name| ExecutorHealth {
+            workers: self.workers(&name),
+            name,
+            wire: NAME,
+            is_external: true,
+            is_restartable: false,
+        };
+        self.names().into_iter().map(health).collect()
+    }
+}
+
+impl Pools {
+    fn workers(&self, pool: &Name) -> Vec<WorkerHealth> {
+        let workers = self.0.workers(pool).into_iter();
+        workers
+            .map(|(name, in_flight)| WorkerHealth {
+                name,
+                in_flight,
+                ..WorkerHealth::new(pool, 1, WorkerState::Up)
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,167 @@
+//! The log of one attempt as its runner uploads it: chunks of bytes by offset, each taken once and cut
+//! into lines. Pure.
+
+use host_core::cell::{Level, LogLine, LogSource};
+
+/// The most bytes of one attempt's log that are kept.
+pub(super) const LOG_BYTES_MAX: u64 = 1 << 20;
+
+/// The longest line, in bytes; longer ones are cut into several.
+const LINE_BYTES_MAX: usize = 8 << 10;
+
+/// How much of a log was received.
+#[derive(Debug, Default)]
+pub(super) struct LogChunks {
+    /// The offset of the next byte; `None` before the first chunk.
+    next: Option<u64>,
+    /// How many bytes were kept.
+    kept: u64,
+    /// The begin of a line that has no end yet.
+    rest: Vec<u8>,
+    is_full: bool,
+}
+
+impl LogChunks {
+    /// Returns where the log goes on.
+    pub(super) fn next(&self) -> u64 {
+        self.next.unwrap_or_default()
+    }
+
+    /// Takes a chunk and returns its lines. Bytes that were received before are skipped. The error is
+    /// the offset at which the log goes on. The first chunk after a restart of the host may begin
+    /// anywhere, because what was received before is not known any more.
+    pub(super) fn take(
+        &mut self,
+        offset: u64,
+        bytes: &[u8],
+        at_ms: u64,
+        is_adopted: bool,
+    ) -> Result<Vec<LogLine>, u64> {
+        let expected = self.next.unwrap_or(if is_adopted { offset } else { 0 });
+        if offset > expected {
+            return Err(expected);
+        }
+        let end = offset.saturating_add(bytes.len() as u64);
+        self.next = Some(expected.max(end));
+        let known = usize::try_from(expected - offset).unwrap_or(usize::MAX);
+        let new = bytes.get(known..).unwrap_or_default();
+        Ok(self.lines(new, at_ms))
+    }
+
+    fn lines(&mut self, new: &[u8], at_ms: u64) -> Vec<LogLine> {
+        let room = LOG_BYTES_MAX - self.kept;
+        let kept = new.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+        self.kept += kept as u64;
+        let mut lines = Vec::new();
+        for byte in &new[..kept] {
+            if *byte == b'\n' {
+                lines.push(self.line(at_ms));
+                continue;
+            }
+            self.rest.push(*byte);
+            if self.rest.len() >= LINE_BYTES_MAX {
+                lines.push(self.line(at_ms));
+            }
+        }
+        if kept < new.len() && !self.is_full {
+            self.is_full = true;
+            lines.extend(self.flush(at_ms));
+            let text = format!("the log is cut here: an attempt has at most {LOG_BYTES_MAX} bytes");
+            lines.push(line(at_ms, LogSource::Host, text));
+        }
+        lines
+    }
+
+    /// Returns what waits for the end of its line.
+    pub(super) fn flush(&mut self, at_ms: u64) -> Option<LogLine> {
+        (!self.rest.is_empty()).then(|| self.line(at_ms))
+    }
+
+    fn line(&mut self, at_ms: u64) -> LogLine {
+        let rest = std::mem::take(&mut self.rest);
+        let text = rest.strip_suffix(b"\r").unwrap_or(&rest);
+        line(
+            at_ms,
+            LogSource::Stdout,
+            String::from_utf8_lossy(text).into_owned(),
+        )
+    }
+}
+
+fn line(at_ms: u64, source: LogSource, message: String) -> LogLine {
+    LogLine {
+        at_ms,
+        level: Level::Info,
+        source,
+        message,
+        fields: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(lines: Result<Vec<LogLine>, u64>) -> Vec<String> {
+        lines
+            .unwrap()
+            .into_iter()
+            .map(|line| line.message)
+            .collect()
+    }
+
+    #[test]
+    fn a_chunk_counts_once_wherever_it_is_cut() {
+        let text = b"one\r\ntwo\nthree";
+        for cut in 0..=text.len() {
+            for again in 0..=cut {
+                let mut log = LogChunks::default();
+                let mut all = texts(log.take(0, &text[..cut], 0, false));
+                assert_eq!(texts(log.take(0, &text[..again], 0, false)), [""; 0]);
+                all.extend(texts(log.take(again as u64, &text[again..], 0, false)));
+                all.extend(log.flush(0).map(|line| line.message));
+                assert_eq!(all, ["one", "two", "three"], "{cut} {again}");
+                assert_eq!((log.next(), log.flush(0)), (text.len() as u64, None));
+            }
+        }
+    }
+
+    #[test]
+    fn a_gap_is_refused_and_says_where_to_go_on() {
+        let mut log = LogChunks::default();
+        assert_eq!(log.take(1, b"x", 0, false), Err(0));
+        assert_eq!(texts(log.take(0, b"ab\n", 0, false)), ["ab"]);
+        assert_eq!(log.take(4, b"x", 0, true), Err(3));
+        let mut adopted = LogChunks::default();
+        assert_eq!(texts(adopted.take(900, b"ab\n", 0, true)), ["ab"]);
+        assert_eq!(adopted.take(1_000, b"x", 0, true), Err(903));
+    }
+
+    #[test]
+    fn a_log_is_cut_at_its_limit_and_says_so_once() {
+        let mut log = LogChunks::default();
+        let line = [b"x".repeat(99), b"\n".to_vec()].concat();
+        let mut lines = Vec::new();
+        for n in 0..(LOG_BYTES_MAX / 100 + 10) {
+            lines.extend(log.take(n * 100, &line, 0, false).unwrap());
+        }
+        let said = lines.iter().filter(|line| line.source == LogSource::Host);
+        assert_eq!(said.count(), 1);
+        let bytes: usize = lines.iter().map(|line| line.message.len()).sum();
+        assert!(bytes as u64 <= LOG_BYTES_MAX, "{bytes}");
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_cut() {
+        let mut log = LogChunks::default();
+        let lines = log
+            .take(0, &b"x".repeat(3 * LINE_BYTES_MAX + 1), 0, false)
+            .unwrap();
+        assert_eq!(lines.len(), 3);
+        assert_eq!(log.flush(7).unwrap().at_ms, 7);
+        assert_eq!(
+            texts(log.take(log.next(), b"\xff\n\n", 0, false)),
+            ["\u{fffd}", ""]
+        );
+    }
+}

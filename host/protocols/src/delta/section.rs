@@ -1,0 +1,177 @@
+//! `[protocol.delta]`: the times of leases, and the pools of foreign runners with their tokens.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use host_core::name::Name;
+use host_core::policy::{OnGraceExpired, Policy};
+
+use super::settings::{ACK, CANCEL_DEADLINE, HEARTBEAT_INTERVAL, LEASE_TTL, RUNNERS};
+use super::tags::{self, TAG_BYTES_MAX, TAGS_MAX};
+use super::tokens::{self, Tokens};
+use crate::wire::section::{ConfigError, NamedTable, Section, refused};
+
+/// The longest of the times, in seconds: a week.
+const SECONDS_MAX: u64 = 7 * 24 * 3_600;
+
+/// The times of leases, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Times {
+    pub(super) lease_ttl: u64,
+    pub(super) heartbeat_interval: u64,
+    pub(super) ack: u64,
+    pub(super) cancel_deadline: u64,
+}
+
+/// One pool of foreign runners.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PoolConfig {
+    /// The executor's name.
+    pub(super) name: Name,
+    /// Where it is configured.
+    pub(super) origin: String,
+    /// What each of its runners must offer.
+    pub(super) capabilities: BTreeSet<String>,
+}
+
+/// The checked section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct DeltaConfig {
+    pub(super) times: Times,
+    /// All pools, by name.
+    pub(super) pools: Vec<PoolConfig>,
+    /// The tokens, by the place of their pool.
+    pub(super) tokens: Tokens,
+}
+
+impl Times {
+    /// Returns the rules of jobs that name no others.
+    pub(super) fn policy(self) -> Policy {
+        Policy {
+            cancel_grace_ms: Some(self.cancel_deadline * 1_000),
+            on_grace_expired: OnGraceExpired::Cancelled,
+            ack_window_ms: Some(self.ack * 1_000),
+            ..Policy::default()
+        }
+    }
+}
+
+impl DeltaConfig {
+    /// Reads the section and the files with tokens.
+    pub(super) fn read(section: &Section<'_>) -> Result<Self, ConfigError> {
+        let mut config = Self {
+            times: times(section)?,
+            pools: Vec::new(),
+            tokens: Tokens::default(),
+        };
+        for (name, table) in section.tables(RUNNERS) {
+            let number = u32::try_from(config.pools.len()).unwrap_or(u32::MAX);
+            config.pools.push(pool(name, table)?);
+            let (origin, text) = secret(section, table)?;
+            let hidden = |message| ConfigError::Hidden {
+                origin: origin.clone(),
+                message,
+            };
+            for token in tokens::lines(&text).map_err(hidden)? {
+                if !config.tokens.add(token, number) {
+                    let message = "a token of this pool is one of another pool too; give each pool \
+                                   its own";
+                    return Err(hidden(message.to_owned()));
+                }
+            }
+        }
+        Ok(config)
+    }
+}
+
+fn times(section: &Section<'_>) -> Result<Times, ConfigError> {
+    let seconds = |key, default: u64| {
+        let given = section.number(key, 1, SECONDS_MAX)?;
+        Ok(given.unwrap_or(default))
+    };
+    let times = Times {
+        lease_ttl: seconds(LEASE_TTL, 120)?,
+        heartbeat_interval: seconds(HEARTBEAT_INTERVAL, 20)?,
+        ack: seconds(ACK, 30)?,
+        cancel_deadline: seconds(CANCEL_DEADLINE, 30)?,
+    };
+    if times.lease_ttl < 2 * times.heartbeat_interval {
+        let key = if section.find(LEASE_TTL).is_some() {
+            LEASE_TTL
+        } else {
+            HEARTBEAT_INTERVAL
+        };
+        let (origin, text) = section.find(key).unwrap_or_default();
+        let wanted = format!(
+            "a lease ({}) of at least two heartbeat intervals ({}) is",
+            times.lease_ttl, times.heartbeat_interval
+        );
+        return Err(refused(origin, text, wanted));
+    }
+    Ok(times)
+}
+
+fn pool(name: &Name, table: &NamedTable) -> Result<PoolConfig, ConfigError> {
+    if name.as_str().contains(tags::SEPARATOR) {
+        let wanted = "a name without `/` is: that stands before the tags of a job";
+        return Err(refused(table.origin(""), name.as_str(), wanted));
+    }
+    Ok(PoolConfig {
+        name: name.clone(),
+        origin: table.origin(""),
+        capabilities: capabilities(table)?,
+    })
+}
+
+/// Reads the tags of a table.
+fn capabilities(table: &NamedTable) -> Result<BTreeSet<String>, ConfigError> {
+    let key = "capabilities";
+    let wanted = format!(
+        "an array of at most {TAGS_MAX} tags is, each of 1 to {TAG_BYTES_MAX} characters A-Z a-z 0-9 _ . : -, \
+         with one os: and one arch:"
+    );
+    let tags = table.strings(key, &wanted)?.unwrap_or_default();
+    let all_fit = tags.len() <= TAGS_MAX && tags.iter().all(|tag| tags::is_tag(tag));
+    let tags: BTreeSet<String> = tags.into_iter().collect();
+    match table.get(key) {
+        Some(value) if !all_fit || tags::conflict(&tags).is_some() => {
+            Err(table.refused(key, value, &wanted))
+        }
+        _ => Ok(tags),
+    }
+}
+
+/// Reads the tokens of a table. Returns where they are named, and their text.
+fn secret(section: &Section<'_>, table: &NamedTable) -> Result<(String, String), ConfigError> {
+    let hidden = |key: &str, message: String| ConfigError::Hidden {
+        origin: table.origin(key),
+        message,
+    };
+    match (table.text("token_file")?, table.text("token_env")?) {
+        (Some(file), None) => {
+            let bytes = section.read_file(RUNNERS, Path::new(file));
+            let bytes = bytes.map_err(|error| hidden("token_file", error.to_string()))?;
+            let text = String::from_utf8(bytes);
+            let text = text.map_err(|_| hidden("token_file", "the file is not text".to_owned()))?;
+            Ok((table.origin("token_file"), text))
+        }
+        (None, Some(variable)) => match section.variable(variable) {
+            Some(text) => Ok((table.origin("token_env"), text.to_owned())),
+            None => Err(hidden(
+                "token_env",
+                format!("the variable {variable} is not set; set it to the token"),
+            )),
+        },
+        (None, None) => Err(hidden(
+            "",
+            "runners need a token: name it with token_file or token_env".to_owned(),
+        )),
+        (Some(_), Some(_)) => Err(hidden(
+            "token_env",
+            "token_file and token_env exclude each other".to_owned(),
+        )),
+    }
+}

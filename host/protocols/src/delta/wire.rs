@@ -1,0 +1,60 @@
+//! The messages of the document, as they are written by an orchestrator.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::lease_id::LeaseText;
+
+/// Grants a lease (section 1 of the document).
+#[derive(Debug, Serialize)]
+pub(super) struct LeaseGranted {
+    pub(super) r#type: &'static str,
+    pub(super) job_id: String,
+    pub(super) run_id: String,
+    #[serde(serialize_with = "plain")]
+    pub(super) lease_id: LeaseText,
+    pub(super) lease_ttl_seconds: u64,
+    pub(super) heartbeat_interval_seconds: u64,
+    pub(super) max_runtime_seconds: u64,
+    pub(super) job_spec: Box<RawValue>,
+}
+
+/// Answers a heartbeat (section 3).
+#[derive(Debug, Serialize)]
+pub(super) struct HeartbeatAck {
+    pub(super) r#type: &'static str,
+    #[serde(serialize_with = "plain")]
+    pub(super) lease_id: LeaseText,
+    pub(super) extend_lease: bool,
+    pub(super) new_lease_ttl_seconds: u64,
+    pub(super) cancel_requested: bool,
+    pub(super) cancel_deadline_seconds: u64,
+    /// What was clamped or ignored.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) warnings: Vec<String>,
+}
+
+/// Answers a completion (section 4).
+#[derive(Debug, Serialize)]
+pub(super) struct CompleteAck {
+    pub(super) r#type: &'static str,
+    #[serde(serialize_with = "plain")]
+    pub(super) lease_id: LeaseText,
+    pub(super) accepted: bool,
+}
+
+/// Answers a chunk of a log.
+#[derive(Debug, Serialize)]
+pub(super) struct LogAck {
+    pub(super) r#type: &'static str,
+    pub(super) next_offset: u64,
+}
+
+/// Answers what the document gives no answer to.
+#[derive(Debug, Serialize)]
+pub(super) struct Nothing {}
+
+/// Writes a lease id to its runner.
+fn plain<S: serde::Serializer>(lease: &LeaseText, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&lease.0)
+}
