@@ -31,6 +31,8 @@ pub struct Cursor(pub u64);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSummary {
     pub lifecycle: Lifecycle,
+    /// How long its attempts that have ended took together, in milliseconds.
+    pub ran_ms: u64,
     /// The wire that the job came by.
     pub wire: String,
 }
@@ -49,6 +51,8 @@ pub struct Page<T> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobDetail {
     pub lifecycle: Lifecycle,
+    /// How long its attempts that have ended took together, in milliseconds.
+    pub ran_ms: u64,
     pub payload: Payload,
     /// The key that is unique in its queue.
     pub unique_key: Option<String>,

@@ -52,6 +52,12 @@ struct Entry {
     attempts: Vec<Attempt>,
 }
 
+impl Entry {
+    fn ran_ms(&self) -> u64 {
+        self.attempts.iter().map(Attempt::ran_ms).sum()
+    }
+}
+
 /// What a job's latest attempt left, or why the job failed after it.
 #[derive(Clone, Default)]
 struct Ending {
@@ -328,6 +334,7 @@ impl Reader for MemoryReader {
     fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError> {
         Ok(lock(&self.state).jobs.get(&id).map(|entry| JobDetail {
             lifecycle: entry.lifecycle.clone(),
+            ran_ms: entry.ran_ms(),
             payload: entry.payload.clone(),
             unique_key: entry.unique_key.clone(),
             depends_on: entry.depends_on.clone(),
@@ -373,6 +380,7 @@ impl Reader for MemoryReader {
         let next = (found.len() > limit).then(|| Cursor(found[limit - 1].seq));
         let items = found.iter().take(limit).map(|entry| JobSummary {
             lifecycle: entry.lifecycle.clone(),
+            ran_ms: entry.ran_ms(),
             wire: entry.payload.wire.clone(),
         });
         Ok(Page {

@@ -117,6 +117,7 @@ impl<P: CellPort> Writer<P> {
                     },
                 });
             }
+            Heard::Used { job, meter } => self.shared.live.used(job, meter),
             Heard::Progressed {
                 job,
                 attempt,

@@ -87,6 +87,26 @@ impl SqliteReader {
         Ok((result.map(JsonText), attempt.failure, progress))
     }
 
+    fn attempts_of(&self, seq: i64) -> Result<Vec<Attempt>, StoreError> {
+        let read = || {
+            let mut statement = self
+                .connection
+                .prepare_cached("SELECT body FROM attempts WHERE seq = ?1 ORDER BY number")?;
+            let rows = statement.query_map([seq], |row| row.get(0))?;
+            rows.collect::<Result<Vec<Vec<u8>>, _>>()
+        };
+        read()
+            .map_err(doing("read a job's attempts"))?
+            .iter()
+            .map(|body| decode(body, || format!("an attempt of job {seq}")))
+            .collect()
+    }
+
+    fn ran_ms(&self, seq: i64) -> Result<u64, StoreError> {
+        let attempts = self.attempts_of(seq)?;
+        Ok(attempts.iter().map(Attempt::ran_ms).sum())
+    }
+
     /// Returns the places of at most `limit` jobs before `before` that match the filter, newest
     /// first, and where the next page starts. A filter by state uses an index if there is one.
     /// Otherwise the next [`SCAN_JOBS_MAX`] jobs are examined.
@@ -153,6 +173,7 @@ impl Reader for SqliteReader {
         let (result, failure, progress) = self.ending(seq)?;
         Ok(Some(JobDetail {
             lifecycle: self.lifecycle(seq)?,
+            ran_ms: self.ran_ms(seq)?,
             payload,
             unique_key,
             depends_on,
@@ -215,6 +236,7 @@ impl Reader for SqliteReader {
             let (payload, _, _) = payload_of(&self.connection, seq)?;
             items.push(JobSummary {
                 lifecycle: self.lifecycle(seq)?,
+                ran_ms: self.ran_ms(seq)?,
                 wire: payload.wire,
             });
         }
@@ -228,18 +250,7 @@ impl Reader for SqliteReader {
         let Some(seq) = seq_of(&self.connection, id)? else {
             return Ok(Vec::new());
         };
-        let read = || {
-            let mut statement = self
-                .connection
-                .prepare_cached("SELECT body FROM attempts WHERE seq = ?1 ORDER BY number")?;
-            let rows = statement.query_map([seq], |row| row.get(0))?;
-            rows.collect::<Result<Vec<Vec<u8>>, _>>()
-        };
-        read()
-            .map_err(doing("read a job's attempts"))?
-            .iter()
-            .map(|body| decode(body, || format!("an attempt of job {id}")))
-            .collect()
+        self.attempts_of(seq)
     }
 
     fn queues(&self) -> Result<Vec<QueueStatus>, StoreError> {

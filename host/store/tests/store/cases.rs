@@ -47,10 +47,11 @@ fn a_job_is_enqueued_claimed_and_completed_in_single_batches() {
         assert_eq!(jobs.len(), 1, "the job of the same batch, and only it");
         assert_eq!(jobs[0].payload, job(1).payload);
         assert_eq!(first.available, 0);
-        ask(store, NOW, complete(1, 1, returned())).unwrap();
+        ask(store, NOW.plus_ms(7), complete(1, 1, returned())).unwrap();
         let everything = read(&*store.reader().unwrap());
         let (detail, attempts) = &everything.jobs[0];
         assert_eq!(detail.lifecycle.state, State::Completed);
+        assert_eq!(detail.ran_ms, 7);
         assert_eq!(detail.result.as_ref().unwrap().as_str(), "[1,2]");
         assert_eq!(attempts.len(), 1);
         assert_eq!((attempts[0].meter.fuel, attempts[0].number), (7, 1));
@@ -94,7 +95,7 @@ fn a_unique_key_stands_for_one_job_of_its_queue() {
     check(|store| {
         let keyed = |n| {
             let mut keyed = job(n);
-            keyed.unique_key = unique("k", UniqueScope::Active);
+            keyed.unique_key = Some(unique("k", UniqueScope::Active));
             keyed
         };
         let mut elsewhere = keyed(4);
@@ -112,7 +113,7 @@ fn a_unique_key_holds_as_long_as_its_scope_says() {
     check(|store| {
         let keyed = |n, scope, params: &str| {
             let mut keyed = job(n);
-            keyed.unique_key = unique("k", scope);
+            keyed.unique_key = Some(unique("k", scope));
             keyed.payload.params = JsonText(params.to_owned());
             keyed
         };
@@ -265,10 +266,10 @@ fn prerequisites_that_share_a_key_count_once() {
     check(|store| {
         let mut keyed = [job(1), job(2), job(3)];
         for job in &mut keyed {
-            job.unique_key = unique("k", UniqueScope::Active);
+            job.unique_key = Some(unique("k", UniqueScope::Active));
         }
         let [first, second, mut third] = keyed;
-        third.unique_key = unique("other", UniqueScope::Active);
+        third.unique_key = Some(unique("other", UniqueScope::Active));
         third.depends_on = vec![id(1), id(2)];
         enqueue(store, vec![first, second, third]);
         claimed(store, NOW, claim([1], false));

@@ -17,7 +17,10 @@ fn store(folder: &TempDir) -> std::path::PathBuf {
     let mut dependent = job(5);
     dependent.depends_on = vec![id(4)];
     let mut keyed = job(6);
-    keyed.unique_key = crate::jobs::unique("k", host_core::job::UniqueScope::Active);
+    keyed.unique_key = Some(crate::jobs::unique(
+        "k",
+        host_core::job::UniqueScope::Active,
+    ));
     keyed.queue = "other".parse().unwrap();
     enqueue(
         &mut store,

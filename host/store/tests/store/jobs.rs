@@ -53,9 +53,9 @@ pub(crate) fn job(n: u128) -> NewJob {
     }
 }
 
-pub(crate) fn unique(key: &str, scope: UniqueScope) -> Option<UniqueKey> {
+pub(crate) fn unique(key: &str, scope: UniqueScope) -> UniqueKey {
     let key = key.to_owned();
-    Some(UniqueKey { key, scope })
+    UniqueKey { key, scope }
 }
 
 pub(crate) fn claim(leases: impl IntoIterator<Item = u128>, alone: bool) -> Command {
