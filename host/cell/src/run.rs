@@ -92,7 +92,7 @@ pub(crate) async fn execute(
     };
     let fuel = fuel(&limits);
     let mut meter = Meter::default();
-    let outcome = match prepare(&resources.engine, guest, &limits, fuel) {
+    let mut outcome = match prepare(&resources.engine, guest, &limits, fuel) {
         Ok(mut store) => {
             let context = context(start.context);
             let ended = {
@@ -115,6 +115,7 @@ pub(crate) async fn execute(
         }
         Err(error) => Outcome::Failed(outcome::from_trap(&error, output, &limits)),
     };
+    outcome::explain_missing_file(&mut outcome, &start.read_dirs);
     (outcome, meter)
 }
 

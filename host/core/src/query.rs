@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::command::Change;
 use crate::failure::Failure;
 use crate::id::JobId;
 use crate::job::{Cancel, Lifecycle, Payload, State};
@@ -45,6 +46,25 @@ pub struct Page<T> {
     pub items: Vec<T>,
     /// Where the next page starts; `None` at the end.
     pub next: Option<Cursor>,
+}
+
+/// A change of state with its number and time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NumberedChange {
+    pub number: u64,
+    pub at: Time,
+    pub change: Change,
+}
+
+/// The changes after a number, as far as they are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// At most as many as asked for, in order.
+    pub items: Vec<NumberedChange>,
+    /// The number of the oldest change that is kept; that of the next one if none is.
+    pub oldest: u64,
+    /// The number that the next change will have.
+    pub next: u64,
 }
 
 /// A job with everything that is stored of it except its attempts and logs.

@@ -201,10 +201,14 @@ impl FailureView {
     /// Returns the kind and the message on one line.
     fn line(&self) -> String {
         let kind = plain::line(&self.kind);
-        if self.message.is_empty() {
+        let message = plain::line(&self.message);
+        if message.is_empty() {
             return kind.into_owned();
         }
-        format!("{kind}: {}", plain::line(&self.message))
+        if message.starts_with(&format!("{kind}: ")) {
+            return message.into_owned();
+        }
+        format!("{kind}: {message}")
     }
 }
 
