@@ -70,10 +70,10 @@ async fn wrong_queries_are_refused() {
     for (path, detail) in [
         ("jobs?limit=0", "limit: it is 1 to 1000"),
         ("jobs?limit=1001", "limit: it is 1 to 1000"),
-        ("jobs?limit=x", "limit: invalid digit"),
+        ("jobs?limit=x", "limit: it is a whole number"),
         ("jobs?state=done", "unknown variant `done`"),
         ("jobs?queue=a%20b", "queue: a name is made of"),
-        ("jobs?cursor=-1", "cursor: invalid digit"),
+        ("jobs?cursor=-1", "cursor: it is a whole number"),
         (
             "jobs?stat=running",
             "unknown parameter `stat`; did you mean `state`?",
