@@ -172,6 +172,7 @@ impl<P: CellPort> Writer<P> {
     /// Publishes changes and wakes waiting requests.
     pub(super) fn tell(&self, now: Time, first: u64, changes: &[Change]) {
         self.shared.events.changed(now, first, changes);
+        self.numbers.changed(changes);
         for change in changes {
             match change.to {
                 None => {
