@@ -1,7 +1,7 @@
 //! Converts every way a guest can end into an [`Outcome`].
 
 use host_core::failure::{Category, Failure, FailureKind};
-use host_core::handler::Limits;
+use host_core::handler::{DirGrant, Limits};
 use host_core::json::{DEPTH_MAX, JsonText};
 use host_core::outcome::Outcome;
 use serde::de::IgnoredAny;
@@ -24,6 +24,13 @@ const NAME_BYTES_MAX: usize = 256;
 
 /// Part of wasmtime's message if a guest passes too much data in one call. The error's type is private.
 const HOSTCALL_FUEL_TEXT: &str = "too much data is being copied";
+
+/// How Rust and Python name the errors of WASI for a path that is not there or not granted.
+const NOT_THERE: [&str; 4] = ["os error 44", "os error 76", "Errno 44", "Errno 76"];
+
+/// What is added to such an error, in at most so many bytes.
+const GIVEN_INTRO: &str = " (the manifest gives the handler ";
+const GIVEN_BYTES_MAX: usize = 1 << 10;
 
 /// The kinds of the two errors that the SDK itself reports.
 const INVALID_PARAMS: &str = "invalid_params";
@@ -48,6 +55,27 @@ pub(crate) fn from_return(
             partial: partial.and_then(|text| checked_json(text, limits).ok()),
         },
     }
+}
+
+/// Adds to a failure about a missing file which directories the handler is given.
+pub(crate) fn explain_missing_file(outcome: &mut Outcome, granted: &[DirGrant]) {
+    let Outcome::Failed(failure) = outcome else {
+        return;
+    };
+    if !NOT_THERE.iter().any(|text| failure.message.contains(text)) {
+        return;
+    }
+    let given = if granted.is_empty() {
+        "no directory; grant one with read_dirs".to_owned()
+    } else {
+        let guest: Vec<_> = granted.iter().map(|grant| grant.guest.as_str()).collect();
+        format!("only these directories: {}", guest.join(", "))
+    };
+    truncate(&mut failure.message, MESSAGE_BYTES_MAX - GIVEN_BYTES_MAX);
+    let given = truncated(given, GIVEN_BYTES_MAX - GIVEN_INTRO.len() - 1);
+    failure.message += GIVEN_INTRO;
+    failure.message += &given;
+    failure.message.push(')');
 }
 
 /// Returns the outcome of a call that was stopped by force.

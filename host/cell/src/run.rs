@@ -17,7 +17,7 @@ use crate::bindings::JobPre;
 use crate::bindings::host::jobs::types as wit;
 use crate::context::Guest;
 use crate::limits::{CellMemory, MemoryLimit};
-use crate::meter::Metered;
+use crate::meter::{Metered, Used};
 use crate::outcome;
 use crate::run_output::RunOutput;
 use crate::stop::{Forced, Stop};
@@ -92,19 +92,17 @@ pub(crate) async fn execute(
     };
     let fuel = fuel(&limits);
     let mut meter = Meter::default();
-    let outcome = match prepare(&resources.engine, guest, &limits, fuel) {
+    let mut outcome = match prepare(&resources.engine, guest, &limits, fuel) {
         Ok(mut store) => {
             let context = context(start.context);
-            let mut cpu_ns = 0;
             let ended = {
                 let call = pin!(handle(&mut store, component, &context, &start.params.0));
-                run_to_end(call, stop, &resources.activity, &mut cpu_ns).await
+                run_to_end(call, stop, &resources.activity, &output.used).await
             };
-            meter = Meter {
-                fuel: fuel - store.get_fuel().unwrap_or(0),
-                cpu_us: cpu_ns / 1_000,
-                peak_memory_bytes: store.data().memory.peak_memory_bytes(),
-            };
+            let left = store.get_fuel().unwrap_or(0);
+            let peak_memory_bytes = store.data().memory.peak_memory_bytes();
+            output.used.set(fuel - left, peak_memory_bytes);
+            meter = output.used.meter();
             drop(store);
             output.finish();
             match ended {
@@ -117,6 +115,7 @@ pub(crate) async fn execute(
         }
         Err(error) => Outcome::Failed(outcome::from_trap(&error, output, &limits)),
     };
+    outcome::explain_missing_file(&mut outcome, &start.read_dirs);
     (outcome, meter)
 }
 
@@ -144,13 +143,12 @@ pub(crate) async fn describe(
         guest.map_err(|missing| Failure::new(FailureKind::GrantMissing, missing.to_string()))?;
     let mut store = prepare(&resources.engine, guest, &limits, DESCRIBE_FUEL)
         .map_err(|error| trapped(&error))?;
-    let mut cpu_ns = 0;
     let ended = {
         let call = pin!(async {
             let instance = component.instantiate_async(&mut store).await?;
             instance.host_jobs_handler().call_describe(&mut store).await
         });
-        run_to_end(call, &stop, &resources.activity, &mut cpu_ns).await
+        run_to_end(call, &stop, &resources.activity, &output.used).await
     };
     output.finish();
     match ended {
@@ -204,7 +202,13 @@ fn prepare(engine: &Engine, guest: Guest, limits: &Limits, fuel: u64) -> Result<
     store.fuel_async_yield_interval(Some(FUEL_COUNT_INTERVAL))?;
     // The guest yields at each tick of the epoch. To end it, its future is dropped.
     store.set_epoch_deadline(1);
-    store.epoch_deadline_callback(|_| Ok(UpdateDeadline::YieldCustom(1, Box::pin(yield_now()))));
+    store.epoch_deadline_callback(move |store| {
+        let left = store.get_fuel().unwrap_or(0);
+        let guest = store.data();
+        let peak_memory_bytes = guest.memory.peak_memory_bytes();
+        guest.output.used.set(fuel - left, peak_memory_bytes);
+        Ok(UpdateDeadline::YieldCustom(1, Box::pin(yield_now())))
+    });
     let bytes_max = limits.result_bytes_max + HOSTCALL_OVERHEAD_BYTES;
     store.set_hostcall_fuel(usize::try_from(bytes_max).unwrap_or(usize::MAX));
     store.set_max_component_handles(HANDLES_MAX);
@@ -227,9 +231,9 @@ async fn run_to_end<T>(
     call: std::pin::Pin<&mut impl Future<Output = Result<T>>>,
     stop: &Stop,
     activity: &Activity,
-    cpu_ns: &mut u64,
+    used: &Used,
 ) -> Ended<T> {
-    let mut call = Metered::new(call, activity, cpu_ns);
+    let mut call = Metered::new(call, activity, used);
     let result = match stop.forced_now() {
         Some(forced) => return Ended::Forced(forced),
         // Most calls end at the first poll, and need no timer.

@@ -8,6 +8,8 @@ use host_core::cell::{Level, LogLine, LogSource};
 use host_core::outcome::Progress;
 use tokio::time::Instant;
 
+use crate::meter::Used;
+
 /// The longest line, in bytes. A longer line is truncated.
 const LINE_BYTES_MAX: usize = 16 << 10;
 
@@ -30,6 +32,8 @@ const PROGRESS_BYTES_MAX: usize = 1 << 10;
 #[derive(Debug)]
 pub(crate) struct RunOutput {
     started: Instant,
+    /// What the run has used so far.
+    pub(crate) used: Used,
     inner: Mutex<Inner>,
 }
 
@@ -63,6 +67,7 @@ impl RunOutput {
     pub(crate) fn new(log_bytes_max: u64) -> Self {
         Self {
             started: Instant::now(),
+            used: Used::default(),
             inner: Mutex::new(Inner {
                 lines: VecDeque::new(),
                 bytes_left: log_bytes_max,

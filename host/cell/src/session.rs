@@ -35,6 +35,9 @@ const MESSAGES_MAX: usize = 1_024;
 /// How often the output of running guests is sent.
 const SEND_INTERVAL: Duration = Duration::from_millis(100);
 
+/// What a running guest has used is sent in every so many of these intervals.
+const USED_INTERVALS: u32 = 10;
+
 /// One run that has not ended.
 struct Running {
     output: Arc<RunOutput>,
@@ -194,22 +197,30 @@ fn not_loaded(error: &wasmtime::Error) -> Failure {
 
 /// Sends the output of running guests periodically.
 async fn send_output_periodically(cell: Rc<Cell>) {
-    loop {
+    for interval in (0..USED_INTERVALS).cycle() {
         if cell.running.borrow().is_empty() {
             cell.started.notified().await;
         }
         sleep(SEND_INTERVAL).await;
         let running: Vec<RunId> = cell.running.borrow().keys().copied().collect();
         for run in running {
-            // Reserve room for both messages before taking the output: then they are sent before the
+            // Reserve room for all messages before taking the output: then they are sent before the
             // outcome of the run.
-            let Ok(mut room) = cell.outgoing.reserve_many(2).await else {
+            let Ok(mut room) = cell.outgoing.reserve_many(3).await else {
                 return;
             };
-            let unsent = match cell.running.borrow().get(&run) {
-                Some(running) => running.output.take().unwrap_or_default(),
+            let (unsent, meter) = match cell.running.borrow().get(&run) {
+                Some(running) => {
+                    let output = &running.output;
+                    (output.take().unwrap_or_default(), output.used.meter())
+                }
                 None => continue,
             };
+            if interval == 0
+                && let Some(room) = room.next()
+            {
+                room.send(FromCell::Used { run, meter });
+            }
             if let Some((progress, room)) = unsent.progress.zip(room.next()) {
                 room.send(FromCell::Progress { run, progress });
             }

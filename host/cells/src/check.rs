@@ -28,6 +28,7 @@ pub fn checked(mut message: FromCell) -> FromCell {
         FromCell::LoadFailed { message, .. } => cut(message, TEXT_BYTES_MAX),
         FromCell::Log { lines, .. } => lines.iter_mut().for_each(line),
         FromCell::Progress { progress, .. } => tame(progress),
+        FromCell::Used { meter, .. } => bound(meter),
         FromCell::Ended { outcome, meter, .. } => {
             ending(outcome);
             bound(meter);

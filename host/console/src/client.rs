@@ -58,8 +58,14 @@ pub struct Answer {
 }
 
 impl Client {
-    /// Makes a client of the host at `server`, an `http://` URL without a path.
+    /// Makes a client of the host at `server`, an `http://` URL without a path. An empty one, such
+    /// as an empty variable gives, is the default.
     pub fn new(server: &str) -> Result<Self, CliError> {
+        let server = if server.is_empty() {
+            SERVER_DEFAULT
+        } else {
+            server
+        };
         let base = server.trim_end_matches('/');
         let refused = |cause: &str| {
             Err(CliError::new(
@@ -153,6 +159,10 @@ impl Client {
         patience: Duration,
     ) -> Result<Answer, CliError> {
         let request = request.map_err(|error| CliError::new(Exit::Usage, doing, error))?;
+        if path::lacks_segment(request.uri().path()) {
+            let cause = "an id or a name is empty";
+            return Err(CliError::new(Exit::Usage, doing, cause).next("write it out"));
+        }
         let only_reads = request.method() == Method::GET;
         let request = self
             .agent

@@ -201,6 +201,8 @@ pub enum FromCell {
         /// The handlers, or why they could not be read.
         result: Result<Vec<HandlerInfo>, Failure>,
     },
+    /// What a run has used so far.
+    Used { run: RunId, meter: Meter },
 }
 
 /// What the compile child prints on its standard output, as JSON. On success, it has written the

@@ -93,3 +93,10 @@ pub struct Attempt {
     /// What the attempt used; zero if no report came.
     pub meter: Meter,
 }
+
+impl Attempt {
+    /// Returns the time from its claim to its recorded end, in milliseconds.
+    pub fn ran_ms(&self) -> u64 {
+        self.finished_at.since_ms(self.started_at)
+    }
+}

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::command::Change;
 use crate::failure::Failure;
 use crate::id::JobId;
 use crate::job::{Cancel, Lifecycle, Payload, State};
@@ -31,6 +32,8 @@ pub struct Cursor(pub u64);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSummary {
     pub lifecycle: Lifecycle,
+    /// How long its attempts that have ended took together, in milliseconds.
+    pub ran_ms: u64,
     /// The wire that the job came by.
     pub wire: String,
 }
@@ -45,10 +48,31 @@ pub struct Page<T> {
     pub next: Option<Cursor>,
 }
 
+/// A change of state with its number and time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NumberedChange {
+    pub number: u64,
+    pub at: Time,
+    pub change: Change,
+}
+
+/// The changes after a number, as far as they are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// At most as many as asked for, in order.
+    pub items: Vec<NumberedChange>,
+    /// The number of the oldest change that is kept; that of the next one if none is.
+    pub oldest: u64,
+    /// The number that the next change will have.
+    pub next: u64,
+}
+
 /// A job with everything that is stored of it except its attempts and logs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobDetail {
     pub lifecycle: Lifecycle,
+    /// How long its attempts that have ended took together, in milliseconds.
+    pub ran_ms: u64,
     pub payload: Payload,
     /// The key that is unique in its queue.
     pub unique_key: Option<String>,

@@ -26,8 +26,8 @@ pub enum Happened {
 /// An event with its number and time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// 1 for the first event since the host started.
-    pub number: u64,
+    /// The number of a change, which the store keeps. Progress has none and is kept nowhere.
+    pub number: Option<u64>,
     pub at: Time,
     pub happened: Happened,
 }
@@ -36,14 +36,12 @@ pub struct Event {
 #[derive(Clone)]
 pub struct Events {
     sender: broadcast::Sender<Arc<Vec<Event>>>,
-    last: Arc<std::sync::atomic::AtomicU64>,
 }
 
 impl Default for Events {
     fn default() -> Self {
         Self {
             sender: broadcast::Sender::new(BATCHES_BEHIND_MAX),
-            last: Arc::default(),
         }
     }
 }
@@ -54,20 +52,37 @@ impl Events {
         self.sender.subscribe()
     }
 
-    /// Publishes a batch. Only the dispatch loop calls it.
-    pub fn tell(&self, at: Time, batch: impl IntoIterator<Item = Happened>) {
+    /// Publishes the changes of a commit; `first` is the number of the first. Only the dispatch loop
+    /// calls it.
+    pub fn changed(&self, at: Time, first: u64, changes: &[Change]) {
+        let numbered = (first..).zip(changes);
+        self.tell(numbered.map(|(number, change)| Event {
+            number: Some(number),
+            at,
+            happened: Happened::Changed(change.clone()),
+        }));
+    }
+
+    /// Publishes the progress of a job. Only the dispatch loop calls it.
+    pub fn progressed(&self, at: Time, job: JobId, attempt: u32, progress: Progress) {
+        let happened = Happened::Progressed {
+            job,
+            attempt,
+            progress,
+        };
+        let number = None;
+        self.tell([Event {
+            number,
+            at,
+            happened,
+        }]);
+    }
+
+    fn tell(&self, batch: impl IntoIterator<Item = Event>) {
         if self.sender.receiver_count() == 0 {
             return;
         }
-        let number = || 1 + self.last.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let batch: Vec<Event> = batch
-            .into_iter()
-            .map(|happened| Event {
-                number: number(),
-                at,
-                happened,
-            })
-            .collect();
+        let batch: Vec<Event> = batch.into_iter().collect();
         if !batch.is_empty() {
             // This fails if there are no listeners, which is fine.
             let _heard = self.sender.send(Arc::new(batch));

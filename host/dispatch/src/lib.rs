@@ -7,6 +7,7 @@ mod assignment;
 pub mod events;
 pub mod executors;
 pub mod foreign;
+pub mod labels;
 pub mod lease_mail;
 pub mod live;
 pub mod logged;

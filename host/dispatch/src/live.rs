@@ -1,33 +1,52 @@
-//! The latest progress of running jobs. It is kept in memory only and lost when the host stops.
+//! What running jobs last reported. It is kept in memory only and lost when the host stops.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use host_core::id::JobId;
-use host_core::outcome::Progress;
+use host_core::outcome::{Meter, Progress};
 
-/// The latest progress of each running job that reported any. Cloning shares it.
+/// What each running job last reported, if it reported anything. Cloning shares it.
 #[derive(Clone, Default)]
 pub struct Live {
-    progress: Arc<Mutex<HashMap<JobId, Progress>>>,
+    jobs: Arc<Mutex<HashMap<JobId, Latest>>>,
+}
+
+/// What one running job last reported.
+#[derive(Clone, Debug, Default)]
+pub struct Latest {
+    pub progress: Option<Progress>,
+    /// What its attempt had used by then.
+    pub meter: Meter,
 }
 
 impl Live {
+    fn jobs(&self) -> MutexGuard<'_, HashMap<JobId, Latest>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what a running job last reported.
+    pub fn latest(&self, job: JobId) -> Option<Latest> {
+        self.jobs().get(&job).cloned()
+    }
+
     /// Returns the latest progress of a running job.
     pub fn progress(&self, job: JobId) -> Option<Progress> {
-        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        progress.get(&job).cloned()
+        self.jobs().get(&job)?.progress.clone()
     }
 
     /// Stores a progress. Only the dispatch loop calls it.
     pub fn tell(&self, job: JobId, latest: Progress) {
-        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        progress.insert(job, latest);
+        self.jobs().entry(job).or_default().progress = Some(latest);
+    }
+
+    /// Stores what an attempt has used. Only the dispatch loop calls it.
+    pub fn used(&self, job: JobId, meter: Meter) {
+        self.jobs().entry(job).or_default().meter = meter;
     }
 
     /// Removes a job whose attempt has ended and returns its last progress.
     pub fn forget(&self, job: JobId) -> Option<Progress> {
-        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        progress.remove(&job)
+        self.jobs().remove(&job)?.progress
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use host_core::command::Change;
+use host_core::name::address;
 use host_core::outcome::Outcome;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -9,6 +11,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+
+use crate::labels::Labels;
 
 /// The upper bounds of the histogram buckets for commits and attempts, in seconds.
 const SECONDS: [f64; 11] = [
@@ -20,9 +24,19 @@ struct Ended {
     outcome: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Entered {
+    queue: String,
+    handler: String,
+    state: &'static str,
+}
+
 /// The loop's metrics. Cloning shares them.
 #[derive(Clone)]
 pub struct Numbers {
+    entered: Family<Entered, Counter>,
+    queues: Labels,
+    handlers: Labels,
     attempts: Family<Ended, Counter>,
     attempt_seconds: Histogram,
     commands: Counter,
@@ -34,6 +48,9 @@ pub struct Numbers {
 impl Default for Numbers {
     fn default() -> Self {
         Self {
+            entered: Family::default(),
+            queues: Labels::default(),
+            handlers: Labels::default(),
             attempts: Family::default(),
             attempt_seconds: Histogram::new(SECONDS),
             commands: Counter::default(),
@@ -47,6 +64,9 @@ impl Default for Numbers {
 impl Numbers {
     /// Registers the metrics.
     pub fn register(&self, registry: &mut Registry) {
+        let entered = "Jobs that entered a state, by queue and handler; the first 100 of each have \
+                       a label of their own, the others share `_other`";
+        registry.register("job_changes", entered, self.entered.clone());
         let attempts =
             "Attempts that ended in a cell or at a foreign runner, by outcome; `lost` with it";
         registry.register("attempts", attempts, self.attempts.clone());
@@ -58,6 +78,22 @@ impl Numbers {
         registry.register("store_commit_seconds", commits, self.commit_seconds.clone());
         registry.register("runs", "Attempts in cells now", self.runs.clone());
         registry.register("cells", "Cells that take runs now", self.cells.clone());
+    }
+
+    /// Counts the changes of a commit. Only the dispatch loop calls it.
+    pub fn changed(&self, changes: &[Change]) {
+        for change in changes {
+            let Some(state) = change.to.filter(|_| change.from != change.to) else {
+                continue;
+            };
+            let handler = address(change.runner.as_ref(), &change.handler);
+            let labels = Entered {
+                queue: self.queues.of(change.queue.as_str()),
+                handler: self.handlers.of(&handler),
+                state: state.as_str(),
+            };
+            self.entered.get_or_create(&labels).inc();
+        }
     }
 
     pub fn ended(&self, outcome: &Outcome, ran_ms: u64) {

@@ -204,7 +204,7 @@ impl<P: CellPort> Writer<P> {
         }
         self.claimable = committed.available;
         self.next_wakeup = committed.next_wakeup;
-        self.tell(now, &committed.changes);
+        self.tell(now, committed.first_change, &committed.changes);
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use utoipa::ToSchema;
 
 use crate::budget::ByteBudget;
-use crate::json::{self, with_nearest};
+use crate::json::{self, with_nearest, words};
 use crate::problem::{Problem, kinds};
 
 /// The largest body of a request with few fields, in bytes.
@@ -71,7 +71,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for InQuery<T> {
             }
             other => other.to_string(),
         };
-        let text = with_nearest(&text).replace("unknown field", "unknown parameter");
+        let text = with_nearest(&words::plain(&text)).replace("unknown field", "unknown parameter");
         Err(Problem::new(&kinds::INVALID_QUERY, text))
     }
 }

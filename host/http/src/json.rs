@@ -2,6 +2,8 @@
 //! limited depth. Errors name the field. For an unknown field they suggest the most similar known
 //! one.
 
+pub mod words;
+
 #[cfg(test)]
 mod tests;
 
@@ -95,7 +97,7 @@ fn explain<'a, T: Deserialize<'a>>(text: &'a [u8], error: &serde_json::Error) ->
         }
         _ => error.to_string(),
     };
-    JsonError::Data(with_nearest(&message))
+    JsonError::Data(with_nearest(&words::plain(&message)))
 }
 
 /// Adds the most similar known field to serde's message about an unknown field.

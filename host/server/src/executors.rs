@@ -1,7 +1,7 @@
 //! The executors of all wires: their names, which jobs go to them, and their health. The dispatch
 //! loop decides what work they get.
 
-mod numbers;
+pub(crate) mod numbers;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,11 +1,14 @@
 //! The metrics that `/metrics` shows, in the format of Prometheus. Each part of the server
 //! registers its own metrics; this file has those of the API.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use host_core::job::STATES;
 use host_core::port::Counters;
+use host_core::query::QueueStatus;
+use host_dispatch::labels::Labels;
 use host_http::metrics as http;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
@@ -34,6 +37,7 @@ struct Routed {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct In {
+    queue: String,
     state: &'static str,
 }
 
@@ -50,6 +54,7 @@ pub struct Metrics {
     requests: Family<Answered, Counter>,
     seconds: Family<Routed, Histogram, fn() -> Histogram>,
     jobs: Family<In, Gauge>,
+    queues: Labels,
     connections: Gauge,
     refused: Family<Refused, Counter>,
 }
@@ -78,12 +83,15 @@ impl Default for Metrics {
             "Open connections of the API",
             connections.clone(),
         );
-        registry.register("jobs", "Jobs that are kept, by state", jobs.clone());
+        let kept = "Jobs that are kept, by state and queue; the first 100 queues have a label of \
+                    their own, the others share `_other`";
+        registry.register("jobs", kept, jobs.clone());
         Self {
             registry: Arc::new(Mutex::new(registry)),
             requests,
             seconds,
             jobs,
+            queues: Labels::default(),
             connections,
             refused,
         }
@@ -96,14 +104,21 @@ impl Metrics {
         add(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Sets the number of jobs in each state, in the order of [`STATES`].
-    pub(crate) fn set_jobs(&self, counts: [u64; 8]) {
-        for (state, count) in STATES.into_iter().zip(counts) {
-            let labels = In {
-                state: state.as_str(),
-            };
-            let jobs = self.jobs.get_or_create(&labels);
-            jobs.set(i64::try_from(count).unwrap_or(i64::MAX));
+    /// Sets the number of jobs of each queue in each state.
+    pub(crate) fn set_jobs(&self, queues: &[QueueStatus]) {
+        let mut counts: BTreeMap<String, [u64; STATES.len()]> = BTreeMap::new();
+        for queue in queues {
+            let sums = counts.entry(self.queues.of(queue.name.as_str()));
+            for (sum, count) in sums.or_default().iter_mut().zip(queue.counts) {
+                *sum += count;
+            }
+        }
+        for (queue, counts) in counts {
+            for (state, count) in STATES.into_iter().zip(counts) {
+                let (queue, state) = (queue.clone(), state.as_str());
+                let jobs = self.jobs.get_or_create(&In { queue, state });
+                jobs.set(i64::try_from(count).unwrap_or(i64::MAX));
+            }
         }
     }
 

@@ -98,6 +98,9 @@ pub(crate) trait Rows {
     fn available(&mut self) -> Result<u64, StoreError>;
     fn set_paused(&mut self, queue: &Name, paused: bool) -> Result<(), StoreError>;
 
+    /// Keeps changes, the newest of all, and forgets the oldest. Returns the number of the first.
+    fn keep_changes(&mut self, now: Time, changes: &[Change]) -> Result<u64, StoreError>;
+
     fn revisions(&mut self, component: &Name) -> Result<Vec<Revision>, StoreError>;
     fn current(&mut self, component: &Name) -> Result<Option<u32>, StoreError>;
     /// Returns the latest revision of a removed component, 0 if there is none.
@@ -137,6 +140,8 @@ pub(crate) fn run<R: Rows>(
             Err(Stop::Failed(error)) => return Err(error),
         }
     }
+    let changes = &batch.committed.changes;
+    batch.committed.first_change = batch.rows.keep_changes(now, changes)?;
     batch.committed.next_wakeup = batch.rows.next_wakeup()?;
     batch.committed.available = batch.rows.available()?;
     Ok(batch.committed)

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use host_core::command::{Command, Committed, NewJob};
+use host_core::command::{Change, Command, Committed, NewJob};
 use host_core::failure::Failure;
 use host_core::handler::{Digest, Revision};
 use host_core::id::JobId;
@@ -13,7 +13,8 @@ use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::outcome::{Attempt, Progress};
 use host_core::query::{
-    Cursor, JobDetail, JobFilter, JobSummary, PAGE_ITEMS_MAX, Page, QueueStatus, RemoteLease,
+    Changes, Cursor, JobDetail, JobFilter, JobSummary, NumberedChange, PAGE_ITEMS_MAX, Page,
+    QueueStatus, RemoteLease,
 };
 use host_core::time::Time;
 
@@ -33,6 +34,7 @@ struct Model {
     order: BTreeMap<u64, JobId>,
     jobs: BTreeMap<JobId, Entry>,
     unique_keys: BTreeMap<(Name, String), JobId>,
+    changes: Vec<NumberedChange>,
     paused: BTreeMap<Name, bool>,
     revisions: BTreeMap<Name, Vec<Revision>>,
     current: BTreeMap<Name, u32>,
@@ -50,6 +52,12 @@ struct Entry {
     depends_on: Vec<JobId>,
     ending: Ending,
     attempts: Vec<Attempt>,
+}
+
+impl Entry {
+    fn ran_ms(&self) -> u64 {
+        self.attempts.iter().map(Attempt::ran_ms).sum()
+    }
 }
 
 /// What a job's latest attempt left, or why the job failed after it.
@@ -241,6 +249,18 @@ impl Rows for Model {
         Ok(())
     }
 
+    fn keep_changes(&mut self, now: Time, changes: &[Change]) -> Result<u64, StoreError> {
+        let first = 1 + self.changes.len() as u64;
+        let numbered = (first..).zip(changes);
+        self.changes
+            .extend(numbered.map(|(number, change)| NumberedChange {
+                number,
+                at: now,
+                change: change.clone(),
+            }));
+        Ok(first)
+    }
+
     fn revisions(&mut self, component: &Name) -> Result<Vec<Revision>, StoreError> {
         Ok(self.revisions.get(component).cloned().unwrap_or_default())
     }
@@ -328,6 +348,7 @@ impl Reader for MemoryReader {
     fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError> {
         Ok(lock(&self.state).jobs.get(&id).map(|entry| JobDetail {
             lifecycle: entry.lifecycle.clone(),
+            ran_ms: entry.ran_ms(),
             payload: entry.payload.clone(),
             unique_key: entry.unique_key.clone(),
             depends_on: entry.depends_on.clone(),
@@ -373,6 +394,7 @@ impl Reader for MemoryReader {
         let next = (found.len() > limit).then(|| Cursor(found[limit - 1].seq));
         let items = found.iter().take(limit).map(|entry| JobSummary {
             lifecycle: entry.lifecycle.clone(),
+            ran_ms: entry.ran_ms(),
             wire: entry.payload.wire.clone(),
         });
         Ok(Page {
@@ -388,6 +410,17 @@ impl Reader for MemoryReader {
             .get(&id)
             .map(|entry| entry.attempts.clone())
             .unwrap_or_default())
+    }
+
+    /// This store forgets no change.
+    fn changes(&self, after: u64, limit: u32) -> Result<Changes, StoreError> {
+        let model = lock(&self.state);
+        let later = model.changes.iter().filter(|change| change.number > after);
+        Ok(Changes {
+            items: later.take(limit as usize).cloned().collect(),
+            oldest: 1,
+            next: 1 + model.changes.len() as u64,
+        })
     }
 
     fn queues(&self) -> Result<Vec<QueueStatus>, StoreError> {

@@ -9,10 +9,15 @@ use host_core::id::JobId;
 use host_core::job::State;
 use host_core::name::Name;
 use host_core::outcome::Attempt;
-use host_core::query::{Cursor, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease};
+use host_core::query::{
+    Changes, Cursor, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease,
+};
 use host_core::time::Time;
 
 use crate::error::StoreError;
+
+/// How many changes of state are kept at least, for listeners that reconnect.
+pub const CHANGES_KEPT: u64 = 100_000;
 
 /// The only writer of a store.
 pub trait Store: Send {
@@ -48,6 +53,10 @@ pub trait Reader: Send {
 
     /// Returns the ended attempts of one job, oldest first.
     fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, StoreError>;
+
+    /// Returns at most `limit` changes of state after the one with the number `after`, oldest first.
+    /// At least the last [`CHANGES_KEPT`] are kept.
+    fn changes(&self, after: u64, limit: u32) -> Result<Changes, StoreError>;
 
     /// Returns all queues by name. A queue exists once it has had a job or has been paused.
     fn queues(&self) -> Result<Vec<QueueStatus>, StoreError>;

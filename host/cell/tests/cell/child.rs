@@ -256,6 +256,7 @@ impl Cell {
                         },
                     ));
                 }
+                FromCell::Used { .. } => {}
                 other => panic!("not expected: {other:?}"),
             }
         }

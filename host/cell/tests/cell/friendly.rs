@@ -30,6 +30,29 @@ fn a_handler_returns_and_its_use_is_measured() {
 }
 
 #[test]
+fn a_missing_file_is_explained_by_the_directories_that_are_granted() {
+    let mut cell = Cell::start();
+    let folder = TempDir::new().unwrap();
+    let grant = DirGrant {
+        host: folder.path().to_str().unwrap().to_owned(),
+        guest: "/data".to_owned(),
+    };
+    for (granted, expected) in [
+        (Vec::new(), "no directory; grant one with read_dirs)"),
+        (vec![grant], "only these directories: /data)"),
+    ] {
+        let params = r#"{"message":"cannot open /etc/x: No such file (os error 44)"}"#;
+        let mut start = cell.prepare("basics/fail", params, Limits::default());
+        start.read_dirs = granted;
+        let Outcome::Failed(failure) = cell.finish(start).outcome else {
+            panic!("it fails")
+        };
+        let said = format!("(os error 44) (the manifest gives the handler {expected}");
+        assert!(failure.message.ends_with(&said), "{failure:?}");
+    }
+}
+
+#[test]
 fn errors_retries_and_panics_keep_their_words() {
     let mut cell = Cell::start();
     let params = r#"{"message":"no luck","category":"data-quality","retryable":true}"#;

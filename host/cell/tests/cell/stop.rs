@@ -1,5 +1,6 @@
 //! Stopping: by request, by time, by the end of the orchestrator.
 
+use host_core::cell::FromCell;
 use host_core::failure::FailureKind;
 use host_core::handler::Limits;
 use host_core::outcome::Outcome;
@@ -122,4 +123,24 @@ fn a_cell_has_given_up_what_it_does_not_need() {
         .lines()
         .find(|line| line.starts_with("Max core file size"));
     assert_eq!(core.unwrap().split_whitespace().nth(4), Some("0"));
+}
+
+#[test]
+fn what_a_run_has_used_is_told_while_it_runs() {
+    let mut cell = Cell::start();
+    let run = cell.begin("basics/spin", "null", Limits::default());
+    let meter = loop {
+        match cell.receive() {
+            FromCell::Used { run: of, meter } if of == run => break meter,
+            FromCell::Ended { .. } => panic!("it has ended and told nothing"),
+            _ => {}
+        }
+    };
+    assert!(
+        meter.fuel > 0 && meter.cpu_us > 0 && meter.peak_memory_bytes > 0,
+        "{meter:?}"
+    );
+    cell.stop(run, 0);
+    let ended = cell.ended(run).meter;
+    assert!(ended.fuel >= meter.fuel && ended.cpu_us >= meter.cpu_us);
 }

@@ -37,6 +37,8 @@ pub enum Heard {
         /// How the lease was lost.
         loss: Loss,
     },
+    /// What a run has used so far.
+    Used { job: JobId, meter: Meter },
     /// A run reports progress.
     Progressed {
         job: JobId,
@@ -107,6 +109,16 @@ impl<P: CellPort> Pool<P> {
                         job: run.job,
                         attempt: run.attempt,
                         progress,
+                    });
+                }
+                Ok(())
+            }
+            FromCell::Used { run, meter } => {
+                let run = self.run_of(id, run)?;
+                if !run.revoked {
+                    heard.push(Heard::Used {
+                        job: run.job,
+                        meter,
                     });
                 }
                 Ok(())

@@ -138,7 +138,7 @@ fn short(heard: &[Heard]) -> Vec<(u128, String)> {
                 Some((run.lease.0.as_u128(), text))
             }
             Heard::Lost { run, loss } => Some((run.lease.0.as_u128(), format!("{loss:?}"))),
-            Heard::Progressed { .. } | Heard::Logged { .. } => None,
+            Heard::Used { .. } | Heard::Progressed { .. } | Heard::Logged { .. } => None,
         })
         .collect();
     short.sort();

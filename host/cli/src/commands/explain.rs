@@ -3,11 +3,12 @@
 use clap::Args;
 use host_console::error::{CliError, Exit};
 use host_console::options::Shown;
-use host_console::output::put_line;
+use host_console::output::{Output, put_line};
 use host_console::plain;
 use host_console::table::Rows;
 use host_server::api::problem::{self, Explanation, wires, wires::WireCode};
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 /// Say what an error code means and what to do next.
 #[derive(Debug, Args)]
@@ -39,18 +40,7 @@ impl Explain {
     pub(crate) fn run(self) -> Result<(), CliError> {
         let output = self.shown.open();
         let Some(code) = &self.code else {
-            let mut rows = Rows::pairs();
-            for known in problem::all() {
-                rows.pair(known.code, known.title);
-            }
-            for known in wires::all() {
-                let wires: Vec<&str> = known.on.iter().map(|(wire, _)| *wire).collect();
-                rows.pair(
-                    known.code,
-                    &format!("{}: {}", wires::TITLE, wires.join(", ")),
-                );
-            }
-            return output.rows(rows);
+            return list(output);
         };
         let view = problem::explain(code).map(View::from);
         let view = view.or_else(|| wires::explain(code).map(View::from));
@@ -59,15 +49,40 @@ impl Explain {
             let error = CliError::new(Exit::NotFound, doing, "no such code exists");
             error.next("`host explain` lists all codes")
         })?;
-        let document = serde_json::to_string(&view)
-            .map_err(|error| CliError::new(Exit::Failed, "write JSON", error))?;
-        output.one(&document, view.code, || {
+        output.one(&json(&view)?, view.code, || {
             let status = view.status.map(|status| format!(" (HTTP {status})"));
             put_line(&format!("{}{}", view.title, status.unwrap_or_default()))?;
             put_line(&format!("  {}", view.explanation))?;
             put_line(&format!("  What to do: {}", view.next))
         })
     }
+}
+
+fn json(view: &View) -> Result<String, CliError> {
+    serde_json::to_string(view).map_err(|error| CliError::new(Exit::Failed, "write JSON", error))
+}
+
+/// Prints all codes.
+fn list(output: Output) -> Result<(), CliError> {
+    let mut views: Vec<View> = problem::all().map(View::from).collect();
+    views.extend(wires::all().map(View::from));
+    let raw = |view| {
+        RawValue::from_string(json(view)?)
+            .map_err(|error| CliError::new(Exit::Failed, "write JSON", error))
+    };
+    let documents: Vec<_> = views.iter().map(raw).collect::<Result<_, _>>()?;
+    let name = |index: usize| views.get(index).map_or("", |view| view.code).to_owned();
+    output.list(&documents, name, || {
+        let mut rows = Rows::pairs();
+        for view in &views {
+            let title = match view.wires.as_slice() {
+                [] => view.title.to_owned(),
+                wires => format!("{}: {}", view.title, wires.join(", ")),
+            };
+            rows.pair(view.code, &title);
+        }
+        rows
+    })
 }
 
 impl From<&Explanation> for View {

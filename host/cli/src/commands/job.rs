@@ -10,6 +10,7 @@ mod wait;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
 use host_console::client::{Answer, Client, segment};
@@ -71,6 +72,13 @@ struct View {
     #[serde(default)]
     attempt: u32,
     max_attempts: Option<u32>,
+    attempts_charged: Option<u32>,
+    #[serde(default)]
+    attempts_lost: u32,
+    #[serde(default)]
+    waited_ms: u64,
+    #[serde(default)]
+    ran_ms: u64,
     #[serde(default)]
     wire: String,
     external_id: Option<String>,
@@ -146,12 +154,30 @@ impl View {
         }
     }
 
-    /// Returns the attempt and how many there may be: `2/5`.
+    /// Returns how many attempts count, how many may, and what became of the others: `1/5 (+1 lost)`.
     fn attempts(&self) -> String {
-        match self.max_attempts {
-            Some(max) => format!("{}/{max}", self.attempt),
-            None => self.attempt.to_string(),
+        let charged = self.attempts_charged.unwrap_or(self.attempt);
+        let earlier = self.attempt.saturating_sub(charged + self.attempts_lost);
+        let mut text = match self.max_attempts {
+            Some(max) => format!("{charged}/{max}"),
+            None => charged.to_string(),
+        };
+        for (attempts, what) in [(self.attempts_lost, "lost"), (earlier, "before a retry")] {
+            if attempts > 0 {
+                let _infallible = write!(text, " (+{attempts} {what})");
+            }
         }
+        text
+    }
+
+    /// Returns how long it waited and how long its attempts took; the latter is empty before the
+    /// first.
+    fn times(&self) -> (String, String) {
+        let ran = match self.attempt {
+            0 => String::new(),
+            _ => human::took(self.ran_ms),
+        };
+        (human::took(self.waited_ms), ran)
     }
 }
 
@@ -175,10 +201,14 @@ impl FailureView {
     /// Returns the kind and the message on one line.
     fn line(&self) -> String {
         let kind = plain::line(&self.kind);
-        if self.message.is_empty() {
+        let message = plain::line(&self.message);
+        if message.is_empty() {
             return kind.into_owned();
         }
-        format!("{kind}: {}", plain::line(&self.message))
+        if message.starts_with(&format!("{kind}: ")) {
+            return message.into_owned();
+        }
+        format!("{kind}: {message}")
     }
 }
 

@@ -6,7 +6,7 @@ const A: &str = "01990f3c-1a2b-7000-8000-000000000001";
 
 fn job(state: &str, more: &str) -> String {
     format!(
-        r#"{{"id":"{A}","state":"{state}","handler":"echo","queue":"default","priority":5,"attempt":1,"max_attempts":5,"wire":"http","enqueued_at":"2026-05-17T18:25:00.000Z"{more}}}"#
+        r#"{{"id":"{A}","state":"{state}","handler":"echo","queue":"default","priority":5,"attempt":1,"max_attempts":5,"attempts_charged":1,"attempts_lost":0,"waited_ms":2000,"ran_ms":6,"wire":"http","enqueued_at":"2026-05-17T18:25:00.000Z"{more}}}"#
     )
 }
 
@@ -173,10 +173,18 @@ fn list() {
         job("retryable", r#","run_at":"2026-05-17T18:29:59Z""#).replace("1a2b", "1a2d"),
         job("completed", COMPLETED).replace("1a2b", "1a2e"),
         job("discarded", DISCARDED).replace("1a2b", "1a2f"),
+        job("completed", COMPLETED)
+            .replace("1a2b", "1a30")
+            .replace(r#""attempt":1"#, r#""attempt":4"#)
+            .replace(r#""attempts_lost":0"#, r#""attempts_lost":1"#),
+        job("available", "")
+            .replace("1a2b", "1a31")
+            .replace(r#""attempt":1"#, r#""attempt":0"#)
+            .replace(r#""attempts_charged":1"#, r#""attempts_charged":0"#),
     ];
     let page = format!(r#"{{"items":[{}],"next_cursor":"99"}}"#, items.join(","));
     let host = CannedHost::start(&[(200, &page), (200, &page), (200, &page)]);
-    seen.add(&host.run(&["job", "ls", "--limit", "6"]));
+    seen.add(&host.run(&["job", "ls", "--limit", "8"]));
     let arguments = [
         "job",
         "ls",

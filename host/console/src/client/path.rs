@@ -28,3 +28,26 @@ pub fn query(parameters: &[(&str, Option<String>)]) -> String {
     }
     out
 }
+
+/// Returns whether a name or id in a path is empty.
+pub(super) fn lacks_segment(path: &str) -> bool {
+    let path = path.split('?').next().unwrap_or_default();
+    path.split('/').skip(1).any(str::is_empty)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_name_is_found() {
+        for (path, lacks) in [
+            ("/api/v1/jobs", false),
+            ("/api/v1/jobs?handler=a/", false),
+            ("/api/v1/jobs/", true),
+            ("/api/v1/jobs//wait?x=1", true),
+        ] {
+            assert_eq!(lacks_segment(path), lacks, "{path}");
+        }
+    }
+}

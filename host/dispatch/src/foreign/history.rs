@@ -39,6 +39,12 @@ pub struct History {
     dropped: Counter,
 }
 
+/// Registers the count of entries that were dropped.
+pub fn register_dropped(dropped: &Counter, registry: &mut Registry) {
+    let help = "Executions for other orchestrators that are missing in the history";
+    registry.register("foreign_history_dropped", help, dropped.clone());
+}
+
 /// One entry and the memory reserved for it until it is stored.
 struct Entry {
     foreign: Box<Foreign>,
@@ -61,8 +67,7 @@ impl History {
 
     /// Registers the count of dropped entries in `/metrics`.
     pub fn register(&self, registry: &mut Registry) {
-        let help = "Executions for other orchestrators that are missing in the history";
-        registry.register("foreign_history_dropped", help, self.dropped.clone());
+        register_dropped(&self.dropped, registry);
     }
 
     pub(super) fn keep(&self, ids: Ids, job: ForeignJob, times: (Time, Time), report: Report) {

@@ -10,7 +10,6 @@ use host_core::transition::Loss;
 
 use super::batch::{End, Finished};
 use super::{Phase, Writer};
-use crate::events::Happened;
 use crate::executors;
 use crate::logged::Logged;
 
@@ -88,12 +87,7 @@ impl<P: CellPort> Writer<P> {
 
     pub(super) fn progressed(&self, now: Time, job: JobId, attempt: u32, progress: Progress) {
         self.shared.live.tell(job, progress.clone());
-        let happened = Happened::Progressed {
-            job,
-            attempt,
-            progress,
-        };
-        self.shared.events.tell(now, [happened]);
+        self.shared.events.progressed(now, job, attempt, progress);
     }
 
     /// Handles a cell's message or death.
@@ -130,6 +124,7 @@ impl<P: CellPort> Writer<P> {
                     },
                 });
             }
+            Heard::Used { job, meter } => self.shared.live.used(job, meter),
             Heard::Progressed {
                 job,
                 attempt,

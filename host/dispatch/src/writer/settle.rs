@@ -14,7 +14,6 @@ use super::Writer;
 use super::batch::{End, Finished, Offer, Origin, Target};
 use super::start;
 use crate::SubmitError;
-use crate::events::Happened;
 use crate::logged::Logged;
 
 impl<P: CellPort> Writer<P> {
@@ -51,7 +50,7 @@ impl<P: CellPort> Writer<P> {
                 Origin::Claim(offer) => self.claimed(now, offer, reply),
             }
         }
-        self.tell(now, &committed.changes);
+        self.tell(now, committed.first_change, &committed.changes);
     }
 
     fn carry_out(&mut self, now: Time, job: JobId, effect: Effect) {
@@ -171,9 +170,9 @@ impl<P: CellPort> Writer<P> {
     }
 
     /// Publishes changes and wakes waiting requests.
-    pub(super) fn tell(&self, now: Time, changes: &[Change]) {
-        let happened = changes.iter().cloned().map(Happened::Changed);
-        self.shared.events.tell(now, happened);
+    pub(super) fn tell(&self, now: Time, first: u64, changes: &[Change]) {
+        self.shared.events.changed(now, first, changes);
+        self.numbers.changed(changes);
         for change in changes {
             match change.to {
                 None => {

@@ -1,5 +1,7 @@
-//! `GET /api/v1/events`: what happens, as server-sent events. A slow listener loses the oldest
-//! events and is told how many; it never makes the host wait.
+//! `GET /api/v1/events`: what happens, as server-sent events. A listener that is slow or comes back
+//! reads the changes it missed from the store. It never makes the host wait.
+
+mod listener;
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -8,31 +10,23 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use host_core::id::JobId;
 use host_core::job;
 use host_core::name::{Name, address};
-use host_core::time::Time;
 use host_dispatch::events::{Event, Happened};
 use host_http::extract::InQuery;
 use serde::{Deserialize, Serialize};
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
-use tokio::time::Duration;
-use tokio_util::sync::CancellationToken;
 use utoipa::{IntoParams, ToSchema};
 
+use self::listener::Listener;
 use super::Shared;
 use super::error::ApiError;
 use super::problem::kinds;
-
-/// How long a stream is silent before a comment shows that it lives.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Which events to hear. All that is given must hold.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
@@ -74,33 +68,38 @@ pub(super) struct ProgressEventView<'a> {
     at: &'a str,
 }
 
-/// The data of an event `gap`: the listener was too slow and lost events of any job.
+/// The data of an event `gap`: changes of any job were missed, and are no longer kept.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct GapView {
-    lost: u64,
+    /// How many; absent if that is not known, because the id is not one of this host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost: Option<u64>,
 }
 
-/// Tells what happens from now on, as server-sent events `change`, `progress` and `gap`.
+/// Tells what happens from now on, or after the change with the id in the header `Last-Event-ID`, as
+/// server-sent events `change`, `progress` and `gap`.
+///
+/// Only changes have an id. The last 100,000 are kept, through restarts too. The stream of one job
+/// ends when the job has ended.
 #[utoipa::path(
-    get, path = "/api/v1/events", tag = "events", params(EventsQuery),
+    get, path = "/api/v1/events", tag = "events",
+    params(EventsQuery, ("Last-Event-ID" = Option<u64>, Header, description = "The id of the last change that was heard")),
     responses((status = 200, body = ChangeView<'static>, content_type = "text/event-stream"))
 )]
 pub(super) async fn events(
     State(shared): State<Shared>,
     InQuery(query): InQuery<EventsQuery>,
+    headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let Ok(permit) = Arc::clone(&shared.streams).try_acquire_owned() else {
         let detail = "as many streams of events are open as may be";
         return Err(ApiError::new(&kinds::BUSY, detail));
     };
-    let listener = Listener {
-        receiver: shared.api.dispatch.shared().events.listen(),
-        stopping: shared.api.stopping.clone(),
-        query,
-        expected: None,
-        first: true,
-        _permit: permit,
-    };
+    let heard = headers
+        .get("last-event-id")
+        .map(last_event_id)
+        .transpose()?;
+    let listener = Listener::open(&shared, query, heard, permit).await?;
     let chunks = stream::unfold(listener, |mut listener| async move {
         let chunk = listener.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(chunk)), listener))
@@ -112,66 +111,12 @@ pub(super) async fn events(
     Ok(response)
 }
 
-struct Listener {
-    receiver: Receiver<Arc<Vec<Event>>>,
-    stopping: CancellationToken,
-    query: EventsQuery,
-    /// The number of the next event, once one was heard.
-    expected: Option<u64>,
-    first: bool,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl Listener {
-    /// Returns the next piece of the stream, `None` at its end.
-    async fn next(&mut self) -> Option<String> {
-        if std::mem::take(&mut self.first) {
-            // Tells the listener that it hears everything from here on.
-            return Some(": listening\n\n".to_owned());
-        }
-        let mut lagged = 0;
-        loop {
-            let heard = tokio::select! {
-                heard = self.receiver.recv() => heard,
-                () = tokio::time::sleep(KEEP_ALIVE) => return Some(": \n\n".to_owned()),
-                () = self.stopping.cancelled() => return None,
-            };
-            match heard {
-                Ok(batch) => {
-                    let text = self.write(&batch, lagged);
-                    lagged = 0;
-                    if !text.is_empty() {
-                        return Some(text);
-                    }
-                }
-                Err(RecvError::Lagged(batches)) => lagged += batches,
-                Err(RecvError::Closed) => return None,
-            }
-        }
-    }
-
-    fn write(&mut self, batch: &[Event], lagged: u64) -> String {
-        let mut out = String::new();
-        let first = batch.first().map_or(0, |event| event.number);
-        if lagged > 0 {
-            let lost = self
-                .expected
-                .map_or(lagged, |expected| first.saturating_sub(expected));
-            put(&mut out, first.saturating_sub(1), "gap", &GapView { lost });
-        }
-        self.expected = batch.last().map(|event| event.number + 1).or(self.expected);
-        let mut at = (Time::default(), String::new());
-        for event in batch {
-            if !self.query.wants(&event.happened) {
-                continue;
-            }
-            if at.1.is_empty() || at.0 != event.at {
-                at = (event.at, event.at.to_rfc3339());
-            }
-            write(&mut out, event, &at.1);
-        }
-        out
-    }
+fn last_event_id(value: &HeaderValue) -> Result<u64, ApiError> {
+    let number = value.to_str().ok().and_then(|text| text.parse().ok());
+    number.ok_or_else(|| {
+        let detail = "Last-Event-ID: it is the id of a change, a number";
+        ApiError::new(&kinds::INVALID_QUERY, detail)
+    })
 }
 
 impl EventsQuery {
@@ -220,7 +165,10 @@ fn write(out: &mut String, event: &Event, at: &str) {
 }
 
 /// Adds one event. JSON has no bare line breaks, so its data is one line.
-fn put(out: &mut String, number: u64, kind: &str, data: &impl Serialize) {
+fn put(out: &mut String, number: Option<u64>, kind: &str, data: &impl Serialize) {
+    if let Some(number) = number {
+        let _infallible = writeln!(out, "id: {number}");
+    }
     let data = serde_json::to_string(data).unwrap_or_default();
-    let _infallible = write!(out, "id: {number}\nevent: {kind}\ndata: {data}\n\n");
+    let _infallible = write!(out, "event: {kind}\ndata: {data}\n\n");
 }

@@ -46,13 +46,7 @@ pub(super) async fn ready(State(shared): State<Shared>) -> Result<Json<Health>, 
 )]
 pub(super) async fn metrics(State(shared): State<Shared>) -> Result<Response, ApiError> {
     let queues = shared.api.dispatch.read(|reader| reader.queues()).await?;
-    let mut counts = [0; 8];
-    for queue in &queues {
-        for (sum, count) in counts.iter_mut().zip(queue.counts) {
-            *sum += count;
-        }
-    }
-    shared.api.metrics.set_jobs(counts);
+    shared.api.metrics.set_jobs(&queues);
     shared.api.executors.count();
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(CONTENT_TYPE, kind)], shared.api.metrics.encode()).into_response())

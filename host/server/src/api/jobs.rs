@@ -107,10 +107,10 @@ pub(super) async fn list(
     let page = dispatch
         .read(move |reader| reader.jobs(&filter, after, limit))
         .await?;
-    let live = &dispatch.shared().live;
+    let (live, now) = (&dispatch.shared().live, shared.api.clock.now());
     let items = page.items.into_iter().map(|job| {
         let progress = live.progress(job.lifecycle.id);
-        JobView::summary(job, progress)
+        JobView::summary(job, progress, now)
     });
     Ok(Json(PageView {
         items: items.collect(),
@@ -136,7 +136,8 @@ async fn read(shared: &Shared, id: JobId) -> Result<JobView, ApiError> {
     let dispatch = &shared.api.dispatch;
     let job = dispatch.read(move |reader| reader.job(id)).await?;
     let job = job.ok_or_else(|| unknown(id))?;
-    Ok(JobView::detail(job, dispatch.shared().live.progress(id)))
+    let progress = dispatch.shared().live.progress(id);
+    Ok(JobView::detail(job, progress, shared.api.clock.now()))
 }
 
 fn unknown(id: JobId) -> ApiError {
@@ -248,7 +249,8 @@ pub(super) async fn attempts(
         .await?;
     let job = job.ok_or_else(|| unknown(id))?.lifecycle;
     let recorded = attempts.iter().any(|attempt| attempt.number == job.attempt);
-    let running = AttemptView::running(&job).filter(|_| !recorded);
+    let latest = dispatch.shared().live.latest(id).unwrap_or_default();
+    let running = AttemptView::running(&job, latest.meter).filter(|_| !recorded);
     let items = attempts.into_iter().map(AttemptView::from).chain(running);
     Ok(Json(PageView::all(items.collect())))
 }

@@ -8,7 +8,7 @@ use host_core::job::{Lifecycle, State};
 use host_core::json::JsonText;
 use host_core::lease::Lease;
 use host_core::name::address;
-use host_core::outcome::{Attempt, Progress};
+use host_core::outcome::{Attempt, Meter, Progress};
 use host_core::query::{JobDetail, JobSummary};
 use host_core::time::Time;
 use serde::Serialize;
@@ -35,6 +35,14 @@ pub(super) struct JobView {
     attempt: u32,
     /// The most attempts that count.
     max_attempts: u32,
+    /// How many attempts count so far.
+    attempts_charged: u32,
+    /// How many attempts do not count because they were lost through no fault of the job.
+    attempts_lost: u32,
+    /// How long it waited, in milliseconds: all the time until now or its end without an attempt.
+    waited_ms: u64,
+    /// How long its attempts took together, in milliseconds.
+    ran_ms: u64,
     /// How it came: `http` or a protocol's name.
     wire: String,
     /// When it was accepted (RFC 3339).
@@ -135,7 +143,7 @@ pub(super) struct FailureView {
     retryable: bool,
 }
 
-/// One attempt; one that runs has no end and no numbers yet.
+/// One attempt; one that runs has no end, and its numbers are those it last reported.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Attempt)]
 pub(super) struct AttemptView {
@@ -172,15 +180,15 @@ pub(super) struct AttemptView {
 
 impl JobView {
     /// Shows a job as a list has it.
-    pub(super) fn summary(job: JobSummary, live: Option<Progress>) -> Self {
-        let mut view = Self::new(&job.lifecycle, job.wire);
+    pub(super) fn summary(job: JobSummary, live: Option<Progress>, now: Time) -> Self {
+        let mut view = Self::new(&job.lifecycle, job.ran_ms, job.wire, now);
         view.progress = live.map(ProgressView::from);
         view
     }
 
     /// Shows all of a job; `live` is what its running attempt said.
-    pub(super) fn detail(job: JobDetail, live: Option<Progress>) -> Self {
-        let mut view = Self::new(&job.lifecycle, job.payload.wire);
+    pub(super) fn detail(job: JobDetail, live: Option<Progress>, now: Time) -> Self {
+        let mut view = Self::new(&job.lifecycle, job.ran_ms, job.payload.wire, now);
         view.unique_key = job.unique_key;
         view.depends_on = some(job.depends_on);
         view.external_id = job.payload.external_id;
@@ -199,7 +207,10 @@ impl JobView {
         view
     }
 
-    fn new(job: &Lifecycle, wire: String) -> Self {
+    fn new(job: &Lifecycle, ended_ms: u64, wire: String, now: Time) -> Self {
+        let runs = job.lease.as_ref();
+        let ran_ms = ended_ms + runs.map_or(0, |lease| now.since_ms(lease.granted_at));
+        let exists_ms = job.finished_at.unwrap_or(now).since_ms(job.enqueued_at);
         let instant = |at: Option<Time>| at.map(Time::to_rfc3339);
         let cancel = job.cancel.as_ref();
         let reason = cancel.and_then(|cancel| cancel.reason.clone());
@@ -213,6 +224,10 @@ impl JobView {
             priority: job.priority,
             attempt: job.attempt,
             max_attempts: job.policy.max_attempts,
+            attempts_charged: job.attempts_charged(),
+            attempts_lost: job.attempts_uncharged,
+            waited_ms: exists_ms.saturating_sub(ran_ms),
+            ran_ms,
             wire,
             enqueued_at: job.enqueued_at.to_rfc3339(),
             run_at: instant(job.run_at),
@@ -240,8 +255,8 @@ impl JobView {
 }
 
 impl AttemptView {
-    /// Shows the attempt that runs, if one does.
-    pub(super) fn running(job: &Lifecycle) -> Option<Self> {
+    /// Shows the attempt that runs, if one does, and what it has used as far as is known.
+    pub(super) fn running(job: &Lifecycle, meter: Meter) -> Option<Self> {
         let lease = job.lease.as_ref()?;
         Some(Self {
             number: job.attempt,
@@ -253,18 +268,22 @@ impl AttemptView {
             duration_ms: None,
             outcome: "running".to_owned(),
             failure: None,
-            fuel: 0,
-            cpu_ms: 0.0,
-            peak_memory_bytes: 0,
+            fuel: meter.fuel,
+            cpu_ms: cpu_ms(meter),
+            peak_memory_bytes: meter.peak_memory_bytes,
         })
     }
 }
 
+#[expect(clippy::cast_precision_loss, reason = "CPU time of one attempt")]
+fn cpu_ms(meter: Meter) -> f64 {
+    meter.cpu_us as f64 / 1000.0
+}
+
 impl From<Attempt> for AttemptView {
     fn from(attempt: Attempt) -> Self {
+        let ran_ms = attempt.ran_ms();
         let (component, revision) = attempt.revision.unzip();
-        #[expect(clippy::cast_precision_loss, reason = "CPU time of one attempt")]
-        let cpu_ms = attempt.meter.cpu_us as f64 / 1000.0;
         Self {
             number: attempt.number,
             executor: attempt.executor,
@@ -272,11 +291,11 @@ impl From<Attempt> for AttemptView {
             revision,
             started_at: attempt.started_at.to_rfc3339(),
             finished_at: Some(attempt.finished_at.to_rfc3339()),
-            duration_ms: Some(attempt.finished_at.since_ms(attempt.started_at)),
+            duration_ms: Some(ran_ms),
             outcome: attempt.outcome,
             failure: attempt.failure.map(FailureView::from),
             fuel: attempt.meter.fuel,
-            cpu_ms,
+            cpu_ms: cpu_ms(attempt.meter),
             peak_memory_bytes: attempt.meter.peak_memory_bytes,
         }
     }

@@ -19,20 +19,20 @@ struct Of {
 
 /// The metrics of all executors. Cloning shares them.
 #[derive(Clone, Default)]
-pub(super) struct Numbers {
+pub(crate) struct Numbers {
     seats: Family<In, Gauge>,
     in_flight: Family<Of, Gauge>,
 }
 
 impl Numbers {
-    pub(super) fn register(&self, registry: &mut Registry) {
+    pub(crate) fn register(&self, registry: &mut Registry) {
         let seats = "Foreign runners, by pool and state";
         registry.register("runner_seats", seats, self.seats.clone());
         let in_flight = "Attempts at foreign runners now, by pool";
         registry.register("runner_in_flight", in_flight, self.in_flight.clone());
     }
 
-    pub(super) fn set(&self, executor: &ExecutorHealth) {
+    pub(crate) fn set(&self, executor: &ExecutorHealth) {
         let runner = executor.name.as_str();
         for state in WorkerState::ALL {
             let seats = executor

@@ -2,11 +2,16 @@
 
 use std::fmt::Write as _;
 
+use host_core::command::Change;
+use host_core::job::State;
 use host_core::outcome::Outcome;
+use host_dispatch::foreign::register_dropped;
+use host_protocols::wire::executors::ExecutorHealth;
 
 use host_http::metrics::Metrics as _;
 
 use super::*;
+use crate::executors::numbers::Numbers as ExecutorNumbers;
 use crate::published;
 use host_dispatch::logged::Logs;
 use host_dispatch::numbers::Numbers;
@@ -28,8 +33,33 @@ fn shown() -> String {
     let (numbers, (logs, _written)) = (Numbers::default(), Logs::channel());
     metrics.register(|registry| numbers.register(registry));
     metrics.register(|registry| logs.register(registry));
+    metrics.register(|registry| register_dropped(&Counter::default(), registry));
+    let executors = ExecutorNumbers::default();
+    metrics.register(|registry| executors.register(registry));
+    executors.set(&ExecutorHealth {
+        name: "python".parse().unwrap(),
+        wire: "rrq",
+        is_external: false,
+        is_restartable: true,
+        workers: Vec::new(),
+    });
     metrics.answered("GET", "/healthz", 200, Duration::from_millis(1));
-    metrics.set_jobs([1; 8]);
+    let queue = QueueStatus {
+        name: "default".parse().unwrap(),
+        paused: false,
+        counts: [1; 8],
+    };
+    metrics.set_jobs(&[queue]);
+    let changed = Change {
+        job: "01990f3c-1a2b-7000-8000-000000000001".parse().unwrap(),
+        handler: "echo".parse().unwrap(),
+        runner: None,
+        queue: "default".parse().unwrap(),
+        from: None,
+        to: Some(State::Available),
+        attempt: 0,
+    };
+    numbers.changed(&[changed]);
     metrics.refused("rrq", "malformed");
     numbers.ended(&Outcome::Completed { result: None }, 1);
     metrics.encode()

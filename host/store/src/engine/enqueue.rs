@@ -1,6 +1,7 @@
 //! Accepts jobs: either all jobs of a command or none.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use host_core::command::{DEPENDENTS_MAX, Enqueued, NewJob, Reply};
 use host_core::id::JobId;
@@ -69,21 +70,24 @@ impl<R: Rows> Batch<'_, R> {
         jobs: &[NewJob],
         stands_for: &BTreeMap<JobId, JobId>,
     ) -> Result<(), Stop> {
-        let mut added: BTreeMap<JobId, u32> = BTreeMap::new();
+        // Each prerequisite is counted once, however many of these jobs wait for it.
+        let mut dependents: BTreeMap<JobId, u32> = BTreeMap::new();
         for new in jobs {
             for id in prerequisites(new, stands_for) {
                 let is_new = stands_for.get(&id) == Some(&id);
                 if !is_new && self.rows.job(id)?.is_none() {
                     return Err(Rejection::UnknownPrerequisite(id).into());
                 }
-                let count = added.entry(id).or_default();
-                *count += 1;
-                let there = if is_new {
-                    0
-                } else {
-                    self.rows.count_dependents(id)?
+                let count = match dependents.entry(id) {
+                    Entry::Occupied(counted) => counted.into_mut(),
+                    Entry::Vacant(uncounted) => uncounted.insert(if is_new {
+                        0
+                    } else {
+                        self.rows.count_dependents(id)?
+                    }),
                 };
-                if there + *count > DEPENDENTS_MAX {
+                *count += 1;
+                if *count > DEPENDENTS_MAX {
                     let limit = DEPENDENTS_MAX;
                     return Err(Rejection::TooManyDependents { job: id, limit }.into());
                 }

@@ -8,7 +8,7 @@ use host_core::job::{Lane, Lifecycle, STATES, State};
 use host_core::name::Name;
 use rusqlite::{Connection, params};
 
-use super::doing;
+use super::{changes, doing};
 use crate::error::StoreError;
 
 struct Queue {
@@ -46,6 +46,7 @@ pub(super) struct Counters {
     claimable_jobs: i64,
     next_id: i64,
     next_seq: i64,
+    next_change: u64,
     has_purged: bool,
     /// Whether any job may be waiting for another.
     has_dependencies: bool,
@@ -70,6 +71,7 @@ impl Counters {
                     |row| row.get(0),
                 )
                 .map_err(&load)?,
+            next_change: changes::next(connection)?,
             has_purged: false,
             has_dependencies: connection
                 .query_row("SELECT EXISTS (SELECT 1 FROM dependencies)", [], |row| {
@@ -158,6 +160,13 @@ impl Counters {
     pub(super) fn take_seq(&mut self) -> i64 {
         self.next_seq += 1;
         self.next_seq - 1
+    }
+
+    /// Returns the number of the first of so many new changes.
+    pub(super) fn take_changes(&mut self, count: usize) -> u64 {
+        let first = self.next_change;
+        self.next_change += count as u64;
+        first
     }
 
     /// Records that the newest job may be removed, so that its place is not used again.
@@ -290,7 +299,8 @@ fn step_by(jobs: &mut BTreeMap<i64, i64>, queue: i64, step: i64) {
 /// not list them separately.
 fn available_for_runners(connection: &Connection) -> rusqlite::Result<BTreeMap<i64, i64>> {
     let mut statement = connection.prepare(
-        "SELECT queue, COUNT(*) FROM jobs WHERE state = 2 AND runner IS NOT NULL GROUP BY queue",
+        "SELECT queue, COUNT(*) FROM jobs INDEXED BY jobs_runner \
+         WHERE state = 2 AND runner IS NOT NULL GROUP BY queue",
     )?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     rows.collect()

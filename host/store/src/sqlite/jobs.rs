@@ -1,7 +1,7 @@
 //! The rows of jobs in one transaction. A changed job is written when the transaction ends, or
 //! before a query that needs its row.
 
-use host_core::command::NewJob;
+use host_core::command::{Change, NewJob};
 use host_core::failure::Failure;
 use host_core::handler::Revision;
 use host_core::id::JobId;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::counters::Counters;
 use super::hot::{Entry, Hot};
 use super::record::{Record, decode, encode};
-use super::{damaged, doing, registry};
+use super::{changes, damaged, doing, registry};
 use crate::engine::{Ended, Rows, Terms};
 use crate::error::StoreError;
 
@@ -401,7 +401,7 @@ impl Rows for Transaction<'_> {
         self.flush()?;
         self.ids(
             "look for running jobs",
-            "SELECT id FROM jobs WHERE state = ?1 AND state NOT IN (2, 5) ORDER BY seq",
+            "SELECT id FROM jobs WHERE state = ?1 ORDER BY seq",
             [State::Running as u8],
         )
     }
@@ -423,6 +423,14 @@ impl Rows for Transaction<'_> {
 
     fn set_paused(&mut self, queue: &Name, paused: bool) -> Result<(), StoreError> {
         self.counters.set_paused(self.connection, queue, paused)
+    }
+
+    fn keep_changes(&mut self, now: Time, changes: &[Change]) -> Result<u64, StoreError> {
+        let first = self.counters.take_changes(changes.len());
+        if !changes.is_empty() {
+            changes::keep(self.connection, first, now, changes)?;
+        }
+        Ok(first)
     }
 
     fn revisions(&mut self, component: &Name) -> Result<Vec<Revision>, StoreError> {
@@ -526,11 +534,12 @@ impl Transaction<'_> {
         };
         let mut statement = self.connection.prepare_cached(match runner {
             None => {
-                "SELECT id, priority, seq FROM jobs WHERE state = 2 AND suspect = 0 \
+                "SELECT id, priority, seq FROM jobs INDEXED BY jobs_claim \
+                 WHERE state = 2 AND suspect = 0 \
                  AND runner IS NULL AND queue = +?1 ORDER BY priority, seq"
             }
             Some(_) => {
-                "SELECT id, priority, seq FROM jobs \
+                "SELECT id, priority, seq FROM jobs INDEXED BY jobs_runner \
                  WHERE state = 2 AND queue = +?1 AND runner = +?2 ORDER BY priority, seq"
             }
         })?;
@@ -554,7 +563,7 @@ impl Transaction<'_> {
     /// date. Suspects are few.
     fn stored_suspects(&self, limit: usize) -> rusqlite::Result<Vec<(u8, i64, JobId)>> {
         let mut statement = self.connection.prepare_cached(
-            "SELECT id, priority, seq, queue FROM jobs \
+            "SELECT id, priority, seq, queue FROM jobs INDEXED BY jobs_suspect \
              WHERE state = 2 AND suspect = 1 AND runner IS NULL ORDER BY priority, seq",
         )?;
         let mut rows = statement.query([])?;

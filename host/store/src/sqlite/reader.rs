@@ -10,13 +10,14 @@ use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::outcome::{Attempt, Progress};
 use host_core::query::{
-    Cursor, JobDetail, JobFilter, JobSummary, PAGE_ITEMS_MAX, Page, QueueStatus, RemoteLease,
+    Changes, Cursor, JobDetail, JobFilter, JobSummary, PAGE_ITEMS_MAX, Page, QueueStatus,
+    RemoteLease,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::jobs::{job_id, payload_of, seq_of};
 use super::record::decode;
-use super::{doing, registry};
+use super::{changes, doing, registry};
 use crate::error::StoreError;
 use crate::store::Reader;
 
@@ -87,40 +88,58 @@ impl SqliteReader {
         Ok((result.map(JsonText), attempt.failure, progress))
     }
 
+    fn attempts_of(&self, seq: i64) -> Result<Vec<Attempt>, StoreError> {
+        let read = || {
+            let mut statement = self
+                .connection
+                .prepare_cached("SELECT body FROM attempts WHERE seq = ?1 ORDER BY number")?;
+            let rows = statement.query_map([seq], |row| row.get(0))?;
+            rows.collect::<Result<Vec<Vec<u8>>, _>>()
+        };
+        read()
+            .map_err(doing("read a job's attempts"))?
+            .iter()
+            .map(|body| decode(body, || format!("an attempt of job {seq}")))
+            .collect()
+    }
+
+    fn wire(&self, seq: i64) -> Result<String, StoreError> {
+        self.connection
+            .prepare_cached("SELECT wire FROM payloads WHERE seq = ?1")
+            .and_then(|mut statement| statement.query_row([seq], |row| row.get(0)))
+            .map_err(doing("read how a job came"))
+    }
+
+    fn ran_ms(&self, seq: i64) -> Result<u64, StoreError> {
+        let attempts = self.attempts_of(seq)?;
+        Ok(attempts.iter().map(Attempt::ran_ms).sum())
+    }
+
     /// Returns the places of at most `limit` jobs before `before` that match the filter, newest
-    /// first, and where the next page starts. A filter by state uses an index if there is one.
-    /// Otherwise the next [`SCAN_JOBS_MAX`] jobs are examined.
+    /// first, and where the next page starts. The narrowest filter decides which index is read, and
+    /// at most [`SCAN_JOBS_MAX`] jobs of it are examined.
     fn seqs(
         &self,
         filter: &JobFilter,
         before: i64,
         limit: usize,
     ) -> rusqlite::Result<(Vec<i64>, Option<i64>)> {
-        let indexed = filter
-            .state
-            .filter(|state| !matches!(state, State::Available | State::Completed));
-        let sql = if indexed.is_some() {
-            "SELECT jobs.seq, (?3 IS NULL OR name = ?3) \
-             AND (?4 IS NULL OR handler = ?4 AND runner IS ?5) \
-             FROM jobs JOIN queues ON queues.id = jobs.queue \
-             WHERE state = ?2 AND state NOT IN (2, 5) AND jobs.seq < ?1 ORDER BY jobs.seq DESC"
-        } else {
-            "SELECT jobs.seq, (?2 IS NULL OR state = ?2) AND (?3 IS NULL OR name = ?3) \
-             AND (?4 IS NULL OR handler = ?4 AND runner IS ?5) \
-             FROM jobs JOIN queues ON queues.id = jobs.queue \
-             WHERE jobs.seq < ?1 ORDER BY jobs.seq DESC"
+        let Some((queue, index)) = self.narrowest(filter)? else {
+            return Ok((Vec::new(), None));
         };
-        let mut statement = self.connection.prepare_cached(sql)?;
+        let sql = format!(
+            "SELECT seq, (?2 IS NULL OR state = ?2) AND (?3 IS NULL OR queue = ?3) \
+             AND (?4 IS NULL OR handler = ?4 AND runner IS ?5) \
+             FROM jobs {index} AND seq < ?1 ORDER BY seq DESC"
+        );
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let (runner, handler) = filter.handler.clone().unzip();
         let mut rows = statement.query(params![
             before,
             filter.state.map(|state| state as u8),
-            filter.queue.as_ref().map(Name::as_str),
-            filter.handler.as_ref().map(|(_, name)| name.as_str()),
-            filter
-                .handler
-                .as_ref()
-                .and_then(|(runner, _)| runner.as_ref())
-                .map(Name::as_str),
+            queue,
+            handler.as_ref().map(Name::as_str),
+            runner.flatten().as_ref().map(Name::as_str),
         ])?;
         let mut found = Vec::new();
         let mut looked_at = 0;
@@ -136,6 +155,61 @@ impl SqliteReader {
             }
         }
         Ok((found, None))
+    }
+
+    /// Returns the id of the queue that a filter names, and the index in which the fewest jobs have
+    /// to be examined. `None` if the counters say that no job matches.
+    fn narrowest(
+        &self,
+        filter: &JobFilter,
+    ) -> rusqlite::Result<Option<(Option<i64>, &'static str)>> {
+        let queue: Option<i64> = match &filter.queue {
+            None => None,
+            Some(name) => {
+                let mut find = self
+                    .connection
+                    .prepare_cached("SELECT id FROM queues WHERE name = ?1")?;
+                let found = find
+                    .query_row([name.as_str()], |row| row.get(0))
+                    .optional()?;
+                match found {
+                    Some(id) => Some(id),
+                    None => return Ok(None),
+                }
+            }
+        };
+        // Queue 0 counts no jobs.
+        let mut count = self.connection.prepare_cached(
+            "SELECT COALESCE(SUM(jobs), 0) FROM counters WHERE queue > 0 \
+             AND (?1 IS NULL OR queue = ?1) AND (?2 IS NULL OR state = ?2)",
+        )?;
+        let mut jobs = |queue: Option<i64>, state: Option<State>| {
+            let state = state.map(|state| state as u8);
+            count.query_row(params![queue, state], |row| row.get::<_, i64>(0))
+        };
+        if jobs(queue, filter.state)? == 0 {
+            return Ok(None);
+        }
+        let by_state = match filter.state {
+            Some(_) => jobs(None, filter.state)?,
+            None => i64::MAX,
+        };
+        let by_queue = match queue {
+            Some(_) => jobs(queue, None)?,
+            None => i64::MAX,
+        };
+        let few = i64::try_from(SCAN_JOBS_MAX).unwrap_or(i64::MAX);
+        // How many jobs a handler has is not counted.
+        let index = if filter.handler.is_some() && by_state.min(by_queue) > few {
+            "WHERE handler = ?4"
+        } else if by_state < by_queue {
+            "WHERE state = ?2"
+        } else if queue.is_some() {
+            "WHERE queue = ?3"
+        } else {
+            "WHERE TRUE"
+        };
+        Ok(Some((queue, index)))
     }
 }
 
@@ -153,6 +227,7 @@ impl Reader for SqliteReader {
         let (result, failure, progress) = self.ending(seq)?;
         Ok(Some(JobDetail {
             lifecycle: self.lifecycle(seq)?,
+            ran_ms: self.ran_ms(seq)?,
             payload,
             unique_key,
             depends_on,
@@ -212,10 +287,10 @@ impl Reader for SqliteReader {
             .map_err(doing("list jobs"))?;
         let mut items = Vec::with_capacity(seqs.len());
         for seq in seqs {
-            let (payload, _, _) = payload_of(&self.connection, seq)?;
             items.push(JobSummary {
                 lifecycle: self.lifecycle(seq)?,
-                wire: payload.wire,
+                ran_ms: self.ran_ms(seq)?,
+                wire: self.wire(seq)?,
             });
         }
         Ok(Page {
@@ -228,18 +303,11 @@ impl Reader for SqliteReader {
         let Some(seq) = seq_of(&self.connection, id)? else {
             return Ok(Vec::new());
         };
-        let read = || {
-            let mut statement = self
-                .connection
-                .prepare_cached("SELECT body FROM attempts WHERE seq = ?1 ORDER BY number")?;
-            let rows = statement.query_map([seq], |row| row.get(0))?;
-            rows.collect::<Result<Vec<Vec<u8>>, _>>()
-        };
-        read()
-            .map_err(doing("read a job's attempts"))?
-            .iter()
-            .map(|body| decode(body, || format!("an attempt of job {id}")))
-            .collect()
+        self.attempts_of(seq)
+    }
+
+    fn changes(&self, after: u64, limit: u32) -> Result<Changes, StoreError> {
+        changes::read(&self.connection, after, limit)
     }
 
     fn queues(&self) -> Result<Vec<QueueStatus>, StoreError> {
@@ -280,7 +348,7 @@ impl Reader for SqliteReader {
     fn runners_awaited(&self) -> Result<Vec<Name>, StoreError> {
         let read = || {
             let mut statement = self.connection.prepare_cached(
-                "SELECT DISTINCT runner FROM jobs WHERE state = 2 AND runner IS NOT NULL \
+                "SELECT DISTINCT runner FROM jobs INDEXED BY jobs_runner WHERE state = 2 AND runner IS NOT NULL \
                  ORDER BY runner",
             )?;
             let rows = statement.query_map([], |row| row.get(0))?;
@@ -298,11 +366,9 @@ impl Reader for SqliteReader {
 
     fn remote_leases(&self) -> Result<Vec<RemoteLease>, StoreError> {
         let read = || {
-            // The second condition lets SQLite use the index `jobs_state`.
-            let mut statement = self.connection.prepare_cached(
-                "SELECT seq, body FROM jobs \
-                 WHERE state = ?1 AND state NOT IN (2, 5) ORDER BY seq",
-            )?;
+            let mut statement = self
+                .connection
+                .prepare_cached("SELECT seq, body FROM jobs WHERE state = ?1 ORDER BY seq")?;
             let running = State::Running as u8;
             let rows = statement.query_map([running], |row| Ok((row.get(0)?, row.get(1)?)))?;
             rows.collect::<Result<Vec<(i64, Vec<u8>)>, _>>()

@@ -10,7 +10,9 @@ use crate::error::StoreError;
 ///
 /// Version 2 adds the table `node`, and its records may be ones that a host of version 1 cannot
 /// read (see `record`). Such a host must refuse the file when it opens it.
-const VERSION: i64 = 2;
+///
+/// Version 3 adds the table `changes` and indexes for the filters of lists.
+const VERSION: i64 = 3;
 
 /// The table that version 2 adds. Its only row is the id of the host that this file belongs to.
 const NODE: &str = "
@@ -19,6 +21,21 @@ CREATE TABLE node (
   id BLOB NOT NULL
 ) STRICT;
 ";
+
+/// What version 3 adds. A row of `changes` holds the changes of one batch, and `first` is the number
+/// of the first of them.
+const CHANGES: &str = "
+CREATE TABLE changes (
+  first INTEGER PRIMARY KEY,
+  at INTEGER NOT NULL,
+  body BLOB NOT NULL
+) STRICT;
+CREATE INDEX jobs_queue ON jobs (queue, seq);
+CREATE INDEX jobs_handler ON jobs (handler, seq);
+";
+
+/// The index by state. Before version 3 it left out the states 2 and 5.
+const BY_STATE: &str = "CREATE INDEX jobs_state ON jobs (state, seq);";
 
 /// A state in SQL is its index in [`host_core::job::STATES`]: 2 is available, 5 completed.
 ///
@@ -58,7 +75,6 @@ CREATE INDEX jobs_suspect ON jobs (priority, seq)
 CREATE INDEX jobs_runner ON jobs (runner, queue, priority, seq)
   WHERE state = 2 AND runner IS NOT NULL;
 CREATE INDEX jobs_wakeup ON jobs (wakeup_at, seq) WHERE wakeup_at IS NOT NULL;
-CREATE INDEX jobs_state ON jobs (state, seq) WHERE state NOT IN (2, 5);
 CREATE TABLE payloads (
   seq INTEGER PRIMARY KEY,
   params TEXT NOT NULL,
@@ -122,24 +138,22 @@ pub(super) fn prepare(connection: &Connection) -> Result<(), StoreError> {
     let version: i64 = connection
         .pragma_query_value(None, "user_version", |row| row.get(0))
         .map_err(&set_up)?;
-    match version {
-        0 => {
-            let make = format!("BEGIN; {TABLES} {NODE} PRAGMA user_version = {VERSION}; COMMIT;");
-            connection
-                .execute_batch(&make)
-                .map_err(doing("make the store's tables"))
+    let steps = match version {
+        0 => [TABLES, NODE, CHANGES, BY_STATE].concat(),
+        1 => [NODE, CHANGES, "DROP INDEX jobs_state;", BY_STATE].concat(),
+        2 => [CHANGES, "DROP INDEX jobs_state;", BY_STATE].concat(),
+        VERSION => return Ok(()),
+        version => {
+            return Err(StoreError::Newer {
+                what: "the store",
+                version,
+                known: VERSION,
+            });
         }
-        VERSION => Ok(()),
-        1 => {
-            let raise = format!("BEGIN; {NODE} PRAGMA user_version = {VERSION}; COMMIT;");
-            connection
-                .execute_batch(&raise)
-                .map_err(doing("raise the store's version"))
-        }
-        version => Err(StoreError::Newer {
-            what: "the store",
-            version,
-            known: VERSION,
-        }),
-    }
+    };
+    connection
+        .execute_batch(&format!(
+            "BEGIN; {steps} PRAGMA user_version = {VERSION}; COMMIT;"
+        ))
+        .map_err(doing("make the store's tables or raise its version"))
 }

@@ -47,10 +47,11 @@ fn a_job_is_enqueued_claimed_and_completed_in_single_batches() {
         assert_eq!(jobs.len(), 1, "the job of the same batch, and only it");
         assert_eq!(jobs[0].payload, job(1).payload);
         assert_eq!(first.available, 0);
-        ask(store, NOW, complete(1, 1, returned())).unwrap();
+        ask(store, NOW.plus_ms(7), complete(1, 1, returned())).unwrap();
         let everything = read(&*store.reader().unwrap());
         let (detail, attempts) = &everything.jobs[0];
         assert_eq!(detail.lifecycle.state, State::Completed);
+        assert_eq!(detail.ran_ms, 7);
         assert_eq!(detail.result.as_ref().unwrap().as_str(), "[1,2]");
         assert_eq!(attempts.len(), 1);
         assert_eq!((attempts[0].meter.fuel, attempts[0].number), (7, 1));
@@ -70,6 +71,35 @@ fn the_most_urgent_and_then_the_oldest_comes_first() {
             .map(|claimed| claimed.lifecycle.id)
             .collect();
         assert_eq!(order, [id(3), id(1), id(2)]);
+    });
+}
+
+#[test]
+fn changes_are_numbered_and_kept() {
+    check(|store| {
+        let first = commit(store, NOW, vec![Command::Enqueue(vec![job(1), job(2)])]);
+        assert_eq!((first.first_change, first.changes.len()), (1, 2));
+        let second = commit(store, NOW.plus_ms(5), vec![claim([1], false)]);
+        assert_eq!((second.first_change, second.changes.len()), (3, 1));
+        assert_eq!(commit(store, NOW, Vec::new()).first_change, 4);
+        let reader = store.reader().unwrap();
+        let read = |after, limit| reader.changes(after, limit).unwrap();
+        let all = read(0, 10);
+        assert_eq!((all.oldest, all.next), (1, 4));
+        let shown: Vec<_> = all
+            .items
+            .iter()
+            .map(|it| (it.number, it.at, it.change.job, it.change.to))
+            .collect();
+        let (available, running) = (Some(State::Available), Some(State::Running));
+        let expected = [
+            (1, NOW, id(1), available),
+            (2, NOW, id(2), available),
+            (3, NOW.plus_ms(5), id(1), running),
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!(read(1, 1).items, all.items[1..2]);
+        assert_eq!(read(3, 10).items, []);
     });
 }
 

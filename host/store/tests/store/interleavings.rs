@@ -272,6 +272,8 @@ proptest! {
         }
         let kept = read(&*sqlite.reader().unwrap());
         prop_assert_eq!(&kept, &read(&*model.reader().unwrap()));
+        let changes = |store: &dyn Store| store.reader().unwrap().changes(3, 50).unwrap();
+        prop_assert_eq!(changes(&sqlite), changes(&model));
         drop(sqlite);
         prop_assert_eq!(&read(&*open(&path).reader().unwrap()), &kept, "a restart loses nothing");
     }

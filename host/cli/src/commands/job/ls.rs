@@ -16,7 +16,7 @@ use host_core::time::Time;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{View, between, short_ids};
+use super::{View, short_ids};
 
 /// List jobs.
 #[derive(Debug, Args)]
@@ -107,11 +107,13 @@ fn table(views: &[View], now: Option<Time>) -> Rows {
         Column::Left("STATE"),
         Column::Right("ATTEMPT"),
         Column::Right("AGE"),
-        Column::Right("TOOK"),
+        Column::Right("WAITED"),
+        Column::Right("RAN"),
         Column::Left("NOTE"),
     ]);
     let ids: Vec<_> = views.iter().map(|view| view.id.as_str()).collect();
     for (view, id) in views.iter().zip(short_ids(&ids)) {
+        let (waited, ran) = view.times();
         rows.row(vec![
             Cell::new(id),
             Cell::new(plain::line(&view.handler)),
@@ -119,10 +121,8 @@ fn table(views: &[View], now: Option<Time>) -> Rows {
             state_cell(&plain::line(&view.state)),
             Cell::new(view.attempts()),
             Cell::new(ago(now, view.enqueued_at.as_deref())),
-            Cell::new(between(
-                view.enqueued_at.as_deref(),
-                view.finished_at.as_deref(),
-            )),
+            Cell::new(waited),
+            Cell::new(ran),
             Cell::new(note(view, now)),
         ]);
     }

@@ -129,10 +129,9 @@ fn header(view: &View, now: Option<Time>) -> Rows {
     pair("deadline", &instant(&view.deadline));
     pair("cancel asked", &instant(&view.cancel_requested_at));
     pair("finished", &instant(&view.finished_at));
-    pair(
-        "took",
-        &between(view.enqueued_at.as_deref(), view.finished_at.as_deref()),
-    );
+    let (waited, ran) = view.times();
+    pair("waited", &waited);
+    pair("ran", &ran);
     pair("came by", &view.wire);
     pair(
         "external id",
@@ -170,7 +169,7 @@ fn attempt_rows(attempts: &[AttemptView], now: Option<Time>) -> Rows {
         Column::Left("OUTCOME"),
         Column::Left("EXECUTOR"),
         Column::Right("AGE"),
-        Column::Right("TOOK"),
+        Column::Right("RAN"),
         Column::Right("CPU"),
         Column::Right("FUEL"),
         Column::Right("PEAK MEMORY"),

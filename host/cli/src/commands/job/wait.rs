@@ -11,7 +11,7 @@ use host_console::waiting::{self, Awaited};
 use host_console::{human, json, plain};
 use host_core::seconds::Seconds;
 
-use super::{View, between, short_id};
+use super::{View, short_id};
 
 /// Wait until a job ends and print its result.
 #[derive(Debug, Args)]
@@ -130,9 +130,11 @@ fn ran_out(view: &View, timeout: Option<Seconds>) -> CliError {
 
 fn tell_end(output: Output, view: &View) {
     let mut end = plain::line(&view.state).into_owned();
-    let took = between(view.enqueued_at.as_deref(), view.finished_at.as_deref());
-    if !took.is_empty() {
-        let _infallible = write!(end, " after {took}");
+    let (waited, ran) = view.times();
+    if ran.is_empty() {
+        let _infallible = write!(end, " after it waited {waited}");
+    } else {
+        let _infallible = write!(end, ", waited {waited}, ran {ran}");
     }
     let _infallible = write!(end, ", attempt {}", view.attempts());
     if let Some(failure) = &view.failure {

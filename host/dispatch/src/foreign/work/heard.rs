@@ -27,6 +27,7 @@ impl<P: CellPort> Work<P> {
                 let outcome = Outcome::Failed(loss.failure());
                 self.ended(now, run, outcome, Meter::default());
             }
+            Heard::Used { .. } => {}
             Heard::Progressed { job, progress, .. } => {
                 if let Some(running) = self.of_job(job) {
                     running.reply.progressed(progress);

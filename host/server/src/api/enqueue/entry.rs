@@ -175,7 +175,7 @@ impl<'a> Entry<'a> {
             queue: route.queue,
             priority,
             run_at: self.start(now)?,
-            deadline: instant("deadline", self.deadline.as_deref())?,
+            deadline: self.end(now)?,
             policy,
             depends_on: self.prerequisites(siblings)?,
             unique_key: unique_key(self.unique_key, self.unique)?,
@@ -194,6 +194,18 @@ impl<'a> Entry<'a> {
             (Some(_), Some(_)) => Err(invalid("run_at and delay_seconds exclude each other")),
             (Some(delay), None) => Ok(Some(now.plus_ms(delay.ms))),
             (None, text) => instant("run_at", text),
+        }
+    }
+
+    fn end(&self, now: Time) -> Result<Option<Time>, ApiError> {
+        let deadline = instant("deadline", self.deadline.as_deref())?;
+        match deadline {
+            Some(at) if at <= now => Err(invalid(format!(
+                "deadline: {} has passed; it is now {}",
+                at.to_rfc3339(),
+                now.to_rfc3339()
+            ))),
+            deadline => Ok(deadline),
         }
     }
 

@@ -12,7 +12,6 @@ use hyper_util::service::TowerToHyperService;
 use serde_json::Value;
 
 use super::fixture::Host;
-use host_dispatch::events::Happened;
 
 /// More than any event needs.
 const SOON: Duration = Duration::from_secs(20);
@@ -26,7 +25,15 @@ struct Stream {
 impl Stream {
     /// Opens a stream and waits until it hears.
     async fn open(host: &Host, path: &str) -> Self {
-        let request = Request::get(path).header("host", "localhost");
+        Self::open_after(host, path, None).await
+    }
+
+    /// Opens a stream of what happened after a change.
+    async fn open_after(host: &Host, path: &str, heard: Option<u64>) -> Self {
+        let mut request = Request::get(path).header("host", "localhost");
+        if let Some(heard) = heard {
+            request = request.header("last-event-id", heard);
+        }
         let service = TowerToHyperService::new(host.router.clone());
         let answer = service
             .call(request.body(Body::empty()).unwrap())
@@ -56,9 +63,13 @@ impl Stream {
         }
     }
 
-    /// Returns the next event: its number, kind and data.
+    /// Returns the next event: its number (0 if it has none), kind and data.
     async fn event(&mut self) -> (u64, String, Value) {
         let block = self.block().await.unwrap();
+        let block = match block.starts_with("id: ") {
+            true => block,
+            false => format!("id: 0\n{block}"),
+        };
         let mut lines = block.lines();
         let mut field = |name: &str| {
             let line = lines.next().unwrap();
@@ -85,15 +96,12 @@ async fn changes_are_told_in_order_to_whoever_asked_for_them() {
     let mut of_one = Stream::open(&host, &format!("/api/v1/events?job={one}")).await;
     host.claim().await;
     host.post(&format!("/api/v1/jobs/{two}/cancel"), "{}").await;
-    let progress = Happened::Progressed {
-        job: one.parse().unwrap(),
-        attempt: 1,
-        progress: Progress {
-            percent: None,
-            message: "a\nb".to_owned(),
-        },
+    let progress = Progress {
+        percent: None,
+        message: "a\nb".to_owned(),
     };
-    host.dispatch.shared().events.tell(Time(0), [progress]);
+    let events = &host.dispatch.shared().events;
+    events.progressed(Time(0), one.parse().unwrap(), 1, progress);
 
     let (number, kind, data) = all.event().await;
     assert_eq!(
@@ -132,29 +140,71 @@ async fn changes_are_told_in_order_to_whoever_asked_for_them() {
 }
 
 #[tokio::test]
-async fn a_slow_listener_is_told_what_it_lost() {
+async fn a_slow_listener_misses_no_change() {
     let host = Host::start().await;
     let mut stream = Stream::open(&host, "/api/v1/events").await;
-    let id = host.enqueue(r#"{"handler":"noop"}"#).await.parse().unwrap();
-    let (first, _, _) = stream.event().await;
-    let told = 3_000;
-    for _ in 0..told {
-        let progress = Happened::Progressed {
-            job: id,
-            attempt: 1,
-            progress: Progress {
-                percent: None,
-                message: String::new(),
-            },
+    let one = host.enqueue(r#"{"handler":"noop"}"#).await;
+    let id = one.parse().unwrap();
+    for _ in 0..3_000 {
+        let progress = Progress {
+            percent: None,
+            message: String::new(),
         };
-        host.dispatch.shared().events.tell(Time(0), [progress]);
+        host.dispatch
+            .shared()
+            .events
+            .progressed(Time(0), id, 1, progress);
     }
-    let (_, kind, data) = stream.event().await;
-    let lost = data["lost"].as_u64().unwrap();
-    assert_eq!(kind, "gap");
-    assert!((1..told).contains(&lost), "{lost}");
-    let (next, kind, _) = stream.event().await;
-    assert_eq!((next, kind.as_str()), (first + lost + 1, "progress"));
+    let two = host.enqueue(r#"{"handler":"noop"}"#).await;
+    for (number, job) in [(1, &one), (2, &two)] {
+        loop {
+            let (told, kind, data) = stream.event().await;
+            if kind == "change" {
+                assert_eq!((told, data["job"].as_str()), (number, Some(job.as_str())));
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_listener_that_comes_back_hears_what_it_missed() {
+    let host = Host::start().await;
+    let one = host.enqueue(r#"{"handler":"noop"}"#).await;
+    let two = host.enqueue(r#"{"handler":"noop"}"#).await;
+    let mut back = Stream::open_after(&host, "/api/v1/events", Some(1)).await;
+    let three = host.enqueue(r#"{"handler":"noop"}"#).await;
+    for (number, job) in [(2, &two), (3, &three)] {
+        let (told, _, data) = back.event().await;
+        assert_eq!((told, data["job"].as_str()), (number, Some(job.as_str())));
+    }
+    let path = format!("/api/v1/events?job={one}");
+    let mut of_one = Stream::open_after(&host, &path, Some(0)).await;
+    assert_eq!(of_one.event().await.2["to"], "available");
+    let mut elsewhere = Stream::open_after(&host, "/api/v1/events", Some(99)).await;
+    let (number, kind, data) = elsewhere.event().await;
+    assert_eq!((number, kind.as_str()), (3, "gap"));
+    assert_eq!(data, serde_json::json!({}));
+}
+
+#[tokio::test]
+async fn the_stream_of_a_job_ends_with_it() {
+    let host = Host::start().await;
+    let id = host.enqueue(r#"{"handler":"noop"}"#).await;
+    let path = format!("/api/v1/events?job={id}");
+    let mut live = Stream::open(&host, &path).await;
+    host.post(&format!("/api/v1/jobs/{id}/cancel"), "{}").await;
+    assert_eq!(live.event().await.2["to"], "cancelled");
+    assert_eq!(live.block().await, None);
+    let mut late = Stream::open(&host, &path).await;
+    assert_eq!(late.block().await, None);
+    let mut again = Stream::open_after(&host, &path, Some(0)).await;
+    for to in ["available", "cancelled"] {
+        assert_eq!(again.event().await.2["to"], to);
+    }
+    assert_eq!(again.block().await, None);
+    let unknown = "/api/v1/events?job=01990f3c-1a2b-7000-8000-000000000001";
+    host.get(unknown).await.refused(404, "job_not_found");
 }
 
 #[tokio::test]

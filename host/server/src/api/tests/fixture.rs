@@ -37,7 +37,6 @@ use crate::api::{Api, router};
 use crate::executors::{Executors, Routes};
 use crate::metrics::Metrics;
 use host_cells::handlers::Handlers;
-use host_dispatch::events::Happened;
 use host_dispatch::readers::Readers;
 use host_dispatch::{Dispatch, Request, Shared};
 use host_runtime::clock::Clock;
@@ -193,9 +192,8 @@ async fn run(
             .iter()
             .filter(|change| change.to.is_none_or(State::is_terminal));
         ended.for_each(|change| shared.waiters.ended(change.job));
-        shared
-            .events
-            .tell(now, committed.changes.drain(..).map(Happened::Changed));
+        let (first, changes) = (committed.first_change, &committed.changes);
+        shared.events.changed(now, first, changes);
         let reply = committed.replies.remove(0).map_err(Into::into);
         let _asker_may_be_gone = request.reply.send(reply);
     }

@@ -89,8 +89,8 @@ async fn health_and_numbers() {
         r#"host_http_requests_total{method="POST",route="/api/v1/jobs",status="201"} 1"#,
         r#"host_http_requests_total{method="POST",route="/api/v1/jobs",status="400"} 1"#,
         r#"host_http_request_seconds_count{method="POST",route="/api/v1/jobs"} 2"#,
-        r#"host_jobs{state="available"} 1"#,
-        r#"host_jobs{state="completed"} 0"#,
+        r#"host_jobs{queue="default",state="available"} 1"#,
+        r#"host_jobs{queue="default",state="completed"} 0"#,
     ] {
         assert!(
             numbers.lines().any(|it| it == line),

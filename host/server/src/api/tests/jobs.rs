@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use host_core::cell::{Level, LogSource};
+use host_core::command::Command;
 use host_core::failure::{Category, Failure, FailureKind};
 use host_core::json::JsonText;
-use host_core::outcome::{Outcome, Progress};
+use host_core::lease::Fence;
+use host_core::outcome::{Meter, Outcome, Progress};
+use host_core::transition::Loss;
 use serde_json::json;
 
 use super::fixture::Host;
@@ -67,10 +70,10 @@ async fn wrong_queries_are_refused() {
     for (path, detail) in [
         ("jobs?limit=0", "limit: it is 1 to 1000"),
         ("jobs?limit=1001", "limit: it is 1 to 1000"),
-        ("jobs?limit=x", "limit: invalid digit"),
+        ("jobs?limit=x", "limit: it is a whole number"),
         ("jobs?state=done", "unknown variant `done`"),
         ("jobs?queue=a%20b", "queue: a name is made of"),
-        ("jobs?cursor=-1", "cursor: invalid digit"),
+        ("jobs?cursor=-1", "cursor: it is a whole number"),
         (
             "jobs?stat=running",
             "unknown parameter `stat`; did you mean `state`?",
@@ -280,6 +283,22 @@ async fn attempts_tell_what_they_used_and_why_they_failed() {
         message: "half".to_owned(),
     };
     live.tell(claimed.lifecycle.id, progress);
+    let meter = Meter {
+        fuel: 5,
+        cpu_us: 2_500,
+        peak_memory_bytes: 64,
+    };
+    live.used(claimed.lifecycle.id, meter);
+    let page = host.get(&format!("/api/v1/jobs/{id}/attempts")).await.body;
+    let attempt = &page["items"][0];
+    assert_eq!(
+        (
+            &attempt["fuel"],
+            &attempt["cpu_ms"],
+            &attempt["peak_memory_bytes"]
+        ),
+        (&json!(5), &json!(2.5), &json!(64))
+    );
     let running = host.get(&format!("/api/v1/jobs/{id}")).await.body;
     assert_eq!(
         running["progress"],
@@ -320,6 +339,37 @@ async fn attempts_tell_what_they_used_and_why_they_failed() {
     );
     let list = host.get("/api/v1/jobs?state=discarded").await.body;
     assert_eq!(list["items"][0]["failure"]["kind"], "user_error");
+}
+
+#[tokio::test]
+async fn a_lost_attempt_is_not_one_of_those_that_count() {
+    let host = Host::start().await;
+    let id = host.enqueue(r#"{"handler":"noop","max_attempts":1}"#).await;
+    let claimed = host.claim().await;
+    let lost = Command::Lose {
+        job: claimed.lifecycle.id,
+        fence: Fence::Lease(claimed.lifecycle.lease.as_ref().unwrap().id),
+        loss: Loss::HostRestarted,
+        executor: "cell-1".to_owned(),
+    };
+    host.dispatch.submit(lost).await.unwrap();
+    let claimed = host.claim().await;
+    host.complete(&claimed, Outcome::Completed { result: None })
+        .await;
+    for job in [
+        host.get(&format!("/api/v1/jobs/{id}")).await.body,
+        host.get("/api/v1/jobs").await.body["items"][0].clone(),
+    ] {
+        assert_eq!(
+            (
+                &job["attempt"],
+                &job["attempts_charged"],
+                &job["attempts_lost"]
+            ),
+            (&json!(2), &json!(1), &json!(1))
+        );
+        assert!(job["waited_ms"].is_u64() && job["ran_ms"].is_u64(), "{job}");
+    }
 }
 
 #[tokio::test]

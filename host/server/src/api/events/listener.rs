@@ -1,0 +1,194 @@
+//! One stream of events: first the changes that were missed, from the store, then what happens.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use host_core::id::JobId;
+use host_core::query::NumberedChange;
+use host_core::time::Time;
+use host_dispatch::Dispatch;
+use host_dispatch::events::{Event, Happened};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+use super::{EventsQuery, GapView, put, write};
+use crate::api::Shared;
+use crate::api::error::ApiError;
+use crate::api::problem::kinds;
+
+/// How long a stream is silent before a comment shows that it lives.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// How many missed changes are read from the store at once.
+const CHANGES_READ: u32 = 1_000;
+
+pub(super) struct Listener {
+    dispatch: Dispatch,
+    receiver: Receiver<Arc<Vec<Event>>>,
+    stopping: CancellationToken,
+    query: EventsQuery,
+    /// The number of the last change that was told or left out.
+    last: u64,
+    /// Whether changes after `last` must be read from the store.
+    behind: bool,
+    /// Whether the job that is listened to has ended.
+    ended: bool,
+    ready: VecDeque<String>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Listener {
+    /// Opens a stream of what happens after the change with the number `heard`, or from now on.
+    pub(super) async fn open(
+        shared: &Shared,
+        query: EventsQuery,
+        heard: Option<u64>,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<Self, ApiError> {
+        let dispatch = shared.api.dispatch.clone();
+        // What is published after this is heard, and what was committed before it is in the store.
+        let receiver = dispatch.shared().events.listen();
+        let kept = dispatch.read(|reader| reader.changes(u64::MAX, 0)).await?;
+        let newest = kept.next.saturating_sub(1);
+        // Tells the listener that it hears everything from here on.
+        let mut ready = VecDeque::from([": listening\n\n".to_owned()]);
+        let last = match heard {
+            None => newest,
+            Some(heard) if heard > newest => {
+                ready.push_back(gap(newest, None));
+                newest
+            }
+            Some(heard) => heard,
+        };
+        let mut listener = Self {
+            dispatch,
+            receiver,
+            stopping: shared.api.stopping.clone(),
+            query,
+            last,
+            behind: last < newest,
+            ended: false,
+            ready,
+            _permit: permit,
+        };
+        if let Some(job) = listener.query.job {
+            let state = listener.state(job).await?;
+            let state = state.ok_or_else(|| {
+                ApiError::new(&kinds::JOB_NOT_FOUND, format!("no job has the id {job}"))
+            })?;
+            listener.ended = state.is_terminal() && !listener.behind;
+        }
+        Ok(listener)
+    }
+
+    async fn state(&self, job: JobId) -> Result<Option<host_core::job::State>, ApiError> {
+        Ok(self.dispatch.read(move |reader| reader.state(job)).await?)
+    }
+
+    /// Returns the next piece of the stream, `None` at its end.
+    pub(super) async fn next(&mut self) -> Option<String> {
+        loop {
+            if let Some(text) = self.ready.pop_front() {
+                return Some(text);
+            }
+            if self.ended {
+                return None;
+            }
+            if self.behind {
+                self.catch_up().await?;
+                continue;
+            }
+            let heard = tokio::select! {
+                heard = self.receiver.recv() => heard,
+                () = tokio::time::sleep(KEEP_ALIVE) => return Some(": \n\n".to_owned()),
+                () = self.stopping.cancelled() => return None,
+            };
+            match heard {
+                Ok(batch) => self.tell(batch.iter()),
+                Err(RecvError::Lagged(_)) => self.behind = true,
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    }
+
+    /// Reads the next missed changes from the store. `None` if they cannot be read.
+    async fn catch_up(&mut self) -> Option<()> {
+        let after = self.last;
+        let reading = self
+            .dispatch
+            .read(move |reader| reader.changes(after, CHANGES_READ));
+        let missed = match reading.await {
+            Ok(missed) => missed,
+            Err(error) => {
+                tracing::warn!(%error, "a stream of events ends, because its changes cannot be read");
+                return None;
+            }
+        };
+        let lost = missed.oldest.saturating_sub(self.last + 1);
+        if lost > 0 {
+            self.last = missed.oldest - 1;
+            self.ready.push_back(gap(self.last, Some(lost)));
+        }
+        self.behind = missed.items.len() == CHANGES_READ as usize;
+        let events: Vec<Event> = missed.items.into_iter().map(event).collect();
+        self.tell(events.iter());
+        if !self.behind
+            && !self.ended
+            && let Some(job) = self.query.job
+        {
+            let state = self.state(job).await.ok()?;
+            self.ended = state.is_none_or(host_core::job::State::is_terminal);
+        }
+        Some(())
+    }
+
+    /// Writes what is wanted of some events, except changes that were told before.
+    fn tell<'a>(&mut self, events: impl Iterator<Item = &'a Event>) {
+        let mut out = String::new();
+        let mut at = (Time::default(), String::new());
+        for event in events {
+            if let Some(number) = event.number {
+                if number <= self.last {
+                    continue;
+                }
+                self.last = number;
+            }
+            if self.ended || !self.query.wants(&event.happened) {
+                continue;
+            }
+            if at.1.is_empty() || at.0 != event.at {
+                at = (event.at, event.at.to_rfc3339());
+            }
+            write(&mut out, event, &at.1);
+            self.ended = self.query.job.is_some() && is_end(&event.happened);
+        }
+        if !out.is_empty() {
+            self.ready.push_back(out);
+        }
+    }
+}
+
+/// Returns whether a job has ended with this.
+fn is_end(happened: &Happened) -> bool {
+    match happened {
+        Happened::Changed(change) => change.to.is_none_or(host_core::job::State::is_terminal),
+        Happened::Progressed { .. } => false,
+    }
+}
+
+fn event(numbered: NumberedChange) -> Event {
+    Event {
+        number: Some(numbered.number),
+        at: numbered.at,
+        happened: Happened::Changed(numbered.change),
+    }
+}
+
+fn gap(number: u64, lost: Option<u64>) -> String {
+    let mut out = String::new();
+    put(&mut out, Some(number), "gap", &GapView { lost });
+    out
+}
