@@ -441,6 +441,7 @@ impl Job {
             };
         Kept {
             job: JobDetail {
+                ran_ms: 0,
                 lifecycle: self.lifecycle.clone(),
                 payload: self.payload.clone(),
                 unique_key: None,

@@ -66,9 +66,10 @@ impl Stream {
     /// Returns the next event: its number (0 if it has none), kind and data.
     async fn event(&mut self) -> (u64, String, Value) {
         let block = self.block().await.unwrap();
-        let block = match block.starts_with("id: ") {
-            true => block,
-            false => format!("id: 0\n{block}"),
+        let block = if block.starts_with("id: ") {
+            block
+        } else {
+            format!("id: 0\n{block}")
         };
         let mut lines = block.lines();
         let mut field = |name: &str| {
