@@ -1,6 +1,7 @@
 //! Starts and ends the real `host` for the test suites, and talks to it as any client would. Uses only
 //! the public contract, except in [`hero`].
 
+pub mod beads;
 pub mod client;
 pub mod delta;
 pub mod guests;

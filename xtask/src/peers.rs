@@ -29,6 +29,7 @@ const COMPLETE: &str = "complete";
 /// Installs what is missing; does nothing if all is there.
 pub(crate) fn set_up() -> Result<()> {
     redis()?;
+    shell_tools()?;
     let folder = target_dir().join("peers");
     for release in RRQ_RELEASES {
         python(&folder, "rrq", release)?;
@@ -57,6 +58,20 @@ pub(crate) fn redis() -> Result<()> {
         return Ok(());
     }
     setup::install(&["redis-server"]).context("a Redis server of our own is needed")
+}
+
+/// Installs what workers written in Bash are made with, if it is missing.
+pub(crate) fn shell_tools() -> Result<()> {
+    let has_socat = Command::new("socat")
+        .arg("-V")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if has_socat && setup::is_there("jq") {
+        return Ok(());
+    }
+    setup::install(&["socat", "jq"]).context("workers written in Bash are made with socat and jq")
 }
 
 /// Installs what the bench measures beside: the example of the crate `rrq-runner`, a runner in Rust.

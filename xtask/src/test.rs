@@ -82,6 +82,9 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
         if matches!(layer, Layer::Peers) {
             step("peers", MinuteAtFirst, peers::set_up)?;
         }
+        if matches!(layer, Layer::E2e) {
+            step("socat and jq", MinuteAtFirst, peers::shell_tools)?;
+        }
         programs::as_in_tests()?;
         let mut test = cargo(&["test"]);
         for package in layer.packages() {

@@ -11,14 +11,17 @@ pub mod process;
 #[cfg(test)]
 mod sample;
 pub mod stream;
+#[cfg(test)]
+mod transcript;
 pub mod wire;
 
+pub mod beads;
 pub mod delta;
 pub mod hero;
 pub mod rrq;
 
 /// Every wire, in the order in which they are shown.
-pub const WIRES: &[&dyn wire::Wire] = &[&rrq::Rrq, &hero::Hero, &delta::Delta];
+pub const WIRES: &[&dyn wire::Wire] = &[&rrq::Rrq, &hero::Hero, &delta::Delta, &beads::Beads];
 
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,8 @@ const THEIRS: &str = r#"{"name":"theirs","wire":"rrq","restartable":true,"extern
 
 const HERO: &str = r#"{"name":"hero-osis","wire":"hero","queues":["night"],"default":false,"up":0,"in_flight":3,"runners":[{"executor":"hero-osis","state":"down","address":"redis://127.0.0.1:6379/0","in_flight":3,"failures":7,"reason":"Connection refused (os error 111)"}]}"#;
 
+const WORKERS: &str = r#"{"name":"beads","wire":"beads","external":true,"queues":[],"default":false,"up":2,"in_flight":1,"runners":[{"executor":"beads/1","state":"up","in_flight":1,"failures":0,"doing":"W1 works on 0199a0b0-0000-7000-8000-000000000001"},{"executor":"beads/2","state":"up","in_flight":0,"failures":0,"doing":"W2\u001b[31m waits for a task"}]}"#;
+
 #[test]
 fn help() {
     let mut seen = Transcript::new("runner_help");
@@ -48,6 +50,14 @@ fn a_worker_of_hero() {
     let mut seen = Transcript::new("runner_a_worker_of_hero");
     let host = CannedHost::start(&[(200, HERO)]);
     seen.add(&host.run(&["runner", "show", "hero-osis"]));
+    seen.check();
+}
+
+#[test]
+fn workers_that_tell_what_they_do() {
+    let mut seen = Transcript::new("runner_workers_that_tell_what_they_do");
+    let host = CannedHost::start(&[(200, WORKERS)]);
+    seen.add(&host.run(&["runner", "show", "beads"]));
     seen.check();
 }
 

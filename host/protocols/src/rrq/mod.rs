@@ -22,8 +22,6 @@ mod worker;
 
 #[cfg(test)]
 mod pair;
-#[cfg(test)]
-mod transcript;
 
 use futures_util::future::BoxFuture;
 use host_core::name::Name;

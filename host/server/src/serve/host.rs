@@ -49,7 +49,7 @@ use crate::metrics::Metrics;
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long wires may take to end: a moment longer than they wait for their peers.
-const WIRES_TIMEOUT: Duration = STOP_TIME_MAX.saturating_add(Duration::from_secs(1));
+const WIRES_TIMEOUT: Duration = STOP_TIME_MAX.saturating_add(Duration::from_secs(2));
 
 /// How long the process may need to end when no job runs any more: longer than all parts together.
 pub(crate) const END_TIMEOUT: Duration = Duration::from_secs(20);

@@ -97,7 +97,7 @@ fn codes_are_unique_and_explained() {
     assert_eq!(wires::explain("nothing"), None);
     let shared = wires::explain("E_FIELD_TYPE").unwrap();
     let on: Vec<&str> = shared.on.iter().map(|(wire, _)| *wire).collect();
-    assert_eq!(on, ["delta", "hero", "rrq"]);
+    assert_eq!(on, ["beads", "delta", "hero", "rrq"]);
 }
 
 /// Checks that it can stand in a table.

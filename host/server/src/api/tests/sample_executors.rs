@@ -39,6 +39,9 @@ fn pool_size(name: &Name) -> Option<usize> {
 }
 
 fn worker(name: String, state: WorkerState, address: Option<&str>) -> WorkerHealth {
+    let doing = name
+        .starts_with(FAR)
+        .then(|| "keeps itself busy".to_owned());
     WorkerHealth {
         name,
         state,
@@ -47,7 +50,7 @@ fn worker(name: String, state: WorkerState, address: Option<&str>) -> WorkerHeal
         in_flight: 0,
         failures: 0,
         reason: None,
-        doing: Some("keeps itself busy".to_owned()),
+        doing,
     }
 }
 

@@ -6,13 +6,13 @@ use host_core::port::{End, Tag};
 use super::super::{Orchestrator, PoolEffect, PoolEvent};
 use super::fixture::{START, assignment, config};
 use crate::rrq::config::Dialect;
-use crate::rrq::transcript::{Stage, replay_all};
 use crate::rrq::wire::Out;
 use crate::stream::{Action, Actions, ActionsOf, Link, Moment, Session};
+use crate::transcript::{Stage, replay_all};
 
 #[test]
 fn transcripts() {
-    replay_all("orchestrator", || Table {
+    replay_all("rrq", "orchestrator", || Table {
         pool: None,
         at: Moment {
             now: START,

@@ -7,13 +7,13 @@ use host_core::outcome::Outcome;
 use host_core::port::Tag;
 
 use super::fixture::{START, WALL_AHEAD_MS};
-use crate::rrq::transcript::{Stage, replay_all};
 use crate::rrq::worker::{Answered, Worker, WorkerEffect, WorkerEvent};
 use crate::stream::{Action, Actions, ActionsOf, Link, Moment, Session};
+use crate::transcript::{Stage, replay_all};
 
 #[test]
 fn transcripts() {
-    replay_all("worker", || Table {
+    replay_all("rrq", "worker", || Table {
         worker: Worker::default(),
         at: Moment {
             now: START,

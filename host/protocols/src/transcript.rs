@@ -5,21 +5,23 @@ use std::fs;
 use std::path::Path;
 
 /// A session that reads and answers lines of a transcript.
-pub(super) trait Stage {
+pub(crate) trait Stage {
     /// Handles one line of input and returns the lines that follow.
     fn play(&mut self, line: &str) -> Vec<String>;
 }
 
-/// Replays all transcripts of a role. With `UPDATE_DOCS=1` in the environment, writes the actual
+/// Replays all transcripts of a role of a wire. With `UPDATE_DOCS=1` in the environment, writes the actual
 /// answers into the files.
 #[expect(
     clippy::disallowed_methods,
     reason = "a switch for those who run the tests"
 )]
-pub(super) fn replay_all<S: Stage>(role: &str, stage: impl Fn() -> S) {
+pub(crate) fn replay_all<S: Stage>(wire: &str, role: &str, stage: impl Fn() -> S) {
     let bless = std::env::var_os("UPDATE_DOCS").is_some();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("src/rrq/transcripts")
+        .join("src")
+        .join(wire)
+        .join("transcripts")
         .join(role);
     let mut replayed = 0;
     for entry in fs::read_dir(folder).unwrap() {
@@ -38,7 +40,7 @@ pub(super) fn replay_all<S: Stage>(role: &str, stage: impl Fn() -> S) {
         }
         replayed += 1;
     }
-    assert!(replayed > 0, "no transcripts of {role}");
+    assert!(replayed > 0, "no transcripts of {wire}, {role}");
 }
 
 fn replay(text: &str, stage: &mut impl Stage) -> String {

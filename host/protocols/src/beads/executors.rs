@@ -1,0 +1,62 @@
+//! The workers of the socket as an executor of the host: its rules, and how its workers are.
+
+use std::sync::{Arc, OnceLock};
+
+use host_core::name::Name;
+use host_core::policy::Policy;
+use host_core::port::Assign;
+
+use super::WIRE;
+use super::leases::OrchestratorHub;
+use super::orchestrator::Orchestrator;
+use crate::wire::executors::{ExecutorHealth, Executors};
+
+/// The time limit of a job whose sender sets none, in milliseconds: a day. Workers are often people's
+/// tools that take minutes, and a connection tells when one is gone.
+const TIMEOUT_MS: u64 = 24 * 3_600_000;
+
+/// The session, once it runs.
+pub(super) type Serving = Arc<OnceLock<Arc<OrchestratorHub>>>;
+
+/// The one executor.
+pub(super) struct Pulled {
+    pub(super) name: Name,
+    pub(super) serving: Serving,
+}
+
+/// Returns the rules of jobs whose sender sets none.
+pub(super) fn policy() -> Policy {
+    Policy {
+        timeout_ms: Some(TIMEOUT_MS),
+        ..Policy::default()
+    }
+}
+
+impl Executors for Pulled {
+    fn names(&self) -> Vec<Name> {
+        vec![self.name.clone()]
+    }
+
+    fn policy(&self, _executor: &Name) -> Policy {
+        policy()
+    }
+
+    fn open(&self, _executor: &Name) -> Option<Box<dyn Assign>> {
+        None
+    }
+
+    fn is_pulled(&self, executor: &Name) -> bool {
+        self.name == *executor
+    }
+
+    fn health(&self) -> Vec<ExecutorHealth> {
+        let hub = self.serving.get();
+        vec![ExecutorHealth {
+            name: self.name.clone(),
+            wire: WIRE,
+            is_external: true,
+            is_restartable: false,
+            workers: hub.map_or_else(Vec::new, |hub| hub.inspect(Orchestrator::health)),
+        }]
+    }
+}

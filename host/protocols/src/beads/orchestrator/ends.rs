@@ -1,0 +1,78 @@
+//! The ends of leases that the host has not taken yet. Each is told until the host takes it or
+//! refuses it for good. Pure.
+
+use std::collections::BTreeMap;
+
+use host_core::id::{JobId, LeaseId};
+use host_core::port::lease::LeaseMessage;
+use host_core::time::Time;
+
+use super::Effect;
+
+/// The pause before an end is told again, in milliseconds.
+const REPEAT_MS: u64 = 250;
+
+#[derive(Debug, Default)]
+pub(super) struct Ends(BTreeMap<LeaseId, End>);
+
+#[derive(Debug)]
+struct End {
+    job: JobId,
+    message: LeaseMessage,
+    /// When to tell it again; `None` while its answer is awaited.
+    repeat_at: Option<Time>,
+}
+
+impl Ends {
+    /// Adds the end of a lease, and returns how it is told.
+    pub(super) fn begin(&mut self, job: JobId, lease: LeaseId, message: LeaseMessage) -> Effect {
+        let end = End {
+            job,
+            message: message.clone(),
+            repeat_at: None,
+        };
+        self.0.insert(lease, end);
+        tell(job, lease, message)
+    }
+
+    pub(super) fn settled(&mut self, lease: LeaseId) {
+        self.0.remove(&lease);
+    }
+
+    /// Tells an end again after a pause.
+    pub(super) fn repeat(&mut self, lease: LeaseId, now: Time) {
+        if let Some(end) = self.0.get_mut(&lease) {
+            end.repeat_at = Some(now.plus_ms(REPEAT_MS));
+        }
+    }
+
+    /// Returns whether the host did not take an end when it was told.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.0.values().any(|end| end.repeat_at.is_some())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn wakeup(&self) -> Option<Time> {
+        self.0.values().filter_map(|end| end.repeat_at).min()
+    }
+
+    /// Returns the ends that are told again now.
+    pub(super) fn due(&mut self, now: Time) -> impl Iterator<Item = Effect> {
+        let due = self.0.iter_mut().filter_map(move |(lease, end)| {
+            end.repeat_at.take_if(|at| *at <= now)?;
+            Some(tell(end.job, *lease, end.message.clone()))
+        });
+        due.collect::<Vec<_>>().into_iter()
+    }
+}
+
+fn tell(job: JobId, lease: LeaseId, message: LeaseMessage) -> Effect {
+    Effect::Tell {
+        job,
+        lease,
+        message: Box::new(message),
+    }
+}

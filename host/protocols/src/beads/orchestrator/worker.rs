@@ -1,0 +1,192 @@
+//! One connected worker: what it is called, what it does, and how often it sent something bad. Pure.
+
+use host_core::id::{JobId, LeaseId};
+use host_core::time::Time;
+use serde_json::json;
+
+use super::Granted;
+use crate::beads::EXECUTOR;
+use crate::beads::frame::Dialect;
+use crate::wire::executors::{WorkerHealth, WorkerState};
+
+/// The longest name of a worker that is used, in characters.
+const ID_CHARS_MAX: usize = 64;
+
+/// A connection that sends this many bad messages within this time is closed.
+const BAD_MAX: u32 = 100;
+const BAD_TIME_MS: u64 = 10_000;
+
+/// How many of the first bad messages of a connection are all logged.
+const BAD_SHOWN: u64 = 3;
+
+/// What a worker does.
+#[derive(Debug)]
+pub(super) enum State {
+    /// It has said nothing yet, was told to wait, or has ended its task.
+    Idle,
+    /// It is ready, and the host's answer is awaited.
+    Asking(super::Ask),
+    /// It is ready, and the host gives no task any more. It may wait until then.
+    Held(Time),
+    Busy(Task),
+    /// It may still execute this issue, which is not its task any more.
+    Stale(String),
+}
+
+/// A task that a worker holds.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub(super) job: JobId,
+    pub(super) lease: LeaseId,
+    pub(super) issue_id: String,
+    pub(super) timeout_ms: u64,
+    /// When the task is given up.
+    pub(super) due: Time,
+    pub(super) is_cancelled: bool,
+}
+
+impl Task {
+    pub(super) fn new(now: Time, granted: &Granted) -> Self {
+        Self {
+            job: granted.job,
+            lease: granted.lease,
+            issue_id: granted.job.to_string(),
+            timeout_ms: granted.timeout_ms,
+            due: now.plus_ms(granted.timeout_ms),
+            is_cancelled: false,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Worker {
+    /// The smallest that no other connected worker has.
+    pub(super) number: usize,
+    pub(super) state: State,
+    dialect: Option<Dialect>,
+    /// When it was ready last.
+    pub(super) ready_at: Time,
+    /// What it calls itself.
+    called: Option<String>,
+    bad: Bad,
+}
+
+/// The bad messages of one connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bad {
+    since: Time,
+    recent: u32,
+    all: u64,
+}
+
+impl Bad {
+    /// Returns whether the message is logged: the first ones, and then ever fewer.
+    pub(super) const fn is_shown(self) -> bool {
+        self.all <= BAD_SHOWN || self.all.is_power_of_two()
+    }
+
+    /// Returns whether there were too many.
+    pub(super) const fn is_abuse(self) -> bool {
+        self.recent >= BAD_MAX
+    }
+}
+
+/// Returns what the host calls a worker.
+pub(in crate::beads) fn worker_name(number: usize) -> String {
+    format!("{EXECUTOR}/{number}")
+}
+
+/// Returns whether a name is `W` and a number, as in the document.
+fn is_documented(name: &str) -> bool {
+    let number = name.strip_prefix('W').unwrap_or_default();
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+impl Worker {
+    pub(super) const fn new(number: usize, now: Time) -> Self {
+        Self {
+            number,
+            state: State::Idle,
+            dialect: None,
+            ready_at: now,
+            called: None,
+            bad: Bad {
+                since: now,
+                recent: 0,
+                all: 0,
+            },
+        }
+    }
+
+    /// Records the dialect of its first message.
+    pub(super) fn speaks(&mut self, dialect: Dialect) {
+        self.dialect.get_or_insert(dialect);
+    }
+
+    /// Returns how to answer it: as documented until it has said something.
+    pub(super) fn dialect(&self) -> Dialect {
+        self.dialect.unwrap_or(Dialect::Lines)
+    }
+
+    /// Records what it calls itself. Returns false if that is no name to use.
+    pub(super) fn call(&mut self, name: String) -> bool {
+        let is_name = (1..=ID_CHARS_MAX).contains(&name.chars().count());
+        self.called = is_name.then_some(name);
+        is_name
+    }
+
+    /// Returns what it is called on the wire: by its own name, or by our number if it has none. The
+    /// programs that speak the framed dialect are given names of the form `W1`.
+    pub(super) fn id(&self) -> String {
+        let keeps = |name: &&String| self.dialect() == Dialect::Lines || is_documented(name);
+        let kept = self.called.as_ref().filter(keeps);
+        kept.cloned().unwrap_or_else(|| format!("W{}", self.number))
+    }
+
+    /// Makes the result of a job that it has done.
+    pub(super) fn result(&self, duration_ms: Option<u64>) -> String {
+        let worker_id = self.called.clone().unwrap_or_else(|| self.id());
+        json!({"duration_ms": duration_ms, "worker_id": worker_id}).to_string()
+    }
+
+    /// Counts a bad message.
+    pub(super) fn bad(&mut self, now: Time) -> Bad {
+        if now.since_ms(self.bad.since) > BAD_TIME_MS {
+            (self.bad.since, self.bad.recent) = (now, 0);
+        }
+        self.bad.recent += 1;
+        self.bad.all += 1;
+        self.bad
+    }
+
+    /// Shows it to people.
+    pub(super) fn health(&self, is_stopping: bool) -> WorkerHealth {
+        let called = self.called.clone().unwrap_or_else(|| self.id());
+        let (state, doing) = match &self.state {
+            State::Idle if self.dialect.is_none() => {
+                (WorkerState::Starting, "says nothing yet".to_owned())
+            }
+            State::Idle => (WorkerState::Up, "has no task".to_owned()),
+            State::Asking(_) | State::Held(_) => (WorkerState::Up, "waits for a task".to_owned()),
+            State::Busy(task) => (WorkerState::Up, format!("works on {}", task.issue_id)),
+            State::Stale(issue_id) => (
+                WorkerState::Up,
+                format!("may still work on {issue_id}, which is not its task any more"),
+            ),
+        };
+        WorkerHealth {
+            name: worker_name(self.number),
+            state: if is_stopping {
+                WorkerState::Ending
+            } else {
+                state
+            },
+            address: None,
+            pid: None,
+            in_flight: usize::from(matches!(self.state, State::Busy(_))),
+            failures: 0,
+            reason: None,
+            doing: Some(format!("{called} {doing}")),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Turns frames into checked messages: makes all checks that need no state. Accepts what the
+//! document allows, and otherwise names the wrong field.
+
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+use super::frame::{Defect, Dialect, dialect_of, text_of};
+use super::refusal::{Code, Refusal, other_protocol};
+use super::wire::{EnvelopeIn, MessageIn};
+use crate::json;
+
+/// The longest `duration_ms`: the largest integer that every JSON reader keeps exactly.
+const DURATION_MS_MAX: f64 = 9_007_199_254_740_991.0;
+
+/// The longest `error` that is kept, in bytes.
+const ERROR_BYTES_MAX: usize = 64 << 10;
+
+/// What is put for an error that is missing.
+const NO_ERROR: &str = "the worker gave no error";
+
+/// One message, or why it is refused.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct In {
+    /// The dialect; `None` if no frame could be cut.
+    pub(super) dialect: Option<Dialect>,
+    pub(super) message: Result<Message, Refusal>,
+}
+
+/// A checked message.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Message {
+    /// What the sender calls the worker, as long as it likes.
+    pub(super) worker_id: String,
+    pub(super) kind: Kind,
+}
+
+/// What a worker says.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Kind {
+    Ready,
+    Done(Report),
+    Failed(Report, String),
+    /// `HEARTBEAT` or `PROGRESS`: the worker is alive.
+    Alive,
+}
+
+/// What DONE and FAILED have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Report {
+    pub(super) issue_id: String,
+    pub(super) duration_ms: Option<u64>,
+}
+
+/// Reads a message of a worker.
+pub(super) fn read_worker(frame: Result<Bytes, Defect>) -> In {
+    match frame {
+        Ok(frame) => In {
+            dialect: Some(dialect_of(&frame)),
+            message: parse(dialect_of(&frame), text_of(&frame)),
+        },
+        Err(defect) => In {
+            dialect: None,
+            message: Err(defect.into()),
+        },
+    }
+}
+
+fn parse(dialect: Dialect, text: &[u8]) -> Result<Message, Refusal> {
+    let plain;
+    let text = match json::check(text) {
+        Ok(()) => text,
+        Err(fault) => {
+            plain = without_nan(text).filter(|plain| json::check(plain).is_ok());
+            plain.as_deref().ok_or_else(|| {
+                let other = other_protocol(text);
+                let message = format!("byte {}: {}{other}", fault.offset, fault.message);
+                Refusal::new(Code::Json, message, text)
+            })?
+        }
+    };
+    // The derived readers would accept an array and take its elements as the fields.
+    let is_object = |text: &str| text.trim_start().starts_with('{');
+    let wrong = || Refusal::new(Code::Json, "the message is not a JSON object", text);
+    let shown = std::str::from_utf8(text).map_err(|_| wrong())?;
+    if !is_object(shown) {
+        return Err(wrong());
+    }
+    let payload = match dialect {
+        Dialect::Lines => shown,
+        Dialect::Framed => {
+            let envelope: EnvelopeIn = serde_json::from_str(shown).map_err(|_| wrong())?;
+            let payload = envelope.payload.map_or("nothing", RawValue::get);
+            if !is_object(payload) {
+                let found = envelope.payload.map_or("nothing".to_owned(), found);
+                return Err(Refusal::field("payload", "an object", &found, text));
+            }
+            payload
+        }
+    };
+    let fields: MessageIn = serde_json::from_str(payload).map_err(|_| wrong())?;
+    message(&fields, text)
+}
+
+fn message(fields: &MessageIn, text: &[u8]) -> Result<Message, Refusal> {
+    let kind = string(fields.kind).map_err(|found| {
+        let text_of_refusal = format!("type: expected a message type, found {found}");
+        Refusal::new(Code::UnknownType, text_of_refusal, text)
+    })?;
+    let kind = match kind.as_str() {
+        "READY" => Kind::Ready,
+        "DONE" => Kind::Done(report(fields, text)?),
+        "FAILED" => Kind::Failed(report(fields, text)?, error(fields)),
+        "HEARTBEAT" | "PROGRESS" => Kind::Alive,
+        "TASK" | "WAIT" | "SHUTDOWN" => {
+            let why = "type: TASK, WAIT and SHUTDOWN go to workers, not to orchestrators";
+            return Err(Refusal::new(Code::Direction, why, text));
+        }
+        _ => {
+            let why = "type: it is not READY, DONE, FAILED, HEARTBEAT or PROGRESS";
+            return Err(Refusal::new(Code::UnknownType, why, text));
+        }
+    };
+    let worker_id = string(fields.worker_id)
+        .map_err(|found| Refusal::field("worker_id", "a string", &found, text))?;
+    Ok(Message { worker_id, kind })
+}
+
+fn report(fields: &MessageIn, text: &[u8]) -> Result<Report, Refusal> {
+    let issue_id = string(fields.issue_id)
+        .map_err(|found| Refusal::field("issue_id", "a string", &found, text))?;
+    Ok(Report {
+        issue_id,
+        duration_ms: fields.duration_ms.and_then(duration_ms),
+    })
+}
+
+/// Reads the error of FAILED. No form of it makes the message unusable.
+fn error(fields: &MessageIn) -> String {
+    let error = match fields.error {
+        Some(raw) if raw.get() != "null" => {
+            string(Some(raw)).unwrap_or_else(|_| raw.get().to_owned())
+        }
+        _ => NO_ERROR.to_owned(),
+    };
+    cut(error, ERROR_BYTES_MAX)
+}
+
+/// Cuts a text to at most `bytes_max` bytes, with a mark at its end.
+pub(super) fn cut(mut text: String, bytes_max: usize) -> String {
+    const MARK: &str = "… (cut)";
+    if text.len() > bytes_max {
+        text.truncate(text.floor_char_boundary(bytes_max - MARK.len()));
+        text.push_str(MARK);
+    }
+    text
+}
+
+/// Reads a duration: at least 0 and at most what every reader keeps; `None` if it is no number.
+fn duration_ms(raw: &RawValue) -> Option<u64> {
+    let ms: f64 = serde_json::from_str(raw.get()).ok()?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped before"
+    )]
+    let ms = ms.clamp(0.0, DURATION_MS_MAX) as u64;
+    Some(ms)
+}
+
+/// Reads a string. The error describes what is there instead.
+fn string(raw: Option<&RawValue>) -> Result<String, String> {
+    let raw = raw.ok_or("nothing")?;
+    serde_json::from_str(raw.get()).map_err(|_| found(raw))
+}
+
+/// Describes a value without quoting it.
+fn found(raw: &RawValue) -> String {
+    let kind = match raw.get().as_bytes().first() {
+        Some(b'"') => "a string that is not whole Unicode",
+        Some(b'{') => "an object",
+        Some(b'[') => "an array",
+        Some(b't' | b'f') => "a boolean",
+        Some(b'n') => "null",
+        _ => "a number",
+    };
+    kind.to_owned()
+}
+
+/// Puts `null` where some writers of JSON put `NaN` or `Infinity`; `None` if there is none.
+fn without_nan(text: &[u8]) -> Option<Vec<u8>> {
+    let words: [&[u8]; 3] = [b"NaN", b"-Infinity", b"Infinity"];
+    let mut plain = Vec::with_capacity(text.len());
+    let (mut rest, mut found) = (text, false);
+    let (mut quoted, mut escaped) = (false, false);
+    while let Some((byte, after)) = rest.split_first() {
+        let word = words.iter().find(|word| !quoted && rest.starts_with(word));
+        if let Some(word) = word {
+            plain.extend_from_slice(b"null");
+            rest = rest.get(word.len()..).unwrap_or_default();
+            found = true;
+            continue;
+        }
+        (quoted, escaped) = match byte {
+            _ if escaped => (quoted, false),
+            b'\\' if quoted => (quoted, true),
+            b'"' => (!quoted, false),
+            _ => (quoted, false),
+        };
+        plain.push(*byte);
+        rest = after;
+    }
+    found.then_some(plain)
+}

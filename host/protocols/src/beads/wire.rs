@@ -1,0 +1,156 @@
+//! The messages as documented: the fields we read, unchecked, and the messages we write in either
+//! dialect. Knows no rules and no state.
+
+use bytes::{BufMut as _, BytesMut};
+use host_core::time::Time;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+use super::frame::{Dialect, HEADER_BYTES};
+
+/// A field that is present, even if it is `null`.
+type Field<'a> = Option<&'a RawValue>;
+
+fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Field<'a>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// What is around a message in the framed dialect.
+#[derive(Debug, Deserialize)]
+pub(super) struct EnvelopeIn<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) payload: Field<'a>,
+}
+
+/// Any message of a worker. `timestamp` is a claim that nobody uses.
+#[derive(Debug, Deserialize)]
+pub(super) struct MessageIn<'a> {
+    #[serde(borrow, default, rename = "type", deserialize_with = "present")]
+    pub(super) kind: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) worker_id: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) issue_id: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) error: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) duration_ms: Field<'a>,
+}
+
+/// A message we write, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Out {
+    pub(super) dialect: Dialect,
+    /// The wall clock when the message was made.
+    pub(super) at: Time,
+    pub(super) worker_id: String,
+    pub(super) message: OutMessage,
+}
+
+/// What we say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum OutMessage {
+    Task {
+        issue_id: String,
+        priority: u8,
+        title: String,
+    },
+    Wait {
+        seconds: u64,
+    },
+    Shutdown {
+        reason: &'static str,
+    },
+}
+
+/// All fields of all messages, in the order of the document.
+#[derive(Serialize)]
+struct MessageOut<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    worker_id: &'a str,
+    timestamp: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    issue_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wait_seconds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+}
+
+/// What is around a message that we write in the framed dialect.
+#[derive(Serialize)]
+struct EnvelopeOut<T> {
+    version: u32,
+    payload: T,
+}
+
+/// The version of the framed dialect.
+const VERSION: u32 = 1;
+
+impl Out {
+    /// Appends the message to `out`.
+    pub(super) fn write(&self, out: &mut BytesMut) {
+        // Writing JSON without maps into memory cannot fail.
+        match self.dialect {
+            Dialect::Lines => {
+                let _infallible = serde_json::to_writer(out.writer(), &self.message());
+                out.put_u8(b'\n');
+            }
+            Dialect::Framed => {
+                let begin = out.len();
+                out.put_u32(0);
+                let whole = EnvelopeOut {
+                    version: VERSION,
+                    payload: self.message(),
+                };
+                let _infallible = serde_json::to_writer((&mut *out).writer(), &whole);
+                let length = out.len() - begin - HEADER_BYTES;
+                let length = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
+                out[begin..begin + HEADER_BYTES].copy_from_slice(&length);
+            }
+        }
+    }
+
+    fn message(&self) -> MessageOut<'_> {
+        #[expect(clippy::cast_precision_loss, reason = "exact for 285,000 years")]
+        let timestamp = self.at.0 as f64 / 1_000.0;
+        let blank = MessageOut {
+            kind: "",
+            worker_id: &self.worker_id,
+            timestamp,
+            issue_id: None,
+            priority: None,
+            title: None,
+            wait_seconds: None,
+            reason: None,
+        };
+        match &self.message {
+            OutMessage::Task {
+                issue_id,
+                priority,
+                title,
+            } => MessageOut {
+                kind: "TASK",
+                issue_id: Some(issue_id),
+                priority: Some(*priority),
+                title: Some(title),
+                ..blank
+            },
+            OutMessage::Wait { seconds } => MessageOut {
+                kind: "WAIT",
+                wait_seconds: Some(*seconds),
+                ..blank
+            },
+            OutMessage::Shutdown { reason } => MessageOut {
+                kind: "SHUTDOWN",
+                reason: Some(reason),
+                ..blank
+            },
+        }
+    }
+}
