@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use host_core::failure::{Failure, FailureKind};
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
-use host_core::time::Time;
 use serde_json::{Value, json};
 
 use super::NAME;
@@ -150,12 +149,7 @@ fn error(failure: &Failure) -> String {
 }
 
 /// Makes the work for one attempt.
-pub(super) fn work(
-    job: &HeroJob,
-    worker: &str,
-    attempt: u32,
-    deadline: Time,
-) -> Result<ForeignJob, Refusal> {
+pub(super) fn work(job: &HeroJob, worker: &str, attempt: u32) -> Result<ForeignJob, Refusal> {
     let (handler, params) = job.call()?;
     let attributes = [
         ("caller_id", &job.caller_id),
@@ -171,7 +165,8 @@ pub(super) fn work(
         queue: worker.to_owned(),
         attempt,
         enqueued_at: job.created_at,
-        deadline: Some(deadline),
+        deadline: None,
+        timeout_ms: Some(job.timeout_ms),
         trace: Vec::new(),
         worker_id: Some(worker.to_owned()),
         attributes: attributes

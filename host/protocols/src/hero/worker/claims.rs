@@ -37,11 +37,8 @@ impl Worker {
                 if matches!(held.phase, Phase::Finishing(_) | Phase::Releasing(_)) {
                     self.again.insert(id);
                 } else {
-                    let message = "the id was queued again while this host has the job";
                     // Both entries stay until the job ends: Redis may have forgotten the first.
-                    let refusal = Refusal::new(Code::JobTwice, message);
-                    let letter = self.letter(id.as_bytes(), &refusal, todo);
-                    self.call(Purpose::NothingFollows, letter.to_vec(), todo);
+                    self.bury(id.as_bytes(), &Self::twice(), false, todo);
                 }
             } else if let Some(id) = self.take(value, id, false, todo) {
                 claims.push(id);
@@ -100,6 +97,7 @@ impl Worker {
             job: None,
             attempt: 1,
             losses: 0,
+            began: None,
             stop: false,
             found,
             only_own: false,
