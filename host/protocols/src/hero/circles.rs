@@ -104,7 +104,7 @@ fn links(lists: &Value) -> BTreeSet<String> {
 
 /// Returns the job of a circle that ends for all of them: the one with the smallest id of those that
 /// fulfil `is_ours`.
-pub(super) fn first<'a>(circle: &'a [String], is_ours: impl Fn(&str) -> bool) -> Option<&'a str> {
+pub(super) fn first(circle: &[String], is_ours: impl Fn(&str) -> bool) -> Option<&str> {
     let ours = circle.iter().map(String::as_str).filter(|id| is_ours(id));
     ours.min()
 }

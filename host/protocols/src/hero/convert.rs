@@ -51,10 +51,11 @@ impl Ending {
         }
     }
 
-    /// Returns the text that is pushed to the reply list.
+    /// Returns the text that is pushed to the reply list; nothing for an output, which is its own
+    /// reply.
     pub(super) fn reply(&self) -> String {
         match self {
-            Self::Finished(output) => output.clone(),
+            Self::Finished(_) => String::new(),
             Self::Error(error) => json!({"error": error}).to_string(),
         }
     }

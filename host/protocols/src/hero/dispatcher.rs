@@ -325,6 +325,10 @@ impl Dispatcher {
     }
 
     fn call(&mut self, purpose: Purpose, commands: Vec<Command>, todo: &mut Todo) {
+        self.send(purpose, Lane::Shared, commands, todo);
+    }
+
+    fn send(&mut self, purpose: Purpose, lane: Lane, commands: Vec<Command>, todo: &mut Todo) {
         if commands.is_empty() || !self.connected {
             return;
         }
@@ -333,7 +337,7 @@ impl Dispatcher {
         self.calls.insert(tag, purpose);
         todo.push(DispatcherAct::Call(Call {
             tag,
-            lane: Lane::Shared,
+            lane,
             commands,
         }));
     }

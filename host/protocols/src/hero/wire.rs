@@ -179,6 +179,9 @@ pub enum Lane {
     Shared,
     /// The separate connection for one blocking command.
     Blocking,
+    /// A connection of its own for one call that sends or reads much, so that it delays no other. It
+    /// may be carried out before earlier calls or after later ones.
+    Own,
 }
 
 /// Identifies one call between a session and its driver. Unique during the life of the session.
@@ -193,6 +196,26 @@ pub struct Call {
     pub lane: Lane,
     /// The commands. Never empty.
     pub commands: Vec<Command>,
+}
+
+impl Command {
+    /// Returns how many bytes its words have.
+    pub(super) fn bytes(&self) -> usize {
+        let sum = |words: &[Vec<u8>]| words.iter().map(Vec::len).sum::<usize>();
+        match self {
+            Self::Plain(words) => sum(words),
+            Self::Script { keys, args, .. } => {
+                keys.iter().map(String::len).sum::<usize>() + sum(args)
+            }
+        }
+    }
+}
+
+impl Call {
+    /// Returns how many bytes its commands have.
+    pub(super) fn bytes(&self) -> usize {
+        self.commands.iter().map(Command::bytes).sum()
+    }
 }
 
 /// The end of a work queue from which jobs are taken.

@@ -9,7 +9,7 @@ use host_core::time::Time;
 use super::outcome::{self, OUTPUT_BYTES_MAX};
 use super::{Dispatcher, Due, Out, Purpose, STOP_LATE_MS, Todo};
 use crate::hero::job_view::{self, Fields, JobView, LOOK_JOBS_MAX};
-use crate::hero::wire::{self, Value};
+use crate::hero::wire::{self, Lane, Value};
 use crate::stream::Moment;
 use host_core::port::End;
 use host_core::port::Tag;
@@ -145,7 +145,7 @@ impl Dispatcher {
         while let Some(tag) = self.long.pop_front() {
             if self.out.contains_key(&tag) {
                 let look = job_view::look(self.ids(&[tag]), WHOLE);
-                return self.call(Purpose::Fetch(tag), vec![look], todo);
+                return self.send(Purpose::Fetch(tag), Lane::Own, vec![look], todo);
             }
         }
     }

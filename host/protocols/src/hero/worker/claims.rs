@@ -213,7 +213,7 @@ impl Worker {
 
     /// Renews claims and looks for jobs that another host left behind.
     pub(super) fn renew(&mut self, at: Moment, todo: &mut Todo) {
-        // A job whose end is being written must not be claimed again afterwards.
+        // A job whose end is being written must not be claimed again afterwards; until then it is ours.
         let ending: BTreeSet<&String> = self
             .calls
             .values()
@@ -228,6 +228,8 @@ impl Worker {
             .filter(|(id, held)| held.phase != Phase::Claiming && !ending.contains(id))
             .map(|(id, _)| id.clone())
             .collect();
+        let taken = ids.len();
+        let ids: Vec<String> = ids.into_iter().chain(ending.into_iter().cloned()).collect();
         if !ids.is_empty() {
             let script = Command::Script {
                 script: Script::Renew,
@@ -235,6 +237,7 @@ impl Worker {
                 args: vec![
                     self.config.instance.clone().into_bytes(),
                     CLAIM_MS.to_string().into_bytes(),
+                    taken.to_string().into_bytes(),
                 ],
             };
             self.call(Purpose::Renew(ids), vec![script], todo);

@@ -2,7 +2,7 @@
 //! to the queue.
 
 use super::{
-    Answered, Code, Command, Due, Ending, Guest, Phase, PopSide, Purpose, REFUSED_PAUSE_MS,
+    Answered, Code, Command, Due, Ending, Guest, Lane, Phase, PopSide, Purpose, REFUSED_PAUSE_MS,
     Refusal, Script, Stop, Tag, Todo, Value, Worker, WorkerAct, wire,
 };
 use crate::hero::convert::{self, Verdict};
@@ -16,6 +16,9 @@ const BACKOFF_MS_MAX: u64 = 3_600_000;
 
 /// How long to wait if the cells have no room, in milliseconds.
 const BUSY_PAUSE_MS: u64 = 50;
+
+/// From how many bytes on an end is written on a connection of its own.
+const LARGE_BYTES: usize = 256 << 10;
 
 /// How many times a job may lose its cell before it fails.
 const LOSSES_MAX: u32 = 3;
@@ -294,7 +297,12 @@ impl Worker {
         };
         let args = args.into_iter().map(String::into_bytes).collect();
         let command = Command::Script { script, keys, args };
-        self.call(purpose, vec![command], todo);
+        // A large output must not keep claims from being renewed.
+        let lane = match command.bytes() {
+            LARGE_BYTES.. => Lane::Own,
+            _ => Lane::Shared,
+        };
+        self.send(purpose, lane, vec![command], todo);
     }
 
     /// Handles the confirmation of a job's end.

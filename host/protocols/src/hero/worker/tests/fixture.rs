@@ -136,7 +136,7 @@ impl Bench {
             let next = self
                 .calls
                 .iter()
-                .position(|call| call.lane == Lane::Shared || !empty);
+                .position(|call| call.lane != Lane::Blocking || !empty);
             let Some(next) = next else { return };
             let call = self.calls.remove(next);
             self.answer(&call);
@@ -158,7 +158,11 @@ impl Bench {
 
     /// Lets Redis answer the calls on the shared connection.
     pub(super) fn answer_shared(&mut self) {
-        while let Some(next) = self.calls.iter().position(|call| call.lane == Lane::Shared) {
+        while let Some(next) = self
+            .calls
+            .iter()
+            .position(|call| call.lane != Lane::Blocking)
+        {
             let call = self.calls.remove(next);
             self.answer(&call);
         }

@@ -4,6 +4,8 @@ use host_core::failure::FailureKind;
 use serde_json::json;
 
 use super::fixture::{Bench, completed, failed, id};
+use crate::hero::model::Entry;
+use crate::hero::wire::Lane;
 use crate::hero::worker::{Answered, Worker};
 
 const TEN_MINUTES_MS: u64 = 600_000;
@@ -247,4 +249,39 @@ fn a_dead_letter_is_written_before_its_id_is_forgotten() {
     bench.pass(10_000);
     assert!(bench.list("processing").is_empty());
     assert_eq!(bench.list("dead_letter").len(), 2);
+}
+
+#[test]
+fn a_large_output_goes_once_on_a_connection_of_its_own_while_its_claim_holds() {
+    let mut bench = Bench::new();
+    bench.enqueue(1, &[]);
+    let tag = bench.guest(1).unwrap();
+    bench.guests.remove(&tag);
+    let output = "x".repeat(16 << 20);
+    let answer = Answered::Ended(completed(&format!("\"{output}\"")));
+    bench.hand_in(|worker, at, todo| worker.on_answer(at, tag, answer, todo));
+    let place = bench.calls.iter().position(|call| call.lane == Lane::Own);
+    let finish = bench.calls.remove(place.unwrap());
+    let bytes = finish.bytes();
+    assert!((16 << 20..17 << 20).contains(&bytes), "{bytes} bytes");
+    // It is on its way for a long time.
+    bench.pass(60_000);
+    let claim = bench.redis.keys.get(&format!("hero:claim:{}", id(1)));
+    let Some(Entry::Text(holder, until)) = claim else {
+        panic!("{claim:?}")
+    };
+    assert!(holder == "host-a" && *until > bench.now);
+    let sent_again = bench.calls.iter().any(|call| call.lane == Lane::Own);
+    assert!(!sent_again);
+    bench.answer(&finish);
+    assert_eq!(bench.reply(1), [output]);
+    assert!(bench.worker.is_idle());
+    // A renewal that was on its way too takes nothing.
+    bench.pass(5_000);
+    assert!(
+        !bench
+            .redis
+            .keys
+            .contains_key(&format!("hero:claim:{}", id(1)))
+    );
 }
