@@ -108,7 +108,10 @@ impl Recorder {
                     let values: Vec<Value> = call.commands.iter().map(|it| self.send(it)).collect();
                     self.session.on_reply(at(), call.tag, &values, todo);
                 }
-                WorkerAct::Start { tag, .. } => self.ended.push(tag),
+                WorkerAct::Start { tag, .. } => {
+                    self.session.on_began(at(), tag, todo);
+                    self.ended.push(tag);
+                }
                 WorkerAct::Call(_)
                 | WorkerAct::Stop { .. }
                 | WorkerAct::Count(_)

@@ -124,6 +124,7 @@ impl Host {
             }
             WorkerAct::Start { tag, job, .. } => {
                 *self.ran.entry(job.external_id.clone()).or_default() += 1;
+                self.worker.on_began(self.at(), tag, todo);
                 if job.params.as_str().contains("hang") {
                     return self.hanging.push(tag);
                 }

@@ -35,6 +35,9 @@ pub struct ForeignJob {
     /// The instant of host time at which the guest must have stopped. The session asks to stop and
     /// answers before it; an executor ends its time limit at this instant.
     pub deadline: Option<Time>,
+    /// The longest time that the guest may run, in milliseconds, counted from its begin. The handler's
+    /// own limit may be lower. With it, [`Answer::Began`] is sent.
+    pub timeout_ms: Option<u64>,
     /// W3C trace context, already checked: `traceparent`, `tracestate` and the like.
     pub trace: Vec<(String, String)>,
     /// Identifies the orchestrator that sends the work, in its own words.
@@ -66,6 +69,7 @@ impl ForeignJob {
             attempt: 1,
             enqueued_at: None,
             deadline: None,
+            timeout_ms: None,
             trace: Vec::new(),
             worker_id: None,
             attributes: Vec::new(),
@@ -117,6 +121,9 @@ pub trait Execute: Send + Sync {
 /// An answer about one execution.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
+    /// The execution has got a place in a cell, and its time begins. Sent only if
+    /// [`ForeignJob::timeout_ms`] is set.
+    Began,
     /// The progress of the execution; the latest counts.
     Progressed(Progress),
     /// Log lines of the guest, in order. Sent only if [`ForeignJob::wants_log`] is set.
@@ -154,6 +161,11 @@ impl Reply {
     /// Returns the tag that [`Execute::stop`] uses for this execution.
     pub const fn tag(&self) -> Tag {
         self.tag
+    }
+
+    /// Reports that the execution has got a place in a cell.
+    pub fn began(&self) {
+        self.send(Answer::Began);
     }
 
     /// Reports the progress of the execution.

@@ -16,11 +16,13 @@ pub(super) struct Ids {
 /// Makes the request. `job` is only borrowed: it is needed for the history, and to run again if its
 /// cell dies.
 pub(super) fn request(now: Time, ids: Ids, job: &ForeignJob) -> RunRequest {
+    let limit = job.timeout_ms.map(|ms| now.plus_ms(ms));
+    let deadline = job.deadline.into_iter().chain(limit).min();
     RunRequest {
         job: ids.job,
         lease: ids.lease,
         caps: Caps {
-            timeout_ms: None,
+            timeout_ms: job.timeout_ms,
             deadline: job.deadline,
             result_bytes_max: Some(job.result_bytes_max),
         },
@@ -33,7 +35,7 @@ pub(super) fn request(now: Time, ids: Ids, job: &ForeignJob) -> RunRequest {
             attempt: job.attempt,
             max_attempts: None,
             enqueued_at: job.enqueued_at.unwrap_or(now).to_rfc3339(),
-            deadline: job.deadline.map(Time::to_rfc3339),
+            deadline: deadline.map(Time::to_rfc3339),
             worker_id: job.worker_id.clone(),
             trace: job.trace.clone(),
             attributes: job.attributes.clone(),

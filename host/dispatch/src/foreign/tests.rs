@@ -227,3 +227,17 @@ fn progress_comes_before_the_end_and_lines_only_if_they_are_wanted() {
     session.stop(Tag(2), 0, Stop::Cancelled);
     assert!(matches!(bench.answer(), (2, Answer::Ended(..))));
 }
+
+#[test]
+fn the_time_of_a_job_begins_when_it_gets_a_place() {
+    let bench = Bench::start();
+    let session = bench.session();
+    let limited = ForeignJob {
+        timeout_ms: Some(60_000),
+        ..job("talk")
+    };
+    bench.begin_job(&session, 1, limited);
+    assert_eq!(bench.answer(), (1, Answer::Began));
+    session.stop(Tag(1), 0, Stop::Cancelled);
+    while !matches!(bench.answer(), (1, Answer::Ended(..))) {}
+}

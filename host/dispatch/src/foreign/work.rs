@@ -209,6 +209,9 @@ impl<P: CellPort> Work<P> {
                 return self.waiting.push_front(Waiting { key, job, reply });
             }
         }
+        if job.timeout_ms.is_some() {
+            reply.began();
+        }
         self.by_key.insert(key, ids.lease);
         self.by_job.insert(ids.job, ids.lease);
         let running = Running {

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use host_core::failure::{Failure, FailureKind};
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
-use host_core::time::Time;
 use serde_json::{Value, json};
 
 use super::NAME;
@@ -52,10 +51,11 @@ impl Ending {
         }
     }
 
-    /// Returns the text that is pushed to the reply list.
+    /// Returns the text that is pushed to the reply list; nothing for an output, which is its own
+    /// reply.
     pub(super) fn reply(&self) -> String {
         match self {
-            Self::Finished(output) => output.clone(),
+            Self::Finished(_) => String::new(),
             Self::Error(error) => json!({"error": error}).to_string(),
         }
     }
@@ -150,12 +150,7 @@ fn error(failure: &Failure) -> String {
 }
 
 /// Makes the work for one attempt.
-pub(super) fn work(
-    job: &HeroJob,
-    worker: &str,
-    attempt: u32,
-    deadline: Time,
-) -> Result<ForeignJob, Refusal> {
+pub(super) fn work(job: &HeroJob, worker: &str, attempt: u32) -> Result<ForeignJob, Refusal> {
     let (handler, params) = job.call()?;
     let attributes = [
         ("caller_id", &job.caller_id),
@@ -171,7 +166,8 @@ pub(super) fn work(
         queue: worker.to_owned(),
         attempt,
         enqueued_at: job.created_at,
-        deadline: Some(deadline),
+        deadline: None,
+        timeout_ms: Some(job.timeout_ms),
         trace: Vec::new(),
         worker_id: Some(worker.to_owned()),
         attributes: attributes

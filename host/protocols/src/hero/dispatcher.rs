@@ -72,6 +72,8 @@ struct Out {
     queued: bool,
     queued_at: Time,
     started_at: Option<Time>,
+    /// The `updated_at` of that start, and how many starts were seen.
+    start_seen: (Option<String>, u32),
     /// Since when the job is in no list although no worker has started it.
     absent_since: Option<Time>,
     /// When its hash is read next; `None` while it is being read.
@@ -107,6 +109,8 @@ enum Purpose {
 enum Due {
     Reconcile,
     Look,
+    /// Redis is away: time limits are looked at without it.
+    Away,
     Absent,
     Tidy,
     Submit(Tag),
@@ -145,6 +149,7 @@ impl Dispatcher {
             queued: false,
             queued_at: at.now,
             started_at: None,
+            start_seen: (None, 0),
             absent_since: None,
             look_at: None,
             requeues: 0,
@@ -177,6 +182,7 @@ impl Dispatcher {
     /// earlier run of this host.
     pub fn on_connected(&mut self, at: Moment, todo: &mut Todo) {
         self.connected = true;
+        self.due.retain(|(_, due)| *due != Due::Away);
         self.refusals = 0;
         self.reconcile(todo);
         let mut unsent = Vec::new();
@@ -206,6 +212,8 @@ impl Dispatcher {
         self.long.clear();
         self.ended.clear();
         self.due.retain(|(_, due)| matches!(due, Due::GiveUp(_)));
+        // At once, and then as long as Redis is away.
+        self.arm(Time(0), Due::Away);
     }
 
     /// Handles the answer to a call: one value for each command.
@@ -256,6 +264,7 @@ impl Dispatcher {
             match self.due.pop_first() {
                 Some((_, Due::Reconcile)) => self.reconcile(todo),
                 Some((_, Due::Look)) => self.look(at, todo),
+                Some((_, Due::Away)) => self.watch_without_redis(at, todo),
                 Some((_, Due::Absent)) => self.look_for_absent(at, todo),
                 Some((_, Due::Tidy)) => self.tidy(at.now, at, todo),
                 Some((_, Due::Submit(tag))) => self.submit(at, tag, todo),
@@ -316,6 +325,10 @@ impl Dispatcher {
     }
 
     fn call(&mut self, purpose: Purpose, commands: Vec<Command>, todo: &mut Todo) {
+        self.send(purpose, Lane::Shared, commands, todo);
+    }
+
+    fn send(&mut self, purpose: Purpose, lane: Lane, commands: Vec<Command>, todo: &mut Todo) {
         if commands.is_empty() || !self.connected {
             return;
         }
@@ -324,7 +337,7 @@ impl Dispatcher {
         self.calls.insert(tag, purpose);
         todo.push(DispatcherAct::Call(Call {
             tag,
-            lane: Lane::Shared,
+            lane,
             commands,
         }));
     }

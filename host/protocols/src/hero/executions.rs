@@ -15,8 +15,17 @@ use host_runtime::mailbox::Mailbox;
 use super::log_files::{LogFile, LogFileError, LogFiles};
 use super::worker::Answered;
 
-/// The queue of answers for the session: at most one for each execution.
-pub(super) type AnswerMailbox = Mailbox<(Tag, Answered)>;
+/// The queue of answers for the session: at most two for each execution.
+pub(super) type AnswerMailbox = Mailbox<(Tag, Heard)>;
+
+/// What is heard of an execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// Its guest runs now.
+    Began,
+    /// Nothing follows about it.
+    Over(Answered),
+}
 
 /// The executions of one session.
 pub(super) struct Executions {
@@ -118,7 +127,7 @@ impl Shared {
 
     fn answer(&self, tag: Tag, answered: Answered) {
         // The mailbox is never closed, so this cannot fail.
-        let _put = self.answers.put((tag, answered));
+        let _put = self.answers.put((tag, Heard::Over(answered)));
     }
 }
 
@@ -135,6 +144,11 @@ impl Answers for ExecutionAnswers {
         let answered = match answer {
             Answer::Ended(outcome, _) => Answered::Ended(outcome),
             Answer::Busy => Answered::Busy,
+            Answer::Began => {
+                // The mailbox is never closed, so this cannot fail.
+                let _put = self.mailbox.put((tag, Heard::Began));
+                return;
+            }
             Answer::Logged { started_at, lines } => {
                 if let Some(file) = &*file {
                     file.write(started_at, &lines);
@@ -146,6 +160,6 @@ impl Answers for ExecutionAnswers {
         // The file is closed first, because the next attempt of the job continues in it.
         drop(file.take());
         // The mailbox is never closed, so this cannot fail.
-        let _put = self.mailbox.put((tag, answered));
+        let _put = self.mailbox.put((tag, Heard::Over(answered)));
     }
 }

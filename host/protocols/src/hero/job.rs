@@ -205,7 +205,7 @@ fn runs(fields: &Fields<'_>) -> Result<Runs, Refusal> {
     }
     let script = script.to_owned();
     match fields.filled("script_type").map(str::to_ascii_lowercase) {
-        None if script.lines().any(|line| line.starts_with("!!")) => Ok(Runs::HeroScript(script)),
+        None if is_heroscript(&script) => Ok(Runs::HeroScript(script)),
         None => Ok(Runs::Rhai(script)),
         Some(kind) if kind == "rhai" => Ok(Runs::Rhai(script)),
         Some(kind) if kind == "heroscript" => Ok(Runs::HeroScript(script)),
@@ -220,6 +220,35 @@ fn runs(fields: &Fields<'_>) -> Result<Runs, Refusal> {
             ))
         }
     }
+}
+
+/// Returns whether a script without a `script_type` is a HeroScript: it begins with an action, or has
+/// a line that begins with one of two or more marks.
+fn is_heroscript(script: &str) -> bool {
+    let is_text = |line: &&str| !line.is_empty() && !line.starts_with("//");
+    let first = script.lines().map(str::trim).find(is_text);
+    let later = |line: &str| line.starts_with("!!") && is_action(line);
+    first.is_some_and(is_action) || script.lines().any(later)
+}
+
+/// Returns whether a line is the first of an action: one to four marks, `actor.action` (behind two or
+/// more marks also `action` alone), and then nothing or words. `!a.b && c` is an expression.
+fn is_action(line: &str) -> bool {
+    let path = line.trim_start_matches('!');
+    let marks = line.len() - path.len();
+    let (name, rest) = path.split_once(char::is_whitespace).unwrap_or((path, ""));
+    let part = |part: &str| {
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
+        !part.is_empty() && part.bytes().all(allowed)
+    };
+    let is_named = match name.split_once('.') {
+        Some((actor, action)) => part(actor) && part(action),
+        None => marks > 1 && part(name),
+    };
+    let rest = rest.trim_start();
+    let is_operator =
+        rest.starts_with(['&', '|', '=', '<', '>', '?', '+', '*', '%', ';', '(', ')']);
+    (1..=4).contains(&marks) && is_named && !is_operator
 }
 
 /// Describes a text, quoting it only if it is a plain number.

@@ -6,6 +6,7 @@ mod adapter;
 mod address;
 mod api;
 mod checks;
+mod circles;
 pub mod client;
 mod commands;
 mod config;

@@ -37,7 +37,7 @@ fn wrong_type() -> Value {
 }
 
 fn writes(command: &Command) -> bool {
-    const READS: [&[u8]; 4] = [b"HGET", b"HMGET", b"LLEN", b"LRANGE"];
+    const READS: [&[u8]; 5] = [b"HGET", b"HMGET", b"LLEN", b"LRANGE", b"TYPE"];
     match command {
         Command::Plain(words) => !READS.contains(&words[0].as_slice()),
         Command::Script { .. } => true,
@@ -49,6 +49,11 @@ impl Model {
     pub(super) fn enqueue(&mut self, worker: &str, id: &str, fields: &[(&str, &str)]) {
         self.hset(id, fields);
         self.push(&format!("hero:work_queue:{worker}"), id);
+    }
+
+    /// Gives a job to a host, for a long time.
+    pub(super) fn claim(&mut self, id: &str, host: &str) {
+        self.hold(&format!("hero:claim:{id}"), host, "3600000");
     }
 
     pub(super) fn hset(&mut self, id: &str, fields: &[(&str, &str)]) {
@@ -242,6 +247,12 @@ impl Model {
                     .insert((*key).to_owned(), seconds.parse().unwrap());
                 Value::Int(1)
             }
+            ["TYPE", key] => data(match self.keys.get(*key) {
+                None => "none",
+                Some(Entry::Hash(_)) => "hash",
+                Some(Entry::List(_)) => "list",
+                Some(Entry::Text(..)) => "string",
+            }),
             ["DEL", key] => {
                 self.keys.remove(*key);
                 Value::Int(1)
@@ -252,7 +263,7 @@ impl Model {
 
     fn script(&mut self, script: Script, keys: &[&str], args: &[&str]) -> Value {
         match script {
-            Script::Claim => self.claim(keys, args),
+            Script::Claim => self.take(keys, args),
             Script::Start => {
                 if self.get(keys[1]).is_some_and(|holder| holder != args[0]) {
                     return data("held");
@@ -271,9 +282,11 @@ impl Model {
             Script::Renew => {
                 let mut lost = Vec::new();
                 for (index, key) in keys.iter().enumerate() {
-                    if self.get(key).is_some_and(|holder| holder != args[0]) {
+                    let holder = self.get(key);
+                    let is_ending = index >= args[2].parse().unwrap();
+                    if holder.as_ref().is_some_and(|holder| holder != args[0]) {
                         lost.push(Value::Int(i64::try_from(index).unwrap() + 1));
-                    } else {
+                    } else if holder.is_some() || !is_ending {
                         self.hold(key, args[0], args[1]);
                     }
                 }
@@ -332,6 +345,8 @@ impl Model {
                 };
                 Value::List(keys.iter().map(look).collect())
             }
+            Script::Links => self.links(keys),
+            Script::Bury => self.bury(keys, args),
             Script::Withdraw => self.withdraw(keys, args),
             Script::Again => self.queue_again(keys, args),
             Script::Absent => {
@@ -342,6 +357,33 @@ impl Model {
             }
             other => panic!("the model does not know {other:?}"),
         }
+    }
+
+    fn links(&self, keys: &[&str]) -> Value {
+        let lists = |key: &&str| {
+            let status = self.get_field(key, "status");
+            let begun = status != Value::Nil && status != data("dispatched");
+            if begun || !matches!(self.keys.get(*key), Some(Entry::Hash(_))) {
+                return Value::Nil;
+            }
+            let lists = ["waits_for", "prerequisites", "dependencies"];
+            Value::List(lists.map(|list| self.get_field(key, list)).to_vec())
+        };
+        Value::List(keys.iter().map(lists).collect())
+    }
+
+    fn bury(&mut self, keys: &[&str], args: &[&str]) -> Value {
+        let taken = self.items(keys[1]).iter().any(|item| item == args[2]);
+        if args[3] == "1" && !taken {
+            return data("gone");
+        }
+        self.push(keys[0], args[0]);
+        let last = args[1].parse::<usize>().unwrap() - 1;
+        self.plain(&["LTRIM", keys[0], "0", &last.to_string()]);
+        if args[3] == "1" {
+            self.remove(keys[1], args[2], 1);
+        }
+        data("buried")
     }
 
     fn hold(&mut self, key: &str, instance: &str, ms: &str) {
@@ -400,7 +442,7 @@ impl Model {
         status == data("finished") || status == data("error")
     }
 
-    fn claim(&mut self, keys: &[&str], args: &[&str]) -> Value {
+    fn take(&mut self, keys: &[&str], args: &[&str]) -> Value {
         let fields = match self.keys.get(keys[0]) {
             None => return Value::List(vec![data("missing")]),
             Some(Entry::Hash(fields)) => fields.clone(),
@@ -467,7 +509,12 @@ impl Model {
                 self.plain(&["EXPIRE", keys[0], args[8]]);
             }
         }
-        self.push(keys[3], args[6]);
+        let reply = if args[3] == "output" {
+            args[4]
+        } else {
+            args[6]
+        };
+        self.push(keys[3], reply);
         self.plain(&["EXPIRE", keys[3], args[7]]);
         data("written")
     }

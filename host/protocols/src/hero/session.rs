@@ -4,6 +4,7 @@
 mod dispatcher;
 mod worker;
 
+use std::collections::VecDeque;
 use std::collections::hash_map::DefaultHasher;
 use std::future::pending;
 use std::hash::{Hash as _, Hasher as _};
@@ -28,6 +29,9 @@ const RECONNECT_MS: u64 = 50;
 
 /// The longest wait between two tries, in milliseconds.
 const RECONNECT_MS_MAX: u64 = 2_000;
+
+/// How many bytes go out at once, unless one call alone has more.
+const PIPELINE_BYTES_MAX: usize = 1 << 20;
 
 /// How long a stopping host tries to return its jobs, in milliseconds.
 const STOP_MS: u64 = 2_000;
@@ -83,7 +87,9 @@ struct SessionLoop<S: RedisSession> {
     instance: String,
     clock: Arc<dyn Clock>,
     /// The calls to send on the shared connection.
-    queued: Vec<Call>,
+    queued: VecDeque<Call>,
+    /// The calls to send each on a connection of its own.
+    apart: VecDeque<Call>,
     /// The call to send on the blocking connection.
     waiting: Option<Call>,
     todo: Vec<S::Act>,
@@ -103,7 +109,8 @@ impl<S: RedisSession> SessionLoop<S> {
             session,
             instance,
             clock,
-            queued: Vec::new(),
+            queued: VecDeque::new(),
+            apart: VecDeque::new(),
             waiting: None,
             todo: Vec::new(),
             stopping,
@@ -166,10 +173,14 @@ impl<S: RedisSession> SessionLoop<S> {
     /// connections but no work.
     async fn exchange(&mut self, link: &Link, tries: &mut u32) -> Result<(), String> {
         let mut works = false;
-        let (mut sent, mut popped): (Option<Exchange>, Option<Exchange>) = (None, None);
+        let (mut sent, mut popped, mut apart): (
+            Option<Exchange>,
+            Option<Exchange>,
+            Option<Exchange>,
+        ) = (None, None, None);
         self.session.on_connected(self.at(), &mut self.todo);
         self.carry_out();
-        if self.queued.is_empty() && self.waiting.is_none() {
+        if self.queued.is_empty() && self.apart.is_empty() && self.waiting.is_none() {
             self.works(&mut works, tries);
         }
         let mut unblocked = false;
@@ -177,22 +188,30 @@ impl<S: RedisSession> SessionLoop<S> {
             // A job that was returned must not be popped again by us, and the answer to a pop must
             // be read.
             if self.stop_by.is_some() && !std::mem::replace(&mut unblocked, true) {
-                self.queued.splice(0..0, link.unblock());
+                if let Some(call) = link.unblock() {
+                    self.queued.push_front(call);
+                }
             }
             if sent.is_none() && !self.queued.is_empty() {
-                let calls = std::mem::take(&mut self.queued);
-                sent = Some(Box::pin(link.send(calls)));
+                sent = Some(Box::pin(link.send(self.next_calls())));
+            }
+            if apart.is_none()
+                && let Some(call) = self.apart.pop_front()
+            {
+                apart = Some(Box::pin(link.send_apart(call)));
             }
             if let Some(call) = self.waiting.take() {
                 popped = Some(Box::pin(link.wait(call)));
             }
-            let quiet = sent.is_none() && popped.is_none() && self.queued.is_empty();
+            let unsent = self.queued.len() + self.apart.len();
+            let quiet = sent.is_none() && popped.is_none() && apart.is_none() && unsent == 0;
             if self.is_over() && quiet || self.is_late() {
                 break Ok(());
             }
             let replied = tokio::select! {
                 replied = arrived(&mut sent) => replied,
                 replied = arrived(&mut popped) => replied,
+                replied = arrived(&mut apart) => replied,
                 () = self.turn() => continue,
             };
             match replied {
@@ -205,8 +224,24 @@ impl<S: RedisSession> SessionLoop<S> {
         };
         self.session.on_disconnected();
         self.queued.clear();
+        self.apart.clear();
         self.waiting = None;
         ended
+    }
+
+    /// Takes the calls that go out at once: the first, and those after it while they are small enough
+    /// together.
+    fn next_calls(&mut self) -> Vec<Call> {
+        let mut calls = Vec::new();
+        let mut bytes = 0;
+        while let Some(call) = self.queued.front() {
+            bytes += call.bytes();
+            if !calls.is_empty() && bytes > PIPELINE_BYTES_MAX {
+                break;
+            }
+            calls.extend(self.queued.pop_front());
+        }
+        calls
     }
 
     /// Records that the connection works. Further calls do nothing.
@@ -256,8 +291,11 @@ impl<S: RedisSession> SessionLoop<S> {
     fn carry_out(&mut self) {
         for act in self.todo.drain(..) {
             match self.session.carry_out(act) {
-                Some(call) if call.lane == Lane::Blocking => self.waiting = Some(call),
-                Some(call) => self.queued.push(call),
+                Some(call) => match call.lane {
+                    Lane::Shared => self.queued.push_back(call),
+                    Lane::Blocking => self.waiting = Some(call),
+                    Lane::Own => self.apart.push_back(call),
+                },
                 None => {}
             }
         }

@@ -20,6 +20,12 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long Redis may take to answer a command that does not block.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The slowest link that is served, in bytes per second: what is sent has that much more time.
+const BYTES_PER_SECOND_MIN: usize = 256 << 10;
+
+/// How many bytes the answer to a call on a connection of its own may have.
+const OWN_ANSWER_BYTES_MAX: usize = 17 << 20;
+
 /// The same for blocking pops; longer than any of them waits.
 const POP_TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -38,6 +44,7 @@ pub(super) async fn is_durable(url: &RedisUrl) -> Result<bool, String> {
 pub(super) type Replied = (CallTag, Vec<Value>);
 
 pub(super) struct Link {
+    url: RedisUrl,
     shared: MultiplexedConnection,
     /// The connection for blocking pops, if the session needs one.
     blocking: Option<MultiplexedConnection>,
@@ -83,6 +90,7 @@ impl Link {
             hashes.push(load.query_async(&mut shared).await?);
         }
         let link = Self {
+            url: url.clone(),
             shared,
             blocking,
             blocking_id,
@@ -96,8 +104,23 @@ impl Link {
         &self,
         calls: Vec<Call>,
     ) -> impl Future<Output = Result<Vec<Replied>, String>> + Send + 'static {
-        let (connection, hashes) = (self.shared.clone(), Arc::clone(&self.hashes));
+        let (mut connection, hashes) = (self.shared.clone(), Arc::clone(&self.hashes));
+        let bytes = calls.iter().map(Call::bytes).sum();
+        connection.set_response_timeout(time_for(bytes));
         exchange(connection, hashes, calls)
+    }
+
+    /// Sends a call on a connection of its own.
+    pub(super) fn send_apart(
+        &self,
+        call: Call,
+    ) -> impl Future<Output = Result<Vec<Replied>, String>> + Send + 'static {
+        let (url, hashes) = (self.url.clone(), Arc::clone(&self.hashes));
+        let time = time_for(call.bytes() + OWN_ANSWER_BYTES_MAX);
+        async move {
+            let connection = connect(&url, time).await?;
+            exchange(connection, hashes, vec![call]).await
+        }
     }
 
     /// Makes the call that unblocks a pop. The session does not know about it.
@@ -185,13 +208,21 @@ pub(super) struct OwnConnection(MultiplexedConnection);
 impl OwnConnection {
     /// Sends commands like [`SharedConnection::ask`], but only once.
     pub(super) async fn ask(&self, commands: Vec<Command>) -> Result<Vec<Value>, String> {
-        let sent = send(self.0.clone(), &commands).await;
+        let commands = commands.iter().map(whole);
+        let sent = pipeline(&mut self.0.clone(), commands).await;
         sent.map_err(|error| error.to_string())
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns how long Redis may take to take this many bytes and to answer.
+fn time_for(bytes: usize) -> Duration {
+    let sending =
+        Duration::from_secs(1) * u32::try_from(bytes / BYTES_PER_SECOND_MIN).unwrap_or(u32::MAX);
+    RESPONSE_TIMEOUT.saturating_add(sending)
 }
 
 async fn connect(
@@ -219,6 +250,8 @@ async fn send(
     mut connection: MultiplexedConnection,
     commands: &[Command],
 ) -> Result<Vec<Value>, RedisError> {
+    let bytes = commands.iter().map(Command::bytes).sum();
+    connection.set_response_timeout(time_for(bytes));
     pipeline(&mut connection, commands.iter().map(whole)).await
 }
 

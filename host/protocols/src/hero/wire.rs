@@ -48,11 +48,15 @@ pub enum Script {
     Stop,
     /// Queues a job again.
     Requeue,
+    /// Returns what jobs wait for.
+    Links,
+    /// Adds a dead letter.
+    Bury,
 }
 
 impl Script {
     /// All scripts, for the driver to load.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Claim,
         Self::Start,
         Self::Finish,
@@ -67,6 +71,8 @@ impl Script {
         Self::Gate,
         Self::Stop,
         Self::Requeue,
+        Self::Links,
+        Self::Bury,
     ];
 
     /// Returns its name, for people.
@@ -86,6 +92,8 @@ impl Script {
             Self::Gate => "gate",
             Self::Stop => "stop",
             Self::Requeue => "requeue",
+            Self::Links => "links",
+            Self::Bury => "bury",
         }
     }
 
@@ -106,6 +114,8 @@ impl Script {
             Self::Gate => include_str!("lua/gate.lua"),
             Self::Stop => include_str!("lua/stop.lua"),
             Self::Requeue => include_str!("lua/requeue.lua"),
+            Self::Links => include_str!("lua/links.lua"),
+            Self::Bury => include_str!("lua/bury.lua"),
         }
     }
 }
@@ -169,6 +179,9 @@ pub enum Lane {
     Shared,
     /// The separate connection for one blocking command.
     Blocking,
+    /// A connection of its own for one call that sends or reads much, so that it delays no other. It
+    /// may be carried out before earlier calls or after later ones.
+    Own,
 }
 
 /// Identifies one call between a session and its driver. Unique during the life of the session.
@@ -183,6 +196,26 @@ pub struct Call {
     pub lane: Lane,
     /// The commands. Never empty.
     pub commands: Vec<Command>,
+}
+
+impl Command {
+    /// Returns how many bytes its words have.
+    pub(super) fn bytes(&self) -> usize {
+        let sum = |words: &[Vec<u8>]| words.iter().map(Vec::len).sum::<usize>();
+        match self {
+            Self::Plain(words) => sum(words),
+            Self::Script { keys, args, .. } => {
+                keys.iter().map(String::len).sum::<usize>() + sum(args)
+            }
+        }
+    }
+}
+
+impl Call {
+    /// Returns how many bytes its commands have.
+    pub(super) fn bytes(&self) -> usize {
+        self.commands.iter().map(Command::bytes).sum()
+    }
 }
 
 /// The end of a work queue from which jobs are taken.
@@ -329,14 +362,25 @@ pub(super) fn status_of(id: &str) -> Command {
     plain(&["HGET", &job_key(id), "status"])
 }
 
-/// Adds a dead letter and removes the oldest ones.
-pub(super) fn dead_letter(worker: &str, letter: &str) -> [Command; 2] {
-    let key = dead_letters(worker);
-    let last = (DEAD_LETTERS_MAX - 1).to_string();
-    [
-        plain(&["LPUSH", &key, letter]),
-        plain(&["LTRIM", &key, "0", &last]),
-    ]
+/// Adds a dead letter and removes the oldest ones. With `taken`, removes one entry of the id from
+/// the processing list then; without such an entry, does nothing.
+pub(super) fn bury(worker: &str, id: &[u8], letter: &str, taken: bool) -> Command {
+    let args: [&[u8]; 4] = [
+        letter.as_bytes(),
+        &DEAD_LETTERS_MAX.to_string().into_bytes(),
+        id,
+        if taken { b"1" } else { b"0" },
+    ];
+    Command::Script {
+        script: Script::Bury,
+        keys: vec![dead_letters(worker), processing(worker)],
+        args: args.map(<[u8]>::to_vec).to_vec(),
+    }
+}
+
+/// Asks what kind of value a job's key holds.
+pub(super) fn kind_of(id: &str) -> Command {
+    plain(&["TYPE", &job_key(id)])
 }
 
 /// Stores a job and queues it, in one step.

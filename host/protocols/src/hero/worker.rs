@@ -3,6 +3,7 @@
 //! and the time.
 
 mod claims;
+mod letters;
 mod runs;
 mod stops;
 mod waiting;
@@ -14,7 +15,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use host_core::time::Time;
 
+use self::letters::Letter;
 use self::stops::Stops;
+use self::waiting::Circles;
 use super::config::WorkerConfig;
 use super::convert::Ending;
 use super::job::{HeroJob, Terms};
@@ -36,7 +39,7 @@ const POP_SECONDS: u32 = 5;
 /// The most ids taken in one call.
 const POPS_MAX: usize = 128;
 
-/// The most jobs that wait for others or for their context. At this limit, no more jobs are taken,
+/// The most jobs that wait for others, for their context or for their next attempt. At this limit, no more jobs are taken,
 /// and jobs that wait for others are moved to the end of the queue.
 const PARKED_MAX: usize = 1_024;
 
@@ -101,6 +104,13 @@ pub struct Worker {
     contexts: BTreeMap<String, VecDeque<String>>,
     /// Jobs that wait for others.
     waiting: BTreeSet<String>,
+    /// Jobs that wait for their next attempt.
+    resting: BTreeSet<String>,
+    circles: Circles,
+    /// Dead letters that Redis has not confirmed, by the call that adds each; the number is the
+    /// order in which they came.
+    letters: BTreeMap<u64, Letter>,
+    letters_made: u64,
     stops: Stops,
     /// Jobs that were popped again while their end was being written: we returned them to the
     /// queue, or their senders queued them again.
@@ -135,6 +145,8 @@ struct Held {
     job: Option<Box<HeroJob>>,
     attempt: u32,
     losses: u32,
+    /// When its attempt began, until Redis has confirmed that it knows.
+    began: Option<Time>,
     /// Whether the job must stop.
     stop: bool,
     /// Whether it was found in the processing list. The answer to its pop may still follow.
@@ -153,13 +165,26 @@ enum Phase {
     Ready,
     Running {
         tag: Tag,
-        /// When the guest is stopped if it has not ended; `None` after that.
-        overrun_at: Option<Time>,
+        guest: Guest,
     },
+    /// Until there is room for it.
+    Crowded,
+    /// Until its next attempt.
     Backoff,
     Finishing(Ending),
     /// Being returned to this end of its queue.
     Releasing(PopSide),
+}
+
+/// What the guest of a running job does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Guest {
+    /// It waits for room in a cell.
+    Waits,
+    /// It runs, and is stopped at this time if it has not ended.
+    RunsUntil(Time),
+    /// It was stopped because its time was over.
+    Overran,
 }
 
 /// What a call is for.
@@ -175,6 +200,8 @@ enum Purpose {
     /// With the number of requests seen for each job.
     StopStatuses(Vec<(String, usize)>),
     Behind,
+    Links(Vec<String>),
+    Letter(u64),
     Start(String),
     Finish(String),
     Release(String),
@@ -189,8 +216,11 @@ enum Due {
     Fill,
     Claim(String),
     Retry(String),
+    Start(String),
     Overrun(Tag),
     Finish(String),
+    Circles,
+    Letters,
 }
 
 type Todo = Vec<WorkerAct>;
@@ -213,6 +243,10 @@ impl Worker {
             ready: VecDeque::new(),
             contexts: BTreeMap::new(),
             waiting: BTreeSet::new(),
+            resting: BTreeSet::new(),
+            circles: Circles::default(),
+            letters: BTreeMap::new(),
+            letters_made: 0,
             stops: Stops::default(),
             again: BTreeSet::new(),
             orphans: BTreeMap::new(),
@@ -233,12 +267,18 @@ impl Worker {
         self.queue = Queue::MayHaveMore;
         let mut claims = Vec::new();
         let mut endings = Vec::new();
+        let mut begun = Vec::new();
         for (id, held) in &self.jobs {
             match held.phase {
                 Phase::Claiming => claims.push(id.clone()),
                 Phase::Finishing(_) | Phase::Releasing(_) => endings.push(id.clone()),
+                Phase::Running { .. } if held.began.is_some() => begun.push(id.clone()),
                 _ => {}
             }
+        }
+        self.send_letters(todo);
+        for id in begun {
+            self.write_start(&id, todo);
         }
         for id in endings {
             self.write_end(at, &id, todo);
@@ -256,10 +296,17 @@ impl Worker {
         self.calls.clear();
         self.pops_out = 0;
         self.orphans.clear();
+        self.circles.give_up();
         self.due.retain(|(_, due)| {
             !matches!(
                 due,
-                Due::Renew | Due::Stops | Due::Statuses | Due::Claim(_) | Due::Finish(_)
+                Due::Renew
+                    | Due::Stops
+                    | Due::Statuses
+                    | Due::Claim(_)
+                    | Due::Start(_)
+                    | Due::Finish(_)
+                    | Due::Letters
             )
         });
     }
@@ -295,14 +342,21 @@ impl Worker {
             Purpose::Renew(ids) => self.renewed(&ids, values.first(), todo),
             Purpose::Statuses(ids) => self.statuses(at, &ids, values, todo),
             Purpose::Stops => self.stops_listed(at, values.first(), todo),
-            Purpose::StopStatuses(ids) => self.stop_statuses(&ids, values, todo),
+            Purpose::StopStatuses(ids) => self.stop_statuses(at.now, &ids, values, todo),
             Purpose::Behind => self.make_room(at, values.first(), todo),
-            Purpose::Start(id) => self.started(&id, values.first(), todo),
+            Purpose::Links(ids) => self.linked(at, &ids, values.first(), todo),
+            Purpose::Letter(number) => self.buried(at, number, values.first(), todo),
+            Purpose::Start(id) => self.started(at, &id, values.first(), todo),
             Purpose::Finish(id) => self.ended(at, &id, values.first(), todo),
-            Purpose::Release(id) => self.released(&id, todo),
+            Purpose::Release(id) => self.released(at, &id, values.first(), todo),
             Purpose::NothingFollows => {}
         }
         self.fill(at, todo);
+    }
+
+    /// Handles that the guest of an execution runs now. Its time limit begins.
+    pub fn on_began(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
+        self.began(at, tag, todo);
     }
 
     /// Handles the last answer for an execution.
@@ -354,6 +408,9 @@ impl Worker {
                 Due::Fill => self.queue = Queue::WasEmpty,
                 Due::Claim(id) => self.claim(vec![id], todo),
                 Due::Retry(id) => self.retry(&id),
+                Due::Start(id) => self.write_start(&id, todo),
+                Due::Circles => self.look_for_circles(at, todo),
+                Due::Letters => self.send_letters(todo),
                 Due::Overrun(tag) => self.overrun(tag, todo),
                 Due::Finish(id) => self.write_end(at, &id, todo),
             }
@@ -400,10 +457,10 @@ impl Worker {
         }
     }
 
-    /// Returns how many jobs wait for others or for their context.
+    /// Returns how many jobs wait for others, for their context or for their next attempt.
     fn parked(&self) -> usize {
         let behind = self.contexts.values().map(|line| line.len() - 1);
-        self.waiting.len() + behind.sum::<usize>()
+        self.waiting.len() + self.resting.len() + behind.sum::<usize>()
     }
 
     fn call(&mut self, purpose: Purpose, commands: Vec<Command>, todo: &mut Todo) {
@@ -448,25 +505,5 @@ impl Worker {
             _ => "an unknown answer".to_owned(),
         };
         todo.push(WorkerAct::Refused { times, why });
-    }
-
-    /// Removes an id that cannot be executed from the list, and adds a dead letter.
-    fn reject_id(&mut self, id: &[u8], refusal: &Refusal, todo: &mut Todo) {
-        let mut commands = vec![wire::forget_processing(&self.config.worker_id, id)];
-        commands.extend(self.letter(id, refusal, todo));
-        self.call(Purpose::NothingFollows, commands, todo);
-    }
-
-    /// Counts a refusal, and makes the commands that add a dead letter.
-    fn letter(&self, id: &[u8], refusal: &Refusal, todo: &mut Todo) -> [Command; 2] {
-        todo.push(WorkerAct::Count(refusal.code()));
-        let text = String::from_utf8_lossy(&id[..id.len().min(256)]);
-        let shown: String = text.chars().take(64).collect();
-        let letter = serde_json::json!({
-            "id": shown.escape_debug().to_string(),
-            "code": refusal.code(),
-            "reason": refusal.message,
-        });
-        wire::dead_letter(&self.config.worker_id, &letter.to_string())
     }
 }

@@ -108,7 +108,7 @@ impl Answers for Hub<Worker, Executions> {
             Answer::Ended(outcome, _) => Answered::Ended(outcome),
             Answer::Busy => Answered::Busy,
             // The wire has no messages for these.
-            Answer::Progressed(_) | Answer::Logged { .. } => return,
+            Answer::Began | Answer::Progressed(_) | Answer::Logged { .. } => return,
         };
         self.report(WorkerEvent::Answer(tag, answered));
     }

@@ -483,6 +483,7 @@ fn foreign_job(request: Request, handler: Name, deadline: Option<Time>) -> Forei
         attempt: request.attempt,
         enqueued_at: request.enqueued_at,
         deadline,
+        timeout_ms: None,
         trace: request.trace,
         worker_id: request.worker_id,
         attributes: request.correlation.into_iter().map(correlated).collect(),

@@ -129,7 +129,7 @@ impl Session for Peers {
                     Answer::Ended(Outcome::Failed(failure), _) => ("ERR", failure.message),
                     Answer::Ended(..) => ("ERR", "it was stopped".to_owned()),
                     Answer::Busy => ("ERR", "there is no room".to_owned()),
-                    Answer::Progressed(_) | Answer::Logged { .. } => return,
+                    Answer::Began | Answer::Progressed(_) | Answer::Logged { .. } => return,
                 };
                 if let Some((link, id)) = self.here.remove(&tag) {
                     actions.send(link, format!("{word} {id} {text}"));

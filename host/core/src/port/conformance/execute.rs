@@ -127,6 +127,7 @@ impl Answers for Audited {
                 .note(format!("an answer to {tag:?} within or after another one"));
         };
         match answer {
+            Answer::Began => reply.began(),
             Answer::Progressed(progress) => reply.progressed(progress),
             Answer::Logged { started_at, lines } => reply.logged(started_at, lines),
             Answer::Ended(outcome, meter) => return reply.ended(outcome, meter),

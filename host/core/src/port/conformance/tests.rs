@@ -131,6 +131,7 @@ fn assign_is_not_settled_while_an_attempt_runs() {
 impl Answers for Heard {
     fn answer(self: Arc<Self>, _: Tag, answer: Answer) {
         self.note(match answer {
+            Answer::Began => "began",
             Answer::Progressed(_) => "progressed",
             Answer::Logged { .. } => "logged",
             Answer::Ended(..) => "ended",

@@ -9,7 +9,7 @@ use host_core::time::Time;
 use super::outcome::{self, OUTPUT_BYTES_MAX};
 use super::{Dispatcher, Due, Out, Purpose, STOP_LATE_MS, Todo};
 use crate::hero::job_view::{self, Fields, JobView, LOOK_JOBS_MAX};
-use crate::hero::wire::{self, Value};
+use crate::hero::wire::{self, Lane, Value};
 use crate::stream::Moment;
 use host_core::port::End;
 use host_core::port::Tag;
@@ -27,9 +27,21 @@ const TOGETHER_MS: u64 = 5;
 /// How often the lists are read, and the minimum age of the jobs checked there, in milliseconds.
 pub(super) const ABSENT_EVERY_MS: u64 = 5_000;
 
+/// How often time limits are looked at while Redis is away, in milliseconds.
+pub(super) const AWAY_EVERY_MS: u64 = 500;
+
+/// How many starts of one job begin its time anew. A worker that changes `updated_at` while it runs a
+/// job must not extend its time for ever.
+const STARTS_MAX: u32 = 4;
+
 /// The fields to read, with the longest value of each. Of a longer value, only the length is read:
 /// many jobs may end at once, so long outputs are read one at a time.
-const WATCHED: Fields = &[("status", 64), ("output", 64 << 10), ("error", 64 << 10)];
+const WATCHED: Fields = &[
+    ("status", 64),
+    ("updated_at", 64),
+    ("output", 64 << 10),
+    ("error", 64 << 10),
+];
 
 /// The same for one job with a long output.
 const WHOLE: Fields = &[
@@ -133,7 +145,7 @@ impl Dispatcher {
         while let Some(tag) = self.long.pop_front() {
             if self.out.contains_key(&tag) {
                 let look = job_view::look(self.ids(&[tag]), WHOLE);
-                return self.call(Purpose::Fetch(tag), vec![look], todo);
+                return self.send(Purpose::Fetch(tag), Lane::Own, vec![look], todo);
             }
         }
     }
@@ -168,8 +180,19 @@ impl Dispatcher {
                 return self.said(at, tag, outcome, todo);
             }
             "started" => {
-                out.started_at.get_or_insert(at.now);
+                let written = view.get("updated_at").map(str::to_owned);
+                let (seen, starts) = &mut out.start_seen;
+                if out.started_at.is_none() || *seen != written && *starts < STARTS_MAX {
+                    // Its worker gave it back or was replaced, and another runs it from the start.
+                    *starts += 1;
+                    *seen = written;
+                    out.started_at = Some(at.now);
+                }
                 out.absent_since = None;
+            }
+            "dispatched" if out.started_at.take().is_some() => {
+                // Its worker gave it back: nobody runs it now.
+                out.queued_at = at.now;
             }
             _ => {}
         }
@@ -192,10 +215,31 @@ impl Dispatcher {
         let patience_ms = self.config.stale_after_ms;
         let silent = |since: Time| at.now.since_ms(since) >= patience_ms;
         if ran_ms.is_some_and(|ms| ms >= timeout_ms.saturating_add(patience_ms)) {
-            self.stale(at, tag, todo);
+            // Its worker may still run it and was asked to stop: a second run would be beside it.
+            self.give_up(at, tag, timed_out(), todo);
         } else if out.started_at.is_none() && out.late_since.is_some_and(silent) {
             self.give_up(at, tag, timed_out(), todo);
         }
+    }
+
+    /// Gives up the jobs whose time is over while Redis is away. What they left there is taken back when
+    /// it is there again.
+    pub(super) fn watch_without_redis(&mut self, at: Moment, todo: &mut Todo) {
+        let patience_ms = self.config.stale_after_ms;
+        let over = |out: &Out| {
+            let limit = out
+                .started_at
+                .map(|since| since.plus_ms(out.execution.timeout_ms));
+            let ends = limit.into_iter().chain(out.execution.deadline);
+            ends.min()
+                .is_some_and(|end| at.now.since_ms(end) >= patience_ms)
+        };
+        let late = self.out.iter().filter(|(_, out)| over(out));
+        let late: Vec<Tag> = late.map(|(tag, _)| *tag).collect();
+        for tag in late {
+            self.give_up(at, tag, timed_out(), todo);
+        }
+        self.arm(at.now.plus_ms(AWAY_EVERY_MS), Due::Away);
     }
 
     /// Checks whether the jobs that no worker has started are still in a list.
@@ -249,7 +293,7 @@ impl Dispatcher {
         let Some(out) = self.out.get_mut(&tag) else {
             return;
         };
-        if out.is_overdue(at.now) {
+        if out.is_overdue(at.now) || out.late_since.is_some() {
             return self.give_up(at, tag, timed_out(), todo);
         }
         if out.requeues >= self.config.requeues_max || out.stop_by.is_some() {

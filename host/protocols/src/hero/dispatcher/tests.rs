@@ -1,6 +1,7 @@
 //! The dispatcher against a Redis in memory, with workers that the test plays, and with our own
 //! worker.
 
+mod limits;
 mod stops;
 mod storms;
 

@@ -110,8 +110,10 @@ impl Scene {
         });
         let mut answers = answers.into_inner().unwrap();
         assert_eq!(answers.len(), 1, "{answers:?}");
-        let (tag, answered) = answers.remove(0);
-        (tag.0, answered)
+        match answers.remove(0) {
+            (tag, Heard::Over(answered)) => (tag.0, answered),
+            (_, Heard::Began) => panic!("no guest runs here"),
+        }
     }
 
     fn text(&self, path: &str) -> String {

@@ -1,6 +1,6 @@
 -- KEYS: the job, its claim, the processing list, the reply list, the stop queue.
--- ARGV: id, host, status, 'output' or 'error', its text, the time, the reply, how long the reply is
--- kept in s, how long the job is kept in s or 0, whether a stop is there for it.
+-- ARGV: id, host, status, 'output' or 'error', its text, the time, the reply to an error (an output
+-- is its own reply and comes only once), how long the reply is kept in s, how long the job is kept in s or 0, whether a stop is there for it.
 -- Keys that hold something else by now are left as they are.
 local holder = redis.pcall('GET', KEYS[2])
 if holder and holder ~= ARGV[2] then return 'held' end
@@ -14,6 +14,6 @@ if redis.call('TYPE', KEYS[1]).ok == 'hash' then
   redis.call('HDEL', KEYS[1], ARGV[4] == 'output' and 'error' or 'output')
   if ARGV[9] ~= '0' then redis.call('EXPIRE', KEYS[1], ARGV[9]) end
 end
-local replies = redis.pcall('LPUSH', KEYS[4], ARGV[7])
+local replies = redis.pcall('LPUSH', KEYS[4], ARGV[4] == 'output' and ARGV[5] or ARGV[7])
 if type(replies) == 'number' then redis.call('EXPIRE', KEYS[4], ARGV[8]) end
 return 'written'

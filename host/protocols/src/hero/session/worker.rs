@@ -10,7 +10,7 @@ use crate::hero::NAME;
 use crate::hero::address::RedisUrl;
 use crate::hero::config::WorkerConfig;
 use crate::hero::connection_log::ConnectionLog;
-use crate::hero::executions::{AnswerMailbox, Executions};
+use crate::hero::executions::{AnswerMailbox, Executions, Heard};
 use crate::hero::log_files::LogFiles;
 use crate::hero::wire::{Call, CallTag, Value};
 use crate::hero::worker::{Worker, WorkerAct};
@@ -69,8 +69,11 @@ impl RedisSession for WorkerSession {
     }
 
     fn hear_host(&mut self, at: Moment, todo: &mut Vec<WorkerAct>) {
-        for (tag, answer) in self.answers.take() {
-            self.session.on_answer(at, tag, answer, todo);
+        for (tag, heard) in self.answers.take() {
+            match heard {
+                Heard::Began => self.session.on_began(at, tag, todo),
+                Heard::Over(answer) => self.session.on_answer(at, tag, answer, todo),
+            }
         }
     }
 

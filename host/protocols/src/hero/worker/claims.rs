@@ -37,11 +37,8 @@ impl Worker {
                 if matches!(held.phase, Phase::Finishing(_) | Phase::Releasing(_)) {
                     self.again.insert(id);
                 } else {
-                    let message = "the id was queued again while this host has the job";
                     // Both entries stay until the job ends: Redis may have forgotten the first.
-                    let refusal = Refusal::new(Code::JobTwice, message);
-                    let letter = self.letter(id.as_bytes(), &refusal, todo);
-                    self.call(Purpose::NothingFollows, letter.to_vec(), todo);
+                    self.bury(id.as_bytes(), &Self::twice(), false, todo);
                 }
             } else if let Some(id) = self.take(value, id, false, todo) {
                 claims.push(id);
@@ -100,6 +97,7 @@ impl Worker {
             job: None,
             attempt: 1,
             losses: 0,
+            began: None,
             stop: false,
             found,
             only_own: false,
@@ -215,7 +213,7 @@ impl Worker {
 
     /// Renews claims and looks for jobs that another host left behind.
     pub(super) fn renew(&mut self, at: Moment, todo: &mut Todo) {
-        // A job whose end is being written must not be claimed again afterwards.
+        // A job whose end is being written must not be claimed again afterwards; until then it is ours.
         let ending: BTreeSet<&String> = self
             .calls
             .values()
@@ -230,6 +228,8 @@ impl Worker {
             .filter(|(id, held)| held.phase != Phase::Claiming && !ending.contains(id))
             .map(|(id, _)| id.clone())
             .collect();
+        let taken = ids.len();
+        let ids: Vec<String> = ids.into_iter().chain(ending.into_iter().cloned()).collect();
         if !ids.is_empty() {
             let script = Command::Script {
                 script: Script::Renew,
@@ -237,6 +237,7 @@ impl Worker {
                 args: vec![
                     self.config.instance.clone().into_bytes(),
                     CLAIM_MS.to_string().into_bytes(),
+                    taken.to_string().into_bytes(),
                 ],
             };
             self.call(Purpose::Renew(ids), vec![script], todo);

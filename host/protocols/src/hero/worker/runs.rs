@@ -2,8 +2,8 @@
 //! to the queue.
 
 use super::{
-    Answered, Code, Command, Due, Ending, Phase, PopSide, Purpose, REFUSED_PAUSE_MS, Refusal,
-    Script, Stop, Tag, Todo, Value, Worker, WorkerAct, wire,
+    Answered, Code, Command, Due, Ending, Guest, Lane, Phase, PopSide, Purpose, REFUSED_PAUSE_MS,
+    Refusal, Script, Stop, Tag, Todo, Value, Worker, WorkerAct, wire,
 };
 use crate::hero::convert::{self, Verdict};
 use crate::stream::Moment;
@@ -16,6 +16,9 @@ const BACKOFF_MS_MAX: u64 = 3_600_000;
 
 /// How long to wait if the cells have no room, in milliseconds.
 const BUSY_PAUSE_MS: u64 = 50;
+
+/// From how many bytes on an end is written on a connection of its own.
+const LARGE_BYTES: usize = 256 << 10;
 
 /// How many times a job may lose its cell before it fails.
 const LOSSES_MAX: u32 = 3;
@@ -40,30 +43,18 @@ impl Worker {
             return;
         };
         let Some(job) = &held.job else { return };
-        let deadline = at.now.plus_ms(job.timeout_ms);
         let log_path = job.log_path.clone();
-        let work = match convert::work(job, &self.config.worker_id, held.attempt, deadline) {
+        let work = match convert::work(job, &self.config.worker_id, held.attempt) {
             Ok(work) => Box::new(work),
             Err(refusal) => return self.finish(at, id, Ending::Error(refusal.text()), todo),
         };
         let tag = Tag(self.tags_made);
         self.tags_made += 1;
-        let overrun_at = deadline.plus_ms(OVERRUN_MS);
         held.phase = Phase::Running {
             tag,
-            overrun_at: Some(overrun_at),
+            guest: Guest::Waits,
         };
         self.tags.insert(tag, id.to_owned());
-        self.arm(overrun_at, Due::Overrun(tag));
-        let started = Command::Script {
-            script: Script::Start,
-            keys: vec![wire::job_key(id), wire::claim_key(id)],
-            args: vec![
-                self.config.instance.clone().into_bytes(),
-                at.wall.to_rfc3339().into_bytes(),
-            ],
-        };
-        self.call(Purpose::Start(id.to_owned()), vec![started], todo);
         todo.push(WorkerAct::Start {
             tag,
             job: work,
@@ -71,11 +62,60 @@ impl Worker {
         });
     }
 
-    /// Handles the answer to a start. If the start was refused, the job belongs to another host or
-    /// has ended.
-    pub(super) fn started(&mut self, id: &str, value: Option<&Value>, todo: &mut Todo) {
-        if matches!(value.and_then(Value::text), Some("held" | "ended")) {
-            self.lose(id, todo);
+    /// Handles the begin of a guest: its time limit begins, and Redis is told.
+    pub(super) fn began(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
+        let Some(id) = self.tags.get(&tag).cloned() else {
+            return;
+        };
+        let Some(held) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        let timeout_ms = held.job.as_ref().map_or(0, |job| job.timeout_ms);
+        let Phase::Running { guest, .. } = &mut held.phase else {
+            return;
+        };
+        if *guest != Guest::Waits {
+            return;
+        }
+        let until = at.now.plus_ms(timeout_ms).plus_ms(OVERRUN_MS);
+        *guest = Guest::RunsUntil(until);
+        held.began = Some(at.wall);
+        self.arm(until, Due::Overrun(tag));
+        self.write_start(&id, todo);
+    }
+
+    /// Sends that an attempt has begun, unless it is over.
+    pub(super) fn write_start(&mut self, id: &str, todo: &mut Todo) {
+        let Some(held) = self.jobs.get(id) else {
+            return;
+        };
+        let (Phase::Running { .. }, Some(began)) = (&held.phase, held.began) else {
+            return;
+        };
+        let started = Command::Script {
+            script: Script::Start,
+            keys: vec![wire::job_key(id), wire::claim_key(id)],
+            args: vec![
+                self.config.instance.clone().into_bytes(),
+                began.to_rfc3339().into_bytes(),
+            ],
+        };
+        self.call(Purpose::Start(id.to_owned()), vec![started], todo);
+    }
+
+    /// Handles the answer to a start: the job may belong to another host or have ended.
+    pub(super) fn started(&mut self, at: Moment, id: &str, value: Option<&Value>, todo: &mut Todo) {
+        match value.and_then(Value::text) {
+            Some("held" | "ended") => self.lose(id, todo),
+            Some(_) => {
+                if let Some(held) = self.jobs.get_mut(id) {
+                    held.began = None;
+                }
+            }
+            None => {
+                self.refused(at.now, value, todo);
+                self.arm_once(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Start(id.to_owned()));
+            }
         }
     }
 
@@ -94,8 +134,8 @@ impl Worker {
     /// Stops a guest that exceeds its deadline.
     pub(super) fn overrun(&mut self, tag: Tag, todo: &mut Todo) {
         let held = self.tags.get(&tag).and_then(|id| self.jobs.get_mut(id));
-        if let Some(Phase::Running { overrun_at, .. }) = held.map(|held| &mut held.phase) {
-            *overrun_at = None;
+        if let Some(Phase::Running { guest, .. }) = held.map(|held| &mut held.phase) {
+            *guest = Guest::Overran;
             todo.push(WorkerAct::Stop {
                 tag,
                 grace_ms: 0,
@@ -111,15 +151,16 @@ impl Worker {
         let Some(held) = self.jobs.get_mut(&id) else {
             return;
         };
-        let Phase::Running { overrun_at, .. } = held.phase else {
+        let Phase::Running { guest, .. } = held.phase else {
             return;
         };
-        if let Some(at) = overrun_at {
+        held.began = None;
+        if let Guest::RunsUntil(at) = guest {
             self.due.remove(&(at, Due::Overrun(tag)));
         }
         let verdict = match answer {
             Answered::Busy => {
-                held.phase = Phase::Backoff;
+                held.phase = Phase::Crowded;
                 return self.arm(at.now.plus_ms(BUSY_PAUSE_MS), Due::Retry(id));
             }
             Answered::NoLog(why) => {
@@ -127,7 +168,7 @@ impl Worker {
                 todo.push(WorkerAct::Count(refusal.code()));
                 Verdict::Ended(Ending::Error(refusal.text()))
             }
-            Answered::Ended(_) if overrun_at.is_none() => Verdict::timed_out(),
+            Answered::Ended(_) if guest == Guest::Overran => Verdict::timed_out(),
             Answered::Ended(outcome) => convert::verdict(outcome),
         };
         let ended = matches!(verdict, Verdict::Ended(Ending::Finished(_)));
@@ -163,6 +204,7 @@ impl Worker {
             let factor = 1_u64.checked_shl(doublings).unwrap_or(u64::MAX);
             let backoff_ms = self.config.backoff_ms.saturating_mul(factor);
             held.phase = Phase::Backoff;
+            self.resting.insert(id.clone());
             let wait_ms = after_ms.unwrap_or(backoff_ms).min(BACKOFF_MS_MAX);
             self.arm(at.now.plus_ms(wait_ms), Due::Retry(id));
         } else {
@@ -180,9 +222,10 @@ impl Worker {
         if let Some(held) = self
             .jobs
             .get_mut(id)
-            .filter(|held| held.phase == Phase::Backoff)
+            .filter(|held| matches!(held.phase, Phase::Backoff | Phase::Crowded))
         {
             held.phase = Phase::Ready;
+            self.resting.remove(id);
             self.ready.push_back(id.to_owned());
         }
     }
@@ -254,7 +297,12 @@ impl Worker {
         };
         let args = args.into_iter().map(String::into_bytes).collect();
         let command = Command::Script { script, keys, args };
-        self.call(purpose, vec![command], todo);
+        // A large output must not keep claims from being renewed.
+        let lane = match command.bytes() {
+            LARGE_BYTES.. => Lane::Own,
+            _ => Lane::Shared,
+        };
+        self.send(purpose, lane, vec![command], todo);
     }
 
     /// Handles the confirmation of a job's end.
@@ -263,7 +311,10 @@ impl Worker {
             self.refused(at.now, value, todo);
             return self.arm(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Finish(id.to_owned()));
         }
-        if let Some(Phase::Finishing(ending)) = self.forget(id) {
+        let is_written = value.and_then(Value::text) == Some("written");
+        if let Some(Phase::Finishing(ending)) = self.forget(id)
+            && is_written
+        {
             let finished = matches!(ending, Ending::Finished(_));
             self.has_ended(at, id, finished, todo);
         }
@@ -273,7 +324,17 @@ impl Worker {
     }
 
     /// Handles the confirmation that a job is returned.
-    pub(super) fn released(&mut self, id: &str, todo: &mut Todo) {
+    pub(super) fn released(
+        &mut self,
+        at: Moment,
+        id: &str,
+        value: Option<&Value>,
+        todo: &mut Todo,
+    ) {
+        if value.is_none_or(|value| value.text().is_none()) {
+            self.refused(at.now, value, todo);
+            return self.arm(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Finish(id.to_owned()));
+        }
         self.forget(id);
         if self.again.remove(id) {
             self.take_again(id, todo);
@@ -284,9 +345,9 @@ impl Worker {
     pub(super) fn forget(&mut self, id: &str) -> Option<Phase> {
         self.leave_lines(id);
         let held = self.jobs.remove(id)?;
-        if let Phase::Running { tag, overrun_at } = held.phase {
+        if let Phase::Running { tag, guest } = held.phase {
             self.tags.remove(&tag);
-            if let Some(at) = overrun_at {
+            if let Guest::RunsUntil(at) = guest {
                 self.due.remove(&(at, Due::Overrun(tag)));
             }
         }

@@ -15,10 +15,12 @@ const LOOK_EVERY_MS: u64 = 100;
 /// How often it is read while this host has no jobs, in milliseconds.
 const LOOK_IDLE_MS: u64 = 5_000;
 
-/// How long a request for an unknown job is kept, in milliseconds, because the job may be queued.
+/// How long a request for a job without a hash is kept, in milliseconds, because its sender may be
+/// about to store it. Also how often the hash of one that is not here is looked at.
 const UNKNOWN_KEPT_MS: u64 = 600_000;
 
-/// Requests for jobs that are not here, and when each was first seen.
+/// Requests for jobs that are not here, and when the hash of each was first looked at, or was last
+/// seen.
 #[derive(Debug, Default)]
 pub(super) struct Stops(BTreeMap<String, Time>);
 
@@ -72,36 +74,52 @@ impl Worker {
             };
             if self.jobs.contains_key(id) {
                 self.stop_job(at, id, todo);
-            } else if let Some(since) = self.stops.0.get(id) {
-                if at.now.since_ms(*since) >= UNKNOWN_KEPT_MS {
-                    forget.push(wire::forget_stop(&worker, entry, count));
-                }
             } else {
-                self.stops.0.insert(id.to_owned(), at.now);
-                ask.push((id.to_owned(), count));
+                let since = self.stops.0.get(id).copied();
+                if since.is_none_or(|since| at.now.since_ms(since) >= UNKNOWN_KEPT_MS) {
+                    self.stops.0.entry(id.to_owned()).or_insert(at.now);
+                    ask.push((id.to_owned(), count));
+                }
             }
         }
         self.call(Purpose::NothingFollows, forget, todo);
-        let statuses = ask.iter().map(|(id, _)| wire::status_of(id)).collect();
-        self.call(Purpose::StopStatuses(ask), statuses, todo);
+        let looks = ask
+            .iter()
+            .flat_map(|(id, _)| [wire::status_of(id), wire::kind_of(id)]);
+        let looks = looks.collect();
+        self.call(Purpose::StopStatuses(ask), looks, todo);
     }
 
-    /// Removes requests for jobs that have ended. Removes only as many as were seen, because the
-    /// rest of the list may be long.
+    /// Removes requests for jobs that have ended, and for those that have had no hash for some time.
+    /// Removes only as many as were seen, because the rest of the list may be long.
     pub(super) fn stop_statuses(
         &mut self,
+        now: Time,
         asked: &[(String, usize)],
         values: &[Value],
         todo: &mut Todo,
     ) {
         let mut forget = Vec::new();
-        for ((id, count), value) in asked.iter().zip(values) {
-            let ended = matches!(value.text(), Some("finished" | "error"));
-            if ended && !self.jobs.contains_key(id) {
-                self.stops.0.remove(id);
-                let worker = &self.config.worker_id;
-                forget.push(wire::forget_stop(worker, id.as_bytes(), *count));
+        for ((id, count), looked) in asked.iter().zip(values.chunks(2)) {
+            if self.jobs.contains_key(id) {
+                continue;
             }
+            let [status, kind] = looked else { continue };
+            let ended = matches!(status.text(), Some("finished" | "error"));
+            let since = self.stops.0.get(id).copied().unwrap_or(now);
+            match kind.text() {
+                Some("none") if now.since_ms(since) < UNKNOWN_KEPT_MS => continue,
+                Some("none") => {}
+                _ if ended => {}
+                _ => {
+                    // It is queued, or another host has it: the request holds.
+                    self.stops.0.insert(id.clone(), now);
+                    continue;
+                }
+            }
+            self.stops.0.remove(id);
+            let worker = &self.config.worker_id;
+            forget.push(wire::forget_stop(worker, id.as_bytes(), *count));
         }
         self.call(Purpose::NothingFollows, forget, todo);
     }
@@ -118,7 +136,7 @@ impl Worker {
                 grace_ms,
                 why: Stop::Cancelled,
             }),
-            Phase::Waiting(_) | Phase::Parked | Phase::Ready | Phase::Backoff => {
+            Phase::Waiting(_) | Phase::Parked | Phase::Ready | Phase::Crowded | Phase::Backoff => {
                 self.finish(at, id, Ending::stopped(), todo);
             }
             Phase::Running { .. } | Phase::Claiming | Phase::Finishing(_) | Phase::Releasing(_) => {

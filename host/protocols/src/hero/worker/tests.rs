@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod fixture;
+mod lasting;
 mod rules;
 mod storms;
 mod written;

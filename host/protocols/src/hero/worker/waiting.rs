@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Due, Ending, PARKED_MAX, Phase, Purpose, Todo, Value, Worker, WorkerAct, wire};
+use crate::hero::circles::{self, Walk};
 use crate::hero::job;
 use crate::stream::Moment;
 
@@ -16,6 +17,24 @@ const LOOKS_MAX: usize = 1_000;
 
 /// The most jobs moved to the end of the queue at one check.
 const MOVES_MAX: usize = 128;
+
+/// How often to look for circles over all worker ids, in milliseconds.
+const CIRCLES_EVERY_MS: u64 = 2_000;
+
+/// The search for jobs that wait for each other.
+#[derive(Debug, Default)]
+pub(super) struct Circles {
+    /// The walk that goes on, if one does.
+    walk: Option<Walk>,
+    /// The circles that the last walk found and that it left to others.
+    left: BTreeSet<BTreeSet<String>>,
+}
+
+impl Circles {
+    pub(super) fn give_up(&mut self) {
+        self.walk = None;
+    }
+}
 
 impl Worker {
     /// Makes a job wait for others, or makes it ready.
@@ -39,6 +58,71 @@ impl Worker {
         }
         self.ask_statuses(ids, todo);
         self.arm_once(at.now.plus_ms(LOOK_EVERY_MS), Due::Statuses);
+        self.arm_once(at.now.plus_ms(CIRCLES_EVERY_MS), Due::Circles);
+    }
+
+    /// Begins to look for circles through jobs of other worker ids and hosts.
+    pub(super) fn look_for_circles(&mut self, at: Moment, todo: &mut Todo) {
+        if self.waiting.is_empty() || self.stopping {
+            self.circles = Circles::default();
+            return;
+        }
+        self.arm_once(at.now.plus_ms(CIRCLES_EVERY_MS), Due::Circles);
+        if self.circles.walk.is_some() || !self.connected {
+            return;
+        }
+        let open = |id: &String| match &self.jobs.get(id)?.phase {
+            Phase::Waiting(open) => Some((id.clone(), open.clone())),
+            _ => None,
+        };
+        self.circles.walk = Some(Walk::from(self.waiting.iter().filter_map(open)));
+        self.walk_on(at, todo);
+    }
+
+    /// Handles what other jobs wait for.
+    pub(super) fn linked(
+        &mut self,
+        at: Moment,
+        ids: &[String],
+        value: Option<&Value>,
+        todo: &mut Todo,
+    ) {
+        let Some(walk) = &mut self.circles.walk else {
+            return;
+        };
+        if !walk.add(ids, value) {
+            return self.circles.give_up();
+        }
+        self.walk_on(at, todo);
+    }
+
+    fn walk_on(&mut self, at: Moment, todo: &mut Todo) {
+        let Some(walk) = self.circles.walk.take() else {
+            return;
+        };
+        let next = walk.next();
+        if !next.is_empty() {
+            let read = Walk::read(&next);
+            self.circles.walk = Some(walk);
+            return self.call(Purpose::Links(next), vec![read], todo);
+        }
+        let found = walk.circles(|id| self.waiting.contains(id));
+        let before = std::mem::take(&mut self.circles.left);
+        for circle in found {
+            let Some(ours) = circles::first(&circle, |id| self.waiting.contains(id)) else {
+                continue;
+            };
+            let ring: BTreeSet<String> = circle.iter().cloned().collect();
+            // Whoever has the first of all ends it. If nobody has, we do.
+            if ring.first().is_none_or(|first| first != ours) && !before.contains(&ring) {
+                self.circles.left.insert(ring);
+                continue;
+            }
+            let ours = ours.to_owned();
+            let refusal = job::cycle(&circles::turned(&circle, &ours));
+            todo.push(WorkerAct::Count(refusal.code()));
+            self.finish(at, &ours, Ending::Error(refusal.text()), todo);
+        }
     }
 
     fn ask_statuses(&mut self, ids: Vec<String>, todo: &mut Todo) {
@@ -191,6 +275,7 @@ impl Worker {
     /// Removes a job from all waiting lists, and makes the next job of its context ready.
     pub(super) fn leave_lines(&mut self, id: &str) {
         self.waiting.remove(id);
+        self.resting.remove(id);
         let job = self.jobs.get(id).and_then(|held| held.job.as_ref());
         let Some(context) = job
             .filter(|job| !job.concurrent)

@@ -123,34 +123,10 @@ fn no_job_starts_after_its_deadline() {
 }
 
 #[test]
-fn a_job_that_its_worker_lost_is_queued_again_once() {
-    let mut bench = Bench::new();
-    bench.send(1);
-    bench.taken(1);
-    bench.worker_says(1, &[("status", "started")]);
-    bench.pass(11_500);
-    assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(1)]);
-    assert!(bench.redis.items("hero:stop_queue:w1").is_empty());
-    assert_eq!(
-        bench.redis.field(&id(1), "status").as_deref(),
-        Some("dispatched")
-    );
-    bench.taken(1);
-    bench.worker_says(1, &[("status", "started")]);
-    bench.pass(11_600);
-    assert!(
-        matches!(&bench.ended[..], [(1, End::Lost(_))]),
-        "{:?}",
-        bench.ended
-    );
-}
-
-#[test]
 fn a_job_that_ends_just_before_it_is_queued_again_has_ended() {
     let mut bench = Bench::new();
     bench.send(1);
     bench.taken(1);
-    bench.worker_says(1, &[("status", "started")]);
     let queues_again = |call: &Call| {
         let mut commands = call.commands.iter();
         commands.any(

@@ -91,6 +91,7 @@ impl World {
                     WorkerAct::Call(call) => self.calls.push(call),
                     WorkerAct::Start { tag, job, .. } => {
                         self.guests.insert(tag, job.external_id);
+                        self.worker.on_began(at, tag, &mut todo);
                     }
                     WorkerAct::Stop { tag, why, .. } => {
                         let ran = self.guests.remove(&tag).is_some();
@@ -281,7 +282,8 @@ fn our_worker_and_our_dispatcher_understand_each_other() {
                 WorkerAct::Start { tag, job, .. } => {
                     guests += 1;
                     assert_eq!(job.handler.as_str(), "hero.rhai");
-                    assert_eq!(job.deadline, Some(bench.now.plus_ms(2_000)));
+                    assert_eq!(job.timeout_ms, Some(2_000));
+                    worker.on_began(bench.at(), tag, &mut todo);
                     let result = Some(JsonText(format!("{guests}")));
                     let answer = Answered::Ended(Outcome::Completed { result });
                     worker.on_answer(bench.at(), tag, answer, &mut todo);

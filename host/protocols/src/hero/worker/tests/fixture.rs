@@ -35,6 +35,8 @@ pub(super) struct Bench {
     pub(super) worker: Worker,
     pub(super) now: Time,
     pub(super) guests: BTreeMap<Tag, ForeignJob>,
+    /// Whether guests begin at once.
+    pub(super) has_room: bool,
     pub(super) stops: Vec<(Tag, u64, Stop)>,
     pub(super) counted: Vec<&'static str>,
     /// What Redis refused, and how often until then.
@@ -64,6 +66,7 @@ impl Bench {
             worker,
             now: Time(1_000),
             guests: BTreeMap::new(),
+            has_room: true,
             stops: Vec::new(),
             counted: Vec::new(),
             refused: Vec::new(),
@@ -92,6 +95,7 @@ impl Bench {
         let mut todo = Vec::new();
         let at = self.at();
         hand_in(&mut self.worker, at, &mut todo);
+        let mut began = Vec::new();
         for act in todo {
             match act {
                 WorkerAct::Call(call) => {
@@ -102,6 +106,7 @@ impl Bench {
                     self.said
                         .push(format!("RUN {} attempt {}", job.handler, job.attempt));
                     self.guests.insert(tag, *job);
+                    began.push(tag);
                 }
                 WorkerAct::Stop { tag, grace_ms, why } => {
                     self.said.push(format!("STOP {why:?} within {grace_ms} ms"));
@@ -110,6 +115,15 @@ impl Bench {
                 WorkerAct::Count(code) => self.counted.push(code),
                 WorkerAct::Refused { times, why } => self.refused.push((times, why)),
             }
+        }
+        if !self.has_room {
+            return;
+        }
+        for tag in began {
+            let begins = Box::new(move |worker: &mut Worker, at, todo: &mut Vec<WorkerAct>| {
+                worker.on_began(at, tag, todo);
+            });
+            self.hand_in(begins as Box<dyn FnOnce(&mut Worker, Moment, &mut Vec<WorkerAct>)>);
         }
     }
 
@@ -122,7 +136,7 @@ impl Bench {
             let next = self
                 .calls
                 .iter()
-                .position(|call| call.lane == Lane::Shared || !empty);
+                .position(|call| call.lane != Lane::Blocking || !empty);
             let Some(next) = next else { return };
             let call = self.calls.remove(next);
             self.answer(&call);
@@ -144,7 +158,11 @@ impl Bench {
 
     /// Lets Redis answer the calls on the shared connection.
     pub(super) fn answer_shared(&mut self) {
-        while let Some(next) = self.calls.iter().position(|call| call.lane == Lane::Shared) {
+        while let Some(next) = self
+            .calls
+            .iter()
+            .position(|call| call.lane != Lane::Blocking)
+        {
             let call = self.calls.remove(next);
             self.answer(&call);
         }
