@@ -2,6 +2,7 @@
 //! ends the parts in reverse order. The only place where all parts meet.
 
 mod host;
+mod supervisor;
 
 use std::io;
 use std::net::SocketAddr;
@@ -135,6 +136,8 @@ async fn serve(
             let http = listening.http.map(tracing::field::display);
             tracing::info!(data = %data.display(), http, wires = ?listening.wires, "ready");
             ready(listening);
+            supervisor::ready();
+            host.keep_alive();
         }),
         () = stops.asked() => Ok(()),
     };
@@ -156,6 +159,7 @@ async fn last(host: &mut Host, stops: &mut Stops) -> Result<(), ServeError> {
         tokio::select! {
             ended = host.ended() => return ended,
             () = stops.asked() => {
+                supervisor::stopping();
                 phase = if phase == Phase::Running { Phase::Draining } else { Phase::Ending };
                 host.enter(phase);
             }

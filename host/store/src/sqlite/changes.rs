@@ -25,10 +25,8 @@ fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
 
 fn changes((first, at, body): Row) -> Result<impl Iterator<Item = NumberedChange>, StoreError> {
     let Batch(changes) = decode(&body, || format!("the changes from {first}"))?;
-    Ok((first..).zip(changes).map(move |(number, change)| {
-        let change = NumberedChange { number, at, change };
-        change
-    }))
+    let numbered = (first..).zip(changes);
+    Ok(numbered.map(move |(number, change)| NumberedChange { number, at, change }))
 }
 
 /// Adds the changes of a batch, and forgets those that are too old.
