@@ -34,6 +34,11 @@
 
 extern crate self as guest_sdk;
 
+/// The examples of the README, which are compiled and run as tests.
+#[cfg(all(doctest, feature = "schema"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod ctx;
 mod error;
 #[doc(hidden)]

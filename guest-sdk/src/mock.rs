@@ -128,3 +128,31 @@ impl Services for MockHost {
             .push((level, message.to_owned()));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::MockHost;
+    use crate::export::call;
+    use crate::{Ctx, Error};
+
+    fn echo(_: &Ctx, params: Value) -> Result<Value, Error> {
+        Ok(params)
+    }
+
+    #[test]
+    fn numbers_come_out_as_they_went_in() {
+        let ctx = MockHost::new().ctx();
+        for number in [
+            "0.9836120947816811",
+            "2.2250738585072014e-308",
+            "1.7976931348623157e+308",
+            "9007199254740993",
+            "18446744073709551615",
+            "-9223372036854775808",
+        ] {
+            assert_eq!(call(&ctx, number, echo).unwrap(), number);
+        }
+    }
+}

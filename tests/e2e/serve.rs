@@ -1,7 +1,8 @@
 //! Starting and stopping a host.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Command, Output};
+use std::os::unix::net::UnixDatagram;
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use host_tests::server::host;
@@ -251,4 +252,33 @@ fn a_store_can_be_checked_while_it_is_used() {
     std::fs::write(copy.path().join("host.db"), bytes).unwrap();
     let damaged = check(copy.path());
     assert_eq!(damaged.status.code(), Some(1), "{}", stderr(&damaged));
+}
+
+#[test]
+fn a_supervisor_is_told_how_the_host_is() {
+    let data = TempDir::new().unwrap();
+    let path = data.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(WAIT_MAX)).unwrap();
+    let told = || {
+        let mut buffer = [0; 256];
+        let bytes = socket.recv(&mut buffer).unwrap();
+        String::from_utf8_lossy(&buffer[..bytes]).trim().to_owned()
+    };
+    let mut child = Command::new(host())
+        .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+        .arg(data.path().join("data"))
+        .env("NOTIFY_SOCKET", &path)
+        .env("WATCHDOG_USEC", "150000")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    assert_eq!(told(), "READY=1");
+    assert_eq!([told(), told()], ["WATCHDOG=1", "WATCHDOG=1"]);
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::TERM).unwrap();
+    let last = std::iter::repeat_with(told).find(|word| word != "WATCHDOG=1");
+    assert_eq!(last.as_deref(), Some("STOPPING=1"));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }

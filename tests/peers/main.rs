@@ -19,6 +19,7 @@ mod hero_tls;
 mod hero_worker;
 mod life;
 mod neighbors;
+mod openapi;
 mod orchestrator;
 mod outcomes;
 mod producer;

@@ -22,6 +22,15 @@ pub fn python_redis() -> PathBuf {
     installed("redis-7.1.1", "test peers").join("bin/python")
 }
 
+/// Returns the programs that read the document of the API, in a folder with a Python interpreter.
+///
+/// # Panics
+///
+/// If they have not been installed. The message names the command that installs them.
+pub fn openapi() -> PathBuf {
+    installed("openapi-python-client-0.29.1", "test peers").join("bin")
+}
+
 /// Returns the example runner of the crate `rrq-runner`, which has the handler `echo`.
 ///
 /// # Panics

@@ -15,6 +15,13 @@ const RRQ_RELEASES: &[&str] = &["0.9.14", "0.11.1"];
 /// The release of the package `redis` on `PyPI`, for a client of Hero that is none of ours.
 const REDIS_RELEASE: &str = "7.1.1";
 
+/// What reads the document of the API: a check of it, and a maker of clients. The first names the
+/// folder.
+const OPENAPI: &[(&str, &str)] = &[
+    ("openapi-python-client", "0.29.1"),
+    ("openapi-spec-validator", "0.9.0"),
+];
+
 /// The release of the crate `rrq-runner`, and its example.
 const RRQ_RUNNER_RELEASE: &str = "0.11.1";
 const SOCKET_RUNNER: &str = "socket_runner";
@@ -32,9 +39,10 @@ pub(crate) fn set_up() -> Result<()> {
     shell_tools()?;
     let folder = target_dir().join("peers");
     for release in RRQ_RELEASES {
-        python(&folder, "rrq", release)?;
+        python(&folder, &[("rrq", release)])?;
     }
-    python(&folder, "redis", REDIS_RELEASE)?;
+    python(&folder, &[("redis", REDIS_RELEASE)])?;
+    python(&folder, OPENAPI)?;
     rust_runner(&folder.join(RUST_RUNNER_BUILD))
 }
 
@@ -90,32 +98,40 @@ pub(crate) fn socket_runner() -> Result<()> {
     .context("the bench needs the crate rrq-runner")
 }
 
-/// Installs one release of a package into a Python environment of its own below `folder`.
-fn python(folder: &Path, package: &str, release: &str) -> Result<()> {
+/// Installs releases of packages into a Python environment below `folder` that has the name of the
+/// first.
+fn python(folder: &Path, packages: &[(&str, &str)]) -> Result<()> {
+    let Some((package, release)) = packages.first() else {
+        return Ok(());
+    };
     let folder = folder.join(format!("{package}-{release}"));
     let (complete, bin) = (folder.join(COMPLETE), folder.join("bin"));
     // What was installed in a folder does not start from another.
     if complete.exists() && setup::is_there(&bin.join("pip").to_string_lossy()) {
         return Ok(());
     }
-    environment(&folder, package, release).with_context(|| {
+    environment(&folder, packages).with_context(|| {
         format!("tests need {package} {release} from PyPI; PIP_INDEX_URL may name a mirror of it")
     })?;
     std::fs::write(&complete, "delete this file to install it again\n")
         .with_context(|| format!("cannot write {}", complete.display()))
 }
 
-fn environment(folder: &Path, package: &str, release: &str) -> Result<()> {
+fn environment(folder: &Path, packages: &[(&str, &str)]) -> Result<()> {
     if !can_make_environments() {
         setup::install(&["python3", "python3-venv"])?;
     }
-    eprintln!("installing {package} {release} into {}", folder.display());
+    let pinned = packages.iter();
+    let pinned: Vec<_> = pinned
+        .map(|(name, release)| format!("{name}=={release}"))
+        .collect();
+    eprintln!("installing {} into {}", pinned.join(", "), folder.display());
     run(Command::new("python3")
         .args(["-m", "venv", "--clear"])
         .arg(folder))?;
     run(Command::new(folder.join("bin").join("pip"))
         .args(["install", "--quiet", "--disable-pip-version-check"])
-        .arg(format!("{package}=={release}")))
+        .args(pinned))
 }
 
 /// Debian splits off what `python3 -m venv` needs.

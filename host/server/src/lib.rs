@@ -10,6 +10,8 @@ pub mod deploy;
 pub mod executors;
 pub mod folder;
 pub mod logs;
+#[cfg(test)]
+mod manifest_doc;
 pub mod metrics;
 pub mod once;
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! ends the parts in reverse order. The only place where all parts meet.
 
 mod host;
+mod supervisor;
 
 use std::io;
 use std::net::SocketAddr;
@@ -146,9 +147,12 @@ async fn serve(
             let http = listening.http.map(tracing::field::display);
             tracing::info!(data = %data.display(), http, wires = ?listening.wires, "ready");
             ready(listening);
+            supervisor::ready();
+            host.keep_alive();
         }),
         () = stops.asked() => {
             say_asked(Phase::Running);
+            supervisor::stopping();
             phase = Phase::Draining;
             host.enter(phase);
             Ok(())
@@ -173,6 +177,7 @@ async fn last(host: &mut Host, stops: &mut Stops, mut phase: Phase) -> Result<()
             ended = host.ended() => return ended,
             () = stops.asked() => {
                 say_asked(phase);
+                supervisor::stopping();
                 phase = if phase == Phase::Running { Phase::Draining } else { Phase::Ending };
                 host.enter(phase);
             }

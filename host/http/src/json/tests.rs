@@ -62,12 +62,12 @@ fn wrong_fields_are_named() {
         (
             r#"{"number":300}"#,
             data,
-            "number: invalid value: integer `300`, expected u8 at line 1 column 13",
+            "number: invalid value: integer `300`, expected a whole number from 0 to 255",
         ),
         (
             r#"{"pairs":{"a":1}}"#,
             data,
-            "pairs.a: invalid type: integer `1`, expected a string at line 1 column 15",
+            "pairs.a: invalid type: integer `1`, expected a string",
         ),
         (
             r#"{"name":"a","name":"b"}"#,
@@ -84,11 +84,7 @@ fn wrong_fields_are_named() {
             syntax,
             "EOF while parsing an object at line 1 column 1",
         ),
-        (
-            "3",
-            data,
-            "invalid type: integer `3`, expected struct Form at line 1 column 1",
-        ),
+        ("3", data, "invalid type: integer `3`, expected an object"),
     ] {
         let error = read::<Form>(text.as_bytes()).unwrap_err();
         assert_eq!(error, kind(message.to_owned()), "{text}");

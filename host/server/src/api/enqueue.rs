@@ -17,7 +17,7 @@ use host_core::id::JobId;
 use host_core::time::Time;
 use host_http::json::{AtMost, JsonError, read, read_object};
 use host_runtime::ids;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
@@ -61,18 +61,41 @@ impl From<Enqueued> for Accepted {
     }
 }
 
+/// The body of an enqueue: one job, or an array of jobs.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = NewJobs)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only described: the body is read as one of these")]
+enum Entries<'a> {
+    #[serde(borrow)]
+    One(Entry<'a>),
+    Several(Vec<Entry<'a>>),
+}
+
+/// The answer to an enqueue: that for one job, or an array for an array.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+#[expect(
+    dead_code,
+    reason = "only described: the answer is written as one of these"
+)]
+enum AcceptedJobs {
+    One(Accepted),
+    Several(Vec<Accepted>),
+}
+
 /// Enqueues one job or an array of jobs, all or none.
 #[utoipa::path(
     post,
     path = "/api/v1/jobs",
     tag = "jobs",
     request_body(
-        content = Entry,
+        content = Entries,
         description = "One job, or an array of at most 1,000 jobs and 8 MiB. \
                        `\"#n\"` in `depends_on` is entry n (from 0) of the same array."
     ),
     responses(
-        (status = 201, body = Accepted, description = "Accepted; an array of these for an array"),
+        (status = 201, body = AcceptedJobs, description = "Accepted; an array of these for an array"),
         (status = 200, body = Accepted, description = "A job with this unique key was there already"),
     )
 )]

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use host_http::problem::ProblemView;
 use utoipa::OpenApi;
 use utoipa::openapi::path::Operation;
-use utoipa::openapi::{ContentBuilder, Ref, ResponseBuilder};
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 
 use super::wire_routes;
 use super::{components, enqueue, events, handlers, health, jobs, logs, queues, runners};
@@ -54,8 +54,9 @@ use super::{components, enqueue, events, handlers, health, jobs, logs, queues, r
 )]
 struct Document;
 
-/// Says of each operation that describes no refusal that it may be refused with a problem document.
-fn add_refusals(document: &mut utoipa::openapi::OpenApi) {
+/// Completes each operation: an id that no other has, made of its name and its tag, a description of
+/// each answer, and a problem document for refusals that it does not describe itself.
+fn complete(document: &mut utoipa::openapi::OpenApi) {
     let refusal = ResponseBuilder::new()
         .description("Refused")
         .content(
@@ -73,7 +74,18 @@ fn add_refusals(document: &mut utoipa::openapi::OpenApi) {
             &mut path.delete,
         ];
         for operation in methods.into_iter().flatten() {
+            let tag = operation.tags.iter().flatten().next();
+            if let Some((id, tag)) = operation.operation_id.as_mut().zip(tag) {
+                *id = format!("{id}_{tag}");
+            }
             let responses = &mut operation.responses.responses;
+            for response in responses.values_mut() {
+                if let RefOr::T(response) = response
+                    && response.description.is_empty()
+                {
+                    "Done".clone_into(&mut response.description);
+                }
+            }
             let default = responses.entry("default".to_owned());
             default.or_insert_with(|| refusal.clone().into());
         }
@@ -85,7 +97,7 @@ static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
     for wire in wire_routes::descriptions() {
         document.merge(wire.document);
     }
-    add_refusals(&mut document);
+    complete(&mut document);
     Bytes::from(document.to_json().unwrap_or_default())
 });
 

@@ -37,7 +37,7 @@ use host_store::{Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::{ServeError, system};
+use super::{ServeError, supervisor, system};
 use crate::api::Api;
 use crate::config::{Config, WireConfig};
 use crate::deploy::{self, Deployments};
@@ -211,6 +211,13 @@ impl Host {
             draining: self.wires.stopping().clone(),
             stopping: self.tasks.stopping().clone(),
         }
+    }
+
+    /// Tells the supervisor of this process, from now on, that the host is alive.
+    pub(super) fn keep_alive(&self) {
+        let stopping = self.tasks.stopping().clone();
+        let beats = supervisor::keep_alive(self.dispatch.clone(), stopping);
+        self.tasks.spawn(beats);
     }
 
     /// Moves the dispatch loop to `phase`. In any phase after `Running`, wires accept no more work.

@@ -5,7 +5,6 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::handler::Digest;
 use host_core::id::JobId;
 use host_core::job::{State, UniqueScope};
-use host_core::json::JsonText;
 use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::outcome::Outcome;
@@ -31,7 +30,7 @@ pub(crate) fn check(case: impl Fn(&mut dyn Store)) {
     case(&mut SqliteStore::open(&folder.path().join("host.db")).unwrap());
 }
 
-fn state(store: &dyn Store, n: u128) -> State {
+pub(crate) fn state(store: &dyn Store, n: u128) -> State {
     store.reader().unwrap().state(id(n)).unwrap().unwrap()
 }
 
@@ -75,35 +74,6 @@ fn the_most_urgent_and_then_the_oldest_comes_first() {
 }
 
 #[test]
-fn changes_are_numbered_and_kept() {
-    check(|store| {
-        let first = commit(store, NOW, vec![Command::Enqueue(vec![job(1), job(2)])]);
-        assert_eq!((first.first_change, first.changes.len()), (1, 2));
-        let second = commit(store, NOW.plus_ms(5), vec![claim([1], false)]);
-        assert_eq!((second.first_change, second.changes.len()), (3, 1));
-        assert_eq!(commit(store, NOW, Vec::new()).first_change, 4);
-        let reader = store.reader().unwrap();
-        let read = |after, limit| reader.changes(after, limit).unwrap();
-        let all = read(0, 10);
-        assert_eq!((all.oldest, all.next), (1, 4));
-        let shown: Vec<_> = all
-            .items
-            .iter()
-            .map(|it| (it.number, it.at, it.change.job, it.change.to))
-            .collect();
-        let (available, running) = (Some(State::Available), Some(State::Running));
-        let expected = [
-            (1, NOW, id(1), available),
-            (2, NOW, id(2), available),
-            (3, NOW.plus_ms(5), id(1), running),
-        ];
-        assert_eq!(shown, expected);
-        assert_eq!(read(1, 1).items, all.items[1..2]);
-        assert_eq!(read(3, 10).items, []);
-    });
-}
-
-#[test]
 fn paused_queues_keep_their_jobs() {
     check(|store| {
         let queue = job(1).queue;
@@ -116,75 +86,6 @@ fn paused_queues_keep_their_jobs() {
         assert!(claimed(store, NOW, claim([1], false)).is_empty());
         ask(store, NOW, set(false)).unwrap();
         assert_eq!(claimed(store, NOW, claim([1], false)).len(), 1);
-    });
-}
-
-#[test]
-fn a_unique_key_stands_for_one_job_of_its_queue() {
-    check(|store| {
-        let keyed = |n| {
-            let mut keyed = job(n);
-            keyed.unique_key = Some(unique("k", UniqueScope::Active));
-            keyed
-        };
-        let mut elsewhere = keyed(4);
-        elsewhere.queue = "other".parse().unwrap();
-        let same_batch = enqueue(store, vec![keyed(1), keyed(2)]);
-        assert_eq!((same_batch[1].id, same_batch[1].existing), (id(1), true));
-        let later = enqueue(store, vec![keyed(3), elsewhere]);
-        assert_eq!((later[0].id, later[0].existing), (id(1), true));
-        assert_eq!((later[1].id, later[1].existing), (id(4), false));
-    });
-}
-
-#[test]
-fn a_unique_key_holds_as_long_as_its_scope_says() {
-    check(|store| {
-        let keyed = |n, scope, params: &str| {
-            let mut keyed = job(n);
-            keyed.unique_key = Some(unique("k", scope));
-            keyed.payload.params = JsonText(params.to_owned());
-            keyed
-        };
-        let within = UniqueScope::Within { ms: 1_000 };
-        enqueue(store, vec![keyed(1, UniqueScope::Active, "[1, 2]")]);
-        let differs = enqueue(store, vec![keyed(2, UniqueScope::Active, "[2,1]")]);
-        assert!(differs[0].existing && differs[0].params_differ);
-        claimed(store, NOW, claim([1], false));
-        ask(store, NOW, complete(1, 1, failed(false))).unwrap();
-        for scope in [UniqueScope::Retained, within] {
-            let stands = enqueue(store, vec![keyed(3, scope, "[1,2]")]);
-            assert_eq!((stands[0].id, stands[0].existing), (id(1), true));
-            assert!(!stands[0].params_differ);
-        }
-        let new = enqueue(store, vec![keyed(4, UniqueScope::Active, "[]")]);
-        assert_eq!((new[0].id, new[0].existing), (id(4), false));
-
-        let retry = |n| Command::Retry {
-            job: id(n),
-            force: false,
-        };
-        assert_eq!(
-            ask(store, NOW, retry(1)),
-            Err(Rejection::UniqueKeyTaken(id(4)))
-        );
-        claimed(store, NOW, claim([2], false));
-        ask(store, NOW, complete(4, 2, returned())).unwrap();
-        ask(store, NOW, retry(1)).unwrap();
-        let stands = enqueue(store, vec![keyed(5, UniqueScope::Active, "[]")]);
-        assert_eq!(
-            stands[0].id,
-            id(1),
-            "the job that runs again has its key again"
-        );
-        claimed(store, NOW, claim([3], false));
-        ask(store, NOW, complete(1, 3, returned())).unwrap();
-        let late = Command::Enqueue(vec![keyed(6, within, "[]")]);
-        let reply = ask(store, NOW.plus_ms(1_000), late);
-        let Ok(Reply::Enqueued(late)) = reply else {
-            panic!("{reply:?}")
-        };
-        assert_eq!((late[0].id, late[0].existing), (id(6), false));
     });
 }
 
@@ -228,65 +129,6 @@ fn dependents_wait_for_all_and_fall_with_one() {
         let failure = detail.failure.unwrap();
         assert_eq!(failure.kind, FailureKind::PrerequisiteFailed);
         assert_eq!(failure.message, format!("prerequisite_failed: {}", id(6)));
-    });
-}
-
-#[test]
-fn a_dependent_that_is_run_again_waits_for_its_prerequisites() {
-    check(|store| {
-        let mut dependent = job(3);
-        dependent.depends_on = vec![id(1), id(2)];
-        enqueue(store, vec![job(1), job(2), dependent.clone()]);
-        claimed(store, NOW, claim([1, 2], false));
-        ask(store, NOW, complete(1, 1, failed(false))).unwrap();
-        ask(store, NOW, complete(2, 2, returned())).unwrap();
-        assert_eq!(state(store, 3), State::Discarded);
-        let retry = |n, force| Command::Retry { job: id(n), force };
-        ask(store, NOW, retry(3, false)).unwrap();
-        assert_eq!(state(store, 3), State::Pending, "one is still discarded");
-        ask(store, NOW, retry(1, false)).unwrap();
-        claimed(store, NOW, claim([3], false));
-        ask(store, NOW, complete(1, 3, returned())).unwrap();
-        assert_eq!(state(store, 3), State::Available);
-
-        let mut forced = job(5);
-        forced.depends_on = vec![id(4)];
-        enqueue(store, vec![job(4), forced]);
-        let cancel = Command::Cancel {
-            job: id(4),
-            reason: None,
-            grace_ms: None,
-        };
-        ask(store, NOW, cancel).unwrap();
-        ask(store, NOW, retry(5, true)).unwrap();
-        assert_eq!(state(store, 5), State::Available);
-    });
-}
-
-#[test]
-fn a_dependent_does_not_wait_for_a_job_that_is_gone() {
-    check(|store| {
-        let mut short = job(1);
-        short.policy.retention_ms = 1_000;
-        let mut waits = job(2);
-        waits.depends_on = vec![id(1)];
-        let mut later = job(3);
-        later.depends_on = vec![id(1)];
-        enqueue(store, vec![short, waits, later]);
-        claimed(store, NOW, claim([1], false));
-        ask(store, NOW, complete(1, 1, failed(false))).unwrap();
-        let retry = |n, force| Command::Retry { job: id(n), force };
-        ask(store, NOW, retry(2, false)).unwrap();
-        let gone = NOW.plus_ms(1_000);
-        ask(store, gone, Command::Tick { limit: 10 }).unwrap();
-        assert_eq!(store.reader().unwrap().job(id(1)).unwrap(), None);
-        assert_eq!(state(store, 2), State::Discarded);
-        assert_eq!(
-            ask(store, gone, retry(3, false)),
-            Err(Rejection::PrerequisiteGone(id(1)))
-        );
-        ask(store, gone, retry(3, true)).unwrap();
-        assert_eq!(state(store, 3), State::Available);
     });
 }
 

@@ -161,6 +161,18 @@ impl<'a> Entry<'a> {
     ) -> Result<NewJob, ApiError> {
         let params = self.params_text();
         json::check(params.as_bytes()).map_err(|error| error.at("params"))?;
+        let params = JsonText(params.to_owned());
+        if route.runner.is_none()
+            && let Some(number) = params.wide_integer()
+        {
+            return Err(ApiError::new(
+                &kinds::INVALID_PARAMS,
+                format!(
+                    "params: {number} is an integer of more than 64 bits, which handlers would \
+                     round; write it as a string"
+                ),
+            ));
+        }
         let priority = self.priority.unwrap_or(PRIORITY_DEFAULT);
         if priority > PRIORITY_LAST {
             return Err(invalid(format!(
@@ -180,7 +192,7 @@ impl<'a> Entry<'a> {
             depends_on: self.prerequisites(siblings)?,
             unique_key: unique_key(self.unique_key, self.unique)?,
             payload: Payload {
-                params: JsonText(params.to_owned()),
+                params,
                 wire: "http".to_owned(),
                 external_id: None,
                 trace_context: trace_context(self.trace_context)?,

@@ -397,7 +397,7 @@ async fn sizes_and_depth_are_bounded() {
 #[tokio::test]
 async fn a_job_is_kept_as_it_was_sent() {
     let host = Host::start().await;
-    let params = r#"{"z": 1.10, "a": 18446744073709551616, "ü": [ ]}"#;
+    let params = r#"{"z": 1.10, "a": 18446744073709551615, "ü": [ ]}"#;
     let before = host.enqueue(r#"{"handler":"noop"}"#).await;
     let id = host
         .enqueue(format!(
@@ -414,7 +414,7 @@ async fn a_job_is_kept_as_it_was_sent() {
         job.text
     );
     let mut seen = job.body;
-    for changing in ["id", "params", "enqueued_at", "run_at"] {
+    for changing in ["id", "params", "enqueued_at", "run_at", "waited_ms"] {
         assert!(
             seen.as_object_mut().unwrap().remove(changing).is_some(),
             "{changing}"
@@ -424,11 +424,37 @@ async fn a_job_is_kept_as_it_was_sent() {
         seen,
         json!({
             "state": "pending", "handler": "a/b", "queue": "q/1", "priority": 0, "attempt": 0,
-            "max_attempts": 3, "wire": "http", "deadline": "2999-05-17T18:30:00.000Z",
+            "max_attempts": 3, "attempts_charged": 0, "attempts_lost": 0, "ran_ms": 0,
+            "wire": "http", "deadline": "2999-05-17T18:30:00.000Z",
             "timeout_seconds": 0.25, "prerequisites_open": 1, "unique_key": "k",
             "depends_on": [before], "trace_context": {"traceparent": "00-1"},
             "attributes": {"team": "a"},
         })
+    );
+}
+
+#[tokio::test]
+async fn integers_that_handlers_would_round_are_refused() {
+    let host = Host::start().await;
+    let wide = r#""params":{"n":[1,-9223372036854775809]}"#;
+    let refused = host
+        .post(JOBS, format!(r#"{{"handler":"noop",{wide}}}"#))
+        .await;
+    let detail = refused.refused(422, "invalid_params");
+    assert!(detail.contains("-9223372036854775809"), "{detail}");
+    let theirs = format!(r##"{{"handler":"python#any",{wide}}}"##);
+    host.post(JOBS, theirs).await.is(StatusCode::CREATED);
+}
+
+#[tokio::test]
+async fn a_deadline_that_has_passed_is_refused() {
+    let host = Host::start().await;
+    let job = r#"{"handler":"noop","deadline":"2001-01-01T00:00:00Z"}"#;
+    let refused = host.post(JOBS, job).await;
+    let detail = refused.refused(422, "invalid_request");
+    assert!(
+        detail.contains("2001-01-01T00:00:00.000Z has passed"),
+        "{detail}"
     );
 }
 

@@ -25,11 +25,16 @@ async fn the_openapi_document_has_exactly_the_routes() {
         .is(StatusCode::OK)
         .body;
     let mut described = BTreeSet::new();
+    let mut ids = BTreeSet::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {
             let name = format!("{} {path}", method.to_uppercase());
             assert!(operation["responses"]["default"].is_object(), "{name}");
             assert!(operation["summary"].is_string(), "{name}");
+            let id = operation["operationId"].as_str().unwrap().to_owned();
+            assert!(ids.insert(id), "{name} has the id of another");
+            let mut answers = operation["responses"].as_object().unwrap().values();
+            assert!(answers.all(|it| it["description"].is_string()), "{name}");
             let parameters = operation["parameters"].as_array().into_iter().flatten();
             let in_path = parameters.filter(|it| it["in"] == "path").count();
             assert_eq!(in_path, path.matches('{').count(), "{name}");

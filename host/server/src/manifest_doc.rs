@@ -1,0 +1,141 @@
+//! Generates `docs/manifest.md` from the keys, defaults and ranges of manifests and compares it.
+
+use std::fmt::Write as _;
+
+use host_cells::manifest::{self, LOG_KIB_MAX, MEMORY_MIB_MAX, RESULT_KIB_MAX};
+use host_core::handler::{DirGrant, FUEL_PER_SECOND, Limits, ManifestSection};
+use host_core::seconds::Seconds;
+
+use crate::published;
+
+const INTRO: &str = "\
+# The manifest
+
+Limits and grants of handlers, in a TOML file beside the component: `report.toml` beside `report.wasm`,
+or `host deploy --manifest FILE`. An unknown key is an error. Generated from what the host reads;
+`UPDATE_DOCS=1 cargo test -p host-server` writes it anew.
+
+```toml
+";
+
+const KEYS: &str = "\
+```
+
+`name` is the component's name; without it, the file's name without its ending. `[defaults]` is for all
+handlers of the component, `[handlers.NAME]` for one. A key of a handler takes the place of the default's,
+lists too. A job's own `timeout_seconds` can only shorten the time limit, and a cancel's
+`grace_seconds` takes the place of the grace.
+
+| key | default | range | what it is |
+|---|---|---|---|
+";
+
+const EXAMPLE: &str = r#"name = "reports"
+
+[defaults]
+memory_mib = 128
+timeout_seconds = 300
+
+[handlers.summary]
+fuel = 5000000000
+grace_seconds = 0.5
+result_kib = 4096
+log_kib = 256
+env = ["LANG"]
+read_dirs = [{ host = "/srv/reports", guest = "/reports" }]
+"#;
+
+/// What each key is: its name, its default, its range and its meaning.
+fn keys() -> Vec<(&'static str, String, String, &'static str)> {
+    let limits = Limits::default();
+    let seconds = |ms: u64| f64::from(Seconds { ms }).to_string();
+    let most = |max: u64| format!("0 to {max}");
+    let none = || "none".to_owned();
+    vec![
+        (
+            "memory_mib",
+            (limits.memory_bytes >> 20).to_string(),
+            format!("1 to {MEMORY_MIB_MAX}"),
+            "Linear memory, all memories of the guest together, in MiB",
+        ),
+        (
+            "fuel",
+            format!("{FUEL_PER_SECOND} for each second of the time limit"),
+            "1 or more".to_owned(),
+            "CPU budget of an attempt, in wasmtime's fuel; `host job show` says what attempts used",
+        ),
+        (
+            "timeout_seconds",
+            seconds(limits.timeout_ms),
+            "0.001 or more".to_owned(),
+            "Time limit of an attempt, in seconds",
+        ),
+        (
+            "grace_seconds",
+            seconds(limits.grace_ms),
+            "0 or more".to_owned(),
+            "How long a cancelled handler has to stop by itself, in seconds",
+        ),
+        (
+            "result_kib",
+            (limits.result_bytes_max >> 10).to_string(),
+            most(RESULT_KIB_MAX),
+            "The largest result, in KiB",
+        ),
+        (
+            "log_kib",
+            (limits.log_bytes_max >> 10).to_string(),
+            most(LOG_KIB_MAX),
+            "How much of an attempt's log is kept, in KiB",
+        ),
+        (
+            "env",
+            none(),
+            "at most 64 names".to_owned(),
+            "Variables of the host's environment that the guest sees",
+        ),
+        (
+            "read_dirs",
+            none(),
+            "at most 64, absolute paths".to_owned(),
+            "Directories that the guest may read: `host` is the path here, `guest` the path it sees",
+        ),
+    ]
+}
+
+#[test]
+fn the_published_manifest_is_what_the_host_reads() {
+    let mut doc = INTRO.to_owned() + EXAMPLE + KEYS;
+    for (key, default, range, meaning) in keys() {
+        writeln!(doc, "| `{key}` | {default} | {range} | {meaning} |").unwrap();
+    }
+    published::check("manifest.md", &doc);
+}
+
+#[test]
+fn every_key_of_a_manifest_is_published_and_the_example_is_taken() {
+    let second = Some(Seconds { ms: 1_000 });
+    let all = ManifestSection {
+        memory_mib: Some(1),
+        fuel: Some(1),
+        timeout_seconds: second,
+        grace_seconds: second,
+        result_kib: Some(1),
+        log_kib: Some(1),
+        env: Some(Vec::new()),
+        read_dirs: Some(vec![DirGrant {
+            host: "/a".to_owned(),
+            guest: "/b".to_owned(),
+        }]),
+    };
+    let written = serde_json::to_value(&all).unwrap();
+    let mut written: Vec<_> = written.as_object().unwrap().keys().cloned().collect();
+    let mut published: Vec<_> = keys().iter().map(|key| key.0.to_owned()).collect();
+    written.sort();
+    published.sort();
+    assert_eq!(published, written);
+    let example = manifest::parse(EXAMPLE).unwrap();
+    assert_eq!(manifest::check(&example), Ok(()));
+    let limits = example.limits(&"summary".parse().unwrap());
+    assert_eq!((limits.memory_bytes, limits.grace_ms), (128 << 20, 500));
+}
