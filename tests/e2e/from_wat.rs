@@ -12,7 +12,12 @@ pub(crate) fn component(name: &str) -> Vec<u8> {
 pub(crate) fn with_schema(schema: &str) -> Vec<u8> {
     const TEXT_AT: u32 = 1 << 16;
     let good = std::fs::read_to_string(folder().join("good.wat")).unwrap();
-    let bytes = |value: u32| value.to_le_bytes().map(|byte| format!("\\{byte:02x}")).concat();
+    let bytes = |value: u32| {
+        value
+            .to_le_bytes()
+            .map(|byte| format!("\\{byte:02x}"))
+            .concat()
+    };
     let length = u32::try_from(schema.len()).unwrap();
     let text: String = schema.bytes().map(|byte| format!("\\{byte:02x}")).collect();
     let pages = 2 + schema.len() / (1 << 16);
@@ -25,7 +30,10 @@ pub(crate) fn with_schema(schema: &str) -> Vec<u8> {
     );
     let changed = good
         .replace("(memory (export \"memory\") 1)", &memory)
-        .replace("(data (i32.const 512)", &format!("{data}(data (i32.const 512)"));
+        .replace(
+            "(data (i32.const 512)",
+            &format!("{data}(data (i32.const 512)"),
+        );
     wat::parse_str(changed).unwrap_or_else(|error| panic!("{error}"))
 }
 

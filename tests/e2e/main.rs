@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod bombs;
+mod damage;
 mod deploy;
 mod durability;
 mod fixture;

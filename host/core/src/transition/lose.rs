@@ -15,6 +15,9 @@ pub const FREE_LOSSES_MAX: u32 = 5;
 /// A job is discarded after this many cells died while it was alone in them.
 pub const LONE_DEATHS_MAX: u8 = 3;
 
+/// How long a job waits while its component is compiled again, in milliseconds.
+const UNLOADED_PAUSE_MS: u64 = 1_000;
+
 /// How a lease was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Loss {
@@ -27,6 +30,9 @@ pub enum Loss {
     /// The worker gave the lease back before it began. No attempt counts and none is recorded.
     /// Refused once the lease has expired: that is an ordinary loss.
     NotBegun,
+    /// The cell could not load the handler's component, which is compiled again meanwhile. No attempt
+    /// counts and none is recorded, and the job waits a moment.
+    Unloaded,
     /// The cell that ran this job died.
     CellDied {
         /// Whether it was the only job in the cell.
@@ -45,7 +51,9 @@ impl Loss {
     const fn failure_kind(self) -> FailureKind {
         match self {
             Self::Expired | Self::WorkerGone | Self::NotBegun => FailureKind::LeaseLost,
-            Self::Innocent | Self::CellDied { .. } | Self::HostRestarted => FailureKind::CellLost,
+            Self::Innocent | Self::Unloaded | Self::CellDied { .. } | Self::HostRestarted => {
+                FailureKind::CellLost
+            }
         }
     }
 
@@ -55,6 +63,9 @@ impl Loss {
             Self::WorkerGone => "the worker's connection ended",
             Self::Innocent => "the cell was ended because of another job",
             Self::NotBegun => "nobody had room for it and it did not begin",
+            Self::Unloaded => {
+                "its component is compiled again because the compiled file was damaged"
+            }
             Self::CellDied { alone: true } => "the cell died while this job was alone in it",
             Self::CellDied { alone: false } => "the cell died with this job and others in it",
             Self::HostRestarted => "the host stopped while the job was running",
@@ -80,7 +91,7 @@ pub(super) fn apply(
 /// if too many cells died with it, or if the loss counts and this was the last attempt.
 pub(super) fn lose(job: &mut Lifecycle, now: Time, loss: Loss) -> Vec<Effect> {
     let mut effects = Vec::new();
-    let begun = loss != Loss::NotBegun;
+    let begun = !matches!(loss, Loss::NotBegun | Loss::Unloaded);
     if begun {
         let failure = loss.failure();
         job.failure = Some(failure.kind);
@@ -109,7 +120,11 @@ pub(super) fn lose(job: &mut Lifecycle, now: Time, loss: Loss) -> Vec<Effect> {
     } else if job.attempts_charged() >= job.policy.max_attempts {
         job.finish(now, State::Discarded);
     } else {
-        job.requeue(now, 0);
+        let pause_ms = match loss {
+            Loss::Unloaded => UNLOADED_PAUSE_MS,
+            _ => 0,
+        };
+        job.requeue(now, pause_ms);
     }
     effects
 }

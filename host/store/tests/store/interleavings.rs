@@ -80,6 +80,7 @@ fn loss() -> impl Strategy<Value = Loss> {
     prop_oneof![
         Just(Loss::Innocent),
         Just(Loss::NotBegun),
+        Just(Loss::Unloaded),
         Just(Loss::WorkerGone),
         any::<bool>().prop_map(|alone| Loss::CellDied { alone }),
     ]
