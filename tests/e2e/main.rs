@@ -4,6 +4,7 @@
 
 mod beads;
 mod bombs;
+mod damage;
 mod delta;
 mod deploy;
 mod durability;

@@ -111,17 +111,13 @@ pub(crate) fn cell() -> io::Result<()> {
     refuse_calls()
 }
 
-/// Restricts the compile child, which may write only below `folder`.
+/// Restricts the compile child, which may read and write only below `folder`.
 pub(crate) fn compiler(folder: &std::path::Path) -> io::Result<()> {
     limit(Resource::As, COMPILE_MEMORY_BYTES)?;
     limit(Resource::Cpu, COMPILE_CPU_SECONDS)?;
     let ruleset = ruleset().and_then(|ruleset| {
         ruleset
             .create()?
-            .add_rule(PathBeneath::new(
-                PathFd::new("/")?,
-                AccessFs::from_read(ABI::V1),
-            ))?
             .add_rule(PathBeneath::new(
                 PathFd::new(folder)?,
                 AccessFs::from_all(ABI::V3) & !AccessFs::Execute,

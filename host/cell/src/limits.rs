@@ -25,7 +25,7 @@ pub(crate) enum MemoryLimitExceeded {
     Cell { limit_bytes: u64 },
 }
 
-/// Counts the memory of all guests of a cell together.
+/// Counts the memory of all guests of a cell together, and that of their unsent log lines.
 #[derive(Debug)]
 pub(crate) struct CellMemory {
     limit: u64,
@@ -40,7 +40,7 @@ impl CellMemory {
         }
     }
 
-    fn take(&self, bytes: u64) -> Result<(), MemoryLimitExceeded> {
+    pub(crate) fn take(&self, bytes: u64) -> Result<(), MemoryLimitExceeded> {
         let used = self.used.fetch_add(bytes, Ordering::Relaxed);
         if used.saturating_add(bytes) > self.limit {
             self.give_back(bytes);
@@ -50,7 +50,12 @@ impl CellMemory {
         Ok(())
     }
 
-    fn give_back(&self, bytes: u64) {
+    /// Takes memory beyond the limit if need be.
+    pub(crate) fn charge(&self, bytes: u64) {
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn give_back(&self, bytes: u64) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 }

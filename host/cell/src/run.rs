@@ -37,7 +37,7 @@ const DESCRIBE_FUEL: u64 = 10_000_000_000;
 /// What all runs of a cell share: the engine, the memory and the watchdog.
 pub(crate) struct Resources {
     pub(crate) engine: Engine,
-    memory: Arc<CellMemory>,
+    pub(crate) memory: Arc<CellMemory>,
     activity: Arc<Activity>,
 }
 
@@ -129,7 +129,10 @@ pub(crate) async fn describe(
         fuel: Some(DESCRIBE_FUEL),
         ..Limits::default()
     };
-    let output = Arc::new(RunOutput::new(limits.log_bytes_max));
+    let output = Arc::new(RunOutput::new(
+        limits.log_bytes_max,
+        Arc::clone(&resources.memory),
+    ));
     let stop = Arc::new(Stop::new(limits.timeout_ms));
     let trapped = |error: &wasmtime::Error| outcome::from_trap(error, &output, &limits);
     let guest = Guest::new(
@@ -170,7 +173,10 @@ pub(crate) async fn call_bare(
     component: &JobPre<Guest>,
     start: &Start,
 ) -> Result<()> {
-    let output = Arc::new(RunOutput::new(start.limits.log_bytes_max));
+    let output = Arc::new(RunOutput::new(
+        start.limits.log_bytes_max,
+        Arc::clone(&resources.memory),
+    ));
     let stop = Arc::new(Stop::new(start.limits.timeout_ms));
     let guest = Guest::new(
         resources.memory(&start.limits),

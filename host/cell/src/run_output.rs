@@ -2,22 +2,17 @@
 //! the latest progress. Host calls add to it; the session takes from it.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use host_core::cell::{Level, LogLine, LogSource};
+use host_core::cell::{LINE_FIELDS_MAX, Level, LogLine, LogSource};
 use host_core::outcome::Progress;
 use tokio::time::Instant;
 
+use crate::limits::CellMemory;
 use crate::meter::Used;
 
 /// The longest line, in bytes. A longer line is truncated.
 const LINE_BYTES_MAX: usize = 16 << 10;
-
-/// The most fields of a line.
-const FIELDS_MAX: usize = 64;
-
-/// How much of the log limit a line uses in addition to its text, in bytes.
-const LINE_OVERHEAD_BYTES: u64 = 32;
 
 /// After how many bytes [`RunOutput::take`] returns no more lines: far below the size of a frame.
 const TAKE_BYTES: u64 = 1 << 20;
@@ -40,6 +35,9 @@ pub(crate) struct RunOutput {
 #[derive(Debug)]
 struct Inner {
     lines: VecDeque<LogLine>,
+    /// What the lines cost, which is taken from the memory of the cell.
+    waiting_bytes: u64,
+    memory: Arc<CellMemory>,
     bytes_left: u64,
     bytes_max: u64,
     dropped_lines: u64,
@@ -64,12 +62,14 @@ pub(crate) struct Unsent {
 }
 
 impl RunOutput {
-    pub(crate) fn new(log_bytes_max: u64) -> Self {
+    pub(crate) fn new(log_bytes_max: u64, memory: Arc<CellMemory>) -> Self {
         Self {
             started: Instant::now(),
             used: Used::default(),
             inner: Mutex::new(Inner {
                 lines: VecDeque::new(),
+                waiting_bytes: 0,
+                memory,
                 bytes_left: log_bytes_max,
                 bytes_max: log_bytes_max,
                 dropped_lines: 0,
@@ -151,7 +151,7 @@ impl RunOutput {
                 "{} more lines were dropped: the log reached its limit of {} bytes; raise log_kib in the manifest",
                 inner.dropped_lines, inner.bytes_max
             );
-            inner.lines.push_back(LogLine {
+            inner.end(LogLine {
                 at_ms,
                 level: Level::Warn,
                 source: LogSource::Host,
@@ -199,29 +199,48 @@ impl Inner {
         let mut bytes = 0;
         let count = self.lines.iter().take_while(|line| {
             let room = bytes < TAKE_BYTES;
-            bytes += cost(line);
+            bytes += line.cost();
             room
         });
         let count = count.count();
-        self.lines.drain(..count).collect()
+        let taken: Vec<LogLine> = self.lines.drain(..count).collect();
+        let cost = taken.iter().map(LogLine::cost).sum();
+        self.memory.give_back(cost);
+        self.waiting_bytes -= cost;
+        taken
+    }
+
+    /// Adds the last line, which the host writes and which is charged to nobody.
+    fn end(&mut self, line: LogLine) {
+        let cost = line.cost();
+        self.memory.charge(cost);
+        self.waiting_bytes += cost;
+        self.lines.push_back(line);
     }
 
     /// Adds a line, truncated if it is too long, or drops it and counts it. After the first dropped line
     /// all later lines are dropped, so that the log has no gaps.
     fn push(&mut self, mut line: LogLine) {
         truncate(&mut line.message, LINE_BYTES_MAX);
-        line.fields.truncate(FIELDS_MAX);
+        line.fields.truncate(LINE_FIELDS_MAX);
         for (key, value) in &mut line.fields {
-            truncate(key, LINE_BYTES_MAX / FIELDS_MAX);
+            truncate(key, LINE_BYTES_MAX / LINE_FIELDS_MAX);
             truncate(value, LINE_BYTES_MAX);
         }
-        let cost = cost(&line);
-        if self.dropped_lines > 0 || cost > self.bytes_left {
+        let cost = line.cost();
+        if self.dropped_lines > 0 || cost > self.bytes_left || self.memory.take(cost).is_err() {
             self.dropped_lines += 1;
             return;
         }
         self.bytes_left -= cost;
+        self.waiting_bytes += cost;
         self.lines.push_back(line);
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.memory.give_back(self.waiting_bytes);
     }
 }
 
@@ -249,13 +268,6 @@ impl PartialLine {
         }
         line
     }
-}
-
-/// Returns how much of the log limit a line uses, in bytes.
-fn cost(line: &LogLine) -> u64 {
-    let fields = line.fields.iter();
-    let text = line.message.len() + fields.map(|(k, v)| k.len() + v.len()).sum::<usize>();
-    text as u64 + LINE_OVERHEAD_BYTES
 }
 
 fn truncation_mark(bytes: u64) -> String {

@@ -150,7 +150,10 @@ impl Cell {
     fn start(self: &Rc<Self>, start: Start) {
         let id = start.run;
         let running = Running {
-            output: Arc::new(RunOutput::new(start.limits.log_bytes_max)),
+            output: Arc::new(RunOutput::new(
+                start.limits.log_bytes_max,
+                Arc::clone(&self.resources.memory),
+            )),
             stop: Arc::new(Stop::new(start.limits.timeout_ms)),
         };
         let (output, stop) = (Arc::clone(&running.output), Arc::clone(&running.stop));

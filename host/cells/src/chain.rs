@@ -62,11 +62,24 @@ pub struct Left {
 /// What to do when a step has ended.
 #[derive(Debug)]
 pub enum Next {
+    /// Plan the steps, which may take long, and give the result to [`Chain::planned`].
+    Plan(Planning),
     /// Run another step.
     Run(Arc<Program>, Box<Start>),
     /// End the attempt with this outcome.
     End(Outcome),
 }
+
+/// The work of planning the steps of a chain.
+pub struct Planning {
+    programs: Programs,
+    env: Vec<(String, String)>,
+    planner: String,
+    result: JsonText,
+}
+
+/// The steps of a chain, or why there are none.
+pub struct Planned(Result<VecDeque<Step>, Failure>);
 
 #[derive(Deserialize)]
 struct Listed {
@@ -108,15 +121,33 @@ impl Chain {
         followed.unwrap_or_else(Next::End)
     }
 
+    /// Takes the planned steps and returns what to do next.
+    pub fn planned(&mut self, planned: Planned, left: Left) -> Next {
+        let steps = match planned.0 {
+            Ok(steps) => steps,
+            Err(failure) => return Next::End(Outcome::Failed(failure)),
+        };
+        self.steps_total = steps.len();
+        self.steps = Some(steps);
+        self.step(left).unwrap_or_else(Next::End)
+    }
+
     fn follow(&mut self, result: Option<JsonText>, left: Left) -> Result<Next, Outcome> {
         let result = result.unwrap_or_else(JsonText::null);
         if self.steps.is_none() {
-            let steps = self.plan(&result).map_err(Outcome::Failed)?;
-            self.steps_total = steps.len();
-            self.steps = Some(steps);
-        } else {
-            self.keep(result).map_err(Outcome::Failed)?;
+            return Ok(Next::Plan(Planning {
+                programs: self.programs.clone(),
+                env: self.env.clone(),
+                planner: self.context.handler.clone(),
+                result,
+            }));
         }
+        self.keep(result).map_err(Outcome::Failed)?;
+        self.step(left)
+    }
+
+    /// Begins the next step, or ends the chain.
+    fn step(&mut self, left: Left) -> Result<Next, Outcome> {
         let Some(step) = self.steps.as_mut().and_then(VecDeque::pop_front) else {
             let result = Some(self.list());
             return Err(Outcome::Completed { result });
@@ -127,52 +158,6 @@ impl Chain {
         self.running = Some(step.handler.info.name.clone());
         self.begin(step, left)
             .map_err(|failure| Outcome::Failed(self.blame(failure)))
-    }
-
-    /// Looks up every handler before the first step runs, so that a list with an unknown handler
-    /// runs no step at all.
-    fn plan(&self, result: &JsonText) -> Result<VecDeque<Step>, Failure> {
-        let listed: Vec<Listed> = serde_json::from_str(result.as_str()).map_err(|error| {
-            let planner = &self.context.handler;
-            let message = format!("the result of {planner} is no list of steps: {error}");
-            Failure::new(FailureKind::Trapped, message)
-        })?;
-        if listed.len() > STEPS_MAX {
-            let count = listed.len();
-            let message = format!(
-                "the script has {count} actions, at most {STEPS_MAX} run in one job; split it"
-            );
-            return Err(Failure::new(FailureKind::InvalidParams, message));
-        }
-        let total = listed.len();
-        let mut budget = Budget::default();
-        listed
-            .into_iter()
-            .enumerate()
-            .map(|(index, step)| {
-                let name = step.handler.clone();
-                self.look_up(step, &mut budget)
-                    .map_err(|failure| blamed(failure, index + 1, total, &name))
-            })
-            .collect()
-    }
-
-    fn look_up(&self, listed: Listed, budget: &mut Budget) -> Result<Step, Failure> {
-        let name = &listed.handler;
-        if self.programs.makes_chains(name) {
-            let message = "a script cannot be an action of a script";
-            return Err(Failure::new(FailureKind::InvalidParams, message));
-        }
-        let (handler, program) = self.programs.handlers().executable(name)?;
-        let params = JsonText(String::from(Box::<str>::from(listed.params)));
-        handler.check_params(&params, budget)?;
-        let env = self.programs.granted(&handler, &self.env)?;
-        Ok(Step {
-            handler,
-            program,
-            params,
-            env,
-        })
     }
 
     /// Makes the start of a step. A handler gets at most its own limits and at most what is left of
@@ -273,9 +258,77 @@ impl Chain {
     }
 }
 
+impl Planning {
+    /// Looks up every handler and checks all params within one budget, before the first step runs. So a
+    /// list with an unknown handler runs no step at all.
+    pub fn run(&self) -> Planned {
+        Planned(self.plan())
+    }
+
+    fn plan(&self) -> Result<VecDeque<Step>, Failure> {
+        let listed: Vec<Listed> = serde_json::from_str(self.result.as_str()).map_err(|error| {
+            let planner = &self.planner;
+            let message = format!("the result of {planner} is no list of steps: {error}");
+            Failure::new(FailureKind::Trapped, message)
+        })?;
+        if listed.len() > STEPS_MAX {
+            let count = listed.len();
+            let message = format!(
+                "the script has {count} actions, at most {STEPS_MAX} run in one job; split it"
+            );
+            return Err(Failure::new(FailureKind::InvalidParams, message));
+        }
+        let total = listed.len();
+        let mut budget = Budget::default();
+        listed
+            .into_iter()
+            .enumerate()
+            .map(|(index, step)| {
+                let name = step.handler.clone();
+                self.look_up(step, &mut budget)
+                    .map_err(|failure| blamed(failure, index + 1, total, &name))
+            })
+            .collect()
+    }
+
+    fn look_up(&self, listed: Listed, budget: &mut Budget) -> Result<Step, Failure> {
+        let name = &listed.handler;
+        if self.programs.makes_chains(name) {
+            let message = "a script cannot be an action of a script";
+            return Err(Failure::new(FailureKind::InvalidParams, message));
+        }
+        let (handler, program) = self.programs.handlers().executable(name)?;
+        let params = JsonText(String::from(Box::<str>::from(listed.params)));
+        handler.check_params(&params, budget)?;
+        let env = self.programs.granted(&handler, &self.env)?;
+        Ok(Step {
+            handler,
+            program,
+            params,
+            env,
+        })
+    }
+}
+
 fn blamed(mut failure: Failure, number: usize, total: usize, name: &Name) -> Failure {
     failure.message = format!("action {number} of {total}, {name}: {}", failure.message);
     failure
+}
+
+impl fmt::Debug for Planning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Planning({})", self.planner)
+    }
+}
+
+// The steps have the variables that their handlers are granted.
+impl fmt::Debug for Planned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Ok(steps) => write!(f, "Planned({} steps)", steps.len()),
+            Err(failure) => write!(f, "Planned({failure:?})"),
+        }
+    }
 }
 
 impl fmt::Debug for Chain {

@@ -1,7 +1,7 @@
 //! Checks the sizes, numbers and JSON in messages from a cell before they are used. A value that is
 //! too large is cut, or the run it belongs to fails. The pool checks whether the cell has that run.
 
-use host_core::cell::{FromCell, LogLine};
+use host_core::cell::{FromCell, LINE_FIELDS_MAX, LogLine};
 use host_core::failure::{Failure, FailureKind};
 use host_core::handler::HandlerInfo;
 use host_core::json::JsonText;
@@ -17,9 +17,6 @@ pub const TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// The longest progress message, in bytes. Longer messages are cut.
 pub const PROGRESS_BYTES_MAX: usize = 1 << 10;
-
-/// The maximum number of fields in a log line. Further fields are dropped.
-const FIELDS_MAX: usize = 64;
 
 /// Returns the message with every value within its limit.
 pub fn checked(mut message: FromCell) -> FromCell {
@@ -137,7 +134,7 @@ fn tame(progress: &mut Progress) {
 
 fn line(line: &mut LogLine) {
     cut(&mut line.message, TEXT_BYTES_MAX);
-    line.fields.truncate(FIELDS_MAX);
+    line.fields.truncate(LINE_FIELDS_MAX);
     for (name, value) in &mut line.fields {
         cut(name, PROGRESS_BYTES_MAX);
         cut(value, TEXT_BYTES_MAX);

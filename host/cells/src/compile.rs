@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::io::{self, Read as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -13,6 +13,8 @@ use std::time::Duration;
 use host_core::cell::{CompileReply, Compiled, Refusal};
 use host_core::handler::Digest;
 use host_core::json::JsonText;
+use rustix::process::geteuid;
+use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
@@ -29,6 +31,9 @@ const REPLY_BYTES_MAX: u64 = 64 << 10;
 
 /// How much of the child's standard error is shown, in bytes.
 const STDERR_BYTES_MAX: u64 = 4 << 10;
+
+/// How much of a compiled file is read at once to hash it, in bytes.
+const CHUNK_BYTES: usize = 256 << 10;
 
 /// How old an unused file must be before it is removed. Another process may be about to use a newer
 /// one.
@@ -56,6 +61,9 @@ pub enum CompileError {
     },
 }
 
+/// How the names of the folders begin in which children write.
+const PRIVATE: &str = "compile-";
+
 /// A folder of compiled components.
 #[derive(Clone, Debug)]
 pub struct Cache {
@@ -67,21 +75,38 @@ impl Cache {
     /// Uses `folder` and creates it if it does not exist.
     pub fn open(folder: PathBuf, program: CellProgram) -> Result<Self, CompileError> {
         // A program that can write here could make cells execute any code.
-        let made = fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder);
-        made.map_err(cache("make the folder", &folder))?;
+        make_folder(&folder)
+            .and_then(|()| is_ours_alone(&folder))
+            .map_err(cache("use the folder", &folder))?;
         Ok(Self { folder, program })
     }
 
-    /// Returns the path of the compiled component and its expected hash. Returns `None` if the
-    /// component is not in the cache or was compiled for another engine.
-    pub fn get(&self, digest: Digest) -> Option<(PathBuf, [u8; 32])> {
+    /// Returns the path of the compiled component and its hash. Returns `None` if the component is not
+    /// in the cache or was compiled for another engine. A damaged file is set aside.
+    pub async fn get(&self, digest: Digest) -> Option<(PathBuf, [u8; 32])> {
+        let cache = self.clone();
+        let found = tokio::task::spawn_blocking(move || cache.find(digest));
+        found.await.ok().flatten()
+    }
+
+    fn find(&self, digest: Digest) -> Option<(PathBuf, [u8; 32])> {
         let compiled: Compiled = serde_json::from_slice(&fs::read(self.note(digest)).ok()?).ok()?;
         let file = self.file(digest, &compiled);
-        let bytes = fs::metadata(&file).ok()?.len();
-        (bytes == compiled.bytes).then_some((file, compiled.sha256))
+        let found = hash(&file).ok()?;
+        if found == compiled.sha256 {
+            return Some((file, found));
+        }
+        let path = file.display();
+        tracing::warn!(%path, "a compiled component is damaged: it is set aside");
+        self.set_aside(digest, &file);
+        None
+    }
+
+    /// Gives a damaged file another name. If that fails, compiling replaces it.
+    fn set_aside(&self, digest: Digest, file: &Path) {
+        let aside = self.folder.join(format!("{}.damaged", self.stem(digest)));
+        let _best_effort = fs::rename(file, aside);
+        let _best_effort = fs::remove_file(self.note(digest));
     }
 
     /// Compiles a component and keeps the result.
@@ -96,12 +121,20 @@ impl Cache {
         component: &[u8],
     ) -> Result<(PathBuf, [u8; 32]), CompileError> {
         let note = self.note(digest);
-        let made = Unfinished(note.with_extension(format!("{}.cwasm", ids::unique())));
-        let compiled = self.run(&made.0, component).await?;
-        let bytes = fs::metadata(&made.0).map_err(cache("look at", &made.0))?;
-        let bytes = bytes.len();
-        if bytes != compiled.bytes {
-            let message = format!("it wrote {bytes} bytes and speaks of {}", compiled.bytes);
+        // The child writes to a folder of its own and to nothing else.
+        let own = self.folder.join(format!("{PRIVATE}{}", ids::unique()));
+        make_folder(&own).map_err(cache("make the folder", &own))?;
+        let own = Private(own);
+        let made = own.0.join("made.cwasm");
+        let compiled = self.run(&made, component).await?;
+        let (found, bytes) = measure(made.clone())
+            .await
+            .map_err(cache("look at", &made))?;
+        if (found, bytes) != (compiled.sha256, compiled.bytes) {
+            let message = format!(
+                "it wrote {bytes} bytes, which are not the {} that it speaks of",
+                compiled.bytes
+            );
             return Err(CompileError::Broken { message });
         }
         let text = serde_json::to_vec(&compiled).map_err(|error| CompileError::Broken {
@@ -110,7 +143,7 @@ impl Cache {
         // A cell may have mapped an older file. That file stays as it is, because the new one has
         // another name.
         let file = self.file(digest, &compiled);
-        fs::rename(&made.0, &file).map_err(cache("write", &file))?;
+        fs::rename(&made, &file).map_err(cache("write", &file))?;
         let half = Unfinished(note.with_extension(format!("{}.half", ids::unique())));
         fs::write(&half.0, text).map_err(cache("write", &half.0))?;
         fs::rename(&half.0, &note).map_err(cache("write", &note))?;
@@ -132,9 +165,14 @@ impl Cache {
             let name = entry.file_name();
             let needed = name.to_str().and_then(|name| self.needed(name, &used));
             let Some(needed_for) = needed else { continue };
-            let age = entry.metadata()?.modified()?.elapsed().unwrap_or_default();
+            let found = entry.metadata()?;
+            let age = found.modified()?.elapsed().unwrap_or_default();
             if age > needed_for {
-                fs::remove_file(entry.path())?;
+                if found.is_dir() {
+                    fs::remove_dir_all(entry.path())?;
+                } else {
+                    fs::remove_file(entry.path())?;
+                }
                 swept += 1;
             }
         }
@@ -144,6 +182,9 @@ impl Cache {
     /// Returns the age at which a file may be removed. `None` means that the file stays: it is in
     /// use, or this cache did not write it.
     fn needed(&self, name: &str, used: &BTreeSet<String>) -> Option<Duration> {
+        if name.starts_with(PRIVATE) {
+            return Some(SWEPT_AGE);
+        }
         let (digest, rest) = name.split_once('-')?;
         if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
@@ -235,6 +276,53 @@ impl Cache {
     }
 }
 
+fn make_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(folder)
+}
+
+/// Refuses a folder in which another user could put files.
+fn is_ours_alone(folder: &Path) -> io::Result<()> {
+    let found = fs::symlink_metadata(folder)?;
+    let refused = if !found.is_dir() {
+        "it is no folder; give a path without symbolic links".to_owned()
+    } else if found.uid() != geteuid().as_raw() {
+        format!("it belongs to the user {}, not to this one", found.uid())
+    } else if found.mode() & 0o077 != 0 {
+        let mode = found.mode() & 0o777;
+        format!("its mode is {mode:o}, so other users may use it; run `chmod 700` on it")
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, refused))
+}
+
+/// Returns the hash and the length of a file. Does not follow a link.
+async fn measure(file: PathBuf) -> io::Result<([u8; 32], u64)> {
+    let measured = tokio::task::spawn_blocking(move || {
+        let found = fs::symlink_metadata(&file)?;
+        if !found.is_file() {
+            return Err(io::Error::other("it is no file"));
+        }
+        Ok((hash(&file)?, found.len()))
+    });
+    measured
+        .await
+        .unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
+fn hash(file: &Path) -> io::Result<[u8; 32]> {
+    let mut hasher = Sha256::new();
+    let mut file = fs::File::open(file)?;
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        match file.read(&mut chunk)? {
+            0 => return Ok(hasher.finalize().into()),
+            bytes => hasher.update(&chunk[..bytes]),
+        }
+    }
+}
+
 /// A file that is removed on drop unless it has been renamed.
 struct Unfinished(PathBuf);
 
@@ -242,6 +330,16 @@ impl Drop for Unfinished {
     fn drop(&mut self) {
         // A finished file has another name by now.
         let _gone = fs::remove_file(&self.0);
+    }
+}
+
+/// A folder that is removed on drop.
+struct Private(PathBuf);
+
+impl Drop for Private {
+    fn drop(&mut self) {
+        // What remains is swept later.
+        let _best_effort = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -292,5 +390,59 @@ mod tests {
             assert_eq!(cache.folder.join(name).exists(), *stays, "{name}");
         }
         assert!(cache.folder.join(young).exists());
+    }
+
+    #[test]
+    fn folders_that_others_may_use_are_refused() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let folder = TempDir::new().unwrap();
+        let program = || CellProgram {
+            exe: PathBuf::from("host"),
+            engine_hash: "abc".to_owned(),
+        };
+        let cache = folder.path().join("cache");
+        assert!(Cache::open(cache.clone(), program()).is_ok());
+        for mode in [0o770, 0o705, 0o777] {
+            fs::set_permissions(&cache, fs::Permissions::from_mode(mode)).unwrap();
+            let refused = Cache::open(cache.clone(), program()).unwrap_err();
+            assert!(refused.to_string().contains("chmod 700"), "{refused}");
+        }
+        fs::set_permissions(&cache, fs::Permissions::from_mode(0o700)).unwrap();
+        let link = folder.path().join("link");
+        symlink(&cache, &link).unwrap();
+        assert!(Cache::open(link, program()).is_err());
+        if geteuid().is_root() {
+            std::os::unix::fs::chown(&cache, Some(1), None).unwrap();
+            let refused = Cache::open(cache, program()).unwrap_err();
+            assert!(refused.to_string().contains("the user 1"), "{refused}");
+        }
+    }
+
+    /// A child that is taken over answers for a file that it did not write.
+    #[tokio::test]
+    async fn the_host_believes_no_child_about_its_file() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = TempDir::new().unwrap();
+        let liar = folder.path().join("liar");
+        let said = serde_json::to_string(&CompileReply::Ok(Compiled {
+            sha256: [7; 32],
+            bytes: 5,
+        }))
+        .unwrap();
+        for work in ["echo else >", "ln -s /etc/passwd", "true"] {
+            let script = format!("#!/bin/sh\nPATH=/usr/bin:/bin\n{work} $4\necho '{said}'\n");
+            fs::write(&liar, script).unwrap();
+            fs::set_permissions(&liar, fs::Permissions::from_mode(0o700)).unwrap();
+            let program = CellProgram {
+                exe: liar.clone(),
+                engine_hash: "abc".to_owned(),
+            };
+            let cache = Cache::open(folder.path().join("cache"), program).unwrap();
+            let refused = cache.compile(Digest([1; 32]), b"").await.unwrap_err();
+            assert!(!matches!(refused, CompileError::Refused(_)), "{refused}");
+            assert!(cache.get(Digest([1; 32])).await.is_none());
+            let left = fs::read_dir(&cache.folder).unwrap().count();
+            assert_eq!(left, 0, "{work}: nothing of it stays");
+        }
     }
 }

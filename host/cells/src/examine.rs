@@ -162,7 +162,7 @@ impl Examiner {
         digest: Digest,
         bytes: &[u8],
     ) -> Result<Arc<Program>, CompileError> {
-        let (path, sha256) = match self.cache.get(digest) {
+        let (path, sha256) = match self.cache.get(digest).await {
             Some(compiled) => compiled,
             None => self.cache.compile(digest, bytes).await?,
         };

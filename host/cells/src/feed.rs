@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use host_core::cell::ComponentKey;
 use host_core::name::Name;
 use host_core::time::Time;
 
@@ -50,6 +51,11 @@ impl<P: CellPort> Feed<P> {
         self.pool
             .start(now, place, &program, order)
             .map_err(|_order| NotStarted::CellGone)
+    }
+
+    /// Records that a compiled component cannot be loaded, so that it is compiled again.
+    pub fn is_damaged(&self, component: ComponentKey) {
+        self.runs.handlers().is_damaged(component);
     }
 
     /// Does the pool's work that is due at `now`, and lets cells unmap components that are no

@@ -1,7 +1,7 @@
 //! Messages in frames. A frame is its length followed by one or more messages in postcard.
 
 use bytes::Bytes;
-use host_core::cell::FRAME_BYTES_MAX;
+use host_core::cell::{FRAME_BYTES_MAX, FromCell};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
@@ -10,6 +10,9 @@ use tokio_util::codec::LengthDelimitedCodec;
 /// The maximum number of messages in a frame, because a decoded message takes more memory than its
 /// encoding.
 pub const FRAME_MESSAGES_MAX: usize = 16_384;
+
+/// The most memory that the messages of one frame from a cell may need beyond the frame, in bytes.
+const DECODED_BYTES_MAX: u64 = 32 << 20;
 
 /// The size at which a new frame is started, in bytes.
 const FRAME_BYTES_AIM: usize = 256 << 10;
@@ -34,6 +37,9 @@ pub enum FrameError {
     /// The frame has too many messages.
     #[error("a frame has more than {FRAME_MESSAGES_MAX} messages")]
     TooMany,
+    /// Its messages need too much memory.
+    #[error("the messages of a frame need more than {DECODED_BYTES_MAX} bytes")]
+    TooLargeDecoded,
 }
 
 /// Returns the codec that puts the length before each frame, in four bytes.
@@ -73,10 +79,19 @@ pub fn encode<T: Serialize>(messages: &[T]) -> Result<Vec<Bytes>, FrameError> {
     Ok(frames)
 }
 
-/// Unpacks one frame.
-pub fn decode<T: DeserializeOwned>(frame: &[u8]) -> Result<Vec<T>, FrameError> {
+/// Unpacks one frame from a cell.
+pub fn decode_from_cell(frame: &[u8]) -> Result<Vec<FromCell>, FrameError> {
+    decode(frame, FromCell::decoded_bytes)
+}
+
+/// Unpacks one frame whose messages need `decoded_bytes` more memory than the frame.
+pub fn decode<T: DeserializeOwned>(
+    frame: &[u8],
+    decoded_bytes: impl Fn(&T) -> u64,
+) -> Result<Vec<T>, FrameError> {
     let mut messages = Vec::new();
     let mut rest = frame;
+    let mut bytes = 0;
     while !rest.is_empty() {
         if messages.len() == FRAME_MESSAGES_MAX {
             return Err(FrameError::TooMany);
@@ -87,6 +102,10 @@ pub fn decode<T: DeserializeOwned>(frame: &[u8]) -> Result<Vec<T>, FrameError> {
                 bytes: frame.len(),
                 message: error.to_string(),
             })?;
+        bytes += decoded_bytes(&message);
+        if bytes > DECODED_BYTES_MAX {
+            return Err(FrameError::TooLargeDecoded);
+        }
         messages.push(message);
         rest = after;
     }

@@ -1,15 +1,16 @@
 //! The deployed handlers, with their components and limits. The store keeps the revisions; this is
 //! the copy in memory that requests and runs use.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use host_core::cell::ComponentKey;
 use host_core::failure::{Failure, FailureKind};
 use host_core::handler::{Digest, Grants, HandlerInfo, Limits, Revision};
 use host_core::json::JsonText;
 use host_core::name::Name;
+use tokio::sync::Notify;
 
 use crate::schema::{Budget, Schema};
 
@@ -55,6 +56,14 @@ pub struct Program {
 pub struct Handlers {
     by_name: Arc<RwLock<Arc<BTreeMap<Name, Arc<Handler>>>>>,
     programs: Arc<RwLock<BTreeMap<Digest, Arc<Program>>>>,
+    damaged: Arc<Damaged>,
+}
+
+/// The components whose compiled files cells could not load.
+#[derive(Default)]
+struct Damaged {
+    digests: Mutex<BTreeSet<Digest>>,
+    found: Notify,
 }
 
 impl Handlers {
@@ -86,6 +95,43 @@ impl Handlers {
         });
         programs.insert(digest, Arc::clone(&program));
         program
+    }
+
+    /// Records that a cell could not load a compiled component.
+    pub fn is_damaged(&self, component: ComponentKey) {
+        let programs = self.programs.read().unwrap_or_else(PoisonError::into_inner);
+        let mut programs = programs.iter();
+        if let Some((digest, _)) = programs.find(|(_, program)| program.component == component) {
+            self.damaged().insert(*digest);
+            self.damaged.found.notify_one();
+        }
+    }
+
+    /// Waits until cells could not load compiled components, and returns those. Each is returned again
+    /// until [`Handlers::is_repaired`]. Cancel safe.
+    pub async fn next_damaged(&self) -> BTreeSet<Digest> {
+        loop {
+            let damaged = self.damaged().clone();
+            if !damaged.is_empty() {
+                return damaged;
+            }
+            self.damaged.found.notified().await;
+        }
+    }
+
+    /// Records that a component is compiled again. If it could not be, its handlers cannot run.
+    pub fn is_repaired(&self, digest: Digest, is_compiled: bool) {
+        if !is_compiled {
+            let programs = self.programs.write();
+            let mut programs = programs.unwrap_or_else(PoisonError::into_inner);
+            programs.remove(&digest);
+        }
+        self.damaged().remove(&digest);
+    }
+
+    fn damaged(&self) -> MutexGuard<'_, BTreeSet<Digest>> {
+        let digests = self.damaged.digests.lock();
+        digests.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether a deployed handler needs this compiled component.

@@ -45,6 +45,7 @@ impl Cells {
             let messages = match event {
                 CellEvent::Said { messages, .. } => messages,
                 CellEvent::Gone { how, .. } => return lost(&how),
+                CellEvent::Planned { .. } => continue,
             };
             for message in messages {
                 match message {

@@ -56,6 +56,10 @@ pub struct Run {
     logged_bytes: u64,
     revoked: bool,
     chain: Option<Box<Chain>>,
+    /// Whether the steps of the chain are being planned. No guest runs then.
+    planning: bool,
+    /// Whether the cell could not load the component.
+    unloaded: bool,
     /// When the current step was given to the cell.
     step_started_at: Time,
 }
@@ -183,6 +187,8 @@ impl<P: CellPort> Pool<P> {
             logged_bytes: 0,
             revoked: false,
             chain: order.chain,
+            planning: false,
+            unloaded: false,
             step_started_at: now,
         };
         cell.begin(program, start);
@@ -257,7 +263,8 @@ impl<P: CellPort> Pool<P> {
     /// Returns when [`Pool::tick`] must be called next.
     pub fn due(&self) -> Option<Time> {
         let doomed = |run: &&Run| self.cells.get(&run.cell).is_some_and(|cell| cell.doomed);
-        let kills = self.runs.values().filter(|run| !doomed(run));
+        let kills = self.runs.values();
+        let kills = kills.filter(|run| !run.planning && !doomed(run));
         let kills = kills.map(|run| run.ladder.kill_at());
         let starts = self.cells.values().filter_map(Cell::start_limit);
         let seats = self.seats.iter().filter(|_| !self.closing);
@@ -340,7 +347,7 @@ impl<P: CellPort> Pool<P> {
     }
 
     fn kill_overrun(&mut self, now: Time) {
-        for (id, run) in &self.runs {
+        for (id, run) in self.runs.iter().filter(|(_, run)| !run.planning) {
             let Some(overrun) = run.ladder.overrun(now) else {
                 continue;
             };

@@ -1,14 +1,16 @@
 //! The interface between the pool and cells: real processes, or fakes in tests.
 
-use host_core::cell::{FromCell, ToCell};
+use host_core::cell::{FromCell, RunId, ToCell};
 use thiserror::Error;
+
+use crate::chain::{Planned, Planning};
 
 /// Identifies one cell. It is unique for the life of the host process and never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CellId(pub u64);
 
 /// What a cell reports to the pool.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug)]
 pub enum CellEvent {
     /// The cell sent messages.
     Said {
@@ -16,6 +18,8 @@ pub enum CellEvent {
         /// The messages in order, each within the limits of [`super::check`].
         messages: Vec<FromCell>,
     },
+    /// The steps of a run are planned.
+    Planned { run: RunId, planned: Planned },
     /// The cell is dead and executes no guest any more. No event follows for it.
     Gone {
         cell: CellId,
@@ -39,6 +43,9 @@ pub trait CellPort: Send {
 
     /// Sends messages to a cell, in order.
     fn send(&mut self, cell: CellId, messages: Vec<ToCell>) -> Result<(), Deaf>;
+
+    /// Plans the steps of a run elsewhere. A [`CellEvent::Planned`] follows.
+    fn plan(&mut self, run: RunId, planning: Planning);
 
     /// Kills a cell at once. Does nothing if the cell has already ended.
     fn kill(&mut self, cell: CellId);

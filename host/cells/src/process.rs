@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::listen::{listen, log};
 use self::talk::talk;
+use crate::chain::Planning;
 use crate::handlers::Program;
 use crate::port::{CellEvent, CellId, CellPort, Deaf};
 use crate::spawn::{Room, Spawned, Spawner};
@@ -109,6 +110,7 @@ impl Cells {
                         }
                     }
                     CellEvent::Gone { how, .. } => return Err(DescribeError::CellGone(how)),
+                    CellEvent::Planned { .. } => {}
                 }
             }
             Err(DescribeError::CellGone("the host is stopping".to_owned()))
@@ -178,6 +180,15 @@ impl CellPort for ProcessPort {
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
             Err(mpsc::error::TrySendError::Full(_)) => Err(Deaf),
         }
+    }
+
+    fn plan(&mut self, run: RunId, planning: Planning) {
+        let events = self.events.clone();
+        self.cells.runtime.spawn_blocking(move || {
+            let planned = planning.run();
+            // If the host has stopped, no receiver is left.
+            let _stopped = events.blocking_send(CellEvent::Planned { run, planned });
+        });
     }
 
     fn kill(&mut self, cell: CellId) {

@@ -3,9 +3,11 @@
 //! A cell is not trusted: it may have a bug or be taken over. It knows its runs only by the numbers
 //! it was given, and the receiver checks every number and size in a [`FromCell`].
 
+use std::fmt;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 
 use crate::failure::Failure;
@@ -16,6 +18,18 @@ use crate::outcome::{Meter, Outcome, Progress};
 /// The largest frame in either direction, in bytes: a component's path, params or a result at its
 /// highest limit of 16 MiB, and what surrounds it.
 pub const FRAME_BYTES_MAX: usize = 17 << 20;
+
+/// The most fields of a log line.
+pub const LINE_FIELDS_MAX: usize = 64;
+
+/// What a log line costs in addition to its text, in bytes: about what it needs in memory.
+const LINE_OVERHEAD_BYTES: u64 = 64;
+
+/// The same for each of its fields.
+const FIELD_OVERHEAD_BYTES: u64 = 64;
+
+/// The most that the lines of one message cost together, in bytes.
+const LINES_COST_MAX: u64 = 16 << 20;
 
 /// One execution in one cell; unique for the life of the orchestrator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -167,7 +181,69 @@ pub struct LogLine {
     /// The text; invalid UTF-8 is replaced.
     pub message: String,
     /// Structured fields, in the guest's order.
+    #[serde(deserialize_with = "few_fields")]
     pub fields: Vec<(String, String)>,
+}
+
+impl LogLine {
+    /// Returns how much of a log's limit the line uses, in bytes.
+    pub fn cost(&self) -> u64 {
+        let fields = self.fields.iter();
+        let fields: u64 = fields
+            .map(|(name, value)| (name.len() + value.len()) as u64 + FIELD_OVERHEAD_BYTES)
+            .sum();
+        self.message.len() as u64 + fields + LINE_OVERHEAD_BYTES
+    }
+}
+
+/// Reads at most [`LINE_FIELDS_MAX`] fields: an empty one has two bytes in a frame, and many times that
+/// in memory.
+fn few_fields<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, String)>, D::Error> {
+    struct Fields;
+    impl<'de> Visitor<'de> for Fields {
+        type Value = Vec<(String, String)>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "at most {LINE_FIELDS_MAX} fields")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            let mut fields = Vec::new();
+            while let Some(field) = seq.next_element()? {
+                if fields.len() == LINE_FIELDS_MAX {
+                    return Err(A::Error::custom("a log line has too many fields"));
+                }
+                fields.push(field);
+            }
+            Ok(fields)
+        }
+    }
+    from.deserialize_seq(Fields)
+}
+
+/// Reads lines that cost at most [`LINES_COST_MAX`] together.
+fn few_lines<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<LogLine>, D::Error> {
+    struct Lines;
+    impl<'de> Visitor<'de> for Lines {
+        type Value = Vec<LogLine>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "lines of at most {LINES_COST_MAX} bytes together")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            let (mut lines, mut cost) = (Vec::new(), 0);
+            while let Some(line) = seq.next_element::<LogLine>()? {
+                cost += line.cost();
+                if cost > LINES_COST_MAX {
+                    return Err(A::Error::custom("a message has too many log lines"));
+                }
+                lines.push(line);
+            }
+            Ok(lines)
+        }
+    }
+    from.deserialize_seq(Lines)
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -184,7 +260,11 @@ pub enum FromCell {
         message: String,
     },
     /// Log lines of a run, in order.
-    Log { run: RunId, lines: Vec<LogLine> },
+    Log {
+        run: RunId,
+        #[serde(deserialize_with = "few_lines")]
+        lines: Vec<LogLine>,
+    },
     /// The latest progress of a run; earlier ones may have been skipped.
     Progress { run: RunId, progress: Progress },
     /// A run has ended; no more messages about it follow.
@@ -203,6 +283,19 @@ pub enum FromCell {
     },
     /// What a run has used so far.
     Used { run: RunId, meter: Meter },
+}
+
+impl FromCell {
+    /// Returns about how much more memory the message needs than its frame, in bytes.
+    pub fn decoded_bytes(&self) -> u64 {
+        match self {
+            Self::Log { lines, .. } => lines.iter().map(LogLine::cost).sum(),
+            Self::Described { result, .. } => result.as_ref().map_or(0, |handlers| {
+                (handlers.len() * std::mem::size_of::<HandlerInfo>()) as u64
+            }),
+            _ => 0,
+        }
+    }
 }
 
 /// What the compile child prints on its standard output, as JSON. On success, it has written the

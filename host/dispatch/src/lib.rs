@@ -18,6 +18,7 @@ pub mod waiters;
 pub mod writer;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use host_core::command::{Command, Reply};
 use host_core::id::JobId;
@@ -49,7 +50,10 @@ pub enum SubmitError {
     #[error(transparent)]
     Rejected(#[from] Rejection),
     /// There is no room on the disk.
-    #[error("the disk is full: nothing of this request was kept; free space and repeat it")]
+    #[error(
+        "the disk is full: its last 64 MiB are kept so that accepted jobs can end, and 128 MiB must be \
+         free for new ones; nothing of this request was kept; free space and repeat it"
+    )]
     StoreFull,
     /// Too many requests are waiting.
     #[error("{REQUESTS_MAX} requests wait already; repeat this one later")]
@@ -76,6 +80,8 @@ pub struct Shared {
     pub waiters: Waiters,
     /// The latest progress of running jobs.
     pub live: Live,
+    /// Whether the disk has no room for new jobs.
+    pub store_full: AtomicBool,
 }
 
 impl Dispatch {

@@ -43,6 +43,7 @@ pub struct Numbers {
     commit_seconds: Histogram,
     runs: Gauge,
     cells: Gauge,
+    store_full: Gauge,
 }
 
 impl Default for Numbers {
@@ -57,6 +58,7 @@ impl Default for Numbers {
             commit_seconds: Histogram::new(SECONDS),
             runs: Gauge::default(),
             cells: Gauge::default(),
+            store_full: Gauge::default(),
         }
     }
 }
@@ -78,6 +80,8 @@ impl Numbers {
         registry.register("store_commit_seconds", commits, self.commit_seconds.clone());
         registry.register("runs", "Attempts in cells now", self.runs.clone());
         registry.register("cells", "Cells that take runs now", self.cells.clone());
+        let full = "1 while the disk has no room for new jobs, and enqueues are refused";
+        registry.register("store_full", full, self.store_full.clone());
     }
 
     /// Counts the changes of a commit. Only the dispatch loop calls it.
@@ -109,6 +113,10 @@ impl Numbers {
     pub(super) fn committed(&self, commands: usize, took: Duration) {
         self.commands.inc_by(commands as u64);
         self.commit_seconds.observe(took.as_secs_f64());
+    }
+
+    pub(super) fn store_full(&self, is_full: bool) {
+        self.store_full.set(i64::from(is_full));
     }
 
     pub(super) fn pool(&self, runs: usize, cells: usize) {

@@ -12,6 +12,7 @@ mod start;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use host_cells::feed::Feed;
 use host_cells::pool::Place;
@@ -47,6 +48,9 @@ const TICK_JOBS_MAX: u32 = 512;
 
 /// The pause before the loop tries a full disk again, in milliseconds.
 const FULL_PAUSE_MS: u64 = 250;
+
+/// The pause before the loop looks whether new jobs have room again, in milliseconds.
+const ROOM_PAUSE_MS: u64 = 1_000;
 
 /// The time that killed cells have to exit, in milliseconds.
 const CLOSE_TIMEOUT_MS: u64 = 5_000;
@@ -131,6 +135,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         suspects: true,
         next_wakeup: None,
         full_until: None,
+        room_at: None,
         drain_ms: wiring.drain_ms,
         numbers: wiring.numbers,
         phase: Phase::Running,
@@ -178,6 +183,8 @@ struct Writer<P> {
     next_wakeup: Option<Time>,
     /// When to try a full disk again.
     full_until: Option<Time>,
+    /// When to look whether new jobs have room again.
+    room_at: Option<Time>,
     drain_ms: u64,
     numbers: Numbers,
     phase: Phase,
@@ -241,7 +248,8 @@ impl<P: CellPort> Writer<P> {
     /// Returns when the loop must act without input; at or before `now` if it must act already.
     fn due(&self, now: Time) -> Option<Time> {
         let full = self.full_until.filter(|until| now < *until);
-        let mut due: Vec<Option<Time>> = vec![self.cells.pool.due(), self.pulls.due()];
+        let mut due: Vec<Option<Time>> =
+            vec![self.cells.pool.due(), self.pulls.due(), self.room_at];
         if self.phase > Phase::Running {
             due.push(Some(self.drain_until));
         }
@@ -322,6 +330,10 @@ impl<P: CellPort> Writer<P> {
             self.hear_executor(now, heard);
         }
         self.cells.tick(now);
+        if self.room_at.is_some_and(|at| now >= at) {
+            let is_full = !self.store.has_room();
+            self.set_full(now, is_full);
+        }
         let mut batch = Batch::default();
         let finished = self.plan(now, &mut batch);
         let asked = !intake.requests.is_empty();
@@ -388,6 +400,13 @@ impl<P: CellPort> Writer<P> {
         }
     }
 
+    /// Publishes whether new jobs have room, and looks again later if they do not.
+    fn set_full(&mut self, now: Time, is_full: bool) {
+        self.room_at = is_full.then(|| now.plus_ms(ROOM_PAUSE_MS));
+        self.shared.store_full.store(is_full, Ordering::Relaxed);
+        self.numbers.store_full(is_full);
+    }
+
     /// Commits a batch. If the disk is full, refuses its requests and commits the rest alone.
     fn commit(
         &mut self,
@@ -407,6 +426,7 @@ impl<P: CellPort> Writer<P> {
             }
             Err(StoreError::Full) => {
                 tracing::error!("the disk is full: free space where the data directory is");
+                self.set_full(now, true);
                 for origin in batch.origins {
                     refuse(origin, &SubmitError::StoreFull);
                 }

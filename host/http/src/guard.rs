@@ -131,6 +131,9 @@ fn without_port(host: &str) -> &str {
 /// Refuses requests from pages of other origins. Browsers send the origin of a request; other
 /// programs do not.
 fn check_origin(host: &str, headers: &HeaderMap) -> Result<(), Refusal> {
+    if headers.get_all(ORIGIN).iter().count() > 1 {
+        return Err(Refusal::ForeignOrigin);
+    }
     if let Some(origin) = headers.get(ORIGIN) {
         let own = origin.to_str().ok().and_then(|origin| {
             let (scheme, authority) = origin.split_once("://")?;
@@ -152,6 +155,10 @@ fn check_media_type(headers: &HeaderMap, allowed: &'static [&'static str]) -> Re
     }
     if headers.contains_key(CONTENT_ENCODING) {
         return Err(Refusal::ContentEncoding);
+    }
+    // Who reads the other one would see a body of another type.
+    if headers.get_all(CONTENT_TYPE).iter().count() > 1 {
+        return Err(Refusal::MediaTypeRepeated);
     }
     let found = media_type(headers).ok_or(Refusal::MediaTypeMissing)?;
     if allowed

@@ -4,6 +4,7 @@
 //! `problem`, `extract` and `query` are for JSON APIs that use problem documents.
 
 pub mod budget;
+mod explained;
 pub mod extract;
 pub mod guard;
 pub mod json;

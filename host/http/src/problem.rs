@@ -127,6 +127,27 @@ impl Problem {
         }
     }
 
+    /// Changes the status.
+    #[must_use]
+    pub(crate) fn with_status(self, status: u16) -> Self {
+        Self { status, ..self }
+    }
+
+    /// Returns the text of the document.
+    pub(crate) fn document(&self) -> Vec<u8> {
+        let kind = self.kind;
+        let document = ProblemView {
+            r#type: format!("urn:host:problem:{}", kind.code),
+            title: kind.title,
+            status: self.status,
+            detail: &self.detail,
+            code: kind.code,
+            next: kind.next,
+            state: self.state,
+        };
+        serde_json::to_vec(&document).unwrap_or_default()
+    }
+
     /// Adds the place of the mistake to the front of the detail.
     #[must_use]
     pub fn at(self, place: &str) -> Self {
@@ -140,16 +161,7 @@ impl Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let kind = self.kind;
-        let document = ProblemView {
-            r#type: format!("urn:host:problem:{}", kind.code),
-            title: kind.title,
-            status: self.status,
-            detail: &self.detail,
-            code: kind.code,
-            next: kind.next,
-            state: self.state,
-        };
-        let text = serde_json::to_vec(&document).unwrap_or_default();
+        let text = self.document();
         let mut response = Response::new(Body::from(text));
         *response.status_mut() =
             StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -170,9 +182,12 @@ impl From<&Refusal> for Problem {
             | Refusal::HostHeaderNotAscii
             | Refusal::HostNotAllowed { .. } => &kinds::HOST_REFUSED,
             Refusal::ForeignOrigin | Refusal::ForeignSite => &kinds::ORIGIN_REFUSED,
-            Refusal::ContentEncoding | Refusal::MediaTypeMissing | Refusal::MediaType { .. } => {
-                &kinds::UNSUPPORTED_MEDIA_TYPE
-            }
+            Refusal::ContentEncoding
+            | Refusal::MediaTypeMissing
+            | Refusal::MediaTypeRepeated
+            | Refusal::MediaType { .. } => &kinds::UNSUPPORTED_MEDIA_TYPE,
+            Refusal::NotHttp => &kinds::NOT_HTTP,
+            Refusal::HeaderTooLarge { .. } => &kinds::HEADER_TOO_LARGE,
             Refusal::BodyTooLarge { .. } => &kinds::BODY_TOO_LARGE,
             Refusal::BodyTimeout { .. } => &kinds::BODY_TIMEOUT,
             Refusal::BodyBroken => &kinds::INVALID_REQUEST,

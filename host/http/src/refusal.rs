@@ -30,6 +30,8 @@ pub enum Refusal {
     ContentEncoding,
     /// The request has no Content-Type header.
     MediaTypeMissing,
+    /// The request has several Content-Type headers.
+    MediaTypeRepeated,
     /// The route does not accept bodies of this type.
     MediaType {
         /// The type, cut after 64 characters.
@@ -58,6 +60,13 @@ pub enum Refusal {
     },
     /// The answer ended before it was complete.
     AnswerBroken,
+    /// The bytes are not a request of HTTP.
+    NotHttp,
+    /// The header, or the request target in it, is too long.
+    HeaderTooLarge {
+        /// The longest header, in bytes.
+        limit_bytes: usize,
+    },
     /// No route has this path.
     NotFound,
     /// A route has this path, but not with this method.
@@ -76,12 +85,14 @@ impl Refusal {
             | Self::HostNotAllowed { .. }
             | Self::ForeignOrigin
             | Self::ForeignSite => StatusCode::FORBIDDEN,
-            Self::ContentEncoding | Self::MediaTypeMissing | Self::MediaType { .. } => {
-                StatusCode::UNSUPPORTED_MEDIA_TYPE
-            }
+            Self::ContentEncoding
+            | Self::MediaTypeMissing
+            | Self::MediaTypeRepeated
+            | Self::MediaType { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::BodyTimeout { .. } => StatusCode::REQUEST_TIMEOUT,
-            Self::BodyBroken => StatusCode::BAD_REQUEST,
+            Self::BodyBroken | Self::NotHttp => StatusCode::BAD_REQUEST,
+            Self::HeaderTooLarge { .. } => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::TimedOut { .. } => StatusCode::GATEWAY_TIMEOUT,
             Self::AnswerBroken => StatusCode::INTERNAL_SERVER_ERROR,
@@ -106,6 +117,14 @@ impl fmt::Display for Refusal {
             Self::ContentEncoding => {
                 f.write_str("the body has a content encoding; send it without one")
             }
+            Self::MediaTypeRepeated => {
+                f.write_str("a request has at most one Content-Type header")
+            }
+            Self::NotHttp => f.write_str("the bytes are not a request of HTTP/1.1"),
+            Self::HeaderTooLarge { limit_bytes } => write!(
+                f,
+                "the header has more than {limit_bytes} bytes, more than 100 fields, or too long a path"
+            ),
             Self::MediaTypeMissing => f.write_str("the Content-Type header is missing"),
             Self::MediaType { found, allowed } => {
                 let allowed = allowed.join(" or ");

@@ -15,6 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::explained::Explained;
 use crate::metrics::Metrics;
 use crate::write_timeout::WriteTimeout;
 
@@ -134,6 +135,7 @@ pub(crate) async fn connection(
 ) {
     let _open = Open::new(metrics);
     let stream = WriteTimeout::new(stream, WRITE_TIMEOUT);
+    let stream = Explained::new(stream, HEADER_BYTES_MAX);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         // A client that has closed its sending half still receives the answer.

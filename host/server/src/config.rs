@@ -117,6 +117,8 @@ pub struct Flags {
 pub struct Config {
     /// The data directory.
     pub data: PathBuf,
+    /// Whether to go on without the store of a data directory that had one.
+    pub fresh: bool,
     /// The folder of components that are deployed at start.
     pub handlers: Option<PathBuf>,
     /// Where the API listens; `None` if it is off.
@@ -206,6 +208,7 @@ impl Config {
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
         Ok(Self {
             data: values.path("data").unwrap_or_else(|| PathBuf::from("data")),
+            fresh: false,
             handlers: values.path("handlers"),
             listen: values.listen("http.listen", Some(listen))?,
             routes: routes(&values, &wires)?,

@@ -73,6 +73,23 @@ impl Deployments {
         }
     }
 
+    /// Compiles components again whose compiled files cells cannot load, until the host stops.
+    pub fn repair(&self) {
+        let shared = Arc::clone(&self.shared);
+        self.shared.tasks.spawn(async move {
+            let stopping = shared.tasks.stopping().clone();
+            loop {
+                let damaged = tokio::select! {
+                    damaged = shared.handlers.next_damaged() => damaged,
+                    () = stopping.cancelled() => return,
+                };
+                for digest in damaged {
+                    shared.compile_again(digest).await;
+                }
+            }
+        });
+    }
+
     /// Makes these bytes the current revision of the component `name`.
     ///
     /// If this future is dropped, the change is still completed.
@@ -273,6 +290,32 @@ impl Shared {
     async fn compiled(&self, digest: Digest, bytes: &[u8]) -> Result<Arc<Program>, Flaw> {
         let program = self.examiner.program(&self.handlers, digest, bytes).await;
         program.map_err(Flaw::Compile)
+    }
+
+    async fn compile_again(&self, digest: Digest) {
+        let _one = self.one_at_a_time.lock().await;
+        let bytes = self
+            .dispatch
+            .read(move |reader| reader.component_bytes(digest));
+        let compiled = match bytes.await {
+            Ok(bytes) => {
+                let compiled = self.compiled(digest, &bytes.unwrap_or_default()).await;
+                compiled.map(drop).map_err(|error| error.to_string())
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        let digest_shown = digest.to_string();
+        match &compiled {
+            Ok(()) => tracing::info!(digest = digest_shown, "a component is compiled again"),
+            Err(error) => {
+                tracing::error!(
+                    digest = digest_shown,
+                    error,
+                    "a component cannot be compiled again: its handlers do not run"
+                );
+            }
+        }
+        self.handlers.is_repaired(digest, compiled.is_ok());
     }
 
     async fn current(&self, name: &Name) -> Result<Option<Revision>, DeployError> {

@@ -1,6 +1,7 @@
 //! A whole host: opens the data directory, starts all parts in order, reports when it is ready, and
 //! ends the parts in reverse order. The only place where all parts meet.
 
+mod damage;
 mod host;
 mod supervisor;
 
@@ -46,6 +47,13 @@ pub enum ServeError {
     /// The data directory cannot be locked.
     #[error("cannot use the data directory {}: {error}", .path.display())]
     Lock { path: PathBuf, error: LockError },
+    /// The data directory had a store, which is gone.
+    #[error(
+        "the data directory {} has {left}, but its store host.db is missing or empty: all its jobs and \
+         components would be forgotten; restore host.db from a copy, or go on without with --fresh",
+        .path.display()
+    )]
+    Gone { path: PathBuf, left: String },
     /// The API cannot listen on its address.
     #[error(
         "cannot listen on {address}: {error}; give another address with --listen (port 0 takes a free one)"
@@ -120,6 +128,10 @@ async fn serve(
         error,
     };
     let _data = DataLock::take(data).await.map_err(locked)?;
+    if let Some(left) = damage::store_is_gone(data).filter(|_| !config.fresh) {
+        let path = data.clone();
+        return Err(ServeError::Gone { path, left });
+    }
     let listener = match config.listen {
         None => None,
         Some(address) => Some(listen(address).await?),

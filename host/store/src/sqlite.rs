@@ -17,6 +17,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use host_core::command::{Command, Committed};
@@ -59,16 +60,25 @@ impl SqliteStore {
     /// Opens the store at `path` and creates it if it does not exist.
     ///
     /// Refuses a file of a later version and a file that SQLite reports as damaged.
+    ///
+    /// If the last writer did not close it, all pages are checked first.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let was_closed = fs::metadata(log_of(path)).map_or(true, |log| log.len() == 0);
         let mut connection = connect(
             path,
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
         )?;
-        schema::prepare(&connection)?;
+        let prepared = schema::prepare(&connection).and_then(|()| {
+            if !was_closed {
+                check::quick(&connection)?;
+            }
+            Counters::load(&connection)
+        });
+        let counters = prepared.map_err(|error| check::name(&connection, error))?;
         Ok(Self {
             path: path.to_owned(),
             checkpointer: Checkpointer::start(path, &mut connection)?,
-            counters: Counters::load(&connection)?,
+            counters,
             connection,
             hot: Hot::default(),
             reserve: Reserve::beside(path),
@@ -116,7 +126,9 @@ impl Store for SqliteStore {
         if batch.iter().any(asks_for_room) && !self.reserve.take() {
             return Err(StoreError::Full);
         }
-        let result = self.transact(now, batch);
+        let result = self
+            .transact(now, batch)
+            .map_err(|error| check::name(&self.connection, error));
         match &result {
             Ok(_) => self.broken = self.checkpointer.after_commit(&self.connection).err(),
             Err(StoreError::Full) => {
@@ -132,6 +144,17 @@ impl Store for SqliteStore {
     fn reader(&self) -> Result<Box<dyn Reader>, StoreError> {
         open_reader(&self.path)
     }
+
+    fn has_room(&mut self) -> bool {
+        self.reserve.take()
+    }
+}
+
+/// Returns the path of the write-ahead log. It is removed when the last writer closes the store.
+fn log_of(path: &Path) -> PathBuf {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    log.into()
 }
 
 /// Opens a reader of the store at `path`. Another process may be writing to that store.

@@ -28,6 +28,11 @@ pub trait Store: Send {
     /// committed again: accepted jobs continue in reserved space while it lasts.
     fn commit(&mut self, now: Time, batch: Vec<Command>) -> Result<Committed, StoreError>;
 
+    /// Returns whether new jobs have room on the disk again after [`StoreError::Full`].
+    fn has_room(&mut self) -> bool {
+        true
+    }
+
     /// Opens a reader. Each of its calls sees all batches that were committed before the call.
     fn reader(&self) -> Result<Box<dyn Reader>, StoreError>;
 }

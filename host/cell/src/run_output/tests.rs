@@ -1,8 +1,15 @@
 //! Which output is kept if a guest writes too much, and in which order.
 
+use std::sync::Arc;
+
 use host_core::cell::{Level, LogSource};
 
 use super::{LINE_BYTES_MAX, RunOutput};
+use crate::limits::CellMemory;
+
+fn output(log_bytes_max: u64) -> RunOutput {
+    RunOutput::new(log_bytes_max, Arc::new(CellMemory::new(1 << 30)))
+}
 
 fn lines(output: &RunOutput) -> Vec<(LogSource, String)> {
     let unsent = output.take().unwrap_or_default();
@@ -12,7 +19,7 @@ fn lines(output: &RunOutput) -> Vec<(LogSource, String)> {
 
 #[test]
 fn output_is_split_into_lines_at_newlines_only() {
-    let output = RunOutput::new(10_000);
+    let output = output(10_000);
     for piece in ["one\ntw", "o\r\n", "", "\nthr", "ee"] {
         output.print(LogSource::Stdout, piece.as_bytes());
     }
@@ -31,7 +38,7 @@ fn output_is_split_into_lines_at_newlines_only() {
 
 #[test]
 fn lines_beyond_the_log_limit_are_dropped_and_counted() {
-    let output = RunOutput::new(100);
+    let output = output(150);
     for text in ["a".repeat(40), "b".repeat(40), "c".to_owned()] {
         output.write(Level::Info, text, Vec::new());
     }
@@ -45,7 +52,7 @@ fn lines_beyond_the_log_limit_are_dropped_and_counted() {
 
 #[test]
 fn a_huge_line_is_truncated_and_marked() {
-    let output = RunOutput::new(1 << 20);
+    let output = output(1 << 20);
     for _ in 0..100 {
         output.print(LogSource::Stdout, &[b'x'; 4096]);
     }
@@ -58,7 +65,7 @@ fn a_huge_line_is_truncated_and_marked() {
 
 #[test]
 fn only_the_latest_progress_is_kept() {
-    let output = RunOutput::new(0);
+    let output = output(0);
     assert!(output.take().is_none());
     output.progress(Some(10.0), "a".to_owned());
     output.progress(Some(f32::NAN), "b".to_owned());
@@ -71,7 +78,7 @@ fn only_the_latest_progress_is_kept() {
 
 #[test]
 fn many_lines_are_taken_in_parts_that_fit_a_frame() {
-    let output = RunOutput::new(64 << 20);
+    let output = output(64 << 20);
     for n in 0..30_000 {
         output.write(Level::Info, format!("{n:01000}"), Vec::new());
     }
@@ -86,4 +93,36 @@ fn many_lines_are_taken_in_parts_that_fit_a_frame() {
         numbers.map(Result::unwrap).collect::<Vec<_>>(),
         (0..30_000).collect::<Vec<_>>()
     );
+}
+
+/// Empty lines and fields use memory too.
+#[test]
+fn empty_lines_and_fields_use_the_log_limit() {
+    let empty = output(6_400);
+    empty.print(LogSource::Stdout, &[b'\n'; 1_000]);
+    empty.finish();
+    assert_eq!(lines(&empty).len(), 100 + 1, "and the line of the host");
+    let fields = output(6_400);
+    for _ in 0..100 {
+        let none = || (String::new(), String::new());
+        fields.write(Level::Info, String::new(), (0..9).map(|_| none()).collect());
+    }
+    fields.finish();
+    assert_eq!(lines(&fields).len(), 10 + 1);
+}
+
+#[test]
+fn unsent_lines_use_the_memory_of_the_cell() {
+    let memory = Arc::new(CellMemory::new(10_000));
+    let output = RunOutput::new(1 << 20, Arc::clone(&memory));
+    for _ in 0..100 {
+        output.write(Level::Info, "x".repeat(1_000), Vec::new());
+    }
+    assert!(memory.take(2_000).is_err(), "the lines use it");
+    assert_eq!(lines(&output).len(), 9);
+    assert!(memory.take(9_000).is_ok(), "what is sent uses none");
+    memory.give_back(9_000);
+    output.finish();
+    drop(output);
+    assert!(memory.take(10_000).is_ok());
 }

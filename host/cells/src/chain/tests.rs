@@ -55,6 +55,10 @@ fn handlers() -> Handlers {
         handlers: vec![
             info("vm.define", Some(r#"{"required": ["name"]}"#)),
             info("vm.start", None),
+            info(
+                "vm.checked",
+                Some(r#"{"properties": {"many": {"items": {"type": "object"}}}}"#),
+            ),
             info("vm.small", None),
             info("vm.secret", None),
             info(PLANNER, None),
@@ -97,6 +101,16 @@ fn chain(limits: Limits) -> Chain {
     Chain::new(programs(), &start(limits), Vec::new())
 }
 
+impl Chain {
+    /// Records how a handler ended, and plans if that is next.
+    fn go(&mut self, outcome: Outcome, meter: Meter, left: Left) -> Next {
+        match self.next(outcome, meter, left) {
+            Next::Plan(planning) => self.planned(planning.run(), left),
+            next => next,
+        }
+    }
+}
+
 fn left(timeout_ms: u64) -> Left {
     Left {
         timeout_ms,
@@ -125,14 +139,14 @@ fn run(next: Next) -> Start {
             assert_eq!(start.component, program.component);
             *start
         }
-        Next::End(outcome) => panic!("{outcome:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
 fn end(next: Next) -> Outcome {
     match next {
         Next::End(outcome) => outcome,
-        Next::Run(_, start) => panic!("{start:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -146,14 +160,14 @@ fn failure(next: Next) -> Failure {
 #[test]
 fn steps_run_in_order_and_their_results_are_a_list() {
     let mut chain = chain(Limits::default());
-    let first = run(chain.next(steps(&["vm.define", "vm.start"]), METER, left(30_000)));
+    let first = run(chain.go(steps(&["vm.define", "vm.start"]), METER, left(30_000)));
     assert_eq!(first.context.handler, "vm.define");
     assert_eq!(first.context.attributes[0].1, "alice");
     assert_eq!(first.params.as_str(), r#"{"name":"x"}"#);
-    let second = run(chain.next(completed("{\"a\":1}"), METER, left(20_000)));
+    let second = run(chain.go(completed("{\"a\":1}"), METER, left(20_000)));
     assert_eq!(second.context.handler, "vm.start");
     assert_eq!(second.limits.timeout_ms, 20_000);
-    let ended = end(chain.next(Outcome::Completed { result: None }, METER, left(10_000)));
+    let ended = end(chain.go(Outcome::Completed { result: None }, METER, left(10_000)));
     assert_eq!(ended, completed("[{\"a\":1},null]"));
     let used = chain.used();
     assert_eq!(
@@ -171,7 +185,7 @@ fn only_planners_make_chains() {
 #[test]
 fn an_empty_script_completes_with_an_empty_list() {
     let mut chain = chain(Limits::default());
-    assert_eq!(end(chain.next(steps(&[]), METER, left(1))), completed("[]"));
+    assert_eq!(end(chain.go(steps(&[]), METER, left(1))), completed("[]"));
 }
 
 #[test]
@@ -183,18 +197,18 @@ fn fuel_and_memory_are_shared_and_a_handler_keeps_its_own_limits() {
     };
     let mut chain = chain(limits);
     let names = ["vm.start", "vm.small", "vm.start"];
-    let first = run(chain.next(steps(&names), METER, left(30_000)));
+    let first = run(chain.go(steps(&names), METER, left(30_000)));
     assert_eq!(first.limits.fuel, Some(150));
     assert_eq!(
         (first.limits.memory_bytes, first.limits.log_bytes_max),
         (16 << 20, 1_000)
     );
-    let second = run(chain.next(completed("1"), METER, left(30_000)));
+    let second = run(chain.go(completed("1"), METER, left(30_000)));
     assert_eq!(
         (second.limits.fuel, second.limits.memory_bytes),
         (Some(50), 8 << 20)
     );
-    let ended = failure(chain.next(completed("2"), METER, left(30_000)));
+    let ended = failure(chain.go(completed("2"), METER, left(30_000)));
     assert_eq!(ended.kind, FailureKind::FuelExhausted);
     assert!(
         ended.message.starts_with("action 3 of 3, vm.start: "),
@@ -206,8 +220,8 @@ fn fuel_and_memory_are_shared_and_a_handler_keeps_its_own_limits() {
 #[test]
 fn time_that_is_up_ends_it_between_two_steps() {
     let mut chain = chain(Limits::default());
-    run(chain.next(steps(&["vm.start", "vm.start"]), METER, left(10)));
-    let ended = failure(chain.next(completed("1"), METER, left(0)));
+    run(chain.go(steps(&["vm.start", "vm.start"]), METER, left(10)));
+    let ended = failure(chain.go(completed("1"), METER, left(0)));
     assert_eq!(ended.kind, FailureKind::TimedOut);
     let expected =
         "action 2 of 2, vm.start: the actions took longer than their limit of 30000 ms together";
@@ -218,22 +232,22 @@ fn time_that_is_up_ends_it_between_two_steps() {
 fn a_step_that_does_not_complete_ends_it() {
     let begun = || {
         let mut chain = chain(Limits::default());
-        run(chain.next(steps(&["vm.start", "vm.start"]), METER, left(10)));
-        run(chain.next(completed("1"), METER, left(10)));
+        run(chain.go(steps(&["vm.start", "vm.start"]), METER, left(10)));
+        run(chain.go(completed("1"), METER, left(10)));
         chain
     };
     let broken = Failure::new(FailureKind::Trapped, "it broke");
-    let ended = failure(begun().next(Outcome::Failed(broken), METER, left(10)));
+    let ended = failure(begun().go(Outcome::Failed(broken), METER, left(10)));
     assert_eq!(ended.kind, FailureKind::Trapped);
     assert_eq!(ended.message, "action 2 of 2, vm.start: it broke");
     let retry = Outcome::Retry {
         reason: "later".to_owned(),
         after_ms: Some(5),
     };
-    assert_eq!(end(begun().next(retry.clone(), METER, left(10))), retry);
+    assert_eq!(end(begun().go(retry.clone(), METER, left(10))), retry);
     let partial = Some(JsonText("[1]".to_owned()));
     let cancelled = Outcome::Cancelled { partial: None };
-    let ended = end(begun().next(cancelled, METER, left(10)));
+    let ended = end(begun().go(cancelled, METER, left(10)));
     assert_eq!(ended, Outcome::Cancelled { partial });
 }
 
@@ -244,12 +258,12 @@ fn a_stop_between_two_steps_keeps_what_is_done() {
         ..left(10)
     };
     let mut chain = chain(Limits::default());
-    run(chain.next(steps(&["vm.start", "vm.start"]), METER, left(10)));
+    run(chain.go(steps(&["vm.start", "vm.start"]), METER, left(10)));
     let partial = Some(JsonText("[1]".to_owned()));
-    let ended = end(chain.clone().next(completed("1"), METER, stopping));
+    let ended = end(chain.clone().go(completed("1"), METER, stopping));
     assert_eq!(ended, Outcome::Cancelled { partial });
-    run(chain.next(completed("1"), METER, left(10)));
-    let ended = end(chain.next(completed("2"), METER, stopping));
+    run(chain.go(completed("1"), METER, left(10)));
+    let ended = end(chain.go(completed("2"), METER, stopping));
     assert_eq!(ended, completed("[1,2]"), "it is done");
 }
 
@@ -271,7 +285,7 @@ fn what_cannot_run_is_known_before_anything_does() {
         (&many, InvalidParams, "1001 actions"),
     ];
     for (result, kind, word) in table {
-        let ended = failure(chain(Limits::default()).next(completed(result), METER, left(10)));
+        let ended = failure(chain(Limits::default()).go(completed(result), METER, left(10)));
         assert_eq!(ended.kind, kind, "{result}");
         assert!(ended.message.contains(word), "{}", ended.message);
     }
@@ -284,19 +298,34 @@ fn results_are_bounded_together() {
         ..Limits::default()
     };
     let mut chain = chain(limits);
-    run(chain.next(
+    run(chain.go(
         steps(&["vm.start", "vm.start", "vm.start"]),
         METER,
         left(10),
     ));
-    run(chain.next(completed("\"123\""), METER, left(10)));
-    let ended = failure(chain.next(completed("\"456\""), METER, left(10)));
+    run(chain.go(completed("\"123\""), METER, left(10)));
+    let ended = failure(chain.go(completed("\"456\""), METER, left(10)));
     assert_eq!(ended.kind, FailureKind::ResultTooLarge);
 }
 
 #[test]
 fn the_first_handlers_own_failure_is_its_own() {
     let broken = Failure::new(FailureKind::UserError, "line 3: no action");
-    let ended = failure(chain(Limits::default()).next(Outcome::Failed(broken), METER, left(10)));
+    let ended = failure(chain(Limits::default()).go(Outcome::Failed(broken), METER, left(10)));
     assert_eq!(ended.message, "line 3: no action");
+}
+
+/// Each check alone would be within the budget.
+#[test]
+fn all_params_of_a_script_are_checked_within_one_budget() {
+    let params = json!({"name": "x".repeat(600), "many": vec![json!({}); 6_000]});
+    let step = json!({"handler": "vm.checked", "params": params});
+    let begin = |count: usize| {
+        let steps = completed(&json!(vec![step.clone(); count]).to_string());
+        chain(Limits::default()).go(steps, METER, left(30_000))
+    };
+    run(begin(1));
+    let failure = failure(begin(1_000));
+    assert_eq!(failure.kind, FailureKind::InvalidParams);
+    assert!(failure.message.contains("steps"), "{failure:?}");
 }

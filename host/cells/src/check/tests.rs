@@ -1,6 +1,6 @@
 //! Messages from a broken cell, and the result of checking them.
 
-use host_core::cell::{Level, LogSource, RunId};
+use host_core::cell::{LINE_FIELDS_MAX, Level, LogSource, RunId};
 use host_core::failure::FailureKind;
 
 use super::*;
@@ -118,14 +118,14 @@ fn log_lines_have_bounds() {
         level: Level::Info,
         source: LogSource::Log,
         message: "m".repeat(TEXT_BYTES_MAX + 1),
-        fields: vec![("n".repeat(5_000), "v".repeat(TEXT_BYTES_MAX + 1)); FIELDS_MAX + 1],
+        fields: vec![("n".repeat(5_000), "v".repeat(TEXT_BYTES_MAX + 1)); LINE_FIELDS_MAX + 1],
     };
     let lines = vec![line];
     let FromCell::Log { lines, .. } = checked(FromCell::Log { run: RUN, lines }) else {
         panic!("lines are taken");
     };
     assert_eq!(lines[0].message.len(), TEXT_BYTES_MAX);
-    assert_eq!(lines[0].fields.len(), FIELDS_MAX);
+    assert_eq!(lines[0].fields.len(), LINE_FIELDS_MAX);
     assert_eq!(lines[0].fields[0].0.len(), PROGRESS_BYTES_MAX);
     assert_eq!(lines[0].fields[0].1.len(), TEXT_BYTES_MAX);
 }

@@ -1,6 +1,6 @@
 //! Encoding and decoding of frames, and invalid frames.
 
-use host_core::cell::{FromCell, RunId, ToCell};
+use host_core::cell::{FromCell, Level, LogLine, LogSource, RunId, ToCell};
 use host_core::outcome::{Meter, Outcome};
 
 use super::*;
@@ -18,7 +18,7 @@ fn messages_come_back_as_they_were_in_few_frames() {
     let messages: Vec<ToCell> = (0..100).map(|run| stop(run, 10)).collect();
     let frames = encode(&messages).unwrap();
     assert_eq!(frames.len(), 1);
-    assert_eq!(decode::<ToCell>(&frames[0]).unwrap(), messages);
+    assert_eq!(decode::<ToCell>(&frames[0], |_| 0).unwrap(), messages);
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn large_messages_get_frames_of_their_own() {
     assert_eq!(frames.len(), 2);
     let back: Vec<ToCell> = frames
         .iter()
-        .flat_map(|frame| decode::<ToCell>(frame).unwrap())
+        .flat_map(|frame| decode::<ToCell>(frame, |_| 0).unwrap())
         .collect();
     assert_eq!(back, messages);
 }
@@ -51,7 +51,7 @@ fn garbage_and_cut_frames_are_refused() {
     };
     let frame = encode(&[ended]).unwrap().remove(0);
     for bytes in [&[0xff; 40][..], &frame[..frame.len() - 1]] {
-        let refused = decode::<FromCell>(bytes);
+        let refused = decode_from_cell(bytes);
         assert!(
             matches!(refused, Err(FrameError::Malformed { .. })),
             "{refused:?}"
@@ -63,5 +63,39 @@ fn garbage_and_cut_frames_are_refused() {
 fn a_frame_of_countless_small_messages_is_refused() {
     let one = encode(&[FromCell::Ready { slots: 1 }]).unwrap().remove(0);
     let many = one.repeat(FRAME_MESSAGES_MAX + 1);
-    assert_eq!(decode::<FromCell>(&many), Err(FrameError::TooMany));
+    assert_eq!(decode_from_cell(&many), Err(FrameError::TooMany));
+}
+
+fn log(lines: usize, fields: usize) -> FromCell {
+    let line = LogLine {
+        at_ms: 0,
+        level: Level::Info,
+        source: LogSource::Log,
+        message: String::new(),
+        fields: vec![(String::new(), String::new()); fields],
+    };
+    FromCell::Log {
+        run: RunId(1),
+        lines: vec![line; lines],
+    }
+}
+
+/// In memory, empty lines and fields are many times as large as in a frame.
+#[test]
+fn lines_that_are_large_only_in_memory_are_refused() {
+    for (message, refused) in [
+        (log(10_000, 0), false),
+        (log(1, 64), false),
+        (log(1_000_000, 0), true),
+        (log(1, 65), true),
+        (log(50_000, 64), true),
+    ] {
+        let frame = encode(&[message]).unwrap().remove(0);
+        let decoded = decode_from_cell(&frame);
+        assert_eq!(decoded.is_err(), refused, "{} bytes", frame.len());
+    }
+    let one = encode(&[log(200_000, 0)]).unwrap().remove(0);
+    assert!(decode_from_cell(&one).is_ok());
+    let many = decode_from_cell(&one.repeat(8));
+    assert_eq!(many, Err(FrameError::TooLargeDecoded));
 }

@@ -1,7 +1,7 @@
 //! Turns messages from cells and deaths of cells into events of runs. A cell may report only on its
 //! own runs and only within their limits. A cell that does anything else is killed.
 
-use host_core::cell::{FromCell, LogLine, RunId};
+use host_core::cell::{ComponentKey, FromCell, LogLine, RunId};
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::JobId;
 use host_core::outcome::{Meter, Outcome, Progress};
@@ -10,7 +10,7 @@ use host_core::transition::Loss;
 
 use super::cell::{Cell, Kind};
 use super::{Pool, Run};
-use crate::chain::{Left, Next};
+use crate::chain::{Left, Next, Planned};
 use crate::ladder::Overrun;
 use crate::port::{CellEvent, CellId, CellPort};
 use crate::suspects::{Death, Verdict, verdict};
@@ -39,6 +39,8 @@ pub enum Heard {
     },
     /// What a run has used so far.
     Used { job: JobId, meter: Meter },
+    /// A compiled component cannot be loaded.
+    Damaged { component: ComponentKey },
     /// A run reports progress.
     Progressed {
         job: JobId,
@@ -68,6 +70,9 @@ impl<P: CellPort> Pool<P> {
                 }
                 heard
             }
+            CellEvent::Planned { run, planned } => {
+                self.planned(now, run, planned).into_iter().collect()
+            }
             CellEvent::Gone { cell, how } => self.gone(now, cell, &how),
         }
     }
@@ -88,6 +93,10 @@ impl<P: CellPort> Pool<P> {
                     return Err(format!("{component:?} was never given to it"));
                 }
                 tracing::error!(cell = cell.name, message, "a component cannot be loaded");
+                for run in self.runs.values_mut() {
+                    run.unloaded |= run.cell == id && run.component == component;
+                }
+                heard.push(Heard::Damaged { component });
                 Ok(())
             }
             FromCell::Log { run, lines } => {
@@ -197,6 +206,26 @@ impl<P: CellPort> Pool<P> {
 
     fn ended(&mut self, now: Time, id: RunId, outcome: Outcome, meter: Meter) -> Option<Heard> {
         let (outcome, meter) = self.follow(now, id, outcome, meter)?;
+        self.settle(now, id, outcome, meter)
+    }
+
+    /// Goes on with a run whose steps are planned.
+    fn planned(&mut self, now: Time, id: RunId, planned: Planned) -> Option<Heard> {
+        // A run that is gone is settled already.
+        let run = self.runs.get_mut(&id)?;
+        run.planning = false;
+        let left = run.left(now);
+        let chain = run.chain.as_mut()?;
+        let (outcome, meter) = if run.revoked {
+            (Outcome::Cancelled { partial: None }, chain.used())
+        } else {
+            let next = chain.planned(planned, left);
+            self.proceed(now, id, next)?
+        };
+        self.settle(now, id, outcome, meter)
+    }
+
+    fn settle(&mut self, now: Time, id: RunId, outcome: Outcome, meter: Meter) -> Option<Heard> {
         let run = self.forget(id)?;
         if let Some(cell) = self.cells.get_mut(&run.cell) {
             cell.runs.remove(&id);
@@ -209,6 +238,11 @@ impl<P: CellPort> Pool<P> {
             return None;
         }
         tracing::debug!(job = %run.job, ran_ms = run.ran_ms(now), "a run has ended");
+        // A later step of a chain fails, because the steps before it have run.
+        if run.unloaded && run.step_started_at == run.started_at {
+            let loss = Loss::Unloaded;
+            return Some(Heard::Lost { run, loss });
+        }
         let outcome = run.fits(outcome);
         Some(Heard::Ended {
             run,
@@ -233,11 +267,23 @@ impl<P: CellPort> Pool<P> {
         let Some(chain) = &mut run.chain else {
             return Some(ended);
         };
-        let (program, mut start) = match chain.next(ended.0, ended.1, left) {
-            Next::End(outcome) => return Some((outcome, chain.used())),
+        let next = chain.next(ended.0, ended.1, left);
+        self.proceed(now, id, next)
+    }
+
+    /// Does what a chain asks for. Returns how the run ended if it has.
+    fn proceed(&mut self, now: Time, id: RunId, next: Next) -> Option<(Outcome, Meter)> {
+        let run = self.runs.get_mut(&id)?;
+        let used = run.chain.as_ref()?.used();
+        let (program, mut start) = match next {
+            Next::Plan(planning) => {
+                run.planning = true;
+                self.port.plan(id, planning);
+                return None;
+            }
+            Next::End(outcome) => return Some((outcome, used)),
             Next::Run(program, start) => (program, start),
         };
-        let used = chain.used();
         let Some(cell) = self.cells.get_mut(&run.cell).filter(|cell| !cell.doomed) else {
             let message = "the cell is killed before the next action could start in it";
             let failure = Failure::new(FailureKind::CellLost, message);
@@ -294,9 +340,7 @@ impl Run {
         let taken = lines
             .iter()
             .take_while(|line| {
-                let fields = line.fields.iter();
-                let fields: usize = fields.map(|(name, value)| name.len() + value.len()).sum();
-                self.logged_bytes += (line.message.len() + fields) as u64;
+                self.logged_bytes += line.cost();
                 self.logged_bytes <= room
             })
             .count();

@@ -138,7 +138,10 @@ fn short(heard: &[Heard]) -> Vec<(u128, String)> {
                 Some((run.lease.0.as_u128(), text))
             }
             Heard::Lost { run, loss } => Some((run.lease.0.as_u128(), format!("{loss:?}"))),
-            Heard::Used { .. } | Heard::Progressed { .. } | Heard::Logged { .. } => None,
+            Heard::Damaged { .. }
+            | Heard::Used { .. }
+            | Heard::Progressed { .. }
+            | Heard::Logged { .. } => None,
         })
         .collect();
     short.sort();
@@ -454,4 +457,32 @@ fn a_chain_is_stopped_timed_and_lost_as_one_run() {
         texts(&[(4, "CellDied { alone: true }")])
     );
     assert_eq!(bench.pool.runs(), 0);
+}
+
+/// Planning takes a while. No guest runs then, so no cell is to blame.
+#[test]
+fn a_chain_whose_plan_is_late_ends_without_its_cell() {
+    let mut bench = Bench::new(true);
+    let (start, chain) = chained(&["echo"]);
+    let place = Place::Shared(bench.pool.offer(1)[0]);
+    bench.begin(0, &place, start, chain);
+    bench.pool.flush();
+    let listed = bench.events.try_recv().unwrap();
+    assert!(bench.pool.hear(Time(0), listed).is_empty());
+    let late = Time(100_000);
+    assert!(bench.pool.due().is_none_or(|due| due > late));
+    bench.pool.tick(late);
+    let planned = bench.events.try_recv().unwrap();
+    let heard = bench.pool.hear(late, planned);
+    let [
+        Heard::Ended {
+            outcome: Outcome::Failed(failure),
+            ..
+        },
+    ] = heard.as_slice()
+    else {
+        panic!("{heard:?}");
+    };
+    assert_eq!(failure.kind, FailureKind::TimedOut);
+    assert_eq!(bench.count(&Told::Killed("cell-1".to_owned())), 0);
 }

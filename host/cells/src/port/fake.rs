@@ -11,6 +11,7 @@ use host_core::outcome::{Meter, Outcome, Progress};
 use host_core::time::Time;
 use tokio::sync::mpsc;
 
+use host_cells::chain::Planning;
 use host_cells::handlers::Handlers;
 use host_cells::port::{CellEvent, CellId, CellPort, Deaf};
 
@@ -192,6 +193,13 @@ impl CellPort for FakePort {
             }
         }
         Ok(())
+    }
+
+    fn plan(&mut self, run: RunId, planning: Planning) {
+        let planned = planning.run();
+        self.events
+            .try_send(CellEvent::Planned { run, planned })
+            .unwrap();
     }
 
     fn kill(&mut self, cell: CellId) {

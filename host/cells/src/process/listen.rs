@@ -44,7 +44,7 @@ pub(super) async fn listen(
 /// Decodes a frame. Decodes a large one on another thread, so that other tasks need not wait.
 async fn read(frame: Bytes) -> Result<Vec<FromCell>, FrameError> {
     let read = |frame: &[u8]| {
-        let messages = frames::decode::<FromCell>(frame)?;
+        let messages = frames::decode_from_cell(frame)?;
         Ok(messages.into_iter().map(checked).collect())
     };
     if frame.len() < LARGE_BYTES {

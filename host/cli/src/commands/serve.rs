@@ -34,6 +34,9 @@ pub(crate) struct Serve {
     config: Option<PathBuf>,
     #[command(flatten)]
     settings: SettingFlags,
+    /// Start without the store of a data directory that had one: its jobs and components are forgotten
+    #[arg(long)]
+    fresh: bool,
     /// Write the host's own log as text or as JSON, one document per line
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     log_format: LogFormat,
@@ -50,12 +53,14 @@ impl Serve {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), CliError> {
         log(self.log_format);
-        let config = Config::load(&self.flags()).map_err(|error| match &error {
+        let fresh = self.fresh;
+        let mut config = Config::load(&self.flags()).map_err(|error| match &error {
             ConfigError::UnknownKey { .. } | ConfigError::File { .. } => {
                 refused(&error).next("docs/config.md has all keys")
             }
             _ => refused(&error),
         })?;
+        config.fresh = fresh;
         serve::run(config, program("serve")?, announce)
             .map_err(|error| CliError::new(Exit::Failed, "serve", error))
     }

@@ -55,6 +55,9 @@ fn bad_arguments_are_usage_errors_that_say_where() {
     let error = argument("--params", "{a: 1}").unwrap_err();
     assert_eq!(error.exit(), Exit::Usage);
     assert!(error.to_string().contains("line 1 column 2"), "{error}");
+    let error = argument("--params", "@/dev/zero").unwrap_err();
+    assert_eq!(error.exit(), Exit::Usage);
+    assert!(error.to_string().contains("16 MiB"), "{error}");
     let error = argument("--params", "@/nowhere/p.json").unwrap_err();
     assert!(error.to_string().contains("/nowhere/p.json"), "{error}");
 }

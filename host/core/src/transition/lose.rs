@@ -21,6 +21,9 @@ pub const HEARTBEAT_TIMEOUT: &str = "HEARTBEAT_TIMEOUT";
 /// The code of a loss because the lease was not acknowledged in time.
 pub const ACK_TIMEOUT: &str = "ACK_TIMEOUT";
 
+/// How long a job waits while its component is compiled again, in milliseconds.
+const UNLOADED_PAUSE_MS: u64 = 1_000;
+
 /// How a lease was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Loss {
@@ -36,6 +39,9 @@ pub enum Loss {
     /// The worker gave the lease back before it began. No attempt counts and none is recorded.
     /// Refused once the lease has expired: that is an ordinary loss.
     NotBegun,
+    /// The cell could not load the handler's component, which is compiled again meanwhile. No attempt
+    /// counts and none is recorded, and the job waits a moment.
+    Unloaded,
     /// The cell that ran this job died.
     CellDied {
         /// Whether it was the only job in the cell.
@@ -56,7 +62,9 @@ impl Loss {
             Self::Expired | Self::WorkerGone | Self::SharedWorkerGone | Self::NotBegun => {
                 FailureKind::LeaseLost
             }
-            Self::Innocent | Self::CellDied { .. } | Self::HostRestarted => FailureKind::CellLost,
+            Self::Innocent | Self::Unloaded | Self::CellDied { .. } | Self::HostRestarted => {
+                FailureKind::CellLost
+            }
         }
     }
 
@@ -67,6 +75,9 @@ impl Loss {
             Self::SharedWorkerGone => "the worker's connection ended, which had other jobs too",
             Self::Innocent => "the cell was ended because of another job",
             Self::NotBegun => "nobody had room for it and it did not begin",
+            Self::Unloaded => {
+                "its component is compiled again because the compiled file was damaged"
+            }
             Self::CellDied { alone: true } => "the cell died while this job was alone in it",
             Self::CellDied { alone: false } => "the cell died with this job and others in it",
             Self::HostRestarted => "the host stopped while the job was running",
@@ -93,7 +104,7 @@ pub(super) fn apply(
 /// last attempt.
 pub(super) fn lose(job: &mut Lifecycle, now: Time, loss: Loss) -> Vec<Effect> {
     let mut effects = Vec::new();
-    let begun = loss != Loss::NotBegun;
+    let begun = !matches!(loss, Loss::NotBegun | Loss::Unloaded);
     if begun {
         let mut failure = loss.failure();
         if loss == Loss::Expired {
@@ -118,7 +129,8 @@ pub(super) fn lose(job: &mut Lifecycle, now: Time, loss: Loss) -> Vec<Effect> {
         Loss::SharedWorkerGone => job.deaths = job.deaths.saturating_add(1),
         _ => {}
     }
-    if matches!(loss, Loss::NotBegun | Loss::SharedWorkerGone) {
+    let is_forgiven = !begun || loss == Loss::SharedWorkerGone;
+    if is_forgiven {
         job.attempts_forgiven += 1;
     } else if !job.policy.lost_lease_costs_attempt && job.attempts_uncharged < FREE_LOSSES_MAX {
         job.attempts_uncharged += 1;
@@ -145,6 +157,7 @@ pub(super) fn lose(job: &mut Lifecycle, now: Time, loss: Loss) -> Vec<Effect> {
                 let losses = u32::from(job.deaths);
                 job.policy.backoff.delay_ms(job.id, losses)
             }
+            Loss::Unloaded => UNLOADED_PAUSE_MS,
             _ => 0,
         };
         job.requeue(now, delay_ms);

@@ -112,6 +112,7 @@ impl<P: CellPort> Writer<P> {
                     end: End::Reported(Box::new(report)),
                 });
             }
+            Heard::Damaged { component } => self.cells.is_damaged(component),
             Heard::Lost { run, loss } => {
                 self.numbers.lost();
                 self.shared.live.forget(run.job);

@@ -262,12 +262,17 @@ async fn a_full_disk_refuses_requests_and_keeps_what_ran_until_there_is_room() {
         .submit(Command::Enqueue(vec![job("noop")]))
         .await;
     assert_eq!(refused, Err(SubmitError::StoreFull));
+    let is_full = || bench.dispatch.shared().store_full.load(Ordering::Relaxed);
+    assert!(is_full(), "it is published");
     bench.stop_cells_of("talk");
     disk.refused_twice().await;
     assert_eq!(bench.read(running).await.lifecycle.state, State::Running);
     disk.free();
     let end = bench.ended(running).await;
     assert_eq!(end.lifecycle.state, State::Cancelled);
+    while is_full() {
+        tokio::task::yield_now().await;
+    }
     bench.stop().await;
 }
 

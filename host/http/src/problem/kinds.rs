@@ -1,6 +1,12 @@
 //! The kinds of problem that every JSON API has.
 
 crate::kinds! {
+    NOT_HTTP 400 "not_http", "Not a request of HTTP",
+        "The bytes are not a request of HTTP/1.1.",
+        "Speak HTTP/1.1 without TLS to this port; https:// in the address is one cause.";
+    HEADER_TOO_LARGE 431 "header_too_large", "Header too large",
+        "The header of the request has too many bytes or fields. The status is 414 if the path is too long.",
+        "Send fewer or shorter header fields, or a shorter path.";
     INVALID_JSON 400 "invalid_json", "Not JSON",
         "The body is not one JSON document: it does not parse, repeats a key of an object, is nested deeper than 127 levels or has a number that no double holds.",
         "Correct the document at the place the detail names.";

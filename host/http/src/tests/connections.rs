@@ -80,6 +80,13 @@ async fn malformed_requests_get_one_clear_answer() {
         (&long(33_000), "431"),
         (&long(70_000), "431"),
         (&many, "431"),
+        (
+            &format!(
+                "GET /{} HTTP/1.1\r\nhost: localhost\r\n\r\n",
+                "x".repeat(70_000)
+            ),
+            "4",
+        ),
         (&huge, "413"),
         (&twice, "400"),
         (&overflow, "4"),
@@ -92,6 +99,17 @@ async fn malformed_requests_get_one_clear_answer() {
         let answer = exchange(address, sent).await;
         let expected = format!("HTTP/1.1 {status}");
         assert!(answer.starts_with(&expected), "{sent:?}: {answer}");
+        if status != "200" {
+            let documented = answer.contains("content-type: application/problem+json");
+            assert!(documented, "{sent:?}: {answer}");
+            let document = answer.split("\r\n\r\n").nth(1).unwrap();
+            let document: serde_json::Value = serde_json::from_str(document).unwrap();
+            let stated = document["status"].to_string();
+            assert!(
+                answer.starts_with(&format!("HTTP/1.1 {stated}")),
+                "{answer}"
+            );
+        }
     }
     tasks.stop();
 }

@@ -56,6 +56,21 @@ const CASES: &[Case<'_>] = &[
         "origin_refused",
     ),
     (&[HOST, JSON, ("origin", "null")], 403, "origin_refused"),
+    (
+        &[
+            HOST,
+            JSON,
+            ("origin", "http://127.0.0.1:7700"),
+            ("origin", "http://evil.example"),
+        ],
+        403,
+        "origin_refused",
+    ),
+    (
+        &[HOST, JSON, ("content-type", "text/plain")],
+        415,
+        "unsupported_media_type",
+    ),
     (&[HOST, JSON, ("sec-fetch-site", "same-origin")], 200, ""),
     (&[HOST, JSON, ("sec-fetch-site", "none")], 200, ""),
     (

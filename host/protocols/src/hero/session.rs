@@ -187,10 +187,11 @@ impl<S: RedisSession> SessionLoop<S> {
         let ended = loop {
             // A job that was returned must not be popped again by us, and the answer to a pop must
             // be read.
-            if self.stop_by.is_some() && !std::mem::replace(&mut unblocked, true) {
-                if let Some(call) = link.unblock() {
-                    self.queued.push_front(call);
-                }
+            if self.stop_by.is_some()
+                && !std::mem::replace(&mut unblocked, true)
+                && let Some(call) = link.unblock()
+            {
+                self.queued.push_front(call);
             }
             if sent.is_none() && !self.queued.is_empty() {
                 sent = Some(Box::pin(link.send(self.next_calls())));
@@ -290,13 +291,13 @@ impl<S: RedisSession> SessionLoop<S> {
 
     fn carry_out(&mut self) {
         for act in self.todo.drain(..) {
-            match self.session.carry_out(act) {
-                Some(call) => match call.lane {
-                    Lane::Shared => self.queued.push_back(call),
-                    Lane::Blocking => self.waiting = Some(call),
-                    Lane::Own => self.apart.push_back(call),
-                },
-                None => {}
+            let Some(call) = self.session.carry_out(act) else {
+                continue;
+            };
+            match call.lane {
+                Lane::Shared => self.queued.push_back(call),
+                Lane::Blocking => self.waiting = Some(call),
+                Lane::Own => self.apart.push_back(call),
             }
         }
     }

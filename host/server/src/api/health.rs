@@ -1,9 +1,12 @@
 //! Whether the host lives, whether it takes work, and its numbers.
 
+use std::sync::atomic::Ordering;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use host_dispatch::SubmitError;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -28,13 +31,16 @@ pub(super) async fn alive(State(shared): State<Shared>) -> Json<Health> {
     Json(health(&shared))
 }
 
-/// Tells whether the host takes work: its store answers and it has not been asked to stop.
+/// Tells whether the host takes work: its store answers and has room, and it has not been asked to stop.
 #[utoipa::path(get, path = "/readyz", tag = "host", responses((status = 200, body = Health)))]
 pub(super) async fn ready(State(shared): State<Shared>) -> Result<Json<Health>, ApiError> {
     if shared.api.draining.is_cancelled() {
         return Err(ApiError::new(&kinds::STOPPING, "the host is stopping"));
     }
     let dispatch = &shared.api.dispatch;
+    if dispatch.shared().store_full.load(Ordering::Relaxed) {
+        return Err(SubmitError::StoreFull.into());
+    }
     dispatch.read(|reader| reader.components()).await?;
     Ok(Json(health(&shared)))
 }

@@ -31,13 +31,12 @@ use host_protocols::wire::{self, Active, ExecutorPorts, Ports, STOP_TIME_MAX};
 use host_runtime::clock::Clock;
 use host_runtime::ids;
 use host_runtime::tasks::Tasks;
-use host_store::logs::LogStore;
 use host_store::sqlite::SqliteStore;
 use host_store::{Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::{ServeError, supervisor, system};
+use super::{ServeError, damage, supervisor, system};
 use crate::api::Api;
 use crate::config::{Config, WireConfig};
 use crate::deploy::{self, Deployments};
@@ -110,9 +109,10 @@ impl Host {
         cells_lock: File,
     ) -> Result<Self, ServeError> {
         let tasks = Tasks::default();
-        let store = SqliteStore::open(&config.data.join("host.db")).map_err(ServeError::Store)?;
-        let log_store = LogStore::open_bounded(&config.data.join("logs.db"), config.log_bytes_max)
-            .map_err(ServeError::Store)?;
+        let store =
+            SqliteStore::open(&config.data.join(damage::STORE)).map_err(ServeError::Store)?;
+        let log_store =
+            damage::open_logs(&config.data, config.log_bytes_max).map_err(ServeError::Store)?;
         let examiner = examiner(config, program, cells_lock, &tasks)?;
         let (logs, logged) = Logs::channel();
         let (job_logs, log_writer) =
@@ -148,8 +148,10 @@ impl Host {
         let (foreign, foreign_ended) =
             Foreign::start(foreign).map_err(system("start the thread of foreign work"))?;
         let handlers = base.runs.handlers().clone();
+        let deployments = Deployments::new(dispatch.clone(), handlers, examiner, tasks.clone());
+        deployments.repair();
         Ok(Self {
-            deployments: Deployments::new(dispatch.clone(), handlers, examiner, tasks.clone()),
+            deployments,
             tasks,
             wires: Tasks::default(),
             shared: base,

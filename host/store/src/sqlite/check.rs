@@ -88,15 +88,17 @@ impl Findings {
         let moment = connection
             .unchecked_transaction()
             .map_err(doing("check the store"))?;
-        self.whole(&moment)?;
-        self.jobs(&moment)?;
-        self.attempts(&moment)?;
-        self.counters(&moment)?;
+        self.part(&moment, Self::whole);
+        self.part(&moment, Self::jobs);
+        self.part(&moment, Self::attempts);
+        self.part(&moment, Self::counters);
         for (sql, message) in ORPHANS {
-            each(&moment, sql, |row| {
-                self.add(row.get::<_, String>(0)?, message);
-                Ok(())
-            })?;
+            self.part(&moment, |findings, moment| {
+                each(moment, sql, |row| {
+                    findings.add(row.get::<_, String>(0)?, message);
+                    Ok(())
+                })
+            });
         }
         Ok(())
     }
@@ -106,10 +108,24 @@ impl Findings {
         each(connection, "PRAGMA integrity_check", |row| {
             let message: String = row.get(0)?;
             if message != "ok" {
-                self.add("the file", message);
+                self.add(named(connection, &message), message);
             }
             Ok(())
         })
+    }
+
+    /// Goes on after an error, so that one damage does not hide the others.
+    fn part(
+        &mut self,
+        connection: &Connection,
+        look: impl FnOnce(&mut Self, &Connection) -> Result<(), StoreError>,
+    ) {
+        if let Err(error) = look(self, connection) {
+            match name(connection, error) {
+                StoreError::Damaged { what, message } => self.add(what, message),
+                error => self.add("the store", error.to_string()),
+            }
+        }
     }
 
     fn jobs(&mut self, connection: &Connection) -> Result<(), StoreError> {
@@ -185,6 +201,71 @@ impl Findings {
         }
         Ok(())
     }
+}
+
+/// Runs SQLite's quick check of all pages. The error names the first damaged table.
+pub(super) fn quick(connection: &Connection) -> Result<(), StoreError> {
+    let mut found = None;
+    let checked = each(connection, "PRAGMA quick_check(1)", |row| {
+        let message: String = row.get(0)?;
+        found = (message != "ok").then_some(message);
+        Ok(())
+    });
+    match (found, checked) {
+        (None, Ok(())) => Ok(()),
+        (Some(message), _) => Err(StoreError::Damaged {
+            what: named(connection, &message),
+            message,
+        }),
+        (None, Err(error)) => Err(name(connection, error)),
+    }
+}
+
+/// Names the damaged table in an error that says that the store is damaged.
+pub(super) fn name(connection: &Connection, error: StoreError) -> StoreError {
+    let StoreError::Damaged { message, .. } = error else {
+        return error;
+    };
+    let tables = tables(connection);
+    let unreadable = tables.iter().find(|table| {
+        let sql = format!("PRAGMA quick_check(\"{table}\")");
+        let mut is_whole = true;
+        let checked = each(connection, &sql, |row| {
+            is_whole &= row.get::<_, String>(0)? == "ok";
+            Ok(())
+        });
+        !is_whole || checked.is_err()
+    });
+    let what = unreadable.map_or("the store".to_owned(), |table| format!("the table {table}"));
+    StoreError::Damaged { what, message }
+}
+
+fn tables(connection: &Connection) -> Vec<String> {
+    let mut tables = Vec::new();
+    // A damaged list of tables has fewer names.
+    let _damaged = each(
+        connection,
+        "SELECT name FROM sqlite_schema WHERE type = 'table'",
+        |row| {
+            tables.push(row.get(0)?);
+            Ok(())
+        },
+    );
+    tables
+}
+
+/// Names the table in a message of SQLite's check, which names the first page of a table or index.
+fn named(connection: &Connection, message: &str) -> String {
+    let root = message
+        .split("Tree ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next()?.parse::<i64>().ok());
+    let table = root.and_then(|root| {
+        let sql = "SELECT tbl_name FROM sqlite_schema WHERE rootpage = ?1";
+        let found = connection.query_row(sql, [root], |row| row.get::<_, String>(0));
+        found.ok()
+    });
+    table.map_or("the file".to_owned(), |table| format!("the table {table}"))
 }
 
 /// Returns the first column of a job that differs from its record.

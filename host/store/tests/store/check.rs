@@ -1,8 +1,8 @@
 //! A store is looked over: nothing is found in a good one, and each damage by its name.
 
 use host_core::command::Command;
-use host_store::check;
 use host_store::sqlite::SqliteStore;
+use host_store::{StoreError, check};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -157,4 +157,52 @@ fn a_file_with_a_torn_page_or_none_at_all_is_a_finding() {
     std::fs::write(&path, bytes).unwrap();
     assert_ne!(check(&path), []);
     assert_ne!(check(&folder.path().join("nothing.db")), []);
+}
+
+/// Every page of the file in turn, zeroed or with random bytes at its head.
+#[test]
+fn a_damaged_page_is_found_and_its_table_is_named() {
+    let folder = TempDir::new().unwrap();
+    let path = store(&folder);
+    let whole = std::fs::read(&path).unwrap();
+    let pages = whole.len() / 4096;
+    assert!(pages > 10, "{pages} pages");
+    for (damage, page) in [0x00, 0xa5]
+        .into_iter()
+        .flat_map(|it| (1..pages).map(move |n| (it, n)))
+    {
+        let mut bytes = whole.clone();
+        let at = page * 4096;
+        bytes[at..at + 200].fill(damage);
+        std::fs::write(&path, &bytes).unwrap();
+        let findings = check(&path);
+        let named = findings
+            .iter()
+            .any(|finding| finding.what.starts_with("the table "));
+        assert!(named, "page {page} with {damage:#x}: {findings:?}");
+    }
+}
+
+/// A host that was killed leaves its log beside the file.
+#[test]
+fn a_store_that_was_not_closed_is_checked_when_it_is_opened() {
+    let folder = TempDir::new().unwrap();
+    let path = store(&folder);
+    let whole = std::fs::read(&path).unwrap();
+    let mut refused = 0;
+    for page in 1..whole.len() / 4096 {
+        let mut bytes = whole.clone();
+        bytes[page * 4096..(page + 1) * 4096].fill(0);
+        std::fs::write(&path, &bytes).unwrap();
+        std::fs::write(folder.path().join("host.db-wal"), b"cut off").unwrap();
+        match SqliteStore::open(&path) {
+            Ok(_) => {}
+            Err(StoreError::Damaged { what, .. }) => {
+                assert!(what.starts_with("the table "), "page {page}: {what}");
+                refused += 1;
+            }
+            Err(error) => panic!("page {page}: {error}"),
+        }
+    }
+    assert_eq!(refused, whole.len() / 4096 - 1, "every page");
 }

@@ -81,6 +81,7 @@ fn loss() -> impl Strategy<Value = Loss> {
     prop_oneof![
         Just(Loss::Innocent),
         Just(Loss::NotBegun),
+        Just(Loss::Unloaded),
         Just(Loss::WorkerGone),
         Just(Loss::SharedWorkerGone),
         any::<bool>().prop_map(|alone| Loss::CellDied { alone }),

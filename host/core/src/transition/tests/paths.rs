@@ -52,6 +52,7 @@ fn loss() -> impl Strategy<Value = Loss> {
         Just(Loss::SharedWorkerGone),
         Just(Loss::Innocent),
         Just(Loss::NotBegun),
+        Just(Loss::Unloaded),
         any::<bool>().prop_map(|alone| Loss::CellDied { alone }),
         Just(Loss::HostRestarted),
     ]

@@ -88,6 +88,7 @@ fn ends<'a>(current: &'a Fence, old: &'a Fence) -> Vec<Row<'a>> {
         ("given back, not begun", NOW, lose(Loss::NotBegun)),
         ("given back, old lease", NOW, old_give_back),
         ("given back after the lease", LATE, lose(Loss::NotBegun)),
+        ("lost: component not loaded", NOW, lose(Loss::Unloaded)),
         ("lost: worker gone", NOW, lose(Loss::WorkerGone)),
         (
             "lost: worker of several jobs gone",

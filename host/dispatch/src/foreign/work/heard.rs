@@ -22,6 +22,7 @@ impl<P: CellPort> Work<P> {
                 self.wiring.numbers.ended(&outcome, run.ran_ms(now));
                 self.ended(now, run, outcome, meter);
             }
+            Heard::Damaged { component } => self.wiring.cells.is_damaged(component),
             Heard::Lost { run, loss } => {
                 self.wiring.numbers.lost();
                 let outcome = Outcome::Failed(loss.failure());

@@ -83,4 +83,8 @@ impl Store for FailingStore {
     fn reader(&self) -> Result<Box<dyn Reader>, StoreError> {
         self.below.reader()
     }
+
+    fn has_room(&mut self) -> bool {
+        self.disk.condition.load(Ordering::SeqCst) != FULL
+    }
 }

@@ -106,9 +106,12 @@ pub(super) fn of_http(refusal: &Refusal) -> Refused {
         | Refusal::ForeignSite
         | Refusal::ContentEncoding
         | Refusal::MediaTypeMissing
+        | Refusal::MediaTypeRepeated
         | Refusal::MediaType { .. }
         | Refusal::BodyTimeout { .. }
         | Refusal::BodyBroken
+        | Refusal::NotHttp
+        | Refusal::HeaderTooLarge { .. }
         | Refusal::NotFound
         | Refusal::MethodNotAllowed { .. } => Code::Request,
     };

@@ -98,7 +98,7 @@ host_http::kinds! {
         "Look when it is there again before you repeat it; an enqueue with `unique` of scope `retained` may be repeated."
         retry 1;
     STORE_FULL 507 "store_full", "Disk full",
-        "There is no room on the disk; nothing of this request was kept.",
+        "There is no room on the disk; nothing of this request was kept. The last 64 MiB are kept so that accepted jobs can end, and new ones need 128 MiB.",
         "Free space where the data directory is and repeat the request.";
     STORE_BROKEN 500 "store_broken", "Store broken",
         "The store cannot read or write.",

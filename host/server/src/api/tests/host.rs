@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use axum::http::StatusCode;
 use host_store::Store as _;
@@ -102,6 +103,11 @@ async fn health_and_numbers() {
             "{line} is not in\n{numbers}"
         );
     }
+    let full = &host.dispatch.shared().store_full;
+    full.store(true, Ordering::Relaxed);
+    host.get("/readyz").await.refused(507, "store_full");
+    full.store(false, Ordering::Relaxed);
+    assert_eq!(host.get("/readyz").await.status, 200);
     host.tasks.stop();
     host.get("/readyz").await.refused(503, "stopping");
     assert_eq!(host.get("/healthz").await.status, 200);

@@ -1,0 +1,137 @@
+//! Files of the data directory that are damaged or gone: the host repairs what it can make again, and
+//! refuses to start without what it cannot.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use host_tests::{Client, Options, Server};
+use serde_json::json;
+
+use crate::fixture::{Own, own};
+
+/// Starts a host that is expected to refuse.
+fn refused(data: &Path) -> Output {
+    let output = Command::new(host_tests::server::host())
+        .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+        .arg(data)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    output
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn compiled(data: &Path) -> PathBuf {
+    let files = fs::read_dir(data.join("cache")).unwrap();
+    let mut files = files.map(|file| file.unwrap().path());
+    files
+        .find(|path| path.extension().is_some_and(|it| it == "cwasm"))
+        .unwrap()
+}
+
+/// Changes bytes in the middle of a file.
+fn damage(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 100].fill(0xa5);
+    // A new file, because cells may have mapped the old one.
+    fs::remove_file(path).unwrap();
+    fs::write(path, bytes).unwrap();
+}
+
+fn assert_first_attempt_completes(client: &Client) {
+    let job = client.run(&json!({"handler": "noop", "max_attempts": 1}));
+    assert_eq!(job["state"], "completed", "{job}");
+    let id = job["id"].as_str().unwrap();
+    let attempts = client.get(&format!("/api/v1/jobs/{id}/attempts")).unwrap();
+    let attempts = attempts.body["items"].as_array().unwrap().len();
+    assert_eq!(attempts, 1, "the damage is charged to nobody");
+}
+
+#[test]
+fn a_damaged_compiled_component_is_compiled_again() {
+    let Own { server, data } = own();
+    let file = compiled(data.path());
+    damage(&file);
+    assert_first_attempt_completes(&server.client());
+    assert_eq!(server.stop(), Some(0));
+
+    damage(&compiled(data.path()));
+    let server = Server::start(&Options::new(data.path()));
+    assert_first_attempt_completes(&server.client());
+
+    fs::remove_file(compiled(data.path())).unwrap();
+    assert_eq!(server.stop(), Some(0));
+    let server = Server::start(&Options::new(data.path()));
+    assert_first_attempt_completes(&server.client());
+}
+
+#[test]
+fn a_store_that_is_gone_is_not_replaced_without_a_word() {
+    let Own { server, data } = own();
+    server.client().run(&json!({"handler": "noop"}));
+    assert_eq!(server.stop(), Some(0));
+    let store = data.path().join("host.db");
+    fs::remove_file(&store).unwrap();
+    for _ in 0..2 {
+        let said = said(&refused(data.path()));
+        for word in ["host.db", "logs.db", "cache", "--fresh"] {
+            assert!(said.contains(word), "{word} is not in: {said}");
+        }
+        fs::write(&store, b"").unwrap();
+    }
+    let mut options = Options::new(data.path());
+    options.args = vec!["--fresh".to_owned()];
+    let server = Server::start(&options);
+    let list = server.client().get("/api/v1/components").unwrap().body;
+    assert_eq!(list["items"], json!([]));
+}
+
+#[test]
+fn damaged_logs_do_not_keep_a_host_from_starting() {
+    let Own { server, data } = own();
+    assert_eq!(server.stop(), Some(0));
+    let logs = data.path().join("logs.db");
+    fs::write(&logs, vec![b'x'; 10_000]).unwrap();
+    let server = Server::start(&Options::new(data.path()));
+    assert_first_attempt_completes(&server.client());
+    let kept = fs::read(data.path().join("logs.db.damaged-1")).unwrap();
+    assert_eq!(kept.len(), 10_000);
+}
+
+#[test]
+fn a_damaged_store_is_refused_with_the_name_of_its_table() {
+    let Own { server, data } = own();
+    let ids: Vec<_> = (0..200)
+        .map(|n| {
+            server
+                .client()
+                .enqueue(&json!({"handler": "echo", "params": {"n": n}}))
+        })
+        .collect();
+    for id in ids {
+        server.client().wait(&id);
+    }
+    assert_eq!(server.stop(), Some(0));
+    let store = data.path().join("host.db");
+    let mut bytes = fs::read(&store).unwrap();
+    // Page 1 is the header and the list of tables.
+    bytes[4096..3 * 4096].fill(0);
+    fs::write(&store, bytes).unwrap();
+    // What a host leaves that is killed.
+    fs::write(data.path().join("host.db-wal"), b"cut off").unwrap();
+    let said = said(&refused(data.path()));
+    assert!(said.contains("the table "), "{said}");
+    let check = Command::new(host_tests::server::host())
+        .args(["store", "check", "--data"])
+        .arg(data.path())
+        .output()
+        .unwrap();
+    let found = String::from_utf8_lossy(&check.stdout);
+    assert!(found.contains("the table "), "{found}");
+    assert_eq!(check.status.code(), Some(1));
+}
