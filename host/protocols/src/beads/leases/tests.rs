@@ -25,6 +25,7 @@ fn assignment(handler: &str, params: &str, priority: u8) -> Assignment {
         trace: Vec::new(),
         attributes: Vec::new(),
         worker_id: "host".to_owned(),
+        losses: 0,
     }
 }
 

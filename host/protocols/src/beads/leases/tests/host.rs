@@ -7,11 +7,13 @@ use std::time::Duration;
 use host_core::id::{JobId, LeaseId};
 use host_core::job::State as JobState;
 use host_core::lease::Fence;
+use host_core::name::Name;
 use host_core::outcome::Outcome;
 use host_core::port::Counters;
 use host_core::port::conformance::LeaseAudit;
 use host_core::port::lease::{
-    Granted, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond, Standing,
+    Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond, Resumed,
+    Standing,
 };
 use host_core::rejection::Rejection;
 use tokio::sync::watch;
@@ -203,6 +205,19 @@ impl Leases for LeaseHost {
         if again {
             self.add([number]);
         }
+    }
+
+    fn resume(
+        &self,
+        _: Name,
+        _: Arc<dyn LeaseEvents>,
+        _: Box<dyn Respond<Result<Vec<Resumed>, LeaseError>>>,
+    ) {
+        panic!("leases held by connection end with the host");
+    }
+
+    fn look(&self, job: JobId, _: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
+        panic!("nobody asks for {job}");
     }
 }
 
