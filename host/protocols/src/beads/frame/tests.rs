@@ -1,3 +1,5 @@
+//! How streams of both dialects are cut, in any portions.
+
 use super::*;
 
 /// Feeds `bytes` in portions, and returns what is cut.

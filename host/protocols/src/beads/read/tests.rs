@@ -1,3 +1,5 @@
+//! What is read from messages, and what is refused, as tables.
+
 use super::*;
 
 fn read(text: &[u8]) -> Result<Message, Refusal> {

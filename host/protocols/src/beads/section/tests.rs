@@ -1,3 +1,5 @@
+//! What the section accepts, as tables.
+
 use std::collections::BTreeMap;
 use std::io;
 

@@ -1,3 +1,5 @@
+//! What stands at the path before, during and after.
+
 use std::os::unix::fs::symlink;
 use std::sync::Mutex;
 

@@ -209,15 +209,15 @@ impl Leases for LeaseHost {
 
     fn resume(
         &self,
-        executor: Name,
+        _: Name,
         _: Arc<dyn LeaseEvents>,
         _: Box<dyn Respond<Result<Vec<Resumed>, LeaseError>>>,
     ) {
-        panic!("the wire does not resume the leases of {executor}");
+        panic!("leases held by connection end with the host");
     }
 
     fn look(&self, job: JobId, _: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
-        panic!("the wire does not read {job:?}");
+        panic!("nobody asks for {job}");
     }
 }
 
