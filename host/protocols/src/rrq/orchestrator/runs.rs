@@ -283,7 +283,10 @@ impl Orchestrator {
         if had_others {
             runner.lost_at = Some(now);
         }
+        let runner = run.runner;
         self.lose(now, tag, why, had_others, actions);
+        // If it is ending, it must not be given the next request.
+        self.reconnect(now, runner, actions);
     }
 
     /// Ends an execution that was not sent, for its runner cannot be reached.
