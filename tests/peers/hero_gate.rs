@@ -188,3 +188,30 @@ fn a_host_killed_at_the_gate_loses_no_job() {
     let _server = start(&fixture, "data");
     all_queued_once(&mut client, &waiting);
 }
+
+#[test]
+fn a_circle_through_two_worker_ids_ends() {
+    let fixture = Fixture::new(Redis::start());
+    let _host = fixture.host("data");
+    let mut client = fixture.client();
+    for (n, other, worker) in [(1, 2, "w1"), (2, 1, "w2")] {
+        let waits = json!([id(other)]).to_string();
+        let fields = [
+            ("script", "1"),
+            ("prerequisites", &waits),
+            ("worker_id", worker),
+        ];
+        client.store(n, &fields);
+        let _: i64 = client.ask(&["LPUSH", &format!("hero:work_queue:{worker}"), &id(n)]);
+    }
+    client.until_status(1, "error");
+    client.until_status(2, "error");
+    let error = client.field(1, "error");
+    let path = [1, 2, 1].map(id).join(" -> ");
+    assert!(
+        error.starts_with("E_DEP_CYCLE") && error.ends_with(&path),
+        "{error}"
+    );
+    let failed = format!("prerequisite_failed: {}", id(1));
+    assert_eq!(client.field(2, "error"), failed);
+}

@@ -15,6 +15,7 @@ mod hero_gate;
 mod hero_logs;
 mod hero_redis;
 mod hero_serve;
+mod hero_slow;
 mod hero_tls;
 mod hero_worker;
 mod life;

@@ -16,6 +16,7 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 const HANDLERS: &str = r#"
 import asyncio
 import os
+import signal
 import sys
 import time
 
@@ -81,6 +82,25 @@ async def exit(request):
     if request.context.attempt == 1:
         os._exit(3)
     return request.context.attempt
+
+
+@handler
+async def huge(request):
+    return "x" * (17 << 20)
+
+
+@handler
+async def later(request):
+    if not os.path.exists(request.params["mark"]):
+        open(request.params["mark"], "w").close()
+        raise RetryJob("later", defer_seconds=float("nan"))
+    return "now"
+
+
+@handler
+async def kill(request):
+    await asyncio.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @handler
@@ -258,5 +278,36 @@ fn output_of_a_python_handler_goes_to_the_log_of_its_job() {
         );
         assert!(said.contains(&("stderr", "and from stderr")), "{said:?}");
         assert_eq!(said.len(), 2, "{said:?}");
+    }
+}
+
+#[test]
+fn one_bad_job_of_a_python_runner_costs_its_neighbours_one_run_at_most() {
+    for (release, keys) in dialects() {
+        let python = Python::start(release, &format!("{keys}max_in_flight = 10\n"));
+        let client = python.pool.client();
+        let mark = python.pool.folder().join("mark").display().to_string();
+        let mut jobs = vec![
+            json!({"handler": "own#huge"}),
+            json!({"handler": "own#later", "params": {"mark": mark}}),
+            json!({"handler": "own#kill", "max_attempts": 1}),
+        ];
+        let neighbour =
+            json!({"handler": "own#sleep", "params": {"seconds": 1}, "max_attempts": 1});
+        jobs.extend(vec![neighbour; 7]);
+        let answer = client.post("/api/v1/jobs", &json!(jobs)).unwrap();
+        let entries = answer.body.as_array().unwrap().iter();
+        let ids: Vec<&str> = entries.map(|entry| entry["id"].as_str().unwrap()).collect();
+        let huge = client.wait(ids[0]);
+        assert_eq!(huge["failure"]["kind"], "result_too_large", "{huge}");
+        let later = client.wait(ids[1]);
+        assert_eq!(later["result"], "now", "{later}");
+        for id in &ids[3..] {
+            let job = client.wait(id);
+            assert_eq!(job["state"], "completed", "{release}: {job}");
+            assert!(job["attempt"].as_u64().unwrap() <= 2, "{release}: {job}");
+        }
+        let kill = client.wait(ids[2]);
+        assert_eq!(kill["failure"]["kind"], "lease_lost", "{kill}");
     }
 }

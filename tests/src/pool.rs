@@ -78,6 +78,11 @@ impl Pool {
         answer.expect("the host answers").body
     }
 
+    /// Returns the host's data directory.
+    pub fn folder(&self) -> &std::path::Path {
+        self.data.path()
+    }
+
     /// Returns the host's log.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.data.path().join("serve.log")).unwrap_or_default()

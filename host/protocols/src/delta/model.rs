@@ -443,6 +443,7 @@ impl Job {
             job: JobDetail {
                 ran_ms: 0,
                 lifecycle: self.lifecycle.clone(),
+                ran_ms: 0,
                 payload: self.payload.clone(),
                 unique_key: None,
                 depends_on: Vec::new(),

@@ -10,6 +10,7 @@ use host_core::graph::find_cycle;
 use host_core::time::Time;
 use serde_json::json;
 
+use super::circles::{self, Walk};
 use super::job::{self, DEPENDENCIES_MAX};
 use super::job_view::{Fields, JobView};
 use super::refusal::{Code, Refusal};
@@ -42,6 +43,12 @@ pub enum Verdict {
     Wait,
     /// It no longer waits: it is gone, has ended, or was queued by others.
     Leave,
+}
+
+impl Verdict {
+    const fn keeps_waiting(&self) -> bool {
+        matches!(self, Self::Wait | Self::Narrow(_))
+    }
 }
 
 /// Asks for the waiting jobs whose last check is the oldest.
@@ -107,6 +114,32 @@ pub fn judge(waiting: &[Option<JobView>], status: &BTreeMap<String, String>) -> 
     verdicts
 }
 
+/// Begins a walk from the jobs that keep waiting.
+pub(super) fn links(waiting: &[Option<JobView>], verdicts: &[Verdict]) -> Walk {
+    let jobs = waiting.iter().zip(verdicts);
+    Walk::from(jobs.filter_map(|(view, verdict)| {
+        let view = view.as_ref().filter(|_| verdict.keeps_waiting())?;
+        Some((view.id.clone(), view.waits_for()?))
+    }))
+}
+
+/// Ends one of the jobs of each circle that leads through jobs of workers or of other turns.
+pub(super) fn judge_circles(waiting: &[Option<JobView>], verdicts: &mut [Verdict], walk: &Walk) {
+    let places: BTreeMap<&str, usize> = waiting
+        .iter()
+        .enumerate()
+        .filter(|(place, _)| verdicts[*place].keeps_waiting())
+        .filter_map(|(place, view)| Some((view.as_ref()?.id.as_str(), place)))
+        .collect();
+    for circle in walk.circles(|id| places.contains_key(id)) {
+        let first = circles::first(&circle, |id| places.contains_key(id));
+        if let Some((first, place)) = first.and_then(|id| Some((id, *places.get(id)?))) {
+            let path = circles::turned(&circle, first);
+            verdicts[place] = Verdict::End(job::cycle(&path).text());
+        }
+    }
+}
+
 fn one(view: Option<&JobView>, status: &BTreeMap<String, String>) -> Verdict {
     let Some(view) = view.filter(|view| view.status() == "dispatched") else {
         return Verdict::Leave;
@@ -136,7 +169,7 @@ fn one(view: Option<&JobView>, status: &BTreeMap<String, String>) -> Verdict {
 /// Finds a circle among the jobs that keep waiting: their indexes, with the first repeated at the
 /// end.
 fn circle(waiting: &[Option<JobView>], verdicts: &[Verdict]) -> Option<Vec<usize>> {
-    let goes_on = |place: usize| matches!(verdicts[place], Verdict::Wait | Verdict::Narrow(_));
+    let goes_on = |place: usize| verdicts[place].keeps_waiting();
     let waits = waiting
         .iter()
         .enumerate()

@@ -105,7 +105,8 @@ impl Link {
         calls: Vec<Call>,
     ) -> impl Future<Output = Result<Vec<Replied>, String>> + Send + 'static {
         let (mut connection, hashes) = (self.shared.clone(), Arc::clone(&self.hashes));
-        let bytes = calls.iter().map(Call::bytes).sum();
+        let bytes = calls.iter().map(|call| call.bytes() + call.answer_bytes());
+        let bytes = bytes.sum();
         connection.set_response_timeout(time_for(bytes));
         exchange(connection, hashes, calls)
     }

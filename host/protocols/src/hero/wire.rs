@@ -17,6 +17,9 @@ const REPLY_SECONDS_MIN: u64 = 3_600;
 /// How many ids of a processing list are read to recover jobs.
 const PROCESSING_SCANNED_MAX: u32 = 10_000;
 
+/// About how many bytes are read of a job that is taken. Most have fewer.
+const TAKEN_BYTES: usize = 128 << 10;
+
 /// A script that Redis runs as one step. It is sent by its hash if Redis has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Script {
@@ -215,6 +218,15 @@ impl Call {
     /// Returns how many bytes its commands have.
     pub(super) fn bytes(&self) -> usize {
         self.commands.iter().map(Command::bytes).sum()
+    }
+
+    /// Returns about how many bytes its answers have: what is read of jobs that are taken.
+    pub(super) fn answer_bytes(&self) -> usize {
+        let script = |command: &&Command| match command {
+            Command::Plain(_) => false,
+            Command::Script { script, .. } => *script == Script::Claim,
+        };
+        self.commands.iter().filter(script).count() * TAKEN_BYTES
     }
 }
 

@@ -340,7 +340,7 @@ impl Orchestrator {
                 self.lose_all(now, runner, why, actions);
                 self.reconnect(now, runner, actions);
             }
-            Some(Purpose::Request { tag, .. }) => self.lose(now, tag, why, false, actions),
+            Some(Purpose::Request { tag, .. }) => self.lose_one(now, tag, why, actions),
             Some(Purpose::Probe { .. } | Purpose::Cancel(_)) | None => {}
         }
     }

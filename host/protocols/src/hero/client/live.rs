@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use host_core::time::Time;
@@ -15,6 +16,7 @@ use super::{
     submit, submitted,
 };
 use crate::hero::address::RedisUrl;
+use crate::hero::circles::Walk;
 use crate::hero::gate;
 use crate::hero::job::is_id;
 use crate::hero::refusal::{Code, Refusal};
@@ -39,6 +41,12 @@ const STEP_KEYS: (u32, u32) = (10, 1_000);
 /// The most jobs read to find out whether jobs wait for each other.
 const KNOWN_MAX: usize = 10_000;
 
+/// Returns whether this turn of the gate looks for circles that it cannot see in one turn: one of eight,
+/// at uneven distances, so that each part of a long line has such turns.
+const fn is_walk(turn: u64) -> bool {
+    turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61 == 0
+}
+
 /// Why an operation was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ClientError {
@@ -58,6 +66,8 @@ pub enum ClientError {
 pub struct Client {
     connection: SharedConnection,
     waiters: Arc<Semaphore>,
+    /// How many turns the gate has had.
+    turns: Arc<AtomicU64>,
 }
 
 /// Selects which jobs to list.
@@ -104,6 +114,7 @@ impl Client {
         Self {
             connection: SharedConnection::new(url),
             waiters: Arc::new(Semaphore::new(WAITERS_MAX)),
+            turns: Arc::default(),
         }
     }
 
@@ -298,7 +309,11 @@ impl Client {
         let (count, others) = gate::turn(&waiting);
         let is_whole = is_whole && count == line.len();
         let (line, waiting) = (&line[..count], &waiting[..count]);
-        let verdicts = gate::judge(waiting, &self.statuses(&others).await?);
+        let mut verdicts = gate::judge(waiting, &self.statuses(&others).await?);
+        if is_walk(self.turns.fetch_add(1, Ordering::Relaxed)) {
+            let walk = self.walk(gate::links(waiting, &verdicts)).await?;
+            gate::judge_circles(waiting, &mut verdicts, &walk);
+        }
         let jobs = line.iter().zip(waiting).zip(&verdicts);
         acts.extend(
             jobs.filter_map(|((id, view), verdict)| gate::act(id, view.as_ref(), verdict, wall)),
@@ -320,6 +335,20 @@ impl Client {
             }
         }
         Ok(turn)
+    }
+
+    /// Reads what the jobs wait for that these wait for, and so on.
+    async fn walk(&self, mut walk: Walk) -> Answer<Walk> {
+        loop {
+            let next = walk.next();
+            if next.is_empty() {
+                return Ok(walk);
+            }
+            let found = self.ask_one(Walk::read(&next)).await?;
+            if !walk.add(&next, Some(&found)) {
+                return Err(Refusal::odd_reply("a look at what jobs wait for").into());
+            }
+        }
     }
 
     async fn one(&self, id: &str, fields: Fields) -> Answer<Option<JobView>> {

@@ -165,3 +165,28 @@ fn what_no_job_can_be_called_is_taken_away_and_is_part_of_no_key() {
     assert_eq!(ids, [id(1)]);
     assert_eq!(acts, [remove(b"*\n"), remove(b"\xff\x00")]);
 }
+
+#[test]
+fn a_circle_that_one_turn_does_not_see_is_found_by_a_walk() {
+    // 1 and 4 are looked at; 2 is further back in the line, 3 is at a worker.
+    let waiting = [waits(1, &[2]), waits(4, &[1]), waits(5, &[6])];
+    let mut verdicts = judge(&waiting, &status(&[(6, "finished")]));
+    assert_eq!(verdicts, [Verdict::Wait, Verdict::Wait, Verdict::Queue]);
+    let mut walk = links(&waiting, &verdicts);
+    assert_eq!(walk.next(), [id(2)]);
+    let list = |n: u32| Value::Data(json!([id(n)]).to_string().into_bytes());
+    let at_gate = Value::List(vec![list(3), Value::Nil, list(9)]);
+    assert!(walk.add(&[id(2)], Some(&Value::List(vec![at_gate]))));
+    let at_worker = Value::List(vec![Value::Nil, list(1), Value::Nil]);
+    assert!(walk.add(&[id(3)], Some(&Value::List(vec![at_worker]))));
+    judge_circles(&waiting, &mut verdicts, &walk);
+    let Verdict::End(error) = &verdicts[0] else {
+        panic!("{verdicts:?}")
+    };
+    let path = [1, 2, 3, 1].map(id).join(" -> ");
+    assert!(
+        error.starts_with("E_DEP_CYCLE") && error.ends_with(&path),
+        "{error}"
+    );
+    assert_eq!(verdicts[1..], [Verdict::Wait, Verdict::Queue]);
+}

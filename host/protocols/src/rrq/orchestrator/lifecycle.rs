@@ -79,7 +79,7 @@ impl Orchestrator {
             }
             Some(Purpose::Request { tag, .. }) => {
                 let runner = self.runs.get(&tag).map(|run| run.runner);
-                self.lose(now, tag, "the runner cannot be reached", false, actions);
+                self.not_sent(now, tag, actions);
                 if let Some(runner) = runner
                     && let State::Up { .. } = self.runners[runner].state
                 {

@@ -60,6 +60,8 @@ pub(super) struct Runner {
     pub(super) draining: bool,
     /// Since when the runner is stuck. Another takes its place while its other requests end.
     pub(super) stuck_since: Option<Time>,
+    /// When a request was lost that was not alone.
+    pub(super) lost_at: Option<Time>,
     /// How many times in a row the runner ended without having answered a request.
     pub(super) failures: u32,
     pub(super) timer: Option<Time>,
@@ -74,6 +76,7 @@ impl Runner {
             is_alone: false,
             draining: false,
             stuck_since: None,
+            lost_at: None,
             failures: 0,
             timer: None,
         }

@@ -17,6 +17,9 @@ use crate::stream::{Link, Moment};
 /// How long a runner may take to answer after it was asked to stop a request, in milliseconds.
 const STOP_MS_MAX: u64 = 1_000;
 
+/// Within which time the connections of a runner end if it ends, in milliseconds.
+const TOGETHER_MS: u64 = 1_000;
+
 /// How long to wait before a cancel is sent again, in milliseconds. Doubles each time. A cancel has
 /// its own connection, so it may arrive before its request and have no effect.
 const CANCEL_AGAIN_MS: u64 = 100;
@@ -259,11 +262,44 @@ impl Orchestrator {
         why: &str,
         actions: &mut PoolActions,
     ) {
-        let tags: Vec<Tag> = self.runners[runner].runs.iter().copied().collect();
-        let had_others = tags.len() > 1;
+        let lost = &self.runners[runner];
+        let just_lost = |at: Time| now.since_ms(at) < TOGETHER_MS;
+        let tags: Vec<Tag> = lost.runs.iter().copied().collect();
+        let had_others = tags.len() > 1 || lost.lost_at.is_some_and(just_lost);
         for tag in tags {
             self.lose(now, tag, why, had_others, actions);
         }
+    }
+
+    /// Ends an execution whose own connection is gone. The runner may be, with all that it had: their
+    /// connections end one after the other.
+    pub(super) fn lose_one(&mut self, now: Time, tag: Tag, why: &str, actions: &mut PoolActions) {
+        let Some(run) = self.runs.get(&tag) else {
+            return;
+        };
+        let runner = &mut self.runners[run.runner];
+        let just_lost = |at: Time| now.since_ms(at) < TOGETHER_MS;
+        let had_others = runner.runs.len() > 1 || runner.lost_at.is_some_and(just_lost);
+        if had_others {
+            runner.lost_at = Some(now);
+        }
+        let runner = run.runner;
+        self.lose(now, tag, why, had_others, actions);
+        // If it is ending, it must not be given the next request.
+        self.reconnect(now, runner, actions);
+    }
+
+    /// Ends an execution that was not sent, for its runner cannot be reached.
+    pub(super) fn not_sent(&mut self, now: Time, tag: Tag, actions: &mut PoolActions) {
+        let end = match self.runs.get(&tag).map(|run| run.stopping) {
+            None => return,
+            Some(None) => End::NoRoom,
+            Some(Some(Stopping::Timeout)) => End::Outcome(convert::not_ended_in_time()),
+            Some(Some(Stopping::Cancel { .. })) => {
+                End::Outcome(Outcome::Cancelled { partial: None })
+            }
+        };
+        self.finish(now, tag, end, actions);
     }
 
     /// Ends an execution whose runner is gone. `had_others` means that another execution of the

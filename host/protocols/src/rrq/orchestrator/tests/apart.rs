@@ -9,6 +9,7 @@ use super::super::PoolEvent;
 use super::super::apart::APART_MS;
 use super::fixture::{Bench, assignment, config};
 use crate::rrq::config::{Dialect, Source};
+use crate::stream::Link;
 
 use super::rules::failure_kind;
 
@@ -223,11 +224,40 @@ fn a_runner_that_is_stuck_while_it_is_connected_to_again_is_still_restarted() {
     bench.start(0, 1_000);
     bench.listening = false;
     bench.start(1, 1_000);
-    assert!(matches!(&bench.ended[..], [(Tag(1), End::Lost(_))]));
+    assert_eq!(bench.ended, [(Tag(1), End::NoRoom)]);
     assert_eq!(bench.free, 0, "it is connected to again");
     bench.pass_ms(2_000);
     assert_eq!(failure_kind(&bench.ended[1].1), Some(FailureKind::TimedOut));
     bench.listening = true;
     bench.pass_ms(500);
     assert_eq!(bench.log.last().unwrap(), "kill 0 after 5000");
+}
+
+#[test]
+fn connections_that_end_one_after_the_other_are_lost_together() {
+    let mut bench = Bench::up(1, 4, Dialect::Documented);
+    let before = bench.links.len();
+    for tag in 0..3 {
+        bench.start(tag, 60_000);
+    }
+    let links: Vec<Link> = bench.links[before..]
+        .iter()
+        .map(|(_, link)| *link)
+        .collect();
+    bench.close(links[0]);
+    assert_eq!(bench.free, 0, "it may be ending");
+    bench.close(links[2]);
+    bench.pass_ms(5);
+    bench.say(PoolEvent::Exited { runner: 0 });
+    assert_eq!(bench.ended.len(), 3);
+    for (_, end) in &bench.ended {
+        assert!(matches!(end, End::LostWithOthers(_)), "{end:?}");
+    }
+    // Much later, one that is alone is.
+    bench.pass_ms(100);
+    bench.say(PoolEvent::Launched { runner: 0 });
+    bench.pass_ms(2_000);
+    bench.start(3, 60_000);
+    bench.close(bench.last_link());
+    assert!(matches!(&bench.ended[3], (Tag(3), End::Lost(_))));
 }
