@@ -75,13 +75,13 @@ impl Cache {
         Ok(Self { folder, program })
     }
 
-    /// Returns the path of the compiled component and its expected hash. Returns `None` if the
+    /// Returns the path of the compiled component and what is known of it. Returns `None` if the
     /// component is not in the cache or was compiled for another engine.
-    pub fn get(&self, digest: Digest) -> Option<(PathBuf, [u8; 32])> {
+    pub fn get(&self, digest: Digest) -> Option<(PathBuf, Compiled)> {
         let compiled: Compiled = serde_json::from_slice(&fs::read(self.note(digest)).ok()?).ok()?;
         let file = self.file(digest, &compiled);
         let bytes = fs::metadata(&file).ok()?.len();
-        (bytes == compiled.bytes).then_some((file, compiled.sha256))
+        (bytes == compiled.bytes).then_some((file, compiled))
     }
 
     /// Compiles a component and keeps the result.
@@ -94,7 +94,7 @@ impl Cache {
         &self,
         digest: Digest,
         component: &[u8],
-    ) -> Result<(PathBuf, [u8; 32]), CompileError> {
+    ) -> Result<(PathBuf, Compiled), CompileError> {
         let note = self.note(digest);
         let made = Unfinished(note.with_extension(format!("{}.cwasm", ids::unique())));
         let compiled = self.run(&made.0, component).await?;
@@ -114,7 +114,7 @@ impl Cache {
         let half = Unfinished(note.with_extension(format!("{}.half", ids::unique())));
         fs::write(&half.0, text).map_err(cache("write", &half.0))?;
         fs::rename(&half.0, &note).map_err(cache("write", &note))?;
-        Ok((file, compiled.sha256))
+        Ok((file, compiled))
     }
 
     /// Lets a limited process compile schemas, unless they have passed before.

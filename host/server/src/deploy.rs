@@ -30,6 +30,8 @@ pub struct Deployed {
     /// What its handlers may access that the previous revision could not: one line each, for
     /// people.
     pub grants_added: Vec<String>,
+    /// The interfaces that the component imports and is not given.
+    pub stubbed: Vec<String>,
 }
 
 /// Why nothing was deployed.
@@ -186,6 +188,7 @@ impl Shared {
                 revision: same.clone(),
                 unchanged: true,
                 grants_added: Vec::new(),
+                stubbed: compiled.stubbed.clone(),
             });
         }
         let handlers = self.examiner.describe(&compiled, &manifest).await?;
@@ -202,7 +205,8 @@ impl Shared {
             revision: Box::new(revision),
             bytes,
         };
-        self.change(command, grants_added).await
+        self.change(command, grants_added, compiled.stubbed.clone())
+            .await
     }
 
     async fn rollback(&self, name: Name, number: u32) -> Result<Deployed, DeployError> {
@@ -213,7 +217,7 @@ impl Shared {
             .read(move |reader| reader.revisions(&asked))
             .await
             .map_err(unread)?;
-        let mut grants_added = Vec::new();
+        let (mut grants_added, mut stubbed) = (Vec::new(), Vec::new());
         if let Some(target) = revisions.iter().find(|known| known.revision == number) {
             let digest = target.digest;
             let bytes = self
@@ -222,7 +226,7 @@ impl Shared {
                 .await
                 .map_err(unread)?
                 .unwrap_or_default();
-            self.compiled(digest, &bytes).await?;
+            stubbed.clone_from(&self.compiled(digest, &bytes).await?.stubbed);
             let before = revisions.iter().find(|known| known.revision == current);
             grants_added = grants::added(before, &target.manifest, &target.handlers);
         }
@@ -231,7 +235,7 @@ impl Shared {
             component: name,
             revision: number,
         };
-        self.change(command, grants_added).await
+        self.change(command, grants_added, stubbed).await
     }
 
     async fn remove(&self, name: Name) -> Result<(), DeployError> {
@@ -248,6 +252,7 @@ impl Shared {
         &self,
         command: Command,
         grants_added: Vec<String>,
+        stubbed: Vec<String>,
     ) -> Result<Deployed, DeployError> {
         let reply = self
             .dispatch
@@ -267,6 +272,7 @@ impl Shared {
             revision: *revision,
             unchanged,
             grants_added,
+            stubbed,
         })
     }
 
