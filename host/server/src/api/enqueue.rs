@@ -65,7 +65,11 @@ impl From<Enqueued> for Accepted {
 #[derive(Deserialize, ToSchema)]
 #[schema(as = NewJobs)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "only described: the body is read as one of these")]
+#[expect(
+    dead_code,
+    clippy::large_enum_variant,
+    reason = "only described: the body is read as one of these"
+)]
 enum Entries<'a> {
     #[serde(borrow)]
     One(Entry<'a>),

@@ -442,7 +442,7 @@ async fn integers_that_handlers_would_round_are_refused() {
         .await;
     let detail = refused.refused(422, "invalid_params");
     assert!(detail.contains("-9223372036854775809"), "{detail}");
-    let theirs = format!(r##"{{"handler":"python#any",{wide}}}"##);
+    let theirs = format!(r#"{{"handler":"python#any",{wide}}}"#);
     host.post(JOBS, theirs).await.is(StatusCode::CREATED);
 }
 
