@@ -137,7 +137,7 @@ mod tests {
     use crate::export::call;
     use crate::{Ctx, Error};
 
-    #[expect(clippy::unnecessary_wraps, reason = "the signature of a handler")]
+    #[expect(clippy::unnecessary_wraps, reason = "this is what a handler returns")]
     fn echo(_: &Ctx, params: Value) -> Result<Value, Error> {
         Ok(params)
     }

@@ -20,11 +20,6 @@ const REFUSED: &[(&str, &[&str], &str)] = &[
     ),
     ("wrong-signature", &["component_wrong_world"], "handle"),
     (
-        "forbidden-import",
-        &["component_forbidden_import"],
-        "wasi:sockets/instance-network",
-    ),
-    (
         "unknown-import",
         &["component_forbidden_import"],
         "evil:host/shell",

@@ -265,8 +265,11 @@ fn a_supervisor_is_told_how_the_host_is() {
         let bytes = socket.recv(&mut buffer).unwrap();
         String::from_utf8_lossy(&buffer[..bytes]).trim().to_owned()
     };
-    let mut child = Command::new(host())
-        .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+    // systemd names the process that it waits for.
+    let script = "export WATCHDOG_PID=$$; exec \"$0\" serve --listen 127.0.0.1:0 --data \"$1\"";
+    let mut child = Command::new("sh")
+        .args(["-c", script])
+        .arg(host())
         .arg(data.path().join("data"))
         .env("NOTIFY_SOCKET", &path)
         .env("WATCHDOG_USEC", "150000")

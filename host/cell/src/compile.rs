@@ -13,7 +13,7 @@ use wasmtime::component::Component;
 
 use crate::bindings::JobPre;
 use crate::engine;
-use crate::linker::{is_linked, link};
+use crate::linker::{is_linked, is_stubbed, link, stub};
 
 /// The largest component, in bytes.
 pub const COMPONENT_BYTES_MAX: u64 = 32 << 20;
@@ -38,18 +38,22 @@ pub(crate) fn compile(input: &mut dyn Read, output: &Path) -> Result<CompileRepl
         .read_to_end(&mut bytes)
         .map_err(failed("read the component"))?;
     match check_and_compile(&bytes)? {
-        Ok(code) => {
+        Ok((code, stubbed)) => {
             write(output, &code)?;
             Ok(Ok(Compiled {
                 sha256: Sha256::digest(&code).into(),
                 bytes: code.len() as u64,
+                stubbed,
             }))
         }
         Err(refusal) => Ok(Err(refusal)),
     }
 }
 
-fn check_and_compile(bytes: &[u8]) -> Result<Result<Vec<u8>, Refusal>, CompileError> {
+/// Returns the machine code of a component and the interfaces that it is not given.
+fn check_and_compile(
+    bytes: &[u8],
+) -> Result<Result<(Vec<u8>, Vec<String>), Refusal>, CompileError> {
     if bytes.len() as u64 > COMPONENT_BYTES_MAX {
         let limit = COMPONENT_BYTES_MAX;
         return Ok(Err(Refusal::TooLarge { limit }));
@@ -61,7 +65,7 @@ fn check_and_compile(bytes: &[u8]) -> Result<Result<Vec<u8>, Refusal>, CompileEr
         return Ok(Err(Refusal::NotAComponent));
     }
     let engine = engine::compiling().map_err(failed("set up the compiler"))?;
-    let linker = link(&engine).map_err(failed("set up the compiler"))?;
+    let mut linker = link(&engine).map_err(failed("set up the compiler"))?;
     let component = match Component::new(&engine, bytes) {
         Ok(component) => component,
         Err(error) => {
@@ -73,11 +77,18 @@ fn check_and_compile(bytes: &[u8]) -> Result<Result<Vec<u8>, Refusal>, CompileEr
     let forbidden = kind
         .imports(&engine)
         .map(|(name, _)| name)
-        .find(|name| !is_linked(name));
+        .find(|name| !is_linked(name) && !is_stubbed(name));
     if let Some(name) = forbidden {
         let name = name.to_owned();
         return Ok(Err(Refusal::ForbiddenImport { name }));
     }
+    let stubbed = match stub(&mut linker, &component) {
+        Ok(stubbed) => stubbed,
+        Err(error) => {
+            let message = format!("{error:#}");
+            return Ok(Err(Refusal::WrongWorld { message }));
+        }
+    };
     let fits = linker.instantiate_pre(&component).and_then(JobPre::new);
     if let Err(error) = fits {
         let message = format!("{error:#}");
@@ -85,7 +96,7 @@ fn check_and_compile(bytes: &[u8]) -> Result<Result<Vec<u8>, Refusal>, CompileEr
     }
     component
         .serialize()
-        .map(Ok)
+        .map(|code| Ok((code, stubbed)))
         .map_err(failed("serialize the machine code"))
 }
 

@@ -14,7 +14,7 @@ use wasmtime::{Engine, Result, bail, format_err};
 
 use crate::bindings::JobPre;
 use crate::context::Guest;
-use crate::linker::link;
+use crate::linker::{link, stub};
 
 /// How much of a compiled file is read at once to hash it, in bytes.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -59,7 +59,9 @@ impl Components {
         // write to its directory. Compiled code is never accepted from outside.
         let component = unsafe { Component::deserialize_file(self.linker.engine(), path) }
             .with_context(operation)?;
-        JobPre::new(self.linker.instantiate_pre(&component)?)
+        let mut linker = self.linker.clone();
+        stub(&mut linker, &component)?;
+        JobPre::new(linker.instantiate_pre(&component)?)
     }
 
     pub(crate) fn unload(&mut self, key: ComponentKey) {

@@ -26,11 +26,11 @@ const STACK_KEEP_RESIDENT_BYTES: usize = 32 << 10;
 /// The most frames of a stack trace. In a Rust panic the standard library takes the first eleven.
 const FRAMES_MAX: usize = 64;
 
-/// The most memories, tables and core instances of one component. An interpreter such as Python needs
-/// 14 core instances.
+/// The most memories, tables and core instances of one component. Python made a component needs 38 core
+/// instances.
 const MEMORIES_PER_SLOT: u32 = 4;
 const TABLES_PER_SLOT: u32 = 8;
-const CORE_INSTANCES_PER_SLOT: u32 = 32;
+const CORE_INSTANCES_PER_SLOT: u32 = 64;
 
 /// Makes the engine of a cell that runs `slots` guests at once.
 pub(crate) fn pooled(slots: u32) -> Result<Engine> {

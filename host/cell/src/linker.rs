@@ -1,7 +1,10 @@
-//! The interfaces that a component may import: those of `host:jobs`, and a list of WASI interfaces
-//! without sockets. A component with any other import is refused when it is deployed.
+//! The interfaces that a component may import: those of `host:jobs`, and a list of WASI interfaces.
+//! Sockets and HTTP may be imported too, but their functions fail when they are called. A component with
+//! any other import is refused when it is deployed.
 
-use wasmtime::component::{HasData, HasSelf, Linker, ResourceTable};
+use thiserror::Error;
+use wasmtime::component::types::ComponentItem;
+use wasmtime::component::{Component, HasData, HasSelf, Linker, ResourceTable, ResourceType};
 use wasmtime::{Engine, Result};
 use wasmtime_wasi::cli::WasiCli;
 use wasmtime_wasi::clocks::WasiClocks;
@@ -80,6 +83,71 @@ pub(crate) fn is_linked(name: &str) -> bool {
     let interface = name.split('@').next().unwrap_or(name);
     INTERFACES.contains(&interface)
 }
+
+/// The interfaces whose functions fail when they are called. Standard libraries import them whether or not
+/// a handler uses them.
+const STUBBED: [&str; 2] = ["wasi:sockets/", "wasi:http/"];
+
+/// Returns whether `name` is an interface that [`stub`] stubs.
+pub(crate) fn is_stubbed(name: &str) -> bool {
+    STUBBED.iter().any(|package| name.starts_with(package))
+}
+
+/// A handler called a function that it is not given.
+#[derive(Debug, Error)]
+#[error("the handler called {interface}#{function}, which no handler is given")]
+pub(crate) struct NotGiven {
+    interface: String,
+    function: String,
+}
+
+/// Lets the functions of all stubbed interfaces that a component imports fail. Returns the interfaces.
+pub(crate) fn stub(linker: &mut Linker<Guest>, component: &Component) -> Result<Vec<String>> {
+    let engine = linker.engine().clone();
+    let kind = component.component_type();
+    // A resource belongs to the interface that has it first; others only use it.
+    let mut owned: Vec<ResourceType> = Vec::new();
+    let mut stubbed = Vec::new();
+    for (interface, item) in kind.imports(&engine) {
+        let ComponentItem::ComponentInstance(instance) = item.ty else {
+            continue;
+        };
+        let mut stubs = if is_stubbed(interface) {
+            stubbed.push(interface.to_owned());
+            Some(linker.instance(interface)?)
+        } else {
+            None
+        };
+        for (name, export) in instance.exports(&engine) {
+            match export.ty {
+                ComponentItem::Resource(resource) if !owned.contains(&resource) => {
+                    owned.push(resource);
+                    if let Some(stubs) = &mut stubs {
+                        stubs.resource(name, ResourceType::host::<Stub>(), |_, _| Ok(()))?;
+                    }
+                }
+                ComponentItem::ComponentFunc(_) => {
+                    if let Some(stubs) = &mut stubs {
+                        let (interface, function) = (interface.to_owned(), name.to_owned());
+                        stubs.func_new(name, move |_, _, _, _| {
+                            let (interface, function) = (interface.clone(), function.clone());
+                            Err(NotGiven {
+                                interface,
+                                function,
+                            }
+                            .into())
+                        })?;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(stubbed)
+}
+
+/// What stands for a resource of a stubbed interface. There is never one.
+struct Stub;
 
 fn clocks_of(guest: &mut Guest) -> wasmtime_wasi::clocks::WasiClocksCtxView<'_> {
     let WasiCtxView { ctx, table } = guest.ctx();

@@ -10,6 +10,7 @@ use wasmtime_wasi::I32Exit;
 
 use crate::bindings::host::jobs::types as wit;
 use crate::limits::MemoryLimitExceeded;
+use crate::linker::NotGiven;
 use crate::run_output::{RunOutput, truncate};
 use crate::stop::{Forced, Stop};
 
@@ -106,6 +107,8 @@ pub(crate) fn from_trap(error: &wasmtime::Error, output: &RunOutput, limits: &Li
     let trap = error.downcast_ref::<Trap>();
     let mut failure = if let Some(exceeded) = error.downcast_ref::<MemoryLimitExceeded>() {
         Failure::new(FailureKind::MemoryLimit, exceeded.to_string())
+    } else if let Some(missing) = error.downcast_ref::<NotGiven>() {
+        Failure::new(FailureKind::GrantMissing, missing.to_string())
     } else if trap == Some(&Trap::OutOfFuel) {
         Failure::new(
             FailureKind::FuelExhausted,

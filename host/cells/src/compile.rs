@@ -81,20 +81,20 @@ impl Cache {
         Ok(Self { folder, program })
     }
 
-    /// Returns the path of the compiled component and its hash. Returns `None` if the component is not
-    /// in the cache or was compiled for another engine. A damaged file is set aside.
-    pub async fn get(&self, digest: Digest) -> Option<(PathBuf, [u8; 32])> {
+    /// Returns the path of the compiled component and what is known of it. Returns `None` if the
+    /// component is not in the cache or was compiled for another engine. A damaged file is set aside.
+    pub async fn get(&self, digest: Digest) -> Option<(PathBuf, Compiled)> {
         let cache = self.clone();
         let found = tokio::task::spawn_blocking(move || cache.find(digest));
         found.await.ok().flatten()
     }
 
-    fn find(&self, digest: Digest) -> Option<(PathBuf, [u8; 32])> {
+    fn find(&self, digest: Digest) -> Option<(PathBuf, Compiled)> {
         let compiled: Compiled = serde_json::from_slice(&fs::read(self.note(digest)).ok()?).ok()?;
         let file = self.file(digest, &compiled);
         let found = hash(&file).ok()?;
         if found == compiled.sha256 {
-            return Some((file, found));
+            return Some((file, compiled));
         }
         let path = file.display();
         tracing::warn!(%path, "a compiled component is damaged: it is set aside");
@@ -119,7 +119,7 @@ impl Cache {
         &self,
         digest: Digest,
         component: &[u8],
-    ) -> Result<(PathBuf, [u8; 32]), CompileError> {
+    ) -> Result<(PathBuf, Compiled), CompileError> {
         let note = self.note(digest);
         // The child writes to a folder of its own and to nothing else.
         let own = self.folder.join(format!("{PRIVATE}{}", ids::unique()));
@@ -147,7 +147,7 @@ impl Cache {
         let half = Unfinished(note.with_extension(format!("{}.half", ids::unique())));
         fs::write(&half.0, text).map_err(cache("write", &half.0))?;
         fs::rename(&half.0, &note).map_err(cache("write", &note))?;
-        Ok((file, compiled.sha256))
+        Ok((file, compiled))
     }
 
     /// Lets a limited process compile schemas, unless they have passed before.

@@ -162,11 +162,11 @@ impl Examiner {
         digest: Digest,
         bytes: &[u8],
     ) -> Result<Arc<Program>, CompileError> {
-        let (path, sha256) = match self.cache.get(digest).await {
+        let (path, compiled) = match self.cache.get(digest).await {
             Some(compiled) => compiled,
             None => self.cache.compile(digest, bytes).await?,
         };
-        Ok(handlers.add_program(digest, path, sha256))
+        Ok(handlers.add_program(digest, path, compiled))
     }
 
     /// Compiles a component that no store keeps and makes its first revision.

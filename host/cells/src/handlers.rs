@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use host_core::cell::ComponentKey;
+use host_core::cell::{Compiled, ComponentKey};
 use host_core::failure::{Failure, FailureKind};
 use host_core::handler::{Digest, Grants, HandlerInfo, Limits, Revision};
 use host_core::json::JsonText;
@@ -49,6 +49,8 @@ pub struct Program {
     pub path: PathBuf,
     /// The expected hash of the file.
     pub sha256: [u8; 32],
+    /// The interfaces that it imports and is not given.
+    pub stubbed: Vec<String>,
 }
 
 /// All deployed handlers. Clones share them.
@@ -75,14 +77,14 @@ impl Handlers {
 
     /// Adds a compiled component. A component that is already known keeps its key, so that cells
     /// that have loaded it need not load it again.
-    pub fn add_program(&self, digest: Digest, path: PathBuf, sha256: [u8; 32]) -> Arc<Program> {
+    pub fn add_program(&self, digest: Digest, path: PathBuf, compiled: Compiled) -> Arc<Program> {
         let mut programs = self
             .programs
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = programs.get(&digest)
             && known.path == path
-            && known.sha256 == sha256
+            && known.sha256 == compiled.sha256
         {
             return Arc::clone(known);
         }
@@ -91,7 +93,8 @@ impl Handlers {
         let program = Arc::new(Program {
             component,
             path,
-            sha256,
+            sha256: compiled.sha256,
+            stubbed: compiled.stubbed,
         });
         programs.insert(digest, Arc::clone(&program));
         program

@@ -308,6 +308,9 @@ pub struct Compiled {
     pub sha256: [u8; 32],
     /// The length of the compiled file.
     pub bytes: u64,
+    /// The interfaces that it imports and is not given: their functions fail when they are called.
+    #[serde(default)]
+    pub stubbed: Vec<String>,
 }
 
 /// Why a component is not compiled.

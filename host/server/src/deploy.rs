@@ -30,6 +30,8 @@ pub struct Deployed {
     /// What its handlers may access that the previous revision could not: one line each, for
     /// people.
     pub grants_added: Vec<String>,
+    /// The interfaces that the component imports and is not given.
+    pub stubbed: Vec<String>,
 }
 
 /// Why nothing was deployed.
@@ -203,6 +205,7 @@ impl Shared {
                 revision: same.clone(),
                 unchanged: true,
                 grants_added: Vec::new(),
+                stubbed: compiled.stubbed.clone(),
             });
         }
         let handlers = self.examiner.describe(&compiled, &manifest).await?;
@@ -219,7 +222,8 @@ impl Shared {
             revision: Box::new(revision),
             bytes,
         };
-        self.change(command, grants_added).await
+        self.change(command, grants_added, compiled.stubbed.clone())
+            .await
     }
 
     async fn rollback(&self, name: Name, number: u32) -> Result<Deployed, DeployError> {
@@ -230,7 +234,7 @@ impl Shared {
             .read(move |reader| reader.revisions(&asked))
             .await
             .map_err(unread)?;
-        let mut grants_added = Vec::new();
+        let (mut grants_added, mut stubbed) = (Vec::new(), Vec::new());
         if let Some(target) = revisions.iter().find(|known| known.revision == number) {
             let digest = target.digest;
             let bytes = self
@@ -239,7 +243,7 @@ impl Shared {
                 .await
                 .map_err(unread)?
                 .unwrap_or_default();
-            self.compiled(digest, &bytes).await?;
+            stubbed.clone_from(&self.compiled(digest, &bytes).await?.stubbed);
             let before = revisions.iter().find(|known| known.revision == current);
             grants_added = grants::added(before, &target.manifest, &target.handlers);
         }
@@ -248,7 +252,7 @@ impl Shared {
             component: name,
             revision: number,
         };
-        self.change(command, grants_added).await
+        self.change(command, grants_added, stubbed).await
     }
 
     async fn remove(&self, name: Name) -> Result<(), DeployError> {
@@ -265,6 +269,7 @@ impl Shared {
         &self,
         command: Command,
         grants_added: Vec<String>,
+        stubbed: Vec<String>,
     ) -> Result<Deployed, DeployError> {
         let reply = self
             .dispatch
@@ -284,6 +289,7 @@ impl Shared {
             revision: *revision,
             unchanged,
             grants_added,
+            stubbed,
         })
     }
 

@@ -16,11 +16,6 @@ fn what_is_no_handler_component_is_refused_with_the_reason() {
     assert_eq!(refusal(b""), Refusal::NotAComponent);
     assert_eq!(refusal(b"#!/bin/sh"), Refusal::NotAComponent);
     assert_eq!(refusal(&bytes("core-module")), Refusal::NotAComponent);
-    let name = "wasi:sockets/instance-network@0.2.6".to_owned();
-    assert_eq!(
-        refusal(&bytes("forbidden-import")),
-        Refusal::ForbiddenImport { name }
-    );
     let name = "evil:host/shell@1.0.0".to_owned();
     assert_eq!(
         refusal(&bytes("unknown-import")),
@@ -75,4 +70,26 @@ fn a_compiled_file_that_was_changed_is_not_loaded() {
         panic!("it fails")
     };
     assert_eq!(failure.kind, FailureKind::CellLost);
+}
+
+#[test]
+fn sockets_may_be_imported_and_fail_when_they_are_called() {
+    let folder = TempDir::new().unwrap();
+    let compiled = compile(&bytes("sockets-import"), &folder.path().join("out.cwasm")).unwrap();
+    assert_eq!(compiled.stubbed, ["wasi:sockets/instance-network@0.2.6"]);
+    let mut cell = Cell::start();
+    for handler in ["sockets-import/never", "hostile/connect"] {
+        let ran = cell.run(handler, "null", Limits::default());
+        let Outcome::Failed(failure) = ran.outcome else {
+            panic!("{handler}: {ran:?}")
+        };
+        assert_eq!(failure.kind, FailureKind::GrantMissing, "{handler}");
+        assert!(
+            failure
+                .message
+                .starts_with("the handler called wasi:sockets/")
+                && failure.message.ends_with(", which no handler is given"),
+            "{handler}: {failure:?}"
+        );
+    }
 }

@@ -6,6 +6,7 @@ use host_core::handler::{Digest, HandlerInfo, Manifest, ManifestSection, Revisio
 use uuid::Uuid;
 
 use super::*;
+use crate::port::fake::compiled;
 
 fn name(text: &str) -> Name {
     text.parse().unwrap()
@@ -15,7 +16,7 @@ fn name(text: &str) -> Name {
 fn runs(env: &[&str], environment: Environment) -> RunBuilder {
     let digest = Digest([1; 32]);
     let handlers = Handlers::default();
-    handlers.add_program(digest, PathBuf::from("/basics.cwasm"), [0; 32]);
+    handlers.add_program(digest, PathBuf::from("/basics.cwasm"), compiled(0));
     handlers.replace(vec![Revision {
         component: name("basics"),
         revision: 3,

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::*;
 use crate::handlers::Handlers;
+use crate::port::fake::compiled;
 use crate::programs::Environment;
 
 const PLANNER: &str = "plan.steps";
@@ -45,8 +46,8 @@ fn handlers() -> Handlers {
     let digest = Digest([1; 32]);
     let handlers = Handlers::default();
     // The first key is 0, the default in a start.
-    handlers.add_program(Digest([9; 32]), PathBuf::from("/other.cwasm"), [0; 32]);
-    handlers.add_program(digest, PathBuf::from("/vm.cwasm"), [0; 32]);
+    handlers.add_program(Digest([9; 32]), PathBuf::from("/other.cwasm"), compiled(0));
+    handlers.add_program(digest, PathBuf::from("/vm.cwasm"), compiled(0));
     handlers.replace(vec![Revision {
         component: name("vm"),
         revision: 1,

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::port::CellEvent;
-use crate::port::fake::{FakePort, Record, Told};
+use crate::port::fake::{FakePort, Record, Told, compiled};
 
 const SHAPE: Shape = Shape {
     name: "cell",
@@ -75,6 +75,7 @@ impl Bench {
             component: ComponentKey(7),
             path: PathBuf::from("/c.cwasm"),
             sha256: [0; 32],
+            stubbed: Vec::new(),
         };
         let started = self.pool.start(Time(now), place, &program, order);
         assert!(started.is_ok(), "the cell is there");
@@ -356,7 +357,7 @@ fn chained(steps: &[&str]) -> (Start, Option<Box<Chain>>) {
     };
     let handlers = Handlers::default();
     let digest = Digest([3; 32]);
-    handlers.add_program(digest, PathBuf::from("/steps.cwasm"), [0; 32]);
+    handlers.add_program(digest, PathBuf::from("/steps.cwasm"), compiled(0));
     handlers.replace(vec![Revision {
         component: "steps".parse().unwrap(),
         revision: 1,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use host_core::cell::{FromCell, Level, LogLine, LogSource, RunId, Start, ToCell};
+use host_core::cell::{Compiled, FromCell, Level, LogLine, LogSource, RunId, Start, ToCell};
 use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
 use host_core::json::JsonText;
 use host_core::outcome::{Meter, Outcome, Progress};
@@ -242,7 +242,7 @@ pub(crate) fn handlers() -> Handlers {
     });
     let digest = Digest([1; 32]);
     let handlers = Handlers::default();
-    handlers.add_program(digest, PathBuf::from("/basics.cwasm"), [2; 32]);
+    handlers.add_program(digest, PathBuf::from("/basics.cwasm"), compiled(2));
     handlers.replace(vec![Revision {
         component: "basics".parse().unwrap(),
         revision: 1,
@@ -252,4 +252,13 @@ pub(crate) fn handlers() -> Handlers {
         deployed_at: Time(0),
     }]);
     handlers
+}
+
+/// Returns what is known of a compiled component whose hash consists of this byte.
+pub(crate) fn compiled(byte: u8) -> Compiled {
+    Compiled {
+        sha256: [byte; 32],
+        bytes: 1,
+        stubbed: Vec::new(),
+    }
 }

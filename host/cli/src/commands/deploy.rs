@@ -62,6 +62,8 @@ struct Deployed {
     /// One line each, for people.
     #[serde(default)]
     grants_added: Vec<String>,
+    #[serde(default)]
+    stubbed: Vec<String>,
 }
 
 impl Deploy {
@@ -147,7 +149,17 @@ fn print(output: Output, deployed: &Deployed, unchanged: bool) -> Result<(), Cli
     let handlers: Vec<_> = deployed.handlers.iter().map(|it| plain::line(it)).collect();
     rows.pair("handlers", &handlers.join(" "));
     output.rows(rows)?;
-    put_new_grants(&deployed.grants_added)
+    put_new_grants(&deployed.grants_added)?;
+    put_stubbed(&deployed.stubbed)
+}
+
+/// Prints the interfaces that a component imports and is not given.
+fn put_stubbed(interfaces: &[String]) -> Result<(), CliError> {
+    if interfaces.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<_> = interfaces.iter().map(|it| plain::line(it)).collect();
+    put_section("not given: calls of these fail", &lines.join("\n"))
 }
 
 /// Prints what handlers may reach that they could not reach before.

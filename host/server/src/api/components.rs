@@ -80,6 +80,8 @@ pub(super) struct DeployedView {
     unchanged: bool,
     /// What its handlers may reach that the revision before did not.
     grants_added: Vec<String>,
+    /// The interfaces that it imports and is not given: their functions fail when they are called.
+    stubbed: Vec<String>,
 }
 
 /// A component that is no more.
@@ -129,6 +131,7 @@ impl From<Deployed> for DeployedView {
             revision: (&deployed.revision).into(),
             unchanged: deployed.unchanged,
             grants_added: deployed.grants_added,
+            stubbed: deployed.stubbed,
         }
     }
 }

@@ -60,6 +60,7 @@ handlers!(
     ending::abort,
     ending::panic_loop,
     reach::read_files,
+    reach::connect,
     reach::clock,
 );
 

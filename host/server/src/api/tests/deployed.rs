@@ -52,7 +52,7 @@ async fn a_component_is_deployed_taken_back_and_removed() {
         without(first.body, &["digest", "deployed_at"]),
         json!({
             "component": "mine", "revision": 1, "handlers": ["other"], "unchanged": false,
-            "grants_added": ["HOME"],
+            "grants_added": ["HOME"], "stubbed": [],
         })
     );
     let same = deploy(&host, "mine", &parts).await.is(StatusCode::OK);

@@ -110,6 +110,7 @@ impl Listed {
         self.refresh().await;
         Ok(Deployed {
             grants_added: revision.manifest.defaults.env.clone().unwrap_or_default(),
+            stubbed: Vec::new(),
             revision: *revision,
             unchanged,
         })

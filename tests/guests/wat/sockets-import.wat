@@ -1,9 +1,13 @@
-;; Imports sockets.
+;; Imports sockets, and calls a function of theirs when it runs.
 (component
-  (import "wasi:sockets/instance-network@0.2.6" (instance
+  (import "wasi:sockets/instance-network@0.2.6" (instance $network
     (export "instance-network" (func (result u32)))))
   (component $handler
+    (import "call" (func $call (result u32)))
+    (core func $lowered (canon lower (func $call)))
+    (core instance $imports (export "call" (func $lowered)))
     (core module $module
+      (import "network" "call" (func $call (result i32)))
       (memory (export "memory") 1)
       (global $free (mut i32) (i32.const 4096))
       (data (i32.const 16) "\40\00\00\00\01\00\00\00")
@@ -14,8 +18,8 @@
         (global.set $free (i32.add (local.get $at) (local.get 3)))
         (local.get $at))
       (func (export "describe") (result i32) (i32.const 16))
-      (func (export "handle") (param i32) (result i32) unreachable))
-    (core instance $guest (instantiate $module))
+      (func (export "handle") (param i32) (result i32) (drop (call $call)) unreachable))
+    (core instance $guest (instantiate $module (with "network" (instance $imports))))
     (type $context-record (record
       (field "job-id" string) (field "request-id" string) (field "function" string)
       (field "queue" string) (field "protocol" string) (field "attempt" u32)
@@ -50,6 +54,7 @@
       (canon lift (core func $guest "handle") (memory (core memory $guest "memory"))
         (realloc (core func $guest "realloc"))))
   )
-  (instance $exported (instantiate $handler))
+  (instance $exported (instantiate $handler
+    (with "call" (func $network "instance-network"))))
   (export "host:jobs/handler@1.0.0" (instance $exported))
 )
