@@ -19,7 +19,9 @@ pub(crate) fn with_schema(schema: &str) -> Vec<u8> {
             .concat()
     };
     let length = u32::try_from(schema.len()).unwrap();
-    let text: String = schema.bytes().map(|byte| format!("\\{byte:02x}")).collect();
+    let text = schema
+        .bytes()
+        .fold(String::new(), |text, byte| text + &format!("\\{byte:02x}"));
     let pages = 2 + schema.len() / (1 << 16);
     let memory = format!("(memory (export \"memory\") {pages})\n");
     // The field `params-schema` of the handler's description, and the text.

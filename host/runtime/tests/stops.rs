@@ -1,5 +1,7 @@
 //! A process whose threads are all blocked ends at the second signal, and at the end of its grace.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::sync_channel;
@@ -9,7 +11,7 @@ use host_runtime::stops::Stops;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Longer than any limit of the process, short enough for a test that fails.
-const BOUND: Duration = Duration::from_secs(60);
+const BOUND: Duration = Duration::from_mins(1);
 
 /// Not a test of its own: the process that the tests below ask to stop. It blocks for ever.
 #[test]

@@ -70,16 +70,12 @@ impl Budget {
             let gone = self.gone.as_ref();
             gone.is_some_and(|gone| gone.load(Ordering::Relaxed))
         };
-        match left.filter(|_| !gone) {
-            Some(left) => {
-                self.left = left;
-                Some(())
-            }
-            None => {
-                self.refuse();
-                None
-            }
+        if let Some(left) = left.filter(|_| !gone) {
+            self.left = left;
+            return Some(());
         }
+        self.refuse();
+        None
     }
 
     pub(super) const fn refuse(&mut self) {
