@@ -118,6 +118,8 @@ fn a_damaged_store_is_refused_with_the_name_of_its_table() {
     }
     assert_eq!(server.stop(), Some(0));
     let store = data.path().join("host.db");
+    let log = fs::metadata(data.path().join("host.db-wal")).map_or(0, |log| log.len());
+    assert_eq!(log, 0, "the store was closed");
     let mut bytes = fs::read(&store).unwrap();
     // Page 1 is the header and the list of tables.
     bytes[4096..3 * 4096].fill(0);

@@ -13,9 +13,7 @@ use crate::{harden, session};
 /// once, with `memory_mib` of memory for all of them together. Returns when the orchestrator is gone, or
 /// with an error if the cell cannot work.
 pub fn run(fd: RawFd, slots: u32, memory_mib: u64) -> Result<(), String> {
-    harden::child()
-        .and_then(|()| harden::cell())
-        .map_err(|error| format!("cannot restrict the rights of this process: {error}"))?;
+    restrict_cell()?;
     // SAFETY: the orchestrator passes this descriptor to us, and no other code in this process uses it.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC).map_err(|error| {
@@ -23,6 +21,13 @@ pub fn run(fd: RawFd, slots: u32, memory_mib: u64) -> Result<(), String> {
     })?;
     session::serve(UnixStream::from(socket), slots, memory_mib << 20)
         .map_err(|error| format!("cannot run guests: {error:#}"))
+}
+
+/// Restricts this process as a cell. Call it before the first thread is started.
+pub fn restrict_cell() -> Result<(), String> {
+    harden::child()
+        .and_then(|()| harden::cell())
+        .map_err(|error| format!("cannot restrict the rights of this process: {error}"))
 }
 
 /// Compiles the component on standard input, writes the machine code to the file `output`, and writes

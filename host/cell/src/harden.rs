@@ -1,7 +1,8 @@
 //! Takes rights from a child process before it handles untrusted input. A protection that the kernel
 //! does not support is skipped, and `host doctor` reports it. If a supported one fails, the process ends.
 
-use std::collections::BTreeMap;
+mod calls;
+
 use std::io;
 
 use landlock::{
@@ -9,10 +10,7 @@ use landlock::{
     Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, Scope,
 };
 use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule,
-};
+use rustix::thread::{CapabilitySet, CapabilitySets};
 
 /// The most open files of a cell: its own, and those that guests open in granted directories.
 const FILES_MAX: u64 = 4_096;
@@ -26,60 +24,6 @@ const COMPILE_CPU_SECONDS: u64 = 120;
 /// The out-of-memory score of a child. The kernel ends the process with the highest score first; the
 /// maximum is 1000.
 const OOM_SCORE: &str = "900";
-
-/// System calls that no child needs but an escaped guest could use: to start programs, reach other
-/// processes or the network, or change the kernel.
-const REFUSED_CALLS: &[libc::c_long] = &[
-    libc::SYS_execve,
-    libc::SYS_execveat,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_fork,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_vfork,
-    libc::SYS_socket,
-    libc::SYS_connect,
-    libc::SYS_bind,
-    libc::SYS_listen,
-    libc::SYS_accept,
-    libc::SYS_accept4,
-    libc::SYS_ptrace,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_pidfd_open,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_pidfd_send_signal,
-    libc::SYS_kill,
-    libc::SYS_tkill,
-    libc::SYS_mount,
-    libc::SYS_umount2,
-    libc::SYS_pivot_root,
-    libc::SYS_chroot,
-    libc::SYS_setns,
-    libc::SYS_unshare,
-    libc::SYS_bpf,
-    libc::SYS_perf_event_open,
-    libc::SYS_userfaultfd,
-    libc::SYS_io_uring_setup,
-    libc::SYS_io_uring_enter,
-    libc::SYS_io_uring_register,
-    libc::SYS_keyctl,
-    libc::SYS_add_key,
-    libc::SYS_request_key,
-    libc::SYS_init_module,
-    libc::SYS_finit_module,
-    libc::SYS_delete_module,
-    libc::SYS_kexec_load,
-    libc::SYS_kexec_file_load,
-    libc::SYS_reboot,
-    libc::SYS_swapon,
-    libc::SYS_swapoff,
-    libc::SYS_open_by_handle_at,
-    libc::SYS_personality,
-    libc::SYS_setuid,
-    libc::SYS_setgid,
-    libc::SYS_setresuid,
-    libc::SYS_setresgid,
-];
 
 /// Prepares any child process: it ends with its parent, ignores signals that ask it to stop, writes no
 /// core dump, and aborts on a panic, so that it never continues in a wrong state.
@@ -107,8 +51,11 @@ pub(crate) fn child() -> io::Result<()> {
 /// Restricts a cell. Call it before the first thread is started.
 pub(crate) fn cell() -> io::Result<()> {
     limit(Resource::Nofile, FILES_MAX)?;
+    // A cell writes to no file, not even to one that is open.
+    limit(Resource::Fsize, 0)?;
+    drop_capabilities()?;
     read_only()?;
-    refuse_calls()
+    calls::allow_cell()
 }
 
 /// Restricts the compile child, which may read and write only below `folder`.
@@ -126,7 +73,8 @@ pub(crate) fn compiler(folder: &std::path::Path) -> io::Result<()> {
             .map_err(Into::into)
     });
     ruleset.map_err(io::Error::other)?;
-    refuse_calls()
+    drop_capabilities()?;
+    calls::allow_compiler()
 }
 
 /// Restricts the child that compiles schemas. It opens no file.
@@ -136,7 +84,8 @@ pub(crate) fn schemas(memory_bytes: u64, cpu_seconds: u64) -> io::Result<()> {
     let restricted =
         ruleset().and_then(|ruleset| ruleset.create()?.restrict_self().map_err(Into::into));
     restricted.map(drop).map_err(io::Error::other)?;
-    refuse_calls()
+    drop_capabilities()?;
+    calls::allow_schemas()
 }
 
 /// Leaves this process only the right to read files. Reading is not restricted to granted directories,
@@ -155,52 +104,22 @@ fn read_only() -> io::Result<()> {
     restricted.map(drop).map_err(io::Error::other)
 }
 
+/// Gives up what root may do beyond other users.
+fn drop_capabilities() -> io::Result<()> {
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
+    Ok(rustix::thread::set_capabilities(None, none)?)
+}
+
 fn ruleset() -> Result<Ruleset, Box<dyn std::error::Error + Send + Sync>> {
     Ok(Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(ABI::V5))?
         .handle_access(AccessNet::from_all(ABI::V5))?
         .scope(Scope::AbstractUnixSocket | Scope::Signal)?)
-}
-
-fn refuse_calls() -> io::Result<()> {
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = REFUSED_CALLS
-        .iter()
-        .map(|call| (*call, Vec::new()))
-        .collect();
-    // `clone` with this flag makes a thread, without it a process.
-    let thread = u64::from(libc::CLONE_THREAD.cast_unsigned());
-    let process = SeccompCondition::new(
-        0,
-        SeccompCmpArgLen::Qword,
-        SeccompCmpOp::MaskedEq(thread),
-        0,
-    )
-    .and_then(|condition| SeccompRule::new(vec![condition]))
-    .map_err(io::Error::other)?;
-    rules.insert(libc::SYS_clone, vec![process]);
-    install(rules, libc::EPERM)?;
-    // The flags of `clone3` are behind a pointer, which a filter cannot follow. If it fails with ENOSYS,
-    // libc uses `clone`.
-    install(
-        BTreeMap::from([(libc::SYS_clone3, Vec::new())]),
-        libc::ENOSYS,
-    )
-}
-
-fn install(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: i32) -> io::Result<()> {
-    let arch = std::env::consts::ARCH
-        .try_into()
-        .map_err(io::Error::other)?;
-    let program: BpfProgram = SeccompFilter::new(
-        rules,
-        SeccompAction::Allow,
-        SeccompAction::Errno(errno.cast_unsigned()),
-        arch,
-    )
-    .and_then(TryInto::try_into)
-    .map_err(io::Error::other)?;
-    seccompiler::apply_filter(&program).map_err(io::Error::other)
 }
 
 fn limit(resource: Resource, value: u64) -> io::Result<()> {

@@ -82,7 +82,12 @@ fn is_alive(pid: &str) -> bool {
 /// and fails if they take too long.
 pub async fn cells(data: &Path) -> Result<File, LockError> {
     let path = data.join("cells.lock");
-    let lock = open(&path)?;
+    drop(open(&path)?);
+    // Cells inherit it, and must not be able to write.
+    let lock = File::open(&path).map_err(|error| LockError::File {
+        path: path.clone(),
+        error,
+    })?;
     let mut waited = Duration::ZERO;
     loop {
         match lock.try_lock() {

@@ -19,6 +19,7 @@ mod tests;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use host_core::command::{Command, Committed};
 use host_core::id::NodeId;
@@ -42,6 +43,9 @@ const STATEMENTS_CACHED: usize = 128;
 /// How long a connection waits for a lock, in milliseconds. Only a checkpoint or another program
 /// can hold one.
 const BUSY_TIMEOUT_MS: u64 = 10_000;
+
+/// How long closing a store waits for readers.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A store in one SQLite file, with its only writer.
 pub struct SqliteStore {
@@ -115,6 +119,19 @@ impl SqliteStore {
     }
 }
 
+impl Drop for SqliteStore {
+    /// Empties the log, which shows the next host that the store was closed. Readers may still be open.
+    fn drop(&mut self) {
+        if self.broken.is_some() {
+            return;
+        }
+        // If a reader is busy, the next host checks the store.
+        let _best_effort = self.connection.busy_timeout(CLOSE_TIMEOUT);
+        let empty = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let _best_effort = self.connection.query_row(empty, [], |_| Ok(()));
+    }
+}
+
 impl Store for SqliteStore {
     fn commit(&mut self, now: Time, batch: Vec<Command>) -> Result<Committed, StoreError> {
         if let Some(message) = &self.broken {
@@ -150,7 +167,7 @@ impl Store for SqliteStore {
     }
 }
 
-/// Returns the path of the write-ahead log. It is removed when the last writer closes the store.
+/// Returns the path of the write-ahead log, which is empty or gone if the last writer closed the store.
 fn log_of(path: &Path) -> PathBuf {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");

@@ -18,7 +18,7 @@ use host_core::json::JsonText;
 use host_core::outcome::{Meter, Outcome, Progress};
 use tempfile::TempDir;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_cell-under-test");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_cell-under-test");
 
 /// The descriptor a cell finds its socket at.
 const SOCKET_FD: i32 = 3;

@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
 
+mod attacks;
 mod child;
 mod compile;
+mod escape;
 mod friendly;
 mod hostile;
 mod interpreters;

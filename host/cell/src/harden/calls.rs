@@ -1,0 +1,191 @@
+//! The system calls that a child process may make. The list is what children were seen to call in the
+//! tests, and what the functions that they use call in rarer cases. Any other call ends the process.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
+
+/// Memory, threads, time, signals of the process itself, and what is open already.
+const BASE: &[libc::c_long] = &[
+    libc::SYS_brk,
+    libc::SYS_clock_getres,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_clone3,
+    libc::SYS_close,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_fcntl,
+    libc::SYS_fstat,
+    libc::SYS_futex,
+    libc::SYS_getpid,
+    libc::SYS_getrandom,
+    libc::SYS_gettid,
+    libc::SYS_lseek,
+    libc::SYS_madvise,
+    libc::SYS_membarrier,
+    libc::SYS_mmap,
+    libc::SYS_mprotect,
+    libc::SYS_mremap,
+    libc::SYS_munmap,
+    libc::SYS_nanosleep,
+    libc::SYS_ppoll,
+    libc::SYS_pread64,
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_restart_syscall,
+    libc::SYS_rseq,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_yield,
+    libc::SYS_set_robust_list,
+    libc::SYS_sigaltstack,
+    libc::SYS_write,
+    libc::SYS_writev,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+];
+
+/// Opening files. Landlock decides which.
+const OPEN: &[libc::c_long] = &[
+    libc::SYS_fadvise64,
+    libc::SYS_getdents64,
+    libc::SYS_newfstatat,
+    libc::SYS_openat,
+    libc::SYS_openat2,
+    libc::SYS_readlinkat,
+    libc::SYS_statx,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_readlink,
+];
+
+/// The socket to the orchestrator and the event loop.
+const TALK: &[libc::c_long] = &[
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_eventfd2,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_sendmsg,
+    libc::SYS_sendto,
+    libc::SYS_shutdown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_epoll_wait,
+];
+
+/// Writing a file. Landlock decides where.
+const KEEP: &[libc::c_long] = &[
+    libc::SYS_fdatasync,
+    libc::SYS_fsync,
+    libc::SYS_ftruncate,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_unlinkat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rename,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_unlink,
+];
+
+/// `ioctl` with these requests: not to block, and which pages a guest has written to.
+const IOCTLS: [u64; 2] = [0x5421, 0xc060_6610];
+
+/// `prctl` with these requests: names of threads and of memory, and the auxiliary vector.
+const PRCTLS: [u64; 3] = [15, 0x5356_4d41, 0x4155_5856];
+
+/// The only domain of `socketpair`.
+const UNIX: u64 = 1;
+
+/// Leaves a cell the calls that it needs.
+pub(super) fn allow_cell() -> io::Result<()> {
+    allow(&[BASE, OPEN, TALK])
+}
+
+/// Leaves the compile child the calls that it needs.
+pub(super) fn allow_compiler() -> io::Result<()> {
+    allow(&[BASE, OPEN, KEEP])
+}
+
+/// Leaves the child that compiles schemas the calls that it needs.
+pub(super) fn allow_schemas() -> io::Result<()> {
+    allow(&[BASE, OPEN])
+}
+
+fn allow(lists: &[&[libc::c_long]]) -> io::Result<()> {
+    let calls = lists.iter().flat_map(|list| list.iter());
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        calls.map(|call| (*call, Vec::new())).collect();
+    let own = u64::from(std::process::id());
+    // With this flag it makes a thread, without it a process.
+    let thread = u64::from(libc::CLONE_THREAD.cast_unsigned());
+    rules.insert(
+        libc::SYS_clone,
+        vec![rule(&[(0, SeccompCmpOp::MaskedEq(thread), thread)])?],
+    );
+    // A process that aborts sends itself a signal.
+    rules.insert(libc::SYS_tgkill, vec![rule(&[(0, SeccompCmpOp::Eq, own)])?]);
+    rules.insert(
+        libc::SYS_socketpair,
+        vec![rule(&[(0, SeccompCmpOp::Eq, UNIX)])?],
+    );
+    // Reads its own limits: of this process, and without new values.
+    let (own_limits, no_new) = ((0, SeccompCmpOp::Eq, 0), (2, SeccompCmpOp::Eq, 0));
+    rules.insert(libc::SYS_prlimit64, vec![rule(&[own_limits, no_new])?]);
+    rules.insert(libc::SYS_ioctl, one_of(1, &IOCTLS)?);
+    rules.insert(libc::SYS_prctl, one_of(0, &PRCTLS)?);
+    // The flags of `clone3` are behind a pointer, which a filter cannot follow. If it fails with ENOSYS,
+    // libc uses `clone`.
+    install(
+        BTreeMap::from([(libc::SYS_clone3, Vec::new())]),
+        SeccompAction::Allow,
+        SeccompAction::Errno(libc::ENOSYS.cast_unsigned()),
+    )?;
+    // The last, because it allows no other filter.
+    install(rules, SeccompAction::KillProcess, SeccompAction::Allow)
+}
+
+fn one_of(argument: u8, values: &[u64]) -> io::Result<Vec<SeccompRule>> {
+    let rules = values.iter();
+    rules
+        .map(|value| rule(&[(argument, SeccompCmpOp::Eq, *value)]))
+        .collect()
+}
+
+fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> io::Result<SeccompRule> {
+    let conditions = conditions.iter().map(|(argument, operator, value)| {
+        // The kernel takes the pointer of `prlimit64` in 64 bits, the others in 32.
+        let width = if *argument == 2 {
+            SeccompCmpArgLen::Qword
+        } else {
+            SeccompCmpArgLen::Dword
+        };
+        SeccompCondition::new(*argument, width, operator.clone(), *value)
+    });
+    conditions
+        .collect::<Result<_, _>>()
+        .and_then(SeccompRule::new)
+        .map_err(io::Error::other)
+}
+
+/// Installs a filter: `otherwise` for calls without a rule that matches, `matched` for the others.
+fn install(
+    rules: BTreeMap<i64, Vec<SeccompRule>>,
+    otherwise: SeccompAction,
+    matched: SeccompAction,
+) -> io::Result<()> {
+    let arch = std::env::consts::ARCH
+        .try_into()
+        .map_err(io::Error::other)?;
+    let program: BpfProgram = SeccompFilter::new(rules, otherwise, matched, arch)
+        .and_then(TryInto::try_into)
+        .map_err(io::Error::other)?;
+    seccompiler::apply_filter(&program).map_err(io::Error::other)
+}
