@@ -4,6 +4,7 @@
 
 mod bombs;
 mod delta;
+mod delta_worker;
 mod deploy;
 mod durability;
 mod fixture;
