@@ -6,6 +6,7 @@ mod beads;
 mod bombs;
 mod damage;
 mod delta;
+mod delta_worker;
 mod deploy;
 mod durability;
 mod fixture;

@@ -93,7 +93,7 @@ pub(crate) fn definition() -> clap::Command {
 
 /// Reads the command line of this process. The error is an answer, too: a help text, for instance.
 pub(crate) fn parse() -> Result<ArgMatches, clap::Error> {
-    definition().try_get_matches()
+    definition().try_get_matches_from(worker::two_dashes(std::env::args_os()))
 }
 
 /// Runs the command that `matches` name to its end.

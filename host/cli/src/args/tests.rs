@@ -1,6 +1,9 @@
 //! The nouns of wires among those of `host`.
 
+use host_protocols::WIRES;
+
 use super::{BEFORE_WIRES, definition, of_wires};
+use crate::commands::worker::two_dashes;
 
 #[test]
 fn no_two_nouns_and_no_two_options_have_one_name() {
@@ -22,5 +25,36 @@ fn nouns_of_wires_stand_where_they_belong_and_say_what_they_are_for() {
             "{} has no help",
             noun.get_name()
         );
+    }
+}
+
+#[test]
+fn options_of_workers_may_have_one_dash() {
+    let cut = |line: &str| -> Vec<std::ffi::OsString> { line.split(' ').map(Into::into).collect() };
+    let wire = WIRES
+        .iter()
+        .find_map(|wire| Some((wire.name(), wire.worker_role()?.flags)));
+    let (name, flags) = wire.unwrap();
+    let flag = flags[0].flag;
+    for (line, expected) in [
+        (
+            format!("host worker {name} -{flag} -x --{flag}"),
+            format!("host worker {name} --{flag} -x --{flag}"),
+        ),
+        (
+            format!("host worker {name} -{flag}=1 -h"),
+            format!("host worker {name} --{flag}=1 -h"),
+        ),
+        (
+            format!("host worker other -{flag}"),
+            format!("host worker other -{flag}"),
+        ),
+        (
+            format!("host serve {name} -{flag}"),
+            format!("host serve {name} -{flag}"),
+        ),
+        ("host".to_owned(), "host".to_owned()),
+    ] {
+        assert_eq!(two_dashes(cut(&line).into_iter()), cut(&expected), "{line}");
     }
 }

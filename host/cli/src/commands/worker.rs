@@ -2,6 +2,7 @@
 //! service of its own. The verbs and their options are those of the wires.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -55,6 +56,28 @@ fn roles() -> impl Iterator<Item = (&'static dyn Wire, &'static WorkerRole)> {
     WIRES
         .iter()
         .filter_map(|wire| Some((*wire, wire.worker_role()?)))
+}
+
+/// Returns the command line with two dashes before the options of a wire's worker that have one: other
+/// projects launch their workers so.
+pub(crate) fn two_dashes(line: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut line: Vec<OsString> = line.collect();
+    let word = |at: usize| line.get(at).and_then(|word| word.to_str());
+    let role = roles().find(|(wire, _)| word(2) == Some(wire.name()));
+    let (Some("worker"), Some((_, role))) = (word(1), role) else {
+        return line;
+    };
+    let is_flag = |name: &str| role.flags.iter().any(|flag| flag.flag == name);
+    for word in line.iter_mut().skip(3) {
+        let text = word.to_str().and_then(|text| text.strip_prefix('-'));
+        let name = text.map(|text| text.split('=').next().unwrap_or(text));
+        if name.is_some_and(is_flag) {
+            let mut longer = OsString::from("-");
+            longer.push(&*word);
+            *word = longer;
+        }
+    }
+    line
 }
 
 fn option(flag: &'static WorkerFlag) -> Arg {

@@ -1,18 +1,28 @@
-//! The open wire in `host serve`: connects the orchestrator with the host.
+//! The open wire: connects the orchestrator with the host, and executes the jobs of others.
 
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 
 use super::NAME;
 use super::executors::Pools;
 use super::orchestrator::{Host, Orchestrator};
+use super::worker::{Opened, Peer};
 use crate::wire::executors::Executors;
 use crate::wire::{Active, ExecutorPorts, OpenError, Ports};
 
 /// Both roles of a host.
 pub(super) struct Serving {
     pub(super) orchestrator: Arc<Orchestrator>,
+    /// The foreign orchestrators whose jobs we execute.
+    pub(super) peers: Vec<Peer>,
+}
+
+/// The runner role alone.
+pub(super) struct Working {
+    pub(super) peer: Peer,
+    /// The one lease that is executed, if it was handed out in a file.
+    pub(super) file: Option<Opened>,
 }
 
 impl Serving {
@@ -39,14 +49,37 @@ impl Active for Serving {
 
     fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>> {
         Box::pin(async move {
-            if let Some(leases) = ports.leases {
+            if let Some(leases) = &ports.leases {
                 self.orchestrator.connect(Host {
-                    leases,
-                    clock: ports.clock,
-                    counters: ports.counters,
+                    leases: Arc::clone(leases),
+                    clock: Arc::clone(&ports.clock),
+                    counters: Arc::clone(&ports.counters),
                 });
             }
+            let working = self.peers.iter().map(|peer| peer.work(&ports));
+            join_all(working).await;
             ports.stopping.cancelled().await;
+            Ok(())
+        })
+    }
+}
+
+impl Active for Working {
+    fn ready(&self) -> Vec<(&'static str, String)> {
+        vec![(NAME, self.peer.url.to_string())]
+    }
+
+    /// A lease in a file has to be acknowledged soon.
+    fn runs_early(&self) -> bool {
+        self.file.is_some()
+    }
+
+    fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>> {
+        Box::pin(async move {
+            if let Some(opened) = self.file {
+                return self.peer.execute(opened, ports).await;
+            }
+            self.peer.work(&ports).await;
             Ok(())
         })
     }

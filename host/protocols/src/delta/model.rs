@@ -450,6 +450,7 @@ impl Job {
                 result: self.result.clone(),
                 failure: self.failure.clone(),
                 progress: self.progress.clone(),
+                ran_ms: 0,
             },
             attempts: attempts.map(attempt).collect(),
         }

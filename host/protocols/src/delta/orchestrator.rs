@@ -27,7 +27,7 @@ use super::tags::{self, Lanes};
 use crate::wire::JobLogs;
 
 /// How many leases are locked apart from each other.
-const LOCKS: usize = 1_024;
+const LOCKS: usize = 256;
 
 /// The parts of the host that leases need, once it runs.
 pub(super) struct Host {

@@ -173,18 +173,22 @@ pub(super) fn heartbeat(body: &[u8]) -> Result<HeartbeatIn, Refused> {
 }
 
 impl HeartbeatIn {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a percentage needs no more digits"
+    )]
     fn read_progress(&mut self, raw: Option<&RawValue>) {
         let names = &["percent", "current_step", "step_index", "message"];
         let Some(fields) = self.inner("progress", raw, names) else {
             return;
         };
-        self.percent = self.value(&fields, "progress", "percent", "a number");
-        if let Some(percent) = self.percent {
+        let percent: Option<f64> = self.value(&fields, "progress", "percent", "a number");
+        if let Some(percent) = percent {
             let clamped = percent.clamp(0.0, 100.0);
             if clamped.to_bits() != percent.to_bits() && !(percent == 0.0) {
                 self.warn("progress.percent: it is from 0 to 100 and was clamped");
             }
-            self.percent = Some(clamped);
+            self.percent = Some(clamped as f32);
         }
         self.current_step = self.value(&fields, "progress", "current_step", "a string");
         self.step_index = self.value(&fields, "progress", "step_index", "a whole number");

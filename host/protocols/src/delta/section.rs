@@ -127,7 +127,7 @@ fn pool(name: &Name, table: &NamedTable) -> Result<PoolConfig, ConfigError> {
 }
 
 /// Reads the tags of a table.
-fn capabilities(table: &NamedTable) -> Result<BTreeSet<String>, ConfigError> {
+pub(super) fn capabilities(table: &NamedTable) -> Result<BTreeSet<String>, ConfigError> {
     let key = "capabilities";
     let wanted = format!(
         "an array of at most {TAGS_MAX} tags is, each of 1 to {TAG_BYTES_MAX} characters A-Z a-z 0-9 _ . : -, \
@@ -145,7 +145,10 @@ fn capabilities(table: &NamedTable) -> Result<BTreeSet<String>, ConfigError> {
 }
 
 /// Reads the tokens of a table. Returns where they are named, and their text.
-fn secret(section: &Section<'_>, table: &NamedTable) -> Result<(String, String), ConfigError> {
+pub(super) fn secret(
+    section: &Section<'_>,
+    table: &NamedTable,
+) -> Result<(String, String), ConfigError> {
     let hidden = |key: &str, message: String| ConfigError::Hidden {
         origin: table.origin(key),
         message,
@@ -167,7 +170,7 @@ fn secret(section: &Section<'_>, table: &NamedTable) -> Result<(String, String),
         },
         (None, None) => Err(hidden(
             "",
-            "runners need a token: name it with token_file or token_env".to_owned(),
+            "a token is needed: name it with token_file or token_env".to_owned(),
         )),
         (Some(_), Some(_)) => Err(hidden(
             "token_env",

@@ -1,11 +1,23 @@
 //! The keys of `[protocol.delta]`, as data.
 
-use crate::wire::settings::{Setting, TableSetting};
+use crate::wire::settings::{Setting, TableSetting, WorkerFlag, WorkerRole};
 
 pub(super) const LEASE_TTL: &str = "protocol.delta.lease_ttl_seconds";
 pub(super) const HEARTBEAT_INTERVAL: &str = "protocol.delta.heartbeat_interval_seconds";
 pub(super) const ACK: &str = "protocol.delta.ack_seconds";
 pub(super) const CANCEL_DEADLINE: &str = "protocol.delta.cancel_deadline_seconds";
+
+pub(super) const ORCHESTRATOR: &str = "protocol.delta.worker.orchestrator";
+pub(super) const RUNNER_ID: &str = "protocol.delta.worker.runner_id";
+pub(super) const TOKEN_ENV: &str = "protocol.delta.worker.token_env";
+pub(super) const CAPABILITIES: &str = "protocol.delta.worker.capabilities";
+pub(super) const CONCURRENCY: &str = "protocol.delta.worker.concurrency";
+pub(super) const LEASE_FILE: &str = "protocol.delta.worker.lease";
+pub(super) const WORKDIR: &str = "protocol.delta.worker.workdir";
+pub(super) const LOG: &str = "protocol.delta.worker.log";
+
+/// The tables of orchestrators.
+pub(super) const ORCHESTRATORS: &str = "protocol.delta.orchestrators";
 
 /// The tables of pools.
 pub(super) const RUNNERS: &str = "protocol.delta.runners";
@@ -43,6 +55,70 @@ pub(super) const SETTINGS: &[Setting] = &[
         default: "30",
         about: "How long a Delta runner has to stop a cancelled job, in whole seconds; then the job is cancelled without it",
     },
+    Setting {
+        key: ORCHESTRATOR,
+        env: "HOST_DELTA_ORCHESTRATOR",
+        flag: None,
+        value_name: "URL",
+        default: "none",
+        about: "For `host worker delta` alone: the orchestrator whose jobs are executed",
+    },
+    Setting {
+        key: RUNNER_ID,
+        env: "HOST_DELTA_RUNNER_ID",
+        flag: None,
+        value_name: "ID",
+        default: "none",
+        about: "For `host worker delta` alone: its name for the orchestrator",
+    },
+    Setting {
+        key: TOKEN_ENV,
+        env: "HOST_DELTA_TOKEN_ENV",
+        flag: None,
+        value_name: "NAME",
+        default: "none",
+        about: "For `host worker delta` alone: the variable that holds its bearer token",
+    },
+    Setting {
+        key: CAPABILITIES,
+        env: "HOST_DELTA_CAPABILITIES",
+        flag: None,
+        value_name: "TAGS",
+        default: "none",
+        about: "For `host worker delta` alone: the tags that it offers, separated by commas",
+    },
+    Setting {
+        key: CONCURRENCY,
+        env: "HOST_DELTA_CONCURRENCY",
+        flag: None,
+        value_name: "N",
+        default: "1",
+        about: "For `host worker delta` alone: how many leases it holds at once, 1 to 256",
+    },
+    Setting {
+        key: LEASE_FILE,
+        env: "HOST_DELTA_LEASE_FILE",
+        flag: None,
+        value_name: "FILE",
+        default: "none",
+        about: "For `host worker delta` alone: the file with the one lease that it executes",
+    },
+    Setting {
+        key: WORKDIR,
+        env: "HOST_DELTA_WORKDIR",
+        flag: None,
+        value_name: "DIR",
+        default: "none",
+        about: "For `host worker delta` alone: taken and not used, for guests have no folder",
+    },
+    Setting {
+        key: LOG,
+        env: "HOST_DELTA_LOG",
+        flag: None,
+        value_name: "PATH",
+        default: "none",
+        about: "For `host worker delta` alone: where the log of the lease in `lease` is written",
+    },
 ];
 
 pub(super) const TABLE_SETTINGS: &[TableSetting] = &[
@@ -61,4 +137,82 @@ pub(super) const TABLE_SETTINGS: &[TableSetting] = &[
         default: "none",
         about: "What a runner must offer to get a job of the pool: an array of tags, like `os:linux`. A job may ask for more with its attribute `delta.requires`",
     },
+    TableSetting {
+        key: "protocol.delta.orchestrators.NAME.url",
+        default: "none",
+        about: "An orchestrator of others whose jobs this host executes: `http://HOST:PORT`",
+    },
+    TableSetting {
+        key: "protocol.delta.orchestrators.NAME.runner_id",
+        default: "none",
+        about: "The name of this host for that orchestrator",
+    },
+    TableSetting {
+        key: "protocol.delta.orchestrators.NAME.token_file",
+        default: "none",
+        about: "A file with the bearer token for that orchestrator",
+    },
+    TableSetting {
+        key: "protocol.delta.orchestrators.NAME.token_env",
+        default: "none",
+        about: "Instead of `token_file`: the variable that holds the token",
+    },
+    TableSetting {
+        key: "protocol.delta.orchestrators.NAME.capabilities",
+        default: "none",
+        about: "What this host offers: an array of tags",
+    },
+    TableSetting {
+        key: "protocol.delta.orchestrators.NAME.concurrency",
+        default: "1",
+        about: "How many leases of that orchestrator this host holds at once, 1 to 256",
+    },
 ];
+
+/// `host worker delta`.
+pub(super) const WORKER_ROLE: WorkerRole = WorkerRole {
+    about: "Be a runner of a Delta CI orchestrator: lease its jobs, or execute the one in a file",
+    after_help: "\
+Examples:
+  CI_TOKEN=… host worker delta --orchestrator http://127.0.0.1:7700 --runner-id r1 --token-env CI_TOKEN --capability os:linux --handlers ./handlers
+  host worker delta --handlers ./handlers -orchestrator URL -runner-id ID -lease FILE -workdir DIR -log PATH
+
+A step `wasm:HANDLER` of a job runs that handler; a job with a step of another kind fails. The options
+may be written with one dash too, so that an orchestrator can launch this as its runner.
+
+Without --lease, prints `ready delta=URL` when the handlers are loaded, and leases jobs until SIGTERM or
+SIGINT. With it, executes that lease and exits with 0 once the orchestrator has its end, else with 1. A
+guest that runs when the worker is told to stop is stopped; its lease runs out, and the orchestrator
+gives the job to another runner.",
+    doing: "work for a Delta CI orchestrator",
+    flags: &[
+        flag(ORCHESTRATOR, "orchestrator", "URL", "The orchestrator: `http://HOST:PORT`"),
+        flag(RUNNER_ID, "runner-id", "ID", "Its name for the orchestrator"),
+        flag(TOKEN_ENV, "token-env", "NAME", "The variable that holds the bearer token; may be left out with --lease"),
+        WorkerFlag {
+            is_repeated: true,
+            ..flag(CAPABILITIES, "capability", "TAG", "What it offers, like `os:linux`; may be given again")
+        },
+        flag(CONCURRENCY, "concurrency", "N", "How many leases it holds at once [default: 1]"),
+        flag(LEASE_FILE, "lease", "FILE", "Execute the lease in this file and exit"),
+        flag(WORKDIR, "workdir", "DIR", "Taken and not used: guests have no folder"),
+        flag(LOG, "log", "PATH", "With --lease: where the log is written, as it comes"),
+    ],
+};
+
+const fn flag(
+    key: &'static str,
+    flag: &'static str,
+    value_name: &'static str,
+    help: &'static str,
+) -> WorkerFlag {
+    WorkerFlag {
+        key,
+        flag,
+        value_name,
+        env: None,
+        is_repeated: false,
+        is_required: false,
+        help,
+    }
+}

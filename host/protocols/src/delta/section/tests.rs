@@ -121,7 +121,7 @@ fn a_bad_value_is_named_and_no_token_is_shown() {
             "cancel_deadline_seconds = 604801",
             "cancel_deadline_seconds",
         ),
-        ("[runners.ci]", "runners.ci: runners need a token"),
+        ("[runners.ci]", "runners.ci: a token is needed"),
         (
             "[runners.ci]\ntoken_file = 7",
             "runners.ci.token_file: `7` is not taken",

@@ -1,0 +1,215 @@
+//! The runner role: executes the jobs of a foreign orchestrator, those that it leases over the network
+//! or the one in a lease file.
+
+mod client;
+mod driver;
+mod exchange;
+mod lease;
+mod log_file;
+mod results;
+mod session;
+mod words;
+
+#[cfg(test)]
+mod pair;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde::Serialize;
+use tokio::time::sleep;
+
+use self::client::{Client, Leased};
+use self::driver::{Host, Orchestrator, drive};
+use self::lease::Lease;
+use self::log_file::LogFile;
+use self::session::Done;
+use crate::http_client::BaseUrl;
+use crate::wire::{OpenError, Ports};
+
+/// The largest lease file, in bytes.
+const LEASE_BYTES_MAX: u64 = 1 << 20;
+
+/// How long a request for a lease waits for a job, in seconds, and for its answer beyond that.
+const WAIT_SECONDS: u64 = 30;
+const ANSWER_MS: u64 = 15_000;
+
+/// The wait after a request for a lease has failed: it doubles up to the longest.
+const BACKOFF: Duration = Duration::from_secs(1);
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+
+/// A bearer token. `Debug` does not show it.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Token(pub(super) String);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+/// A foreign orchestrator whose jobs we execute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Peer {
+    pub(super) url: BaseUrl,
+    pub(super) runner_id: String,
+    pub(super) token: Option<Token>,
+    pub(super) capabilities: BTreeSet<String>,
+    /// How many leases are held at once.
+    pub(super) concurrency: usize,
+}
+
+/// One lease that was handed out in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FileJob {
+    pub(super) lease: PathBuf,
+    pub(super) log: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Ask<'a> {
+    runner_id: &'a str,
+    capabilities: &'a BTreeSet<String>,
+    wait_seconds: u64,
+}
+
+/// A lease file that was read, and the log that it goes with.
+#[derive(Debug)]
+pub(super) struct Opened {
+    lease: Lease,
+    log: Option<(LogFile, PathBuf)>,
+}
+
+impl FileJob {
+    /// Reads the lease and opens the log.
+    pub(super) fn open(&self) -> Result<Opened, OpenError> {
+        let shown = self.lease.display();
+        let failed =
+            |error| OpenError::failed(format!("cannot read the lease file {shown}: {error}"));
+        let length = std::fs::metadata(&self.lease)
+            .map_err(|error| failed(error.to_string()))?
+            .len();
+        if length > LEASE_BYTES_MAX {
+            return Err(failed(format!("it has more than {LEASE_BYTES_MAX} bytes")));
+        }
+        let text = std::fs::read(&self.lease).map_err(|error| failed(error.to_string()))?;
+        let lease = lease::read(&text).map_err(failed)?;
+        let log = self.log.as_ref().map(|path| {
+            let cannot = |error| {
+                let message = format!("cannot open the log {}: {error}", path.display());
+                OpenError::failed(message)
+            };
+            let absolute = std::path::absolute(path).map_err(cannot)?;
+            Ok((LogFile::open(&absolute).map_err(cannot)?, absolute))
+        });
+        Ok(Opened {
+            lease,
+            log: log.transpose()?,
+        })
+    }
+}
+
+impl Peer {
+    fn orchestrator(&self, is_network: bool) -> Orchestrator {
+        let token = self.token.as_ref().map(|token| token.0.as_str());
+        Orchestrator {
+            client: Client::new(self.url.clone(), token),
+            runner_id: self.runner_id.clone(),
+            is_strict: Arc::new(AtomicBool::new(false)),
+            is_network,
+        }
+    }
+
+    /// Executes one lease of a file. The error says why its end was not delivered.
+    pub(super) async fn execute(self, opened: Opened, ports: Ports) -> Result<(), OpenError> {
+        let orchestrator = self.orchestrator(false);
+        let Opened { lease, log } = opened;
+        let job = lease.job_id.clone();
+        let done = drive(&orchestrator, &host(&ports), lease, log).await;
+        match done {
+            Done::Reported(status) => {
+                tracing::info!(job, status = status.as_str(), "the job has ended");
+                Ok(())
+            }
+            Done::Lost(why) => Err(OpenError::failed(format!("job {job}: {why}"))),
+            Done::Refused(why) => Err(OpenError::failed(format!("job {job}: {why}"))),
+            Done::ShutDown => Err(OpenError::failed(format!(
+                "job {job}: stopped before its end; its lease runs out"
+            ))),
+        }
+    }
+
+    /// Leases and executes jobs until the host stops.
+    pub(super) async fn work(&self, ports: &Ports) {
+        let orchestrator = self.orchestrator(true);
+        let slots = (0..self.concurrency).map(|_| self.slot(&orchestrator, ports));
+        join_all(slots).await;
+    }
+
+    async fn slot(&self, orchestrator: &Orchestrator, ports: &Ports) {
+        let mut backoff = BACKOFF;
+        while !ports.stopping.is_cancelled() {
+            let leased = tokio::select! {
+                leased = self.lease(&orchestrator.client) => leased,
+                () = ports.stopping.cancelled() => return,
+            };
+            match leased {
+                Ok(Some(lease)) => {
+                    backoff = BACKOFF;
+                    let job = lease.job_id.clone();
+                    let done = drive(orchestrator, &host(ports), lease, None).await;
+                    report(orchestrator, &job, &done);
+                }
+                Ok(None) => backoff = BACKOFF,
+                Err(error) => {
+                    let orchestrator = orchestrator.client.base();
+                    tracing::warn!(%orchestrator, error, "no lease; asking again in {backoff:?}");
+                    tokio::select! {
+                        () = sleep(backoff) => {}
+                        () = ports.stopping.cancelled() => return,
+                    }
+                    backoff = (2 * backoff).min(BACKOFF_MAX);
+                }
+            }
+        }
+    }
+
+    async fn lease(&self, client: &Client) -> Result<Option<Lease>, String> {
+        let ask = Ask {
+            runner_id: &self.runner_id,
+            capabilities: &self.capabilities,
+            wait_seconds: WAIT_SECONDS,
+        };
+        let body = serde_json::to_string(&ask).map_err(|error| error.to_string())?;
+        match client.lease(body, WAIT_SECONDS * 1_000 + ANSWER_MS).await {
+            Leased::Granted(body) => lease::read(&body).map(Some),
+            Leased::Nothing => Ok(None),
+            Leased::Failed(why) => Err(why),
+        }
+    }
+}
+
+fn host(ports: &Ports) -> Host {
+    Host {
+        execute: (ports.execute)(),
+        clock: Arc::clone(&ports.clock),
+        stopping: ports.stopping.clone(),
+    }
+}
+
+fn report(orchestrator: &Orchestrator, job: &str, done: &Done) {
+    let orchestrator = orchestrator.client.base();
+    match done {
+        Done::Reported(status) => {
+            tracing::debug!(%orchestrator, job, status = status.as_str(), "a job has ended");
+        }
+        Done::Lost(why) => tracing::warn!(%orchestrator, job, why, "a lease is lost"),
+        Done::Refused(why) => tracing::warn!(%orchestrator, job, why, "an end is refused"),
+        Done::ShutDown => tracing::info!(%orchestrator, job, "a job was stopped"),
+    }
+}

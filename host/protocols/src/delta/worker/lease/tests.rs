@@ -1,0 +1,136 @@
+//! Leases of the document, of the Go orchestrator, and bad ones.
+
+use super::*;
+
+const GO: &[u8] = include_bytes!("../../../../tests/golden/delta-go-lease.json");
+
+#[test]
+fn a_lease_of_the_go_orchestrator_is_read() {
+    let lease = read(GO).unwrap();
+    assert_eq!(lease.job_id, "job_a0768d27a957fc1d193b");
+    assert_eq!((lease.ttl_ms, lease.interval_ms), (120_000, 30_000));
+    assert_eq!(lease.max_runtime_ms, None);
+    let step = &lease.steps[0];
+    assert_eq!(step.name, "go test ./...");
+    assert!(
+        step.run
+            .as_ref()
+            .unwrap_err()
+            .contains("\"go test ./...\" is no step")
+    );
+    assert!(
+        !format!("{lease:?}").contains("lease_013b"),
+        "a secret is not shown"
+    );
+}
+
+fn steps(steps: &str) -> Vec<Step> {
+    let text =
+        format!(r#"{{"job_id":"j","lease_id":"l","job_spec":{{"n":1.50,"steps":{steps}}}}}"#);
+    read(text.as_bytes()).unwrap().steps
+}
+
+#[test]
+fn a_step_is_called_with_the_spec_and_its_number() {
+    let spec = r#"{"n":1.50,"steps":["wasm:a/b",{"run":"wasm:c","with":{"x":[1],"step":9}}]}"#;
+    let steps = steps(r#"["wasm:a/b",{"run":"wasm:c","with":{"x":[1],"step":9}}]"#);
+    let run = |at: usize| {
+        let (handler, params) = steps[at].run.clone().unwrap();
+        (handler.to_string(), params.0)
+    };
+    assert_eq!(
+        run(0),
+        ("a/b".to_owned(), format!(r#"{{"spec":{spec},"step":0}}"#))
+    );
+    assert_eq!(
+        run(1),
+        (
+            "c".to_owned(),
+            format!(r#"{{"spec":{spec},"step":1,"x":[1]}}"#)
+        )
+    );
+}
+
+#[test]
+fn steps_of_another_kind_are_named() {
+    for (step, expected) in [
+        (r#""make""#, "\"make\" is no step that this runner executes"),
+        (r#"{"run":"make"}"#, "\"make\" is no step"),
+        ("7", "\"step 0\" is no step"),
+        ("{}", "\"step 0\" is no step"),
+        (r#"{"run":7}"#, "\"step 0\" is no step"),
+        (r#""wasm:""#, "names no handler"),
+        (r#""wasm:a b""#, "names no handler"),
+        (
+            r#"{"run":"wasm:a","with":[1]}"#,
+            "`with` is an array, not an object",
+        ),
+    ] {
+        let error = steps(&format!("[{step}]"))[0].run.clone().unwrap_err();
+        assert!(error.contains(expected), "{step}: {error}");
+    }
+}
+
+#[test]
+fn times_have_defaults_and_bounds() {
+    for (times, expected) in [
+        ("", (120_000, 20_000, None)),
+        (r#""lease_ttl_seconds":0,"#, (120_000, 20_000, None)),
+        (r#""lease_ttl_seconds":10,"#, (10_000, 5_000, None)),
+        (
+            r#""lease_ttl_seconds":10,"heartbeat_interval_seconds":3,"max_runtime_seconds":1,"#,
+            (10_000, 3_000, Some(1_000)),
+        ),
+    ] {
+        let text = format!(r#"{{{times}"job_id":"j","lease_id":"l","job_spec":{{}}}}"#);
+        let lease = read(text.as_bytes()).unwrap();
+        let found = (lease.ttl_ms, lease.interval_ms, lease.max_runtime_ms);
+        assert_eq!(found, expected, "{times}");
+    }
+}
+
+#[test]
+fn a_bad_lease_names_the_field_and_no_secret() {
+    for (text, expected) in [
+        ("", "at byte 0"),
+        ("[]", "the body is an array"),
+        (
+            r#"{"lease_id":"secret","job_spec":{}}"#,
+            "job_id: expected a string",
+        ),
+        (
+            r#"{"job_id":"j","job_spec":{}}"#,
+            "lease_id: expected a string",
+        ),
+        (
+            r#"{"job_id":"j","lease_id":"secret"}"#,
+            "job_spec: expected an object, found nothing",
+        ),
+        (
+            r#"{"job_id":"j","lease_id":"secret","job_spec":7}"#,
+            "job_spec",
+        ),
+        (
+            r#"{"job_id":"j","lease_id":"secret","job_spec":{"steps":{}}}"#,
+            "steps: expected an array",
+        ),
+        (
+            r#"{"job_id":"j","lease_id":"secret","job_spec":{"env":{"A":1}}}"#,
+            "env",
+        ),
+        (
+            r#"{"job_id":"j","lease_id":["secret"],"job_spec":{}}"#,
+            "lease_id",
+        ),
+        (
+            r#"{"job_id":"j","lease_id":"secret","lease_ttl_seconds":"x","job_spec":{}}"#,
+            "lease_ttl_seconds",
+        ),
+    ] {
+        let error = read(text.as_bytes()).unwrap_err();
+        assert!(
+            error.contains(expected) && !error.contains("secret"),
+            "{text}: {error}"
+        );
+    }
+}

@@ -1,0 +1,457 @@
+//! What a runner sends and when, step by step.
+
+use host_core::failure::{Failure, FailureKind};
+use host_core::json::JsonText;
+use host_core::outcome::{Meter, Progress};
+use serde_json::{Value, json};
+
+use super::super::exchange::Reply;
+use super::super::lease;
+use super::*;
+
+const START: Time = Time(1_000_000);
+const WALL: &str = "2026-01-04T08:00:00.000Z";
+const ACCEPTED: Heard = Heard::Accepted(Reply {
+    ttl_ms: None,
+    cancel_ms: None,
+});
+
+/// A session that has begun, and the time.
+struct Bench {
+    session: Session,
+    now: Time,
+}
+
+fn bench(steps: &Value) -> Bench {
+    bench_with(steps, Results::default())
+}
+
+fn bench_with(steps: &Value, results: Results) -> Bench {
+    let lease = json!({
+        "job_id": "j", "run_id": "r", "lease_id": "l", "lease_ttl_seconds": 120,
+        "heartbeat_interval_seconds": 20, "max_runtime_seconds": 60, "job_spec": {"steps": steps},
+    });
+    let lease = lease::read(lease.to_string().as_bytes()).unwrap();
+    let session = Session::new(START, lease, "w1", Dialect::Documented, false, results);
+    let now = START;
+    Bench { session, now }
+}
+
+fn one() -> Value {
+    json!(["wasm:echo"])
+}
+
+/// Shows what the driver has to do, with the messages as JSON.
+fn shown(acts: &[Act]) -> Vec<String> {
+    let shown = |act: &Act| match act {
+        Act::Send { kind, .. } => format!("send {kind:?}"),
+        Act::Start(tag, job) => format!("start {} {}", tag.0, job.handler),
+        Act::Stop(tag, grace_ms, why) => format!("stop {} {grace_ms} {why:?}", tag.0),
+        Act::Log(..) => "log".to_owned(),
+        Act::Keep(path, text) => format!("keep {path} {}", text.len()),
+        Act::Done(done) => format!("{done:?}"),
+    };
+    acts.iter().map(shown).collect()
+}
+
+/// Returns the message among the acts.
+fn message(acts: &[Act]) -> Value {
+    let body = acts.iter().find_map(|act| match act {
+        Act::Send { body, .. } => Some(body),
+        _ => None,
+    });
+    serde_json::from_str(body.expect("a message is sent")).unwrap()
+}
+
+fn completed(result: &str) -> Answer {
+    let result = Some(JsonText(result.to_owned()));
+    Answer::Ended(Outcome::Completed { result }, Meter::default())
+}
+
+fn failed(kind: FailureKind) -> Answer {
+    let failure = Failure::new(kind, "no luck");
+    Answer::Ended(Outcome::Failed(failure), Meter::default())
+}
+
+fn stopped() -> Answer {
+    let partial = Some(JsonText("7".to_owned()));
+    Answer::Ended(Outcome::Cancelled { partial }, Meter::default())
+}
+
+impl Bench {
+    fn begin(&mut self) -> Vec<Act> {
+        self.session.begin(self.now, WALL)
+    }
+
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "answers are written in place"
+    )]
+    fn hears(&mut self, kind: Kind, heard: Heard) -> Vec<Act> {
+        self.session.on_heard(self.now, WALL, kind, &heard)
+    }
+
+    fn guest(&mut self, tag: u64, answer: Answer) -> Vec<Act> {
+        self.session.on_guest(self.now, WALL, Tag(tag), answer)
+    }
+
+    /// Moves to the next wakeup and returns what is done then.
+    fn wakes(&mut self) -> Vec<Act> {
+        self.now = self.session.wakeup().expect("something is due");
+        self.session.on_wakeup(self.now, WALL)
+    }
+
+    /// Begins, and hears that the lease is acknowledged and extended: the first step runs.
+    fn runs(mut self) -> Self {
+        self.begin();
+        self.hears(Kind::Ack, ACCEPTED);
+        self.hears(Kind::Heartbeat, ACCEPTED);
+        self
+    }
+
+    /// The same, with a heartbeat under way.
+    fn beats(self) -> Self {
+        let mut it = self.runs();
+        assert_eq!(shown(&it.wakes()), ["send Heartbeat"]);
+        it
+    }
+}
+
+#[test]
+fn a_job_is_acknowledged_beaten_for_and_completed() {
+    let mut it = bench(&one());
+    let acts = it.begin();
+    assert_eq!(
+        message(&acts),
+        json!({"type": "AckLease", "job_id": "j", "lease_id": "l", "runner_id": "w1", "accepted_at": WALL})
+    );
+    let acts = it.hears(Kind::Ack, ACCEPTED);
+    assert_eq!(shown(&acts), ["send Heartbeat"]);
+    let acts = it.hears(Kind::Heartbeat, ACCEPTED);
+    assert_eq!(shown(&acts), ["start 0 echo"]);
+    let Act::Start(_, job) = &acts[0] else {
+        unreachable!()
+    };
+    assert_eq!(job.deadline, Some(START.plus_ms(60_000)));
+    assert_eq!(
+        job.attributes,
+        [("delta.run_id".to_owned(), "r".to_owned())]
+    );
+    assert!(job.wants_log && !format!("{job:?}").contains("\"l\""));
+    let progress = Progress {
+        percent: Some(35.9),
+        message: "half".to_owned(),
+    };
+    it.guest(0, Answer::Progressed(progress));
+    it.session.logged(9);
+    let beat = it.wakes();
+    assert_eq!(it.now, START.plus_ms(20_000));
+    assert_eq!(
+        message(&beat),
+        json!({
+            "type": "Heartbeat", "lease_id": "l", "runner_id": "w1", "ts": WALL,
+            "progress": {"percent": 35, "current_step": "wasm:echo", "step_index": 0, "message": "half"},
+            "log_cursor": {"bytes_sent": 9},
+        })
+    );
+    let acts = it.guest(0, completed("{\"a\":1}"));
+    assert_eq!(shown(&acts), ["send Complete"]);
+    assert_eq!(
+        message(&acts),
+        json!({
+            "type": "Complete", "lease_id": "l", "runner_id": "w1", "status": "SUCCEEDED", "exit_code": 0,
+            "timings": {"started_at": WALL, "finished_at": WALL}, "artifacts": [], "summary": "{\"a\":1}",
+        })
+    );
+    // The answer to a heartbeat that was on its way counts no more.
+    assert_eq!(it.hears(Kind::Heartbeat, Heard::Stale), []);
+    let acts = it.hears(Kind::Complete, ACCEPTED);
+    assert_eq!(acts, [Act::Done(Done::Reported(Status::Succeeded))]);
+    assert_eq!(it.session.wakeup(), None);
+    assert_eq!(it.hears(Kind::Complete, ACCEPTED), []);
+}
+
+#[test]
+fn steps_run_in_order_and_the_first_that_fails_ends_the_job() {
+    let steps = json!(["wasm:a", "wasm:b", "make", "wasm:c"]);
+    let mut it = bench(&steps).runs();
+    assert_eq!(shown(&it.guest(0, completed("1"))), ["start 1 b"]);
+    assert_eq!(it.guest(0, completed("1")), [], "it has ended");
+    let acts = it.guest(1, completed("2"));
+    let end = message(&acts);
+    assert_eq!(
+        (&end["status"], &end["exit_code"]),
+        (&json!("FAILED"), &json!(1))
+    );
+    let summary = end["summary"].as_str().unwrap();
+    assert!(
+        summary.starts_with("make: \"make\" is no step that this runner"),
+        "{summary}"
+    );
+    for (answer, status, expected) in [
+        (
+            failed(FailureKind::UserError),
+            "FAILED",
+            "wasm:a: user_error: no luck",
+        ),
+        (
+            failed(FailureKind::HandlerNotFound),
+            "FAILED",
+            "wasm:a: handler_not_found: no luck",
+        ),
+        (
+            failed(FailureKind::TimedOut),
+            "TIMED_OUT",
+            "wasm:a: no luck",
+        ),
+        (Answer::Busy, "FAILED", "wasm:a: this runner has no room"),
+        (stopped(), "FAILED", "wasm:a: stopped; it had done 7"),
+    ] {
+        let mut it = bench(&steps).runs();
+        let end = message(&it.guest(0, answer));
+        assert_eq!(
+            (&end["status"], &end["summary"]),
+            (&json!(status), &json!(expected))
+        );
+    }
+    let mut it = bench(&json!(["wasm:a", "wasm:b"])).runs();
+    it.guest(0, completed("1"));
+    assert_eq!(
+        message(&it.guest(1, completed("\"x\"")))["summary"],
+        "[1,\"x\"]"
+    );
+    let mut it = bench(&json!([]));
+    it.begin();
+    it.hears(Kind::Ack, ACCEPTED);
+    let acts = it.hears(Kind::Heartbeat, ACCEPTED);
+    assert_eq!(message(&acts)["summary"], "the job has no steps");
+}
+
+#[test]
+fn a_large_result_is_a_file_beside_the_log() {
+    let log = std::path::Path::new("/tmp/job.log");
+    let large = format!("\"{}\"", "x".repeat(64 << 10));
+    let mut it = bench_with(&one(), Results::new(Some(log))).runs();
+    let acts = it.guest(0, completed(&large));
+    let keep = format!("keep /tmp/job.log.result-0.json {}", large.len());
+    assert_eq!(shown(&acts), [keep.as_str(), "send Complete"]);
+    assert_eq!(
+        message(&acts)["artifacts"],
+        json!([
+            {"type": "log", "uri": "file:///tmp/job.log"},
+            {"type": "result", "uri": "file:///tmp/job.log.result-0.json"},
+        ])
+    );
+    // Without a log there is no place for it.
+    let mut it = bench(&one()).runs();
+    let summary = message(&it.guest(0, completed(&large)))["summary"].to_string();
+    assert!(summary.contains("they begin with") && summary.len() < 70_000);
+}
+
+#[test]
+fn a_message_without_an_answer_is_sent_again_byte_for_byte() {
+    let mut it = bench(&one());
+    let first = it.begin();
+    let mut waits = Vec::new();
+    for _ in 0..8 {
+        let before = it.now;
+        assert_eq!(it.hears(Kind::Ack, Heard::Again), []);
+        assert_eq!(it.wakes(), first);
+        waits.push(it.now.since_ms(before));
+    }
+    assert_eq!(waits, [250, 500, 1_000, 2_000, 4_000, 5_000, 5_000, 5_000]);
+    it.hears(Kind::Ack, ACCEPTED);
+    it.hears(Kind::Heartbeat, ACCEPTED);
+    let first = it.guest(0, completed("1"));
+    it.hears(Kind::Complete, Heard::Again);
+    assert_eq!(it.wakes(), first);
+    let acts = it.hears(Kind::Complete, ACCEPTED);
+    assert_eq!(acts, [Act::Done(Done::Reported(Status::Succeeded))]);
+}
+
+#[test]
+fn an_end_is_repeated_while_the_lease_may_live_and_no_longer() {
+    let mut it = bench(&one()).runs();
+    it.guest(0, completed("1"));
+    loop {
+        it.hears(Kind::Complete, Heard::Again);
+        let acts = it.wakes();
+        if let [Act::Done(done)] = acts.as_slice() {
+            assert!(matches!(done, Done::Lost(_)), "{done:?}");
+            break;
+        }
+        assert_eq!(shown(&acts), ["send Complete"]);
+    }
+    assert_eq!(it.now, START.plus_ms(120_000));
+}
+
+#[test]
+fn a_stale_answer_stops_the_guest_at_once_and_nothing_is_sent_after() {
+    let mut it = bench(&one()).beats();
+    assert_eq!(
+        shown(&it.hears(Kind::Heartbeat, Heard::Stale)),
+        ["stop 0 0 Disconnected"]
+    );
+    assert_eq!(it.session.wakeup(), None);
+    let acts = it.guest(0, completed("1"));
+    assert!(
+        matches!(acts.as_slice(), [Act::Done(Done::Lost(_))]),
+        "{acts:?}"
+    );
+    let mut it = bench(&one());
+    it.begin();
+    let acts = it.hears(Kind::Ack, Heard::Stale);
+    assert!(
+        matches!(acts.as_slice(), [Act::Done(Done::Lost(_))]),
+        "{acts:?}"
+    );
+    let mut it = bench(&one()).runs();
+    it.guest(0, completed("1"));
+    let acts = it.hears(Kind::Complete, Heard::Stale);
+    assert!(
+        matches!(acts.as_slice(), [Act::Done(Done::Refused(_))]),
+        "{acts:?}"
+    );
+}
+
+#[test]
+fn a_refusal_ends_it_with_its_reason() {
+    let refused = || Heard::Refused("401 no".to_owned());
+    let mut it = bench(&one());
+    it.begin();
+    let acts = it.hears(Kind::Ack, refused());
+    assert_eq!(shown(&acts), ["Refused(\"AckLease was refused: 401 no\")"]);
+    let mut it = bench(&one()).runs();
+    it.guest(0, completed("1"));
+    let acts = it.hears(Kind::Complete, refused());
+    assert_eq!(shown(&acts), ["Refused(\"Complete was refused: 401 no\")"]);
+    // A heartbeat is tried again until the lease has run out.
+    let mut it = bench(&one()).beats();
+    assert_eq!(it.hears(Kind::Heartbeat, refused()), []);
+    assert_eq!(shown(&it.wakes()), ["send Heartbeat"]);
+}
+
+#[test]
+fn a_guest_does_not_outlive_a_lease_that_nobody_extends() {
+    let mut it = bench(&one()).runs();
+    loop {
+        let acts = it.wakes();
+        it.hears(Kind::Heartbeat, Heard::Again);
+        if shown(&acts) == ["stop 0 0 Disconnected"] {
+            break;
+        }
+        assert_eq!(shown(&acts), ["send Heartbeat"]);
+    }
+    assert_eq!(it.now, START.plus_ms(108_000), "a tenth before the end");
+    // One whose answer never comes does not help either.
+    let mut it = bench(&one()).beats();
+    assert_eq!(shown(&it.wakes()), ["stop 0 0 Disconnected"]);
+}
+
+#[test]
+fn a_cancel_leaves_the_guest_its_time_and_is_acknowledged() {
+    let cancel = |ms| {
+        Heard::Accepted(Reply {
+            ttl_ms: Some(120_000),
+            cancel_ms: Some(ms),
+        })
+    };
+    let mut it = bench(&one()).beats();
+    assert_eq!(
+        shown(&it.hears(Kind::Heartbeat, cancel(30_000))),
+        ["stop 0 29000 Cancelled"]
+    );
+    // Heartbeats go on, and hear of it again.
+    assert_eq!(shown(&it.wakes()), ["send Heartbeat"]);
+    assert_eq!(it.hears(Kind::Heartbeat, cancel(10_000)), []);
+    let acts = it.guest(0, stopped());
+    assert_eq!(
+        message(&acts),
+        json!({
+            "type": "CancelAck", "lease_id": "l", "runner_id": "w1", "final_status": "CANCELED",
+            "ts": WALL, "artifacts": [], "summary": "wasm:echo: stopped; it had done 7",
+        })
+    );
+    let acts = it.hears(Kind::CancelAck, ACCEPTED);
+    assert_eq!(acts, [Act::Done(Done::Reported(Status::Canceled))]);
+    // Work that was finished all the same is reported as finished.
+    let mut it = bench(&one()).beats();
+    it.hears(Kind::Heartbeat, cancel(0));
+    assert_eq!(message(&it.guest(0, completed("1")))["status"], "SUCCEEDED");
+    // But no further step begins.
+    let mut it = bench(&json!(["wasm:a", "wasm:b"])).beats();
+    it.hears(Kind::Heartbeat, cancel(30_000));
+    assert_eq!(shown(&it.guest(0, completed("1"))), ["send CancelAck"]);
+    // One that is cancelled before it began does not begin.
+    let mut it = bench(&one());
+    it.begin();
+    it.hears(Kind::Ack, ACCEPTED);
+    assert_eq!(
+        shown(&it.hears(Kind::Heartbeat, cancel(30_000))),
+        ["send CancelAck"]
+    );
+}
+
+#[test]
+fn a_strict_orchestrator_gets_the_fields_that_it_knows() {
+    let mut it = bench(&one()).beats();
+    let acts = it.hears(Kind::Heartbeat, Heard::UnknownField);
+    assert_eq!(
+        message(&acts),
+        json!({"type": "Heartbeat", "lease_id": "l", "runner_id": "w1", "ts": WALL})
+    );
+    assert_eq!(it.session.dialect(), Dialect::Strict);
+    let end = message(&it.guest(0, failed(FailureKind::TimedOut)));
+    assert_eq!(
+        end,
+        json!({
+            "type": "Complete", "lease_id": "l", "runner_id": "w1", "status": "FAILED", "exit_code": 1,
+            "finished_at": WALL, "summary": "wasm:echo: no luck",
+        })
+    );
+    // One that refuses an end first.
+    let mut it = bench(&one()).runs();
+    assert!(message(&it.guest(0, completed("1")))["timings"].is_object());
+    let end = message(&it.hears(Kind::Complete, Heard::UnknownField));
+    assert!(end["timings"].is_null() && end["finished_at"].is_string());
+    let acts = it.hears(Kind::Complete, Heard::UnknownField);
+    assert!(
+        matches!(acts.as_slice(), [Act::Done(Done::Refused(_))]),
+        "{acts:?}"
+    );
+}
+
+#[test]
+fn a_runner_that_is_told_to_end_stops_its_guest_and_is_silent() {
+    let mut it = bench(&one()).runs();
+    assert_eq!(shown(&it.session.shut_down()), ["stop 0 0 ShuttingDown"]);
+    assert_eq!(it.guest(0, stopped()), [Act::Done(Done::ShutDown)]);
+    let mut it = bench(&one());
+    it.begin();
+    assert_eq!(it.session.shut_down(), [Act::Done(Done::ShutDown)]);
+    // An end that is on its way is still delivered.
+    let mut it = bench(&one()).runs();
+    it.guest(0, completed("1"));
+    assert_eq!(it.session.shut_down(), []);
+    let acts = it.hears(Kind::Complete, ACCEPTED);
+    assert_eq!(acts, [Act::Done(Done::Reported(Status::Succeeded))]);
+}
+
+#[test]
+fn heartbeats_of_a_lease_from_the_network_may_wait_for_a_cancel() {
+    let mut it = bench(&one());
+    it.session.may_wait = true;
+    it.begin();
+    let acts = it.hears(Kind::Ack, ACCEPTED);
+    assert!(
+        message(&acts)["wait_seconds"].is_null(),
+        "the guest waits for its answer"
+    );
+    it.hears(Kind::Heartbeat, ACCEPTED);
+    let acts = it.wakes();
+    assert_eq!(message(&acts)["wait_seconds"], 20);
+    let Act::Send { timeout_ms, .. } = &acts[0] else {
+        unreachable!()
+    };
+    assert_eq!(*timeout_ms, ANSWER_MS + 20_000);
+}

@@ -1,0 +1,135 @@
+//! The options of a worker and the orchestrators of a host, where a bad value stands, and that no error shows
+//! a token.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use super::super::settings::SETTINGS;
+use super::*;
+use crate::wire::section::{Sources, Tables};
+
+type Pairs<'a> = &'a [(&'a str, &'a str)];
+
+fn read(flags: Pairs<'_>, table: &str) -> Result<WorkerSection, String> {
+    let flags = flags.iter();
+    let flags =
+        flags.map(|(key, text)| (format!("protocol.delta.worker.{key}"), (*text).to_owned()));
+    let environment = [
+        ("TOKEN", "secret"),
+        ("TWO", "secret-a\nsecret-b"),
+        ("ODD", "secret b"),
+    ];
+    let environment = environment.map(|(name, text)| (name.to_owned(), text.to_owned()));
+    let mut tables = Tables::default();
+    if !table.is_empty() {
+        let table = NamedTable::new("up".to_owned(), toml::from_str(table).unwrap());
+        tables.insert("up".parse().unwrap(), table);
+    }
+    let sources = Sources {
+        flags: &flags.collect(),
+        environment: &environment.into_iter().collect(),
+        values: &BTreeMap::new(),
+        tables: &BTreeMap::from([(ORCHESTRATORS.to_owned(), tables)]),
+        read: &|_| Err(io::ErrorKind::NotFound.into()),
+    };
+    let section = WorkerSection::read(&Section::new(SETTINGS, sources));
+    section.map_err(|error| error.to_string())
+}
+
+#[test]
+fn every_option_and_key_counts() {
+    assert_eq!(read(&[], ""), Ok(WorkerSection::default()));
+    let flags = [
+        ("orchestrator", "http://127.0.0.1:7700"),
+        ("runner_id", "r1"),
+        ("token_env", "TOKEN"),
+        ("capabilities", "os:linux,gpu"),
+        ("concurrency", "3"),
+        ("lease", "l.json"),
+        ("log", "l.log"),
+    ];
+    let section = read(&flags, "").unwrap();
+    let peer = section.peer.clone().unwrap();
+    assert_eq!(peer.url.to_string(), "http://127.0.0.1:7700");
+    assert_eq!((peer.runner_id.as_str(), peer.concurrency), ("r1", 3));
+    assert_eq!(peer.token, Some(Token("secret".to_owned())));
+    assert_eq!(peer.capabilities.len(), 2);
+    let file = section.file.clone().unwrap();
+    assert_eq!(
+        (file.lease.to_str(), file.log.unwrap().to_str()),
+        (Some("l.json"), Some("l.log"))
+    );
+    assert!(!format!("{section:?}").contains("secret"));
+    let table =
+        "url = \"http://h:1/x\"\nrunner_id = \"r\"\ntoken_env = \"TOKEN\"\ncapabilities = [\"a\"]";
+    let section = read(&[], table).unwrap();
+    assert_eq!(section.peers[0].concurrency, 1);
+    assert_eq!(section.peers[0].url.to_string(), "http://h:1/x");
+    assert_eq!(section.peer, None);
+}
+
+#[test]
+fn a_bad_value_is_named_and_no_token_is_shown() {
+    let url = ("orchestrator", "http://127.0.0.1:1");
+    let id = ("runner_id", "r");
+    for (flags, table, expected) in [
+        (&[url][..], "", "the runner needs a name"),
+        (
+            &[("orchestrator", "https://h"), id],
+            "",
+            "https:// is not supported",
+        ),
+        (
+            &[("orchestrator", "http://u:secret@h"), id],
+            "",
+            "user name or password",
+        ),
+        (&[url, ("runner_id", "a b")], "", "`a b` is not taken"),
+        (
+            &[url, id, ("token_env", "NONE")],
+            "",
+            "the variable NONE is not set",
+        ),
+        (
+            &[url, id, ("token_env", "TWO")],
+            "",
+            "there are several tokens",
+        ),
+        (&[url, id, ("token_env", "ODD")], "", "token 1 is not"),
+        (
+            &[url, id, ("capabilities", "a b")],
+            "",
+            "`a b` is not taken",
+        ),
+        (
+            &[url, id, ("concurrency", "0")],
+            "",
+            "a number from 1 to 256",
+        ),
+        (&[], "url = \"http://h\"", "a token is needed"),
+        (
+            &[],
+            "token_env = \"TOKEN\"",
+            "up.url: the orchestrator up needs it",
+        ),
+        (
+            &[],
+            "token_env = \"TOKEN\"\nurl = \"http://h\"",
+            "up.runner_id: the orchestrator up needs it",
+        ),
+        (
+            &[],
+            "token_env = \"TOKEN\"\nurl = \"ftp://h\"\nrunner_id = \"r\"",
+            "up.url: the URL",
+        ),
+        (
+            &[],
+            "token_env = \"TOKEN\"\nurl = \"http://h\"\nrunner_id = \"r\"\nconcurrency = 257",
+            "up.concurrency",
+        ),
+    ] {
+        let error = read(flags, table).unwrap_err();
+        assert!(error.contains(expected), "{expected}: {error}");
+        assert!(!error.contains("secret"), "{error}");
+    }
+}
