@@ -427,6 +427,7 @@ mod tests {
         let said = serde_json::to_string(&CompileReply::Ok(Compiled {
             sha256: [7; 32],
             bytes: 5,
+            stubbed: Vec::new(),
         }))
         .unwrap();
         for work in ["echo else >", "ln -s /etc/passwd", "true"] {

@@ -443,14 +443,12 @@ impl Job {
             job: JobDetail {
                 ran_ms: 0,
                 lifecycle: self.lifecycle.clone(),
-                ran_ms: 0,
                 payload: self.payload.clone(),
                 unique_key: None,
                 depends_on: Vec::new(),
                 result: self.result.clone(),
                 failure: self.failure.clone(),
                 progress: self.progress.clone(),
-                ran_ms: 0,
             },
             attempts: attempts.map(attempt).collect(),
         }

@@ -354,6 +354,7 @@ impl Session {
                 Vec::new()
             }
             Answer::Logged { started_at, lines } => vec![Act::Log(started_at, lines)],
+            Answer::Began => Vec::new(),
             Answer::Busy => {
                 self.guest = None;
                 self.ended(
