@@ -174,6 +174,7 @@ pub(super) fn work(job: &HeroJob, worker: &str, attempt: u32) -> Result<ForeignJ
             .into_iter()
             .filter(|(_, value)| !value.is_empty())
             .map(|(name, value)| (name.to_owned(), value.clone()))
+            .chain(job.attributes.clone())
             .collect(),
         env: env.clone().into_iter().collect(),
         wants_log: job.log_path.is_some(),

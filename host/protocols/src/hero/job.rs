@@ -11,6 +11,7 @@ use host_core::time::Time;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::job_hash::ATTRIBUTES;
 use super::refusal::{Code, Refusal};
 use super::wire::Value;
 use crate::json;
@@ -35,7 +36,7 @@ const NO_LOG_FOLDER: &str = "no folder for logs is configured; set log_dir in [p
 const VARIABLES_MAX: usize = 256;
 
 /// The fields to read, and the longest value of each, in bytes.
-pub(super) const FIELDS: [(&str, usize); 16] = [
+pub(super) const FIELDS: [(&str, usize); 17] = [
     ("id", 64),
     ("worker_id", 256),
     ("caller_id", 1_024),
@@ -52,6 +53,7 @@ pub(super) const FIELDS: [(&str, usize); 16] = [
     ("prerequisites", 64 << 10),
     ("dependencies", 64 << 10),
     ("waits_for", 64 << 10),
+    (ATTRIBUTES, 32 << 10),
 ];
 
 /// The script or handler of a job.
@@ -78,6 +80,8 @@ pub(super) struct HeroJob {
     pub(super) env: BTreeMap<String, String>,
     /// Prerequisites and dependencies together, or those that had not finished at the last check.
     pub(super) depends_on: BTreeSet<String>,
+    /// Other attributes, as another host of ours sent them.
+    pub(super) attributes: BTreeMap<String, String>,
 }
 
 /// The worker's defaults for fields that a job does not set, and the folder for log files.
@@ -118,6 +122,7 @@ pub(super) fn read(id: &str, values: &[Value], terms: &Terms) -> Result<HeroJob,
         created_at: fields.get("created_at").and_then(Time::parse_rfc3339),
         env: env(&fields)?,
         depends_on: depends_on(&fields, id)?,
+        attributes: attributes(&fields),
     })
 }
 
@@ -135,6 +140,7 @@ impl<'a> Fields<'a> {
                     })?;
                     fields.insert(*name, text);
                 }
+                Value::Int(_) if *name == ATTRIBUTES => {}
                 Value::Int(bytes) => {
                     let expected = format!("at most {bytes_max} bytes");
                     let found = format!("{bytes} bytes");
@@ -347,19 +353,27 @@ pub fn log_path_below<'a>(root: &str, path: &'a str) -> Result<&'a str, &'static
     Ok(below)
 }
 
+/// Returns whether a text is the name of an environment variable.
+pub(super) fn is_variable(name: &str) -> bool {
+    let first = name.bytes().next();
+    first.is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+/// Reads the attributes as far as possible: the field is not the document's, so no job fails for it.
+fn attributes(fields: &Fields<'_>) -> BTreeMap<String, String> {
+    let text = fields.get(ATTRIBUTES).unwrap_or_default();
+    serde_json::from_str(text).unwrap_or_default()
+}
+
 fn env(fields: &Fields<'_>) -> Result<BTreeMap<String, String>, Refusal> {
     let Some(text) = fields.filled("env_vars").filter(|text| *text != "null") else {
         return Ok(BTreeMap::new());
     };
     let env: BTreeMap<String, String> = strict("env_vars", text, "a JSON object of texts")?;
-    let is_name = |name: &str| {
-        let first = name.bytes().next();
-        first.is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
-            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-    };
     let expected = if env.len() > VARIABLES_MAX {
         format!("at most {VARIABLES_MAX} variables")
-    } else if !env.keys().all(|name| is_name(name)) {
+    } else if !env.keys().all(|name| is_variable(name)) {
         "names of letters, digits and _".to_owned()
     } else if env.values().any(|value| value.contains('\0')) {
         "values without NUL".to_owned()

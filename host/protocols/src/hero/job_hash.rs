@@ -13,6 +13,12 @@ pub(super) const CALLER_ID: &str = "caller_id";
 /// The field with the job's context.
 pub(super) const CONTEXT_ID: &str = "context_id";
 
+/// The field with the path of the job's log file.
+pub(super) const LOG_PATH: &str = "log_path";
+
+/// Our field with the other attributes of a job, a JSON object of texts.
+pub(super) const ATTRIBUTES: &str = "attributes";
+
 /// The contents of a job's hash.
 #[derive(Debug)]
 pub(super) struct JobHash<'a> {
@@ -30,10 +36,11 @@ pub(super) struct JobHash<'a> {
     pub(super) log_path: Option<&'a str>,
     pub(super) env: &'a BTreeMap<String, String>,
     pub(super) dependencies: &'a BTreeSet<String>,
+    pub(super) attributes: &'a BTreeMap<String, String>,
 }
 
 impl JobHash<'_> {
-    /// Makes the documented fields of a job that is stored at `wall`.
+    /// Makes the documented fields, and those of ours, of a job that is stored at `wall`.
     pub(super) fn fields(&self, wall: Time) -> Vec<(&'static str, String)> {
         let now = wall.to_rfc3339();
         let mut fields = vec![
@@ -52,12 +59,12 @@ impl JobHash<'_> {
             ("dependents", "[]".to_owned()),
             ("dependencies", json!(self.dependencies).to_string()),
         ];
-        let optional = [
-            ("log_path", self.log_path),
-            ("script_type", self.script_type),
-        ];
+        let optional = [(LOG_PATH, self.log_path), ("script_type", self.script_type)];
         for (field, value) in optional {
             fields.extend(value.map(|value| (field, value.to_owned())));
+        }
+        if !self.attributes.is_empty() {
+            fields.push((ATTRIBUTES, json!(self.attributes).to_string()));
         }
         fields.extend(self.task.fields());
         fields

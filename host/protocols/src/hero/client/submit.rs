@@ -130,6 +130,7 @@ fn fields(submission: &Submission, wall: Time) -> Vec<(&'static str, String)> {
         log_path: submission.log_path.as_deref(),
         env: &submission.env,
         dependencies: &submission.dependencies,
+        attributes: &BTreeMap::new(),
     };
     job.fields(wall)
 }

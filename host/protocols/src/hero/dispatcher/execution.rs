@@ -7,7 +7,8 @@ use host_core::port::Assignment;
 use host_core::time::Time;
 
 use crate::hero::config::DispatcherConfig;
-use crate::hero::job_hash::{CALLER_ID, CONTEXT_ID, JobHash};
+use crate::hero::job::is_variable;
+use crate::hero::job_hash::{CALLER_ID, CONTEXT_ID, JobHash, LOG_PATH};
 use crate::hero::task::Task;
 
 /// One execution by a foreign worker.
@@ -26,18 +27,32 @@ pub struct Execution {
     pub deadline: Option<Time>,
     /// Environment variables.
     pub env: BTreeMap<String, String>,
+    /// The path of an additional log file of the worker.
+    pub log_path: Option<String>,
+    /// The job's other attributes.
+    pub attributes: BTreeMap<String, String>,
 }
+
+/// The start of the names of attributes that are environment variables.
+const VARIABLE: &str = "env.";
 
 impl Execution {
     /// Makes the execution of an assignment for `worker_id`, with the new UUID `id`. The attributes
-    /// `caller_id` and `context_id` have their own fields; the default context is the queue.
+    /// `caller_id`, `context_id` and `log_path` have their own fields, and those named `env.NAME` are
+    /// variables; the default context is the queue.
     pub fn of(assignment: Assignment, worker_id: &str, id: String) -> Result<Self, Failure> {
-        let attribute = |name: &str| {
-            let mut attributes = assignment.attributes.iter();
-            let found = attributes.find(|(other, _)| other == name);
-            found.map(|(_, value)| value.clone())
-        };
-        let (caller_id, context_id) = (attribute(CALLER_ID), attribute(CONTEXT_ID));
+        let mut attributes: BTreeMap<String, String> = assignment.attributes.into_iter().collect();
+        let caller_id = attributes.remove(CALLER_ID);
+        let context_id = attributes.remove(CONTEXT_ID);
+        let log_path = attributes.remove(LOG_PATH);
+        let mut env = BTreeMap::new();
+        attributes.retain(|name, value| match name.strip_prefix(VARIABLE) {
+            Some(variable) if is_variable(variable) => {
+                env.insert(variable.to_owned(), std::mem::take(value));
+                false
+            }
+            _ => true,
+        });
         let task = Task::of(assignment.handler, assignment.params)
             .map_err(|message| Failure::new(FailureKind::InvalidParams, message))?;
         Ok(Self {
@@ -48,7 +63,9 @@ impl Execution {
             context_id: context_id.unwrap_or(assignment.queue),
             timeout_ms: assignment.timeout_ms,
             deadline: assignment.deadline,
-            env: BTreeMap::new(),
+            env,
+            log_path,
+            attributes,
         })
     }
 
@@ -69,9 +86,10 @@ impl Execution {
             // The host itself decides about retries.
             retries: 0,
             concurrent: true,
-            log_path: None,
+            log_path: self.log_path.as_deref(),
             env: &self.env,
             dependencies: &BTreeSet::new(),
+            attributes: &self.attributes,
         };
         job.fields(wall)
     }

@@ -29,6 +29,8 @@ fn execution(n: u32) -> Execution {
         timeout_ms: 1_500,
         deadline: None,
         env: [("REGION".to_owned(), "eu".to_owned())].into(),
+        log_path: None,
+        attributes: BTreeMap::new(),
     }
 }
 
@@ -450,4 +452,44 @@ fn what_was_not_confirmed_is_sent_again_and_queued_once() {
     assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(1)]);
     bench.worker_says(1, &[("status", "finished"), ("output", "1")]);
     assert_eq!(bench.ended.len(), 1);
+}
+
+#[test]
+fn the_attributes_of_a_job_reach_its_worker() {
+    let attributes = [
+        ("context_id", "c"),
+        ("env.REGION", "eu"),
+        ("env.NOT-A-NAME", "x"),
+        ("log_path", "jobs/1.log"),
+        ("tenant", "t"),
+    ];
+    let assignment = host_core::port::Assignment {
+        request_id: "r".to_owned(),
+        job_id: "j".to_owned(),
+        handler: "resize".to_owned(),
+        params: JsonText("{}".to_owned()),
+        queue: "night".to_owned(),
+        attempt: 1,
+        enqueued_at: Time(0),
+        timeout_ms: 10,
+        deadline: None,
+        trace: Vec::new(),
+        attributes: attributes
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .to_vec(),
+        priority: 5,
+        worker_id: "host".to_owned(),
+        losses: 0,
+    };
+    let sent = Execution::of(assignment, "w1", id(1)).unwrap();
+    let fields = sent.fields(&DispatcherConfig::new("host-a"), Time(0));
+    let field = |name: &str| {
+        let found = fields.iter().find(|(other, _)| *other == name);
+        found.map(|(_, value)| value.as_str())
+    };
+    assert_eq!(field("context_id"), Some("c"));
+    assert_eq!(field("env_vars"), Some(r#"{"REGION":"eu"}"#));
+    assert_eq!(field("log_path"), Some("jobs/1.log"));
+    let others = r#"{"env.NOT-A-NAME":"x","tenant":"t"}"#;
+    assert_eq!(field("attributes"), Some(others));
 }

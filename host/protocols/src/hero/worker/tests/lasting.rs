@@ -285,3 +285,14 @@ fn a_large_output_goes_once_on_a_connection_of_its_own_while_its_claim_holds() {
             .contains_key(&format!("hero:claim:{}", id(1)))
     );
 }
+
+#[test]
+fn the_attributes_of_a_job_reach_its_guest() {
+    let mut bench = Bench::new();
+    bench.enqueue(1, &[("attributes", r#"{"tenant":"t"}"#)]);
+    bench.enqueue(2, &[("attributes", "no JSON")]);
+    bench.enqueue(3, &[("attributes", &"x".repeat(33 << 10))]);
+    let attributes = |n| bench.guests[&bench.guest(n).unwrap()].attributes.clone();
+    assert_eq!(attributes(1), [("tenant".to_owned(), "t".to_owned())]);
+    assert_eq!((attributes(2), attributes(3)), (Vec::new(), Vec::new()));
+}
