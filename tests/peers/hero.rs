@@ -337,6 +337,8 @@ fn a_worker_written_from_the_document_executes_our_jobs() {
             timeout_ms: 5_000,
             deadline: None,
             env: BTreeMap::new(),
+            attributes: BTreeMap::new(),
+            log_path: None,
         });
     }
     // The loop of the protocol document: pop, read, mark, run, write.
