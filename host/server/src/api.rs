@@ -81,6 +81,7 @@ struct Shared {
     api: Arc<Api>,
     streams: Arc<Semaphore>,
     long_checks: enqueue::LongChecks,
+    deploys: components::Deploys,
 }
 
 pub fn router(mut api: Api) -> Router {
@@ -94,6 +95,7 @@ pub fn router(mut api: Api) -> Router {
         api: Arc::new(api),
         streams: Arc::new(Semaphore::new(STREAMS_MAX)),
         long_checks: enqueue::LongChecks::default(),
+        deploys: components::Deploys::default(),
     };
     let own = routes::all().into_iter();
     groups.push(Group {

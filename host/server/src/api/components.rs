@@ -1,5 +1,7 @@
 //! Components: deploying, going back, removing, and what is deployed.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::body::Body;
 use axum::extract::multipart::Field;
@@ -11,11 +13,13 @@ use host_cells::manifest::{self, MANIFEST_BYTES_MAX};
 use host_core::handler::{Manifest, Revision};
 use host_core::name::Name;
 use host_core::rejection::Rejection;
+use host_http::budget::ByteBudget;
 use host_http::extract::{InPath, small_body};
 use host_http::guard::media_type;
 use host_http::json::with_nearest;
 use host_http::query::PageView;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 
 use super::Shared;
@@ -25,6 +29,9 @@ use super::problem::kinds;
 
 /// The largest body that deploys, in bytes: component, manifest and what separates them.
 const DEPLOY_BYTES_MAX: usize = COMPONENT_BYTES_MAX + (1 << 20);
+
+/// How many deploys are received and carried out at once. Others wait before their body is read.
+const DEPLOYS_MAX: usize = 2;
 
 /// The media types of bodies that deploy.
 pub(super) const DEPLOY_MEDIA_TYPES: &[&str] = &[FORM, COMPONENT];
@@ -182,6 +189,22 @@ pub(super) async fn show(
     }))
 }
 
+/// The memory of deploys, apart from that of other requests. Clones share it.
+#[derive(Clone, Debug)]
+pub(super) struct Deploys {
+    bodies: ByteBudget,
+    turns: Arc<Semaphore>,
+}
+
+impl Default for Deploys {
+    fn default() -> Self {
+        Self {
+            bodies: ByteBudget::default(),
+            turns: Arc::new(Semaphore::new(DEPLOYS_MAX)),
+        }
+    }
+}
+
 /// Deploys a component as the current revision.
 #[utoipa::path(
     put, path = "/api/v1/components/{name}", tag = "components",
@@ -198,7 +221,10 @@ pub(super) async fn deploy(
     request: Request,
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
-    let bodies = &shared.api.bodies;
+    // Compiling may take minutes. What waits for it must not hold the memory of other requests.
+    let turn = shared.deploys.turns.acquire().await;
+    let _turn = turn.map_err(|_| ApiError::new(&kinds::STOPPING, "the host is stopping"))?;
+    let bodies = &shared.deploys.bodies;
     let read = bodies.read(&parts.headers, body, DEPLOY_BYTES_MAX).await?;
     let kind = media_type(&parts.headers).unwrap_or_default();
     let (bytes, manifest) = if kind.eq_ignore_ascii_case(COMPONENT) {
@@ -217,8 +243,8 @@ pub(super) async fn deploy(
         let detail = format!("the manifest names the component {other}, the path names {name}");
         return Err(ApiError::new(&kinds::MANIFEST_INVALID, detail));
     }
-    let deployed = shared.api.deployer.deploy(name, manifest, bytes).await?;
     drop(read);
+    let deployed = shared.api.deployer.deploy(name, manifest, bytes).await?;
     let status = if deployed.unchanged {
         StatusCode::OK
     } else {

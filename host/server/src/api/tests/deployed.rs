@@ -252,3 +252,24 @@ async fn handlers_show_what_they_may() {
     let detail = unknown.refused(404, "handler_not_found");
     assert_eq!(detail, "no handler is named nop; did you mean noop?");
 }
+
+/// Each of these deploys has a body as large as an eighth of the memory for all other bodies.
+#[tokio::test]
+async fn deploys_that_take_long_leave_room_for_other_requests() {
+    let host = Host::start().await;
+    let kind = "application/wasm";
+    let deploys = (0..10).map(|_| {
+        let path = "/api/v1/components/never-ends";
+        Box::pin(host.send("PUT", path, kind, vec![b'x'; 32 << 20]))
+    });
+    let mut deploys: Vec<_> = deploys.collect();
+    for deploy in &mut deploys {
+        assert!(
+            futures_util::poll!(deploy).is_pending(),
+            "it waits or compiles"
+        );
+    }
+    let params = "x".repeat(1 << 20);
+    let body = json!({"handler": "noop", "params": params}).to_string();
+    host.enqueue(body).await;
+}

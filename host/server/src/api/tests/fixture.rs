@@ -130,6 +130,9 @@ impl Deployer for Listed {
         bytes: Vec<u8>,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
         Box::pin(async move {
+            if name.as_str() == "never-ends" {
+                return std::future::pending().await;
+            }
             let Ok(listed) = serde_json::from_slice::<Vec<Value>>(&bytes) else {
                 let error = DeployError::new(&kinds::COMPONENT_INVALID, "these bytes are no list");
                 return Err(error);
