@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod arco;
 mod beads;
 mod bombs;
 mod damage;

@@ -21,4 +21,4 @@ pub use client::Client;
 pub use redis::Redis;
 pub use server::{Options, Server};
 pub use wait::eventually;
-pub use worker::{HeroWorker, Worker};
+pub use worker::{ArcoWorker, HeroWorker, Worker};

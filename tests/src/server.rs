@@ -18,6 +18,8 @@ pub struct Options {
     pub data: PathBuf,
     /// A folder of components to deploy at start.
     pub handlers: Option<PathBuf>,
+    /// Where it listens for HTTP; port 0 takes a free one.
+    pub listen: String,
     /// More arguments of `host serve`.
     pub args: Vec<String>,
 }
@@ -28,6 +30,7 @@ pub struct Server {
     _stdout: BufReader<ChildStdout>,
     address: String,
     rrq_address: String,
+    arco_address: Option<String>,
 }
 
 impl Options {
@@ -36,6 +39,7 @@ impl Options {
         Self {
             data: data.to_owned(),
             handlers: None,
+            listen: "127.0.0.1:0".to_owned(),
             args: Vec::new(),
         }
     }
@@ -64,7 +68,7 @@ impl Server {
             .expect("the log can be opened");
         let mut command = Command::new(host());
         command
-            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(["serve", "--listen", &options.listen])
             .args(["--rrq-listen", "127.0.0.1:0", "--data"])
             .arg(&options.data)
             .args(&options.args)
@@ -85,6 +89,7 @@ impl Server {
             _stdout: stdout,
             address: ready.http.expect("the host listens for HTTP"),
             rrq_address: ready.rrq.unwrap_or_default(),
+            arco_address: ready.arco,
         }
     }
 
@@ -101,6 +106,11 @@ impl Server {
     /// Returns the address of its RRQ listener; empty if it has none.
     pub fn rrq_address(&self) -> &str {
         &self.rrq_address
+    }
+
+    /// Returns where its Arco worker listens, if it has one.
+    pub fn arco_address(&self) -> Option<&str> {
+        self.arco_address.as_deref()
     }
 
     /// Returns its process id.
@@ -184,6 +194,7 @@ pub(crate) struct Ready {
     pub(crate) http: Option<String>,
     pub(crate) rrq: Option<String>,
     pub(crate) hero: Option<String>,
+    pub(crate) arco: Option<String>,
 }
 
 /// Reads the line `ready http=ADDR rrq=ADDR`. Returns `None` if the stream ends before it.
@@ -199,6 +210,7 @@ pub(crate) fn read_ready(stdout: &mut impl BufRead) -> Option<Ready> {
                 http: address("http="),
                 rrq: address("rrq="),
                 hero: address("hero="),
+                arco: address("arco="),
             });
         }
         line.clear();

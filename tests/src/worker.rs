@@ -1,4 +1,4 @@
-//! The real `host worker rrq` and `host worker hero` as child processes.
+//! The real `host worker rrq`, `host worker hero` and `host worker arco` as child processes.
 
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -20,6 +20,12 @@ pub struct Worker {
 pub struct HeroWorker {
     process: Process,
     log_path: PathBuf,
+}
+
+/// A running `host worker arco`. It is killed when dropped.
+pub struct ArcoWorker {
+    process: Process,
+    address: String,
 }
 
 /// A child process that has printed its `ready` line.
@@ -166,6 +172,42 @@ impl HeroWorker {
     pub fn kill(mut self) {
         self.process.child.kill().expect("a worker can be killed");
         self.process.child.wait().expect("a worker ends");
+    }
+
+    /// Asks the worker to stop (SIGTERM). Returns its exit code and how long it took to end.
+    ///
+    /// # Panics
+    ///
+    /// If the signal cannot be sent.
+    pub fn stop(self) -> (Option<i32>, Duration) {
+        self.process.stop()
+    }
+}
+
+impl ArcoWorker {
+    /// Starts a worker with all built components, which presents `secret` to nobody but expects it of
+    /// control planes at `origin`. `port` 0 takes a free one.
+    ///
+    /// # Panics
+    ///
+    /// If the worker ends before it is ready. Its output is in `arco-worker.log` in `folder`.
+    pub fn start(folder_of_log: &Path, port: u16, secret: &str, origin: &str) -> Self {
+        let mut worker = Command::new(host());
+        worker
+            .args(["worker", "arco", "--secret-env", "ARCO_TEST_SECRET"])
+            .args(["--listen", &format!("127.0.0.1:{port}")])
+            .args(["--callback-origin", origin, "--handlers"])
+            .arg(folder())
+            .env("ARCO_TEST_SECRET", secret)
+            .env("XDG_CACHE_HOME", cache());
+        let (process, ready) = Process::start(&mut worker, &folder_of_log.join("arco-worker.log"));
+        let address = ready.arco.expect("the ready line contains the address");
+        Self { process, address }
+    }
+
+    /// Returns the address of its listener.
+    pub fn address(&self) -> &str {
+        &self.address
     }
 
     /// Asks the worker to stop (SIGTERM). Returns its exit code and how long it took to end.

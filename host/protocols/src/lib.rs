@@ -15,13 +15,20 @@ pub mod stream;
 mod transcript;
 pub mod wire;
 
+pub mod arco;
 pub mod beads;
 pub mod delta;
 pub mod hero;
 pub mod rrq;
 
 /// Every wire, in the order in which they are shown.
-pub const WIRES: &[&dyn wire::Wire] = &[&rrq::Rrq, &hero::Hero, &delta::Delta, &beads::Beads];
+pub const WIRES: &[&dyn wire::Wire] = &[
+    &rrq::Rrq,
+    &hero::Hero,
+    &delta::Delta,
+    &arco::Arco,
+    &beads::Beads,
+];
 
 #[cfg(test)]
 mod tests;

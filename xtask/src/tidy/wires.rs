@@ -16,7 +16,7 @@ const LIST: &str = "host/protocols/src/lib.rs";
 const SAMPLE: &str = "sample";
 
 /// Wires that have no folder yet.
-const PLANNED: &[&str] = &["arco"];
+const PLANNED: &[&str] = &[];
 
 /// Where the names are looked for.
 const SEARCHED: &[&str] = &["host/", "guest-sdk/", "xtask/src/"];

@@ -1,0 +1,67 @@
+//! The workers as the rest of the host knows them: names, the rules of their jobs, and how they are.
+
+use std::sync::Arc;
+
+use host_core::name::Name;
+use host_core::policy::{OnGraceExpired, Policy};
+use host_core::port::Assign;
+
+use super::{Control, envelope};
+use crate::arco::NAME;
+use crate::wire::executors::{ExecutorHealth, Executors, WorkerHealth, WorkerState};
+
+/// All workers of a control plane.
+pub(in crate::arco) struct Remote(pub(in crate::arco) Arc<Control>);
+
+impl Executors for Remote {
+    fn names(&self) -> Vec<Name> {
+        self.0.config.workers.keys().cloned().collect()
+    }
+
+    /// A worker that does not stop after a cancel may still be at it. One that does not begin in
+    /// time is given up like one that falls silent.
+    fn policy(&self, _: &Name) -> Policy {
+        let times = &self.0.config.times;
+        Policy {
+            cancel_grace_ms: Some(envelope::cancel_ms(times)),
+            on_grace_expired: OnGraceExpired::Discarded,
+            ack_window_ms: Some(times.heartbeat_timeout_ms),
+            ..Policy::default()
+        }
+    }
+
+    fn open(&self, _: &Name) -> Option<Box<dyn Assign>> {
+        None
+    }
+
+    fn is_pulled(&self, executor: &Name) -> bool {
+        self.0.config.workers.contains_key(executor)
+    }
+
+    fn health(&self) -> Vec<ExecutorHealth> {
+        let workers = self.0.config.workers.iter();
+        let health = workers.map(|(name, worker)| {
+            let answers = self.0.health.get(name).map(super::Health::get);
+            let answers = answers.unwrap_or_default();
+            let state = match (answers.is_down(), answers.has_answered) {
+                (true, _) => WorkerState::Down,
+                (false, true) => WorkerState::Up,
+                (false, false) => WorkerState::Starting,
+            };
+            ExecutorHealth {
+                name: name.clone(),
+                wire: NAME,
+                is_external: true,
+                is_restartable: false,
+                workers: vec![WorkerHealth {
+                    address: Some(worker.url.to_string()),
+                    in_flight: self.0.attempts.of(name),
+                    failures: answers.failures,
+                    reason: answers.reason,
+                    ..WorkerHealth::new(name, 1, state)
+                }],
+            }
+        });
+        health.collect()
+    }
+}

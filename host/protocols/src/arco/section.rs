@@ -1,0 +1,292 @@
+//! `[protocol.arco]`: the workers that execute our jobs, and the worker that we are for others.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::path::Path;
+
+use host_core::name::Name;
+
+use super::settings::{
+    CANCEL_GRACE, CONCURRENCY, HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT, LISTEN, LOGS_TOKEN_ENV,
+    LOGS_TOKEN_FILE, ORIGINS, PREVIOUS_KEY_ENV, PREVIOUS_KEY_FILE, PUBLIC_URL, SECRET_ENV,
+    SECRET_FILE, TOKEN_KEY_ENV, TOKEN_KEY_FILE, TOKEN_TTL, WORKERS,
+};
+use super::token::TTL_SECONDS_MAX;
+use super::token::key::{KEY_BYTES_MIN, Keys};
+use super::wire::Secret;
+use crate::http_client::{BaseUrl, Origin};
+use crate::wire::section::{ConfigError, NamedTable, Section, refused};
+
+/// The most attempts that one worker may have at once.
+const IN_FLIGHT_MAX: i64 = 4_096;
+
+/// The most places that callbacks may go to.
+const ORIGINS_MAX: usize = 64;
+
+/// The checked section.
+#[derive(Clone, Debug)]
+pub(super) struct ArcoConfig {
+    /// The workers for our jobs.
+    pub(super) control: ControlConfig,
+    /// The worker that we are; `None` if it is off.
+    pub(super) worker: Option<WorkerConfig>,
+}
+
+/// The workers for our jobs, and the rules that they are told.
+#[derive(Clone, Debug)]
+pub(super) struct ControlConfig {
+    pub(super) workers: BTreeMap<Name, RemoteWorker>,
+    /// Where each worker is configured, and its name.
+    pub(super) origins: Vec<(String, String)>,
+    /// What workers call back; `None` means where we listen.
+    pub(super) public_url: Option<BaseUrl>,
+    /// `None` if this host makes its own.
+    pub(super) keys: Option<Keys>,
+    pub(super) times: Times,
+}
+
+/// The times that workers are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Times {
+    pub(super) heartbeat_interval_ms: u64,
+    pub(super) heartbeat_timeout_ms: u64,
+    pub(super) cancel_grace_ms: u64,
+    pub(super) token_ttl_seconds: u64,
+}
+
+/// A worker for our jobs.
+#[derive(Clone, Debug)]
+pub(super) struct RemoteWorker {
+    pub(super) url: BaseUrl,
+    pub(super) secret: Option<Secret>,
+    pub(super) in_flight_max: usize,
+}
+
+/// The worker that we are.
+#[derive(Clone, Debug)]
+pub(super) struct WorkerConfig {
+    pub(super) listen: SocketAddr,
+    pub(super) secret: Secret,
+    /// Where callbacks may go.
+    pub(super) origins: Vec<Origin>,
+    pub(super) concurrency: usize,
+    /// With it, the logs of tasks are sent.
+    pub(super) logs_token: Option<Secret>,
+}
+
+impl ArcoConfig {
+    pub(super) fn read(section: &Section<'_>) -> Result<Self, ConfigError> {
+        let control = control(section)?;
+        let worker = match section.listen(LISTEN, None)? {
+            Some(listen) => Some(worker(section, listen)?),
+            None => None,
+        };
+        Ok(Self { control, worker })
+    }
+}
+
+fn control(section: &Section<'_>) -> Result<ControlConfig, ConfigError> {
+    let mut workers = BTreeMap::new();
+    let mut origins = Vec::new();
+    for (name, table) in section.tables(WORKERS) {
+        if name.as_str().contains('/') {
+            let wanted = "a name without `/` is: that stands before a worker's number";
+            return Err(refused(table.origin(""), name.as_str(), wanted));
+        }
+        workers.insert(name.clone(), remote_worker(section, table)?);
+        origins.push((table.origin(""), name.to_string()));
+    }
+    Ok(ControlConfig {
+        workers,
+        origins,
+        public_url: match section.find(PUBLIC_URL) {
+            Some((origin, text)) => Some(url(origin, text)?),
+            None => None,
+        },
+        keys: keys(section)?,
+        times: times(section)?,
+    })
+}
+
+fn remote_worker(section: &Section<'_>, table: &NamedTable) -> Result<RemoteWorker, ConfigError> {
+    let Some(text) = table.text("url")? else {
+        let wanted = "a worker has a `url`, like http://127.0.0.1:9000";
+        return Err(refused(table.origin(""), "", wanted));
+    };
+    let file = table.text("secret_file")?;
+    let env = table.text("secret_env")?;
+    let secret_of = match (file, env) {
+        (Some(_), Some(_)) => {
+            let wanted = "`secret_file` and `secret_env` exclude each other";
+            return Err(refused(table.origin("secret_file"), "", wanted));
+        }
+        (Some(file), None) => {
+            let bytes = section.read_file(WORKERS, Path::new(file))?;
+            Some(secret(table.origin("secret_file"), &bytes)?)
+        }
+        (None, Some(name)) => {
+            let origin = table.origin("secret_env");
+            let text = variable(section, &origin, name)?;
+            Some(secret(origin, text.as_bytes())?)
+        }
+        (None, None) => None,
+    };
+    let in_flight = table.number("max_in_flight", IN_FLIGHT_MAX)?;
+    Ok(RemoteWorker {
+        url: url(table.origin("url"), text)?,
+        secret: secret_of,
+        in_flight_max: in_flight.unwrap_or(16),
+    })
+}
+
+fn times(section: &Section<'_>) -> Result<Times, ConfigError> {
+    let number = |key, least, most, default| {
+        let number = section.number(key, least, most)?;
+        Ok(number.unwrap_or(default))
+    };
+    let times = Times {
+        heartbeat_interval_ms: number(HEARTBEAT_INTERVAL, 100, 600_000, 30_000)?,
+        heartbeat_timeout_ms: number(HEARTBEAT_TIMEOUT, 200, 3_600_000, 90_000)?,
+        cancel_grace_ms: number(CANCEL_GRACE, 0, 3_600_000, 30_000)?,
+        token_ttl_seconds: number(TOKEN_TTL, 60, TTL_SECONDS_MAX, 3_600)?,
+    };
+    if times.heartbeat_timeout_ms < 2 * times.heartbeat_interval_ms {
+        let stated = section.find(HEARTBEAT_TIMEOUT);
+        let (origin, text) = stated
+            .or_else(|| section.find(HEARTBEAT_INTERVAL))
+            .unwrap_or_default();
+        let wanted = format!(
+            "the timeout of heartbeats ({} ms) has to be at least twice their interval ({} ms)",
+            times.heartbeat_timeout_ms, times.heartbeat_interval_ms
+        );
+        return Err(refused(origin, text, wanted));
+    }
+    Ok(times)
+}
+
+fn keys(section: &Section<'_>) -> Result<Option<Keys>, ConfigError> {
+    let current = bytes(section, TOKEN_KEY_FILE, TOKEN_KEY_ENV)?;
+    let previous = bytes(section, PREVIOUS_KEY_FILE, PREVIOUS_KEY_ENV)?;
+    let Some((origin, current)) = current else {
+        return match previous {
+            Some((origin, _)) => Err(hidden(
+                origin,
+                "there is a key before but no current key; name one with protocol.arco.token_key_file",
+            )),
+            None => Ok(None),
+        };
+    };
+    let before = previous.as_ref().map(|(_, bytes)| bytes.as_slice());
+    let short = format!("the key has less than {KEY_BYTES_MIN} bytes");
+    let keys = Keys::new(&current, before).ok_or_else(|| hidden(origin, short))?;
+    Ok(Some(keys))
+}
+
+fn worker(section: &Section<'_>, listen: SocketAddr) -> Result<WorkerConfig, ConfigError> {
+    let Some((origin, bytes_of_secret)) = bytes(section, SECRET_FILE, SECRET_ENV)? else {
+        let (origin, _) = section.find(LISTEN).unwrap_or_default();
+        let message = "a worker needs the secret that dispatches present; name it with \
+                       protocol.arco.worker.secret_env (--secret-env) or secret_file";
+        return Err(hidden(origin, message));
+    };
+    let logs_token = match bytes(section, LOGS_TOKEN_FILE, LOGS_TOKEN_ENV)? {
+        Some((origin, bytes)) => Some(secret(origin, &bytes)?),
+        None => None,
+    };
+    let concurrency = section.number(CONCURRENCY, 1, 4_096)?.unwrap_or(64);
+    Ok(WorkerConfig {
+        listen,
+        secret: secret(origin, &bytes_of_secret)?,
+        origins: callback_origins(section)?,
+        concurrency: usize::try_from(concurrency).unwrap_or(usize::MAX),
+        logs_token,
+    })
+}
+
+fn callback_origins(section: &Section<'_>) -> Result<Vec<Origin>, ConfigError> {
+    let stated = section.find(ORIGINS).filter(|(_, text)| !text.is_empty());
+    let Some((origin, text)) = stated else {
+        let (origin, _) = section.find(LISTEN).unwrap_or_default();
+        let message = "a worker needs the places that callbacks may go to; name them with \
+                       protocol.arco.worker.callback_origins (--callback-origin)";
+        return Err(hidden(origin, message));
+    };
+    let mut origins = Vec::new();
+    let mut seen = BTreeSet::new();
+    for text in text.split(',').map(str::trim) {
+        let base = url(origin.clone(), text)?;
+        if !base.is_origin() {
+            let wanted = "an http:// URL without a path is";
+            return Err(refused(origin, text, wanted));
+        }
+        if seen.insert(base.origin().to_string()) {
+            origins.push(base.origin().clone());
+        }
+    }
+    if origins.len() > ORIGINS_MAX {
+        let wanted = format!("at most {ORIGINS_MAX} origins are");
+        return Err(refused(origin, text, wanted));
+    }
+    Ok(origins)
+}
+
+/// Reads a URL. One that is refused is not shown: it may have a password.
+fn url(origin: String, text: &str) -> Result<BaseUrl, ConfigError> {
+    text.parse()
+        .map_err(|error| hidden(origin, format!("the URL is not taken: {error}")))
+}
+
+/// Reads the file that one key names, or the variable that the other does.
+fn bytes(
+    section: &Section<'_>,
+    file: &'static str,
+    env: &'static str,
+) -> Result<Option<(String, Vec<u8>)>, ConfigError> {
+    let stated = |key| section.find(key).filter(|(_, text)| !text.is_empty());
+    match (stated(file), stated(env)) {
+        (Some((origin, _)), Some(_)) => Err(hidden(
+            origin,
+            format!("{file} and {env} exclude each other"),
+        )),
+        (Some((origin, path)), None) => {
+            let bytes = section.read_file(file, Path::new(path))?;
+            Ok(Some((origin, bytes)))
+        }
+        (None, Some((origin, name))) => {
+            let text = variable(section, &origin, name)?;
+            Ok(Some((origin, text.as_bytes().to_vec())))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+fn variable<'a>(section: &Section<'a>, origin: &str, name: &str) -> Result<&'a str, ConfigError> {
+    let text = section.variable(name).filter(|text| !text.is_empty());
+    text.ok_or_else(|| {
+        let message = format!("the variable {name} is not set or empty");
+        hidden(origin.to_owned(), message)
+    })
+}
+
+/// Takes a secret as a header can carry it, without a newline at the end.
+fn secret(origin: String, bytes: &[u8]) -> Result<Secret, ConfigError> {
+    let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    let is_graphic = !bytes.is_empty() && bytes.iter().all(u8::is_ascii_graphic);
+    match String::from_utf8(bytes.to_vec()) {
+        Ok(text) if is_graphic => Ok(Secret(text)),
+        _ => Err(hidden(
+            origin,
+            "the secret is empty or has other characters than printable ASCII without blanks",
+        )),
+    }
+}
+
+fn hidden(origin: String, message: impl Into<String>) -> ConfigError {
+    ConfigError::Hidden {
+        origin,
+        message: message.into(),
+    }
+}

@@ -1,0 +1,8 @@
+//! The worker between a sandbox in memory and a control plane that the test plays over loopback.
+
+mod captured;
+mod dispatches;
+pub(in crate::arco) mod fixture;
+mod life;
+mod orders;
+mod restarts;
