@@ -114,12 +114,13 @@ pub fn judge(waiting: &[Option<JobView>], status: &BTreeMap<String, String>) -> 
     verdicts
 }
 
-/// Begins a walk from the jobs that keep waiting.
+/// Begins a walk from the jobs that keep waiting. Those whose wait ends in this turn wait for nobody.
 pub(super) fn links(waiting: &[Option<JobView>], verdicts: &[Verdict]) -> Walk {
     let jobs = waiting.iter().zip(verdicts);
     Walk::from(jobs.filter_map(|(view, verdict)| {
-        let view = view.as_ref().filter(|_| verdict.keeps_waiting())?;
-        Some((view.id.clone(), view.waits_for()?))
+        let view = view.as_ref()?;
+        let open = view.waits_for().filter(|_| verdict.keeps_waiting());
+        Some((view.id.clone(), open.unwrap_or_default()))
     }))
 }
 

@@ -311,8 +311,8 @@ impl Client {
         let (line, waiting) = (&line[..count], &waiting[..count]);
         let mut verdicts = gate::judge(waiting, &self.statuses(&others).await?);
         if is_walk(self.turns.fetch_add(1, Ordering::Relaxed)) {
-            let found = self.walk(gate::links(waiting, &verdicts)).await?;
-            gate::judge_circles(waiting, &mut verdicts, &found);
+            let known = self.walk(gate::links(waiting, &verdicts)).await?;
+            gate::judge_circles(waiting, &mut verdicts, &known);
         }
         let jobs = line.iter().zip(waiting).zip(&verdicts);
         acts.extend(

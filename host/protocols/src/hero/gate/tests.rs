@@ -190,3 +190,14 @@ fn a_circle_that_one_turn_does_not_see_is_found_by_a_walk() {
     );
     assert_eq!(verdicts[1..], [Verdict::Wait, Verdict::Queue]);
 }
+
+#[test]
+fn a_circle_that_ends_in_this_turn_is_not_found_again() {
+    let waiting = [waits(1, &[2]), waits(2, &[1])];
+    let mut verdicts = judge(&waiting, &status(&[]));
+    let walk = links(&waiting, &verdicts);
+    assert!(walk.next().is_empty());
+    judge_circles(&waiting, &mut verdicts, &walk);
+    let ended = verdicts.iter().filter(|it| matches!(it, Verdict::End(_)));
+    assert_eq!(ended.count(), 1);
+}
