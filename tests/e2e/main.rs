@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod beads;
+mod beads_tasks;
 mod bombs;
 mod damage;
 mod delta;
