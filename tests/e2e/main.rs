@@ -4,6 +4,7 @@
 
 mod arco;
 mod beads;
+mod beads_tasks;
 mod bombs;
 mod damage;
 mod delta;

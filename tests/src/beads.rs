@@ -103,6 +103,19 @@ impl Socat {
         Self(child)
     }
 
+    /// Listens at `path`, and runs a Bash script for each worker that connects. The script writes
+    /// what it hears to the file `witness`.
+    pub fn orchestrator(path: &Path, script: &Path, witness: &Path) -> Self {
+        let child = Command::new("socat")
+            .arg(format!("UNIX-LISTEN:{},fork,mode=600", path.display()))
+            .arg(format!("EXEC:bash {}", script.display()))
+            .env("WITNESS", witness)
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("socat starts: `cargo xtask test e2e` installs it");
+        Self(child)
+    }
+
     /// Waits until it has ended, and returns its exit code.
     pub fn ended(mut self) -> Option<i32> {
         self.0.wait().expect("it ends").code()

@@ -80,6 +80,11 @@ pub(crate) fn two_dashes(line: impl Iterator<Item = OsString>) -> Vec<OsString> 
     line
 }
 
+/// Returns whether an option has no value.
+fn is_switch(flag: &WorkerFlag) -> bool {
+    flag.value_name.is_empty()
+}
+
 fn option(flag: &'static WorkerFlag) -> Arg {
     let option = Arg::new(flag.key)
         .long(flag.flag)
@@ -91,7 +96,9 @@ fn option(flag: &'static WorkerFlag) -> Arg {
         Some(variable) => option.env(variable),
         None => option,
     };
-    if flag.is_repeated {
+    if is_switch(flag) {
+        option.action(ArgAction::SetTrue)
+    } else if flag.is_repeated {
         option.action(ArgAction::Append)
     } else {
         option
@@ -171,6 +178,10 @@ impl Worker {
 /// Returns what the wire's own options say, by key.
 fn given(role: &WorkerRole, matches: &ArgMatches) -> BTreeMap<String, String> {
     let given = role.flags.iter().filter_map(|flag| {
+        if is_switch(flag) {
+            let is_set = matches.get_flag(flag.key);
+            return is_set.then(|| (flag.key.to_owned(), "true".to_owned()));
+        }
         let texts: Vec<&str> = matches
             .get_many::<String>(flag.key)?
             .map(String::as_str)

@@ -1,21 +1,24 @@
 //! The open wire: its socket is bound, so that workers wait for [`Active::run`].
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use host_core::name::Name;
 use host_core::port::lease::Leases;
 use tokio::time::timeout;
 
 use super::WIRE;
+use super::connect::work;
 use super::executors::{Pulled, Serving};
 use super::leases::{LeasePort, OrchestratorHub};
 use super::orchestrator::{Event, Orchestrator};
 use super::section::{BeadsConfig, OrchestratorConfig};
 use super::socket::Bound;
+use super::worker_section::WorkerConfig;
 use crate::stream::{Hub, Moment, Session as _, accept};
 use crate::wire::executors::Executors;
 use crate::wire::{Active, ExecutorPorts, OpenError, Place, Ports, STOP_TIME_MAX};
@@ -25,6 +28,9 @@ const FLUSH_TIME: Duration = Duration::from_millis(500);
 
 pub(super) struct ActiveBeads {
     orchestrator: Option<Listening>,
+    worker: Option<WorkerConfig>,
+    /// `host worker`: this role alone.
+    is_alone: bool,
 }
 
 /// The orchestrator role, not yet serving.
@@ -40,8 +46,15 @@ pub(super) fn open(config: &BeadsConfig, place: &Place) -> Result<ActiveBeads, O
         (Place::Serve { .. }, Some(config)) => Some(Listening::open(config)?),
         _ => None,
     };
+    let is_alone = matches!(place, Place::Worker { .. });
+    if is_alone && config.worker.is_none() {
+        let message = "there is no orchestrator to work for; name its socket with --socket PATH";
+        return Err(OpenError::usage(message));
+    }
     Ok(ActiveBeads {
         orchestrator: listening,
+        worker: config.worker.clone(),
+        is_alone,
     })
 }
 
@@ -96,9 +109,11 @@ async fn stop(hub: &Arc<OrchestratorHub>) {
 
 impl Active for ActiveBeads {
     fn ready(&self) -> Vec<(&'static str, String)> {
-        let path = |listening: &Listening| listening.bound.path().display().to_string();
-        let listening = self.orchestrator.iter();
-        listening.map(|listening| (WIRE, path(listening))).collect()
+        let listening = self.orchestrator.as_ref().map(|it| it.bound.path());
+        let working = self.worker.as_ref().filter(|_| self.is_alone);
+        let path = listening.or_else(|| working.map(|worker| worker.socket.as_path()));
+        let shown = path.map(|path| (WIRE, path.display().to_string()));
+        shown.into_iter().collect()
     }
 
     fn executors(&mut self, _ports: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
@@ -109,13 +124,33 @@ impl Active for ActiveBeads {
         }))
     }
 
+    fn needed_handlers(&self) -> Vec<Name> {
+        let working = self.worker.iter().filter(|_| self.is_alone);
+        working.map(|worker| worker.handler.clone()).collect()
+    }
+
     fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>> {
+        let Self {
+            orchestrator,
+            worker,
+            is_alone,
+        } = *self;
         Box::pin(async move {
-            match (self.orchestrator, ports.leases.clone()) {
-                (Some(listening), Some(leases)) => listening.serve(leases, ports).await,
-                _ => ports.stopping.cancelled().await,
-            }
-            Ok(())
+            let serving = async {
+                match (orchestrator, ports.leases.clone()) {
+                    (Some(listening), Some(leases)) => listening.serve(leases, ports.clone()).await,
+                    _ if is_alone => {}
+                    _ => ports.stopping.cancelled().await,
+                }
+            };
+            let working = async {
+                match worker {
+                    Some(worker) => work(worker, ports.clone(), !is_alone).await,
+                    None => Ok(()),
+                }
+            };
+            let ((), worked) = tokio::join!(serving, working);
+            worked
         })
     }
 }

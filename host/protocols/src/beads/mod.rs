@@ -3,27 +3,46 @@
 #![doc = include_str!("SPEC.md")]
 
 mod active;
+mod connect;
+mod convert;
 mod executors;
 mod frame;
 mod leases;
 mod orchestrator;
+mod program;
 mod read;
 mod refusal;
 mod section;
 mod socket;
 mod wire;
+mod worker;
+mod worker_section;
 
 use futures_util::future::BoxFuture;
 
 use self::section::BeadsConfig;
 use crate::wire::section::{ConfigError, Section};
-use crate::wire::settings::Setting;
+use crate::wire::settings::{Setting, WorkerRole};
 use crate::wire::{Active, Configured, OpenError, Place, Wire};
 
 const WIRE: &str = "beads";
 
 /// The name of the executor: what stands before `#`.
 const EXECUTOR: &str = "beads";
+
+const WORKER_ROLE: WorkerRole = WorkerRole {
+    about: "Be the workers of a beads orchestrator: connect to its socket and execute its tasks",
+    after_help: "\
+Examples:
+  host worker beads --socket /tmp/beads-workers-4711.sock --handler tidy --handlers ./handlers
+  host worker beads --socket b.sock --handler tidy --data ./data --concurrency 4 --bd /usr/bin/bd
+
+Prints `ready beads=PATH` once the handlers are loaded, and then connects: one try, and three more after
+1, 2 and 4 s. If nobody listens by then, it exits with 1. A worker whose connection ends stops its guest
+and connects again. SHUTDOWN and SIGTERM stop all guests, within a second, and it exits with 0.",
+    doing: "work for beads orchestrators",
+    flags: worker_section::FLAGS,
+};
 
 /// The beads-workers protocol as a wire.
 pub struct Beads;
@@ -43,6 +62,10 @@ impl Wire for Beads {
 
     fn specification(&self) -> &'static str {
         include_str!("SPEC.md")
+    }
+
+    fn worker_role(&self) -> Option<&'static WorkerRole> {
+        Some(&WORKER_ROLE)
     }
 
     fn configure(&self, section: &Section<'_>) -> Result<Box<dyn Configured>, ConfigError> {

@@ -444,12 +444,12 @@ impl Orchestrator {
 impl Session for Orchestrator {
     const WIRE: &'static str = WIRE;
     type Framing = Messages;
-    type In = In;
+    type In = In<Message>;
     type Out = Out;
     type Effect = Effect;
     type Event = Event;
 
-    fn read(frame: Result<Bytes, Defect>) -> In {
+    fn read(frame: Result<Bytes, Defect>) -> In<Message> {
         read_worker(frame)
     }
 
@@ -470,7 +470,13 @@ impl Session for Orchestrator {
         }
     }
 
-    fn on_message(&mut self, at: Moment, link: Link, said: In, actions: &mut ActionsOf<Self>) {
+    fn on_message(
+        &mut self,
+        at: Moment,
+        link: Link,
+        said: In<Message>,
+        actions: &mut ActionsOf<Self>,
+    ) {
         let now = self.at(at);
         if let (Some(worker), Some(dialect)) = (self.workers.get_mut(&link), said.dialect) {
             worker.speaks(dialect);

@@ -15,18 +15,28 @@ use crate::json;
 /// The longest `duration_ms`: the largest integer that every JSON reader keeps exactly.
 const DURATION_MS_MAX: f64 = 9_007_199_254_740_991.0;
 
+/// The longest name of a worker that is used, in characters.
+const WORKER_ID_CHARS_MAX: usize = 64;
+
 /// The longest `error` that is kept, in bytes.
 const ERROR_BYTES_MAX: usize = 64 << 10;
 
 /// What is put for an error that is missing.
 const NO_ERROR: &str = "the worker gave no error";
 
+/// The shortest and the longest wait, in milliseconds.
+const WAIT_MS_MIN: f64 = 100.0;
+const WAIT_MS_MAX: f64 = 3_600_000.0;
+
+/// The wait if WAIT names none, in milliseconds.
+const WAIT_MS: u64 = 30_000;
+
 /// One message, or why it is refused.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct In {
+pub(super) struct In<M> {
     /// The dialect; `None` if no frame could be cut.
     pub(super) dialect: Option<Dialect>,
-    pub(super) message: Result<Message, Refusal>,
+    pub(super) message: Result<M, Refusal>,
 }
 
 /// A checked message.
@@ -54,12 +64,49 @@ pub(super) struct Report {
     pub(super) duration_ms: Option<u64>,
 }
 
+/// A checked message of an orchestrator.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Said {
+    /// What the orchestrator calls this worker, if that is a name.
+    pub(super) worker_id: Option<String>,
+    pub(super) order: Order,
+}
+
+/// What an orchestrator says.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Order {
+    Task(Task),
+    Wait { ms: u64 },
+    Shutdown,
+}
+
+/// What TASK asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Task {
+    pub(super) issue_id: String,
+    pub(super) title: String,
+    /// 0 is the most urgent, 4 the least; `None` if it is not given.
+    pub(super) priority: Option<u8>,
+}
+
 /// Reads a message of a worker.
-pub(super) fn read_worker(frame: Result<Bytes, Defect>) -> In {
+pub(super) fn read_worker(frame: Result<Bytes, Defect>) -> In<Message> {
+    read(frame, message)
+}
+
+/// Reads a message of an orchestrator.
+pub(super) fn read_orchestrator(frame: Result<Bytes, Defect>) -> In<Said> {
+    read(frame, said)
+}
+
+/// Reads the fields of a message. The second argument is the text for a refusal.
+type Reader<M> = fn(&MessageIn, &[u8]) -> Result<M, Refusal>;
+
+fn read<M>(frame: Result<Bytes, Defect>, message: Reader<M>) -> In<M> {
     match frame {
         Ok(frame) => In {
             dialect: Some(dialect_of(&frame)),
-            message: parse(dialect_of(&frame), text_of(&frame)),
+            message: parse(dialect_of(&frame), text_of(&frame), message),
         },
         Err(defect) => In {
             dialect: None,
@@ -68,7 +115,7 @@ pub(super) fn read_worker(frame: Result<Bytes, Defect>) -> In {
     }
 }
 
-fn parse(dialect: Dialect, text: &[u8]) -> Result<Message, Refusal> {
+fn parse<M>(dialect: Dialect, text: &[u8], message: Reader<M>) -> Result<M, Refusal> {
     let plain;
     let text = match json::check(text) {
         Ok(()) => text,
@@ -104,12 +151,16 @@ fn parse(dialect: Dialect, text: &[u8]) -> Result<Message, Refusal> {
     message(&fields, text)
 }
 
+/// Reads the type of a message.
+fn kind(fields: &MessageIn, text: &[u8]) -> Result<String, Refusal> {
+    string(fields.kind).map_err(|found| {
+        let why = format!("type: expected a message type, found {found}");
+        Refusal::new(Code::UnknownType, why, text)
+    })
+}
+
 fn message(fields: &MessageIn, text: &[u8]) -> Result<Message, Refusal> {
-    let kind = string(fields.kind).map_err(|found| {
-        let text_of_refusal = format!("type: expected a message type, found {found}");
-        Refusal::new(Code::UnknownType, text_of_refusal, text)
-    })?;
-    let kind = match kind.as_str() {
+    let kind = match kind(fields, text)?.as_str() {
         "READY" => Kind::Ready,
         "DONE" => Kind::Done(report(fields, text)?),
         "FAILED" => Kind::Failed(report(fields, text)?, error(fields)),
@@ -128,11 +179,69 @@ fn message(fields: &MessageIn, text: &[u8]) -> Result<Message, Refusal> {
     Ok(Message { worker_id, kind })
 }
 
+fn said(fields: &MessageIn, text: &[u8]) -> Result<Said, Refusal> {
+    let order = match kind(fields, text)?.as_str() {
+        "TASK" => Order::Task(Task {
+            issue_id: issue_id(fields, text)?,
+            title: string(fields.title).unwrap_or_default(),
+            priority: fields.priority.and_then(priority),
+        }),
+        "WAIT" => Order::Wait {
+            ms: fields.wait_seconds.and_then(wait_ms).unwrap_or(WAIT_MS),
+        },
+        "SHUTDOWN" => Order::Shutdown,
+        "READY" | "DONE" | "FAILED" | "HEARTBEAT" | "PROGRESS" => {
+            let why = "type: workers send it, orchestrators do not";
+            return Err(Refusal::new(Code::Direction, why, text));
+        }
+        _ => {
+            let why = "type: it is not TASK, WAIT or SHUTDOWN";
+            return Err(Refusal::new(Code::UnknownType, why, text));
+        }
+    };
+    let worker_id = string(fields.worker_id).ok();
+    Ok(Said {
+        worker_id: worker_id.filter(|name| is_worker_id(name)),
+        order,
+    })
+}
+
+/// Returns whether a worker may be called this.
+pub(super) fn is_worker_id(name: &str) -> bool {
+    (1..=WORKER_ID_CHARS_MAX).contains(&name.chars().count())
+}
+
+fn issue_id(fields: &MessageIn, text: &[u8]) -> Result<String, Refusal> {
+    string(fields.issue_id).map_err(|found| Refusal::field("issue_id", "a string", &found, text))
+}
+
+/// Reads a priority, clamped to what the document knows.
+fn priority(raw: &RawValue) -> Option<u8> {
+    let priority: f64 = serde_json::from_str(raw.get()).ok()?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped before"
+    )]
+    let priority = priority.clamp(0.0, 4.0) as u8;
+    Some(priority)
+}
+
+/// Reads a number of seconds as milliseconds, within limits.
+fn wait_ms(raw: &RawValue) -> Option<u64> {
+    let seconds: f64 = serde_json::from_str(raw.get()).ok()?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped before"
+    )]
+    let ms = (seconds * 1_000.0).clamp(WAIT_MS_MIN, WAIT_MS_MAX) as u64;
+    Some(ms)
+}
+
 fn report(fields: &MessageIn, text: &[u8]) -> Result<Report, Refusal> {
-    let issue_id = string(fields.issue_id)
-        .map_err(|found| Refusal::field("issue_id", "a string", &found, text))?;
     Ok(Report {
-        issue_id,
+        issue_id: issue_id(fields, text)?,
         duration_ms: fields.duration_ms.and_then(duration_ms),
     })
 }

@@ -12,6 +12,7 @@ const SHOWN_BYTES: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Code {
     Abuse,
+    Busy,
     Direction,
     FieldRange,
     FieldType,
@@ -27,8 +28,9 @@ pub(super) enum Code {
 }
 
 /// In the order of declaration.
-const ALL: [Code; 13] = [
+const ALL: [Code; 14] = [
     Code::Abuse,
+    Code::Busy,
     Code::Direction,
     Code::FieldRange,
     Code::FieldType,
@@ -61,13 +63,18 @@ impl Code {
                 "A connection sent 100 bad messages within 10 s and was closed; look at the log \
                  for the first of them."
             }
+            Self::Busy => {
+                "TASK came while the worker had another one, and was answered FAILED with `busy`; \
+                 the orchestrator gives a worker one task at a time."
+            }
             Self::Direction => {
                 "The message is one that the other side sends: workers send READY, DONE and \
                  FAILED, orchestrators TASK, WAIT and SHUTDOWN."
             }
             Self::FieldRange => {
                 "A field's value is outside its range; the log names the field and the limit. A \
-                 worker_id has 1 to 64 characters."
+                 worker_id has 1 to 64 characters, an issue_id that a worker executes 1 to 256 bytes \
+                 and no `-` in front."
             }
             Self::FieldType => {
                 "A required field is missing or has another type than the document says; the log \
@@ -102,6 +109,7 @@ impl Code {
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Abuse => "E_ABUSE",
+            Self::Busy => "E_BUSY",
             Self::Direction => "E_DIRECTION",
             Self::FieldRange => "E_FIELD_RANGE",
             Self::FieldType => "E_FIELD_TYPE",

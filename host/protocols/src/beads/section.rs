@@ -1,4 +1,4 @@
-//! `[protocol.beads]`: the socket of the orchestrator role and its limits.
+//! `[protocol.beads]`: the socket of the orchestrator role and its limits, and the worker role.
 
 #[cfg(test)]
 mod tests;
@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use host_core::name::Name;
 
 use super::EXECUTOR;
+use super::worker_section::{self, WorkerConfig};
 use crate::stream::CONNECTIONS_MAX;
 use crate::wire::section::{ConfigError, Section, refused};
 use crate::wire::settings::Setting;
@@ -58,6 +59,12 @@ pub(super) const SETTINGS: &[Setting] = &[
         default: "0",
         about: "How long a beads worker's READY stays unanswered while there is no task, in seconds, 0 to 20; then it is told to wait. A worker that waits is not given a task before it asks again",
     },
+    worker_section::SETTINGS[0],
+    worker_section::SETTINGS[1],
+    worker_section::SETTINGS[2],
+    worker_section::SETTINGS[3],
+    worker_section::SETTINGS[4],
+    worker_section::SETTINGS[5],
 ];
 
 /// The checked section.
@@ -65,6 +72,8 @@ pub(super) const SETTINGS: &[Setting] = &[
 pub(super) struct BeadsConfig {
     /// The orchestrator role; `None` if it is off.
     pub(super) orchestrator: Option<OrchestratorConfig>,
+    /// The worker role; `None` if it is off.
+    pub(super) worker: Option<WorkerConfig>,
 }
 
 /// The orchestrator role.
@@ -90,6 +99,7 @@ impl BeadsConfig {
     pub(super) fn read(section: &Section<'_>) -> Result<Self, ConfigError> {
         Ok(Self {
             orchestrator: orchestrator(section)?,
+            worker: WorkerConfig::read(section)?,
         })
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct EnvelopeIn<'a> {
     pub(super) payload: Field<'a>,
 }
 
-/// Any message of a worker. `timestamp` is a claim that nobody uses.
+/// Any message. `timestamp` is a claim that nobody uses.
 #[derive(Debug, Deserialize)]
 pub(super) struct MessageIn<'a> {
     #[serde(borrow, default, rename = "type", deserialize_with = "present")]
@@ -35,6 +35,12 @@ pub(super) struct MessageIn<'a> {
     pub(super) error: Field<'a>,
     #[serde(borrow, default, deserialize_with = "present")]
     pub(super) duration_ms: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) title: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) priority: Field<'a>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) wait_seconds: Field<'a>,
 }
 
 /// A message we write, and how.
@@ -50,6 +56,16 @@ pub(super) struct Out {
 /// What we say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum OutMessage {
+    Ready,
+    Done {
+        issue_id: String,
+        duration_ms: u64,
+    },
+    Failed {
+        issue_id: String,
+        error: String,
+        duration_ms: u64,
+    },
     Task {
         issue_id: String,
         priority: u8,
@@ -76,6 +92,10 @@ struct MessageOut<'a> {
     priority: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     wait_seconds: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -126,10 +146,36 @@ impl Out {
             issue_id: None,
             priority: None,
             title: None,
+            error: None,
+            duration_ms: None,
             wait_seconds: None,
             reason: None,
         };
         match &self.message {
+            OutMessage::Ready => MessageOut {
+                kind: "READY",
+                ..blank
+            },
+            OutMessage::Done {
+                issue_id,
+                duration_ms,
+            } => MessageOut {
+                kind: "DONE",
+                issue_id: Some(issue_id),
+                duration_ms: Some(*duration_ms),
+                ..blank
+            },
+            OutMessage::Failed {
+                issue_id,
+                error,
+                duration_ms,
+            } => MessageOut {
+                kind: "FAILED",
+                issue_id: Some(issue_id),
+                error: Some(error),
+                duration_ms: Some(*duration_ms),
+                ..blank
+            },
             OutMessage::Task {
                 issue_id,
                 priority,

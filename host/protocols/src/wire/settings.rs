@@ -48,7 +48,7 @@ pub struct WorkerFlag {
     pub key: &'static str,
     /// Its name, without the dashes.
     pub flag: &'static str,
-    /// What its value is called in help.
+    /// What its value is called in help. Empty for a switch, which has no value and sets `true`.
     pub value_name: &'static str,
     /// A variable of its own that sets it too, beside the key's.
     pub env: Option<&'static str>,

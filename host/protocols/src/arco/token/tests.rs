@@ -192,7 +192,7 @@ fn refused(tokens: &Tokens, valid: &str, token: &str) -> Result<(), TestCaseErro
     Ok(())
 }
 
-/// How many mutated tokens one run of this test tries in all. The bench tries a million.
+/// How many mutated tokens one run of this test tries in all.
 const MUTATIONS: usize = 100_000;
 
 /// How many mutations one case tries: reading the keys again for each would be most of the work.

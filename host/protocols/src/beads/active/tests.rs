@@ -30,18 +30,18 @@ impl Execute for Nobody {
 }
 
 /// A socket that is served.
-struct Served {
-    host: Arc<LeaseHost>,
+pub(in crate::beads) struct Served {
+    pub(in crate::beads) host: Arc<LeaseHost>,
     audit: Arc<LeaseAudit>,
-    path: PathBuf,
+    pub(in crate::beads) path: PathBuf,
     executors: Arc<Pulled>,
-    stopping: CancellationToken,
+    pub(in crate::beads) stopping: CancellationToken,
     tasks: TaskGroup,
     _folder: TempDir,
 }
 
 impl Served {
-    fn start(hold_ms: u64, workers_max: usize) -> Self {
+    pub(in crate::beads) fn start(hold_ms: u64, workers_max: usize) -> Self {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("b.sock");
         let config = OrchestratorConfig {
@@ -78,7 +78,7 @@ impl Served {
         }
     }
 
-    async fn stop(mut self) {
+    pub(in crate::beads) async fn stop(mut self) {
         self.stopping.cancel();
         timeout(BOUND, self.tasks.join()).await.unwrap();
         assert!(!self.path.exists(), "the socket is removed");

@@ -7,10 +7,8 @@ use serde_json::json;
 use super::Granted;
 use crate::beads::EXECUTOR;
 use crate::beads::frame::Dialect;
+use crate::beads::read::is_worker_id;
 use crate::wire::executors::{WorkerHealth, WorkerState};
-
-/// The longest name of a worker that is used, in characters.
-const ID_CHARS_MAX: usize = 64;
 
 /// A connection that sends this many bad messages within this time is closed.
 const BAD_MAX: u32 = 100;
@@ -130,7 +128,7 @@ impl Worker {
 
     /// Records what it calls itself. Returns false if that is no name to use.
     pub(super) fn call(&mut self, name: String) -> bool {
-        let is_name = (1..=ID_CHARS_MAX).contains(&name.chars().count());
+        let is_name = is_worker_id(&name);
         self.called = is_name.then_some(name);
         is_name
     }

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::beads::EXECUTOR;
 use crate::beads::frame::text_of;
 use crate::beads::orchestrator::{Ask, Effect, Event, Granted, Orchestrator};
-use crate::beads::read::In;
+use crate::beads::read::{In, Message};
 use crate::beads::section::OrchestratorConfig;
 use crate::beads::wire::Out;
 use crate::stream::{Action, Actions, ActionsOf, Link, Moment, Session};
@@ -108,7 +108,7 @@ impl Bench {
         self.say_in(link, said);
     }
 
-    pub(in crate::beads) fn say_in(&mut self, link: u64, said: In) {
+    pub(in crate::beads) fn say_in(&mut self, link: u64, said: In<Message>) {
         self.step(|session, at, actions| session.on_message(at, Link(link), said, actions));
     }
 

@@ -1,0 +1,263 @@
+//! Our worker against our orchestrator over real sockets, in both dialects, while connections are
+//! lost at every byte.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use host_core::json::JsonText;
+use host_core::outcome::{Meter, Outcome};
+use host_core::port::{Counters, ForeignJob, Stop};
+use host_runtime::clock::Clock;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixListener;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+
+use super::*;
+use crate::beads::active::tests::Served;
+use crate::beads::frame::Dialect;
+
+const BOUND: Duration = Duration::from_mins(1);
+
+/// Guests that are done at once, but those that hang until they are stopped.
+#[derive(Default)]
+struct Cells {
+    hangs: bool,
+    hanging: Mutex<BTreeMap<Tag, Reply>>,
+    /// The issues that run now.
+    running: Mutex<Vec<String>>,
+}
+
+impl Execute for Cells {
+    fn start(&self, job: ForeignJob, reply: Reply) {
+        let mut running = self.running.lock().unwrap();
+        assert!(
+            !running.contains(&job.external_id),
+            "one run of an issue at a time"
+        );
+        if self.hangs {
+            running.push(job.external_id);
+            self.hanging.lock().unwrap().insert(reply.tag(), reply);
+        } else {
+            drop(running);
+            let result = Some(JsonText("null".to_owned()));
+            reply.ended(Outcome::Completed { result }, Meter::default());
+        }
+    }
+
+    fn stop(&self, tag: Tag, grace_ms: u64, _: Stop) {
+        assert_eq!(grace_ms, 1_000);
+        let reply = self.hanging.lock().unwrap().remove(&tag);
+        if let Some(reply) = reply {
+            self.running.lock().unwrap().pop();
+            reply.ended(Outcome::Cancelled { partial: None }, Meter::default());
+        }
+    }
+}
+
+struct Truncations;
+
+impl Counters for Truncations {
+    fn refused(&self, wire: &'static str, code: &'static str) {
+        assert_eq!(
+            (wire, code),
+            ("beads", "E_TRUNCATED"),
+            "only a lost connection is noticed"
+        );
+    }
+}
+
+fn ports(cells: &Arc<Cells>) -> Ports {
+    let cells = Arc::clone(cells);
+    Ports {
+        clock: Arc::new(Clock::start()),
+        counters: Arc::new(Truncations),
+        execute: Arc::new(move || Arc::<Cells>::clone(&cells)),
+        leases: None,
+        stopping: CancellationToken::new(),
+    }
+}
+
+fn config(socket: &Path, concurrency: usize, dialect: Dialect) -> WorkerConfig {
+    WorkerConfig {
+        socket: socket.to_owned(),
+        handler: "tidy".parse().unwrap(),
+        worker_id: "W1".to_owned(),
+        concurrency,
+        dialect,
+        program: None,
+    }
+}
+
+/// Passes bytes on until `left` of them have passed, in both directions together.
+async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, left: Arc<AtomicUsize>) {
+    let mut byte = [0];
+    while from.read_exact(&mut byte).await.is_ok() {
+        let passes = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
+            left.checked_sub(1)
+        });
+        if passes.is_err() || to.write_all(&byte).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Stands between workers and an orchestrator: loses the first connection after some bytes.
+struct Lossy {
+    path: PathBuf,
+    /// How many bytes of the first connection are left to pass.
+    left: Arc<AtomicUsize>,
+    tasks: TaskGroup,
+    _folder: TempDir,
+}
+
+impl Lossy {
+    fn start(to: PathBuf, bytes: usize) -> Self {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("lossy.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let left = Arc::new(AtomicUsize::new(bytes));
+        let mut budget = Arc::clone(&left);
+        let mut tasks = TaskGroup::default();
+        tasks.spawn(async move {
+            let mut open = TaskGroup::default();
+            loop {
+                let (ours, _) = listener.accept().await.unwrap();
+                let theirs = UnixStream::connect(&to).await.unwrap();
+                let (from, back) = ours.into_split();
+                let (answers, on) = theirs.into_split();
+                let left = std::mem::replace(&mut budget, Arc::new(AtomicUsize::new(usize::MAX)));
+                open.spawn(async move {
+                    // The end of one direction ends both.
+                    tokio::select! {
+                        () = pass(from, on, Arc::clone(&left)) => {}
+                        () = pass(answers, back, left) => {}
+                    }
+                });
+            }
+        });
+        Self {
+            path,
+            left,
+            tasks,
+            _folder: folder,
+        }
+    }
+}
+
+/// Runs three tasks through a connection that is lost after `bytes`. Returns whether it was lost.
+async fn three_tasks(dialect: Dialect, bytes: usize) -> bool {
+    let served = Served::start(10_000, 8);
+    let lossy = Lossy::start(served.path.clone(), bytes);
+    served.host.add(1..=3);
+    let cells = Arc::new(Cells::default());
+    let working = work(config(&lossy.path, 1, dialect), ports(&cells), false);
+    let playing = async {
+        served.host.until(|seen| seen.done.len() == 3).await;
+        served.stopping.cancel();
+    };
+    let both = async { tokio::join!(working, playing) };
+    let (worked, ()) = timeout(BOUND, both).await.unwrap();
+    let was_lost = lossy.left.load(Ordering::SeqCst) == 0;
+    // SHUTDOWN itself may be lost with the connection: the orchestrator is gone by then.
+    assert!(
+        worked.is_ok() || was_lost,
+        "{dialect:?} {bytes}: {worked:?}"
+    );
+    drop(lossy.tasks);
+    served.stop().await;
+    was_lost
+}
+
+#[tokio::test]
+async fn a_connection_that_is_lost_at_any_byte_loses_no_task() {
+    for dialect in [Dialect::Lines, Dialect::Framed] {
+        let mut bytes = 0;
+        while three_tasks(dialect, bytes).await {
+            bytes += 1;
+        }
+        assert!(
+            bytes > 500,
+            "{dialect:?}: {bytes} bytes make up the session"
+        );
+    }
+}
+
+#[tokio::test]
+async fn many_workers_of_one_host_share_the_tasks() {
+    let served = Served::start(10_000, 256);
+    served.host.add(1..=500);
+    let cells = Arc::new(Cells::default());
+    let working = work(
+        config(&served.path, 100, Dialect::Lines),
+        ports(&cells),
+        false,
+    );
+    let playing = async {
+        served.host.until(|seen| seen.done.len() == 500).await;
+        served.stopping.cancel();
+    };
+    let both = async { tokio::join!(working, playing) };
+    let (worked, ()) = timeout(BOUND, both).await.unwrap();
+    worked.unwrap();
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_host_that_stops_stops_its_guests_and_its_tasks_go_back() {
+    let served = Served::start(10_000, 8);
+    served.host.add([1]);
+    let cells = Arc::new(Cells {
+        hangs: true,
+        ..Cells::default()
+    });
+    let ports = ports(&cells);
+    let stopping = ports.stopping.clone();
+    let working = work(config(&served.path, 1, Dialect::Lines), ports, false);
+    let playing = async {
+        served.host.until(|seen| seen.running == 1).await;
+        stopping.cancel();
+        served.host.until(|seen| seen.given_back == 1).await;
+    };
+    let both = async { tokio::join!(working, playing) };
+    let (worked, ()) = timeout(BOUND, both).await.unwrap();
+    worked.unwrap();
+    assert!(cells.running.lock().unwrap().is_empty());
+    served.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orchestrator_that_is_not_there_is_tried_four_times() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("nobody.sock");
+    let cells = Arc::new(Cells::default());
+    let start = tokio::time::Instant::now();
+    let worked = work(config(&path, 3, Dialect::Lines), ports(&cells), false).await;
+    let said = worked.unwrap_err().message;
+    assert!(
+        said.contains(path.to_str().unwrap()) && said.contains("tried 4 times"),
+        "{said}"
+    );
+    assert_eq!(start.elapsed().as_secs(), 7);
+}
+
+#[test]
+fn workers_are_numbered() {
+    let names = |first: &str| -> Vec<String> {
+        let mut config = config(Path::new("s"), 3, Dialect::Lines);
+        config.worker_id = first.to_owned();
+        config
+            .setups()
+            .into_iter()
+            .map(|setup| setup.worker_id)
+            .collect()
+    };
+    assert_eq!(names("W1"), ["W1", "W2", "W3"]);
+    assert_eq!(
+        names("builder-08"),
+        ["builder-08", "builder-9", "builder-10"]
+    );
+    assert_eq!(names("night"), ["night", "night2", "night3"]);
+}

@@ -1,0 +1,6 @@
+//! The worker role without sockets.
+
+mod captured;
+mod fixture;
+mod rules;
+mod transcripts;
