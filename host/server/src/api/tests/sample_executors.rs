@@ -50,7 +50,7 @@ fn worker(name: String, state: WorkerState, address: Option<&str>) -> WorkerHeal
         in_flight: 0,
         failures: 0,
         reason: None,
-        doing: Some("keeps itself busy".to_owned()),
+        doing,
     }
 }
 
