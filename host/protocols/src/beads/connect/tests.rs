@@ -171,7 +171,7 @@ async fn three_tasks(dialect: Dialect, bytes: usize) -> bool {
     was_lost
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_connection_that_is_lost_at_any_byte_loses_no_task() {
     for dialect in [Dialect::Lines, Dialect::Framed] {
         let mut bytes = 0;
