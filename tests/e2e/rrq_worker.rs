@@ -1,7 +1,8 @@
 //! `host worker rrq` as a separate process: its start, load, hostile guests, and invalid options.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fs::DirEntry;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -27,11 +28,9 @@ fn warm() -> (Worker, Connection, TempDir) {
 fn a_worker_with_compiled_handlers_compiles_none_of_them() {
     drop(warm());
     let compiled = || -> BTreeMap<PathBuf, SystemTime> {
-        let entries = std::fs::read_dir(cache().join("host")).unwrap();
-        let entries = entries.map(|entry| entry.unwrap());
-        let written =
-            entries.map(|entry| (entry.path(), entry.metadata().unwrap().modified().unwrap()));
-        written.collect()
+        let written = |note: &DirEntry| note.metadata().unwrap().modified().unwrap();
+        let notes = notes(&cache().join("host")).into_iter();
+        notes.map(|note| (note.path(), written(&note))).collect()
     };
     let before = compiled();
     assert!(!before.is_empty());
@@ -42,6 +41,15 @@ fn a_worker_with_compiled_handlers_compiles_none_of_them() {
         assert_eq!(after.get(&path), Some(&written), "{}", path.display());
     }
     assert_eq!(worker.stop().0, Some(0));
+}
+
+/// Returns the notes in a cache: one for each component that has been compiled.
+fn notes(cache: &Path) -> Vec<DirEntry> {
+    let is_note = |entry: &DirEntry| entry.path().extension() == Some("json".as_ref());
+    std::fs::read_dir(cache).map_or_else(
+        |_| Vec::new(),
+        |entries| entries.filter_map(Result::ok).filter(is_note).collect(),
+    )
 }
 
 /// A worker that listens but has not compiled its handlers yet.
@@ -77,7 +85,7 @@ impl Cold {
 
     /// Returns how many components have been compiled.
     fn compiled(&self) -> usize {
-        std::fs::read_dir(self.cache.path().join("host")).map_or(0, Iterator::count)
+        notes(&self.cache.path().join("host")).len()
     }
 }
 

@@ -66,13 +66,15 @@ pub fn read(stream: TcpStream) -> Raw {
             "the connection is still open after {WAIT_MAX:?}"
         );
     }
+    // A body may name the protocol too.
+    let is_status = |rest: &&str| rest.starts_with(|c: char| c.is_ascii_digit());
     let text = String::from_utf8_lossy(&bytes);
     let body = text.rsplit_once("\r\n\r\n").map_or("", |(_, body)| body);
     Raw {
         status: text
             .strip_prefix("HTTP/1.1 ")
             .and_then(|rest| rest.get(..3)?.parse().ok()),
-        answers: text.matches("HTTP/1.1 ").count(),
+        answers: text.split("HTTP/1.1 ").skip(1).filter(is_status).count(),
         body: if body.is_empty() {
             Value::Null
         } else {
