@@ -135,7 +135,7 @@ fn a_job_whose_worker_dies_runs_on_another_worker() {
     let mut jobs = Vec::new();
     for handler in ["die_taken", "die_started"] {
         let dies = Worker::start(&redis, "w1");
-        let limit = json!({"timeout_seconds": 1});
+        let limit = json!({"timeout_seconds": 1, "max_attempts": 2});
         let params = json!({"key": handler});
         let name = format!("hero-w1#{handler}");
         jobs.push(enqueue_with(&host, &name, &params, &limit));
@@ -155,14 +155,14 @@ fn a_job_whose_worker_dies_runs_on_another_worker() {
             "{job}"
         );
     }
-    until_tidy(&redis);
+    // The stop of the run that timed out stays: its worker may still be at it.
 }
 
 #[test]
 fn a_started_job_of_a_dead_worker_times_out_and_is_tried_again() {
     let (redis, data) = (Redis::start(), TempDir::new().unwrap());
     let host = sender(data.path(), &redis, "");
-    let limit = json!({"timeout_seconds": 1});
+    let limit = json!({"timeout_seconds": 1, "max_attempts": 2});
     let id = enqueue_with(&host, "hero-w1#deaf", &json!({"ms": 60_000}), &limit);
     let dies = Worker::start(&redis, "w1");
     started(&redis, "deaf");
