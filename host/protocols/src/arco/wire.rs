@@ -115,7 +115,6 @@ pub(super) struct EnvelopeIn {
 #[schema(as = ArcoTaskStartedRequest)]
 pub(super) struct TaskStarted {
     /// The number of the attempt; the first is 1.
-    #[schema(minimum = 1)]
     pub(super) attempt: i64,
     /// The attempt's id, as the dispatch named it.
     #[serde(alias = "attempt_id", skip_serializing_if = "Option::is_none")]
@@ -137,7 +136,6 @@ pub(super) struct TaskStarted {
 #[schema(as = ArcoHeartbeatRequest)]
 pub(super) struct TaskHeartbeat {
     /// The number of the attempt; the first is 1.
-    #[schema(minimum = 1)]
     pub(super) attempt: i64,
     /// The attempt's id, as the dispatch named it.
     #[serde(alias = "attempt_id", skip_serializing_if = "Option::is_none")]
@@ -166,7 +164,6 @@ pub(super) struct TaskHeartbeat {
 #[schema(as = ArcoTaskCompletedRequest)]
 pub(super) struct TaskCompleted {
     /// The number of the attempt; the first is 1.
-    #[schema(minimum = 1)]
     pub(super) attempt: i64,
     /// The attempt's id, as the dispatch named it.
     #[serde(alias = "attempt_id", skip_serializing_if = "Option::is_none")]
