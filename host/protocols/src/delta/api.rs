@@ -246,7 +246,7 @@ struct Chunk {
         ("runner_id" = String, Query, description = "The runner that holds it"),
         ("offset" = u64, Query, description = "Where the chunk begins in the log, in bytes"),
     ),
-    request_body(content = String, description = "At most 256 KiB of text", content_type = "text/plain"),
+    request_body(content = String, description = "At most 256 KiB of text", content_type = "application/octet-stream"),
     responses(
         (status = 200, body = serde_json::Value, description = "LogAck with `next_offset`"),
         (status = "default", body = serde_json::Value, description = "Refused; 409 for a stale lease or a gap"),
