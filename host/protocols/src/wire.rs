@@ -237,6 +237,21 @@ pub trait JobLogs: Send + Sync {
     fn keep(&self, job: JobId, attempt: u32, started_at: Time, lines: Vec<LogLine>) -> bool;
 }
 
+/// Lists each code of `$all` with its meaning: what [`Wire::refusals`] returns.
+macro_rules! codes {
+    ($all:expr) => {{
+        let mut codes = [("", ""); $all.len()];
+        let mut at = 0;
+        while at < $all.len() {
+            codes[at] = ($all[at].as_str(), $all[at].meaning());
+            at += 1;
+        }
+        codes
+    }};
+}
+
+pub(crate) use codes;
+
 /// Returns the wire of this name.
 pub fn find(name: &str) -> Option<&'static dyn Wire> {
     crate::WIRES

@@ -190,33 +190,10 @@ all guests and reports their tasks as failed, to be tried again. The variables a
 [protocol.arco] in docs/config.md hold here too.",
     doing: "work for Arco control planes",
     flags: &[
-        WorkerFlag {
-            is_required: true,
-            ..flag(LISTEN, "listen", "ADDR", "Where dispatches come: a loopback address and a port")
-        },
-        flag(SECRET_ENV, "secret-env", "NAME", "The variable with the secret that dispatches must present"),
-        flag(SECRET_FILE, "secret-file", "FILE", "The file with that secret, instead of a variable"),
-        WorkerFlag {
-            is_repeated: true,
-            ..flag(ORIGINS, "callback-origin", "URL", "Where callbacks may go: an http:// URL without a path; may be given again")
-        },
-        flag(CONCURRENCY, "concurrency", "N", "How many tasks run at once [default: 64]"),
+        WorkerFlag::new(LISTEN, "listen", "ADDR", "Where dispatches come: a loopback address and a port").required(),
+        WorkerFlag::new(SECRET_ENV, "secret-env", "NAME", "The variable with the secret that dispatches must present"),
+        WorkerFlag::new(SECRET_FILE, "secret-file", "FILE", "The file with that secret, instead of a variable"),
+        WorkerFlag::new(ORIGINS, "callback-origin", "URL", "Where callbacks may go: an http:// URL without a path; may be given again").repeated(),
+        WorkerFlag::new(CONCURRENCY, "concurrency", "N", "How many tasks run at once [default: 64]"),
     ],
 };
-
-const fn flag(
-    key: &'static str,
-    flag: &'static str,
-    value_name: &'static str,
-    help: &'static str,
-) -> WorkerFlag {
-    WorkerFlag {
-        key,
-        flag,
-        value_name,
-        env: None,
-        is_repeated: false,
-        is_required: false,
-        help,
-    }
-}

@@ -91,67 +91,45 @@ pub(super) const SETTINGS: [Setting; 6] = [
 
 /// The options of `host worker beads`.
 pub(super) const FLAGS: &[WorkerFlag] = &[
-    flag(
+    WorkerFlag::new(
         SOCKET,
         "socket",
         "PATH",
-        true,
         "The Unix socket of the orchestrator",
-    ),
-    flag(
+    )
+    .required(),
+    WorkerFlag::new(
         HANDLER,
         "handler",
         "NAME",
-        true,
         "The handler that executes each task, with the params issue_id, title and priority",
-    ),
-    flag(
+    )
+    .required(),
+    WorkerFlag::new(
         WORKER_ID,
         "worker-id",
         "ID",
-        false,
         "What the first worker is called; the others count on from the number at its end [default: W1]",
     ),
-    flag(
+    WorkerFlag::new(
         CONCURRENCY,
         "concurrency",
         "N",
-        false,
         "How many workers there are, each with a connection and a task of its own [default: 1]",
     ),
-    flag(
+    WorkerFlag::new(
         BD,
         "bd",
         "PATH",
-        false,
         "A program that is called when a task begins, is done, or has failed: `update ID --status=in_progress`, `close ID`, `update ID --status=open`",
     ),
-    flag(
+    WorkerFlag::new(
         FRAMED,
         "framed",
         "",
-        false,
         "Begin in the framed dialect instead of JSON lines",
     ),
 ];
-
-const fn flag(
-    key: &'static str,
-    flag: &'static str,
-    value_name: &'static str,
-    is_required: bool,
-    help: &'static str,
-) -> WorkerFlag {
-    WorkerFlag {
-        key,
-        flag,
-        value_name,
-        env: None,
-        is_repeated: false,
-        is_required,
-        help,
-    }
-}
 
 /// The worker role.
 #[derive(Clone, Debug, PartialEq, Eq)]

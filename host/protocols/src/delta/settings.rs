@@ -186,33 +186,13 @@ guest that runs when the worker is told to stop is stopped; its lease runs out, 
 gives the job to another runner.",
     doing: "work for a Delta CI orchestrator",
     flags: &[
-        flag(ORCHESTRATOR, "orchestrator", "URL", "The orchestrator: `http://HOST:PORT`"),
-        flag(RUNNER_ID, "runner-id", "ID", "Its name for the orchestrator"),
-        flag(TOKEN_ENV, "token-env", "NAME", "The variable that holds the bearer token; may be left out with --lease"),
-        WorkerFlag {
-            is_repeated: true,
-            ..flag(CAPABILITIES, "capability", "TAG", "What it offers, like `os:linux`; may be given again")
-        },
-        flag(CONCURRENCY, "concurrency", "N", "How many leases it holds at once [default: 1]"),
-        flag(LEASE_FILE, "lease", "FILE", "Execute the lease in this file and exit"),
-        flag(WORKDIR, "workdir", "DIR", "Taken and not used: guests have no folder"),
-        flag(LOG, "log", "PATH", "With --lease: where the log is written, as it comes"),
+        WorkerFlag::new(ORCHESTRATOR, "orchestrator", "URL", "The orchestrator: `http://HOST:PORT`"),
+        WorkerFlag::new(RUNNER_ID, "runner-id", "ID", "Its name for the orchestrator"),
+        WorkerFlag::new(TOKEN_ENV, "token-env", "NAME", "The variable that holds the bearer token; may be left out with --lease"),
+        WorkerFlag::new(CAPABILITIES, "capability", "TAG", "What it offers, like `os:linux`; may be given again").repeated(),
+        WorkerFlag::new(CONCURRENCY, "concurrency", "N", "How many leases it holds at once [default: 1]"),
+        WorkerFlag::new(LEASE_FILE, "lease", "FILE", "Execute the lease in this file and exit"),
+        WorkerFlag::new(WORKDIR, "workdir", "DIR", "Taken and not used: guests have no folder"),
+        WorkerFlag::new(LOG, "log", "PATH", "With --lease: where the log is written, as it comes"),
     ],
 };
-
-const fn flag(
-    key: &'static str,
-    flag: &'static str,
-    value_name: &'static str,
-    help: &'static str,
-) -> WorkerFlag {
-    WorkerFlag {
-        key,
-        flag,
-        value_name,
-        env: None,
-        is_repeated: false,
-        is_required: false,
-        help,
-    }
-}

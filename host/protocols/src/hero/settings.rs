@@ -105,34 +105,32 @@ $STATE_DIRECTORY, $XDG_STATE_HOME/host or ~/.local/state/host, one for each runn
 variables and keys of [protocol.hero] in docs/config.md hold here too.",
     doing: "work for Hero dispatchers",
     flags: &[
-        flag(
+        WorkerFlag::new(
             URL,
             "url",
             "URL",
             "The Redis: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `rediss://` for TLS. Other users can read command lines: name an address with a password in `HOST_HERO_URL`",
         ),
-        WorkerFlag {
-            is_repeated: true,
-            ..flag(
-                WORKER_IDS,
-                "worker-id",
-                "ID",
-                "Whose jobs are taken; may be given again. `HOST_HERO_WORKER_IDS` names them too",
-            )
-        },
-        flag(
+        WorkerFlag::new(
+            WORKER_IDS,
+            "worker-id",
+            "ID",
+            "Whose jobs are taken; may be given again. `HOST_HERO_WORKER_IDS` names them too",
+        )
+        .repeated(),
+        WorkerFlag::new(
             CONCURRENCY,
             "concurrency",
             "N",
             "How many jobs of one worker id run at once [default: 64]",
         ),
-        flag(
+        WorkerFlag::new(
             POP_SIDE,
             "pop-side",
             "SIDE",
             "Which jobs are taken first: the oldest (`right`) or the newest (`left`) [default: right]",
         ),
-        flag(
+        WorkerFlag::new(
             LOG_DIR,
             "log-dir",
             "DIR",
@@ -140,20 +138,3 @@ variables and keys of [protocol.hero] in docs/config.md hold here too.",
         ),
     ],
 };
-
-const fn flag(
-    key: &'static str,
-    flag: &'static str,
-    value_name: &'static str,
-    help: &'static str,
-) -> WorkerFlag {
-    WorkerFlag {
-        key,
-        flag,
-        value_name,
-        env: None,
-        is_repeated: false,
-        is_required: false,
-        help,
-    }
-}

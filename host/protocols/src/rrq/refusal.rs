@@ -33,15 +33,7 @@ pub(super) enum Code {
 }
 
 /// All codes of this wire with their meaning and what to do, for `host explain` and the docs.
-pub(super) const CODES: [(&str, &str); ALL.len()] = {
-    let mut codes = [("", ""); ALL.len()];
-    let mut at = 0;
-    while at < ALL.len() {
-        codes[at] = (ALL[at].as_str(), ALL[at].meaning());
-        at += 1;
-    }
-    codes
-};
+pub(super) const CODES: [(&str, &str); ALL.len()] = crate::wire::codes!(ALL);
 
 /// In the order of declaration.
 const ALL: [Code; 16] = [

@@ -42,7 +42,7 @@ pub struct WorkerRole {
 }
 
 /// One option of `host worker <wire>`: it sets a key of the wire.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct WorkerFlag {
     /// The key it sets.
     pub key: &'static str,
@@ -58,4 +58,42 @@ pub struct WorkerFlag {
     pub is_required: bool,
     /// What it is for.
     pub help: &'static str,
+}
+
+impl WorkerFlag {
+    /// Makes an option that may be given once and may be left out.
+    pub const fn new(
+        key: &'static str,
+        flag: &'static str,
+        value_name: &'static str,
+        help: &'static str,
+    ) -> Self {
+        Self {
+            key,
+            flag,
+            value_name,
+            env: None,
+            is_repeated: false,
+            is_required: false,
+            help,
+        }
+    }
+
+    /// The worker does not start without it.
+    #[must_use]
+    pub const fn required(self) -> Self {
+        Self {
+            is_required: true,
+            ..self
+        }
+    }
+
+    /// It may be given again.
+    #[must_use]
+    pub const fn repeated(self) -> Self {
+        Self {
+            is_repeated: true,
+            ..self
+        }
+    }
 }
