@@ -1,5 +1,7 @@
 //! The latest changes of state, for listeners that reconnect. A row holds the changes of one batch.
 
+use std::borrow::Cow;
+
 use host_core::command::Change;
 use host_core::query::{Changes, NumberedChange};
 use host_core::time::Time;
@@ -12,9 +14,9 @@ use crate::error::StoreError;
 use crate::store::CHANGES_KEPT;
 
 #[derive(Serialize, Deserialize)]
-struct Batch(Vec<Change>);
+struct Batch<'a>(Cow<'a, [Change]>);
 
-impl Record for Batch {}
+impl Record for Batch<'_> {}
 
 /// A row: the number of its first change, its time and its changes.
 type Row = (u64, Time, Vec<u8>);
@@ -25,7 +27,7 @@ fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
 
 fn changes((first, at, body): Row) -> Result<impl Iterator<Item = NumberedChange>, StoreError> {
     let Batch(changes) = decode(&body, || format!("the changes from {first}"))?;
-    let numbered = (first..).zip(changes);
+    let numbered = (first..).zip(changes.into_owned());
     Ok(numbered.map(move |(number, change)| NumberedChange { number, at, change }))
 }
 
@@ -36,7 +38,7 @@ pub(super) fn keep(
     now: Time,
     changes: &[Change],
 ) -> Result<(), StoreError> {
-    let body = encode(&Batch(changes.to_vec()))?;
+    let body = encode(&Batch(Cow::Borrowed(changes)))?;
     connection
         .prepare_cached("INSERT INTO changes (first, at, body) VALUES (?1, ?2, ?3)")
         .and_then(|mut statement| statement.execute(params![first, now.0, body]))
