@@ -7,6 +7,8 @@
 
 pub mod http_client;
 mod json;
+#[cfg(test)]
+mod lease_host;
 pub mod process;
 #[cfg(test)]
 mod sample;

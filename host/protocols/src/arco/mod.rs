@@ -15,8 +15,6 @@ mod wire;
 mod worker;
 
 #[cfg(test)]
-mod model;
-#[cfg(test)]
 mod pair;
 
 use std::fmt;

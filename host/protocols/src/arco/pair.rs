@@ -20,8 +20,8 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 
 use super::control::tests::fixture::{Plane, Setup};
-use super::model::Model;
 use super::worker::tests::fixture::{Plane as Played, World};
+use crate::lease_host::LeaseHost;
 
 /// How many tasks go through one pair of links.
 const TASKS: usize = 20;
@@ -157,7 +157,7 @@ async fn run(seed: u64, ahead_ms: i64) {
     let played = Arc::new(Played::start().await);
     let worker = World::start_towards(played, callbacks_at, None, 8).await;
     worker.clock.set_wall_ahead(ahead_ms);
-    let model = Model::new(Arc::default());
+    let model = LeaseHost::new();
     model.clock.set_wall_ahead(-ahead_ms / 2);
     let plane = Plane::start(
         &Setup {

@@ -21,9 +21,6 @@ mod wire;
 mod worker;
 mod worker_section;
 
-#[cfg(test)]
-mod model;
-
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;

@@ -14,7 +14,6 @@ use host_core::time::Time;
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::super::model::Model;
 use super::super::orchestrator::{Host, Orchestrator};
 use super::super::read;
 use super::super::refusal::{Code, Refused};
@@ -26,6 +25,7 @@ use super::lease;
 use super::results::Results;
 use super::session::{Act, Done, Session};
 use super::words::Dialect;
+use crate::lease_host::{LeaseHost, Refusals, TestClock};
 
 const HISTORIES: u64 = 10_000;
 
@@ -92,7 +92,7 @@ struct Runner {
 }
 
 struct Sim {
-    model: Arc<Model>,
+    model: Arc<LeaseHost>,
     orchestrator: Arc<Orchestrator>,
     pool: PoolConfig,
     random: Random,
@@ -108,23 +108,23 @@ struct Sim {
     seed: u64,
 }
 
-fn orchestrator(model: &Arc<Model>, pool: &PoolConfig) -> Arc<Orchestrator> {
+fn orchestrator(model: &Arc<LeaseHost>, pool: &PoolConfig) -> Arc<Orchestrator> {
     let orchestrator = Orchestrator::new(DeltaConfig {
         times: TIMES,
         pools: vec![pool.clone()],
         tokens: Tokens::default(),
     });
     orchestrator.connect(Host {
-        leases: Arc::<Model>::clone(model),
-        clock: Arc::<Model>::clone(model),
-        counters: Arc::<Model>::clone(model),
+        leases: Arc::<LeaseHost>::clone(model),
+        clock: Arc::<TestClock>::clone(&model.clock),
+        counters: Refusals::of(crate::delta::NAME),
     });
     orchestrator
 }
 
 impl Sim {
     fn new(seed: u64) -> Self {
-        let model = Model::new();
+        let model = LeaseHost::new();
         let pool = PoolConfig {
             name: "ci".parse().unwrap(),
             origin: String::new(),
@@ -134,8 +134,8 @@ impl Sim {
         let mut policy = TIMES.policy();
         policy.timeout_ms = Some(40_000);
         policy.max_attempts = 3;
-        let job = model.enqueue("ci", steps, &[], policy);
-        let start = model.now();
+        let job = model.enqueue(("ci", "unit-tests"), steps, policy, &[]);
+        let start = model.clock.now();
         let mut sim = Self {
             orchestrator: orchestrator(&model, &pool),
             model,
@@ -167,12 +167,12 @@ impl Sim {
 
     fn after(&mut self, ms: u64, event: Event) {
         self.events += 1;
-        let at = self.model.now().plus_ms(ms);
+        let at = self.model.clock.now().plus_ms(ms);
         self.queue.insert((at, self.events), event);
     }
 
     fn has_faults(&self) -> bool {
-        self.model.now().since_ms(self.start) < FAULTS_MS
+        self.model.clock.now().since_ms(self.start) < FAULTS_MS
     }
 
     /// Returns how long a message is on its way; `None` if it is lost.
@@ -191,7 +191,7 @@ impl Sim {
     /// Runs until the job has ended and nobody is at it.
     fn run(&mut self) {
         while let Some(((at, _), event)) = self.queue.pop_first() {
-            self.model.advance(at.since_ms(self.model.now()));
+            self.model.advance(at.since_ms(self.model.clock.now()));
             self.step(event);
             let is_over = self.model.state(self.job).is_terminal();
             if is_over && self.runners.iter().all(|it| it.session.is_none()) {
@@ -202,14 +202,17 @@ impl Sim {
     }
 
     fn step(&mut self, event: Event) {
-        let (now, wall) = (self.model.now(), "now".to_owned());
+        let (now, wall) = (self.model.clock.now(), "now".to_owned());
         match event {
             Event::Tick => {
                 let passed = now.since_ms(self.start);
                 assert!(passed < END_MS, "seed {}: the job has not ended", self.seed);
                 self.after(TICK_MS, Event::Tick);
             }
-            Event::Cancel => self.model.cancel(self.job),
+            Event::Cancel => {
+                // The job may have ended.
+                let _ended = self.model.cancel(self.job, None);
+            }
             Event::Restart => {
                 self.model.restart();
                 self.orchestrator = orchestrator(&self.model, &self.pool);
@@ -304,7 +307,7 @@ impl Sim {
                         let answer = Answer::Ended(outcome, Meter::default());
                         if after == 0 {
                             self.runners[runner].guest = None;
-                            let now = self.model.now();
+                            let now = self.model.clock.now();
                             self.with(runner, epoch, |it| it.on_guest(now, "now", tag, answer));
                         } else {
                             self.after(after, Event::Guest(runner, epoch, tag, answer));
@@ -322,13 +325,13 @@ impl Sim {
         }
         let it = &self.runners[runner];
         if let Some(due) = it.session.as_ref().and_then(Session::wakeup) {
-            let ms = due.since_ms(self.model.now());
+            let ms = due.since_ms(self.model.clock.now());
             self.after(ms, Event::Wakes(runner, epoch));
         }
     }
 
     fn send(&mut self, runner: usize, epoch: u32, kind: Kind, body: String, timeout_ms: u64) {
-        let until = self.model.now().plus_ms(timeout_ms);
+        let until = self.model.clock.now().plus_ms(timeout_ms);
         self.events += 1;
         let number = self.events;
         self.open.insert(number);
@@ -359,7 +362,7 @@ impl Sim {
         );
         self.runners[runner].guest = Some(tag);
         let takes = self.random.below(30_000);
-        let left = deadline.map_or(u64::MAX, |end| end.since_ms(self.model.now()));
+        let left = deadline.map_or(u64::MAX, |end| end.since_ms(self.model.clock.now()));
         let outcome = if takes >= left {
             Outcome::Failed(Failure::new(FailureKind::TimedOut, "too long"))
         } else if self.random.is_one_in(6) {
@@ -431,7 +434,7 @@ impl Sim {
     fn check(&self) {
         self.model.look(self.job, |job| {
             let ends = |outcome: &str| {
-                let ended = job.attempts.iter().filter(|(.., it)| it == outcome);
+                let ended = job.attempts.iter().filter(|it| it.outcome == outcome);
                 ended.count()
             };
             assert!(
@@ -439,7 +442,7 @@ impl Sim {
                 "{:?}",
                 job.attempts
             );
-            let mut numbers: Vec<u32> = job.attempts.iter().map(|(n, ..)| *n).collect();
+            let mut numbers: Vec<u32> = job.attempts.iter().map(|it| it.number).collect();
             let count = numbers.len();
             numbers.dedup();
             assert_eq!(
@@ -448,7 +451,11 @@ impl Sim {
                 "an attempt ends once: {:?}",
                 job.attempts
             );
-            let reported = job.attempts.iter().filter(|(.., it)| it != "lost").count();
+            let reported = job
+                .attempts
+                .iter()
+                .filter(|it| it.outcome != "lost")
+                .count();
             assert!(self.reported as usize <= reported, "{:?}", job.attempts);
         });
     }

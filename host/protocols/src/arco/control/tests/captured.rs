@@ -86,7 +86,7 @@ async fn runs_that_end_by_themselves() {
 async fn a_run_that_was_cancelled_before_it_began() {
     let world = World::start().await;
     let (id, task) = world.dispatched().await;
-    world.plane.model.cancel(id, None);
+    world.plane.model.cancel(id, None).unwrap();
     let captured = of_run("run-terminal");
     assert_eq!(captured.len(), 1);
     assert_alike(
@@ -104,7 +104,7 @@ async fn a_run_that_hears_of_its_cancel_and_goes_on() {
     assert_eq!(captured.len(), 4);
     for (number, captured) in captured.iter().enumerate() {
         if number == 1 {
-            world.plane.model.cancel(id, None);
+            world.plane.model.cancel(id, None).unwrap();
         }
         assert_alike(&replay(&world.plane, &task, captured).await, captured);
     }
@@ -121,7 +121,7 @@ async fn a_run_that_was_given_up() {
         &replay(&world.plane, &task, &captured[0]).await,
         &captured[0],
     );
-    world.plane.model.cancel(id, None);
+    world.plane.model.cancel(id, None).unwrap();
     world.plane.model.clock.pass(52_000);
     world.plane.model.tick();
     assert_alike(

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::fixture::{Plane, Setup, World};
 use crate::arco::control::Remote;
-use crate::arco::model::Model;
+use crate::lease_host::LeaseHost;
 use crate::wire::executors::{Executors as _, WorkerHealth, WorkerState};
 
 fn health(plane: &Plane) -> WorkerHealth {
@@ -105,13 +105,13 @@ async fn a_dispatch_that_is_refused_for_good_fails_its_attempt() {
             .message
             .ends_with("400: dispatch envelope scope mismatch: tenant_id")
     );
-    assert_eq!(*world.plane.refusals.0.borrow(), ["E_DISPATCH_REFUSED"]);
+    assert_eq!(*world.plane.refusals.codes.borrow(), ["E_DISPATCH_REFUSED"]);
     world.stop().await;
 }
 
 #[tokio::test]
 async fn a_worker_that_is_not_there_costs_no_attempt() {
-    let model = Model::new(Arc::default());
+    let model = LeaseHost::new();
     let plane = Plane::start(&Setup::nowhere(), &model);
     let id = plane.enqueue();
     let is_running = |kept: &Kept| kept.job.lifecycle.state == State::Running;
@@ -131,13 +131,13 @@ async fn a_worker_that_is_not_there_costs_no_attempt() {
 
 #[tokio::test]
 async fn a_cancel_ends_what_no_worker_has() {
-    let model = Model::new(Arc::default());
+    let model = LeaseHost::new();
     let plane = Plane::start(&Setup::nowhere(), &model);
     let id = plane.enqueue();
     model
         .until(id, |kept| kept.job.lifecycle.state == State::Running)
         .await;
-    model.cancel(id, None);
+    model.cancel(id, None).unwrap();
     let kept = model
         .until(id, |kept| kept.job.lifecycle.state.is_terminal())
         .await;
@@ -148,7 +148,7 @@ async fn a_cancel_ends_what_no_worker_has() {
 
 #[tokio::test]
 async fn what_was_not_delivered_is_given_back_at_the_stop() {
-    let model = Model::new(Arc::default());
+    let model = LeaseHost::new();
     let plane = Plane::start(&Setup::nowhere(), &model);
     let id = plane.enqueue();
     model

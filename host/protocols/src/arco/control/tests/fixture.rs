@@ -30,11 +30,11 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::arco::control::{Control, Remote, run};
-use crate::arco::model::{Model, Refusals, TestClock};
 use crate::arco::section::{ControlConfig, RemoteWorker, Times};
 use crate::arco::token::Tokens;
 use crate::arco::token::key::Keys;
 use crate::arco::wire::Secret;
+use crate::lease_host::{LeaseHost, Refusals, TestClock};
 use crate::wire::Ports;
 use crate::wire::executors::Executors as _;
 
@@ -211,7 +211,7 @@ impl Setup {
 
 /// A control plane that runs.
 pub(in crate::arco) struct Plane {
-    pub(in crate::arco) model: Arc<Model>,
+    pub(in crate::arco) model: Arc<LeaseHost>,
     pub(in crate::arco) control: Arc<Control>,
     pub(in crate::arco) refusals: Arc<Refusals>,
     pub(in crate::arco) tokens: Tokens,
@@ -222,7 +222,7 @@ pub(in crate::arco) struct Plane {
 
 impl Plane {
     /// Starts a plane on a host that may have jobs already.
-    pub(in crate::arco) fn start(setup: &Setup, model: &Arc<Model>) -> Self {
+    pub(in crate::arco) fn start(setup: &Setup, model: &Arc<LeaseHost>) -> Self {
         let worker = RemoteWorker {
             url: setup.url.parse().unwrap(),
             secret: Some(Secret(setup.secret.to_owned())),
@@ -249,8 +249,8 @@ impl Plane {
             answers: ByteBudget::default(),
             metrics: Arc::new(Uncounted),
         };
-        let audit = LeaseAudit::new(Arc::<Model>::clone(model));
-        let refusals = Arc::new(Refusals::default());
+        let audit = LeaseAudit::new(Arc::<LeaseHost>::clone(model));
+        let refusals = Refusals::of(crate::arco::NAME);
         let tasks = Tasks::default();
         let ports = Ports {
             clock,
@@ -357,7 +357,7 @@ pub(in crate::arco) struct World {
 impl World {
     pub(in crate::arco) async fn start() -> Self {
         let spark = Spark::start().await;
-        let model = Model::new(Arc::default());
+        let model = LeaseHost::new();
         let plane = Plane::start(&Setup::to(spark.address), &model);
         Self { plane, spark }
     }

@@ -9,8 +9,8 @@ use host_core::policy::Policy;
 use serde_json::{Value, json};
 
 use super::fixture::{Plane, Setup, Spark, World};
-use crate::arco::model::Model;
 use crate::arco::token::key::Keys;
+use crate::lease_host::LeaseHost;
 
 fn succeeded() -> Value {
     json!({
@@ -112,7 +112,7 @@ async fn an_attempt_is_dispatched_begins_lives_and_ends() {
     let answer = plane.heartbeat(&task).await;
     assert_eq!(answer.refused(410, "task_expired")["state"], "SUCCEEDED");
     assert_eq!(
-        *plane.refusals.0.borrow(),
+        *plane.refusals.codes.borrow(),
         ["E_TERMINAL", "E_TERMINAL", "E_EXPIRED"]
     );
     world.stop().await;
@@ -167,7 +167,7 @@ async fn a_cancel_reaches_a_worker_with_its_next_heartbeat() {
     let plane = &world.plane;
     for (reason, shown) in [(None, "user_requested"), (Some("too late"), "too late")] {
         let (id, task) = world.begun().await;
-        plane.model.cancel(id, reason);
+        plane.model.cancel(id, reason).unwrap();
         let answer = plane.heartbeat(&task).await;
         assert_eq!(answer.ok()["shouldCancel"], true);
         assert_eq!(answer.body["cancelReason"], shown);
@@ -194,7 +194,7 @@ async fn a_cancel_reaches_a_worker_with_its_next_heartbeat() {
         .ok();
     assert_eq!(plane.model.state(id), State::Cancelled);
     let (id, task) = world.begun().await;
-    plane.model.cancel(id, None);
+    plane.model.cancel(id, None).unwrap();
     plane.completed(&task, succeeded()).await.ok();
     assert_eq!(plane.model.state(id), State::Completed);
     world.stop().await;
@@ -205,7 +205,7 @@ async fn a_worker_that_begins_after_a_cancel_is_turned_away() {
     let world = World::start().await;
     let plane = &world.plane;
     let (id, task) = world.dispatched().await;
-    plane.model.cancel(id, None);
+    plane.model.cancel(id, None).unwrap();
     let answer = plane.started(&task).await;
     assert_eq!(
         answer.refused(409, "task_already_terminal")["state"],
@@ -231,7 +231,7 @@ async fn a_worker_that_ignores_a_cancel_is_given_up() {
     let id = plane.model.enqueue(("spark", "key"), "{}", policy, &[]);
     let task = world.taken().await;
     plane.started(&task).await.ok();
-    plane.model.cancel(id, None);
+    plane.model.cancel(id, None).unwrap();
     plane.model.clock.pass(51_999);
     plane.model.tick();
     assert_eq!(plane.heartbeat(&task).await.ok()["shouldCancel"], true);
@@ -251,7 +251,7 @@ async fn a_worker_that_ignores_a_cancel_is_given_up() {
 #[tokio::test]
 async fn a_silent_worker_is_given_up_and_its_late_words_are_refused() {
     let spark = Spark::start().await;
-    let model = Model::new(Arc::default());
+    let model = LeaseHost::new();
     let plane = Plane::start(&Setup::to(spark.address), &model);
     let id = plane.enqueue();
     let dispatch = spark.dispatched().await;

@@ -47,7 +47,7 @@ async fn a_dispatch_presents_the_secret() {
         let answer = world.send(&headers, body.clone()).await;
         assert_eq!(answer.status, 400, "{headers:?}");
     }
-    let codes = world.refusals.0.borrow().clone();
+    let codes = world.refusals.codes.borrow().clone();
     assert_eq!(
         codes
             .iter()
@@ -140,7 +140,7 @@ async fn callbacks_go_to_allowed_places_only() {
     assert!(
         world
             .refusals
-            .0
+            .codes
             .borrow()
             .iter()
             .all(|code| *code == "E_ORIGIN")

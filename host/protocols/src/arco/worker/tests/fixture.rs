@@ -22,11 +22,11 @@ use tokio::net::TcpListener;
 use tokio::sync::{Mutex as Turn, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use crate::arco::model::{Refusals, TestClock};
 use crate::arco::section::WorkerConfig;
 use crate::arco::wire::Secret;
 use crate::arco::worker::{Bound, serve};
 use crate::http_client::{Answer, BaseUrl, HttpClient, Post};
+use crate::lease_host::{Refusals, TestClock};
 use crate::wire::Ports;
 
 /// Nothing in a test takes as long.
@@ -240,7 +240,7 @@ impl World {
         let audit = ExecuteAudit::new(Arc::<Sandbox>::clone(&sandbox));
         let execute = Arc::clone(&audit);
         let (refusals, clock) = (
-            Arc::new(Refusals::default()),
+            Refusals::of(crate::arco::NAME),
             Arc::new(TestClock::default()),
         );
         let tasks = Tasks::default();

@@ -281,7 +281,7 @@ async fn bad_messages_are_refused_and_the_lease_lives() {
             !answer.text.contains(&lease),
             "a secret is not shown: {body}"
         );
-        assert_eq!(host.model.refused().last(), Some(code), "{body}");
+        assert_eq!(host.refused().last(), Some(code), "{body}");
     }
     for body in [&b"\xff{}"[..], b"{\"a\":\"\xc0\xaf\"}"] {
         let answer = host.post("lease", body).await;
@@ -566,7 +566,7 @@ async fn without_pools_the_routes_say_what_to_configure() {
     let mut config = super::fixture::config();
     config.pools.clear();
     config.tokens = crate::delta::tokens::Tokens::default();
-    let host = Host::on(crate::delta::model::Model::new(), config);
+    let host = Host::on(crate::lease_host::LeaseHost::new(), config);
     let answer = host.ask("w1", &[]).await;
     assert!(
         answer

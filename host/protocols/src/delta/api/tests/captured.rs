@@ -77,7 +77,7 @@ async fn the_go_runner_answers_a_cancel_and_reports_a_failure() {
         if path == "heartbeat" {
             beats += 1;
             if beats == 2 {
-                host.model.cancel(cancelled);
+                host.model.cancel(cancelled, None).unwrap();
             }
         }
         body["lease_id"] = lease.clone().into();

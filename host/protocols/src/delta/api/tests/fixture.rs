@@ -8,7 +8,6 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
 use host_core::id::JobId;
-use host_core::port::{Clock, Counters};
 use host_http::budget::ByteBudget;
 use host_http::guard::AllowedHosts;
 use host_http::metrics::Metrics;
@@ -24,10 +23,10 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::delta::api::routes;
-use crate::delta::model::Model;
 use crate::delta::orchestrator::{self, Orchestrator};
 use crate::delta::section::{DeltaConfig, PoolConfig, Times};
 use crate::delta::tokens::Tokens;
+use crate::lease_host::{LeaseHost, Refusals, TestClock};
 
 /// Nothing in a test takes as long.
 pub(super) const BOUND: Duration = Duration::from_mins(1);
@@ -49,7 +48,8 @@ impl Metrics for Uncounted {
 
 /// A host with the pools `ci` (os:linux) and `gpu`.
 pub(super) struct Host {
-    pub(super) model: Arc<Model>,
+    pub(super) model: Arc<LeaseHost>,
+    refusals: Arc<Refusals>,
     pub(super) orchestrator: Arc<Orchestrator>,
     router: Router,
     pub(super) stopping: CancellationToken,
@@ -83,7 +83,7 @@ pub(super) fn config() -> DeltaConfig {
 
 impl Host {
     pub(super) fn start() -> Self {
-        Self::on(Model::new(), config())
+        Self::on(LeaseHost::new(), config())
     }
 
     /// The host again, after a restart with the same store.
@@ -92,20 +92,21 @@ impl Host {
         Self::on(self.model, config())
     }
 
-    pub(super) fn on(model: Arc<Model>, config: DeltaConfig) -> Self {
+    pub(super) fn on(model: Arc<LeaseHost>, config: DeltaConfig) -> Self {
+        let refusals = Refusals::of(crate::delta::NAME);
         let orchestrator = Orchestrator::new(config);
         orchestrator.connect(orchestrator::Host {
-            leases: Arc::<Model>::clone(&model),
-            clock: Arc::<Model>::clone(&model) as Arc<dyn Clock>,
-            counters: Arc::<Model>::clone(&model) as Arc<dyn Counters>,
+            leases: Arc::<LeaseHost>::clone(&model),
+            clock: Arc::<TestClock>::clone(&model.clock),
+            counters: Arc::<Refusals>::clone(&refusals),
         });
-        orchestrator.keep_logs(Arc::<Model>::clone(&model));
+        orchestrator.keep_logs(Arc::<LeaseHost>::clone(&model));
         let stopping = CancellationToken::new();
         let listen = SocketAddr::from(([127, 0, 0, 1], 7700));
         let ports = RoutePorts {
             listen,
             bodies: ByteBudget::default(),
-            clock: Arc::<Model>::clone(&model),
+            clock: Arc::<TestClock>::clone(&model.clock),
             stopping: stopping.clone(),
         };
         let serving = Serving {
@@ -116,16 +117,25 @@ impl Host {
         let groups = vec![routes(Arc::clone(&orchestrator), ports)];
         Self {
             model,
+            refusals,
             orchestrator,
             router: router(groups, &serving, problem::render),
             stopping,
         }
     }
 
+    pub(super) fn refused(&self) -> Vec<&'static str> {
+        self.refusals.codes.borrow().clone()
+    }
+
     /// Accepts a job of the pool `ci`.
     pub(super) fn enqueue(&self) -> JobId {
-        self.model
-            .enqueue("ci", r#"{"steps":["make"]}"#, &[], TIMES.policy())
+        self.model.enqueue(
+            ("ci", "unit-tests"),
+            r#"{"steps":["make"]}"#,
+            TIMES.policy(),
+            &[],
+        )
     }
 
     pub(super) async fn send(

@@ -16,9 +16,12 @@ async fn a_job_is_leased_acknowledged_and_completed() {
     let mut policy = TIMES.policy();
     policy.timeout_ms = Some(1_500);
     let params = r#"{ "steps": ["make"], "env": {"CI": "true"}, "big": 12345678901234567890}"#;
-    let job = host
-        .model
-        .enqueue("ci", params, &[("delta.run_id", "run_7")], policy);
+    let job = host.model.enqueue(
+        ("ci", "unit-tests"),
+        params,
+        policy,
+        &[("delta.run_id", "run_7")],
+    );
     let granted = host.ask("w1", &["os:linux"]).await;
     assert!(
         granted.text.contains("12345678901234567890"),
@@ -138,7 +141,7 @@ async fn a_cancel_is_heard_with_the_next_heartbeat_and_acknowledged_once() {
     let lease = host.lease("w1").await;
     host.ack(&lease, "w1").await.is(200);
     host.cancel_ack(&lease, "w1").await.refused(409, "E_STATE");
-    host.model.cancel(job);
+    host.model.cancel(job, None).unwrap();
     host.model.advance(10_500);
     let ack = host.heartbeat(&lease, "w1").await.is(200);
     assert_eq!(ack["cancel_requested"], true);
@@ -167,7 +170,7 @@ async fn work_that_finished_in_spite_of_a_cancel_is_recorded_as_finished() {
     let job = host.enqueue();
     let lease = host.lease("w1").await;
     host.ack(&lease, "w1").await.is(200);
-    host.model.cancel(job);
+    host.model.cancel(job, None).unwrap();
     host.complete(&lease, "w1", "SUCCEEDED").await.is(200);
     assert_eq!(host.model.state(job), State::Completed);
 }
@@ -178,7 +181,7 @@ async fn a_cancel_that_nobody_answers_ends_the_job_at_its_deadline() {
     let job = host.enqueue();
     let lease = host.lease("w1").await;
     host.ack(&lease, "w1").await.is(200);
-    host.model.cancel(job);
+    host.model.cancel(job, None).unwrap();
     host.model.advance(29_999);
     host.heartbeat(&lease, "w1").await.is(200);
     host.model.advance(1);
@@ -199,7 +202,7 @@ async fn a_heartbeat_that_waits_is_answered_at_once_when_the_job_is_cancelled() 
         // The first part of the heartbeat is heard before the cancel.
         while host.model.look(job, |job| job.lifecycle.cancel.is_none()) {
             tokio::task::yield_now().await;
-            host.model.cancel(job);
+            host.model.cancel(job, None).unwrap();
         }
     };
     let (ack, ()) = tokio::join!(waits, cancels);
@@ -246,7 +249,10 @@ async fn a_request_waits_for_a_job_that_its_runner_can_execute() {
     assert_eq!(lane.as_str(), "ci/arch:arm64/gpu");
     assert_eq!(pools.place(&ci, &[]).unwrap().as_str(), "ci");
     assert!(place("a b").unwrap_err().contains("delta.requires"));
-    let job = |lane: &str| host.model.enqueue(lane, "{}", &[], TIMES.policy());
+    let job = |lane: &str| {
+        host.model
+            .enqueue((lane, "unit-tests"), "{}", TIMES.policy(), &[])
+    };
     let special = job(lane.as_str());
     let plain = job("ci");
     // A runner without all tags of the pool gets nothing; one without those of the job another job.
@@ -261,7 +267,8 @@ async fn a_request_waits_for_a_job_that_its_runner_can_execute() {
     let comes = async {
         host.until_waiting(1).await;
         let lane = place("tpu").unwrap();
-        host.model.enqueue(lane.as_str(), "{}", &[], TIMES.policy())
+        host.model
+            .enqueue((lane.as_str(), "unit-tests"), "{}", TIMES.policy(), &[])
     };
     let (granted, job) = tokio::join!(waits, comes);
     assert_eq!(granted.is(200)["job_id"], job.to_string());

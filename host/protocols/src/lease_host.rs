@@ -1,0 +1,593 @@
+//! A host in memory for the tests of wires: the rules of `host_core` behind the door for leases, and a
+//! clock that the test moves. Nothing runs by itself.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use host_core::cell::LogLine;
+use host_core::failure::{Failure, FailureKind};
+use host_core::id::{JobId, LeaseId, NodeId};
+use host_core::job::{Lifecycle, NewJob, Payload, State};
+use host_core::json::JsonText;
+use host_core::lease::Fence;
+use host_core::name::Name;
+use host_core::outcome::{Attempt, Meter, Outcome, Progress};
+use host_core::policy::Policy;
+use host_core::port::lease::{
+    Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond, Resumed,
+    Standing,
+};
+use host_core::port::{Assignment, Clock, Counters};
+use host_core::query::JobDetail;
+use host_core::rejection::Rejection;
+use host_core::time::Time;
+use host_core::transition::{Effect, Input, Loss};
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use crate::wire::JobLogs;
+
+/// When every test begins.
+const START: Time = Time(1_800_000_000_000);
+
+/// Nothing in a test takes as long.
+const BOUND: Duration = Duration::from_mins(1);
+
+/// Host time, and a wall clock beside it.
+#[derive(Debug, Default)]
+pub(crate) struct TestClock {
+    passed_ms: AtomicI64,
+    wall_ahead_ms: AtomicI64,
+}
+
+impl TestClock {
+    pub(crate) fn pass(&self, ms: i64) {
+        self.passed_ms.fetch_add(ms, Ordering::SeqCst);
+    }
+
+    pub(crate) fn set_wall_ahead(&self, ms: i64) {
+        self.wall_ahead_ms.store(ms, Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Time {
+        Time(START.0 + self.passed_ms.load(Ordering::SeqCst))
+    }
+
+    fn wall(&self) -> Time {
+        Time(self.now().0 + self.wall_ahead_ms.load(Ordering::SeqCst))
+    }
+}
+
+/// Keeps the codes of refusals. All are of one wire.
+#[derive(Debug)]
+pub(crate) struct Refusals {
+    wire: &'static str,
+    pub(crate) codes: watch::Sender<Vec<&'static str>>,
+}
+
+impl Refusals {
+    pub(crate) fn of(wire: &'static str) -> Arc<Self> {
+        let codes = watch::Sender::default();
+        Arc::new(Self { wire, codes })
+    }
+}
+
+impl Counters for Refusals {
+    fn refused(&self, wire: &'static str, code: &'static str) {
+        assert_eq!(wire, self.wire);
+        self.codes.send_modify(|codes| codes.push(code));
+    }
+}
+
+/// One job, with what is kept of its attempts.
+pub(crate) struct Job {
+    pub(crate) lifecycle: Lifecycle,
+    payload: Payload,
+    pub(crate) attempts: Vec<Attempt>,
+    pub(crate) result: Option<JsonText>,
+    pub(crate) failure: Option<Failure>,
+    pub(crate) progress: Option<Progress>,
+    events: Option<Arc<dyn LeaseEvents>>,
+    /// Whether its lease was granted before the latest restart.
+    is_restored: bool,
+}
+
+struct Waiting {
+    request: LeaseRequest,
+    until: Time,
+    respond: Box<dyn Respond<Option<Granted>>>,
+}
+
+#[derive(Default)]
+struct Inner {
+    jobs: BTreeMap<JobId, Job>,
+    waiting: Vec<Waiting>,
+    made: u128,
+    /// Fails every message.
+    failing: Option<LeaseError>,
+    logged: Vec<(JobId, u32, String)>,
+}
+
+/// What is to be told once the host is not locked any more.
+type Told = Vec<Box<dyn FnOnce(&LeaseHost) + Send>>;
+
+/// The host.
+pub(crate) struct LeaseHost {
+    inner: Mutex<Inner>,
+    pub(crate) clock: Arc<TestClock>,
+    /// Grows with every change, for tests that wait.
+    changes: watch::Sender<u64>,
+}
+
+impl LeaseHost {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            inner: Mutex::default(),
+            clock: Arc::default(),
+            changes: watch::Sender::new(0),
+        })
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap()
+    }
+
+    /// Changes the host, gives available jobs to those who wait, and then tells who has to know.
+    fn change<T>(&self, change: impl FnOnce(&mut Inner, Time) -> (T, Told)) -> T {
+        let now = self.clock.now();
+        let mut inner = self.inner();
+        let (value, mut told) = change(&mut inner, now);
+        told.extend(inner.claim(now));
+        drop(inner);
+        for tell in told {
+            tell(self);
+        }
+        self.changes.send_modify(|changes| *changes += 1);
+        value
+    }
+
+    /// Accepts a job for an executor and its handler.
+    pub(crate) fn enqueue(
+        &self,
+        (executor, handler): (&str, &str),
+        params: &str,
+        policy: Policy,
+        attributes: &[(&str, &str)],
+    ) -> JobId {
+        let attributes = attributes.iter();
+        let attributes = attributes.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let payload = Payload {
+            params: JsonText(params.to_owned()),
+            wire: "http".to_owned(),
+            external_id: None,
+            trace_context: vec![("traceparent".to_owned(), "00-1-2-01".to_owned())],
+            attributes: attributes.collect(),
+        };
+        self.change(|inner, now| {
+            inner.made += 1;
+            let id = JobId(Uuid::from_u128((0x0192_abcd << 96) | inner.made));
+            let new = NewJob {
+                id,
+                handler: handler.parse().unwrap(),
+                runner: Some(executor.parse().unwrap()),
+                queue: Name::default_queue(),
+                priority: 5,
+                run_at: None,
+                deadline: None,
+                policy,
+                unique_key: None,
+                depends_on: Vec::new(),
+                payload: payload.clone(),
+            };
+            let job = Job {
+                lifecycle: Lifecycle::accept(now, &new, 0),
+                payload,
+                attempts: Vec::new(),
+                result: None,
+                failure: None,
+                progress: None,
+                events: None,
+                is_restored: false,
+            };
+            inner.jobs.insert(id, job);
+            (id, Told::new())
+        })
+    }
+
+    /// Asks for the stop of a job.
+    pub(crate) fn cancel(&self, id: JobId, reason: Option<&str>) -> Result<Standing, Rejection> {
+        let grace_ms = None;
+        self.change(|inner, now| inner.apply(now, id, &Input::Cancel { reason, grace_ms }))
+    }
+
+    /// Applies what is due by now.
+    pub(crate) fn tick(&self) {
+        self.change(|inner, now| {
+            let ids: Vec<JobId> = inner.jobs.keys().copied().collect();
+            let mut told = Told::new();
+            for id in ids {
+                while inner.is_due(id, now) {
+                    told.extend(inner.apply(now, id, &Input::Tick).1);
+                }
+            }
+            ((), told)
+        });
+    }
+
+    /// Moves the clock and applies what is due then.
+    pub(crate) fn advance(&self, ms: u64) {
+        self.clock.pass(i64::try_from(ms).unwrap());
+        self.tick();
+    }
+
+    /// Forgets what a host keeps in memory, as a restart does.
+    pub(crate) fn restart(&self) {
+        let mut inner = self.inner();
+        inner.waiting.clear();
+        for job in inner.jobs.values_mut() {
+            job.events = None;
+            job.is_restored = job.lifecycle.lease.is_some();
+        }
+    }
+
+    /// Fails every message until it is called with `None`.
+    pub(crate) fn fail(&self, error: Option<LeaseError>) {
+        self.inner().failing = error;
+    }
+
+    pub(crate) fn look<T>(&self, id: JobId, look: impl FnOnce(&Job) -> T) -> T {
+        look(&self.inner().jobs[&id])
+    }
+
+    pub(crate) fn state(&self, id: JobId) -> State {
+        self.look(id, |job| job.lifecycle.state)
+    }
+
+    pub(crate) fn kept(&self, id: JobId) -> Option<Kept> {
+        self.inner().jobs.get(&id).map(Job::kept)
+    }
+
+    /// Returns number, worker and outcome of each attempt.
+    pub(crate) fn attempts(&self, id: JobId) -> String {
+        let shown = |it: &Attempt| format!("{} {} {}", it.number, it.executor, it.outcome);
+        self.look(id, |job| {
+            let attempts = job.attempts.iter().map(shown);
+            attempts.collect::<Vec<_>>().join(", ")
+        })
+    }
+
+    /// Returns how many requests wait for a job.
+    pub(crate) fn waiting(&self) -> usize {
+        let inner = self.inner();
+        let waiting = inner.waiting.iter();
+        waiting.filter(|it| !it.respond.is_gone()).count()
+    }
+
+    pub(crate) fn logged(&self) -> Vec<(JobId, u32, String)> {
+        self.inner().logged.clone()
+    }
+
+    /// Waits until a job is as `is_it` says.
+    pub(crate) async fn until(&self, id: JobId, is_it: impl Fn(&Kept) -> bool) -> Kept {
+        let mut changes = self.changes.subscribe();
+        let reached = changes.wait_for(|_| is_it(&self.kept(id).unwrap()));
+        let reached = tokio::time::timeout(BOUND, reached).await;
+        assert!(reached.is_ok(), "it stays {:?}", self.kept(id));
+        self.kept(id).unwrap()
+    }
+}
+
+impl Inner {
+    fn is_due(&self, id: JobId, now: Time) -> bool {
+        let job = &self.jobs[&id].lifecycle;
+        !job.state.is_terminal() && job.wakeup().is_some_and(|due| due <= now)
+    }
+
+    /// Applies an input, keeps what it ends, and returns who must be told.
+    fn apply(
+        &mut self,
+        now: Time,
+        id: JobId,
+        input: &Input<'_>,
+    ) -> (Result<Standing, Rejection>, Told) {
+        let Some(job) = self.jobs.get_mut(&id) else {
+            return (Err(Rejection::UnknownJob(id)), Told::new());
+        };
+        let before = job.lifecycle.clone();
+        let effects = match job.lifecycle.apply(now, input) {
+            Ok(effects) => effects,
+            Err(rejection) => return (Err(rejection), Told::new()),
+        };
+        let mut told = Told::new();
+        for effect in effects {
+            let events = job.events.clone();
+            match (effect, events) {
+                (
+                    Effect::Stop {
+                        lease, grace_ms, ..
+                    },
+                    Some(events),
+                ) => {
+                    let grace_ms = grace_ms.unwrap_or_default();
+                    told.push(Box::new(move |_| events.cancelled(id, lease, grace_ms)));
+                }
+                (Effect::Revoke { lease }, Some(events)) => {
+                    told.push(Box::new(move |_| events.revoked(id, lease)));
+                }
+                (Effect::AttemptLost { failure }, _) => {
+                    job.end(&before, now, "lost", Some(&failure), Meter::default());
+                    job.failure = Some(failure);
+                }
+                (Effect::Failed { failure }, _) => job.failure = Some(failure),
+                _ => {}
+            }
+        }
+        if job.lifecycle.lease.is_none() {
+            job.events = None;
+        }
+        (Ok(Standing::from(&job.lifecycle)), told)
+    }
+
+    /// Applies the message of a worker.
+    fn hear(
+        &mut self,
+        now: Time,
+        id: JobId,
+        fence: &Fence,
+        message: LeaseMessage,
+    ) -> (Result<Standing, Rejection>, Told) {
+        let before = self.jobs.get(&id).map(|job| job.lifecycle.clone());
+        let loss = |begun| {
+            if begun {
+                Loss::WorkerGone
+            } else {
+                Loss::NotBegun
+            }
+        };
+        let input = match &message {
+            LeaseMessage::Ack => Input::Ack(fence),
+            LeaseMessage::Heartbeat { .. } => Input::Heartbeat(fence),
+            LeaseMessage::Complete { outcome, .. } => Input::Complete(fence, outcome),
+            LeaseMessage::CancelAck { .. } => Input::CancelAck(fence),
+            LeaseMessage::GiveBack { begun } => Input::Lose(fence, loss(*begun)),
+        };
+        let (answer, told) = self.apply(now, id, &input);
+        if let (Ok(_), Some(before), Some(job)) = (&answer, before, self.jobs.get_mut(&id)) {
+            job.keep(&before, now, message);
+        }
+        (answer, told)
+    }
+
+    /// Gives available jobs to those who wait, in the order of their asking.
+    fn claim(&mut self, now: Time) -> Told {
+        let mut told = Told::new();
+        for waiting in std::mem::take(&mut self.waiting) {
+            if waiting.respond.is_gone() {
+                continue;
+            }
+            match self.available(&waiting.request) {
+                Some(id) => told.push(self.grant(now, id, waiting)),
+                None if waiting.until <= now => {
+                    let respond = waiting.respond;
+                    told.push(Box::new(move |_| drop(respond.respond(None))));
+                }
+                None => self.waiting.push(waiting),
+            }
+        }
+        told
+    }
+
+    /// Returns the oldest job of the first executor that has one.
+    fn available(&self, request: &LeaseRequest) -> Option<JobId> {
+        request.executors.iter().find_map(|executor| {
+            let mut jobs = self.jobs.iter();
+            let found = jobs.find(|(_, job)| {
+                job.lifecycle.state == State::Available
+                    && job.lifecycle.runner.as_ref() == Some(executor)
+            });
+            found.map(|(id, _)| *id)
+        })
+    }
+
+    fn grant(
+        &mut self,
+        now: Time,
+        id: JobId,
+        waiting: Waiting,
+    ) -> Box<dyn FnOnce(&LeaseHost) + Send> {
+        self.made += 1;
+        let lease = LeaseId(Uuid::from_u128(self.made << 64));
+        let claim = Input::Claim {
+            node: NodeId::NIL,
+            lease,
+            worker: &waiting.request.worker,
+            hold: waiting.request.hold,
+        };
+        let job = self.jobs.get_mut(&id).unwrap();
+        job.lifecycle.apply(now, &claim).unwrap();
+        job.events = waiting.request.events;
+        job.is_restored = false;
+        let granted = job.granted();
+        let respond = waiting.respond;
+        Box::new(move |host| {
+            if respond.respond(Some(granted)).is_err() {
+                let fence = Fence::Lease(lease);
+                let back = Input::Lose(&fence, Loss::NotBegun);
+                let _ended = host.change(|inner, now| inner.apply(now, id, &back));
+            }
+        })
+    }
+}
+
+impl Job {
+    /// Keeps what a message that was accepted says.
+    fn keep(&mut self, before: &Lifecycle, now: Time, message: LeaseMessage) {
+        let (outcome, meter) = match message {
+            LeaseMessage::Heartbeat { progress } => {
+                if progress.is_some() {
+                    self.progress = progress;
+                }
+                return;
+            }
+            LeaseMessage::Complete { outcome, meter } => (outcome, meter),
+            LeaseMessage::CancelAck { partial } => {
+                (Outcome::Cancelled { partial }, Meter::default())
+            }
+            LeaseMessage::Ack | LeaseMessage::GiveBack { .. } => return,
+        };
+        let name = outcome.as_str();
+        let (result, failure) = match outcome {
+            Outcome::Completed { result } => (result, None),
+            Outcome::Failed(failure) => (None, Some(failure)),
+            Outcome::Retry { .. } => (None, None),
+            Outcome::Cancelled { partial } => {
+                let failure = Failure::new(FailureKind::Cancelled, "it was asked to stop");
+                (partial, Some(failure))
+            }
+        };
+        self.end(before, now, name, failure.as_ref(), meter);
+        self.result = result;
+        self.failure = failure.filter(|it| it.kind != FailureKind::Cancelled);
+    }
+
+    /// Records the end of an attempt.
+    fn end(
+        &mut self,
+        before: &Lifecycle,
+        now: Time,
+        outcome: &str,
+        failure: Option<&Failure>,
+        meter: Meter,
+    ) {
+        let lease = before.lease.as_ref().unwrap();
+        self.attempts.push(Attempt {
+            number: before.attempt,
+            executor: lease.worker.clone(),
+            revision: None,
+            started_at: lease.granted_at,
+            finished_at: now,
+            outcome: outcome.to_owned(),
+            failure: failure.cloned(),
+            meter,
+        });
+    }
+
+    fn granted(&self) -> Granted {
+        let (lifecycle, payload) = (&self.lifecycle, &self.payload);
+        let lease = lifecycle.lease.as_ref().unwrap();
+        Granted {
+            job: lifecycle.id,
+            lease: lease.id,
+            expires_at: lease.expires_at,
+            ack_by: lease.ack_by,
+            assignment: Assignment {
+                request_id: lease.id.0.to_string(),
+                job_id: lifecycle.id.to_string(),
+                handler: lifecycle.handler.to_string(),
+                params: payload.params.clone(),
+                queue: lifecycle.queue.to_string(),
+                priority: lifecycle.priority,
+                attempt: lifecycle.attempt,
+                enqueued_at: lifecycle.enqueued_at,
+                timeout_ms: lifecycle.policy.timeout_ms.unwrap_or(30_000),
+                deadline: lifecycle.deadline,
+                trace: payload.trace_context.clone(),
+                attributes: payload.attributes.clone(),
+                worker_id: "host".to_owned(),
+                losses: 0,
+            },
+        }
+    }
+
+    fn kept(&self) -> Kept {
+        Kept {
+            job: JobDetail {
+                lifecycle: self.lifecycle.clone(),
+                ran_ms: 0,
+                payload: self.payload.clone(),
+                unique_key: None,
+                depends_on: Vec::new(),
+                result: self.result.clone(),
+                failure: self.failure.clone(),
+                progress: self.progress.clone(),
+            },
+            attempts: self.attempts.clone(),
+        }
+    }
+}
+
+impl Leases for LeaseHost {
+    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Option<Granted>>>) {
+        self.change(|inner, now| {
+            let until = now.plus_ms(request.wait_ms);
+            inner.waiting.push(Waiting {
+                request,
+                until,
+                respond,
+            });
+            ((), Told::new())
+        });
+    }
+
+    fn tell(
+        &self,
+        job: JobId,
+        fence: Fence,
+        message: LeaseMessage,
+        respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
+    ) {
+        if let Some(error) = self.inner().failing.clone() {
+            return drop(respond.respond(Err(error)));
+        }
+        self.change(|inner, now| {
+            let (answer, mut told) = inner.hear(now, job, &fence, message);
+            let answer = answer.map_err(LeaseError::Rejected);
+            told.insert(0, Box::new(move |_| drop(respond.respond(answer))));
+            ((), told)
+        });
+    }
+
+    fn resume(
+        &self,
+        executor: Name,
+        events: Arc<dyn LeaseEvents>,
+        respond: Box<dyn Respond<Result<Vec<Resumed>, LeaseError>>>,
+    ) {
+        let mut inner = self.inner();
+        let mut resumed = Vec::new();
+        for job in inner.jobs.values_mut() {
+            let Some(lease) = job.lifecycle.lease.clone() else {
+                continue;
+            };
+            if job.is_restored && job.lifecycle.runner.as_ref() == Some(&executor) {
+                job.is_restored = false;
+                job.events = Some(Arc::clone(&events));
+                resumed.push(Resumed {
+                    granted: job.granted(),
+                    granted_at: lease.granted_at,
+                    worker: lease.worker,
+                    cancel: job.lifecycle.cancel.clone(),
+                });
+            }
+        }
+        drop(inner);
+        let _gone = respond.respond(Ok(resumed)).is_err();
+    }
+
+    fn look(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
+        let _gone = respond.respond(Ok(self.kept(job))).is_err();
+    }
+}
+
+impl JobLogs for LeaseHost {
+    fn keep(&self, job: JobId, attempt: u32, _: Time, lines: Vec<LogLine>) -> bool {
+        let messages = lines.into_iter().map(|line| line.message);
+        let logged = messages.map(|message| (job, attempt, message));
+        self.inner().logged.extend(logged);
+        true
+    }
+}
