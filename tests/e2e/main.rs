@@ -11,6 +11,7 @@ mod delta;
 mod delta_worker;
 mod deploy;
 mod durability;
+mod events;
 mod fixture;
 mod from_wat;
 mod garbage;
