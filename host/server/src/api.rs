@@ -28,6 +28,7 @@ use std::sync::Arc;
 use axum::Router;
 use host_cells::handlers::Handlers;
 use host_dispatch::Dispatch;
+use host_dispatch::costs::CostBook;
 use host_http::budget::ByteBudget;
 use host_http::guard::AllowedHosts;
 use host_http::route::Group;
@@ -65,6 +66,8 @@ pub struct Api {
     pub logs: Arc<dyn Logs>,
     /// Counts requests and renders the metrics of all parts.
     pub metrics: Metrics,
+    /// What handlers have cost.
+    pub costs: CostBook,
     /// What requests may name in their Host header.
     pub hosts: AllowedHosts,
     /// Cancelled when the host starts no more jobs. It still answers until the running jobs have

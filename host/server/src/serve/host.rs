@@ -140,6 +140,8 @@ impl Host {
                 .clone()
                 .read_jobs(dispatch.clone(), tasks.stopping().clone()),
         );
+        let costs = base.numbers.costs().clone();
+        tasks.spawn(costs.reload(dispatch.clone(), base.clock.now()));
         let history = History::start(dispatch.clone(), &tasks);
         base.metrics.register(|registry| history.register(registry));
         let foreign = Wiring {
@@ -211,6 +213,7 @@ impl Host {
                 .collect(),
             logs: Arc::clone(&self.job_logs) as _,
             metrics: self.shared.metrics.clone(),
+            costs: self.shared.numbers.costs().clone(),
             hosts: AllowedHosts::loopback_and(listen).and_proxies(&config.allowed_hosts),
             draining: self.wires.stopping().clone(),
             stopping: self.tasks.stopping().clone(),

@@ -38,6 +38,7 @@ use crate::api::{Api, router};
 use crate::executors::{Executors, Routes};
 use crate::metrics::Metrics;
 use host_cells::handlers::Handlers;
+use host_dispatch::costs::CostBook;
 use host_dispatch::readers::Readers;
 use host_dispatch::{Dispatch, Request, Shared};
 use host_runtime::clock::Clock;
@@ -260,6 +261,7 @@ pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: 
         bodies,
         logs: Arc::clone(logs) as Arc<dyn Logs>,
         metrics,
+        costs: CostBook::default(),
         hosts: AllowedHosts::loopback_and(SocketAddr::from(([127, 0, 0, 9], 7700))),
         draining: tasks.stopping().clone(),
         stopping: tasks.stopping().clone(),
