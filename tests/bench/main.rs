@@ -1,6 +1,7 @@
 //! The bench: what one host does on this machine, beside what the disk and the engine can do by
 //! themselves in the same run. `cargo xtask bench` builds what it needs and starts it.
 
+mod beads;
 mod cancel;
 mod disk;
 mod events;
@@ -62,6 +63,8 @@ enum Suite {
     Rrq,
     /// What plain clients of a Redis do in the same run
     Hero,
+    /// Jobs in our own cells, as the orchestrator of beads workers
+    Beads,
 }
 
 /// What can be measured by itself.
@@ -85,6 +88,12 @@ enum Part {
     Drain,
     /// Beside Redis: how soon a job starts, is answered and stops
     Times,
+    /// With beads workers: the tasks that 64 of them do
+    Tasks,
+    /// With beads workers: how soon one that is ready has its task
+    Handout,
+    /// With beads workers: what those cost that have no task
+    IdleWorkers,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -99,6 +108,7 @@ impl Part {
             Self::Throughput | Self::Waiting | Self::Latency | Self::Rest => Suite::Machine,
             Self::Frames | Self::Jobs | Self::Idle => Suite::Rrq,
             Self::Drain | Self::Times => Suite::Hero,
+            Self::Tasks | Self::Handout | Self::IdleWorkers => Suite::Beads,
         }
     }
 }
@@ -187,6 +197,7 @@ async fn measure(args: &Args) -> Result<Report> {
     match args.suite {
         Suite::Machine => machine(args, &mut report).await?,
         Suite::Rrq => rrq::measure(args, &mut report).await?,
+        Suite::Beads => beads::measure(args, &mut report).await?,
         Suite::Hero => tokio::task::block_in_place(|| hero::measure(args, &mut report))?,
     }
     Ok(report)

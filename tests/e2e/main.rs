@@ -4,6 +4,8 @@
 
 mod arco;
 mod beads;
+mod beads_load;
+mod beads_restart;
 mod beads_tasks;
 mod bombs;
 mod damage;

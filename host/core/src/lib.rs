@@ -5,6 +5,7 @@
 
 pub mod cell;
 pub mod command;
+pub mod cost;
 pub mod failure;
 pub mod graph;
 pub mod handler;

@@ -4,6 +4,7 @@
 
 pub mod assign_mail;
 mod assignment;
+pub mod costs;
 pub mod events;
 pub mod executors;
 pub mod foreign;

@@ -204,7 +204,7 @@ fn serve_http(
     listener: TcpListener,
 ) -> Result<SocketAddr, ServeError> {
     let address = listener.local_addr().map_err(system("look at a socket"))?;
-    let (api, tasks) = (host.api(address, &config.wires), host.tasks.clone());
+    let (api, tasks) = (host.api(address, config), host.tasks.clone());
     host.tasks
         .spawn(async move { api::serve(listener, api, &tasks).await });
     Ok(address)

@@ -98,7 +98,7 @@ impl<P: CellPort> Writer<P> {
                 outcome,
                 meter,
             } => {
-                self.numbers.ended(&outcome, run.ran_ms(now));
+                self.numbers.ended_in_cell(now, &run, &outcome, meter);
                 let report = Report {
                     outcome,
                     meter,

@@ -26,6 +26,7 @@ use host_dispatch::readers::{READERS, Readers};
 use host_dispatch::writer::{self, EVENTS_MAX, PARAMS_BYTES_MAX, Phase};
 use host_dispatch::{Dispatch, REQUESTS_MAX, Shared};
 use host_http::budget::ByteBudget;
+use host_http::guard::AllowedHosts;
 use host_http::route::RoutePorts;
 use host_protocols::wire::{self, Active, ExecutorPorts, Ports, STOP_TIME_MAX};
 use host_runtime::clock::Clock;
@@ -38,7 +39,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ServeError, damage, supervisor, system};
 use crate::api::Api;
-use crate::config::{Config, WireConfig};
+use crate::config::Config;
 use crate::deploy::{self, Deployments};
 use crate::executors::Executors;
 use crate::logs::{self, ForeignLogs, JobLogs};
@@ -139,6 +140,8 @@ impl Host {
                 .clone()
                 .read_jobs(dispatch.clone(), tasks.stopping().clone()),
         );
+        let costs = base.numbers.costs().clone();
+        tasks.spawn(costs.reload(dispatch.clone(), base.clock.now()));
         let history = History::start(dispatch.clone(), &tasks);
         base.metrics.register(|registry| history.register(registry));
         let foreign = Wiring {
@@ -189,7 +192,7 @@ impl Host {
     }
 
     /// Returns the state of the API that listens at `listen`.
-    pub(super) fn api(&self, listen: SocketAddr, wires: &[WireConfig]) -> Api {
+    pub(super) fn api(&self, listen: SocketAddr, config: &Config) -> Api {
         let ports = RoutePorts {
             listen,
             bodies: ByteBudget::default(),
@@ -203,13 +206,15 @@ impl Host {
             deployer: Arc::new(self.deployments.clone()),
             executors: self.executors.clone(),
             bodies: ports.bodies.clone(),
-            wire_routes: wires
+            wire_routes: config
+                .wires
                 .iter()
                 .flat_map(|wire| wire.configured.routes(&ports))
                 .collect(),
             logs: Arc::clone(&self.job_logs) as _,
             metrics: self.shared.metrics.clone(),
-            listen,
+            costs: self.shared.numbers.costs().clone(),
+            hosts: AllowedHosts::loopback_and(listen).and_proxies(&config.allowed_hosts),
             draining: self.wires.stopping().clone(),
             stopping: self.tasks.stopping().clone(),
         }

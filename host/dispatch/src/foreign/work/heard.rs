@@ -19,7 +19,8 @@ impl<P: CellPort> Work<P> {
                 outcome,
                 meter,
             } => {
-                self.wiring.numbers.ended(&outcome, run.ran_ms(now));
+                let numbers = &self.wiring.numbers;
+                numbers.ended_in_cell(now, &run, &outcome, meter);
                 self.ended(now, run, outcome, meter);
             }
             Heard::Damaged { component } => self.wiring.cells.is_damaged(component),
