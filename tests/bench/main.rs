@@ -2,6 +2,7 @@
 //! themselves in the same run. `cargo xtask bench` builds what it needs and starts it.
 
 mod cancel;
+mod delta;
 mod disk;
 mod events;
 mod hero;
@@ -62,6 +63,8 @@ enum Suite {
     Rrq,
     /// What plain clients of a Redis do in the same run
     Hero,
+    /// Delta runners, with the disk and jobs over HTTP in the same run
+    Delta,
 }
 
 /// What can be measured by itself.
@@ -85,6 +88,12 @@ enum Part {
     Drain,
     /// Beside Redis: how soon a job starts, is answered and stops
     Times,
+    /// Delta runners: jobs from lease to completion
+    Leases,
+    /// Delta runners: what those cost that wait, and how soon they get a job
+    Polls,
+    /// Delta runners: what heartbeats cost
+    Heartbeats,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -99,6 +108,7 @@ impl Part {
             Self::Throughput | Self::Waiting | Self::Latency | Self::Rest => Suite::Machine,
             Self::Frames | Self::Jobs | Self::Idle => Suite::Rrq,
             Self::Drain | Self::Times => Suite::Hero,
+            Self::Leases | Self::Polls | Self::Heartbeats => Suite::Delta,
         }
     }
 }
@@ -187,6 +197,7 @@ async fn measure(args: &Args) -> Result<Report> {
     match args.suite {
         Suite::Machine => machine(args, &mut report).await?,
         Suite::Rrq => rrq::measure(args, &mut report).await?,
+        Suite::Delta => delta::measure(args, &mut report).await?,
         Suite::Hero => tokio::task::block_in_place(|| hero::measure(args, &mut report))?,
     }
     Ok(report)

@@ -448,10 +448,7 @@ impl Job {
             Outcome::Retry { .. } => (None, None),
             Outcome::Cancelled { partial } => {
                 let message = stopped.unwrap_or_else(|| "it was asked to stop".to_owned());
-                (
-                    partial,
-                    Some(Failure::new(FailureKind::Cancelled, message)),
-                )
+                (partial, Some(Failure::new(FailureKind::Cancelled, message)))
             }
         };
         self.end(before, now, name, failure.as_ref(), meter);

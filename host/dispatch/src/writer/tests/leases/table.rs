@@ -277,7 +277,10 @@ async fn a_cancel_that_nobody_requested_is_not_acknowledged(engine: Engine) {
     let worker = Worker::of(&bench, "w", LONG);
     let id = bench.enqueue(pulled()).await;
     let granted = worker.lease().await;
-    let stopped = LeaseMessage::CancelAck { partial: None, message: None };
+    let stopped = LeaseMessage::CancelAck {
+        partial: None,
+        message: None,
+    };
     let refused = worker.tell(&granted, stopped).await;
     assert_eq!(refused, rejected(Rejection::CancelNotRequested));
     worker.tell(&granted, completed()).await.unwrap();
