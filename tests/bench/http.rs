@@ -13,6 +13,8 @@ const ANSWER_BYTES_MAX: usize = 4 << 20;
 pub(crate) struct Connection {
     stream: TcpStream,
     address: String,
+    /// More lines of each request's head.
+    headers: String,
     answer: Vec<u8>,
     request: Vec<u8>,
 }
@@ -31,18 +33,26 @@ impl Connection {
         Ok(Self {
             stream,
             address: address.to_owned(),
+            headers: String::new(),
             answer: Vec::with_capacity(16 << 10),
             request: Vec::with_capacity(16 << 10),
         })
+    }
+
+    /// Sends a bearer token with each request.
+    pub(crate) fn with_token(mut self, token: &str) -> Self {
+        self.headers = format!("authorization: Bearer {token}\r\n");
+        self
     }
 
     /// Posts JSON and returns the status and the body of the answer.
     pub(crate) async fn post(&mut self, path: &str, body: &[u8]) -> Result<(u16, &[u8])> {
         let head = format!(
             "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n\
-             content-length: {}\r\n\r\n",
+             content-length: {}\r\n{}\r\n",
             self.address,
-            body.len()
+            body.len(),
+            self.headers
         );
         self.request.clear();
         self.request.extend_from_slice(head.as_bytes());
@@ -114,6 +124,7 @@ fn head_of(answer: &[u8]) -> Result<Option<(u16, usize, usize)>> {
     });
     match (status, length) {
         (Some(status), Some(length)) => Ok(Some((status, end + 4, length))),
+        (Some(204), None) => Ok(Some((204, end + 4, 0))),
         _ => bail!("the answer has no status or no length: {head}"),
     }
 }
@@ -128,5 +139,7 @@ mod tests {
         assert_eq!(head_of(answer).unwrap(), Some((201, answer.len() - 2, 2)));
         assert_eq!(head_of(&answer[..30]).unwrap(), None);
         assert!(head_of(b"HTTP/1.1 201 Created\r\n\r\n").is_err());
+        let empty = b"HTTP/1.1 204 No Content\r\n\r\n";
+        assert_eq!(head_of(empty).unwrap(), Some((204, empty.len(), 0)));
     }
 }

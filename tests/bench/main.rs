@@ -3,6 +3,7 @@
 
 mod beads;
 mod cancel;
+mod delta;
 mod disk;
 mod events;
 mod hero;
@@ -65,6 +66,8 @@ enum Suite {
     Hero,
     /// Jobs in our own cells, as the orchestrator of beads workers
     Beads,
+    /// Delta runners, with the disk and jobs over HTTP in the same run
+    Delta,
 }
 
 /// What can be measured by itself.
@@ -94,6 +97,12 @@ enum Part {
     Handout,
     /// With beads workers: what those cost that have no task
     IdleWorkers,
+    /// Delta runners: jobs from lease to completion
+    Leases,
+    /// Delta runners: what those cost that wait, and how soon they get a job
+    Polls,
+    /// Delta runners: what heartbeats cost
+    Heartbeats,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -109,6 +118,7 @@ impl Part {
             Self::Frames | Self::Jobs | Self::Idle => Suite::Rrq,
             Self::Drain | Self::Times => Suite::Hero,
             Self::Tasks | Self::Handout | Self::IdleWorkers => Suite::Beads,
+            Self::Leases | Self::Polls | Self::Heartbeats => Suite::Delta,
         }
     }
 }
@@ -198,6 +208,7 @@ async fn measure(args: &Args) -> Result<Report> {
         Suite::Machine => machine(args, &mut report).await?,
         Suite::Rrq => rrq::measure(args, &mut report).await?,
         Suite::Beads => beads::measure(args, &mut report).await?,
+        Suite::Delta => delta::measure(args, &mut report).await?,
         Suite::Hero => tokio::task::block_in_place(|| hero::measure(args, &mut report))?,
     }
     Ok(report)

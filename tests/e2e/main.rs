@@ -10,6 +10,7 @@ mod beads_tasks;
 mod bombs;
 mod damage;
 mod delta;
+mod delta_launched;
 mod delta_worker;
 mod deploy;
 mod durability;

@@ -95,6 +95,8 @@ pub enum Command {
         fence: Fence,
         /// What the attempt had done by then.
         partial: Option<JsonText>,
+        /// How it stopped, in the worker's words.
+        message: Option<String>,
     },
     /// An operator wants a cancelled or discarded job to run again. It waits again for the jobs it
     /// depends on that have not completed. Refused if one of them is no longer kept. Answered by

@@ -248,10 +248,11 @@ impl Pulls {
                     revision: None,
                 }),
             },
-            LeaseMessage::CancelAck { partial } => Command::CancelAck {
+            LeaseMessage::CancelAck { partial, message } => Command::CancelAck {
                 job,
                 fence,
                 partial: partial.clone(),
+                message: message.clone(),
             },
             LeaseMessage::GiveBack { begun } => Command::Lose {
                 job,

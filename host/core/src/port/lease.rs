@@ -111,6 +111,8 @@ pub enum LeaseMessage {
     CancelAck {
         /// What the attempt had done by then.
         partial: Option<JsonText>,
+        /// How it stopped, in the worker's words: the message of the failure.
+        message: Option<String>,
     },
     /// The worker will not execute the attempt; another worker may.
     GiveBack {

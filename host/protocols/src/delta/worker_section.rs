@@ -56,12 +56,13 @@ fn of_table(section: &Section<'_>, name: &Name, table: &NamedTable) -> Result<Pe
             message: format!("the orchestrator {name} needs it"),
         })
     };
-    let (origin, text) = secret(section, table)?;
+    let token = secret(section, table, true)?;
+    let token = token.map(|(origin, text)| token_of(&origin, &text));
     let concurrency = table.number("concurrency", i64::from(CONCURRENCY_MAX))?;
     Ok(Peer {
         url: url(table.origin("url"), required("url")?)?,
         runner_id: runner_id(table.origin("runner_id"), required("runner_id")?)?,
-        token: Some(token(&origin, &text)?),
+        token: token.transpose()?,
         capabilities: capabilities(table)?,
         concurrency: concurrency.unwrap_or(1),
     })
@@ -85,7 +86,7 @@ fn of_flags(section: &Section<'_>) -> Result<Option<Peer>, ConfigError> {
             origin: origin.clone(),
             message: format!("the variable {variable} is not set; set it to the token"),
         })?;
-        token(&origin, text)
+        token_of(&origin, text)
     });
     let concurrency = section.number(CONCURRENCY, 1, u64::from(CONCURRENCY_MAX))?;
     Ok(Some(Peer {
@@ -113,7 +114,7 @@ fn runner_id(origin: String, text: &str) -> Result<String, ConfigError> {
     })
 }
 
-fn token(origin: &str, text: &str) -> Result<Token, ConfigError> {
+fn token_of(origin: &str, text: &str) -> Result<Token, ConfigError> {
     let hidden = |message: String| ConfigError::Hidden {
         origin: origin.to_owned(),
         message,

@@ -1,6 +1,7 @@
 //! A wire's section of the configuration: flag before variable before file, for each key alone,
 //! read as what the key takes. Errors name where the value stands.
 
+mod program;
 mod table;
 
 use std::collections::BTreeMap;

@@ -207,6 +207,7 @@ impl History {
                 job,
                 fence,
                 partial: None,
+                message: None,
             },
         }
     }

@@ -108,7 +108,12 @@ impl Delivery<'_> {
                 () = stopping.cancelled() => return self.leave().await,
             }
             if self.attempt.life().is_cancelled && !may_run {
-                return self.end(LeaseMessage::CancelAck { partial: None }).await;
+                return self
+                    .end(LeaseMessage::CancelAck {
+                        partial: None,
+                        message: None,
+                    })
+                    .await;
             }
             if wait >= left {
                 return self.leave().await;

@@ -142,7 +142,10 @@ async fn leases_by_ttl_go_on_after_a_kill() {
     worker.audit.adopt(third, "w");
     let standing = worker.tell(third, HEARTBEAT).await.unwrap();
     assert!(standing.cancel.is_some());
-    let stopped = LeaseMessage::CancelAck { partial: None };
+    let stopped = LeaseMessage::CancelAck {
+        partial: None,
+        message: None,
+    };
     let standing = worker.tell(third, stopped).await.unwrap();
     assert_eq!(standing.state, State::Cancelled);
     worker.audit.assert_settled();
