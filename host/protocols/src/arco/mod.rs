@@ -4,6 +4,7 @@
 
 mod active;
 mod backoff;
+mod checks;
 mod control;
 mod convert;
 mod refusal;
@@ -25,6 +26,7 @@ use host_http::route::{Description, Group, RoutePorts};
 
 use self::control::Control;
 use self::section::ArcoConfig;
+use crate::wire::check::Check;
 use crate::wire::section::{ConfigError, Section};
 use crate::wire::settings::{Setting, TableSetting, WorkerRole};
 use crate::wire::{Active, Configured, OpenError, Place, Wire};
@@ -95,6 +97,10 @@ impl Configured for ConfiguredArco {
 
     fn routes(&self, ports: &RoutePorts) -> Vec<Group> {
         self.control.routes(ports)
+    }
+
+    fn checks(&self) -> Vec<Check> {
+        checks::all(&self.config)
     }
 
     fn open<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
