@@ -38,8 +38,18 @@ impl Connection {
 
     /// Posts JSON and returns the status and the body of the answer.
     pub(crate) async fn post(&mut self, path: &str, body: &[u8]) -> Result<(u16, &[u8])> {
+        self.post_with(path, "", body).await
+    }
+
+    /// Posts JSON with more headers, each of which ends its line.
+    pub(crate) async fn post_with(
+        &mut self,
+        path: &str,
+        headers: &str,
+        body: &[u8],
+    ) -> Result<(u16, &[u8])> {
         let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n\
+            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n{headers}\
              content-length: {}\r\n\r\n",
             self.address,
             body.len()

@@ -1,6 +1,7 @@
 //! The bench: what one host does on this machine, beside what the disk and the engine can do by
 //! themselves in the same run. `cargo xtask bench` builds what it needs and starts it.
 
+mod arco;
 mod cancel;
 mod disk;
 mod events;
@@ -62,6 +63,8 @@ enum Suite {
     Rrq,
     /// What plain clients of a Redis do in the same run
     Hero,
+    /// Jobs in cells in the same run: Arco's tasks
+    Arco,
 }
 
 /// What can be measured by itself.
@@ -85,6 +88,14 @@ enum Part {
     Drain,
     /// Beside Redis: how soon a job starts, is answered and stops
     Times,
+    /// For Arco: tasks through a worker of ours
+    Tasks,
+    /// For Arco: what heartbeats cost the control plane
+    Heartbeats,
+    /// For Arco: how soon a task that ignores its cancel ends after the grace
+    Stops,
+    /// For Arco: the check of a task token
+    Tokens,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -99,6 +110,7 @@ impl Part {
             Self::Throughput | Self::Waiting | Self::Latency | Self::Rest => Suite::Machine,
             Self::Frames | Self::Jobs | Self::Idle => Suite::Rrq,
             Self::Drain | Self::Times => Suite::Hero,
+            Self::Tasks | Self::Heartbeats | Self::Stops | Self::Tokens => Suite::Arco,
         }
     }
 }
@@ -188,6 +200,7 @@ async fn measure(args: &Args) -> Result<Report> {
         Suite::Machine => machine(args, &mut report).await?,
         Suite::Rrq => rrq::measure(args, &mut report).await?,
         Suite::Hero => tokio::task::block_in_place(|| hero::measure(args, &mut report))?,
+        Suite::Arco => arco::measure(args, &mut report).await?,
     }
     Ok(report)
 }

@@ -31,6 +31,8 @@ use crate::wire::section::{ConfigError, Section};
 use crate::wire::settings::{Setting, TableSetting, WorkerRole};
 use crate::wire::{Active, Configured, OpenError, Place, Wire};
 
+pub use self::token::SignedToken;
+
 const NAME: &str = "arco";
 
 /// Arco's worker contract as a wire.
