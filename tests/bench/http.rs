@@ -13,8 +13,6 @@ const ANSWER_BYTES_MAX: usize = 4 << 20;
 pub(crate) struct Connection {
     stream: TcpStream,
     address: String,
-    /// More lines of each request's head.
-    headers: String,
     answer: Vec<u8>,
     request: Vec<u8>,
 }
@@ -33,26 +31,28 @@ impl Connection {
         Ok(Self {
             stream,
             address: address.to_owned(),
-            headers: String::new(),
             answer: Vec::with_capacity(16 << 10),
             request: Vec::with_capacity(16 << 10),
         })
     }
 
-    /// Sends a bearer token with each request.
-    pub(crate) fn with_token(mut self, token: &str) -> Self {
-        self.headers = format!("authorization: Bearer {token}\r\n");
-        self
-    }
-
     /// Posts JSON and returns the status and the body of the answer.
     pub(crate) async fn post(&mut self, path: &str, body: &[u8]) -> Result<(u16, &[u8])> {
+        self.post_with(path, "", body).await
+    }
+
+    /// Posts JSON with more headers, each of which ends its line.
+    pub(crate) async fn post_with(
+        &mut self,
+        path: &str,
+        headers: &str,
+        body: &[u8],
+    ) -> Result<(u16, &[u8])> {
         let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n\
-             content-length: {}\r\n{}\r\n",
+            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n{headers}\
+             content-length: {}\r\n\r\n",
             self.address,
-            body.len(),
-            self.headers
+            body.len()
         );
         self.request.clear();
         self.request.extend_from_slice(head.as_bytes());

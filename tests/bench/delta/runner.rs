@@ -17,10 +17,14 @@ struct Granted {
     lease_id: String,
 }
 
+fn bearer() -> String {
+    format!("authorization: Bearer {TOKEN}\r\n")
+}
+
 impl Runner {
     pub(super) async fn open(address: &str, number: usize) -> Result<Self> {
         Ok(Self {
-            connection: Connection::open(address).await?.with_token(TOKEN),
+            connection: Connection::open(address).await?,
             id: format!("r{number}"),
         })
     }
@@ -32,7 +36,9 @@ impl Runner {
             self.id
         );
         let path = "/api/v1/internal/lease";
-        let (status, body) = self.connection.post(path, ask.as_bytes()).await?;
+        let bearer = bearer();
+        let sent = self.connection.post_with(path, &bearer, ask.as_bytes());
+        let (status, body) = sent.await?;
         if status == 204 {
             return Ok(None);
         }
@@ -48,7 +54,11 @@ impl Runner {
             self.id
         );
         let path = format!("/api/v1/internal/{path}");
-        let (status, _) = self.connection.post(&path, message.as_bytes()).await?;
+        let bearer = bearer();
+        let sent = self
+            .connection
+            .post_with(&path, &bearer, message.as_bytes());
+        let (status, _) = sent.await?;
         ensure!(status == 200, "{path} is refused with {status}");
         Ok(())
     }

@@ -4,7 +4,6 @@
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use host_core::name::Name;
 use host_core::policy::{OnGraceExpired, Policy};
@@ -13,7 +12,7 @@ use super::refusal::{Code, Refused};
 use super::settings::{ACK, CANCEL_DEADLINE, HEARTBEAT_INTERVAL, LEASE_TTL, RUNNERS};
 use super::tags::{self, TAG_BYTES_MAX, TAGS_MAX};
 use super::tokens::{self, Tokens};
-use crate::wire::section::{ConfigError, NamedTable, Section, refused};
+use crate::wire::section::{ConfigError, NamedTable, SecretText, Section, refused};
 
 /// The longest of the times, in seconds: a week.
 const SECONDS_MAX: u64 = 7 * 24 * 3_600;
@@ -110,18 +109,17 @@ impl DeltaConfig {
             let pool = pool(section, name, table)?;
             let needs_token = pool.launch.is_none();
             config.pools.push(pool);
-            let Some((origin, text)) = secret(section, table, needs_token)? else {
+            let secret = secret(section, table)?;
+            if secret.is_none() && !needs_token {
                 continue;
-            };
-            let hidden = |message| ConfigError::Hidden {
-                origin: origin.clone(),
-                message,
-            };
-            for token in tokens::lines(&text).map_err(hidden)? {
+            }
+            let secret = needed(secret, table)?;
+            let lines = tokens::lines(secret.text()?);
+            for token in lines.map_err(|why| secret.refused(why))? {
                 if !config.tokens.add(token, number) {
                     let message = "a token of this pool is one of another pool too; give each pool \
                                    its own";
-                    return Err(hidden(message.to_owned()));
+                    return Err(secret.refused(message));
                 }
             }
         }
@@ -212,40 +210,21 @@ pub(super) fn capabilities(table: &NamedTable) -> Result<BTreeSet<String>, Confi
     }
 }
 
-/// Reads the tokens of a table. Returns where they are named, and their text; `None` if they are not
-/// needed and not named.
+/// Reads the tokens of a table, if it names them.
 pub(super) fn secret(
     section: &Section<'_>,
     table: &NamedTable,
-    is_needed: bool,
-) -> Result<Option<(String, String)>, ConfigError> {
-    let hidden = |key: &str, message: String| ConfigError::Hidden {
-        origin: table.origin(key),
-        message,
-    };
-    match (table.text("token_file")?, table.text("token_env")?) {
-        (Some(file), None) => {
-            let bytes = section.read_file(RUNNERS, Path::new(file));
-            let bytes = bytes.map_err(|error| hidden("token_file", error.to_string()))?;
-            let text = String::from_utf8(bytes);
-            let text = text.map_err(|_| hidden("token_file", "the file is not text".to_owned()))?;
-            Ok(Some((table.origin("token_file"), text)))
-        }
-        (None, Some(variable)) => match section.variable(variable) {
-            Some(text) => Ok(Some((table.origin("token_env"), text.to_owned()))),
-            None => Err(hidden(
-                "token_env",
-                format!("the variable {variable} is not set; set it to the token"),
-            )),
-        },
-        (None, None) if !is_needed => Ok(None),
-        (None, None) => Err(hidden(
-            "",
-            "a token is needed: name it with token_file or token_env".to_owned(),
-        )),
-        (Some(_), Some(_)) => Err(hidden(
-            "token_env",
-            "token_file and token_env exclude each other".to_owned(),
-        )),
-    }
+) -> Result<Option<SecretText>, ConfigError> {
+    section.table_secret(table, "token_file", "token_env")
+}
+
+/// Refuses a table without tokens.
+pub(super) fn needed(
+    secret: Option<SecretText>,
+    table: &NamedTable,
+) -> Result<SecretText, ConfigError> {
+    secret.ok_or_else(|| ConfigError::Hidden {
+        origin: table.origin(""),
+        message: "a token is needed: name it with token_file or token_env".to_owned(),
+    })
 }

@@ -10,7 +10,7 @@ use super::address::{Certificates, RedisUrl, UrlError};
 use super::config::WorkerConfig;
 use super::settings::{
     CA_FILE, CERT_FILE, CONCURRENCY, DISPATCH_IN_FLIGHT, KEY_FILE, LOG_DIR, POP_SIDE, URL,
-    WORKER_IDS,
+    URL_FILE, WORKER_IDS,
 };
 use super::wire::PopSide;
 use crate::wire::section::{ConfigError, Section, refused};
@@ -45,13 +45,13 @@ impl HeroConfig {
         let dispatch_in_flight = section.number(DISPATCH_IN_FLIGHT, 1, 4_096)?;
         let worker_ids = worker_ids(section)?;
         let pop_side = pop_side(section)?;
-        let Some((origin, text)) = section.find(URL) else {
+        let Some((origin, text)) = url(section)? else {
             return match section.find(WORKER_IDS) {
                 Some((origin, _)) if !worker_ids.is_empty() => Err(no_redis(origin)),
                 _ => Ok(None),
             };
         };
-        let url = RedisUrl::parse(text).map_err(|error| bad_url(origin, error))?;
+        let url = RedisUrl::parse(&text).map_err(|error| bad_url(origin, error))?;
         let certificates = certificates(section)?;
         let log_dir = log_dir(section)?;
         let url = url.with_certificates(certificates);
@@ -77,6 +77,24 @@ impl HeroConfig {
     }
 }
 
+/// Returns where the address of the Redis stands, and the address.
+fn url(section: &Section<'_>) -> Result<Option<(String, String)>, ConfigError> {
+    let stated = section.find(URL);
+    let file = section.secret(Some(URL_FILE), None)?;
+    match (stated, file) {
+        (Some((origin, _)), Some(_)) => Err(ConfigError::Hidden {
+            origin,
+            message: format!("it and {URL_FILE} exclude each other; keep one of them"),
+        }),
+        (Some((origin, text)), None) => Ok(Some((origin, text.to_owned()))),
+        (None, Some(file)) => {
+            let text = file.text()?.trim().to_owned();
+            Ok(Some((file.origin().to_owned(), text)))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
 fn size(number: Option<u64>) -> usize {
     number.map_or(64, |number| usize::try_from(number).unwrap_or(usize::MAX))
 }
@@ -84,8 +102,8 @@ fn size(number: Option<u64>) -> usize {
 fn no_redis(origin: String) -> ConfigError {
     ConfigError::Hidden {
         origin,
-        message: "there are worker ids but no Redis; name it with protocol.hero.url or \
-                  HOST_HERO_URL"
+        message: "there are worker ids but no Redis; name it with protocol.hero.url, \
+                  protocol.hero.url_file or HOST_HERO_URL"
             .to_owned(),
     }
 }

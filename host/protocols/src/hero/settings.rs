@@ -3,6 +3,7 @@
 use crate::wire::settings::{Setting, WorkerFlag, WorkerRole};
 
 pub(super) const URL: &str = "protocol.hero.url";
+pub(super) const URL_FILE: &str = "protocol.hero.url_file";
 pub(super) const CA_FILE: &str = "protocol.hero.ca_file";
 pub(super) const CERT_FILE: &str = "protocol.hero.cert_file";
 pub(super) const KEY_FILE: &str = "protocol.hero.key_file";
@@ -21,6 +22,14 @@ pub(super) const SETTINGS: &[Setting] = &[
         value_name: "URL",
         default: "none",
         about: "The Redis of Hero dispatchers: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`; `rediss://` for TLS 1.3, always with a certificate that is checked",
+    },
+    Setting {
+        key: URL_FILE,
+        env: "HOST_HERO_URL_FILE",
+        flag: None,
+        value_name: "FILE",
+        default: "none",
+        about: "The file with that URL, instead of the URL: for one with a password",
     },
     Setting {
         key: CA_FILE,
@@ -94,7 +103,7 @@ pub(super) const WORKER_ROLE: WorkerRole = WorkerRole {
     after_help: "\
 Examples:
   host worker hero --url redis://127.0.0.1:6379 --worker-id w1 --worker-id w2 --handlers ./handlers
-  HOST_HERO_URL=redis://:PASSWORD@127.0.0.1/1 host worker hero --worker-id w1 --data ./data
+  host worker hero --url-file ./redis.url --worker-id w1 --data ./data
 
 Prints `ready hero=URL worker_ids=IDS` when the handlers are loaded, and waits for a Redis that is
 not there yet. SIGTERM or SIGINT stops guests, gives jobs that have not ended back to Redis, and
@@ -109,7 +118,13 @@ variables and keys of [protocol.hero] in docs/config.md hold here too.",
             URL,
             "url",
             "URL",
-            "The Redis: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `rediss://` for TLS. Other users can read command lines: name an address with a password in `HOST_HERO_URL`",
+            "The Redis: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `rediss://` for TLS. Other users can read command lines: an address with a password belongs in a file or in `HOST_HERO_URL`",
+        ),
+        WorkerFlag::new(
+            URL_FILE,
+            "url-file",
+            "FILE",
+            "The file with that address, instead of `--url`",
         ),
         WorkerFlag::new(
             WORKER_IDS,

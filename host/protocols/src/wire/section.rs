@@ -2,6 +2,7 @@
 //! read as what the key takes. Errors name where the value stands.
 
 mod program;
+mod secret;
 mod table;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use thiserror::Error;
 
 use super::settings::Setting;
 
+pub use self::secret::SecretText;
 pub use self::table::{NamedTable, Tables};
 
 /// A value as it stands in a file.

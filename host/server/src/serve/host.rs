@@ -23,6 +23,7 @@ use host_dispatch::lease_mail::LeaseDoor;
 use host_dispatch::logged::Logs;
 use host_dispatch::numbers::Numbers;
 use host_dispatch::readers::{READERS, Readers};
+use host_dispatch::renewals::RENEWAL_MS_MAX;
 use host_dispatch::writer::{self, EVENTS_MAX, PARAMS_BYTES_MAX, Phase};
 use host_dispatch::{Dispatch, REQUESTS_MAX, Shared};
 use host_http::budget::ByteBudget;
@@ -132,9 +133,15 @@ impl Host {
         let (phase, entered) = watch::channel(Phase::Running);
         let foreign_logs = Arc::new(ForeignLogs::new(base.logs.clone()));
         let (executors, assigned) = executors(config, wires, &base, &foreign_logs, &tasks);
-        let leases = LeaseDoor::default();
-        let doors = (assigned, leases.clone());
-        let (dispatch, ended) = dispatch(config, store, &base, &examiner.cells, doors, entered)?;
+        let shared = Arc::new(Shared::default());
+        let leases = LeaseDoor::new(base.clock, Arc::clone(&shared), RENEWAL_MS_MAX);
+        let loops = LoopPorts {
+            executors: assigned,
+            leases: leases.clone(),
+            shared,
+            phase: entered,
+        };
+        let (dispatch, ended) = dispatch(config, store, &base, &examiner.cells, loops)?;
         tasks.spawn(
             leases
                 .clone()
@@ -323,14 +330,26 @@ fn executors(
     (executors, assigned)
 }
 
+/// How the dispatch loop meets the rest of the host.
+struct LoopPorts {
+    executors: Assigned,
+    leases: LeaseDoor,
+    shared: Arc<Shared>,
+    phase: watch::Receiver<Phase>,
+}
+
 /// Starts the dispatch loop over the store.
 fn dispatch(
     config: &Config,
     store: SqliteStore,
     base: &Base,
     cells: &Cells,
-    (executors, leases): (Assigned, LeaseDoor),
-    phase: watch::Receiver<Phase>,
+    LoopPorts {
+        executors,
+        leases,
+        shared,
+        phase,
+    }: LoopPorts,
 ) -> Result<Dispatching, ServeError> {
     let node = store.node(ids::node()).map_err(ServeError::Store)?;
     let (cell_says, events) = mpsc::channel(EVENTS_MAX);
@@ -338,7 +357,6 @@ fn dispatch(
     let readers = readers.collect::<Result<_, _>>();
     let readers = Readers::new(readers.map_err(ServeError::Store)?);
     let (requests, asked) = mpsc::channel(REQUESTS_MAX);
-    let shared = Arc::new(Shared::default());
     let dispatch = Dispatch::new(requests, readers, Arc::clone(&shared));
     let ended = writer::spawn(writer::Wiring {
         store: Box::new(store),

@@ -1,5 +1,7 @@
 //! Leases by TTL on every engine: what a remote worker may say when, and what time does.
 
+mod renewals;
+
 use host_core::command::{Command, Reply};
 use host_core::failure::FailureKind;
 use host_core::id::NodeId;

@@ -34,6 +34,9 @@ use host_runtime::ids;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long renewed leases are kept in memory only, in milliseconds.
+const RENEWAL_MS_MAX: u64 = 20;
+
 /// The node id of a bench's loop.
 pub(crate) const NODE: NodeId = NodeId(uuid::Uuid::from_u128(7));
 
@@ -87,7 +90,7 @@ impl Bench {
             slots: 4,
         };
         let runs = RunBuilder::new(handlers(), BTreeMap::new(), BTreeSet::new());
-        let leases = LeaseDoor::default();
+        let leases = LeaseDoor::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
         let loop_ended = spawn(Wiring {
             store,
             clock,

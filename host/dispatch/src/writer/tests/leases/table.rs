@@ -120,8 +120,7 @@ async fn a_heartbeat_extends_a_lease(engine: Engine) {
         assert!(extended > ends, "{extended:?}");
         ends = extended;
     }
-    let stored = bench.read(granted.job).await.lifecycle.lease.unwrap();
-    assert_eq!(stored.expires_at, Some(ends));
+    bench.stores(&granted, ends).await;
     worker.audit.assert_kept();
     bench.stop().await;
 }
