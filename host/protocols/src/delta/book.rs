@@ -41,6 +41,17 @@ pub(super) enum Over {
     Ended(Digest, Status),
 }
 
+/// How the lease became known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// It was the answer to a request.
+    Answer,
+    /// It was written to a file for a runner that this host starts.
+    File,
+    /// A message named it, after a restart.
+    Message,
+}
+
 /// One lease.
 #[derive(Debug)]
 pub(super) struct Known {
@@ -48,10 +59,7 @@ pub(super) struct Known {
     pub(super) worker: String,
     pub(super) attempt: u32,
     pub(super) began_at: Time,
-    /// Whether this host learned of the lease from a message, after a restart.
-    pub(super) is_adopted: bool,
-    /// Whether the lease was written to a file for a runner that this host starts.
-    is_handed_out: bool,
+    source: Source,
     /// When its attempt has lasted longer than any runner may take.
     ends_by: Option<Time>,
     is_acked: bool,
@@ -105,8 +113,11 @@ impl Book {
             worker: worker.to_owned(),
             attempt,
             began_at: now,
-            is_adopted,
-            is_handed_out: false,
+            source: if is_adopted {
+                Source::Message
+            } else {
+                Source::Answer
+            },
             ends_by: None,
             is_acked: is_adopted,
             is_cancelled: false,
@@ -172,13 +183,16 @@ impl Book {
     /// The lease was written to a file.
     pub(super) fn hand_out(&mut self, lease: LeaseId) {
         if let Some(known) = self.leases.get_mut(&lease) {
-            known.is_handed_out = true;
+            known.source = Source::File;
         }
     }
 
     /// Returns the worker to whom a lease was handed out in a file, also after its end.
     pub(super) fn handed_out(&self, lease: LeaseId) -> Option<&str> {
-        let known = self.leases.get(&lease).filter(|it| it.is_handed_out)?;
+        let known = self
+            .leases
+            .get(&lease)
+            .filter(|it| it.source == Source::File)?;
         Some(&known.worker)
     }
 
@@ -275,6 +289,11 @@ impl Known {
     /// Sets when the lease ends unless a message extends it.
     pub(super) fn ends_at(&mut self, expires_at: Option<Time>) {
         self.expires_at = expires_at;
+    }
+
+    /// Returns whether this host learned of the lease from a message, after a restart.
+    pub(super) fn is_adopted(&self) -> bool {
+        self.source == Source::Message
     }
 
     /// Sets when its attempt has lasted longer than any runner may take.

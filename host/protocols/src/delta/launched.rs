@@ -107,6 +107,7 @@ impl Slot {
     fn is_up(&mut self, pid: Option<u32>) {
         self.state = WorkerState::Up;
         self.pid = pid;
+        self.reason.clear();
     }
 
     fn has_failed(&mut self, why: &str) {

@@ -21,6 +21,9 @@ use crate::process::{
     Output, Pipes, ProcessError, ProcessEvents, Program, Stop, StopRequests, supervise,
 };
 
+/// The pause after a wait without a job, should the host have no room for those who wait.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// How long a place waits for a job before it asks again, in seconds.
 const WAIT_SECONDS: u64 = 60;
 
@@ -94,7 +97,10 @@ impl Place {
             let granted = self.pool.orchestrator.grant(config, &ask, stopping).await;
             let was_useful = match granted {
                 Ok(Some(granted)) => self.execute(granted).await,
-                Ok(None) => Ok(()),
+                Ok(None) => {
+                    sleep(PAUSE).await;
+                    Ok(())
+                }
                 Err(refused) => Err(refused.message),
             };
             let Err(why) = was_useful else {

@@ -132,7 +132,7 @@ impl Orchestrator {
             return Ok(offset);
         };
         let at_ms = now.since_ms(known.began_at);
-        let is_adopted = known.is_adopted;
+        let is_adopted = known.is_adopted();
         let lines = known.log.take(offset, bytes, at_ms, is_adopted);
         let lines = lines.map_err(Refused::offset)?;
         let (next, attempt, began_at) = (known.log.next(), known.attempt, known.began_at);
