@@ -42,11 +42,7 @@ pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
 
 /// Starts a control plane with `settings` of its section, and its workers: names, URLs and how many
 /// attempts each may have.
-fn control_plane(
-    settings: &str,
-    components: &[&str],
-    workers: &[(String, String, usize)],
-) -> Result<Stage> {
+fn control_plane(settings: &str, workers: &[(String, String, usize)]) -> Result<Stage> {
     let folder = crate::build_folder()?;
     let secret = tempfile::NamedTempFile::new_in(&folder).context("cannot make a file")?;
     std::fs::write(&secret, SECRET).context("cannot write a secret")?;
@@ -62,7 +58,7 @@ fn control_plane(
     let config = tempfile::NamedTempFile::new_in(&folder).context("cannot make a file")?;
     std::fs::write(&config, text).context("cannot write the configuration")?;
     let config = config.path().display().to_string();
-    Stage::with(components, vec!["--config".to_owned(), config])
+    Stage::with(&[], vec!["--config".to_owned(), config])
 }
 
 fn tokens(args: &Args, report: &mut Report) -> Result<()> {

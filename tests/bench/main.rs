@@ -69,7 +69,7 @@ enum Suite {
     Beads,
     /// Delta runners, with the disk and jobs over HTTP in the same run
     Delta,
-    /// Jobs in cells in the same run: Arco's tasks
+    /// Jobs in cells in the same run, for Arco's tasks
     Arco,
 }
 

@@ -26,7 +26,7 @@ pub(super) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
     let port = ports::free(1);
     let url = format!("http://127.0.0.1:{port}");
     let workers = [("spark".to_owned(), url, IN_FLIGHT)];
-    let plane = super::control_plane(SETTINGS, &[], &workers)?;
+    let plane = super::control_plane(SETTINGS, &workers)?;
     let origin = format!("http://{}", plane.server.address());
     let concurrency = ["--concurrency".to_owned(), IN_FLIGHT.to_string()];
     let worker = ArcoWorker::start_with(plane.folder.path(), port, SECRET, &origin, &concurrency);

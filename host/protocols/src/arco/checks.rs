@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::section::{ArcoConfig, ControlConfig, RemoteWorker};
-use crate::http_client::Origin;
+use crate::http_client::{BaseUrl, Origin};
 use crate::wire::check::Check;
 
 /// How long a peer may take to accept a connection.
@@ -127,7 +127,7 @@ fn secret(name: &Name, worker: &RemoteWorker) -> Option<Check> {
 
 /// Looks whether a worker on another machine is told to call back its own.
 fn callbacks(control: &ControlConfig, name: &Name, worker: &RemoteWorker) -> Option<Check> {
-    let back = control.public_url.as_ref().map(|url| url.origin());
+    let back = control.public_url.as_ref().map(BaseUrl::origin);
     let is_here = back.is_none_or(Origin::is_loopback);
     if worker.url.origin().is_loopback() || !is_here {
         return None;
