@@ -1,6 +1,6 @@
 //! Foreign work over cells in memory: answers, stops, limits and shutdown.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
@@ -10,6 +10,7 @@ use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 use host_core::port::conformance::ExecuteAudit;
 use host_core::port::{Answer, Answers};
+use host_core::time::Time;
 
 use tokio::sync::oneshot::error::TryRecvError;
 
@@ -69,7 +70,7 @@ impl Bench {
             clock: Clock::start(),
             cells: Feed::new(
                 Pool::new(port, shape),
-                RunBuilder::new(handlers(), BTreeMap::new(), BTreeSet::new()),
+                RunBuilder::new(handlers(), BTreeMap::new(), BTreeMap::new()),
             ),
             events: heard,
             logs: None,
@@ -240,4 +241,38 @@ fn the_time_of_a_job_begins_when_it_gets_a_place() {
     assert_eq!(bench.answer(), (1, Answer::Began));
     session.stop(Tag(1), 0, Stop::Cancelled);
     while !matches!(bench.answer(), (1, Answer::Ended(..))) {}
+}
+
+#[test]
+fn waiting_costs_a_guest_none_of_its_own_time_and_a_deadline_holds() {
+    let bench = Bench::start();
+    let session = bench.session();
+    for tag in 0..4 {
+        bench.begin(&session, tag, "hang");
+    }
+    let now = Clock::start().now();
+    let until = |deadline| ForeignJob {
+        deadline: Some(deadline),
+        ..job("limit")
+    };
+    bench.begin_job(&session, 4, until(Time(0)));
+    bench.begin(&session, 5, "limit");
+    bench.begin_job(&session, 6, until(now.plus_ms(20_000)));
+    session.stop(Tag(0), 0, Stop::Cancelled);
+    let mut limits = BTreeMap::new();
+    while limits.len() < 2 {
+        match bench.answer() {
+            (0, Answer::Ended(..)) => {}
+            (4, Answer::Ended(Outcome::Failed(failure), _)) => {
+                assert_eq!(failure.kind, FailureKind::TimedOut, "{failure:?}");
+            }
+            (tag, Answer::Ended(Outcome::Completed { result }, _)) => {
+                let limit: u64 = result.unwrap().as_str().parse().unwrap();
+                limits.insert(tag, limit);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(limits[&5], 30_000, "its handler's own limit, whole");
+    assert!((1..30_000).contains(&limits[&6]), "{limits:?}");
 }
