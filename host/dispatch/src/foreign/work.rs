@@ -85,6 +85,8 @@ struct Running {
     reply: Reply,
     started_at: Time,
     span: Span,
+    /// Where spans are collected: its place in its trace, and its wire.
+    place: Option<(span::Place, &'static str)>,
 }
 
 struct Work<P> {
@@ -209,7 +211,10 @@ impl<P: CellPort> Work<P> {
             job: ids::job(now),
             lease: ids::lease(),
         };
-        match self.wiring.cells.start(now, place, request(now, ids, &job)) {
+        let mut request = request(now, ids, &job);
+        let traced = self.wiring.spans.as_ref();
+        let traced = traced.and_then(|_| span::Place::begin(now, &job, &mut request.context.trace));
+        match self.wiring.cells.start(now, place, request) {
             Ok(()) => {}
             Err(NotStarted::Refused(refused)) => {
                 reply.failed(refused.failure);
@@ -227,6 +232,7 @@ impl<P: CellPort> Work<P> {
         self.by_job.insert(ids.job, ids.lease);
         let running = Running {
             span: span::open(ids, &job),
+            place: traced.map(|place| (place, job.wire)),
             ids,
             key,
             wants_log: job.wants_log,
