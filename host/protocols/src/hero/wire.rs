@@ -301,7 +301,7 @@ pub fn claim_key(id: &str) -> String {
 }
 
 /// Returns the key with the job that has the turn of a context. Not part of the document.
-pub fn context_key(context: &str) -> String {
+pub(super) fn context_key(context: &str) -> String {
     format!("hero:context:{context}")
 }
 

@@ -83,6 +83,8 @@ pub enum WorkerAct {
     },
     /// Count a refusal by its code.
     Count(&'static str),
+    /// Report how many jobs wait in the queue, and how many run here.
+    Depth { queued: u64, in_flight: u64 },
     /// Report to people that Redis refused a command. It is sent again later.
     Refused {
         /// How many commands in a row Redis has refused.
@@ -200,6 +202,7 @@ enum Purpose {
     PopWaiting,
     Pop(usize),
     Recover,
+    Depth,
     Claim(Vec<String>),
     Renew(Vec<String>),
     Statuses(Vec<String>),
@@ -345,6 +348,7 @@ impl Worker {
                 };
                 self.popped(at, values, todo);
             }
+            Purpose::Depth => self.depth(values.first(), todo),
             Purpose::Recover => self.found(at.now, values.first(), todo),
             Purpose::Claim(ids) => {
                 for (id, value) in ids.into_iter().zip(values) {
@@ -476,6 +480,15 @@ impl Worker {
     fn parked(&self) -> usize {
         let behind = self.contexts.values().map(|line| line.len() - 1);
         self.waiting.len() + self.resting.len() + self.turns.len() + behind.sum::<usize>()
+    }
+
+    fn depth(&self, queued: Option<&Value>, todo: &mut Todo) {
+        if let Some(Value::Int(queued)) = queued {
+            todo.push(WorkerAct::Depth {
+                queued: u64::try_from(*queued).unwrap_or_default(),
+                in_flight: self.tags.len() as u64,
+            });
+        }
     }
 
     fn call(&mut self, purpose: Purpose, commands: Vec<Command>, todo: &mut Todo) {

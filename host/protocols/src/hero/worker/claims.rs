@@ -255,6 +255,8 @@ impl Worker {
         if !self.stopping {
             let list = wire::list_processing(&self.config.worker_id);
             self.call(Purpose::Recover, vec![list], todo);
+            let count = wire::count_queued(&self.config.worker_id);
+            self.call(Purpose::Depth, vec![count], todo);
         }
         self.arm_once(at.now.plus_ms(RENEW_EVERY_MS), Due::Renew);
     }
