@@ -27,3 +27,4 @@ mod run;
 mod runners;
 mod scripts;
 mod serve;
+mod telemetry;

@@ -54,6 +54,9 @@ pub enum ServeError {
         .path.display()
     )]
     Gone { path: PathBuf, left: String },
+    /// A variable for the export of spans and metrics cannot be followed.
+    #[error(transparent)]
+    Telemetry(crate::telemetry::SettingsError),
     /// The API cannot listen on its address.
     #[error(
         "cannot listen on {address}: {error}; give another address with --listen (port 0 takes a free one)"

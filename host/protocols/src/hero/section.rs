@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::address::{Certificates, RedisUrl, UrlError};
+use super::client::lost::Workers;
 use super::config::WorkerConfig;
 use super::settings::{
-    CA_FILE, CERT_FILE, CONCURRENCY, DISPATCH_IN_FLIGHT, KEY_FILE, LOG_DIR, POP_SIDE, URL,
-    URL_FILE, WORKER_IDS,
+    CA_FILE, CERT_FILE, CONCURRENCY, DISPATCH_IN_FLIGHT, KEY_FILE, LOG_DIR, POP_SIDE,
+    REQUEUE_STALE, URL, URL_FILE, WORKER_IDS,
 };
 use super::wire::PopSide;
 use crate::wire::section::{ConfigError, Section, refused};
@@ -36,6 +37,8 @@ pub struct HeroConfig {
     pub pop_side: PopSide,
     /// The folder for the log files of jobs: an absolute path.
     pub log_dir: Option<PathBuf>,
+    /// The workers whose lost jobs are queued again.
+    pub requeue_stale: Workers,
 }
 
 impl HeroConfig {
@@ -43,7 +46,8 @@ impl HeroConfig {
     pub fn read(section: &Section<'_>) -> Result<Option<Self>, ConfigError> {
         let concurrency = section.number(CONCURRENCY, 1, 1_024)?;
         let dispatch_in_flight = section.number(DISPATCH_IN_FLIGHT, 1, 4_096)?;
-        let worker_ids = worker_ids(section)?;
+        let worker_ids = read_worker_ids(section, WORKER_IDS)?;
+        let requeue_stale = read_worker_ids(section, REQUEUE_STALE)?;
         let pop_side = pop_side(section)?;
         let Some((origin, text)) = url(section)? else {
             return match section.find(WORKER_IDS) {
@@ -62,6 +66,10 @@ impl HeroConfig {
             dispatch_in_flight: size(dispatch_in_flight),
             pop_side,
             log_dir,
+            requeue_stale: Workers {
+                all: requeue_stale.iter().any(|id| id == "*"),
+                ids: requeue_stale.into_iter().collect(),
+            },
         }))
     }
 
@@ -116,11 +124,8 @@ fn bad_url(origin: String, error: UrlError) -> ConfigError {
     }
 }
 
-fn worker_ids(section: &Section<'_>) -> Result<Vec<String>, ConfigError> {
-    let Some((origin, text)) = section
-        .find(WORKER_IDS)
-        .filter(|(_, text)| !text.is_empty())
-    else {
+fn read_worker_ids(section: &Section<'_>, key: &str) -> Result<Vec<String>, ConfigError> {
+    let Some((origin, text)) = section.find(key).filter(|(_, text)| !text.is_empty()) else {
         return Ok(Vec::new());
     };
     let ids: Vec<&str> = text.split(',').map(str::trim).collect();

@@ -12,6 +12,7 @@ pub(super) const CONCURRENCY: &str = "protocol.hero.concurrency";
 pub(super) const DISPATCH_IN_FLIGHT: &str = "protocol.hero.dispatch_in_flight";
 pub(super) const POP_SIDE: &str = "protocol.hero.pop_side";
 pub(super) const LOG_DIR: &str = "protocol.hero.log_dir";
+pub(super) const REQUEUE_STALE: &str = "protocol.hero.requeue_stale";
 
 /// All keys. `host serve` has no flags for them.
 pub(super) const SETTINGS: &[Setting] = &[
@@ -21,7 +22,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         flag: None,
         value_name: "URL",
         default: "none",
-        about: "The Redis of Hero dispatchers: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`; `rediss://` for TLS 1.3, always with a certificate that is checked",
+        about: "The Redis of Hero dispatchers: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`; `rediss://` for TLS 1.3, always with a certificate that is checked; `redis+unix:///PATH[?db=DATABASE]` for a Unix socket; `redis-sentinel://HOST[:PORT],…/MASTER[/DATABASE]` (or `rediss-sentinel://`) where Sentinels know it",
     },
     Setting {
         key: URL_FILE,
@@ -95,6 +96,14 @@ pub(super) const SETTINGS: &[Setting] = &[
         default: "none",
         about: "The folder below which the `log_path` of a job may name a file that its log is appended to; without it such jobs are refused",
     },
+    Setting {
+        key: REQUEUE_STALE,
+        env: "HOST_HERO_REQUEUE_STALE",
+        flag: None,
+        value_name: "IDS",
+        default: "none",
+        about: "The worker ids whose lost jobs `host serve` queues again by itself, each job up to three times: an array, `*` for all; in the variable, separated by commas",
+    },
 ];
 
 /// `host worker hero`.
@@ -118,7 +127,7 @@ variables and keys of [protocol.hero] in docs/config.md hold here too.",
             URL,
             "url",
             "URL",
-            "The Redis: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `rediss://` for TLS. Other users can read command lines: an address with a password belongs in a file or in `HOST_HERO_URL`",
+            "The Redis: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `rediss://` for TLS, `redis+unix://`, `redis-sentinel://`. Other users can read command lines: an address with a password belongs in a file or in `HOST_HERO_URL`",
         ),
         WorkerFlag::new(
             URL_FILE,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use host_cells::build::RunBuilder;
 use host_cells::examine::{Examiner, Setup};
 use host_cells::feed::Feed;
@@ -45,6 +46,7 @@ use crate::deploy::{self, Deployments};
 use crate::executors::Executors;
 use crate::logs::{self, ForeignLogs, JobLogs};
 use crate::metrics::Metrics;
+use crate::telemetry::{self, Collect, Settings};
 
 /// How long connections and cells may take to end when no job runs any more.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -120,6 +122,10 @@ impl Host {
         let (job_logs, log_writer) =
             logs::spawn(log_store, logged, logs.gaps()).map_err(ServeError::Store)?;
         let base = Base::new(config, logs);
+        let settings = Settings::read(&config.environment).map_err(ServeError::Telemetry)?;
+        let telemetry =
+            settings.map(|settings| telemetry::open(settings, base.clock, &base.metrics));
+        let (spans, export) = telemetry.unzip();
         let reader = store.reader().map_err(ServeError::Store)?;
         let current = deploy::current(&*reader).map_err(ServeError::Store)?;
         sweep(
@@ -153,6 +159,7 @@ impl Host {
         base.metrics.register(|registry| history.register(registry));
         let foreign = Wiring {
             history: Some(history),
+            spans,
             ..foreign(config, &base, &examiner.cells, &tasks)
         };
         let (foreign, foreign_ended) =
@@ -160,6 +167,10 @@ impl Host {
         let handlers = base.runs.handlers().clone();
         let deployments = Deployments::new(dispatch.clone(), handlers, examiner, tasks.clone());
         deployments.repair();
+        if let Some(export) = export {
+            let collect = collect(&dispatch, &executors, &base.metrics);
+            tasks.spawn(export.run(collect, tasks.stopping().clone()));
+        }
         Ok(Self {
             deployments,
             tasks,
@@ -302,6 +313,21 @@ fn sweep(examiner: &Examiner, kept: &BTreeSet<Digest>) {
     }
 }
 
+/// Returns what reads all metrics for an export.
+fn collect(dispatch: &Dispatch, executors: &Executors, metrics: &Metrics) -> Collect {
+    let (dispatch, executors, metrics) = (dispatch.clone(), executors.clone(), metrics.clone());
+    Arc::new(move || -> BoxFuture<'static, String> {
+        let (dispatch, executors, metrics) = (dispatch.clone(), executors.clone(), metrics.clone());
+        Box::pin(async move {
+            if let Ok(queues) = dispatch.read(|reader| reader.queues()).await {
+                metrics.set_jobs(&queues);
+            }
+            executors.count();
+            metrics.encode()
+        })
+    })
+}
+
 /// The dispatch loop, and the receiver of its result.
 type Dispatching = (Dispatch, oneshot::Receiver<Result<(), StoreError>>);
 
@@ -401,6 +427,7 @@ fn foreign(config: &Config, base: &Base, cells: &Cells, tasks: &Tasks) -> Wiring
         logs: Some(base.logs.clone()),
         history: None,
         numbers: base.numbers.clone(),
+        spans: None,
         eager: false,
         loaded,
         stopping: tasks.stopping().clone(),

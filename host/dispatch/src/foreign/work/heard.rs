@@ -67,6 +67,9 @@ impl<P: CellPort> Work<P> {
         self.by_key.remove(&running.key);
         self.by_job.remove(&running.ids.job);
         span::close(&running.span, &outcome, now.since_ms(running.started_at));
+        if let Some(((place, wire), spans)) = running.place.zip(self.wiring.spans.as_ref()) {
+            spans.ended(place.end(wire, (running.started_at, now), &outcome));
+        }
         let Some((history, job)) = self.wiring.history.as_ref().zip(running.job) else {
             return running.reply.ended(outcome, meter);
         };

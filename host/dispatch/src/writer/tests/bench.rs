@@ -1,6 +1,6 @@
 //! A loop with everything it needs, and functions that wait for what it does.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ impl Bench {
             cells: 2,
             slots: 4,
         };
-        let runs = RunBuilder::new(handlers(), BTreeMap::new(), BTreeSet::new());
+        let runs = RunBuilder::new(handlers(), BTreeMap::new(), BTreeMap::new());
         let leases = LeaseDoor::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
         let loop_ended = spawn(Wiring {
             store,

@@ -57,6 +57,7 @@ fn every_key_of_the_file_counts() {
         ("dispatch_in_flight", "6"),
         ("pop_side", "left"),
         ("log_dir", "/var/log/hero"),
+        ("requeue_stale", "fo,*"),
         // Other tests cover the errors of these keys.
         ("ca_file", ""),
         ("cert_file", ""),
@@ -69,6 +70,10 @@ fn every_key_of_the_file_counts() {
         dispatch_in_flight: 6,
         pop_side: PopSide::Left,
         log_dir: Some(PathBuf::from("/var/log/hero")),
+        requeue_stale: Workers {
+            all: true,
+            ids: ["fo", "*"].map(str::to_owned).into(),
+        },
     };
     assert_eq!(resolve(&[], &file), Ok(Some(expected)));
     assert_eq!(SETTINGS.len(), file.len(), "all of them are above");
