@@ -14,6 +14,7 @@ mod durability;
 mod fixture;
 mod from_wat;
 mod garbage;
+mod grants;
 mod hostile;
 mod life;
 mod rrq_garbage;

@@ -18,7 +18,7 @@ use host_core::time::Time;
 use crate::chain::Chain;
 use crate::handlers::{Handler, Handlers, Program};
 use crate::order::Order;
-use crate::programs::Programs;
+use crate::programs::{Programs, read_dirs};
 use crate::schema::Budget;
 
 pub use crate::programs::Environment;
@@ -131,7 +131,7 @@ impl RunBuilder {
             context: request.context,
             params: request.params,
             env,
-            read_dirs: handler.grants.read_dirs.clone(),
+            read_dirs: read_dirs(&handler.grants),
         })
     }
 }

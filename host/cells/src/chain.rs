@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::handlers::{Handler, Program};
-use crate::programs::Programs;
+use crate::programs::{Programs, read_dirs};
 use crate::schema::Budget;
 
 /// The maximum number of steps in one chain.
@@ -193,7 +193,7 @@ impl Chain {
             params: step.params,
             limits,
             env: step.env,
-            read_dirs: step.handler.grants.read_dirs.clone(),
+            read_dirs: read_dirs(&step.handler.grants),
         };
         Ok(Next::Run(step.program, Box::new(start)))
     }

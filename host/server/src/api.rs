@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use host_cells::handlers::Handlers;
+use host_core::cell::Protection;
 use host_dispatch::Dispatch;
 use host_http::budget::ByteBudget;
 use host_http::guard::AllowedHosts;
@@ -68,6 +69,8 @@ pub struct Api {
     pub metrics: Metrics,
     /// The address the API listens on. Requests may name it in their Host header.
     pub listen: SocketAddr,
+    /// How this system confines cells.
+    pub protection: Arc<Protection>,
     /// Cancelled when the host starts no more jobs. It still answers until the running jobs have
     /// ended.
     pub draining: CancellationToken,

@@ -68,6 +68,9 @@ pub enum ServeError {
     /// The store cannot be used.
     #[error(transparent)]
     Store(StoreError),
+    /// The configuration grants too much.
+    #[error("{0}")]
+    Grants(String),
     /// No cell can be started.
     #[error(transparent)]
     Start(StartError),
