@@ -17,6 +17,7 @@ mod garbage;
 mod grants;
 mod hostile;
 mod life;
+mod local;
 mod rrq_garbage;
 mod rrq_load;
 mod rrq_worker;

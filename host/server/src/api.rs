@@ -34,9 +34,9 @@ use host_http::budget::ByteBudget;
 use host_http::guard::AllowedHosts;
 use host_http::route::Group;
 use host_http::router;
+use host_http::serve::Accept;
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
-use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -112,7 +112,7 @@ pub fn router(mut api: Api) -> Router {
 /// Answers requests until the host stops.
 ///
 /// Cancel safe: accepts no more connections; open ones continue.
-pub async fn serve(listener: TcpListener, state: Api, tasks: &Tasks) {
+pub async fn serve(listener: impl Accept, state: Api, tasks: &Tasks) {
     let metrics = Arc::new(state.metrics.clone());
     host_http::serve::serve(listener, router(state), metrics, tasks).await;
 }

@@ -50,6 +50,14 @@ pub const SETTINGS: &[Setting] = &[
         about: "Where the API listens: a loopback address and a port (0 takes a free one), or `off`",
     },
     Setting {
+        key: "http.socket",
+        env: "HOST_SOCKET",
+        flag: Some("socket"),
+        value_name: "PATH",
+        default: "none",
+        about: "A local socket for the API, which only the host's user may use; clients name it as unix://PATH",
+    },
+    Setting {
         key: "cells.count",
         env: "HOST_CELLS",
         flag: Some("cells"),
@@ -158,6 +166,8 @@ pub struct Config {
     pub handlers: Option<PathBuf>,
     /// Where the API listens; `None` if it is off.
     pub listen: Option<SocketAddr>,
+    /// The local socket on which the API listens too.
+    pub socket: Option<PathBuf>,
     /// All wires, configured.
     pub wires: Vec<WireConfig>,
     /// Which jobs go to an executor without naming one.
@@ -250,6 +260,7 @@ impl Config {
             fresh: false,
             handlers: values.path("handlers"),
             listen: values.listen("http.listen", Some(listen))?,
+            socket: values.path("http.socket"),
             routes: routes(&values, &wires)?,
             wires,
             cells: usize::try_from(cells).unwrap_or(usize::MAX),

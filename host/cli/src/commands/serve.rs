@@ -97,6 +97,8 @@ fn refused(error: &ConfigError) -> CliError {
 fn announce(ready: Ready) {
     // A closed standard output does not stop the host.
     let mut words = vec![("http", shown(ready.http))];
+    let socket = ready.socket.map(|path| path.display().to_string());
+    words.extend(socket.map(|path| ("socket", path)));
     words.extend(ready.wires);
     let words = words.iter().map(|(key, value)| format!(" {key}={value}"));
     let _unread = put_line(&format!("ready{}", words.collect::<String>()));

@@ -90,6 +90,7 @@ fn every_key_can_be_set_in_the_file() {
 data = \"/d\"
 handlers = \"/h\"
 http.listen = \"[::1]:0\"
+http.socket = \"/s\"
 shutdown.grace_seconds = 1.5
 logs.max_mib = 7
 [cells]
@@ -112,9 +113,10 @@ env = [\"LANG\", \"UNSET\"]
     assert_eq!(config.data, PathBuf::from("/d"));
     assert_eq!(config.handlers, Some(PathBuf::from("/h")));
     assert_eq!(config.listen, Some("[::1]:0".parse().unwrap()));
+    assert_eq!(config.socket, Some(PathBuf::from("/s")));
     assert_eq!((config.drain_ms, config.log_bytes_max), (1_500, 7 << 20));
     assert_eq!((config.cells, config.slots, config.memory_mib), (3, 4, 512));
-    assert_eq!(SETTINGS.len(), 12, "all of them are above");
+    assert_eq!(SETTINGS.len(), 13, "all of them are above");
 }
 
 #[test]
