@@ -147,6 +147,26 @@ impl Client {
 
     /// Deploys a component under `name`, with an optional manifest.
     pub fn deploy(&self, name: &str, component: &[u8], manifest: Option<&str>) -> Result<Answer> {
+        self.deploy_with(name, component, manifest, "")
+    }
+
+    /// Deploys a component and accepts all its grants.
+    pub fn deploy_accepted(
+        &self,
+        name: &str,
+        component: &[u8],
+        manifest: Option<&str>,
+    ) -> Result<Answer> {
+        self.deploy_with(name, component, manifest, "?accept_grants=true")
+    }
+
+    fn deploy_with(
+        &self,
+        name: &str,
+        component: &[u8],
+        manifest: Option<&str>,
+        query: &str,
+    ) -> Result<Answer> {
         const BOUNDARY: &str = "host-tests-7MA4YWxkTrZu0gW";
         let mut body = Vec::with_capacity(component.len() + 1024);
         let mut part = |name: &str, bytes: &[u8]| {
@@ -165,7 +185,7 @@ impl Client {
         body.extend_from_slice(format!("--{BOUNDARY}--\r\n").as_bytes());
         let mut response = self
             .agent
-            .put(format!("{}/api/v1/components/{name}", self.base))
+            .put(format!("{}/api/v1/components/{name}{query}", self.base))
             .header(
                 "content-type",
                 format!("multipart/form-data; boundary={BOUNDARY}"),

@@ -22,6 +22,8 @@ pub struct Options {
     pub listen: String,
     /// More arguments of `host serve`.
     pub args: Vec<String>,
+    /// More variables of its environment.
+    pub env: Vec<(String, String)>,
 }
 
 /// A running host. It is killed when dropped.
@@ -41,6 +43,7 @@ impl Options {
             handlers: None,
             listen: "127.0.0.1:0".to_owned(),
             args: Vec::new(),
+            env: Vec::new(),
         }
     }
 
@@ -72,6 +75,7 @@ impl Server {
             .args(["--rrq-listen", "127.0.0.1:0", "--data"])
             .arg(&options.data)
             .args(&options.args)
+            .envs(options.env.iter().cloned())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log);

@@ -17,10 +17,18 @@ pub(crate) fn target_dir() -> PathBuf {
     root().join(chosen.unwrap_or_else(|| "target".into()))
 }
 
-/// Makes a cargo command that starts in the root of the workspace.
+/// Makes a cargo command that starts in the root of the workspace. It never changes `Cargo.lock`.
 pub(crate) fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO"));
-    command.current_dir(root()).args(args);
+    command.current_dir(root());
+    if let Some((verb, rest)) = args.split_first() {
+        command.arg(verb);
+        // It depends on no package.
+        if *verb != "fmt" {
+            command.arg("--locked");
+        }
+        command.args(rest);
+    }
     command
 }
 

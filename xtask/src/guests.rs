@@ -32,7 +32,8 @@ pub(crate) fn build() -> Result<PathBuf> {
     command
         .current_dir(root())
         .env("CARGO_TARGET_DIR", &build_dir)
-        .args(["build", "--target", TARGET, "--profile", PROFILE]);
+        .args(["build", "--locked", "--target", TARGET])
+        .args(["--profile", PROFILE]);
     for package in &packages {
         command.args(["--package", &package.name]);
     }

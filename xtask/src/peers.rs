@@ -9,18 +9,18 @@ use anyhow::{Context, Result};
 use crate::cargo::{cargo, root, run, target_dir};
 use crate::setup;
 
-/// The releases of RRQ on `PyPI`: the last one of the documented dialect, and the newest.
-const RRQ_RELEASES: &[&str] = &["0.9.14", "0.11.1"];
-
-/// The release of the package `redis` on `PyPI`, for a client of Hero that is none of ours.
-const REDIS_RELEASE: &str = "7.1.1";
-
-/// What reads the document of the API: a check of it, and a maker of clients. The first names the
-/// folder.
-const OPENAPI: &[(&str, &str)] = &[
-    ("openapi-python-client", "0.29.1"),
-    ("openapi-spec-validator", "0.9.0"),
+/// What is installed from `PyPI`: the last release of RRQ with the documented dialect, and the newest; a
+/// client of Hero that is none of ours; and what reads the document of the API, a maker of clients and a
+/// check. Each is a file in [`REQUIREMENTS`] with the hashes of all packages.
+const PYTHON: &[&str] = &[
+    "rrq-0.9.14",
+    "rrq-0.11.1",
+    "redis-7.1.1",
+    "openapi-python-client-0.29.1",
 ];
+
+/// The folder of these files, which `uv pip compile --universal --generate-hashes` writes.
+const REQUIREMENTS: &str = "tests/peers/requirements";
 
 /// The release of the crate `rrq-runner`, and its example.
 const RRQ_RUNNER_RELEASE: &str = "0.11.1";
@@ -38,11 +38,9 @@ pub(crate) fn set_up() -> Result<()> {
     redis()?;
     shell_tools()?;
     let folder = target_dir().join("peers");
-    for release in RRQ_RELEASES {
-        python(&folder, &[("rrq", release)])?;
+    for name in PYTHON {
+        python(&folder, name)?;
     }
-    python(&folder, &[("redis", REDIS_RELEASE)])?;
-    python(&folder, OPENAPI)?;
     rust_runner(&folder.join(RUST_RUNNER_BUILD))
 }
 
@@ -50,7 +48,7 @@ pub(crate) fn set_up() -> Result<()> {
 /// without optimization: the suite does not measure them. Does nothing if both are there.
 fn rust_runner(folder: &Path) -> Result<()> {
     let build = || {
-        let mut command = cargo(&["build", "--quiet", "--locked", "--target-dir"]);
+        let mut command = cargo(&["build", "--quiet", "--target-dir"]);
         command.arg(folder).arg("--manifest-path");
         command.arg(root().join(RUST_RUNNER).join("Cargo.toml"));
         command
@@ -98,40 +96,34 @@ pub(crate) fn socket_runner() -> Result<()> {
     .context("the bench needs the crate rrq-runner")
 }
 
-/// Installs releases of packages into a Python environment below `folder` that has the name of the
-/// first.
-fn python(folder: &Path, packages: &[(&str, &str)]) -> Result<()> {
-    let Some((package, release)) = packages.first() else {
-        return Ok(());
-    };
-    let folder = folder.join(format!("{package}-{release}"));
+/// Installs what the requirements `name` list into a Python environment of this name below `folder`.
+fn python(folder: &Path, name: &str) -> Result<()> {
+    let folder = folder.join(name);
     let (complete, bin) = (folder.join(COMPLETE), folder.join("bin"));
     // What was installed in a folder does not start from another.
     if complete.exists() && setup::is_there(&bin.join("pip").to_string_lossy()) {
         return Ok(());
     }
-    environment(&folder, packages).with_context(|| {
-        format!("tests need {package} {release} from PyPI; PIP_INDEX_URL may name a mirror of it")
+    environment(&folder, name).with_context(|| {
+        format!("tests need {name} from PyPI; PIP_INDEX_URL may name a mirror of it")
     })?;
     std::fs::write(&complete, "delete this file to install it again\n")
         .with_context(|| format!("cannot write {}", complete.display()))
 }
 
-fn environment(folder: &Path, packages: &[(&str, &str)]) -> Result<()> {
+fn environment(folder: &Path, name: &str) -> Result<()> {
     if !can_make_environments() {
         setup::install(&["python3", "python3-venv"])?;
     }
-    let pinned = packages.iter();
-    let pinned: Vec<_> = pinned
-        .map(|(name, release)| format!("{name}=={release}"))
-        .collect();
-    eprintln!("installing {} into {}", pinned.join(", "), folder.display());
+    eprintln!("installing {name} into {}", folder.display());
     run(Command::new("python3")
         .args(["-m", "venv", "--clear"])
         .arg(folder))?;
+    let requirements = root().join(REQUIREMENTS).join(format!("{name}.txt"));
     run(Command::new(folder.join("bin").join("pip"))
         .args(["install", "--quiet", "--disable-pip-version-check"])
-        .args(pinned))
+        .args(["--require-hashes", "--requirement"])
+        .arg(requirements))
 }
 
 /// Debian splits off what `python3 -m venv` needs.

@@ -1,43 +1,63 @@
-//! The entry points of the child processes that `host cell` runs: the cell, the compile child, and the
-//! child that compiles schemas.
+//! The entry points of the child processes that `host cell` runs: the cell, the compile child, the child
+//! that compiles schemas, and the one that tells how children are protected.
 
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+
+use host_core::cell::Protection;
 
 use crate::compile::compile;
-use crate::{harden, session};
+use crate::{engine, harden, session};
 
-/// Runs guests for the orchestrator at the other end of the inherited socket `fd`: at most `slots` at
-/// once, with `memory_mib` of memory for all of them together. Returns when the orchestrator is gone, or
-/// with an error if the cell cannot work.
-pub fn run(fd: RawFd, slots: u32, memory_mib: u64) -> Result<(), String> {
-    restrict_cell()?;
-    // SAFETY: the orchestrator passes this descriptor to us, and no other code in this process uses it.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC).map_err(|error| {
-        format!("cannot use file descriptor {fd} as the socket to the orchestrator: {error}")
-    })?;
-    session::serve(UnixStream::from(socket), slots, memory_mib << 20)
-        .map_err(|error| format!("cannot run guests: {error:#}"))
+pub use crate::harden::Confinement;
+
+/// Takes over a descriptor that the orchestrator passes to this process.
+///
+/// # Safety
+///
+/// No other code in this process may use the descriptor.
+pub unsafe fn inherited(fd: RawFd) -> Result<OwnedFd, String> {
+    // SAFETY: see above.
+    let inherited = unsafe { OwnedFd::from_raw_fd(fd) };
+    rustix::io::fcntl_setfd(&inherited, rustix::io::FdFlags::CLOEXEC)
+        .map_err(|error| format!("cannot use the inherited file descriptor {fd}: {error}"))?;
+    Ok(inherited)
+}
+
+/// Runs guests for the orchestrator at the other end of `socket`: at most `slots` at once, with
+/// `memory_mib` of memory for all of them together. Returns when the orchestrator is gone, or with an
+/// error if the cell cannot work.
+pub fn run(
+    socket: OwnedFd,
+    slots: u32,
+    memory_mib: u64,
+    confinement: Confinement,
+) -> Result<(), String> {
+    let failed = |error: wasmtime::Error| format!("cannot run guests: {error:#}");
+    harden::child().map_err(unrestricted)?;
+    // It opens a file of the kernel.
+    let engine = engine::pooled(slots).map_err(failed)?;
+    harden::cell(confinement).map_err(unrestricted)?;
+    session::serve(UnixStream::from(socket), engine, slots, memory_mib << 20).map_err(failed)
 }
 
 /// Restricts this process as a cell. Call it before the first thread is started.
-pub fn restrict_cell() -> Result<(), String> {
+pub fn restrict_cell(confinement: Confinement) -> Result<Protection, String> {
     harden::child()
-        .and_then(|()| harden::cell())
-        .map_err(|error| format!("cannot restrict the rights of this process: {error}"))
+        .and_then(|()| harden::cell(confinement))
+        .map_err(unrestricted)
 }
 
-/// Compiles the component on standard input, writes the machine code to the file `output`, and writes
-/// a `CompileReply` as JSON to standard output.
-pub fn compile_stdin(output: &Path) -> Result<(), String> {
-    let folder = output.parent().unwrap_or(Path::new("."));
+/// Compiles the component on standard input, writes the machine code to the open file `output`, and
+/// writes a `CompileReply` as JSON to standard output.
+pub fn compile_stdin(output: OwnedFd, confinement: Confinement) -> Result<(), String> {
     harden::child()
-        .and_then(|()| harden::compiler(folder))
-        .map_err(|error| format!("cannot restrict the rights of this process: {error}"))?;
-    let reply = compile(&mut io::stdin().lock(), output).map_err(|error| error.to_string())?;
+        .and_then(|()| harden::compiler(confinement))
+        .map_err(unrestricted)?;
+    let mut output = File::from(output);
+    let reply = compile(&mut io::stdin().lock(), &mut output).map_err(|error| error.to_string())?;
     let json = serde_json::to_vec(&reply).map_err(|error| error.to_string())?;
     io::stdout()
         .write_all(&json)
@@ -46,8 +66,30 @@ pub fn compile_stdin(output: &Path) -> Result<(), String> {
 
 /// Restricts a child that compiles schemas: it opens nothing, writes to at most `memory_bytes` of memory
 /// and computes for at most `cpu_seconds`.
-pub fn restrict_schemas(memory_bytes: u64, cpu_seconds: u64) -> Result<(), String> {
+pub fn restrict_schemas(
+    memory_bytes: u64,
+    cpu_seconds: u64,
+    confinement: Confinement,
+) -> Result<(), String> {
     harden::child()
-        .and_then(|()| harden::schemas(memory_bytes, cpu_seconds))
-        .map_err(|error| format!("cannot restrict the rights of this process: {error}"))
+        .and_then(|()| harden::schemas(confinement, memory_bytes, cpu_seconds))
+        .map(drop)
+        .map_err(unrestricted)
+}
+
+/// Restricts this process as a cell and writes a [`Protection`] as JSON to standard output.
+pub fn probe(confinement: Confinement) -> Result<(), String> {
+    let protection = restrict_cell(Confinement {
+        allow_weak: true,
+        ..confinement
+    })?;
+    let json = serde_json::to_vec(&protection).map_err(|error| error.to_string())?;
+    io::stdout()
+        .write_all(&json)
+        .map_err(|error| format!("cannot write to standard output: {error}"))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is the end of the error")]
+fn unrestricted(error: io::Error) -> String {
+    format!("cannot restrict the rights of this process: {error}")
 }

@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::io::{Read, Write as _};
-use std::path::Path;
 
 use host_core::cell::{CompileReply, Compiled, Refusal};
 use sha2::{Digest as _, Sha256};
@@ -29,9 +28,12 @@ pub(crate) struct CompileError {
     cause: String,
 }
 
-/// Reads a component from `input`, compiles it and writes the machine code to `output`. The file is
-/// written atomically and synced to disk.
-pub(crate) fn compile(input: &mut dyn Read, output: &Path) -> Result<CompileReply, CompileError> {
+/// Reads a component from `input`, compiles it, writes the machine code to `output` and syncs that to
+/// disk.
+pub(crate) fn compile(
+    input: &mut dyn Read,
+    output: &mut File,
+) -> Result<CompileReply, CompileError> {
     let mut bytes = Vec::new();
     input
         .take(COMPONENT_BYTES_MAX + 1)
@@ -39,7 +41,8 @@ pub(crate) fn compile(input: &mut dyn Read, output: &Path) -> Result<CompileRepl
         .map_err(failed("read the component"))?;
     match check_and_compile(&bytes)? {
         Ok((code, stubbed)) => {
-            write(output, &code)?;
+            let written = output.write_all(&code).and_then(|()| output.sync_all());
+            written.map_err(failed("write the machine code"))?;
             Ok(Ok(Compiled {
                 sha256: Sha256::digest(&code).into(),
                 bytes: code.len() as u64,
@@ -98,19 +101,6 @@ fn check_and_compile(
         .serialize()
         .map(|code| Ok((code, stubbed)))
         .map_err(failed("serialize the machine code"))
-}
-
-fn write(output: &Path, code: &[u8]) -> Result<(), CompileError> {
-    let folder = output.parent().unwrap_or(Path::new("."));
-    let partial = output.with_extension("partial");
-    let write = || {
-        let mut file = File::create(&partial)?;
-        file.write_all(code)?;
-        file.sync_all()?;
-        std::fs::rename(&partial, output)?;
-        File::open(folder)?.sync_all()
-    };
-    write().map_err(failed(&format!("write {}", output.display())))
 }
 
 fn failed<E: std::fmt::Display>(operation: &str) -> impl FnOnce(E) -> CompileError {

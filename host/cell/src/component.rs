@@ -1,8 +1,9 @@
-//! The compiled components of a cell. Each is mapped and linked once, and instantiated for each run.
+//! The compiled components of a cell. Each is mapped and linked once, and instantiated for each run. Their
+//! files come open from the orchestrator.
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Seek as _};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -10,10 +11,11 @@ use host_core::cell::ComponentKey;
 use sha2::{Digest as _, Sha256};
 use wasmtime::component::{Component, Linker};
 use wasmtime::error::Context as _;
-use wasmtime::{Engine, Result, bail, format_err};
+use wasmtime::{Engine, Error, Result, bail, format_err};
 
 use crate::bindings::JobPre;
 use crate::context::Guest;
+use crate::harden::opened;
 use crate::linker::{link, stub};
 
 /// How much of a compiled file is read at once to hash it, in bytes.
@@ -34,9 +36,15 @@ impl Components {
     }
 
     /// Maps a compiled file after checking its digest. If this fails, each run that needs the component
-    /// fails with the same error.
-    pub(crate) fn load(&mut self, key: ComponentKey, path: &Path, sha256: [u8; 32]) -> Result<()> {
-        let loaded = self.map(path, sha256);
+    /// fails with the same error. `path` is for messages.
+    pub(crate) fn load(
+        &mut self,
+        key: ComponentKey,
+        path: &Path,
+        file: Result<File, String>,
+        sha256: [u8; 32],
+    ) -> Result<()> {
+        let loaded = self.map(path, file, sha256);
         let result = match &loaded {
             Ok(_) => Ok(()),
             Err(error) => Err(format_err!("{error:#}")),
@@ -46,9 +54,15 @@ impl Components {
         result
     }
 
-    fn map(&self, path: &Path, sha256: [u8; 32]) -> Result<JobPre<Guest>> {
+    fn map(
+        &self,
+        path: &Path,
+        file: Result<File, String>,
+        sha256: [u8; 32],
+    ) -> Result<JobPre<Guest>> {
         let operation = || format!("load the compiled component {}", path.display());
-        if digest(path).with_context(operation)? != sha256 {
+        let mut file = file.map_err(Error::msg).with_context(operation)?;
+        if digest(&mut file).with_context(operation)? != sha256 {
             bail!(
                 "{}: its content has changed since it was compiled; delete the file, and the host compiles the \
                  component again",
@@ -56,9 +70,11 @@ impl Components {
             );
         }
         // SAFETY: the digest shows that our compile child wrote this file, and only the host's user can
-        // write to its directory. Compiled code is never accepted from outside.
-        let component = unsafe { Component::deserialize_file(self.linker.engine(), path) }
-            .with_context(operation)?;
+        // write to it. Compiled code is never accepted from outside.
+        let mapped = opened::as_file(file, |path| unsafe {
+            Component::deserialize_file(self.linker.engine(), path)
+        });
+        let component = mapped.with_context(operation)?;
         let mut linker = self.linker.clone();
         stub(&mut linker, &component)?;
         JobPre::new(linker.instantiate_pre(&component)?)
@@ -78,8 +94,8 @@ impl Components {
     }
 }
 
-fn digest(path: &Path) -> io::Result<[u8; 32]> {
-    let mut file = File::open(path)?;
+fn digest(file: &mut File) -> io::Result<[u8; 32]> {
+    file.rewind()?;
     let mut hasher = Sha256::new();
     let mut chunk = vec![0; CHUNK_BYTES];
     loop {

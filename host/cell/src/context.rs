@@ -1,15 +1,14 @@
 //! The data in the wasmtime store of one run: its limits, its grants and its state.
 
-use std::os::fd::AsRawFd;
+use std::fs::File;
 use std::sync::Arc;
 
-use cap_std::ambient_authority;
-use cap_std::fs::Dir;
 use host_core::cell::LogSource;
-use host_core::handler::DirGrant;
 use wasmtime::Result;
-use wasmtime::component::ResourceTable;
-use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime::component::{Resource, ResourceTable};
+use wasmtime_wasi::filesystem::{Descriptor, Dir};
+use wasmtime_wasi::p2::bindings::filesystem::preopens;
+use wasmtime_wasi::{FsPerms, OpenMode, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use crate::clock::{SteppedClock, SteppedWall};
 use crate::limits::MemoryLimit;
@@ -29,51 +28,37 @@ pub(crate) struct Guest {
     pub(crate) output: Arc<RunOutput>,
     pub(crate) stop: Arc<Stop>,
     env: Vec<(String, String)>,
+    /// The directories that the guest may read, by the names that it sees.
+    dirs: Vec<(Dir, String)>,
     /// Created at the first WASI call, because many guests make none.
     wasi: Option<WasiCtx>,
     table: ResourceTable,
 }
 
-/// A directory that the manifest grants cannot be opened.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "cannot open the directory {path}, which the manifest grants: {cause}; create it or change the grant"
-)]
-pub(crate) struct GrantMissing {
-    path: String,
-    cause: String,
-}
-
 impl Guest {
-    /// Creates the state of a run and opens the directories that the guest may read.
+    /// Creates the state of a run that may read the open directories `dirs`, by the names that it sees.
     pub(crate) fn new(
         memory: MemoryLimit,
         output: Arc<RunOutput>,
         stop: Arc<Stop>,
         env: Vec<(String, String)>,
-        read_dirs: &[DirGrant],
-    ) -> Result<Self, GrantMissing> {
+        dirs: Vec<(File, String)>,
+    ) -> Self {
         let mut table = ResourceTable::new();
         table.set_max_capacity(RESOURCES_MAX);
-        let mut guest = Self {
+        let dirs = dirs.into_iter().map(|(dir, name)| {
+            let dir = Dir::new(dir, FsPerms::ReadOnly, OpenMode::READ, false);
+            (dir, name)
+        });
+        Self {
             memory,
             output,
             stop,
             env,
+            dirs: dirs.collect(),
             wasi: None,
             table,
-        };
-        if !read_dirs.is_empty() {
-            let mut builder = guest.builder();
-            for grant in read_dirs {
-                open(&mut builder, grant).map_err(|cause| GrantMissing {
-                    path: grant.host.clone(),
-                    cause,
-                })?;
-            }
-            guest.wasi = Some(builder.build());
         }
-        Ok(guest)
     }
 
     fn builder(&mut self) -> WasiCtxBuilder {
@@ -89,19 +74,16 @@ impl Guest {
     }
 }
 
-/// Opens a directory with cap-std and passes the open descriptor to WASI, so that later changes of the
-/// path have no effect.
-fn open(builder: &mut WasiCtxBuilder, grant: &DirGrant) -> Result<(), String> {
-    let dir = Dir::open_ambient_dir(&grant.host, ambient_authority())
-        .map_err(|error| error.to_string())?;
-    builder
-        .preopened_dir(
-            format!("/proc/self/fd/{}", dir.as_raw_fd()),
-            &grant.guest,
-            FsPerms::ReadOnly,
-        )
-        .map_err(|error| error.to_string())?;
-    Ok(())
+/// WASI itself would open directories by path.
+impl preopens::Host for Guest {
+    fn get_directories(&mut self) -> Result<Vec<(Resource<Descriptor>, String)>> {
+        let dirs = self.dirs.iter();
+        dirs.map(|(dir, name)| {
+            let dir = self.table.push(Descriptor::Dir(dir.clone()))?;
+            Ok((dir, name.clone()))
+        })
+        .collect()
+    }
 }
 
 impl WasiView for Guest {

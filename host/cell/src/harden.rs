@@ -1,16 +1,25 @@
-//! Takes rights from a child process before it handles untrusted input. A protection that the kernel
-//! does not support is skipped, and `host doctor` reports it. If a supported one fails, the process ends.
+//! Takes rights from a child process before it handles untrusted input. What must be there and is not is
+//! reported, and the process then does not go on unless it is told to.
 
 mod calls;
+pub(crate) mod opened;
+mod own;
 
 use std::io;
+use std::os::fd::OwnedFd;
 
+use host_core::cell::Protection;
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, PathBeneath, PathFd,
-    Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, Scope,
+    ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, PathBeneath, Ruleset,
+    RulesetAttr as _, RulesetCreatedAttr as _, RulesetStatus, Scope,
 };
-use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
-use rustix::thread::{CapabilitySet, CapabilitySets};
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, Signal, set_dumpable_behavior,
+    set_parent_process_death_signal, setrlimit,
+};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_no_new_privs};
+
+use self::calls::Calls;
 
 /// The most open files of a cell: its own, and those that guests open in granted directories.
 const FILES_MAX: u64 = 4_096;
@@ -21,9 +30,25 @@ const COMPILE_MEMORY_BYTES: u64 = 1 << 30;
 /// The CPU time of the compile child, in seconds.
 const COMPILE_CPU_SECONDS: u64 = 120;
 
+/// The largest file that the compile child may write, in bytes.
+const COMPILED_BYTES_MAX: u64 = 1 << 30;
+
 /// The out-of-memory score of a child. The kernel ends the process with the highest score first; the
 /// maximum is 1000.
 const OOM_SCORE: &str = "900";
+
+/// How a child process is confined, beyond what every child is.
+#[derive(Debug, Default)]
+pub struct Confinement {
+    /// The user to become. Only for a child of root.
+    pub user: Option<u32>,
+    /// Whether the child was started in namespaces of its own.
+    pub is_isolated: bool,
+    /// The open directories below which a cell may read, if a run hands it one of their directories.
+    pub roots: Vec<OwnedFd>,
+    /// Whether to go on without protection that is needed.
+    pub allow_weak: bool,
+}
 
 /// Prepares any child process: it ends with its parent, ignores signals that ask it to stop, writes no
 /// core dump, and aborts on a panic, so that it never continues in a wrong state.
@@ -48,60 +73,106 @@ pub(crate) fn child() -> io::Result<()> {
     Ok(())
 }
 
-/// Restricts a cell. Call it before the first thread is started.
-pub(crate) fn cell() -> io::Result<()> {
+/// Restricts a cell. Call it before the first thread is started, and after the last path is opened.
+pub(crate) fn cell(confinement: Confinement) -> io::Result<Protection> {
     limit(Resource::Nofile, FILES_MAX)?;
     // A cell writes to no file, not even to one that is open.
     limit(Resource::Fsize, 0)?;
-    drop_capabilities()?;
-    read_only()?;
-    calls::allow_cell()
+    let calls = if confinement.roots.is_empty() {
+        Calls::Cell
+    } else {
+        Calls::CellThatReads
+    };
+    confine(confinement, calls)
 }
 
-/// Restricts the compile child, which may read and write only below `folder`.
-pub(crate) fn compiler(folder: &std::path::Path) -> io::Result<()> {
+/// Restricts the compile child, which writes only to the file that is open.
+pub(crate) fn compiler(confinement: Confinement) -> io::Result<Protection> {
     limit(Resource::As, COMPILE_MEMORY_BYTES)?;
     limit(Resource::Cpu, COMPILE_CPU_SECONDS)?;
-    let ruleset = ruleset().and_then(|ruleset| {
-        ruleset
-            .create()?
-            .add_rule(PathBeneath::new(
-                PathFd::new(folder)?,
-                AccessFs::from_all(ABI::V3) & !AccessFs::Execute,
-            ))?
-            .restrict_self()
-            .map_err(Into::into)
-    });
-    ruleset.map_err(io::Error::other)?;
-    drop_capabilities()?;
-    calls::allow_compiler()
+    limit(Resource::Fsize, COMPILED_BYTES_MAX)?;
+    confine(confinement, Calls::Compiler)
 }
 
-/// Restricts the child that compiles schemas. It opens no file.
-pub(crate) fn schemas(memory_bytes: u64, cpu_seconds: u64) -> io::Result<()> {
+/// Restricts the child that compiles schemas.
+pub(crate) fn schemas(
+    confinement: Confinement,
+    memory_bytes: u64,
+    cpu_seconds: u64,
+) -> io::Result<Protection> {
     limit(Resource::Data, memory_bytes)?;
     limit(Resource::Cpu, cpu_seconds)?;
-    let restricted =
-        ruleset().and_then(|ruleset| ruleset.create()?.restrict_self().map_err(Into::into));
-    restricted.map(drop).map_err(io::Error::other)?;
-    drop_capabilities()?;
-    calls::allow_schemas()
+    limit(Resource::Fsize, 0)?;
+    confine(confinement, Calls::Schemas)
 }
 
-/// Leaves this process only the right to read files. Reading is not restricted to granted directories,
-/// because they are known only when a run starts.
-fn read_only() -> io::Result<()> {
-    let restricted = ruleset().and_then(|ruleset| {
-        ruleset
-            .create()?
-            .add_rule(PathBeneath::new(
-                PathFd::new("/")?,
-                AccessFs::ReadFile | AccessFs::ReadDir,
-            ))?
-            .restrict_self()
-            .map_err(Into::into)
+fn confine(confinement: Confinement, calls: Calls) -> io::Result<Protection> {
+    let Confinement {
+        user,
+        is_isolated,
+        roots,
+        allow_weak,
+    } = confinement;
+    let mut protection = Protection::default();
+    let mut reduced = |what: &str, cause: &dyn std::fmt::Display| {
+        protection.reduced.push(format!("{what} ({cause})"));
+    };
+    let has_own_root = if is_isolated {
+        own::empty_root()
+            .inspect_err(|error| reduced("no file system of its own", error))
+            .is_ok()
+    } else {
+        reduced(
+            "no namespaces of its own",
+            &"the kernel or the container does not allow them",
+        );
+        false
+    };
+    if let Some(user) = user
+        && let Err(error) = own::become_user(user)
+    {
+        reduced("it remains root", &error);
+    }
+    // A process that changes its user would outlive its parent.
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    set_no_new_privs(true)?;
+    let has_landlock = no_paths(roots).map_err(io::Error::other)?;
+    match (has_landlock, has_own_root) {
+        (true, _) => {}
+        (false, true) => reduced("no Landlock", &"the kernel does not have it"),
+        (false, false) => protection.missing.push(
+            "neither Landlock (Linux 5.13) nor a file system of its own (user namespaces)"
+                .to_owned(),
+        ),
+    }
+    if !protection.missing.is_empty() && !allow_weak {
+        let missing = protection.missing.join(", ");
+        return Err(io::Error::other(format!(
+            "this system does not protect the host from it: {missing}; allow that with cells.allow_weak"
+        )));
+    }
+    drop_capabilities()?;
+    calls.allow()?;
+    Ok(protection)
+}
+
+/// Takes the right to open any path, except to read below `roots`. Returns whether the kernel can.
+fn no_paths(roots: Vec<OwnedFd>) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
+    let read = AccessFs::ReadFile | AccessFs::ReadDir;
+    let rules = roots.into_iter().map(|root| {
+        let rule = PathBeneath::new(root, read);
+        Ok::<_, landlock::RulesetError>(rule)
     });
-    restricted.map(drop).map_err(io::Error::other)
+    let status = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(ABI::V5))?
+        .handle_access(AccessNet::from_all(ABI::V5))?
+        .scope(Scope::AbstractUnixSocket | Scope::Signal)?
+        .create()?
+        .add_rules(rules)?
+        .restrict_self()?;
+    Ok(status.ruleset != RulesetStatus::NotEnforced)
 }
 
 /// Gives up what root may do beyond other users.
@@ -112,14 +183,6 @@ fn drop_capabilities() -> io::Result<()> {
         inheritable: CapabilitySet::empty(),
     };
     Ok(rustix::thread::set_capabilities(None, none)?)
-}
-
-fn ruleset() -> Result<Ruleset, Box<dyn std::error::Error + Send + Sync>> {
-    Ok(Ruleset::default()
-        .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_all(ABI::V5))?
-        .handle_access(AccessNet::from_all(ABI::V5))?
-        .scope(Scope::AbstractUnixSocket | Scope::Signal)?)
 }
 
 fn limit(resource: Resource, value: u64) -> io::Result<()> {

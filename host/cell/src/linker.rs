@@ -38,7 +38,7 @@ pub(crate) fn link(engine: &Engine) -> Result<Linker<Guest>> {
     random::random::add_to_linker::<Guest, WasiRandom>(l, |guest| guest.ctx().ctx.random())?;
     random::insecure::add_to_linker::<Guest, WasiRandom>(l, |guest| guest.ctx().ctx.random())?;
     random::insecure_seed::add_to_linker::<Guest, WasiRandom>(l, |guest| guest.ctx().ctx.random())?;
-    filesystem::preopens::add_to_linker::<Guest, WasiFilesystem>(l, filesystem_of)?;
+    filesystem::preopens::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
     filesystem::types::add_to_linker::<Guest, WasiFilesystem>(l, filesystem_of)?;
     cli::exit::add_to_linker::<Guest, WasiCli>(l, cli_of)?;
     cli::environment::add_to_linker::<Guest, WasiCli>(l, cli_of)?;

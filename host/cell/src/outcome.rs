@@ -1,7 +1,7 @@
 //! Converts every way a guest can end into an [`Outcome`].
 
 use host_core::failure::{Category, Failure, FailureKind};
-use host_core::handler::{DirGrant, Limits};
+use host_core::handler::Limits;
 use host_core::json::{DEPTH_MAX, JsonText};
 use host_core::outcome::Outcome;
 use serde::de::IgnoredAny;
@@ -59,7 +59,7 @@ pub(crate) fn from_return(
 }
 
 /// Adds to a failure about a missing file which directories the handler is given.
-pub(crate) fn explain_missing_file(outcome: &mut Outcome, granted: &[DirGrant]) {
+pub(crate) fn explain_missing_file(outcome: &mut Outcome, granted: &[String]) {
     let Outcome::Failed(failure) = outcome else {
         return;
     };
@@ -69,8 +69,7 @@ pub(crate) fn explain_missing_file(outcome: &mut Outcome, granted: &[DirGrant]) 
     let given = if granted.is_empty() {
         "no directory; grant one with read_dirs".to_owned()
     } else {
-        let guest: Vec<_> = granted.iter().map(|grant| grant.guest.as_str()).collect();
-        format!("only these directories: {}", guest.join(", "))
+        format!("only these directories: {}", granted.join(", "))
     };
     truncate(&mut failure.message, MESSAGE_BYTES_MAX - GIVEN_BYTES_MAX);
     let given = truncated(given, GIVEN_BYTES_MAX - GIVEN_INTRO.len() - 1);

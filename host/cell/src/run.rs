@@ -1,5 +1,6 @@
 //! One run: a fresh store, a fresh instance, one call, and its outcome.
 
+use std::fs::File;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -66,30 +67,25 @@ enum Ended<T> {
 /// that is stopped inside a loop is still charged for its work.
 const FUEL_COUNT_INTERVAL: u64 = 1_000_000;
 
-/// Executes one handler and returns its outcome and what it used. If the future is dropped, the guest is
-/// ended.
+/// Executes one handler, which may read the open directories `dirs`, and returns its outcome and what it
+/// used. If the future is dropped, the guest is ended.
 pub(crate) async fn execute(
     resources: &Resources,
     component: &JobPre<Guest>,
     start: Start,
+    dirs: Vec<(File, String)>,
     output: &Arc<RunOutput>,
     stop: &Arc<Stop>,
 ) -> (Outcome, Meter) {
     let limits = start.limits;
+    let names: Vec<String> = dirs.iter().map(|(_, name)| name.clone()).collect();
     let guest = Guest::new(
         resources.memory(&limits),
         Arc::clone(output),
         Arc::clone(stop),
         start.env,
-        &start.read_dirs,
+        dirs,
     );
-    let guest = match guest {
-        Ok(guest) => guest,
-        Err(missing) => {
-            let failure = Failure::new(FailureKind::GrantMissing, missing.to_string());
-            return (Outcome::Failed(failure), Meter::default());
-        }
-    };
     let fuel = fuel(&limits);
     let mut meter = Meter::default();
     let mut outcome = match prepare(&resources.engine, guest, &limits, fuel) {
@@ -115,7 +111,7 @@ pub(crate) async fn execute(
         }
         Err(error) => Outcome::Failed(outcome::from_trap(&error, output, &limits)),
     };
-    outcome::explain_missing_file(&mut outcome, &start.read_dirs);
+    outcome::explain_missing_file(&mut outcome, &names);
     (outcome, meter)
 }
 
@@ -140,10 +136,8 @@ pub(crate) async fn describe(
         Arc::clone(&output),
         Arc::clone(&stop),
         Vec::new(),
-        &[],
+        Vec::new(),
     );
-    let guest =
-        guest.map_err(|missing| Failure::new(FailureKind::GrantMissing, missing.to_string()))?;
     let mut store = prepare(&resources.engine, guest, &limits, DESCRIBE_FUEL)
         .map_err(|error| trapped(&error))?;
     let ended = {
@@ -183,8 +177,8 @@ pub(crate) async fn call_bare(
         output,
         stop,
         Vec::new(),
-        &[],
-    )?;
+        Vec::new(),
+    );
     let mut store = prepare(&resources.engine, guest, &start.limits, fuel(&start.limits))?;
     let context = context(start.context.clone());
     let returned = handle(&mut store, component, &context, &start.params.0).await?;

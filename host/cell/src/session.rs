@@ -1,10 +1,12 @@
 //! The cell's side of its connection to the orchestrator: receives messages, starts and stops runs, and
 //! reports their output and outcome. One thread; guests yield to each other at each tick.
 
+mod given;
 mod outgoing;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::fs::File;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
@@ -20,10 +22,11 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::spawn_local;
 use tokio::time::{Duration, sleep};
 use tokio_util::codec::{FramedRead, LengthDelimitedCodec};
+use wasmtime::Engine;
 
+use self::given::Given;
 use self::outgoing::write_messages;
 use crate::component::Components;
-use crate::engine;
 use crate::run::{self, Resources};
 use crate::run_output::RunOutput;
 use crate::stop::Stop;
@@ -54,8 +57,12 @@ struct Cell {
 
 /// Serves the orchestrator at the other end of `socket`: at most `slots` runs at once, with
 /// `memory_bytes` for all guests together. Returns `Ok` only when the orchestrator has closed the socket.
-pub(crate) fn serve(socket: UnixStream, slots: u32, memory_bytes: u64) -> wasmtime::Result<()> {
-    let engine = engine::pooled(slots)?;
+pub(crate) fn serve(
+    socket: UnixStream,
+    engine: Engine,
+    slots: u32,
+    memory_bytes: u64,
+) -> wasmtime::Result<()> {
     let components = Components::new(&engine)?;
     let activity = Arc::new(Activity::new()?);
     watchdog::start(
@@ -68,7 +75,8 @@ pub(crate) fn serve(socket: UnixStream, slots: u32, memory_bytes: u64) -> wasmti
         .enable_time()
         .build_local(LocalOptions::default())?;
     let session = async {
-        let (read, write) = host_socket::split(socket)?;
+        let (mut read, write) = host_socket::split(socket)?;
+        read.take_descriptors();
         let (outgoing, messages) = mpsc::channel(MESSAGES_MAX);
         let cell = Rc::new(Cell {
             resources: Resources::new(engine, memory_bytes, activity),
@@ -97,7 +105,7 @@ async fn read_messages(cell: &Rc<Cell>, read: ReadHalf) -> io::Result<()> {
             let (message, after) = postcard::take_from_bytes::<ToCell>(rest)
                 .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
             rest = after;
-            cell.handle(message).await;
+            cell.handle(message, Given::new(frames.get_mut())).await;
         }
     }
     Ok(())
@@ -109,21 +117,28 @@ impl Cell {
         let _sent = self.outgoing.send(message).await;
     }
 
-    async fn handle(self: &Rc<Self>, message: ToCell) {
+    async fn handle(self: &Rc<Self>, message: ToCell, mut given: Given<'_>) {
         match message {
             ToCell::Load {
                 component,
                 path,
                 sha256,
+                file,
             } => {
-                let loaded = self.components.borrow_mut().load(component, &path, sha256);
+                let file = given.file(file);
+                let mut components = self.components.borrow_mut();
+                let loaded = components.load(component, &path, file, sha256);
+                drop(components);
                 if let Err(error) = loaded {
                     let message = format!("{error:#}");
                     self.send(FromCell::LoadFailed { component, message }).await;
                 }
             }
             ToCell::Unload { component } => self.components.borrow_mut().unload(component),
-            ToCell::Start(start) => self.start(*start),
+            ToCell::Start(start) => match given.dirs(&start.read_dirs) {
+                Ok(dirs) => self.start(*start, dirs),
+                Err(missing) => self.refuse(start.run, missing).await,
+            },
             ToCell::Stop {
                 run,
                 grace_ms,
@@ -147,7 +162,17 @@ impl Cell {
         }
     }
 
-    fn start(self: &Rc<Self>, start: Start) {
+    /// Ends a run that was not given what its manifest grants.
+    async fn refuse(&self, run: RunId, missing: Failure) {
+        self.send(FromCell::Ended {
+            run,
+            outcome: Outcome::Failed(missing),
+            meter: Meter::default(),
+        })
+        .await;
+    }
+
+    fn start(self: &Rc<Self>, start: Start, dirs: Vec<(File, String)>) {
         let id = start.run;
         let running = Running {
             output: Arc::new(RunOutput::new(
@@ -165,7 +190,8 @@ impl Cell {
             let component = cell.components.borrow().get(start.component);
             let (outcome, meter) = match component {
                 Ok(component) => {
-                    run::execute(&cell.resources, &component, start, &output, &stop).await
+                    let resources = &cell.resources;
+                    run::execute(resources, &component, start, dirs, &output, &stop).await
                 }
                 Err(error) => (Outcome::Failed(not_loaded(&error)), Meter::default()),
             };

@@ -17,7 +17,7 @@ use host_core::time::Time;
 use crate::chain::{Chain, Step};
 use crate::handlers::{Handler, Handlers, Program};
 use crate::order::Order;
-use crate::programs::Programs;
+use crate::programs::{Programs, read_dirs};
 use crate::schema::Budget;
 
 pub use crate::programs::{ChainHandlers, Environment};
@@ -130,7 +130,7 @@ impl RunBuilder {
             context: request.context,
             params: request.params,
             env,
-            read_dirs: handler.grants.read_dirs.clone(),
+            read_dirs: read_dirs(&handler.grants),
         })
     }
 }

@@ -19,7 +19,7 @@ use host_core::outcome::{Meter, Outcome};
 
 use self::calls::Calls;
 use crate::handlers::{Handler, Program};
-use crate::programs::Programs;
+use crate::programs::{Programs, read_dirs};
 
 pub use self::planning::{Planned, Planning};
 
@@ -205,7 +205,7 @@ impl Chain {
             params: step.params,
             limits,
             env: step.env,
-            read_dirs: step.handler.grants.read_dirs.clone(),
+            read_dirs: read_dirs(&step.handler.grants),
         };
         Ok(Next::Run(step.program, Box::new(start)))
     }

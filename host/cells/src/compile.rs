@@ -5,9 +5,8 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use host_core::cell::{CompileReply, Compiled, Refusal};
@@ -17,9 +16,8 @@ use rustix::process::geteuid;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::Command;
 
-use crate::spawn::CellProgram;
+use crate::child::{CellProgram, Child, Order};
 use crate::vet::{Refused, vet};
 use host_runtime::ids;
 
@@ -121,7 +119,7 @@ impl Cache {
         component: &[u8],
     ) -> Result<(PathBuf, Compiled), CompileError> {
         let note = self.note(digest);
-        // The child writes to a folder of its own and to nothing else.
+        // No other process knows the file until it is whole.
         let own = self.folder.join(format!("{PRIVATE}{}", ids::unique()));
         make_folder(&own).map_err(cache("make the folder", &own))?;
         let own = Private(own);
@@ -219,22 +217,30 @@ impl Cache {
         self.folder.join(format!("{stem}-{}.cwasm", &content[..16]))
     }
 
+    /// Starts the child, which writes to `file` and to nothing else.
+    fn start(&self, file: &Path) -> io::Result<Child> {
+        let mut options = fs::File::options();
+        let file = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(file)?;
+        let words = ["compile".to_owned(), "--fd=3".to_owned()];
+        let order = Order {
+            words: &words,
+            handed: vec![file.into()],
+            reads: false,
+            has_pipes: true,
+        };
+        Child::start(&self.program, order)
+    }
+
     async fn run(&self, file: &Path, component: &[u8]) -> Result<Compiled, CompileError> {
         let broken = |message: String| CompileError::Broken { message };
-        let mut child = Command::new(&self.program.exe)
-            .arg0("host")
-            .args(["cell", "compile", "--output"])
-            .arg(file)
-            .env_clear()
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|error| {
-                let exe = self.program.exe.display();
-                broken(format!("{exe} cannot be started: {error}"))
-            })?;
+        let mut child = self.start(file).map_err(|error| {
+            let exe = self.program.exe.display();
+            broken(format!("{exe} cannot be started: {error}"))
+        })?;
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(mut stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
@@ -359,6 +365,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::child::Confinement;
 
     #[test]
     fn what_nobody_needs_is_swept_once_it_is_old() {
@@ -366,6 +373,7 @@ mod tests {
         let program = CellProgram {
             exe: PathBuf::from("host"),
             engine_hash: "abc".to_owned(),
+            confinement: Confinement::default(),
         };
         let cache = Cache::open(folder.path().join("cache"), program).unwrap();
         let (used, unused) = (Digest([1; 32]), Digest([2; 32]));
@@ -399,6 +407,7 @@ mod tests {
         let program = || CellProgram {
             exe: PathBuf::from("host"),
             engine_hash: "abc".to_owned(),
+            confinement: Confinement::default(),
         };
         let cache = folder.path().join("cache");
         assert!(Cache::open(cache.clone(), program()).is_ok());
@@ -430,13 +439,14 @@ mod tests {
             stubbed: Vec::new(),
         }))
         .unwrap();
-        for work in ["echo else >", "ln -s /etc/passwd", "true"] {
-            let script = format!("#!/bin/sh\nPATH=/usr/bin:/bin\n{work} $4\necho '{said}'\n");
+        for work in ["echo else >&3", "true"] {
+            let script = format!("#!/bin/sh\n{work}\necho '{said}'\n");
             fs::write(&liar, script).unwrap();
             fs::set_permissions(&liar, fs::Permissions::from_mode(0o700)).unwrap();
             let program = CellProgram {
                 exe: liar.clone(),
                 engine_hash: "abc".to_owned(),
+                confinement: Confinement::default(),
             };
             let cache = Cache::open(folder.path().join("cache"), program).unwrap();
             let refused = cache.compile(Digest([1; 32]), b"").await.unwrap_err();

@@ -7,6 +7,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use host_core::cell::Protection;
 use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
 use host_core::name::Name;
 use host_core::time::Time;
@@ -20,6 +21,7 @@ use crate::handlers::{Handlers, Program};
 use crate::manifest::{self, ManifestError};
 use crate::process::{Cells, DescribeError};
 use crate::programs::Environment;
+use crate::protection::{self, ProtectionError};
 use crate::spawn::{CellProgram, Spawner};
 use crate::vet::Refused;
 
@@ -83,6 +85,8 @@ pub struct Examiner {
     pub cells: Cells,
     /// The variables of the host that may be granted.
     pub environment: Environment,
+    /// How this system confines cells.
+    pub protection: Arc<Protection>,
 }
 
 /// A component with its digest and a manifest that names it.
@@ -123,6 +127,9 @@ impl Candidate {
 pub enum StartError {
     #[error(transparent)]
     Cache(CompileError),
+    /// This system does not confine cells.
+    #[error(transparent)]
+    Protection(#[from] ProtectionError),
     /// The system cannot start a thread.
     #[error("cannot start the thread that starts cells: {0}")]
     Thread(io::Error),
@@ -144,13 +151,17 @@ pub struct Setup {
 }
 
 impl Examiner {
-    /// Opens the cache and starts the thread that starts cells. Their tasks are added to `tasks`.
-    pub fn start(setup: Setup, tasks: Tasks) -> Result<Self, StartError> {
+    /// Checks that this system confines cells, opens the cache and starts the thread that starts cells.
+    /// Their tasks are added to `tasks`.
+    pub async fn start(setup: Setup, tasks: Tasks) -> Result<Self, StartError> {
+        let protection = protection::probe(&setup.program).await?;
+        let roots = setup.program.confinement.read_roots.clone();
         let cache = Cache::open(setup.cache, setup.program.clone()).map_err(StartError::Cache)?;
         let spawner = Spawner::start(setup.program, setup.lock).map_err(StartError::Thread)?;
         Ok(Self {
             cache,
-            cells: Cells::new(spawner, tasks, setup.memory_mib),
+            cells: Cells::new(spawner, tasks, setup.memory_mib, roots),
+            protection: Arc::new(protection),
             environment: setup.environment,
         })
     }
@@ -198,7 +209,8 @@ impl Examiner {
         offer(&offered)?;
         self.vet(&offered).await?;
         manifest::fits(manifest, &offered).map_err(Flaw::Manifest)?;
-        match grants::missing(manifest, &offered, &self.environment) {
+        let roots = self.cells.roots();
+        match grants::missing(manifest, &offered, &self.environment, roots) {
             None => Ok(offered),
             Some(message) => Err(Flaw::GrantMissing(message)),
         }

@@ -1,4 +1,4 @@
-//! The grants of a new revision: which of them this host cannot provide, and which are new. The new
+//! The grants of a new revision: which of them this host does not give, and which are new. The new
 //! ones are shown to the user who deploys.
 
 use std::collections::BTreeSet;
@@ -7,37 +7,44 @@ use std::path::Path;
 use host_core::handler::{Grants, HandlerInfo, Manifest, Revision};
 use host_core::name::Name;
 
-use crate::programs::Environment;
+use crate::programs::{Environment, NO_VARIABLE};
+use crate::roots::ReadRoots;
 
-/// Returns a message about the first grant that this host cannot provide, if there is one.
+/// Returns a message about the first grant that this host does not give, if there is one.
 pub fn missing(
     manifest: &Manifest,
     handlers: &[HandlerInfo],
     environment: &Environment,
+    roots: &ReadRoots,
 ) -> Option<String> {
-    handlers
-        .iter()
-        .find_map(|handler| lacking(&handler.name, &manifest.grants(&handler.name), environment))
+    handlers.iter().find_map(|handler| {
+        let grants = manifest.grants(&handler.name);
+        lacking(&handler.name, &grants, environment, roots)
+    })
 }
 
-fn lacking(handler: &Name, grants: &Grants, environment: &Environment) -> Option<String> {
+fn lacking(
+    handler: &Name,
+    grants: &Grants,
+    environment: &Environment,
+    roots: &ReadRoots,
+) -> Option<String> {
     let variable = grants
         .env
         .iter()
         .find(|name| !environment.contains_key(*name));
     if let Some(name) = variable {
         return Some(format!(
-            "the manifest grants {handler} the environment variable {name}, which the host was started without"
+            "the manifest grants {handler} the environment variable {name}, {NO_VARIABLE}"
         ));
     }
-    let dir = grants
-        .read_dirs
-        .iter()
-        .find(|dir| !Path::new(&dir.host).is_dir())?;
-    Some(format!(
-        "the manifest grants {handler} the directory {}, which is none on this machine",
-        dir.host
-    ))
+    grants.read_dirs.iter().find_map(|dir| {
+        let error = roots.open(Path::new(&dir.host)).err()?;
+        Some(format!(
+            "the manifest grants {handler} the directory {}, which this host does not: {error}",
+            dir.host
+        ))
+    })
 }
 
 /// Returns one line for each grant that is new to a handler, in order.

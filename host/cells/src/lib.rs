@@ -6,6 +6,7 @@
 pub mod build;
 pub mod chain;
 pub mod check;
+mod child;
 pub mod compile;
 pub mod examine;
 pub mod feed;
@@ -21,6 +22,8 @@ pub mod pool;
 pub mod port;
 pub mod process;
 mod programs;
+pub mod protection;
+pub mod roots;
 pub mod schema;
 pub mod spawn;
 pub mod suspects;

@@ -1,6 +1,6 @@
 //! Executes one run in a cell of its own, without a store: nothing is kept and nothing is retried.
 
-use host_core::cell::{FromCell, LogLine, Start, ToCell};
+use host_core::cell::{FromCell, Handover, LogLine, Start, ToCell};
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::{Meter, Outcome, Progress};
 use tokio::sync::mpsc;
@@ -35,6 +35,7 @@ impl Cells {
                 component: program.component,
                 path: program.path.clone(),
                 sha256: program.sha256,
+                file: Handover::Comes,
             },
             ToCell::Start(Box::new(start)),
         ];

@@ -2,6 +2,7 @@
 //! dead. This module makes no decisions.
 
 mod listen;
+mod open;
 mod talk;
 
 use std::collections::HashMap;
@@ -9,7 +10,7 @@ use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use host_core::cell::{FromCell, RunId, ToCell};
+use host_core::cell::{FromCell, Handover, RunId, ToCell};
 use host_core::failure::Failure;
 use host_core::handler::HandlerInfo;
 use thiserror::Error;
@@ -22,6 +23,7 @@ use self::talk::talk;
 use crate::chain::Planning;
 use crate::handlers::Program;
 use crate::port::{CellEvent, CellId, CellPort, Deaf};
+use crate::roots::ReadRoots;
 use crate::spawn::{Room, Spawned, Spawner};
 use host_runtime::tasks::Tasks;
 
@@ -41,6 +43,7 @@ pub struct Cells {
     tasks: Tasks,
     runtime: Handle,
     memory_mib: u64,
+    roots: ReadRoots,
 }
 
 /// The connection to one cell. The cell is killed when this is dropped.
@@ -70,14 +73,21 @@ pub enum DescribeError {
 
 impl Cells {
     /// Makes cells that `spawner` starts, with `memory_mib` for all guests of one cell together.
-    /// Their tasks run on the runtime in which this is called.
-    pub fn new(spawner: Spawner, tasks: Tasks, memory_mib: u64) -> Self {
+    /// Runs may be given directories below `roots`. Their tasks run on the runtime in which this is
+    /// called.
+    pub fn new(spawner: Spawner, tasks: Tasks, memory_mib: u64, roots: ReadRoots) -> Self {
         Self {
             spawner,
             tasks,
             runtime: Handle::current(),
             memory_mib,
+            roots,
         }
+    }
+
+    /// Returns the directories below which runs may be given some.
+    pub(crate) const fn roots(&self) -> &ReadRoots {
+        &self.roots
     }
 
     /// Asks a component for its handlers, in a cell that does nothing else.
@@ -90,6 +100,7 @@ impl Cells {
                 component,
                 path: program.path.clone(),
                 sha256: program.sha256,
+                file: Handover::Comes,
             },
             ToCell::Describe {
                 run: RunId(0),
@@ -138,6 +149,7 @@ impl Cells {
                 memory_mib: self.memory_mib,
             },
             spawner: self.spawner.clone(),
+            roots: self.roots.clone(),
             messages,
             events,
             kill: kill.clone(),
@@ -203,6 +215,7 @@ struct Life {
     name: String,
     room: Room,
     spawner: Spawner,
+    roots: ReadRoots,
     messages: mpsc::Receiver<Vec<ToCell>>,
     events: mpsc::Sender<CellEvent>,
     kill: CancellationToken,
@@ -215,12 +228,13 @@ async fn live(life: Life) {
         name,
         room,
         spawner,
+        roots,
         messages,
         events,
         kill,
     } = life;
     let how = match spawner.spawn(room).await {
-        Ok(spawned) => converse(id, &name, spawned, messages, &events, &kill).await,
+        Ok(spawned) => converse(id, &name, spawned, (messages, roots), &events, &kill).await,
         Err(error) => format!("it cannot be started: {error}"),
     };
     // If the host has stopped, no receiver is left.
@@ -232,7 +246,7 @@ async fn converse(
     id: CellId,
     name: &str,
     spawned: Spawned,
-    messages: mpsc::Receiver<Vec<ToCell>>,
+    (messages, roots): (mpsc::Receiver<Vec<ToCell>>, ReadRoots),
     events: &mpsc::Sender<CellEvent>,
     kill: &CancellationToken,
 ) -> String {
@@ -250,7 +264,7 @@ async fn converse(
     });
     let (mut heard, mut logged) = (false, false);
     let reason = {
-        let mut talking = pin!(talk(writer, messages));
+        let mut talking = pin!(talk(writer, messages, roots));
         loop {
             tokio::select! {
                 end = &mut listening => {

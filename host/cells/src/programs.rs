@@ -5,11 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use host_core::chain::ChainKind;
+use host_core::cell::GivenDir;
 use host_core::failure::{Failure, FailureKind};
 use host_core::handler::Grants;
 use host_core::name::Name;
 
 use crate::handlers::{Handler, Handlers};
+
+/// Why a variable is not granted. Does not say whether it is set.
+pub(crate) const NO_VARIABLE: &str =
+    "which grants.env does not name or the host was started without";
 
 /// The variables of the host process that guests may be granted.
 pub type Environment = BTreeMap<String, String>;
@@ -63,6 +68,16 @@ impl Programs {
     }
 }
 
+/// Returns the directories that a run is given.
+pub(crate) fn read_dirs(grants: &Grants) -> Vec<GivenDir> {
+    grants
+        .read_dirs
+        .iter()
+        .cloned()
+        .map(GivenDir::from)
+        .collect()
+}
+
 fn granted(
     grants: &Grants,
     component: &str,
@@ -71,10 +86,12 @@ fn granted(
 ) -> Result<Vec<(String, String)>, Failure> {
     let values = grants.env.iter().map(|name| {
         let sent = env.iter().rfind(|(key, _)| key == name);
-        let value = sent.map(|(_, value)| value).or_else(|| environment.get(name));
+        let value = sent
+            .map(|(_, value)| value)
+            .or_else(|| environment.get(name));
         let value = value.ok_or_else(|| {
             let message = format!(
-                "the manifest of {component} grants the environment variable {name}, which the host was started without"
+                "the manifest of {component} grants the environment variable {name}, {NO_VARIABLE}"
             );
             Failure::new(FailureKind::GrantMissing, message)
         })?;

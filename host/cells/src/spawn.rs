@@ -4,39 +4,22 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::process::Stdio;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
-use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+
+pub use crate::child::{CellProgram, Child, Confinement};
+
+use crate::child::Order;
 
 /// The file descriptor of a cell's end of the socket pair.
 const SOCKET_FD: i32 = 3;
 
-/// The file descriptor of the lock in a cell.
-const LOCK_FD: i32 = 4;
-
-/// Higher than the descriptor numbers that a cell uses for its socket and its lock.
-const SAFE_FD: i32 = 16;
-
 /// How many requests to start a cell may wait.
 const WAITING_MAX: usize = 256;
-
-/// The executable of the cells, and the hash that its compiled components depend on.
-#[derive(Clone, Debug)]
-pub struct CellProgram {
-    /// The executable, which is started with `cell run …` or `cell compile …`.
-    pub exe: PathBuf,
-    /// The hash of the engine and its configuration. Components compiled with another hash are
-    /// ignored.
-    pub engine_hash: String,
-}
 
 /// The capacity of one cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,55 +83,22 @@ fn work(waiting: &Receiver<Job>, runtime: &Handle, program: &CellProgram, lock: 
 
 fn spawn(program: &CellProgram, lock: &File, room: Room) -> io::Result<Spawned> {
     let (ours, theirs) = UnixStream::pair()?;
-    let theirs = rustix::io::fcntl_dupfd_cloexec(theirs, SAFE_FD)?;
-    let lock = rustix::io::fcntl_dupfd_cloexec(lock, SAFE_FD)?;
-    let mut command = Command::new(&program.exe);
-    command
-        .arg0("host")
-        .args(["cell", "run", "--fd", &SOCKET_FD.to_string()])
-        .args(["--slots", &room.slots.to_string()])
-        .args(["--memory-mib", &room.memory_mib.to_string()])
-        .env_clear()
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true);
-    let parent = getpid();
-    let (theirs, lock) = (Arc::new(theirs), Arc::new(lock));
-    let (socket, held) = (Arc::clone(&theirs), Arc::clone(&lock));
-    // SAFETY: between fork and exec the closure makes only system calls, through rustix. It does
-    // not allocate and takes no lock.
-    unsafe {
-        command.pre_exec(move || inherit(parent, &socket, &held));
-    }
-    let child = command.spawn()?;
-    drop((theirs, lock));
+    let words = [
+        "run".to_owned(),
+        format!("--fd={SOCKET_FD}"),
+        format!("--slots={}", room.slots),
+        format!("--memory-mib={}", room.memory_mib),
+    ];
+    let order = Order {
+        words: &words,
+        // The lock stays open as long as the cell lives.
+        handed: vec![theirs.into(), OwnedFd::from(lock.try_clone()?)],
+        reads: true,
+        has_pipes: false,
+    };
+    let child = Child::start(program, order)?;
     Ok(Spawned {
         child,
         socket: ours,
     })
-}
-
-/// Prepares the child just before it becomes the cell.
-fn inherit(parent: Pid, socket: &OwnedFd, lock: &OwnedFd) -> io::Result<()> {
-    set_parent_process_death_signal(Some(Signal::KILL))?;
-    // The host may have ended before the death signal was set.
-    if getppid() != Some(parent) {
-        return Err(io::Error::from_raw_os_error(
-            rustix::io::Errno::CANCELED.raw_os_error(),
-        ));
-    }
-    move_to(socket, SOCKET_FD)?;
-    move_to(lock, LOCK_FD)
-}
-
-/// Makes `target` a copy of `from` that stays open in the new program.
-fn move_to(from: &OwnedFd, target: i32) -> io::Result<()> {
-    debug_assert_ne!(from.as_raw_fd(), target);
-    // SAFETY: this process is the forked copy, and nothing in it uses `target` any more. The
-    // descriptor is replaced here, and `forget` keeps it open.
-    let mut place = unsafe { OwnedFd::from_raw_fd(target) };
-    let moved = rustix::io::dup2(from, &mut place);
-    std::mem::forget(place);
-    Ok(moved?)
 }

@@ -3,16 +3,15 @@
 
 use std::io::{self, Read, Write};
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use host_core::json::JsonText;
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::Command;
 
+use crate::child::{CellProgram, Child, Order};
 use crate::schema::{SCHEMA_BYTES_MAX, Schema};
-use crate::spawn::CellProgram;
+
 use host_runtime::ids;
 
 /// The memory that a child may write to, in bytes.
@@ -88,16 +87,13 @@ pub(crate) async fn vet(
 
 async fn ask(program: &CellProgram, schemas: &[u8]) -> Result<Reply, String> {
     let failed = |error: io::Error| format!("the process that compiles schemas failed: {error}");
-    let mut child = Command::new(&program.exe)
-        .arg0("host")
-        .args(["cell", "schemas"])
-        .env_clear()
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(failed)?;
+    let order = Order {
+        words: &["schemas".to_owned()],
+        handed: Vec::new(),
+        reads: false,
+        has_pipes: true,
+    };
+    let mut child = Child::start(program, order).map_err(failed)?;
     let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return Err("the process that compiles schemas has no pipes".to_owned());
     };

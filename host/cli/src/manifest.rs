@@ -32,6 +32,14 @@ pub(crate) struct Overrides {
     read_dirs: Vec<DirGrant>,
 }
 
+impl Overrides {
+    /// Returns the directories and the variables that the options grant.
+    pub(crate) fn grants(&self) -> (Vec<String>, Vec<String>) {
+        let dirs = self.read_dirs.iter().map(|dir| dir.host.clone());
+        (dirs.collect(), self.env.clone())
+    }
+}
+
 /// A manifest as it was read and as options changed it.
 #[derive(Debug, Default)]
 pub(crate) struct Manifest {

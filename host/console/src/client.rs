@@ -2,17 +2,21 @@
 //! only the status and the date.
 
 mod failure;
+mod local;
 mod path;
 
 pub use path::{query, segment};
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use chrono::DateTime;
 use host_core::time::Time;
 use serde::de::DeserializeOwned;
+use ureq::config::Config;
 use ureq::http::{Method, Request};
+use ureq::unversioned::resolver::DefaultResolver;
 use ureq::{Agent, AsSendBody};
 
 use crate::error::{CliError, Exit};
@@ -37,11 +41,17 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an answer may take, in addition to the wait that the request asks for.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 
+/// The beginning of the URLs of requests over a local socket. No name is looked up for it.
+const LOCAL_BASE: &str = "http://127.0.0.1";
+
 /// A client of one host.
 #[derive(Debug)]
 pub struct Client {
     agent: Agent,
+    /// The beginning of the URLs of requests.
     base: String,
+    /// The host, for people.
+    shown: String,
     /// Whether the host has ever accepted a connection.
     answering: AtomicBool,
 }
@@ -57,15 +67,28 @@ pub struct Answer {
     pub body: String,
 }
 
+fn settings() -> Config {
+    Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .proxy(None)
+        .timeout_connect(Some(CONNECT_TIMEOUT))
+        .user_agent(concat!("host-cli/", env!("CARGO_PKG_VERSION")))
+        .build()
+}
+
 impl Client {
-    /// Makes a client of the host at `server`, an `http://` URL without a path. An empty one, such
-    /// as an empty variable gives, is the default.
+    /// Makes a client of the host at `server`, an `http://` URL without a path, or `unix://` and the path
+    /// of a socket. An empty one, such as an empty variable gives, is the default.
     pub fn new(server: &str) -> Result<Self, CliError> {
         let server = if server.is_empty() {
             SERVER_DEFAULT
         } else {
             server
         };
+        if let Some(path) = server.strip_prefix("unix://") {
+            return Self::local(server, path);
+        }
         let base = server.trim_end_matches('/');
         let refused = |cause: &str| {
             Err(CliError::new(
@@ -78,7 +101,7 @@ impl Client {
             )))
         };
         let Some(authority) = base.strip_prefix("http://") else {
-            return refused("only http:// URLs are supported");
+            return refused("only http:// and unix:// URLs are supported");
         };
         if authority.is_empty()
             || !authority
@@ -87,20 +110,28 @@ impl Client {
         {
             return refused("it must be http://ADDRESS:PORT, without a path");
         }
-        let agent = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .proxy(None)
-            .timeout_connect(Some(CONNECT_TIMEOUT))
-            .user_agent(concat!("host-cli/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .new_agent();
-        let base = base.to_owned();
-        let answering = AtomicBool::new(false);
         Ok(Self {
-            agent,
-            base,
-            answering,
+            agent: settings().new_agent(),
+            base: base.to_owned(),
+            shown: base.to_owned(),
+            answering: AtomicBool::new(false),
+        })
+    }
+
+    /// Makes a client of the host at the local socket `path`.
+    fn local(server: &str, path: &str) -> Result<Self, CliError> {
+        if !path.starts_with('/') {
+            let doing = format!("use {} as a server", plain::line(server));
+            let cause = "the path of a socket begins with a slash";
+            return Err(CliError::new(Exit::Usage, doing, cause)
+                .next("write it like unix:///run/host/api.sock"));
+        }
+        let connector = local::Local(PathBuf::from(path));
+        Ok(Self {
+            agent: Agent::with_parts(settings(), connector, DefaultResolver::default()),
+            base: LOCAL_BASE.to_owned(),
+            shown: server.to_owned(),
+            answering: AtomicBool::new(false),
         })
     }
 

@@ -1,7 +1,7 @@
 //! The messages between the orchestrator and a cell, in length-delimited postcard frames.
 //!
-//! A cell is not trusted: it may have a bug or be taken over. It knows its runs only by the numbers
-//! it was given, and the receiver checks every number and size in a [`FromCell`].
+//! A cell is not trusted: it may have a bug or be taken over. It opens no path: the orchestrator hands it
+//! open descriptors. It knows its runs only by the numbers it was given, and the receiver checks every number and size in a [`FromCell`].
 
 use std::fmt;
 use std::path::PathBuf;
@@ -45,10 +45,13 @@ pub enum ToCell {
     Load {
         /// The name of the component in later messages.
         component: ComponentKey,
-        /// The compiled file, which this host's compile child wrote.
+        /// Where the compiled file is, which this host's compile child wrote. The cell opens nothing:
+        /// the path is for messages.
         path: PathBuf,
         /// The SHA-256 of the file when it was written.
         sha256: [u8; 32],
+        /// Whether the open file comes with this message.
+        file: Handover,
     },
     /// No more runs of this component will start; it may be unmapped after its last run has ended.
     Unload { component: ComponentKey },
@@ -86,7 +89,42 @@ pub struct Start {
     /// Environment variables the guest sees.
     pub env: Vec<(String, String)>,
     /// Directories the guest may read.
-    pub read_dirs: Vec<DirGrant>,
+    pub read_dirs: Vec<GivenDir>,
+}
+
+/// Whether an open descriptor comes with a message.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Handover {
+    /// It comes, with the others of the message, in order.
+    #[default]
+    Comes,
+    /// The orchestrator could not open it, and why.
+    Failed(String),
+}
+
+/// A directory that a guest may read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenDir {
+    /// Which one, and the name that the guest sees.
+    pub grant: DirGrant,
+    /// Whether it comes open with the message.
+    pub dir: Handover,
+}
+
+impl From<DirGrant> for GivenDir {
+    fn from(grant: DirGrant) -> Self {
+        let dir = Handover::Comes;
+        Self { grant, dir }
+    }
+}
+
+/// What the system gave a child process to protect the host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Protection {
+    /// What is needed and not there.
+    pub missing: Vec<String>,
+    /// What this system does not allow, and which is not needed.
+    pub reduced: Vec<String>,
 }
 
 /// What a guest sees about its job (WIT `context`).

@@ -8,6 +8,7 @@ mod explained;
 pub mod extract;
 pub mod guard;
 pub mod json;
+pub mod local;
 pub mod metrics;
 pub mod problem;
 pub mod query;

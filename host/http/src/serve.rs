@@ -1,6 +1,7 @@
 //! The listener: limits the number of connections, the size of headers and the time of both, and
 //! lets requests end when the process stops.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,11 +12,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::process::{Resource, getrlimit};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::explained::Explained;
+use crate::local::LocalListener;
 use crate::metrics::Metrics;
 use crate::write_timeout::WriteTimeout;
 
@@ -45,12 +47,39 @@ const STOP_GRACE: Duration = Duration::from_secs(10);
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n\
     content-length: 0\r\nconnection: close\r\n\r\n";
 
+/// What accepts connections.
+pub trait Accept {
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// Accepts the next connection. Cancel safe.
+    fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+}
+
+impl Accept for TcpListener {
+    type Stream = TcpStream;
+
+    async fn accept(&self) -> io::Result<TcpStream> {
+        let (stream, _) = Self::accept(self).await?;
+        // Answers are written whole, so waiting for more data would only delay them.
+        let _best_effort = stream.set_nodelay(true);
+        Ok(stream)
+    }
+}
+
+impl Accept for LocalListener {
+    type Stream = UnixStream;
+
+    async fn accept(&self) -> io::Result<UnixStream> {
+        self.next().await
+    }
+}
+
 /// Serves connections until `tasks` stop. Each connection is a task of its own, which then has ten
 /// seconds to end its request.
 ///
 /// Cancel safe: no further connection is accepted, and open ones continue.
 pub async fn serve(
-    listener: TcpListener,
+    listener: impl Accept,
     router: Router,
     metrics: Arc<dyn Metrics>,
     tasks: &Tasks,
@@ -67,7 +96,7 @@ fn connections_max() -> usize {
 
 /// Accepts connections until the tasks stop, at most `connections_max` at once.
 pub(crate) async fn accept(
-    listener: &TcpListener,
+    listener: &impl Accept,
     router: &Router,
     metrics: &Arc<dyn Metrics>,
     tasks: &Tasks,
@@ -80,7 +109,7 @@ pub(crate) async fn accept(
             () = tasks.stopping().cancelled() => return,
         };
         let stream = match accepted {
-            Ok((stream, _)) => stream,
+            Ok(stream) => stream,
             Err(error) => {
                 tracing::warn!(%error, "cannot accept an HTTP connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -91,8 +120,6 @@ pub(crate) async fn accept(
             tasks.spawn(refuse(stream));
             continue;
         };
-        // Answers are written whole, so waiting for more data would only delay them.
-        let _best_effort = stream.set_nodelay(true);
         let (router, metrics) = (router.clone(), Arc::clone(metrics));
         let stopping = tasks.stopping().clone();
         tasks.spawn(async move {
@@ -104,7 +131,7 @@ pub(crate) async fn accept(
 
 /// Answers that there are too many connections and closes this one, even if the answer was not
 /// read.
-async fn refuse(mut stream: TcpStream) {
+async fn refuse(mut stream: impl AsyncWrite + Unpin) {
     let answer = stream.write_all(FULL);
     let _closed_anyway = tokio::time::timeout(ACCEPT_PAUSE, answer).await;
 }

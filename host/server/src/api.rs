@@ -27,15 +27,16 @@ use std::sync::Arc;
 
 use axum::Router;
 use host_cells::handlers::Handlers;
+use host_core::cell::Protection;
 use host_dispatch::Dispatch;
 use host_dispatch::costs::CostBook;
 use host_http::budget::ByteBudget;
 use host_http::guard::AllowedHosts;
 use host_http::route::Group;
 use host_http::router;
+use host_http::serve::Accept;
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
-use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -70,6 +71,8 @@ pub struct Api {
     pub costs: CostBook,
     /// What requests may name in their Host header.
     pub hosts: AllowedHosts,
+    /// How this system confines cells.
+    pub protection: Arc<Protection>,
     /// Cancelled when the host starts no more jobs. It still answers until the running jobs have
     /// ended.
     pub draining: CancellationToken,
@@ -111,7 +114,7 @@ pub fn router(mut api: Api) -> Router {
 /// Answers requests until the host stops.
 ///
 /// Cancel safe: accepts no more connections; open ones continue.
-pub async fn serve(listener: TcpListener, state: Api, tasks: &Tasks) {
+pub async fn serve(listener: impl Accept, state: Api, tasks: &Tasks) {
     let metrics = Arc::new(state.metrics.clone());
     host_http::serve::serve(listener, router(state), metrics, tasks).await;
 }

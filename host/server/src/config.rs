@@ -3,6 +3,7 @@
 //! wire reads its own section.
 
 mod file;
+mod grants;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use host_cells::build::Environment;
+use host_cells::spawn::Confinement;
 use host_core::name::Name;
 use host_protocols::WIRES;
 use host_protocols::wire::Configured;
@@ -18,6 +20,7 @@ use host_protocols::wire::section::{ConfigError, Section, Sources, refused};
 use host_protocols::wire::settings::{Setting, TableSetting};
 
 use self::file::File;
+pub use self::grants::{check_roots, for_one_run};
 use crate::executors::Routes;
 
 /// All keys that do not belong to a wire.
@@ -55,6 +58,14 @@ pub const SETTINGS: &[Setting] = &[
         about: "Names, without ports, by which clients address a proxy in front of this host: requests may have them as `Host`, and pages of them may use the API. A list, or names with commas between them, at most 64",
     },
     Setting {
+        key: "http.socket",
+        env: "HOST_SOCKET",
+        flag: Some("socket"),
+        value_name: "PATH",
+        default: "none",
+        about: "A local socket for the API, which only the host's user may use; clients name it as unix://PATH",
+    },
+    Setting {
         key: "cells.count",
         env: "HOST_CELLS",
         flag: Some("cells"),
@@ -77,6 +88,38 @@ pub const SETTINGS: &[Setting] = &[
         value_name: "MIB",
         default: "half of the machine's memory, divided among all cells",
         about: "How much memory the guests of one cell may take together, in MiB",
+    },
+    Setting {
+        key: "cells.user",
+        env: "HOST_CELLS_USER",
+        flag: Some("cell-user"),
+        value_name: "UID",
+        default: "65534",
+        about: "The user that cells become if the host is started as root",
+    },
+    Setting {
+        key: "cells.allow_weak",
+        env: "HOST_CELLS_ALLOW_WEAK",
+        flag: Some("allow-weak"),
+        value_name: "BOOL",
+        default: "false",
+        about: "Whether to start on a system that confines cells too little: true or false",
+    },
+    Setting {
+        key: "grants.read_roots",
+        env: "HOST_GRANTS_READ_ROOTS",
+        flag: Some("grant-read"),
+        value_name: "DIRS",
+        default: "none",
+        about: "The directories below which manifests may grant directories, with commas between them",
+    },
+    Setting {
+        key: "grants.env",
+        env: "HOST_GRANTS_ENV",
+        flag: Some("grant-env"),
+        value_name: "NAMES",
+        default: "none",
+        about: "The variables of the host that manifests may grant, with commas between them; never HOST_…",
     },
     Setting {
         key: "shutdown.grace_seconds",
@@ -138,6 +181,8 @@ pub struct Config {
     pub listen: Option<SocketAddr>,
     /// The names of proxies in front of the API.
     pub allowed_hosts: Vec<String>,
+    /// The local socket on which the API listens too.
+    pub socket: Option<PathBuf>,
     /// All wires, configured.
     pub wires: Vec<WireConfig>,
     /// Which jobs go to an executor without naming one.
@@ -152,7 +197,11 @@ pub struct Config {
     pub drain_ms: u64,
     /// How many bytes of guests' logs are kept.
     pub log_bytes_max: u64,
-    /// The host's environment. Guests may be granted parts of it.
+    /// How cells are confined.
+    pub confinement: Confinement,
+    /// The variables that guests may be granted.
+    pub grantable: Environment,
+    /// The host's environment.
     pub environment: Environment,
 }
 
@@ -227,6 +276,7 @@ impl Config {
             handlers: values.path("handlers"),
             listen: values.listen("http.listen", Some(listen))?,
             allowed_hosts: allowed_hosts(&values)?,
+            socket: values.path("http.socket"),
             routes: routes(&values, &wires)?,
             wires,
             cells: usize::try_from(cells).unwrap_or(usize::MAX),
@@ -240,6 +290,8 @@ impl Config {
                 .seconds("shutdown.grace_seconds")?
                 .map_or(30_000, |grace| grace.ms),
             log_bytes_max: values.number("logs.max_mib", 1, 1 << 20)?.unwrap_or(1_024) << 20,
+            confinement: grants::confinement(&values)?,
+            grantable: grants::grantable(&values, &environment)?,
             environment,
         })
     }

@@ -43,6 +43,9 @@ pub enum DeployError {
     /// The rules reject the change, or the host is stopping.
     #[error(transparent)]
     Submit(SubmitError),
+    /// Its handlers would get these grants, which nobody has accepted.
+    #[error("its handlers would get new grants: {}", .0.join("; "))]
+    NewGrants(Vec<String>),
     #[error("the store cannot be read: {0}")]
     Store(String),
 }
@@ -92,7 +95,8 @@ impl Deployments {
         });
     }
 
-    /// Makes these bytes the current revision of the component `name`.
+    /// Makes these bytes the current revision of the component `name`. If its handlers would get grants
+    /// that they do not have, those must be accepted.
     ///
     /// If this future is dropped, the change is still completed.
     pub async fn deploy(
@@ -100,10 +104,11 @@ impl Deployments {
         name: Name,
         manifest: Manifest,
         bytes: Vec<u8>,
+        accept_grants: bool,
     ) -> Result<Deployed, DeployError> {
         let shared = Arc::clone(&self.shared);
-        self.run(async move { shared.deploy(name, manifest, bytes).await })
-            .await
+        let deploying = async move { shared.deploy(name, manifest, bytes, accept_grants).await };
+        self.run(deploying).await
     }
 
     /// Makes an earlier revision current. If this future is dropped, the change is still completed.
@@ -187,6 +192,7 @@ impl Shared {
         name: Name,
         manifest: Manifest,
         bytes: Vec<u8>,
+        accept_grants: bool,
     ) -> Result<Deployed, DeployError> {
         let Candidate {
             name,
@@ -210,6 +216,9 @@ impl Shared {
         }
         let handlers = self.examiner.describe(&compiled, &manifest).await?;
         let grants_added = grants::added(current.as_ref(), &manifest, &handlers);
+        if !grants_added.is_empty() && !accept_grants {
+            return Err(DeployError::NewGrants(grants_added));
+        }
         let revision = Revision {
             component: name,
             revision: 0,

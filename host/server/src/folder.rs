@@ -51,7 +51,8 @@ pub async fn deploy(folder: &Path, deployments: &Deployments) -> Result<(), Fold
             bytes,
         } = read(&path)?;
         let deployed = deployments
-            .deploy(name, manifest, bytes)
+            // Whoever starts the host has put the manifest there.
+            .deploy(name, manifest, bytes, true)
             .await
             .map_err(|error| FolderError::Deploy { path, error })?;
         let revision = &deployed.revision;

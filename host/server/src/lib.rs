@@ -14,6 +14,7 @@ pub mod logs;
 mod manifest_doc;
 pub mod metrics;
 pub mod once;
+pub mod probe;
 #[cfg(test)]
 mod published;
 pub mod serve;

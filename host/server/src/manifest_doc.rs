@@ -91,13 +91,13 @@ fn keys() -> Vec<(&'static str, String, String, &'static str)> {
         (
             "env",
             none(),
-            "at most 64 names".to_owned(),
+            "at most 64 names of `grants.env`".to_owned(),
             "Variables of the host's environment that the guest sees",
         ),
         (
             "read_dirs",
             none(),
-            "at most 64, absolute paths".to_owned(),
+            "at most 64, absolute paths below `grants.read_roots`".to_owned(),
             "Directories that the guest may read: `host` is the path here, `guest` the path it sees",
         ),
     ]

@@ -22,6 +22,8 @@ use host_runtime::ids;
 use host_runtime::tasks::Tasks;
 use thiserror::Error;
 
+use crate::config;
+
 /// The memory of a cell beyond the limit of its guest, in MiB: tables and the cell's own data.
 const CELL_SPARE_MIB: u64 = 64;
 
@@ -36,7 +38,7 @@ pub struct Asked {
     pub handler: Name,
     /// The params of the handler.
     pub params: JsonText,
-    /// The environment from which variables are granted.
+    /// The variables that may be granted.
     pub environment: Environment,
 }
 
@@ -97,7 +99,9 @@ async fn execute(
         memory_mib: limits.memory_bytes.div_ceil(1 << 20) + CELL_SPARE_MIB,
         environment: asked.environment.clone(),
     };
-    let examiner = Examiner::start(setup, Tasks::default()).map_err(OnceError::Start)?;
+    config::check_roots(&setup.program.confinement, None).map_err(OnceError::Refused)?;
+    let examiner = Examiner::start(setup, Tasks::default());
+    let examiner = examiner.await.map_err(OnceError::Start)?;
     let named = asked.manifest.name.clone();
     let name = named.unwrap_or_else(|| asked.handler.clone());
     let bytes = std::mem::take(&mut asked.component);

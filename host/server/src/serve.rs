@@ -6,7 +6,7 @@ mod host;
 mod supervisor;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use host_cells::compile::CompileError;
 use host_cells::examine::StartError;
 use host_cells::spawn::CellProgram;
 use host_dispatch::writer::Phase;
+use host_http::local::LocalListener;
 use host_protocols::wire::{Active, OpenError, Place};
 use host_store::StoreError;
 use rustix::fs::Mode;
@@ -34,6 +35,8 @@ use host_runtime::stops::{Stops, StopsError};
 pub struct Ready {
     /// The address of the API; `None` if it is off.
     pub http: Option<SocketAddr>,
+    /// The local socket of the API; `None` if there is none.
+    pub socket: Option<PathBuf>,
     /// What each wire adds to the `ready` line, as `key=value`.
     pub wires: Vec<(&'static str, String)>,
 }
@@ -65,12 +68,18 @@ pub enum ServeError {
         address: SocketAddr,
         error: io::Error,
     },
+    /// The API cannot listen on its local socket.
+    #[error("cannot listen on the local socket {}: {error}; give another path with --socket", .path.display())]
+    Socket { path: PathBuf, error: io::Error },
     /// A wire cannot be opened.
     #[error(transparent)]
     Wire(OpenError),
     /// The store cannot be used.
     #[error(transparent)]
     Store(StoreError),
+    /// The configuration grants too much.
+    #[error("{0}")]
+    Grants(String),
     /// No cell can be started.
     #[error(transparent)]
     Start(StartError),
@@ -139,6 +148,7 @@ async fn serve(
         None => None,
         Some(address) => Some(listen(address).await?),
     };
+    let socket = local(&config)?;
     let mut wires = open(&config).await?;
     let cells_lock = lock::cells(data).await.map_err(locked)?;
     let mut host = Host::start(&config, &mut wires, program, cells_lock).await?;
@@ -149,7 +159,9 @@ async fn serve(
         }
         let words = wires.iter().flat_map(|wire| wire.ready()).collect();
         host.run(wires);
+        let socket = socket.map(|it| serve_local(&host, &config, it));
         Ok(Ready {
+            socket,
             http: listener
                 .map(|it| serve_http(&host, &config, it))
                 .transpose()?,
@@ -211,6 +223,28 @@ fn serve_http(
     host.tasks
         .spawn(async move { api::serve(listener, api, &tasks).await });
     Ok(address)
+}
+
+/// Serves the API on a local socket. Returns its path.
+fn serve_local(host: &Host, config: &Config, listener: LocalListener) -> PathBuf {
+    let path = listener.path().to_owned();
+    let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let address = config.listen.unwrap_or(nowhere);
+    let (api, tasks) = (host.api(address, config), host.tasks.clone());
+    host.tasks
+        .spawn(async move { api::serve(listener, api, &tasks).await });
+    path
+}
+
+/// Listens on the local socket of the configuration, if it names one.
+fn local(config: &Config) -> Result<Option<LocalListener>, ServeError> {
+    let bind = |path: &PathBuf| {
+        LocalListener::bind(path).map_err(|error| ServeError::Socket {
+            path: path.clone(),
+            error,
+        })
+    };
+    config.socket.as_ref().map(bind).transpose()
 }
 
 /// Opens all wires.

@@ -34,6 +34,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::config;
 use crate::deploy;
 use crate::folder::{self, FolderError};
 use crate::metrics::Metrics;
@@ -61,7 +62,7 @@ pub struct WorkerConfig {
     pub memory_mib: u64,
     /// The folder for files that are kept between starts.
     pub state: Option<PathBuf>,
-    /// The environment. Guests may be granted parts of it.
+    /// The variables that guests may be granted.
     pub environment: Environment,
 }
 
@@ -74,6 +75,9 @@ pub enum WorkerError {
     /// The folder of components was rejected.
     #[error(transparent)]
     Folder(FolderError),
+    /// The configuration grants too much.
+    #[error("{0}")]
+    Grants(String),
     /// No cell can be started.
     #[error(transparent)]
     Start(StartError),
@@ -126,7 +130,7 @@ pub fn run(
             None => File::open("/dev/null").map_err(system("open /dev/null"))?,
         };
         let watched = Watched::start(config, clock)?;
-        let workers = Workers::start(config, program, lock, clock, &watched)?;
+        let workers = Workers::start(config, program, lock, clock, &watched).await?;
         let (words, early) = (active.ready(), active.runs_early());
         let needed = active.needed_handlers();
         let ports = workers.ports(clock, &watched.metrics, stopping.clone());
@@ -217,7 +221,7 @@ struct Workers {
 
 impl Workers {
     /// Starts cells, which inherit `lock`. Work waits until [`Workers::load`] has finished.
-    fn start(
+    async fn start(
         config: &WorkerConfig,
         program: CellProgram,
         lock: File,
@@ -235,7 +239,13 @@ impl Workers {
             memory_mib: config.memory_mib,
             environment: config.environment.clone(),
         };
-        let examiner = Examiner::start(setup, Tasks::default()).map_err(WorkerError::Start)?;
+        let data = match &config.source {
+            Source::Data(data) => Some(data.as_path()),
+            Source::Folder { .. } => None,
+        };
+        config::check_roots(&setup.program.confinement, data).map_err(WorkerError::Grants)?;
+        let examiner = Examiner::start(setup, Tasks::default());
+        let examiner = examiner.await.map_err(WorkerError::Start)?;
         let handlers = Handlers::default();
         let runs = RunBuilder::new(
             handlers.clone(),

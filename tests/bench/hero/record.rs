@@ -115,6 +115,7 @@ impl Recorder {
                 WorkerAct::Call(_)
                 | WorkerAct::Stop { .. }
                 | WorkerAct::Count(_)
+                | WorkerAct::Depth { .. }
                 | WorkerAct::Refused { .. } => {}
             }
         }

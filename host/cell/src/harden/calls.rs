@@ -52,18 +52,24 @@ const BASE: &[libc::c_long] = &[
     libc::SYS_poll,
 ];
 
-/// Opening files. Landlock decides which.
-const OPEN: &[libc::c_long] = &[
-    libc::SYS_fadvise64,
-    libc::SYS_getdents64,
+/// Opening paths and looking at them. The kernel does so only below granted directories, where Landlock
+/// decides; else a handler answers.
+const PATHS: &[libc::c_long] = &[
     libc::SYS_newfstatat,
     libc::SYS_openat,
     libc::SYS_openat2,
     libc::SYS_readlinkat,
     libc::SYS_statx,
     #[cfg(target_arch = "x86_64")]
+    libc::SYS_open,
+    #[cfg(target_arch = "x86_64")]
     libc::SYS_readlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_stat,
 ];
+
+/// Reading open directories and files.
+const READ: &[libc::c_long] = &[libc::SYS_fadvise64, libc::SYS_getdents64];
 
 /// The socket to the orchestrator and the event loop.
 const TALK: &[libc::c_long] = &[
@@ -81,19 +87,8 @@ const TALK: &[libc::c_long] = &[
     libc::SYS_epoll_wait,
 ];
 
-/// Writing a file. Landlock decides where.
-const KEEP: &[libc::c_long] = &[
-    libc::SYS_fdatasync,
-    libc::SYS_fsync,
-    libc::SYS_ftruncate,
-    libc::SYS_renameat,
-    libc::SYS_renameat2,
-    libc::SYS_unlinkat,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_rename,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_unlink,
-];
+/// Keeping an open file.
+const KEEP: &[libc::c_long] = &[libc::SYS_fdatasync, libc::SYS_fsync];
 
 /// `ioctl` with these requests: not to block, and which pages a guest has written to.
 const IOCTLS: [u64; 2] = [0x5421, 0xc060_6610];
@@ -104,25 +99,54 @@ const PRCTLS: [u64; 3] = [15, 0x5356_4d41, 0x4155_5856];
 /// The only domain of `socketpair`.
 const UNIX: u64 = 1;
 
-/// Leaves a cell the calls that it needs.
-pub(super) fn allow_cell() -> io::Result<()> {
-    allow(&[BASE, OPEN, TALK])
+/// The working directory, where a call takes a directory.
+const HERE: u64 = libc::AT_FDCWD.cast_unsigned() as u64;
+
+/// Which calls a child needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Calls {
+    Cell,
+    /// A cell whose guests may be granted directories.
+    CellThatReads,
+    Compiler,
+    Schemas,
 }
 
-/// Leaves the compile child the calls that it needs.
-pub(super) fn allow_compiler() -> io::Result<()> {
-    allow(&[BASE, OPEN, KEEP])
+impl Calls {
+    /// Leaves this process these calls.
+    pub(super) fn allow(self) -> io::Result<()> {
+        super::opened::answer()?;
+        match self {
+            Self::Cell => allow(&[BASE, PATHS, TALK], &refused_paths()),
+            Self::CellThatReads => allow(&[BASE, PATHS, READ, TALK], &refused_from_here()?),
+            Self::Compiler => allow(&[BASE, PATHS, KEEP], &refused_paths()),
+            Self::Schemas => allow(&[BASE, PATHS], &refused_paths()),
+        }
+    }
 }
 
-/// Leaves the child that compiles schemas the calls that it needs.
-pub(super) fn allow_schemas() -> io::Result<()> {
-    allow(&[BASE, OPEN])
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// All calls that take a path.
+fn refused_paths() -> Rules {
+    PATHS.iter().map(|call| (*call, Vec::new())).collect()
 }
 
-fn allow(lists: &[&[libc::c_long]]) -> io::Result<()> {
+/// The calls that open a path which begins at the root or here, and not in a granted directory.
+fn refused_from_here() -> io::Result<Rules> {
+    let from_here = || rule(&[(0, SeccompCmpOp::Eq, HERE)]);
+    Ok(BTreeMap::from([
+        (libc::SYS_openat, vec![from_here()?]),
+        (libc::SYS_openat2, vec![from_here()?]),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_open, Vec::new()),
+    ]))
+}
+
+/// Allows the calls of `lists`. The handler answers those that are `refused`.
+fn allow(lists: &[&[libc::c_long]], refused: &Rules) -> io::Result<()> {
     let calls = lists.iter().flat_map(|list| list.iter());
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        calls.map(|call| (*call, Vec::new())).collect();
+    let mut rules: Rules = calls.map(|call| (*call, Vec::new())).collect();
     let own = u64::from(std::process::id());
     // With this flag it makes a thread, without it a process.
     let thread = u64::from(libc::CLONE_THREAD.cast_unsigned());
@@ -148,6 +172,7 @@ fn allow(lists: &[&[libc::c_long]]) -> io::Result<()> {
         SeccompAction::Allow,
         SeccompAction::Errno(libc::ENOSYS.cast_unsigned()),
     )?;
+    install(refused.clone(), SeccompAction::Allow, SeccompAction::Trap)?;
     // The last, because it allows no other filter.
     install(rules, SeccompAction::KillProcess, SeccompAction::Allow)
 }
@@ -176,11 +201,7 @@ fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> io::Result<SeccompRule> {
 }
 
 /// Installs a filter: `otherwise` for calls without a rule that matches, `matched` for the others.
-fn install(
-    rules: BTreeMap<i64, Vec<SeccompRule>>,
-    otherwise: SeccompAction,
-    matched: SeccompAction,
-) -> io::Result<()> {
+fn install(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> io::Result<()> {
     let arch = std::env::consts::ARCH
         .try_into()
         .map_err(io::Error::other)?;

@@ -7,6 +7,9 @@ use std::ffi::CString;
 /// What the attempts aim at.
 pub(crate) struct Target {
     pub(crate) parent: usize,
+    /// What the host was started with, with its secrets.
+    pub(crate) environ: CString,
+    pub(crate) root: CString,
     pub(crate) file: CString,
     pub(crate) other: CString,
     pub(crate) buffer: Vec<u8>,
@@ -15,6 +18,14 @@ pub(crate) struct Target {
 impl Target {
     fn file(&self) -> usize {
         self.file.as_ptr() as usize
+    }
+
+    fn environ(&self) -> usize {
+        self.environ.as_ptr() as usize
+    }
+
+    fn root(&self) -> usize {
+        self.root.as_ptr() as usize
     }
 
     fn other(&self) -> usize {
@@ -32,11 +43,18 @@ pub(crate) type Attack = (&'static str, libc::c_long, fn(&Target) -> [usize; 6])
 /// The working directory, where a call takes a directory.
 const HERE: usize = (libc::AT_FDCWD as isize).cast_unsigned();
 
+const PATH: usize = libc::O_PATH as usize;
 const WRITE: usize = libc::O_RDWR as usize;
 const CREATE: usize = (libc::O_RDWR | libc::O_CREAT) as usize;
 
 #[rustfmt::skip]
 pub(crate) const ATTACKS: &[Attack] = &[
+    ("read a file", libc::SYS_openat, |t| [HERE, t.file(), 0, 0, 0, 0]),
+    ("read a file by its whole path", libc::SYS_openat, |t| [3, t.file(), 0, 0, 0, 0]),
+    ("read a file with a resolver", libc::SYS_openat2, |t| [HERE, t.file(), t.buffer(), 24, 0, 0]),
+    ("read the host's environment", libc::SYS_openat, |t| [HERE, t.environ(), 0, 0, 0, 0]),
+    ("list a folder", libc::SYS_openat, |t| [HERE, t.root(), libc::O_DIRECTORY as usize, 0, 0, 0]),
+    ("take hold of a folder", libc::SYS_openat, |t| [HERE, t.root(), PATH, 0, 0, 0]),
     ("open a file to write", libc::SYS_openat, |t| [HERE, t.file(), WRITE, 0, 0, 0]),
     ("create a file", libc::SYS_openat, |t| [HERE, t.other(), CREATE, 0o600, 0, 0]),
     ("cut a file", libc::SYS_truncate, |t| [t.file(), 0, 0, 0, 0, 0]),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,13 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use host_core::cell::{
-    CompileReply, Compiled, ComponentKey, Context, FromCell, LogLine, RunId, Start, ToCell,
+    CompileReply, Compiled, ComponentKey, Context, FromCell, Handover, LogLine, RunId, Start,
+    ToCell,
 };
 use host_core::handler::Limits;
 use host_core::json::JsonText;
 use host_core::outcome::{Meter, Outcome, Progress};
+use host_socket::handover;
 use tempfile::TempDir;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_cell-under-test");
@@ -61,15 +63,37 @@ pub(crate) fn bytes(name: &str) -> Vec<u8> {
         .unwrap_or_else(|_| panic!("{} is missing: run `cargo xtask guests`", path.display()))
 }
 
+/// Makes `target` and the numbers after it copies of `fds` in the program that `command` starts.
+fn hand(command: &mut Command, fds: Vec<OwnedFd>, target: i32) {
+    // SAFETY: between fork and exec it makes only system calls.
+    unsafe {
+        command.pre_exec(move || {
+            for (to, from) in (target..).zip(&fds) {
+                let mut to = std::os::fd::FromRawFd::from_raw_fd(to);
+                let duplicated = rustix::io::dup2(from, &mut to);
+                std::mem::forget::<OwnedFd>(to);
+                duplicated?;
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Returns the descriptor with a number that no child uses for another.
+fn high(fd: impl Into<OwnedFd>) -> OwnedFd {
+    rustix::io::fcntl_dupfd_cloexec(fd.into(), 64).unwrap()
+}
+
 /// Runs the compile child.
 pub(crate) fn compile(component: &[u8], output: &Path) -> CompileReply {
-    let mut child = Command::new(PROGRAM)
-        .arg("compile")
-        .arg(output)
+    let file = std::fs::File::create(output).unwrap();
+    let mut command = Command::new(PROGRAM);
+    command
+        .args(["compile", &SOCKET_FD.to_string()])
         .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+        .stdout(Stdio::piped());
+    hand(&mut command, vec![high(file)], SOCKET_FD);
+    let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     // A child that has seen enough does not read the rest.
     let _written = stdin.write_all(component);
@@ -105,26 +129,29 @@ impl Cell {
 
     /// Starts a cell with room for `slots` runs and `memory_mib` for all of them.
     pub(crate) fn with_room(slots: u32, memory_mib: u64) -> Self {
+        Self::confined(slots, memory_mib, None)
+    }
+
+    /// Starts a cell whose runs may be given directories below `root`.
+    pub(crate) fn that_reads(root: &Path) -> Self {
+        Self::confined(64, 4_096, Some(root))
+    }
+
+    fn confined(slots: u32, memory_mib: u64, root: Option<&Path>) -> Self {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let theirs = OwnedFd::from(theirs);
+        let root = root.map(|root| high(std::fs::File::open(root).unwrap()));
         let mut command = Command::new(PROGRAM);
         command
             .args(["run", &SOCKET_FD.to_string()])
             .args([slots.to_string(), memory_mib.to_string()])
+            .arg(root.iter().count().to_string())
             .env_clear()
             .stdin(Stdio::null());
-        let fd = theirs.as_raw_fd();
-        // SAFETY: dup2 is safe between fork and exec.
-        unsafe {
-            command.pre_exec(move || {
-                let from = std::os::fd::BorrowedFd::borrow_raw(fd);
-                let mut to = std::os::fd::FromRawFd::from_raw_fd(SOCKET_FD);
-                let duplicated = rustix::io::dup2(from, &mut to);
-                std::mem::forget::<OwnedFd>(to);
-                duplicated.map_err(Into::into)
-            });
-        }
+        let fds = std::iter::once(high(theirs)).chain(root).collect();
+        hand(&mut command, fds, SOCKET_FD);
         let child = command.spawn().unwrap();
+        // What the cell was handed is closed here.
+        drop(command);
         ours.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut cell = Self {
             child,
@@ -148,11 +175,26 @@ impl Cell {
     }
 
     pub(crate) fn send(&mut self, message: &ToCell) {
+        let paths: Vec<&Path> = match message {
+            ToCell::Load { path, .. } => vec![path],
+            ToCell::Start(start) => {
+                let comes = start.read_dirs.iter();
+                let comes = comes.filter(|given| given.dir == Handover::Comes);
+                comes.map(|given| Path::new(&given.grant.host)).collect()
+            }
+            _ => Vec::new(),
+        };
+        let open = |path| OwnedFd::from(std::fs::File::open(path).unwrap());
+        let group: Vec<OwnedFd> = paths.into_iter().map(open).collect();
         let payload = postcard::to_stdvec(message).unwrap();
         let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
-        self.socket
-            .write_all(&[&length[..], &payload].concat())
-            .unwrap();
+        let frame = [&length[..], &payload].concat();
+        let sent = if group.is_empty() {
+            0
+        } else {
+            handover::send(&self.socket, &frame, &group).unwrap()
+        };
+        self.socket.write_all(&frame[sent..]).unwrap();
     }
 
     pub(crate) fn receive(&mut self) -> FromCell {
@@ -184,6 +226,7 @@ impl Cell {
             component: key,
             path: code.path,
             sha256: code.compiled.sha256,
+            file: Handover::Comes,
         });
         self.loaded.insert(component.to_owned(), key);
         key

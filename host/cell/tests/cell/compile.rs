@@ -1,6 +1,6 @@
 //! What the compile child takes, and why it refuses the rest.
 
-use host_core::cell::{FromCell, Refusal, RunId, ToCell};
+use host_core::cell::{FromCell, Handover, Refusal, RunId, ToCell};
 use host_core::failure::FailureKind;
 use host_core::handler::Limits;
 use host_core::outcome::Outcome;
@@ -38,7 +38,8 @@ fn what_is_no_handler_component_is_refused_with_the_reason() {
     let limit = host_cell::COMPONENT_BYTES_MAX;
     let large = vec![0; usize::try_from(limit).unwrap() + 1];
     assert_eq!(refusal(&large), Refusal::TooLarge { limit });
-    assert!(!output.exists(), "nothing is written for what is refused");
+    let written = std::fs::metadata(&output).unwrap().len();
+    assert_eq!(written, 0, "nothing is written for what is refused");
 
     let compiled = compile(&bytes("good"), &output).unwrap();
     let code = std::fs::read(&output).unwrap();
@@ -62,6 +63,7 @@ fn a_compiled_file_that_was_changed_is_not_loaded() {
         component: start.component,
         path,
         sha256: compiled.sha256,
+        file: Handover::Comes,
     });
     assert!(matches!(cell.receive(), FromCell::LoadFailed { .. }));
     let run: RunId = start.run;

@@ -1,6 +1,6 @@
 //! Handlers that do what they should, and what is kept of them.
 
-use host_core::cell::{FromCell, Level, LogSource, RunId, ToCell};
+use host_core::cell::{FromCell, GivenDir, Handover, Level, LogSource, RunId, ToCell};
 use host_core::failure::{Category, FailureKind};
 use host_core::handler::{DirGrant, Limits};
 use host_core::json::JsonText;
@@ -31,15 +31,15 @@ fn a_handler_returns_and_its_use_is_measured() {
 
 #[test]
 fn a_missing_file_is_explained_by_the_directories_that_are_granted() {
-    let mut cell = Cell::start();
     let folder = TempDir::new().unwrap();
+    let mut cell = Cell::that_reads(folder.path());
     let grant = DirGrant {
         host: folder.path().to_str().unwrap().to_owned(),
         guest: "/data".to_owned(),
     };
     for (granted, expected) in [
         (Vec::new(), "no directory; grant one with read_dirs)"),
-        (vec![grant], "only these directories: /data)"),
+        (vec![grant.into()], "only these directories: /data)"),
     ] {
         let params = r#"{"message":"cannot open /etc/x: No such file (os error 44)"}"#;
         let mut start = cell.prepare("basics/fail", params, Limits::default());
@@ -140,7 +140,7 @@ fn a_component_says_what_it_offers() {
 fn a_guest_sees_what_it_is_granted_and_nothing_else() {
     let folder = TempDir::new().unwrap();
     std::fs::write(folder.path().join("granted.txt"), "hello").unwrap();
-    let mut cell = Cell::start();
+    let mut cell = Cell::that_reads(folder.path());
     let bare = cell.run("hostile/read_files", "null", Limits::default());
     let Outcome::Completed { result: Some(bare) } = bare.outcome else {
         panic!("{bare:?}")
@@ -154,10 +154,13 @@ fn a_guest_sees_what_it_is_granted_and_nothing_else() {
 
     let mut start = cell.prepare("hostile/read_files", "null", Limits::default());
     start.env = vec![("GRANTED".to_owned(), "yes".to_owned())];
-    start.read_dirs = vec![DirGrant {
-        host: folder.path().to_str().unwrap().to_owned(),
-        guest: "/".to_owned(),
-    }];
+    start.read_dirs = vec![
+        DirGrant {
+            host: folder.path().to_str().unwrap().to_owned(),
+            guest: "/".to_owned(),
+        }
+        .into(),
+    ];
     let run = start.run;
     cell.send(&ToCell::Start(Box::new(start)));
     let Outcome::Completed { result: Some(seen) } = cell.ended(run).outcome else {
@@ -173,9 +176,12 @@ fn a_guest_sees_what_it_is_granted_and_nothing_else() {
     assert!(!seen.to_string().contains("written"), "{seen}");
 
     let mut start = cell.prepare("basics/noop", "null", Limits::default());
-    start.read_dirs = vec![DirGrant {
-        host: "/nowhere/at/all".to_owned(),
-        guest: "/".to_owned(),
+    start.read_dirs = vec![GivenDir {
+        grant: DirGrant {
+            host: "/nowhere/at/all".to_owned(),
+            guest: "/".to_owned(),
+        },
+        dir: Handover::Failed("it is gone".to_owned()),
     }];
     let run = start.run;
     cell.send(&ToCell::Start(Box::new(start)));
@@ -184,6 +190,7 @@ fn a_guest_sees_what_it_is_granted_and_nothing_else() {
     };
     assert_eq!(failure.kind, FailureKind::GrantMissing);
     assert!(failure.message.contains("/nowhere/at/all"));
+    assert!(failure.message.contains("it is gone"));
 }
 
 #[test]

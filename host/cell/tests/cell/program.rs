@@ -1,8 +1,10 @@
 //! The child processes without the rest of `host`, for this crate's tests.
 
 use std::ffi::CString;
-use std::path::Path;
+use std::os::fd::OwnedFd;
 use std::process::ExitCode;
+
+use host_cell::child::{self, Confinement};
 
 mod attacks;
 
@@ -12,13 +14,15 @@ use attacks::{ATTACKS, Attack, Target};
 const REFUSED: i32 = 42;
 
 impl Target {
-    /// `folder` has a file `file` and nothing else.
+    /// `folder` has a file `file` and a folder `granted`, and nothing else.
     fn new(folder: &str) -> Self {
         let path = |name: &str| CString::new(format!("{folder}/{name}")).expect("no NUL");
         // SAFETY: it has no arguments and cannot fail.
         let parent = unsafe { libc::getppid() };
         Self {
             parent: usize::try_from(parent).expect("a process id"),
+            environ: CString::new(format!("/proc/{parent}/environ")).expect("no NUL"),
+            root: CString::from(c"/"),
             file: path("file"),
             other: path("other"),
             buffer: vec![0; 4096],
@@ -44,19 +48,53 @@ fn tried(index: &str, target: &Target) {
     }
 }
 
+/// Reads how the attempts are confined: `isolated` if the process has namespaces of its own, and `reads`
+/// if it may read below another folder. User 0 changes none.
+fn confinement(how: &str, user: u32, folder: &str) -> Confinement {
+    let root = std::fs::File::open(format!("{folder}/granted"));
+    Confinement {
+        user: Some(user).filter(|user| *user != 0),
+        is_isolated: how.contains("isolated"),
+        roots: Some(root.expect("a folder").into())
+            .filter(|_| how.contains("reads"))
+            .into_iter()
+            .collect(),
+        allow_weak: false,
+    }
+}
+
+/// Takes over a descriptor.
+fn inherited(fd: u32) -> OwnedFd {
+    let fd = i32::try_from(fd).expect("a file descriptor");
+    // SAFETY: this process uses each of its descriptors once.
+    unsafe { child::inherited(fd) }.expect("a file descriptor")
+}
+
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let number = |text: &str| text.parse::<u32>().expect("a number");
     let done = match args[..] {
-        ["run", fd, slots, memory_mib] => host_cell::child::run(
-            fd.parse().expect("a file descriptor"),
-            slots.parse().expect("a number of slots"),
-            memory_mib.parse().expect("a number of MiB"),
-        ),
-        ["compile", output] => host_cell::child::compile_stdin(Path::new(output)),
-        ["attack", index, folder] => {
+        ["run", fd, slots, memory_mib, roots] => {
+            let roots = (0..number(roots)).map(|at| inherited(number(fd) + 1 + at));
+            let confinement = Confinement {
+                roots: roots.collect(),
+                ..Confinement::default()
+            };
+            let memory_mib = u64::from(number(memory_mib));
+            child::run(
+                inherited(number(fd)),
+                number(slots),
+                memory_mib,
+                confinement,
+            )
+        }
+        ["compile", fd] => child::compile_stdin(inherited(number(fd)), Confinement::default()),
+        ["probe"] => child::probe(Confinement::default()),
+        ["attack", index, folder, how, user] => {
             let target = Target::new(folder);
-            host_cell::child::restrict_cell().map(|()| tried(index, &target))
+            child::restrict_cell(confinement(how, number(user), folder))
+                .map(|_| tried(index, &target))
         }
         ["attack-unrestricted", index, folder] => {
             tried(index, &Target::new(folder));

@@ -46,26 +46,37 @@ fn only_what_is_new_to_a_handler_is_shown() {
 }
 
 #[test]
-fn what_the_machine_does_not_have_is_named() {
+fn what_the_host_does_not_give_is_named() {
     let folder = tempfile::TempDir::new().unwrap();
     let there = folder.path().to_str().unwrap();
     let environment = Environment::from([("HAS".to_owned(), String::new())]);
-    let said = |manifest: &str| missing(&parse(manifest).unwrap(), &handlers(&["x"]), &environment);
-    let dir = |host: &str| format!("read_dirs = [{{ host = \"{host}\", guest = \"/g\" }}]");
+    let some = ReadRoots::new(vec![folder.path().to_owned()]);
+    let said = |manifest: &str, roots: &ReadRoots| {
+        missing(
+            &parse(manifest).unwrap(),
+            &handlers(&["x"]),
+            &environment,
+            roots,
+        )
+    };
+    let dir =
+        |host: &str| format!("[defaults]\nread_dirs = [{{ host = \"{host}\", guest = \"/g\" }}]");
     assert_eq!(
-        said(&format!("[defaults]\nenv = [\"HAS\"]\n{}", dir(there))),
+        said(&format!("{}\nenv = [\"HAS\"]", dir(there)), &some),
         None
     );
     let gone = format!("{there}/gone");
-    assert!(
-        said(&format!("[defaults]\n{}", dir(&gone)))
-            .unwrap()
-            .contains(&gone)
-    );
-    let unset = said("[handlers.x]\nenv = [\"HAS\", \"UNSET\"]").unwrap();
+    let missing_dir = said(&dir(&gone), &some).unwrap();
+    assert!(missing_dir.contains("No such file"), "{missing_dir}");
+    // Nothing tells whether what is not granted exists.
+    let none = ReadRoots::default();
+    let refused = |host: &str| said(&dir(host), &none).unwrap().replace(host, "");
+    assert_eq!(refused(there), refused(&gone));
+    assert!(refused(there).contains("grants.read_roots"));
+    let unset = said("[handlers.x]\nenv = [\"HAS\", \"UNSET\"]", &some).unwrap();
     assert!(
         unset.contains("x the environment variable UNSET"),
         "{unset}"
     );
-    assert_eq!(said("[handlers.y]\nenv = [\"UNSET\"]"), None);
+    assert_eq!(said("[handlers.y]\nenv = [\"UNSET\"]", &some), None);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use host_core::cell::{ComponentKey, RunId, Start, ToCell};
+use host_core::cell::{ComponentKey, Handover, RunId, Start, ToCell};
 use host_core::time::Time;
 
 use super::START_TIMEOUT_MS;
@@ -70,6 +70,7 @@ impl Cell {
                 component: program.component,
                 path: program.path.clone(),
                 sha256: program.sha256,
+                file: Handover::Comes,
             });
         }
         self.runs.insert(start.run);

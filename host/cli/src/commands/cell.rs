@@ -1,11 +1,18 @@
 //! `host cell`: the child processes of a host. Users never start it, so the help does not list it.
 
 use std::io;
-use std::path::PathBuf;
+use std::os::fd::{OwnedFd, RawFd};
 
 use clap::{Args, Subcommand};
+use host_cell::child::{self, Confinement};
 use host_cells::vet;
 use host_console::error::{CliError, Exit};
+
+/// The first descriptor of a root: after the standard ones, and the socket and the lock of a cell.
+const ROOTS_FD: RawFd = 5;
+
+/// The first descriptor of a root of a child without socket and lock.
+const PROBE_ROOTS_FD: RawFd = 3;
 
 /// The child processes of a host.
 #[derive(Debug, Args)]
@@ -20,45 +27,104 @@ enum Verb {
     Run {
         /// The socket
         #[arg(long)]
-        fd: i32,
+        fd: RawFd,
         /// How many guests run at once
         #[arg(long)]
         slots: u32,
         /// How much memory all guests share
         #[arg(long)]
         memory_mib: u64,
+        #[command(flatten)]
+        confined: Confined,
     },
     /// Compile the schemas on standard input
-    Schemas,
+    Schemas {
+        #[command(flatten)]
+        confined: Confined,
+    },
     /// Compile the component on standard input
     Compile {
-        /// The file to write
+        /// The open file to write
         #[arg(long)]
-        output: PathBuf,
+        fd: RawFd,
+        #[command(flatten)]
+        confined: Confined,
     },
+    /// Tell how this process is confined
+    Probe {
+        #[command(flatten)]
+        confined: Confined,
+    },
+}
+
+/// How the process is confined.
+#[derive(Debug, Args)]
+struct Confined {
+    /// The user to become
+    #[arg(long)]
+    user: Option<u32>,
+    /// Go on without protection that is needed
+    #[arg(long)]
+    allow_weak: bool,
+    /// The process has namespaces of its own
+    #[arg(long)]
+    isolated: bool,
+    /// How many directories are open below which it may read
+    #[arg(long, default_value_t = 0)]
+    roots: u16,
+}
+
+impl Confined {
+    /// Takes over the roots, the first of which is `first`.
+    fn take(self, first: RawFd) -> Result<Confinement, String> {
+        let roots = (first..).take(usize::from(self.roots));
+        Ok(Confinement {
+            user: self.user,
+            is_isolated: self.isolated,
+            roots: roots.map(inherited).collect::<Result<_, _>>()?,
+            allow_weak: self.allow_weak,
+        })
+    }
+}
+
+/// Takes over a descriptor that is passed to this process.
+fn inherited(fd: RawFd) -> Result<OwnedFd, String> {
+    // SAFETY: a child takes over each of its descriptors once, before it does anything else.
+    unsafe { child::inherited(fd) }
 }
 
 impl Cell {
     /// Runs the verb.
     pub(crate) fn run(self) -> Result<(), CliError> {
-        let failed =
-            |doing: &'static str| move |cause: String| CliError::new(Exit::Failed, doing, cause);
-        match self.verb {
+        let (doing, done) = match self.verb {
             Verb::Run {
                 fd,
                 slots,
                 memory_mib,
-            } => host_cell::child::run(fd, slots, memory_mib).map_err(failed("run as a cell")),
-            Verb::Schemas => {
-                let failed = failed("compile schemas");
-                host_cell::child::restrict_schemas(vet::MEMORY_BYTES_MAX, vet::CPU_SECONDS_MAX)
-                    .map_err(failed)?;
-                vet::answer(&mut io::stdin().lock(), &mut io::stdout().lock())
-                    .map_err(|error| failed(error.to_string()))
+                confined,
+            } => {
+                let run = |confinement| child::run(inherited(fd)?, slots, memory_mib, confinement);
+                ("run as a cell", confined.take(ROOTS_FD).and_then(run))
             }
-            Verb::Compile { output } => {
-                host_cell::child::compile_stdin(&output).map_err(failed("compile a component"))
+            Verb::Schemas { confined } => {
+                ("compile schemas", confined.take(ROOTS_FD).and_then(schemas))
             }
-        }
+            Verb::Compile { fd, confined } => {
+                let compile = |confinement| child::compile_stdin(inherited(fd)?, confinement);
+                let done = confined.take(ROOTS_FD).and_then(compile);
+                ("compile a component", done)
+            }
+            Verb::Probe { confined } => {
+                let done = confined.take(PROBE_ROOTS_FD).and_then(child::probe);
+                ("tell how children are confined", done)
+            }
+        };
+        done.map_err(|cause| CliError::new(Exit::Failed, doing, cause))
     }
+}
+
+fn schemas(confinement: Confinement) -> Result<(), String> {
+    child::restrict_schemas(vet::MEMORY_BYTES_MAX, vet::CPU_SECONDS_MAX, confinement)?;
+    vet::answer(&mut io::stdin().lock(), &mut io::stdout().lock())
+        .map_err(|error| error.to_string())
 }

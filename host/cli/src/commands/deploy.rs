@@ -26,7 +26,10 @@ const COMPILE_PATIENCE: Duration = Duration::from_mins(10);
 Examples:
   host deploy handlers.wasm
   host deploy target/guests/report.wasm --name billing --memory-mib 256 --timeout 5m
-  host deploy report.wasm --env TZ --read-dir /srv/reports:/reports
+  host deploy report.wasm --env TZ --read-dir /srv/reports:/reports --accept-grants
+
+A manifest grants only what grants.read_roots and grants.env of the host allow. New grants are shown and
+need --accept-grants.
 
 A manifest is a TOML file:
   name = \"billing\"
@@ -44,6 +47,9 @@ pub(crate) struct Deploy {
     /// Its manifest [default: FILE with the ending .toml, if there is one]
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
+    /// Let handlers have grants that they did not have before
+    #[arg(long)]
+    accept_grants: bool,
     #[command(flatten)]
     overrides: Overrides,
     #[command(flatten)]
@@ -92,7 +98,10 @@ impl Deploy {
         let mut parts = vec![("component", component.as_slice())];
         parts.extend(text.iter().map(|text| ("manifest", text.as_bytes())));
         let form = Multipart::new(&parts);
-        let path = format!("/api/v1/components/{}", segment(name.as_str()));
+        let mut path = format!("/api/v1/components/{}", segment(name.as_str()));
+        if self.accept_grants {
+            path.push_str("?accept_grants=true");
+        }
         let waiting = Spinner::new(output, &format!("deploying {name}"));
         let body = (form.kind(), form.body());
         let answer = client.send(&doing, "PUT", &path, (&body.0, body.1), COMPILE_PATIENCE);

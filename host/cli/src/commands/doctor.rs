@@ -1,5 +1,6 @@
 //! `host doctor`: runs every check of this machine and prints what each found and what to do.
 
+mod cells;
 mod disk;
 mod machine;
 mod network;
@@ -37,7 +38,7 @@ impl Doctor {
         let mut checks = machine::checks();
         checks.extend(disk::checks(&self.data));
         checks.push(network::port());
-        checks.extend(wires());
+        checks.extend(configured());
         print(output, &checks)?;
         if checks.iter().any(|check| check.status == Status::Fail) {
             return Err(CliError::Silent(Exit::Failed));
@@ -47,12 +48,15 @@ impl Doctor {
     }
 }
 
-/// Reads the configuration as `host serve` does, and lets each wire look at what it depends on.
-fn wires() -> Vec<Check> {
+/// Reads the configuration as `host serve` does, looks at how cells are confined, and lets each wire look
+/// at what it depends on.
+fn configured() -> Vec<Check> {
     match Config::load(&Flags::default()) {
         Ok(config) => {
+            let mut checks = vec![cells::confined(config.confinement.clone())];
             let wires = config.wires.iter();
-            wires.flat_map(|wire| wire.configured.checks()).collect()
+            checks.extend(wires.flat_map(|wire| wire.configured.checks()));
+            checks
         }
         Err(error) => {
             let next = "docs/config.md has all keys and variables";

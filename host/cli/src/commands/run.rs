@@ -1,6 +1,7 @@
 //! `host run`: runs a handler once on this machine, without a host. Its log goes to standard error,
 //! its result to standard output.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -32,7 +33,7 @@ Examples:
   host run target/guests/basics.wasm echo --params '{\"a\": 1}'
   host run report.wasm summary --params @input.json --timeout 10s -o json
 
-The manifest applies as in `host deploy`. Nothing is stored and nothing is retried.
+The manifest applies as in `host deploy`, but it grants only what --grant-read and --grant-env allow. Nothing is stored and nothing is retried.
 Compiled components are cached under $XDG_CACHE_HOME/host (or ~/.cache/host).
 
 Exit codes: 0 completed, 3 failed or asked for a retry, 4 cancelled.")]
@@ -47,6 +48,12 @@ pub(crate) struct Run {
     /// Its manifest [default: FILE with the ending .toml, if there is one]
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
+    /// Let the manifest grant directories below this one (repeatable)
+    #[arg(long, value_name = "DIR")]
+    grant_read: Vec<String>,
+    /// Let the manifest grant this environment variable (repeatable)
+    #[arg(long, value_name = "NAME")]
+    grant_env: Vec<String>,
     #[command(flatten)]
     overrides: Overrides,
     #[command(flatten)]
@@ -96,20 +103,37 @@ impl Run {
             let cause = "there is no directory for the cache of compiled components";
             CliError::new(Exit::Failed, &doing, cause).next("set HOME or XDG_CACHE_HOME")
         })?;
+        let (confinement, granted) = config::for_one_run(&self.granted(), &environment)
+            .map_err(|error| CliError::new(Exit::Usage, &doing, error))?;
         let asked = Asked {
             component: component(&self.file)?,
             manifest,
             handler: self.name.clone(),
             params: JsonText(params),
-            environment,
+            environment: granted,
         };
         let spinner = Spinner::new(output, &doing);
-        let (outcome, meter) = once::run(serve::program(&doing)?, cache, asked, |said| {
-            hear(output, &spinner, said);
-        })
-        .map_err(failed)?;
+        let (outcome, meter) =
+            once::run(serve::program(&doing, confinement)?, cache, asked, |said| {
+                hear(output, &spinner, said);
+            })
+            .map_err(failed)?;
         drop(spinner);
         print(output, &outcome, meter)
+    }
+}
+
+impl Run {
+    /// Returns what may be granted, by key. What the command line itself asks for is.
+    fn granted(&self) -> BTreeMap<String, String> {
+        let (dirs, variables) = self.overrides.grants();
+        let all = |given: &[String], asked: Vec<String>| [given, &asked].concat().join(",");
+        let keys = [
+            ("grants.read_roots", all(&self.grant_read, dirs)),
+            ("grants.env", all(&self.grant_env, variables)),
+        ];
+        let keys = keys.into_iter().filter(|(_, text)| !text.is_empty());
+        keys.map(|(key, text)| (key.to_owned(), text)).collect()
     }
 }
 

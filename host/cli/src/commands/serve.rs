@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use host_cells::spawn::CellProgram;
+use host_cells::spawn::{CellProgram, Confinement};
 use host_console::error::{CliError, Exit};
 use host_console::output::{put_line, say};
 use host_protocols::wire::section::ConfigError;
@@ -61,7 +61,8 @@ impl Serve {
             _ => refused(&error),
         })?;
         config.fresh = fresh;
-        serve::run(config, program("serve")?, announce)
+        let program = program("serve", config.confinement.clone())?;
+        serve::run(config, program, announce)
             .map_err(|error| CliError::new(Exit::Failed, "serve", error))
     }
 
@@ -74,14 +75,18 @@ impl Serve {
 }
 
 /// Returns this executable as what cells are made of.
-pub(crate) fn program(doing: &str) -> Result<CellProgram, CliError> {
+pub(crate) fn program(doing: &str, confinement: Confinement) -> Result<CellProgram, CliError> {
     let failed = |cause: String| CliError::new(Exit::Failed, doing, cause);
     // Not the path it was started by: another version may stand there by the time a cell is
     // started.
     let exe = PathBuf::from("/proc/self/exe");
     let engine_hash = host_cell::engine_hash()
         .map_err(|error| failed(format!("this machine runs no compiled code: {error}")))?;
-    Ok(CellProgram { exe, engine_hash })
+    Ok(CellProgram {
+        exe,
+        engine_hash,
+        confinement,
+    })
 }
 
 fn refused(error: &ConfigError) -> CliError {
@@ -92,6 +97,8 @@ fn refused(error: &ConfigError) -> CliError {
 fn announce(ready: Ready) {
     // A closed standard output does not stop the host.
     let mut words = vec![("http", shown(ready.http))];
+    let socket = ready.socket.map(|path| path.display().to_string());
+    words.extend(socket.map(|path| ("socket", path)));
     words.extend(ready.wires);
     let words = words.iter().map(|(key, value)| format!(" {key}={value}"));
     let _unread = put_line(&format!("ready{}", words.collect::<String>()));

@@ -47,6 +47,12 @@ struct Common {
     /// How much memory the guests of one cell share [default: a quarter of the machine's over all]
     #[arg(long, value_name = "MIB")]
     cell_memory_mib: Option<String>,
+    /// The directories below which manifests may grant directories, with commas between them
+    #[arg(long, value_name = "DIRS")]
+    grant_read: Option<String>,
+    /// The variables of this process that manifests may grant, with commas between them
+    #[arg(long, value_name = "NAMES")]
+    grant_env: Option<String>,
     /// Write the worker's own log as text or as JSON, one document per line
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     log_format: serve::LogFormat,
@@ -159,8 +165,8 @@ impl Worker {
         values.extend(common.values());
         let config = load(doing, values)?;
         let configured = config.wire(self.wire).cloned();
+        let program = serve::program(doing, config.confinement.clone())?;
         let worker = common.into_config(doing, config)?;
-        let program = serve::program(doing)?;
         let Some(configured) = configured else {
             return Ok(());
         };
@@ -212,6 +218,8 @@ impl Common {
             ("cells.count", self.cells.clone()),
             ("cells.slots", self.cell_slots.clone()),
             ("cells.memory_mib", self.cell_memory_mib.clone()),
+            ("grants.read_roots", self.grant_read.clone()),
+            ("grants.env", self.grant_env.clone()),
         ];
         let given = given.into_iter();
         given.filter_map(|(key, text)| Some((key.to_owned(), text?)))
@@ -238,7 +246,7 @@ impl Common {
             slots: config.slots,
             memory_mib: config.memory_mib,
             state: config::state(&config.environment),
-            environment: config.environment,
+            environment: config.grantable,
         })
     }
 }

@@ -35,8 +35,8 @@ impl Client {
         }
         let cause = match error {
             // Without the prefix "io: ".
-            ureq::Error::Io(error) => format!("no answer from {}: {error}", self.base),
-            error => format!("no answer from {}: {error}", self.base),
+            ureq::Error::Io(error) => format!("no answer from {}: {error}", self.shown),
+            error => format!("no answer from {}: {error}", self.shown),
         };
         let error = CliError::new(Exit::Unreachable, doing, cause);
         if never_connected {
@@ -61,10 +61,10 @@ impl Client {
             _ => Exit::Failed,
         };
         let Ok(problem) = serde_json::from_str::<Problem>(body) else {
-            let cause = format!("{} answered {status} without a reason", self.base);
+            let cause = format!("{} answered {status} without a reason", self.shown);
             return CliError::new(Exit::Failed, doing, cause).next(format!(
                 "check that a host listens at this address: `curl {}/healthz`",
-                self.base
+                self.shown
             ));
         };
         let words = problem.detail.or(problem.title);

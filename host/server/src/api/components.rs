@@ -14,13 +14,13 @@ use host_core::handler::{Manifest, Revision};
 use host_core::name::Name;
 use host_core::rejection::Rejection;
 use host_http::budget::ByteBudget;
-use host_http::extract::{InPath, small_body};
+use host_http::extract::{InPath, InQuery, small_body};
 use host_http::guard::media_type;
 use host_http::json::with_nearest;
 use host_http::query::PageView;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use super::Shared;
 use super::error::ApiError;
@@ -98,6 +98,17 @@ pub(super) struct RemovedView {
     component: String,
     /// Always true.
     removed: bool,
+}
+
+/// How to deploy.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeployQuery {
+    /// Whether handlers may get grants that they did not have before; `false` if absent.
+    #[serde(default)]
+    #[param(value_type = Option<bool>)]
+    accept_grants: bool,
 }
 
 /// Which revision to go back to.
@@ -208,7 +219,7 @@ impl Default for Deploys {
 /// Deploys a component as the current revision.
 #[utoipa::path(
     put, path = "/api/v1/components/{name}", tag = "components",
-    params(("name" = String, Path, description = "The component's name")),
+    params(("name" = String, Path, description = "The component's name"), DeployQuery),
     request_body(content = DeployForm, content_type = "multipart/form-data"),
     responses(
         (status = 201, body = DeployedView, description = "A new revision"),
@@ -218,6 +229,7 @@ impl Default for Deploys {
 pub(super) async fn deploy(
     State(shared): State<Shared>,
     InPath(name): InPath<Name>,
+    InQuery(query): InQuery<DeployQuery>,
     request: Request,
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
@@ -244,7 +256,11 @@ pub(super) async fn deploy(
         return Err(ApiError::new(&kinds::MANIFEST_INVALID, detail));
     }
     drop(read);
-    let deployed = shared.api.deployer.deploy(name, manifest, bytes).await?;
+    let deployed = shared
+        .api
+        .deployer
+        .deploy(name, manifest, bytes, query.accept_grants)
+        .await?;
     let status = if deployed.unchanged {
         StatusCode::OK
     } else {

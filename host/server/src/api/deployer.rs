@@ -19,8 +19,9 @@ impl Deployer for Deployments {
         name: Name,
         manifest: Manifest,
         bytes: Vec<u8>,
+        accept_grants: bool,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
-        self.deploy(name, manifest, bytes)
+        self.deploy(name, manifest, bytes, accept_grants)
             .map(|result| result.map_err(DeployError::from))
             .boxed()
     }
@@ -42,6 +43,7 @@ impl From<Reason> for DeployError {
     fn from(reason: Reason) -> Self {
         let kind = match &reason {
             Reason::Flaw(flaw) => flawed(flaw),
+            Reason::NewGrants(_) => &kinds::GRANTS_NOT_ACCEPTED,
             Reason::Store(_) => &kinds::STORE_BROKEN,
             Reason::Submit(error) => return error.clone().into(),
         };

@@ -23,6 +23,9 @@ pub(super) struct Health {
     version: &'static str,
     /// How long it has been running.
     uptime_seconds: u64,
+    /// What this system does not give to confine cells, and `cells.allow_weak` goes without.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    weak: Vec<String>,
 }
 
 /// Tells that the host lives.
@@ -63,5 +66,6 @@ fn health(shared: &Shared) -> Health {
         status: "ok",
         version: env!("CARGO_PKG_VERSION"),
         uptime_seconds: shared.api.clock.uptime().as_secs(),
+        weak: shared.api.protection.missing.clone(),
     }
 }

@@ -24,12 +24,14 @@ pub struct DeployError {
 
 /// Changes what is deployed. A call that is dropped may still have its effect.
 pub trait Deployer: Send + Sync {
-    /// Checks, compiles and describes a component and makes it the current revision of `name`.
+    /// Checks, compiles and describes a component and makes it the current revision of `name`. Grants
+    /// that are new must be accepted.
     fn deploy(
         &self,
         name: Name,
         manifest: Manifest,
         bytes: Vec<u8>,
+        accept_grants: bool,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>>;
 
     /// Makes an earlier revision current.

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::*;
 use crate::published;
+use host_cells::roots::ReadRoots;
 
 const MACHINE: Machine = Machine {
     cores: 8,
@@ -90,21 +91,34 @@ data = \"/d\"
 handlers = \"/h\"
 http.listen = \"[::1]:0\"
 http.allowed_hosts = [\"jobs.example\", \"10.0.0.7\"]
+http.socket = \"/s\"
 shutdown.grace_seconds = 1.5
 logs.max_mib = 7
 [cells]
 count = 3
 slots = 4
 memory_mib = 512
+user = 4000000000
+allow_weak = true
+[grants]
+read_roots = [\"/srv/a\", \"/srv/b\"]
+env = [\"LANG\", \"UNSET\"]
 ";
-    let config = resolve(&[], &[], file).unwrap();
+    let config = resolve(&[], &[("LANG", "C"), ("OTHER", "x")], file).unwrap();
+    let confined = &config.confinement;
+    assert_eq!((confined.user, confined.allow_weak), (4_000_000_000, true));
+    let roots = ["/srv/a", "/srv/b"].map(PathBuf::from).to_vec();
+    assert_eq!(confined.read_roots, ReadRoots::new(roots));
+    let granted = Environment::from([("LANG".to_owned(), "C".to_owned())]);
+    assert_eq!(config.grantable, granted);
     assert_eq!(config.data, PathBuf::from("/d"));
     assert_eq!(config.handlers, Some(PathBuf::from("/h")));
     assert_eq!(config.listen, Some("[::1]:0".parse().unwrap()));
     assert_eq!(config.allowed_hosts, ["jobs.example", "10.0.0.7"]);
+    assert_eq!(config.socket, Some(PathBuf::from("/s")));
     assert_eq!((config.drain_ms, config.log_bytes_max), (1_500, 7 << 20));
     assert_eq!((config.cells, config.slots, config.memory_mib), (3, 4, 512));
-    assert_eq!(SETTINGS.len(), 8, "all of them are above");
+    assert_eq!(SETTINGS.len(), 14, "all of them are above");
 }
 
 #[test]
@@ -182,6 +196,10 @@ fn what_is_not_taken_is_named_with_its_place() {
         ("http.allowed_hosts", "a.example,*.b.example", "without scheme, port and `*`"),
         ("http.allowed_hosts", "https://a.example", "without scheme, port and `*`"),
         ("http.allowed_hosts", "a.example:443", "without scheme, port and `*`"),
+        ("cells.user", "0",              "a number from 1 to"),
+        ("cells.allow_weak", "yes",      "true or false"),
+        ("grants.read_roots", "/a,b",    "absolute paths"),
+        ("grants.env", "LANG, HOST_DATA", "no variable of the host itself"),
         ("shutdown.grace_seconds", "-1", "a number of seconds"),
         ("shutdown.grace_seconds", "NaN", "a number of seconds"),
     ];

@@ -16,6 +16,7 @@ use host_cells::handlers::Handlers;
 use host_cells::pool::{Pool, Shape};
 use host_cells::process::{Cells, ProcessPort};
 use host_cells::spawn::CellProgram;
+use host_core::cell::Protection;
 use host_core::handler::Digest;
 use host_dispatch::assign_mail::AssignMail;
 use host_dispatch::executors::Executors as Assigned;
@@ -41,7 +42,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ServeError, damage, supervisor, system};
 use crate::api::Api;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::deploy::{self, Deployments};
 use crate::executors::Executors;
 use crate::logs::{self, ForeignLogs, JobLogs};
@@ -64,6 +65,7 @@ pub(super) struct Host {
     /// The tasks that accept work over wires. They end first.
     wires: Tasks,
     shared: Base,
+    protection: Arc<Protection>,
     dispatch: Dispatch,
     executors: Executors,
     leases: LeaseDoor,
@@ -88,10 +90,10 @@ struct Base {
 
 impl Base {
     fn new(config: &Config, logs: Logs) -> Self {
-        let environment = config.environment.clone();
+        let grantable = config.grantable.clone();
         let base = Self {
             clock: Clock::start(),
-            runs: RunBuilder::new(Handlers::default(), environment, wire::chain_handlers()),
+            runs: RunBuilder::new(Handlers::default(), grantable, wire::chain_handlers()),
             logs,
             metrics: Metrics::default(),
             numbers: Numbers::default(),
@@ -117,7 +119,7 @@ impl Host {
             SqliteStore::open(&config.data.join(damage::STORE)).map_err(ServeError::Store)?;
         let log_store =
             damage::open_logs(&config.data, config.log_bytes_max).map_err(ServeError::Store)?;
-        let examiner = examiner(config, program, cells_lock, &tasks)?;
+        let examiner = examiner(config, program, cells_lock, &tasks).await?;
         let (logs, logged) = Logs::channel();
         let (job_logs, log_writer) =
             logs::spawn(log_store, logged, logs.gaps()).map_err(ServeError::Store)?;
@@ -165,6 +167,7 @@ impl Host {
         let (foreign, foreign_ended) =
             Foreign::start(foreign).map_err(system("start the thread of foreign work"))?;
         let handlers = base.runs.handlers().clone();
+        let protection = Arc::clone(&examiner.protection);
         let deployments = Deployments::new(dispatch.clone(), handlers, examiner, tasks.clone());
         deployments.repair();
         if let Some(export) = export {
@@ -176,6 +179,7 @@ impl Host {
             tasks,
             wires: Tasks::default(),
             shared: base,
+            protection,
             dispatch,
             executors,
             leases,
@@ -233,6 +237,7 @@ impl Host {
             metrics: self.shared.metrics.clone(),
             costs: self.shared.numbers.costs().clone(),
             hosts: AllowedHosts::loopback_and(listen).and_proxies(&config.allowed_hosts),
+            protection: Arc::clone(&self.protection),
             draining: self.wires.stopping().clone(),
             stopping: self.tasks.stopping().clone(),
         }
@@ -285,20 +290,22 @@ impl Host {
 }
 
 /// Starts the thread that starts cells, and opens the cache of compiled components.
-fn examiner(
+async fn examiner(
     config: &Config,
     program: CellProgram,
     cells_lock: File,
     tasks: &Tasks,
 ) -> Result<Examiner, ServeError> {
+    config::check_roots(&config.confinement, Some(&config.data)).map_err(ServeError::Grants)?;
     let setup = Setup {
         program,
         cache: config.data.join("cache"),
         lock: cells_lock,
         memory_mib: config.memory_mib,
-        environment: config.environment.clone(),
+        environment: config.grantable.clone(),
     };
-    Examiner::start(setup, tasks.clone()).map_err(ServeError::Start)
+    let started = Examiner::start(setup, tasks.clone()).await;
+    started.map_err(ServeError::Start)
 }
 
 /// Removes compiled components that are no longer needed. Keeps those that cannot be removed.

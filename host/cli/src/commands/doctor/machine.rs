@@ -8,9 +8,6 @@ use super::Check;
 /// The first kernel where a sandbox finds the pages it must clean by `PAGEMAP_SCAN`.
 const KERNEL_PAGEMAP_SCAN: (u32, u32) = (6, 7);
 
-/// The first kernel where Landlock confines cells.
-const KERNEL_LANDLOCK: (u32, u32) = (5, 13);
-
 /// Memory that a host with one cell needs, and that is enough for some cells.
 const MEMORY_BYTES_MIN: u64 = 256 << 20;
 const MEMORY_BYTES_EASE: u64 = 1 << 30;
@@ -54,11 +51,6 @@ fn kernel(release: &str) -> Check {
     };
     let found = format!("Linux {release}");
     match (major, minor) {
-        version if version < KERNEL_LANDLOCK => Check::warn(
-            "kernel",
-            format!("{found}: no Landlock, so cells are confined less"),
-            "use Linux 6.7 or later",
-        ),
         version if version < KERNEL_PAGEMAP_SCAN => Check::warn(
             "kernel",
             format!("{found}: no PAGEMAP_SCAN, a fresh sandbox costs about twice the CPU"),

@@ -91,8 +91,11 @@ host_http::kinds! {
         "The manifest is not TOML, has an unknown key, a value out of range, a handler that the component does not have or another component's name.",
         "Correct the key the detail names.";
     GRANT_MISSING 422 "grant_missing", "Grant not possible",
-        "The manifest grants something that this machine does not have.",
-        "Create it, or take the grant out of the manifest.";
+        "The manifest grants something that this host does not grant or does not have.",
+        "Allow it with grants.read_roots or grants.env, or take the grant out of the manifest.";
+    GRANTS_NOT_ACCEPTED 409 "grants_not_accepted", "New grants",
+        "With this revision handlers would get directories or variables that they did not have before.",
+        "Look at what the detail lists; then deploy with --accept-grants, over HTTP with ?accept_grants=true.";
     STOPPING 503 "stopping", "Stopping",
         "The host stops. Whether the request was carried out is not known.",
         "Look when it is there again before you repeat it; an enqueue with `unique` of scope `retained` may be repeated."

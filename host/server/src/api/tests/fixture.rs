@@ -130,6 +130,7 @@ impl Deployer for Listed {
         name: Name,
         manifest: Manifest,
         bytes: Vec<u8>,
+        _accept_grants: bool,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
         Box::pin(async move {
             if name.as_str() == "never-ends" {
@@ -263,6 +264,7 @@ pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: 
         metrics,
         costs: CostBook::default(),
         hosts: AllowedHosts::loopback_and(SocketAddr::from(([127, 0, 0, 9], 7700))),
+        protection: Arc::default(),
         draining: tasks.stopping().clone(),
         stopping: tasks.stopping().clone(),
     }
@@ -289,7 +291,7 @@ impl Host {
         let bytes = HANDLERS.as_bytes().to_vec();
         let deployed = api
             .deployer
-            .deploy("basics".parse().unwrap(), manifest, bytes);
+            .deploy("basics".parse().unwrap(), manifest, bytes, true);
         deployed.await.unwrap();
         Self {
             router: router(api),

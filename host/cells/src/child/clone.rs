@@ -1,0 +1,152 @@
+//! Makes a process: in namespaces of its own where the kernel allows it, else without.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Signal, geteuid, set_parent_process_death_signal};
+
+/// The namespaces that root may make.
+const NAMESPACES: libc::c_int = libc::CLONE_NEWIPC
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWUTS;
+
+/// The argument that tells a child that it has namespaces of its own.
+const ISOLATED: &CStr = c"--isolated";
+
+/// What a child exits with if its program cannot be executed.
+const NOT_EXECUTED: libc::c_int = 127;
+
+/// All that a child needs between its start and its program, because it must not allocate in between.
+pub(super) struct Prepared {
+    exe: CString,
+    words: Vec<CString>,
+    /// The number of each is its place in the child.
+    fds: Vec<OwnedFd>,
+    user_map: Vec<u8>,
+}
+
+impl Prepared {
+    pub(super) fn new(exe: CString, words: Vec<String>, fds: Vec<OwnedFd>) -> io::Result<Self> {
+        // Beyond all places, so that none is overwritten before it is moved.
+        let least = i32::try_from(fds.len()).map_err(io::Error::other)?;
+        let fds = fds
+            .into_iter()
+            .map(|fd| fcntl_dupfd_cloexec(fd, least))
+            .collect::<Result<_, _>>()?;
+        let words = words.into_iter().map(CString::new);
+        Ok(Self {
+            exe,
+            words: words.collect::<Result<_, _>>()?,
+            fds,
+            user_map: format!("0 {} 1\n", geteuid().as_raw()).into_bytes(),
+        })
+    }
+
+    /// Starts the process and returns it.
+    pub(super) fn start(self) -> io::Result<OwnedFd> {
+        let isolated = if geteuid().is_root() {
+            NAMESPACES
+        } else {
+            NAMESPACES | libc::CLONE_NEWUSER
+        };
+        match self.clone(isolated) {
+            Err(error) if is_not_allowed(&error) => self.clone(0),
+            started => started,
+        }
+    }
+
+    fn clone(&self, namespaces: libc::c_int) -> io::Result<OwnedFd> {
+        let mut words: Vec<*const libc::c_char> =
+            self.words.iter().map(|word| word.as_ptr()).collect();
+        if namespaces != 0 {
+            words.push(ISOLATED.as_ptr());
+        }
+        words.push(std::ptr::null());
+        let (failure, report) = pipe_with(PipeFlags::CLOEXEC)?;
+        let report =
+            fcntl_dupfd_cloexec(report, i32::try_from(self.fds.len()).unwrap_or(i32::MAX))?;
+        let mut process: libc::c_int = -1;
+        let flags = libc::c_long::from(namespaces | libc::CLONE_PIDFD | libc::SIGCHLD);
+        let none: libc::c_long = 0;
+        // SAFETY: without CLONE_VM the child has its own copy of all memory, as after `fork`, and until
+        // it executes its program it makes only system calls.
+        let made =
+            unsafe { libc::syscall(libc::SYS_clone, flags, none, &raw mut process, none, none) };
+        match made {
+            -1 => return Err(io::Error::last_os_error()),
+            0 => self.execute(namespaces, &words, &report),
+            _ => {}
+        }
+        // SAFETY: the kernel has just made it for us.
+        let process = unsafe { OwnedFd::from_raw_fd(process) };
+        drop(report);
+        let mut code = [0; 4];
+        match rustix::io::read(&failure, &mut code) {
+            // The program was executed, which closed the other end.
+            Ok(0) => Ok(process),
+            Ok(_) => Err(io::Error::from_raw_os_error(i32::from_ne_bytes(code))),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Becomes the program. Runs in the child.
+    fn execute(
+        &self,
+        namespaces: libc::c_int,
+        words: &[*const libc::c_char],
+        report: &OwnedFd,
+    ) -> ! {
+        if namespaces & libc::CLONE_NEWUSER != 0 {
+            // Without it the child has no rights in its namespace, and says so.
+            let _denied = self.map_user();
+        }
+        let _unset = set_parent_process_death_signal(Some(Signal::KILL));
+        let environment = [std::ptr::null()];
+        // SAFETY: the descriptors are open, and the lists end with null.
+        unsafe {
+            for (place, fd) in (0..).zip(&self.fds) {
+                libc::dup2(fd.as_raw_fd(), place);
+            }
+            let mut none = std::mem::zeroed();
+            libc::sigemptyset(&raw mut none);
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+            libc::execve(self.exe.as_ptr(), words.as_ptr(), environment.as_ptr());
+        }
+        let error = io::Error::last_os_error()
+            .raw_os_error()
+            .unwrap_or_default();
+        let _unheard = rustix::io::write(report, &error.to_ne_bytes());
+        // SAFETY: it ends this process and nothing else.
+        unsafe { libc::_exit(NOT_EXECUTED) }
+    }
+
+    /// Makes this process root of its own namespace.
+    fn map_user(&self) -> rustix::io::Result<()> {
+        write(c"/proc/self/setgroups", b"deny")?;
+        write(c"/proc/self/uid_map", &self.user_map)
+    }
+}
+
+fn write(path: &CStr, bytes: &[u8]) -> rustix::io::Result<()> {
+    let file = rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::io::write(&file, bytes).map(drop)
+}
+
+/// Returns whether the kernel, or a filter of its calls, does not let this process make namespaces.
+fn is_not_allowed(error: &io::Error) -> bool {
+    let refused = [
+        Errno::PERM,
+        Errno::ACCESS,
+        Errno::INVAL,
+        Errno::NOSPC,
+        Errno::NOSYS,
+        Errno::USERS,
+    ];
+    Errno::from_io_error(error).is_some_and(|error| refused.contains(&error))
+}

@@ -1,0 +1,77 @@
+//! How this system confines cells: a child that is confined as one tells it.
+
+use host_cells::spawn::Confinement;
+use host_core::cell::Protection;
+use host_server::probe;
+
+use super::Check;
+use crate::commands::serve;
+
+/// What the check is called.
+const NAME: &str = "cells";
+
+/// What to do about too little protection.
+const NEXT: &str = "use Linux 5.13 or later with Landlock, or allow user namespaces, or set cells.allow_weak = true";
+
+/// Starts a child and judges what it has.
+pub(super) fn confined(confinement: Confinement) -> Check {
+    let is_allowed = confinement.allow_weak;
+    match ask(confinement) {
+        Ok(protection) => judge(&protection, is_allowed),
+        Err(error) => Check::fail(NAME, error, NEXT),
+    }
+}
+
+fn ask(mut confinement: Confinement) -> Result<Protection, String> {
+    confinement.allow_weak = true;
+    let program = serve::program("check cells", confinement).map_err(|error| error.to_string())?;
+    probe::run(&program).map_err(|error| error.to_string())
+}
+
+fn judge(protection: &Protection, is_allowed: bool) -> Check {
+    let Protection { missing, reduced } = protection;
+    if !missing.is_empty() {
+        let missing = missing.join(", ");
+        return if is_allowed {
+            let found = format!("weak, as cells.allow_weak says: {missing}");
+            Check::warn(
+                NAME,
+                found,
+                "set cells.allow_weak = false where nobody needs it",
+            )
+        } else {
+            Check::fail(NAME, format!("not confined enough: {missing}"), NEXT)
+        };
+    }
+    if reduced.is_empty() {
+        return Check::ok(NAME, "seccomp, Landlock, and namespaces of their own");
+    }
+    let next =
+        "nothing needs it; where the kernel allows user namespaces and Landlock, cells have more";
+    Check::warn(NAME, format!("confined, but: {}", reduced.join(", ")), next)
+}
+
+#[cfg(test)]
+mod tests {
+    use host_protocols::wire::check::Status;
+
+    use super::*;
+
+    #[test]
+    fn what_is_missing_fails_unless_it_is_allowed() {
+        let none = Vec::new;
+        let some = || vec!["no lock".to_owned()];
+        #[rustfmt::skip]
+        let table = [
+            (none(), none(), false, Status::Ok),
+            (none(), some(), false, Status::Warn),
+            (some(), none(), false, Status::Fail),
+            (some(), some(), false, Status::Fail),
+            (some(), none(), true, Status::Warn),
+        ];
+        for (missing, reduced, is_allowed, status) in table {
+            let check = judge(&Protection { missing, reduced }, is_allowed);
+            assert_eq!(check.status, status, "{check:?}");
+        }
+    }
+}

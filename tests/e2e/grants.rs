@@ -1,0 +1,147 @@
+//! What cells have of the host, and what manifests may grant.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use host_tests::processes::{children, command};
+use host_tests::server::host;
+use host_tests::{Options, Server, guests};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::fixture::own;
+
+/// Returns the lines of a file like /proc/self/status, by name.
+fn status(pid: u32) -> BTreeMap<String, String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    lines
+        .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
+        .collect()
+}
+
+/// Asks `host doctor` how this machine confines cells.
+fn doctor() -> Value {
+    let output = Command::new(host()).args(["doctor", "-o", "json"]).output();
+    let checks: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+    let checks = checks.as_array().unwrap().iter();
+    let mut cells = checks.filter(|check| check["name"] == "cells");
+    cells.next().unwrap().clone()
+}
+
+#[test]
+fn cells_have_nothing_of_the_host() {
+    let own = own();
+    let pid = own.server.pid();
+    let is_root = rustix::process::geteuid().is_root();
+    let doctor = doctor();
+    let has_namespaces = doctor["status"] == "ok";
+    let cells: Vec<u32> = children(pid)
+        .into_iter()
+        .filter(|child| command(*child).contains("cell run"))
+        .collect();
+    assert!(!cells.is_empty());
+    for cell in cells {
+        let status = status(cell);
+        for (name, value) in [
+            ("CapEff", "0000000000000000"),
+            ("CapPrm", "0000000000000000"),
+            ("NoNewPrivs", "1"),
+            ("Seccomp", "2"),
+        ] {
+            assert_eq!(status[name], value, "{name}");
+        }
+        if is_root {
+            let users = status["Uid"].split_whitespace();
+            assert!(users.clone().all(|user| user == "65534"), "{status:?}");
+        }
+        if !has_namespaces {
+            eprintln!("this machine gives cells less: {doctor}");
+            continue;
+        }
+        let own = status["NSpid"].split_whitespace().last();
+        assert_eq!(own, Some("1"), "it is alone among its processes");
+        if !is_root {
+            // The kernel shows others nothing more of a process that cannot be dumped.
+            continue;
+        }
+        for space in ["ipc", "mnt", "net", "pid", "uts"] {
+            let of = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/{space}")).unwrap();
+            assert_ne!(of(cell), of(pid), "{space}");
+        }
+        let files = fs::read_dir(format!("/proc/{cell}/root")).unwrap().count();
+        assert_eq!(files, 0);
+    }
+}
+
+fn manifest(folder: &TempDir) -> String {
+    let host = folder.path().display();
+    format!(
+        "[handlers.read_files]\nenv = [\"GRANTED\"]\nread_dirs = [{{ host = \"{host}\", guest = \"/\" }}]\n"
+    )
+}
+
+#[test]
+fn a_manifest_grants_what_the_configuration_allows_and_who_deploys_accepts() {
+    let (data, folder) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    // Cells of root are another user.
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(folder.path().join("etc")).unwrap();
+    fs::write(folder.path().join("etc/passwd"), "x").unwrap();
+    let hostile = fs::read(guests::component("hostile")).unwrap();
+    let manifest = manifest(&folder);
+    let mut options = Options::new(data.path());
+    {
+        let server = Server::start(&options);
+        let client = server.client();
+        let answer = client.deploy("hostile", &hostile, Some(&manifest)).unwrap();
+        assert_eq!(answer.body["code"], "grant_missing", "{answer:?}");
+    }
+    options.args = vec![
+        format!("--grant-read={}", folder.path().display()),
+        "--grant-env=GRANTED".to_owned(),
+    ];
+    options.env = vec![("GRANTED".to_owned(), "yes".to_owned())];
+    let server = Server::start(&options);
+    let client = server.client();
+    let answer = client.deploy("hostile", &hostile, Some(&manifest)).unwrap();
+    assert_eq!(answer.body["code"], "grants_not_accepted", "{answer:?}");
+    let detail = answer.body["detail"].as_str().unwrap();
+    assert!(detail.contains("read_files: env GRANTED"), "{detail}");
+    assert!(detail.contains(folder.path().to_str().unwrap()), "{detail}");
+    let answer = client
+        .deploy_accepted("hostile", &hostile, Some(&manifest))
+        .unwrap();
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let job = client.run(&json!({"handler": "read_files", "max_attempts": 1}));
+    let seen = &job["result"];
+    assert_eq!(seen["env"], json!(["GRANTED=yes"]), "{job}");
+    assert_eq!(seen["paths"]["/"], json!(["listed", "looked at"]), "{job}");
+    assert_eq!(
+        seen["paths"]["/etc/passwd"],
+        json!(["read", "looked at"]),
+        "{job}"
+    );
+}
+
+#[test]
+fn a_host_that_would_grant_its_own_files_does_not_start() {
+    let data = TempDir::new().unwrap();
+    for root in [
+        data.path().to_str().unwrap(),
+        "/",
+        "/proc/self",
+        "/nowhere/at/all",
+    ] {
+        let output = Command::new(host())
+            .args(["serve", "--listen", "off", "--grant-read", root, "--data"])
+            .arg(data.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{root}: {said}");
+        assert!(said.contains("grants.read_roots"), "{root}: {said}");
+    }
+}
