@@ -30,11 +30,15 @@ pub(crate) fn row(client: &Client, job: &Value, what: &str) -> anyhow::Result<Ro
             .map_or_else(|| "-".to_owned(), |ms| format!("{ms} ms")),
         last["fuel"]
             .as_u64()
+            .filter(|fuel| *fuel > 0)
             .map_or_else(|| "-".to_owned(), thousands),
-        last["peak_memory_bytes"].as_f64().map_or_else(
-            || "-".to_owned(),
-            |bytes| format!("{:.1} MiB", bytes / 1_048_576.0),
-        ),
+        last["peak_memory_bytes"]
+            .as_f64()
+            .filter(|bytes| *bytes > 0.0)
+            .map_or_else(
+                || "-".to_owned(),
+                |bytes| format!("{:.1} MiB", bytes / 1_048_576.0),
+            ),
     ]))
 }
 

@@ -88,8 +88,12 @@ impl Witness {
 
 /// Starts a host with a socket for workers.
 fn orchestrator(folder: &Path, socket: &Path) -> Server {
+    let config = folder.join("orchestrator.toml");
+    let text =
+        format!("[protocol.beads]\nsocket = {socket:?}\nhold_seconds = 10\nwait_seconds = 1\n");
+    std::fs::write(&config, text).unwrap();
     let mut options = Options::new(&folder.join("orchestrator"));
-    options.args = vec!["--beads-socket".to_owned(), socket.display().to_string()];
+    options.args = vec!["--config".to_owned(), config.display().to_string()];
     Server::start(&options)
 }
 
@@ -106,7 +110,7 @@ fn assert_completed(client: &Client, ids: &[String]) {
     for id in ids {
         let job = client.wait(id);
         assert_eq!(job["state"], "completed", "{job}");
-        assert_eq!(job["attempt"], 1, "a loss is not charged: {job}");
+        assert_eq!(job["attempts_charged"], 1, "a loss is not charged: {job}");
     }
 }
 
