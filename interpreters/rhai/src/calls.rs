@@ -99,7 +99,7 @@ impl Calls {
             Some(answer) if answer.key == key => {
                 return match &answer.failed {
                     None => Ok(value::from_json(&answer.ok)),
-                    Some(failed) => Err(thrown(failed.thrown(number, handler))),
+                    Some(failed) => Err(thrown(failed.thrown(number, handler)).into()),
                 };
             }
             Some(_) => {
@@ -135,8 +135,8 @@ impl FailedCall {
     }
 }
 
-fn thrown(value: impl Into<Dynamic>) -> Box<EvalAltResult> {
-    EvalAltResult::ErrorRuntime(value.into(), Position::NONE).into()
+fn thrown(value: impl Into<Dynamic>) -> EvalAltResult {
+    EvalAltResult::ErrorRuntime(value.into(), Position::NONE)
 }
 
 fn text_of(error: &Error) -> String {

@@ -89,7 +89,7 @@ impl Calls {
     }
 
     /// Adds the answer to the current call.
-    fn answer(&mut self, result: Result<&JsonText, Failure>) {
+    fn answer(&mut self, result: Result<JsonText, Failure>) {
         let failed = result.as_ref().err().cloned();
         if let Some(failure) = failed {
             let failure = self.blame(failure);
@@ -206,7 +206,7 @@ impl Chain {
         let Some(calls) = &mut self.calls else {
             return Next::End(Outcome::Cancelled { partial: None });
         };
-        calls.answer(result.as_ref().map_err(Clone::clone));
+        calls.answer(result);
         self.result_bytes += calls.answers.last().map_or(0, String::len) as u64 + 1;
         let limit = self.limits.result_bytes_max;
         if self.result_bytes > limit {

@@ -138,7 +138,7 @@ fn judge(hello: Option<&Hello>, is_master: bool) -> Result<(), String> {
         _ => String::new(),
     };
     let (version, role) = (text("version"), text("role"));
-    let mut numbers = version.split('.').map(|number| number.parse::<u32>());
+    let mut numbers = version.split('.').map(str::parse::<u32>);
     let found = match (numbers.next(), numbers.next()) {
         (Some(Ok(major)), Some(Ok(minor))) => Some((major, minor)),
         _ => None,

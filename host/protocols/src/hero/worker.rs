@@ -145,6 +145,10 @@ enum Queue {
 
 /// One job that this host has taken.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, in every phase"
+)]
 struct Held {
     phase: Phase,
     job: Option<Box<HeroJob>>,

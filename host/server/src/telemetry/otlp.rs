@@ -129,13 +129,12 @@ fn labels(mut rest: &str) -> Option<(Vec<(&str, String)>, &str)> {
         for (at, c) in quoted.char_indices() {
             match (is_escaped, c) {
                 (true, 'n') => value.push('\n'),
-                (true, c) => value.push(c),
                 (false, '\\') => {}
                 (false, '"') => {
                     end = Some(at);
                     break;
                 }
-                (false, c) => value.push(c),
+                (_, c) => value.push(c),
             }
             is_escaped = !is_escaped && c == '\\';
         }

@@ -126,15 +126,12 @@ fn decoded(text: &str) -> String {
     let mut at = 0;
     while at < bytes.len() {
         let hex = text.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
-        match hex.map(|hex| u8::from_str_radix(hex, 16)) {
-            Some(Ok(byte)) => {
-                out.push(byte);
-                at += 3;
-            }
-            _ => {
-                out.push(bytes[at]);
-                at += 1;
-            }
+        if let Some(Ok(byte)) = hex.map(|hex| u8::from_str_radix(hex, 16)) {
+            out.push(byte);
+            at += 3;
+        } else {
+            out.push(bytes[at]);
+            at += 1;
         }
     }
     String::from_utf8_lossy(&out).into_owned()
