@@ -23,3 +23,4 @@ mod run;
 mod runners;
 mod scripts;
 mod serve;
+mod tour;

@@ -6,8 +6,8 @@ use host_console::error::{CliError, Exit};
 use host_protocols::WIRES;
 
 use crate::commands::{
-    cell, completion, component, deploy, docs, doctor, explain, handler, job, queue, run, runner,
-    serve, store, worker,
+    build, cell, completion, component, deploy, dev, docs, doctor, explain, handler, job,
+    new, queue, run, runner, serve, store, worker,
 };
 
 const EXAMPLES: &str = "\
@@ -45,6 +45,12 @@ struct Cli {}
 enum Noun {
     /// Run a host: accept jobs, run them in sandboxes and keep them through crashes
     Serve(serve::Serve),
+    /// Write the crate of a new handler
+    New(new::New),
+    /// Build a handler's crate into a component
+    Build(build::Build),
+    /// Build, deploy and run a handler on each change of its crate
+    Dev(dev::Dev),
     /// Run a handler once on this machine, without a host
     Run(run::Run),
     /// Deploy a component's handlers to a host
@@ -114,6 +120,9 @@ impl Noun {
     fn run(self) -> Result<(), CliError> {
         match self {
             Self::Serve(serve) => serve.run(),
+            Self::New(new) => new.run(),
+            Self::Build(build) => build.run(),
+            Self::Dev(dev) => dev.run(),
             Self::Run(run) => run.run(),
             Self::Deploy(deploy) => deploy.run(),
             Self::Component(component) => component.run(),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use host_console::client::segment;
+use host_console::client::{Answer, Client, segment};
 use host_console::error::{CliError, Exit};
 use host_console::options::Remote;
 use host_console::output::{Output, put_section};
@@ -89,13 +89,8 @@ impl Deploy {
 
         let doing = format!("deploy {file} as {name}");
         let text = manifest.text(&doing)?;
-        let mut parts = vec![("component", component.as_slice())];
-        parts.extend(text.iter().map(|text| ("manifest", text.as_bytes())));
-        let form = Multipart::new(&parts);
-        let path = format!("/api/v1/components/{}", segment(name.as_str()));
         let waiting = Spinner::new(output, &format!("deploying {name}"));
-        let body = (form.kind(), form.body());
-        let answer = client.send(&doing, "PUT", &path, (&body.0, body.1), COMPILE_PATIENCE);
+        let answer = send(&client, &doing, &name, &component, text.as_deref());
         drop(waiting);
         let answer = answer?;
         let deployed: Deployed = answer.read(&doing)?;
@@ -120,6 +115,27 @@ impl Deploy {
             CliError::new(Exit::Usage, doing, error).next("give it a name with --name")
         })
     }
+}
+
+/// Sends a component and its manifest to a host.
+pub(crate) fn send(
+    client: &Client,
+    doing: &str,
+    name: &Name,
+    component: &[u8],
+    manifest: Option<&str>,
+) -> Result<Answer, CliError> {
+    let mut parts = vec![("component", component)];
+    parts.extend(manifest.map(|text| ("manifest", text.as_bytes())));
+    let form = Multipart::new(&parts);
+    let path = format!("/api/v1/components/{}", segment(name.as_str()));
+    let kind = form.kind();
+    client.send(doing, "PUT", &path, (&kind, form.body()), COMPILE_PATIENCE)
+}
+
+/// Returns the handlers of a component that was deployed.
+pub(crate) fn handlers(answer: &Answer, doing: &str) -> Result<Vec<String>, CliError> {
+    Ok(answer.read::<Deployed>(doing)?.handlers)
 }
 
 /// Reads a component from a file.

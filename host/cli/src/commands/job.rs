@@ -6,6 +6,7 @@ mod logs;
 mod ls;
 mod retry;
 mod show;
+pub(crate) mod trial;
 mod wait;
 
 use std::borrow::Cow;

@@ -12,6 +12,7 @@ mod doctor;
 mod handler;
 mod hero;
 mod job;
+mod new;
 mod queue;
 mod runner;
 mod terminal;
