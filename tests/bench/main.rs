@@ -1,6 +1,7 @@
 //! The bench: what one host does on this machine, beside what the disk and the engine can do by
 //! themselves in the same run. `cargo xtask bench` builds what it needs and starts it.
 
+mod backup;
 mod cancel;
 mod disk;
 mod events;
@@ -71,6 +72,8 @@ enum Part {
     Throughput,
     /// The same load with many jobs waiting
     Waiting,
+    /// The same load beside backups
+    Backup,
     /// How soon a job starts and how soon it stops
     Latency,
     /// What a host uses that has nothing to do
@@ -96,7 +99,11 @@ enum Format {
 impl Part {
     const fn suite(self) -> Suite {
         match self {
-            Self::Throughput | Self::Waiting | Self::Latency | Self::Rest => Suite::Machine,
+            Self::Throughput
+            | Self::Waiting
+            | Self::Backup
+            | Self::Latency
+            | Self::Rest => Suite::Machine,
             Self::Frames | Self::Jobs | Self::Idle => Suite::Rrq,
             Self::Drain | Self::Times => Suite::Hero,
         }
@@ -206,6 +213,9 @@ async fn machine(args: &Args, report: &mut Report) -> Result<()> {
     }
     if args.wants(Part::Waiting) {
         waiting::measure(args, &stage, report).await?;
+    }
+    if args.wants(Part::Backup) {
+        backup::measure(args, report).await?;
     }
     stage.stop()
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod arco;
+mod backup;
 mod beads;
 mod beads_tasks;
 mod bombs;

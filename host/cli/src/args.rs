@@ -6,7 +6,7 @@ use host_console::error::{CliError, Exit};
 use host_protocols::WIRES;
 
 use crate::commands::{
-    build, cell, completion, component, deploy, dev, docs, doctor, explain, handler, job,
+    backup, build, cell, completion, component, deploy, dev, docs, doctor, explain, handler, job,
     new, queue, run, runner, serve, store, worker,
 };
 
@@ -69,6 +69,10 @@ enum Noun {
     Doctor(doctor::Doctor),
     /// Execute the jobs of a foreign orchestrator, without a host
     Worker(worker::Worker),
+    /// Copy the data of a host that may be running
+    Backup(backup::Backup),
+    /// Make a data directory of a backup
+    Restore(backup::Restore),
     /// Check the store of a data directory
     Store(store::Store),
     /// Say what an error code means and what to do next
@@ -131,6 +135,8 @@ impl Noun {
             Self::Queue(queue) => queue.run(),
             Self::Runner(runner) => runner.run(),
             Self::Doctor(doctor) => doctor.run(),
+            Self::Backup(backup) => backup.run(),
+            Self::Restore(restore) => restore.run(),
             Self::Store(store) => store.run(),
             Self::Worker(worker) => worker.run(),
             Self::Explain(explain) => explain.run(),

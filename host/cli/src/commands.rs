@@ -1,5 +1,6 @@
 //! One file per noun.
 
+pub(crate) mod backup;
 pub(crate) mod build;
 pub(crate) mod cell;
 pub(crate) mod completion;
