@@ -8,6 +8,7 @@ mod events;
 mod hero;
 mod http;
 mod load;
+mod many;
 mod numbers;
 mod process;
 mod report;
@@ -74,6 +75,8 @@ enum Part {
     Waiting,
     /// The same load beside backups
     Backup,
+    /// Dead letters found and run again
+    Many,
     /// How soon a job starts and how soon it stops
     Latency,
     /// What a host uses that has nothing to do
@@ -102,6 +105,7 @@ impl Part {
             Self::Throughput
             | Self::Waiting
             | Self::Backup
+            | Self::Many
             | Self::Latency
             | Self::Rest => Suite::Machine,
             Self::Frames | Self::Jobs | Self::Idle => Suite::Rrq,
@@ -216,6 +220,9 @@ async fn machine(args: &Args, report: &mut Report) -> Result<()> {
     }
     if args.wants(Part::Backup) {
         backup::measure(args, report).await?;
+    }
+    if args.wants(Part::Many) {
+        many::measure(args, report).await?;
     }
     stage.stop()
 }

@@ -8,6 +8,7 @@ mod checkpoint;
 mod counters;
 mod hot;
 mod jobs;
+mod list;
 pub mod logs;
 mod reader;
 mod record;

@@ -8,6 +8,7 @@ mod cases;
 mod check;
 mod claims;
 mod components;
+mod filters;
 mod golden;
 mod interleavings;
 mod jobs;
