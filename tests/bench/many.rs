@@ -55,8 +55,18 @@ pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
         stop.store(true, Ordering::Relaxed);
         changes.await.context("the changes panicked")??;
     }
-    report.add("preview of 100,000 dead letters", "ms", previews, Some(Target::AtMost(PREVIEW_MS_MAX)));
-    report.add("dead letters run again", "jobs/s", alone, Some(Target::AtLeast(RETRIES_MIN)));
+    report.add(
+        "preview of 100,000 dead letters",
+        "ms",
+        previews,
+        Some(Target::AtMost(PREVIEW_MS_MAX)),
+    );
+    report.add(
+        "dead letters run again",
+        "jobs/s",
+        alone,
+        Some(Target::AtLeast(RETRIES_MIN)),
+    );
     let name = "HTTP, 256 jobs in flight, beside a retry of many";
     let plain = "HTTP, 256 jobs in flight, in turns with a retry of many";
     report.add(name, "jobs/s", with, None);
@@ -93,7 +103,9 @@ fn fill(client: &Client) -> Result<()> {
 fn change_all(client: &Client, verb: &str, state: &str) -> Result<()> {
     let mut cursor = String::new();
     loop {
-        let path = format!("/api/v1/jobs/{verb}?state={state}&queue={QUEUE}&limit=1000&sort=oldest{cursor}");
+        let path = format!(
+            "/api/v1/jobs/{verb}?state={state}&queue={QUEUE}&limit=1000&sort=oldest{cursor}"
+        );
         let answer = client.post(&path, &json!({}))?;
         ensure!(answer.status == 200, "{path}: {}", answer.body);
         ensure!(answer.body["refused"] == 0, "{path}: {}", answer.body);

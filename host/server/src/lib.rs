@@ -17,4 +17,5 @@ pub mod once;
 #[cfg(test)]
 mod published;
 pub mod serve;
+pub mod telemetry;
 pub mod worker;

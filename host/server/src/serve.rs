@@ -54,6 +54,9 @@ pub enum ServeError {
         .path.display()
     )]
     Gone { path: PathBuf, left: String },
+    /// A variable for the export of spans and metrics cannot be followed.
+    #[error(transparent)]
+    Telemetry(crate::telemetry::SettingsError),
     /// The API cannot listen on its address.
     #[error(
         "cannot listen on {address}: {error}; give another address with --listen (port 0 takes a free one)"
@@ -204,7 +207,7 @@ fn serve_http(
     listener: TcpListener,
 ) -> Result<SocketAddr, ServeError> {
     let address = listener.local_addr().map_err(system("look at a socket"))?;
-    let (api, tasks) = (host.api(address, &config.wires), host.tasks.clone());
+    let (api, tasks) = (host.api(address, config), host.tasks.clone());
     host.tasks
         .spawn(async move { api::serve(listener, api, &tasks).await });
     Ok(address)

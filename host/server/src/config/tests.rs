@@ -89,6 +89,7 @@ fn every_key_can_be_set_in_the_file() {
 data = \"/d\"
 handlers = \"/h\"
 http.listen = \"[::1]:0\"
+http.allowed_hosts = [\"jobs.example\", \"10.0.0.7\"]
 shutdown.grace_seconds = 1.5
 logs.max_mib = 7
 [cells]
@@ -100,6 +101,7 @@ memory_mib = 512
     assert_eq!(config.data, PathBuf::from("/d"));
     assert_eq!(config.handlers, Some(PathBuf::from("/h")));
     assert_eq!(config.listen, Some("[::1]:0".parse().unwrap()));
+    assert_eq!(config.allowed_hosts, ["jobs.example", "10.0.0.7"]);
     assert_eq!((config.drain_ms, config.log_bytes_max), (1_500, 7 << 20));
     assert_eq!((config.cells, config.slots, config.memory_mib), (3, 4, 512));
     assert_eq!(SETTINGS.len(), 8, "all of them are above");
@@ -177,6 +179,9 @@ fn what_is_not_taken_is_named_with_its_place() {
         ("http.listen", "0.0.0.0:7700",  "not a loopback address"),
         ("http.listen", "[::]:7700",     "not a loopback address"),
         ("http.listen", "192.0.2.1:80",  "not a loopback address"),
+        ("http.allowed_hosts", "a.example,*.b.example", "without scheme, port and `*`"),
+        ("http.allowed_hosts", "https://a.example", "without scheme, port and `*`"),
+        ("http.allowed_hosts", "a.example:443", "without scheme, port and `*`"),
         ("shutdown.grace_seconds", "-1", "a number of seconds"),
         ("shutdown.grace_seconds", "NaN", "a number of seconds"),
     ];
