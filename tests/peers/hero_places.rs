@@ -12,7 +12,7 @@ const MEMORY: [&str; 4] = ["--save", "", "--appendonly", "no"];
 fn jobs_run_over_a_unix_socket() {
     let folder = TempDir::new().unwrap();
     let socket = folder.path().join("redis.sock").display().to_string();
-    let args = [&MEMORY[..], &["--unixsocket", &socket]].concat();
+    let args = [&MEMORY[..], &["--unixsocket", socket.as_str()]].concat();
     let fixture = Fixture::new(Redis::with(&args));
     let host = fixture.host_at("data", &format!("redis+unix://{socket}?db=1"));
     let mut client = fixture.client();
@@ -28,7 +28,7 @@ fn jobs_run_over_a_unix_socket() {
 fn a_host_follows_the_master_that_the_sentinels_name() {
     let mut fixture = Fixture::new(Redis::start());
     let port = fixture.redis.port().to_string();
-    let args = [&MEMORY[..], &["--replicaof", "127.0.0.1", &port]].concat();
+    let args = [&MEMORY[..], &["--replicaof", "127.0.0.1", port.as_str()]].concat();
     let replica = Redis::with(&args);
     let sentinel = Sentinel::of(fixture.redis.port(), "main");
     eventually("the Sentinel to see the replica", WAIT_MAX, || {

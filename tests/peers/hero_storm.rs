@@ -67,11 +67,14 @@ impl Plan {
         let needs = serde_json::to_string(&needs).unwrap();
         let sleep = format!(r#"{{"ms":{}}}"#, n % 23);
         let worker = worker(n);
-        let mut fields = vec![("worker_id", worker.as_str()), ("prerequisites", &needs)];
+        let mut fields = vec![
+            ("worker_id", worker.as_str()),
+            ("prerequisites", needs.as_str()),
+        ];
         if self.failing.contains(&n) {
             fields.extend([("script", "throw \"no\""), ("retries", "1")]);
         } else {
-            fields.extend([("handler", "sleep"), ("script", &sleep)]);
+            fields.extend([("handler", "sleep"), ("script", sleep.as_str())]);
         }
         let mut all = redis::pipe();
         all.add_command(store_command(n, &fields)).ignore();

@@ -178,8 +178,8 @@ impl Watched {
     fn start(config: &WorkerConfig, clock: Clock) -> Result<Self, WorkerError> {
         let mut watched = Self {
             metrics: Metrics::default(),
-            numbers: watched.numbers.clone(),
-            spans: watched.spans.clone(),
+            numbers: Numbers::default(),
+            spans: None,
             tasks: Tasks::default(),
         };
         let numbers = &watched.numbers;
@@ -257,8 +257,8 @@ impl Workers {
             events,
             logs: None,
             history: None,
-            numbers: Numbers::default(),
-            spans: None,
+            numbers: watched.numbers.clone(),
+            spans: watched.spans.clone(),
             eager: true,
             loaded: loaded.clone(),
             stopping: CancellationToken::new(),
