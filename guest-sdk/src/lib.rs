@@ -67,7 +67,7 @@ pub mod bindings {
         reason = "generated"
     )]
     wit_bindgen::generate!({
-        path: "../wit/host-jobs-1.0.0",
+        path: "wit/host-jobs-1.0.0",
         world: "job",
         pub_export_macro: true,
         export_macro_name: "export_job",

@@ -2,6 +2,7 @@
 //! themselves in the same run. `cargo xtask bench` builds what it needs and starts it.
 
 mod arco;
+mod backup;
 mod beads;
 mod cancel;
 mod delta;
@@ -10,6 +11,7 @@ mod events;
 mod hero;
 mod http;
 mod load;
+mod many;
 mod numbers;
 mod process;
 mod report;
@@ -80,6 +82,10 @@ enum Part {
     Throughput,
     /// The same load with many jobs waiting
     Waiting,
+    /// The same load beside backups
+    Backup,
+    /// Dead letters found and run again
+    Many,
     /// How soon a job starts and how soon it stops
     Latency,
     /// What a host uses that has nothing to do
@@ -121,9 +127,12 @@ enum Format {
 impl Part {
     const fn is_of(self, suite: Suite) -> bool {
         match self {
-            Self::Throughput | Self::Waiting | Self::Latency | Self::Rest => {
-                matches!(suite, Suite::Machine)
-            }
+            Self::Throughput
+            | Self::Waiting
+            | Self::Backup
+            | Self::Many
+            | Self::Latency
+            | Self::Rest => matches!(suite, Suite::Machine),
             Self::Frames | Self::Jobs | Self::Idle => matches!(suite, Suite::Rrq),
             Self::Drain | Self::Times => matches!(suite, Suite::Hero),
             Self::Leases | Self::Polls => matches!(suite, Suite::Delta),
@@ -241,6 +250,12 @@ async fn machine(args: &Args, report: &mut Report) -> Result<()> {
     }
     if args.wants(Part::Waiting) {
         waiting::measure(args, &stage, report).await?;
+    }
+    if args.wants(Part::Backup) {
+        backup::measure(args, report).await?;
+    }
+    if args.wants(Part::Many) {
+        many::measure(args, report).await?;
     }
     stage.stop()
 }

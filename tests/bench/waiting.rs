@@ -19,13 +19,8 @@ const RATIO_MIN: f64 = 0.8;
 
 pub(crate) async fn measure(args: &Args, empty: &Stage, report: &mut Report) -> Result<()> {
     let full = Stage::start()?;
-    let paused = full
-        .server
-        .client()
-        .post(&format!("/api/v1/queues/{QUEUE}/pause"), &json!({}))?;
-    ensure!(paused.status == 200, "cannot pause: {}", paused.body);
     eprintln!("enqueueing {} jobs that wait", args.waiting);
-    fill(full.server.address(), args.waiting).await?;
+    pause_and_fill(&full, args.waiting).await?;
     let span = Duration::from_secs_f64(args.seconds);
     let (mut without, mut with) = (Vec::new(), Vec::new());
     for round in 1..=args.rounds {
@@ -49,6 +44,14 @@ pub(crate) async fn measure(args: &Args, empty: &Stage, report: &mut Report) -> 
     report.ratio("beside jobs that wait to without", name, beside, target);
     process::memory(&full.server, "beside jobs that wait", report)?;
     full.stop()
+}
+
+/// Lets jobs wait in a queue that is paused.
+pub(crate) async fn pause_and_fill(stage: &Stage, jobs: usize) -> Result<()> {
+    let client = stage.server.client();
+    let paused = client.post(&format!("/api/v1/queues/{QUEUE}/pause"), &json!({}))?;
+    ensure!(paused.status == 200, "cannot pause: {}", paused.body);
+    fill(stage.server.address(), jobs).await
 }
 
 async fn fill(address: &str, jobs: usize) -> Result<()> {

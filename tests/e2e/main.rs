@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod arco;
+mod backup;
 mod beads;
 mod beads_load;
 mod beads_restart;
@@ -30,3 +31,4 @@ mod runners;
 mod scripts;
 mod serve;
 mod telemetry;
+mod tour;

@@ -4,6 +4,7 @@
 mod arrows;
 mod circles;
 mod licenses;
+mod publish;
 mod text;
 mod wires;
 

@@ -6,8 +6,8 @@ use host_console::error::{CliError, Exit};
 use host_protocols::WIRES;
 
 use crate::commands::{
-    cell, completion, component, deploy, docs, doctor, explain, handler, job, queue, run, runner,
-    serve, store, worker,
+    backup, build, cell, completion, component, deploy, dev, docs, doctor, explain, handler, job,
+    new, queue, run, runner, serve, store, worker,
 };
 
 const EXAMPLES: &str = "\
@@ -45,6 +45,12 @@ struct Cli {}
 enum Noun {
     /// Run a host: accept jobs, run them in sandboxes and keep them through crashes
     Serve(serve::Serve),
+    /// Write the crate of a new handler
+    New(new::New),
+    /// Build a handler's crate into a component
+    Build(build::Build),
+    /// Build, deploy and run a handler on each change of its crate
+    Dev(dev::Dev),
     /// Run a handler once on this machine, without a host
     Run(run::Run),
     /// Deploy a component's handlers to a host
@@ -63,6 +69,10 @@ enum Noun {
     Doctor(doctor::Doctor),
     /// Execute the jobs of a foreign orchestrator, without a host
     Worker(worker::Worker),
+    /// Copy the data of a host that may be running
+    Backup(backup::Backup),
+    /// Make a data directory of a backup
+    Restore(backup::Restore),
     /// Check the store of a data directory
     Store(store::Store),
     /// Say what an error code means and what to do next
@@ -114,6 +124,9 @@ impl Noun {
     fn run(self) -> Result<(), CliError> {
         match self {
             Self::Serve(serve) => serve.run(),
+            Self::New(new) => new.run(),
+            Self::Build(build) => build.run(),
+            Self::Dev(dev) => dev.run(),
             Self::Run(run) => run.run(),
             Self::Deploy(deploy) => deploy.run(),
             Self::Component(component) => component.run(),
@@ -122,6 +135,8 @@ impl Noun {
             Self::Queue(queue) => queue.run(),
             Self::Runner(runner) => runner.run(),
             Self::Doctor(doctor) => doctor.run(),
+            Self::Backup(backup) => backup.run(),
+            Self::Restore(restore) => restore.run(),
             Self::Store(store) => store.run(),
             Self::Worker(worker) => worker.run(),
             Self::Explain(explain) => explain.run(),

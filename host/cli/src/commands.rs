@@ -1,14 +1,18 @@
 //! One file per noun.
 
+pub(crate) mod backup;
+pub(crate) mod build;
 pub(crate) mod cell;
 pub(crate) mod completion;
 pub(crate) mod component;
 pub(crate) mod deploy;
+pub(crate) mod dev;
 pub(crate) mod docs;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod handler;
 pub(crate) mod job;
+pub(crate) mod new;
 pub(crate) mod queue;
 pub(crate) mod run;
 pub(crate) mod runner;

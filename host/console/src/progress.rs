@@ -1,4 +1,4 @@
-//! A spinner on the terminal while a command waits. Nothing is shown if standard error is not a
+//! A spinner or a bar on the terminal while a command waits. Nothing is shown if standard error is not a
 //! terminal.
 
 use std::time::Duration;
@@ -41,6 +41,39 @@ impl Spinner {
 }
 
 impl Drop for Spinner {
+    fn drop(&mut self) {
+        if let Self(Some(bar)) = self {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// A bar on standard error that shows how much of a known amount is done.
+#[derive(Debug)]
+pub struct Bar(Option<ProgressBar>);
+
+impl Bar {
+    /// Shows `text` and a bar until it is dropped.
+    pub fn new(output: Output, text: &str, total: u64) -> Self {
+        Self(output.is_live().then(|| {
+            let template = "{msg} {wide_bar} {human_pos} of {human_len}, {per_sec}, {eta}";
+            let style = ProgressStyle::with_template(template)
+                .unwrap_or_else(|_| ProgressStyle::default_bar());
+            let bar = ProgressBar::new(total).with_style(style);
+            bar.set_message(text.to_owned());
+            bar
+        }))
+    }
+
+    /// Adds what is done now.
+    pub fn add(&self, more: u64) {
+        if let Self(Some(bar)) = self {
+            bar.inc(more);
+        }
+    }
+}
+
+impl Drop for Bar {
     fn drop(&mut self) {
         if let Self(Some(bar)) = self {
             bar.finish_and_clear();

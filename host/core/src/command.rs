@@ -114,6 +114,14 @@ pub enum Command {
         /// Whether the job starts without waiting for the jobs it depends on.
         force: bool,
     },
+    /// An operator wants a job that has not ended to have another priority. Answered by
+    /// [`Reply::Moved`].
+    SetPriority { job: JobId, priority: u8 },
+    /// An operator wants a waiting job to start at this instant, or at once if it has passed.
+    /// Answered by [`Reply::Moved`].
+    Reschedule { job: JobId, run_at: Time },
+    /// An operator wants a job that has ended to be forgotten now. Answered by [`Reply::Moved`].
+    Purge { job: JobId },
     /// Time has passed: apply it to at most `limit` jobs whose wakeup is due, oldest first.
     /// Answered by [`Reply::Ticked`].
     Tick { limit: u32 },

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::command::Change;
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::id::JobId;
 use crate::job::{Cancel, Lifecycle, Payload, State};
 use crate::json::JsonText;
@@ -15,13 +15,89 @@ use crate::time::Time;
 /// The most items in a page.
 pub const PAGE_ITEMS_MAX: u32 = 1_000;
 
-/// Which jobs to list. A job must match every filter that is set.
+/// The order of a list: that in which the jobs were enqueued.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    #[default]
+    Newest,
+    Oldest,
+}
+
+/// Which jobs to list, and in which order. A job must match every filter that is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobFilter {
     pub state: Option<State>,
     pub queue: Option<Name>,
     /// The handler, together with its pool of foreign runners (`None` for cells).
     pub handler: Option<(Option<Name>, Name)>,
+    /// Enqueued at this instant or later.
+    pub since: Option<Time>,
+    /// Enqueued before this instant.
+    pub until: Option<Time>,
+    /// The start of the id: lower-case hex and dashes.
+    pub id: Option<String>,
+    /// Why it is discarded, or why its latest attempt did not complete.
+    pub failure: Option<FailureKind>,
+    /// The wire that the job came by.
+    pub wire: Option<String>,
+    pub unique_key: Option<String>,
+    /// An attribute with its value.
+    pub attribute: Option<(String, String)>,
+    pub order: Order,
+}
+
+impl JobFilter {
+    /// Returns whether a job matches, as far as its lifecycle tells.
+    pub fn has(&self, job: &Lifecycle) -> bool {
+        let of_handler = |(runner, handler): &(Option<Name>, Name)| {
+            *handler == job.handler && *runner == job.runner
+        };
+        self.state.is_none_or(|state| state == job.state)
+            && self.queue.as_ref().is_none_or(|queue| *queue == job.queue)
+            && self.handler.as_ref().is_none_or(of_handler)
+            && self.since.is_none_or(|since| job.enqueued_at >= since)
+            && self.until.is_none_or(|until| job.enqueued_at < until)
+            && self.failure.is_none_or(|kind| job.failure == Some(kind))
+            && self
+                .id
+                .as_ref()
+                .is_none_or(|start| job.id.to_string().starts_with(start))
+    }
+
+    /// Returns whether a job matches, as far as what it was enqueued with tells.
+    pub fn has_payload(&self, payload: &Payload, unique_key: Option<&str>) -> bool {
+        let has = |wanted: &(String, String)| payload.attributes.contains(wanted);
+        self.wire.as_ref().is_none_or(|wire| *wire == payload.wire)
+            && (self.unique_key.is_none() || self.unique_key.as_deref() == unique_key)
+            && self.attribute.as_ref().is_none_or(has)
+    }
+
+    /// Returns whether what a job was enqueued with matters.
+    pub fn needs_payload(&self) -> bool {
+        self.wire.is_some() || self.unique_key.is_some() || self.attribute.is_some()
+    }
+}
+
+/// How many jobs match a filter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobCount {
+    pub jobs: u64,
+    /// Whether all jobs were examined. There may be more than counted if not.
+    pub complete: bool,
+    /// When the first and the last of them were enqueued.
+    pub oldest: Option<Time>,
+    pub newest: Option<Time>,
+}
+
+impl JobCount {
+    /// Counts one more job.
+    pub fn add(&mut self, job: &Lifecycle) {
+        let at = job.enqueued_at;
+        self.jobs += 1;
+        self.oldest = Some(self.oldest.map_or(at, |oldest| oldest.min(at)));
+        self.newest = Some(self.newest.map_or(at, |newest| newest.max(at)));
+    }
 }
 
 /// Where a list continues: the sequence number of the last job that the previous page looked at.
@@ -38,7 +114,7 @@ pub struct JobSummary {
     pub wire: String,
 }
 
-/// One page of a list, newest first.
+/// One page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T> {
     /// The items. There may be fewer than requested although more follow, because one page looks at

@@ -64,6 +64,12 @@ pub enum Input<'a> {
         /// How many prerequisites it must still wait for.
         prerequisites_open: u32,
     },
+    /// An operator wants another priority.
+    SetPriority(u8),
+    /// An operator wants the job to start at this instant, or at once if it has passed.
+    Reschedule(Time),
+    /// An operator wants the job to be forgotten now.
+    Purge,
     /// A job that this one depends on has completed.
     PrerequisiteCompleted,
     /// A job that this one depends on was discarded or cancelled.
@@ -87,7 +93,7 @@ pub enum Effect {
     AttemptLost { failure: Failure },
     /// The job ended for a reason that no attempt reported: record this failure for the job.
     Failed { failure: Failure },
-    /// The retention is over: delete the job.
+    /// The retention is over, or an operator wants it: delete the job.
     Purge,
 }
 
@@ -111,6 +117,9 @@ impl Lifecycle {
             Input::CancelAck(fence) => cancel::acknowledge(self, now, fence),
             Input::Tick => Ok(tick::apply(self, now)),
             Input::Retry { prerequisites_open } => operator::retry(self, now, *prerequisites_open),
+            Input::SetPriority(priority) => operator::set_priority(self, *priority),
+            Input::Reschedule(run_at) => operator::reschedule(self, now, *run_at),
+            Input::Purge => operator::purge(self),
             Input::PrerequisiteCompleted => prerequisite::completed(self, now),
             Input::PrerequisiteFailed(prerequisite) => {
                 prerequisite::failed(self, now, *prerequisite)

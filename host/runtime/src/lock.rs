@@ -47,7 +47,7 @@ impl DataLock {
     /// started a cell, that process keeps the lock for a moment; this call waits for it.
     pub async fn take(data: &Path) -> Result<Self, LockError> {
         let path = data.join("host.lock");
-        let mut host = open(&path)?;
+        let host = open(&path)?;
         let mut waited = Duration::ZERO;
         loop {
             match host.try_lock() {
@@ -64,6 +64,26 @@ impl DataLock {
                 Err(TryLockError::Error(error)) => return Err(LockError::File { path, error }),
             }
         }
+        Self::signed(host, path)
+    }
+
+    /// The same, without waiting for anyone.
+    pub fn take_free(data: &Path) -> Result<Self, LockError> {
+        let path = data.join("host.lock");
+        let host = open(&path)?;
+        match host.try_lock() {
+            Ok(()) => Self::signed(host, path),
+            Err(TryLockError::WouldBlock) => {
+                let pid = fs::read_to_string(&path).unwrap_or_default();
+                let pid = pid.trim().to_owned();
+                Err(LockError::Taken { pid })
+            }
+            Err(TryLockError::Error(error)) => Err(LockError::File { path, error }),
+        }
+    }
+
+    /// Writes the process id into the file.
+    fn signed(mut host: File, path: PathBuf) -> Result<Self, LockError> {
         let note = host
             .set_len(0)
             .and_then(|()| writeln!(host, "{}", std::process::id()));

@@ -183,6 +183,11 @@ impl<R: Rows> Batch<'_, R> {
                 message,
             } => self.cancel_ack(job, &fence, partial, message),
             Command::Retry { job, force } => self.retry(job, force),
+            Command::SetPriority { job, priority } => {
+                self.moved(job, &Input::SetPriority(priority))
+            }
+            Command::Reschedule { job, run_at } => self.moved(job, &Input::Reschedule(run_at)),
+            Command::Purge { job } => self.moved(job, &Input::Purge),
             Command::Tick { limit } => self.tick(limit),
             Command::Recover { node } => self.recover(node),
             Command::Record(foreign) => self.record(*foreign),

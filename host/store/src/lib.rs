@@ -10,6 +10,7 @@ pub mod sqlite;
 pub mod store;
 
 pub use error::StoreError;
+pub use sqlite::backup;
 pub use sqlite::check::{Finding, check};
 pub use sqlite::logs;
 pub use store::{Reader, Store};

@@ -13,8 +13,8 @@ use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::outcome::{Attempt, Progress};
 use host_core::query::{
-    Changes, Cursor, JobDetail, JobFilter, JobSummary, NumberedChange, PAGE_ITEMS_MAX, Page,
-    QueueStatus, RemoteLease,
+    Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, NumberedChange, Order,
+    PAGE_ITEMS_MAX, Page, QueueStatus, RemoteLease,
 };
 use host_core::time::Time;
 
@@ -382,16 +382,7 @@ impl Reader for MemoryReader {
     ) -> Result<Page<JobSummary>, StoreError> {
         let limit = limit.min(PAGE_ITEMS_MAX) as usize;
         let model = lock(&self.state);
-        let before = after.map_or(u64::MAX, |cursor| cursor.0);
-        let found: Vec<&Entry> = model
-            .order
-            .range(..before)
-            .rev()
-            .filter_map(|(_, id)| model.jobs.get(id))
-            .filter(|entry| matches(filter, &entry.lifecycle))
-            .take(limit + 1)
-            .collect();
-        let next = (found.len() > limit).then(|| Cursor(found[limit - 1].seq));
+        let (found, next) = page(&model, filter, after, limit);
         let items = found.iter().take(limit).map(|entry| JobSummary {
             lifecycle: entry.lifecycle.clone(),
             ran_ms: entry.ran_ms(),
@@ -401,6 +392,35 @@ impl Reader for MemoryReader {
             items: items.collect(),
             next,
         })
+    }
+
+    fn matching(
+        &self,
+        filter: &JobFilter,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<JobId>, StoreError> {
+        let limit = limit.min(PAGE_ITEMS_MAX) as usize;
+        let model = lock(&self.state);
+        let (found, next) = page(&model, filter, after, limit);
+        let items = found.iter().take(limit).map(|entry| entry.lifecycle.id);
+        Ok(Page {
+            items: items.collect(),
+            next,
+        })
+    }
+
+    /// This store examines all jobs.
+    fn count(&self, filter: &JobFilter, _examined_max: u64) -> Result<JobCount, StoreError> {
+        let model = lock(&self.state);
+        let mut count = JobCount {
+            complete: true,
+            ..JobCount::default()
+        };
+        for entry in model.entries().filter(|entry| matches(filter, entry)) {
+            count.add(&entry.lifecycle);
+        }
+        Ok(count)
     }
 
     fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, StoreError> {
@@ -498,14 +518,28 @@ impl Reader for MemoryReader {
     }
 }
 
-fn matches(filter: &JobFilter, job: &Lifecycle) -> bool {
-    filter.state.is_none_or(|state| state == job.state)
-        && filter
-            .queue
-            .as_ref()
-            .is_none_or(|queue| *queue == job.queue)
-        && filter
-            .handler
-            .as_ref()
-            .is_none_or(|(runner, handler)| *handler == job.handler && *runner == job.runner)
+/// Returns one more job than `limit` that match, and where the next page starts.
+fn page<'a>(
+    model: &'a Model,
+    filter: &JobFilter,
+    after: Option<Cursor>,
+    limit: usize,
+) -> (Vec<&'a Entry>, Option<Cursor>) {
+    let places: Box<dyn Iterator<Item = (&u64, &JobId)>> = match (filter.order, after) {
+        (Order::Newest, None) => Box::new(model.order.iter().rev()),
+        (Order::Newest, Some(Cursor(last))) => Box::new(model.order.range(..last).rev()),
+        (Order::Oldest, None) => Box::new(model.order.iter()),
+        (Order::Oldest, Some(Cursor(last))) => Box::new(model.order.range(last + 1..)),
+    };
+    let found: Vec<&Entry> = places
+        .filter_map(|(_, id)| model.jobs.get(id))
+        .filter(|entry| matches(filter, entry))
+        .take(limit + 1)
+        .collect();
+    let next = (found.len() > limit).then(|| Cursor(found[limit - 1].seq));
+    (found, next)
+}
+
+fn matches(filter: &JobFilter, entry: &Entry) -> bool {
+    filter.has(&entry.lifecycle) && filter.has_payload(&entry.payload, entry.unique_key.as_deref())
 }

@@ -1,12 +1,14 @@
 //! The embedded store: one SQLite file in WAL mode. A commit is synced with `fdatasync` before
 //! `commit` returns. All SQL of the project is in this module and its submodules.
 
+pub mod backup;
 mod changes;
 pub mod check;
 mod checkpoint;
 mod counters;
 mod hot;
 mod jobs;
+mod list;
 pub mod logs;
 mod reader;
 mod record;

@@ -10,7 +10,7 @@ use host_core::job::State;
 use host_core::name::Name;
 use host_core::outcome::Attempt;
 use host_core::query::{
-    Changes, Cursor, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease,
+    Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease,
 };
 use host_core::time::Time;
 
@@ -48,13 +48,24 @@ pub trait Reader: Send {
     /// Returns the state of one job, `None` if there is no job with this id.
     fn state(&self, id: JobId) -> Result<Option<State>, StoreError>;
 
-    /// Returns a page of at most `limit` jobs, newest first.
+    /// Returns a page of at most `limit` jobs, in the order of the filter.
     fn jobs(
         &self,
         filter: &JobFilter,
         after: Option<Cursor>,
         limit: u32,
     ) -> Result<Page<JobSummary>, StoreError>;
+
+    /// Returns the ids of a page of jobs, as [`Reader::jobs`] does, with less work.
+    fn matching(
+        &self,
+        filter: &JobFilter,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<JobId>, StoreError>;
+
+    /// Counts the jobs that match. Examines at most `examined_max` jobs.
+    fn count(&self, filter: &JobFilter, examined_max: u64) -> Result<JobCount, StoreError>;
 
     /// Returns the ended attempts of one job, oldest first.
     fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, StoreError>;

@@ -40,6 +40,11 @@ const RULES: &[Rule] = &[
         never_directly: &[],
     },
     Rule {
+        package: "host-toolchain",
+        never: &["tokio", "clap", "serde", "toml"],
+        never_directly: &[],
+    },
+    Rule {
         package: "host-socket",
         never: &["host-core", "tracing"],
         never_directly: &[],
@@ -85,6 +90,7 @@ const RULES: &[Rule] = &[
 const MAY_SEE: &[(&str, &[&str])] = &[
     ("host-core", &[]),
     ("host-socket", &[]),
+    ("host-toolchain", &[]),
     ("host-runtime", &["host-core"]),
     ("host-console", &["host-core"]),
     ("host-store", &["host-core"]),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use host_console::client::segment;
+use host_console::client::{Answer, Client, segment};
 use host_console::error::{CliError, Exit};
 use host_console::options::Remote;
 use host_console::output::{Output, put_section};
@@ -95,16 +95,14 @@ impl Deploy {
 
         let doing = format!("deploy {file} as {name}");
         let text = manifest.text(&doing)?;
-        let mut parts = vec![("component", component.as_slice())];
-        parts.extend(text.iter().map(|text| ("manifest", text.as_bytes())));
-        let form = Multipart::new(&parts);
-        let mut path = format!("/api/v1/components/{}", segment(name.as_str()));
-        if self.accept_grants {
-            path.push_str("?accept_grants=true");
-        }
         let waiting = Spinner::new(output, &format!("deploying {name}"));
-        let body = (form.kind(), form.body());
-        let answer = client.send(&doing, "PUT", &path, (&body.0, body.1), COMPILE_PATIENCE);
+        let sent = Sent {
+            name: &name,
+            component: &component,
+            manifest: text.as_deref(),
+            accept_grants: self.accept_grants,
+        };
+        let answer = send(&client, &doing, &sent);
         drop(waiting);
         let answer = answer?;
         let deployed: Deployed = answer.read(&doing)?;
@@ -129,6 +127,32 @@ impl Deploy {
             CliError::new(Exit::Usage, doing, error).next("give it a name with --name")
         })
     }
+}
+
+/// A component on its way to a host.
+pub(crate) struct Sent<'a> {
+    pub(crate) name: &'a Name,
+    pub(crate) component: &'a [u8],
+    pub(crate) manifest: Option<&'a str>,
+    pub(crate) accept_grants: bool,
+}
+
+/// Sends a component to a host.
+pub(crate) fn send(client: &Client, doing: &str, sent: &Sent<'_>) -> Result<Answer, CliError> {
+    let mut parts = vec![("component", sent.component)];
+    parts.extend(sent.manifest.map(|text| ("manifest", text.as_bytes())));
+    let form = Multipart::new(&parts);
+    let mut path = format!("/api/v1/components/{}", segment(sent.name.as_str()));
+    if sent.accept_grants {
+        path.push_str("?accept_grants=true");
+    }
+    let kind = form.kind();
+    client.send(doing, "PUT", &path, (&kind, form.body()), COMPILE_PATIENCE)
+}
+
+/// Returns the handlers of a component that was deployed.
+pub(crate) fn handlers(answer: &Answer, doing: &str) -> Result<Vec<String>, CliError> {
+    Ok(answer.read::<Deployed>(doing)?.handlers)
 }
 
 /// Reads a component from a file.

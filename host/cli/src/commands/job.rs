@@ -2,10 +2,16 @@
 
 mod cancel;
 mod enqueue;
+mod filter;
 mod logs;
 mod ls;
+mod many;
+mod purge;
+mod reschedule;
 mod retry;
+mod set_priority;
 mod show;
+pub(crate) mod trial;
 mod wait;
 
 use std::borrow::Cow;
@@ -42,6 +48,12 @@ enum Verb {
     Cancel(cancel::Cancel),
     /// Run discarded or cancelled jobs again
     Retry(retry::Retry),
+    /// Forget jobs that have ended
+    Purge(purge::Purge),
+    /// Give jobs another priority
+    SetPriority(set_priority::SetPriority),
+    /// Move the start of jobs that wait
+    Reschedule(reschedule::Reschedule),
     /// Print the log of a job
     Logs(logs::Logs),
 }
@@ -56,6 +68,9 @@ impl Job {
             Verb::Wait(wait) => wait.run(),
             Verb::Cancel(cancel) => cancel.run(),
             Verb::Retry(retry) => retry.run(),
+            Verb::Purge(purge) => purge.run(),
+            Verb::SetPriority(set_priority) => set_priority.run(),
+            Verb::Reschedule(reschedule) => reschedule.run(),
             Verb::Logs(logs) => logs.run(),
         }
     }

@@ -118,7 +118,12 @@ fn shown(address: Option<SocketAddr>) -> String {
 
 /// Lets the process write about itself, as much as `HOST_LOG` says.
 pub(crate) fn log(format: LogFormat) {
-    let filter = EnvFilter::try_from_env("HOST_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    log_at(format, "info");
+}
+
+/// The same, where `HOST_LOG` is not set as much as `default` says.
+pub(crate) fn log_at(format: LogFormat, default: &str) {
+    let filter = EnvFilter::try_from_env("HOST_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     let log = fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),

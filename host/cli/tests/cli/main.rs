@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod backup;
 mod canned;
 mod completion;
 mod component;
@@ -12,6 +13,8 @@ mod doctor;
 mod handler;
 mod hero;
 mod job;
+mod many;
+mod new;
 mod queue;
 mod runner;
 mod terminal;

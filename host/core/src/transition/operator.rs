@@ -1,4 +1,4 @@
-//! An operator's decision about a job that has ended.
+//! An operator's decisions about a job.
 
 use super::Effect;
 use crate::job::{Lifecycle, State};
@@ -35,4 +35,40 @@ pub(super) fn retry(
     job.finished_at = None;
     job.failure = None;
     Ok(Vec::new())
+}
+
+/// Gives a job another priority, which holds from its next claim.
+pub(super) fn set_priority(job: &mut Lifecycle, priority: u8) -> Result<Vec<Effect>, Rejection> {
+    if job.state.is_terminal() {
+        return Err(Rejection::Terminal(job.state));
+    }
+    job.priority = priority;
+    Ok(Vec::new())
+}
+
+/// Moves the start of a job that waits. One that waits for other jobs keeps waiting for them.
+pub(super) fn reschedule(
+    job: &mut Lifecycle,
+    now: Time,
+    run_at: Time,
+) -> Result<Vec<Effect>, Rejection> {
+    let run_at = (run_at > now).then_some(run_at);
+    job.state = match (job.state, run_at) {
+        (state, _) if state.is_terminal() => return Err(Rejection::Terminal(state)),
+        (State::Running, _) => return Err(Rejection::WrongState(job.state)),
+        (State::Pending, _) => State::Pending,
+        (_, None) => State::Available,
+        (State::Retryable, Some(_)) => State::Retryable,
+        (_, Some(_)) => State::Scheduled,
+    };
+    job.run_at = run_at;
+    Ok(Vec::new())
+}
+
+/// Lets a job that has ended be forgotten before its retention is over.
+pub(super) fn purge(job: &Lifecycle) -> Result<Vec<Effect>, Rejection> {
+    if !job.state.is_terminal() {
+        return Err(Rejection::WrongState(job.state));
+    }
+    Ok(vec![Effect::Purge])
 }

@@ -214,7 +214,10 @@ fn newly_available_max(command: &Command) -> u64 {
             let ours = jobs.iter().filter(|job| job.runner.is_none());
             ours.count() as u64
         }
-        Command::Complete { .. } | Command::Lose { .. } | Command::Retry { .. } => 1,
+        Command::Complete { .. }
+        | Command::Lose { .. }
+        | Command::Retry { .. }
+        | Command::Reschedule { .. } => 1,
         Command::Tick { limit } => u64::from(*limit),
         Command::SetPaused { paused, .. } if !paused => u64::MAX,
         _ => 0,

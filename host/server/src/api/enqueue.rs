@@ -23,6 +23,7 @@ use utoipa::ToSchema;
 
 pub(super) use self::checking::LongChecks;
 use self::entry::Entry;
+pub(super) use self::entry::PRIORITY_LAST;
 use self::route::Asked;
 use super::error::ApiError;
 use super::problem::kinds;

@@ -1,46 +1,26 @@
-//! Looking at jobs, waiting for them, cancelling and running them again.
+//! Looking at jobs, waiting for them, and an operator's changes of one.
 
 use axum::Json;
 use axum::extract::{Request, State};
 use host_core::command::{Command, Reply};
 use host_core::id::JobId;
-use host_core::job;
-use host_core::name::{Name, NameError, RUNNER_SEPARATOR};
-use host_core::query::{Cursor, JobFilter};
 use host_core::seconds::Seconds;
 use host_core::time::Time;
-use host_http::extract::{InQuery, small_body_or_default};
+use host_http::extract::{InQuery, small_body, small_body_or_default};
 use host_http::query::{PageView, WaitQuery, page_limit};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::Shared;
+use super::enqueue::PRIORITY_LAST;
 use super::error::ApiError;
+use super::filter::FilterQuery;
 use super::job_id::IdInPath;
 use super::problem::kinds;
 use super::view::{AttemptView, JobView};
 
 /// The longest reason of a cancel, in bytes.
 const REASON_BYTES_MAX: usize = 1_024;
-
-/// Which jobs to list.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ListQuery {
-    /// Only jobs in this state.
-    #[param(value_type = Option<String>)]
-    state: Option<job::State>,
-    /// Only jobs in this queue.
-    #[param(value_type = Option<String>)]
-    queue: Option<Name>,
-    /// Only jobs for this handler; `python#send_email` is one of a foreign runner.
-    handler: Option<String>,
-    /// At most this many, 1 to 1,000; 100 if absent.
-    limit: Option<u32>,
-    /// The `next_cursor` of the page before.
-    cursor: Option<u64>,
-}
 
 /// How to stop a job.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -58,7 +38,26 @@ pub(super) struct CancelBody {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RetryBody {
     /// Whether it starts although jobs that it depends on have not completed.
-    force: bool,
+    pub(super) force: bool,
+}
+
+/// Another priority.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PriorityBody {
+    /// 0 (first) to 9.
+    priority: u8,
+}
+
+/// Another start. One of both is given.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RescheduleBody {
+    /// At this instant (RFC 3339), or at once if it has passed.
+    run_at: Option<String>,
+    /// This many seconds from now.
+    #[schema(value_type = Option<f64>)]
+    delay_seconds: Option<Seconds>,
 }
 
 /// What became of a cancel.
@@ -73,36 +72,37 @@ pub(super) struct CancelView {
     cancel_requested_at: Option<String>,
 }
 
-/// Reads a handler's name with that of its runner, if it has one.
-fn handler(text: &str) -> Result<(Option<Name>, Name), ApiError> {
-    let name = |text: &str| {
-        text.parse().map_err(|error: NameError| {
-            let detail = format!("handler: {error}");
-            ApiError::new(&kinds::INVALID_QUERY, detail)
-        })
-    };
-    match text.split_once(RUNNER_SEPARATOR) {
-        None => Ok((None, name(text)?)),
-        Some((runner, handler)) => Ok((Some(name(runner)?), name(handler)?)),
+impl CancelBody {
+    /// Checks what the types do not.
+    pub(super) fn check(&self) -> Result<(), ApiError> {
+        let reason = self.reason.as_ref();
+        if reason.is_some_and(|reason| reason.len() > REASON_BYTES_MAX) {
+            let detail = format!("reason: it has at most {REASON_BYTES_MAX} bytes");
+            return Err(ApiError::new(&kinds::INVALID_REQUEST, detail));
+        }
+        Ok(())
+    }
+
+    pub(super) fn command(&self, job: JobId) -> Command {
+        Command::Cancel {
+            job,
+            reason: self.reason.clone(),
+            grace_ms: self.grace_seconds.map(|grace| grace.ms),
+        }
     }
 }
 
-/// Lists jobs, the newest first.
+/// Lists jobs that match, the newest first if `sort` does not say otherwise.
 #[utoipa::path(
-    get, path = "/api/v1/jobs", tag = "jobs", params(ListQuery),
+    get, path = "/api/v1/jobs", tag = "jobs", params(FilterQuery),
     responses((status = 200, body = PageView<JobView>))
 )]
 pub(super) async fn list(
     State(shared): State<Shared>,
-    InQuery(query): InQuery<ListQuery>,
+    InQuery(query): InQuery<FilterQuery>,
 ) -> Result<Json<PageView<JobView>>, ApiError> {
     let limit = page_limit(query.limit)?;
-    let filter = JobFilter {
-        state: query.state,
-        queue: query.queue,
-        handler: query.handler.as_deref().map(handler).transpose()?,
-    };
-    let after = query.cursor.map(Cursor);
+    let (filter, after) = (query.filter()?, query.after());
     let dispatch = &shared.api.dispatch;
     let page = dispatch
         .read(move |reader| reader.jobs(&filter, after, limit))
@@ -157,19 +157,8 @@ pub(super) async fn cancel(
     request: Request,
 ) -> Result<Json<CancelView>, ApiError> {
     let body: CancelBody = small_body_or_default(&shared.api.bodies, request).await?;
-    if body
-        .reason
-        .as_ref()
-        .is_some_and(|reason| reason.len() > REASON_BYTES_MAX)
-    {
-        let detail = format!("reason: it has at most {REASON_BYTES_MAX} bytes");
-        return Err(ApiError::new(&kinds::INVALID_REQUEST, detail));
-    }
-    let command = Command::Cancel {
-        job: id.find(&shared).await?,
-        reason: body.reason,
-        grace_ms: body.grace_seconds.map(|grace| grace.ms),
-    };
+    body.check()?;
+    let command = body.command(id.find(&shared).await?);
     let Reply::Moved(job) = shared.api.dispatch.submit(command).await? else {
         return Err(ApiError::unexpected_reply("a cancel"));
     };
@@ -199,6 +188,73 @@ pub(super) async fn retry(
     let command = Command::Retry { job, force };
     shared.api.dispatch.submit(command).await?;
     Ok(Json(read(&shared, job).await?))
+}
+
+/// Gives a job that has not ended another priority, which holds from its next attempt.
+#[utoipa::path(
+    post, path = "/api/v1/jobs/{id}/priority", tag = "jobs",
+    params(("id" = String, Path, description = "The job's id or the start of it")),
+    request_body = PriorityBody,
+    responses((status = 200, body = JobView))
+)]
+pub(super) async fn set_priority(
+    State(shared): State<Shared>,
+    id: IdInPath,
+    request: Request,
+) -> Result<Json<JobView>, ApiError> {
+    let PriorityBody { priority } = small_body(&shared.api.bodies, request).await?;
+    if priority > PRIORITY_LAST {
+        let detail = format!("priority: it is 0 to {PRIORITY_LAST}, this one is {priority}");
+        return Err(ApiError::new(&kinds::INVALID_REQUEST, detail));
+    }
+    let job = id.find(&shared).await?;
+    let command = Command::SetPriority { job, priority };
+    shared.api.dispatch.submit(command).await?;
+    Ok(Json(read(&shared, job).await?))
+}
+
+/// Moves the start of a job that waits.
+#[utoipa::path(
+    post, path = "/api/v1/jobs/{id}/reschedule", tag = "jobs",
+    params(("id" = String, Path, description = "The job's id or the start of it")),
+    request_body = RescheduleBody,
+    responses((status = 200, body = JobView))
+)]
+pub(super) async fn reschedule(
+    State(shared): State<Shared>,
+    id: IdInPath,
+    request: Request,
+) -> Result<Json<JobView>, ApiError> {
+    let body: RescheduleBody = small_body(&shared.api.bodies, request).await?;
+    let now = shared.api.clock.now();
+    let wrong = |detail: &str| ApiError::new(&kinds::INVALID_REQUEST, detail);
+    let run_at = match (body.run_at.as_deref(), body.delay_seconds) {
+        (Some(at), None) => Time::parse_rfc3339(at).ok_or_else(|| {
+            wrong("run_at: it is a time as RFC 3339, such as 2026-05-17T18:30:00Z")
+        })?,
+        (None, Some(delay)) => now.plus_ms(delay.ms),
+        _ => return Err(wrong("give run_at or delay_seconds, one of both")),
+    };
+    let job = id.find(&shared).await?;
+    let command = Command::Reschedule { job, run_at };
+    shared.api.dispatch.submit(command).await?;
+    Ok(Json(read(&shared, job).await?))
+}
+
+/// Forgets a job that has ended, with its result and attempts, and shows what it was.
+#[utoipa::path(
+    post, path = "/api/v1/jobs/{id}/purge", tag = "jobs",
+    params(("id" = String, Path, description = "The job's id or the start of it")),
+    responses((status = 200, body = JobView))
+)]
+pub(super) async fn purge(
+    State(shared): State<Shared>,
+    id: IdInPath,
+) -> Result<Json<JobView>, ApiError> {
+    let job = id.find(&shared).await?;
+    let last = read(&shared, job).await?;
+    shared.api.dispatch.submit(Command::Purge { job }).await?;
+    Ok(Json(last))
 }
 
 /// Waits until a job ends, at most as long as asked for, and shows it.

@@ -12,7 +12,7 @@ use utoipa::openapi::path::Operation;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 
 use super::wire_routes;
-use super::{components, enqueue, events, handlers, health, jobs, logs, queues, runners};
+use super::{components, enqueue, events, handlers, health, jobs, logs, many, queues, runners};
 
 /// The description of the API's own routes.
 #[derive(OpenApi)]
@@ -27,6 +27,13 @@ use super::{components, enqueue, events, handlers, health, jobs, logs, queues, r
         jobs::show,
         jobs::cancel,
         jobs::retry,
+        jobs::set_priority,
+        jobs::reschedule,
+        jobs::purge,
+        many::count,
+        many::retry,
+        many::cancel,
+        many::purge,
         jobs::wait,
         jobs::attempts,
         logs::logs,

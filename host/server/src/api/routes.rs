@@ -3,7 +3,7 @@
 
 use host_http::route::Route;
 
-use super::{Shared, components, enqueue, events, handlers, health, jobs, logs, openapi};
+use super::{Shared, components, enqueue, events, handlers, health, jobs, logs, many, openapi};
 use super::{queues, runners};
 
 /// Returns all routes.
@@ -18,9 +18,16 @@ fn jobs() -> Vec<Route<Shared>> {
     vec![
         Route::post("/api/v1/jobs", enqueue::enqueue),
         Route::get("/api/v1/jobs", jobs::list),
+        Route::get("/api/v1/jobs/count", many::count),
+        Route::post("/api/v1/jobs/retry", many::retry),
+        Route::post("/api/v1/jobs/cancel", many::cancel),
+        Route::post("/api/v1/jobs/purge", many::purge),
         Route::get("/api/v1/jobs/{id}", jobs::show),
         Route::post("/api/v1/jobs/{id}/cancel", jobs::cancel),
         Route::post("/api/v1/jobs/{id}/retry", jobs::retry),
+        Route::post("/api/v1/jobs/{id}/priority", jobs::set_priority),
+        Route::post("/api/v1/jobs/{id}/reschedule", jobs::reschedule),
+        Route::post("/api/v1/jobs/{id}/purge", jobs::purge),
         Route::get("/api/v1/jobs/{id}/wait", jobs::wait).long_running(),
         Route::get("/api/v1/jobs/{id}/attempts", jobs::attempts),
         Route::get("/api/v1/jobs/{id}/logs", logs::logs),

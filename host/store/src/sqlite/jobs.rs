@@ -69,7 +69,8 @@ impl<'a> Transaction<'a> {
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         )?;
         let mut update = prepare(
-            "UPDATE jobs SET state = ?2, suspect = ?3, wakeup_at = ?4, body = ?5 WHERE seq = ?1",
+            "UPDATE jobs SET state = ?2, suspect = ?3, wakeup_at = ?4, body = ?5, priority = ?6 \
+             WHERE seq = ?1",
         )?;
         self.hot.write(
             |Entry {
@@ -79,7 +80,14 @@ impl<'a> Transaction<'a> {
                 let wakeup_at = job.wakeup().map(|at| at.0);
                 let body = encode(job)?;
                 let written = if *stored {
-                    update.execute(params![seq, state, job.suspect, wakeup_at, body])
+                    update.execute(params![
+                        seq,
+                        state,
+                        job.suspect,
+                        wakeup_at,
+                        body,
+                        job.priority
+                    ])
                 } else {
                     insert.execute(params![
                         seq,

@@ -10,20 +10,16 @@ use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::outcome::{Attempt, Progress};
 use host_core::query::{
-    Changes, Cursor, JobDetail, JobFilter, JobSummary, PAGE_ITEMS_MAX, Page, QueueStatus,
-    RemoteLease,
+    Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease,
 };
 use host_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::jobs::{job_id, payload_of, seq_of};
 use super::record::decode;
-use super::{changes, doing, registry};
+use super::{changes, doing, list, registry};
 use crate::error::StoreError;
 use crate::store::Reader;
-
-/// How many jobs a page examines at most if few of them match the filter.
-const SCAN_JOBS_MAX: usize = 20_000;
 
 /// A job's result, failure and progress.
 type Ending = (Option<JsonText>, Option<Failure>, Option<Progress>);
@@ -115,103 +111,6 @@ impl SqliteReader {
         let attempts = self.attempts_of(seq)?;
         Ok(attempts.iter().map(Attempt::ran_ms).sum())
     }
-
-    /// Returns the places of at most `limit` jobs before `before` that match the filter, newest
-    /// first, and where the next page starts. The narrowest filter decides which index is read, and
-    /// at most [`SCAN_JOBS_MAX`] jobs of it are examined.
-    fn seqs(
-        &self,
-        filter: &JobFilter,
-        before: i64,
-        limit: usize,
-    ) -> rusqlite::Result<(Vec<i64>, Option<i64>)> {
-        let Some((queue, index)) = self.narrowest(filter)? else {
-            return Ok((Vec::new(), None));
-        };
-        let sql = format!(
-            "SELECT seq, (?2 IS NULL OR state = ?2) AND (?3 IS NULL OR queue = ?3) \
-             AND (?4 IS NULL OR handler = ?4 AND runner IS ?5) \
-             FROM jobs {index} AND seq < ?1 ORDER BY seq DESC"
-        );
-        let mut statement = self.connection.prepare_cached(&sql)?;
-        let (runner, handler) = filter.handler.clone().unzip();
-        let mut rows = statement.query(params![
-            before,
-            filter.state.map(|state| state as u8),
-            queue,
-            handler.as_ref().map(Name::as_str),
-            runner.flatten().as_ref().map(Name::as_str),
-        ])?;
-        let mut found = Vec::new();
-        let mut looked_at = 0;
-        let mut last = before;
-        while let Some(row) = rows.next()? {
-            if looked_at == SCAN_JOBS_MAX || found.len() == limit {
-                return Ok((found, Some(last)));
-            }
-            looked_at += 1;
-            last = row.get(0)?;
-            if row.get(1)? {
-                found.push(last);
-            }
-        }
-        Ok((found, None))
-    }
-
-    /// Returns the id of the queue that a filter names, and the index in which the fewest jobs have
-    /// to be examined. `None` if the counters say that no job matches.
-    fn narrowest(
-        &self,
-        filter: &JobFilter,
-    ) -> rusqlite::Result<Option<(Option<i64>, &'static str)>> {
-        let queue: Option<i64> = match &filter.queue {
-            None => None,
-            Some(name) => {
-                let mut find = self
-                    .connection
-                    .prepare_cached("SELECT id FROM queues WHERE name = ?1")?;
-                let found = find
-                    .query_row([name.as_str()], |row| row.get(0))
-                    .optional()?;
-                match found {
-                    Some(id) => Some(id),
-                    None => return Ok(None),
-                }
-            }
-        };
-        // Queue 0 counts no jobs.
-        let mut count = self.connection.prepare_cached(
-            "SELECT COALESCE(SUM(jobs), 0) FROM counters WHERE queue > 0 \
-             AND (?1 IS NULL OR queue = ?1) AND (?2 IS NULL OR state = ?2)",
-        )?;
-        let mut jobs = |queue: Option<i64>, state: Option<State>| {
-            let state = state.map(|state| state as u8);
-            count.query_row(params![queue, state], |row| row.get::<_, i64>(0))
-        };
-        if jobs(queue, filter.state)? == 0 {
-            return Ok(None);
-        }
-        let by_state = match filter.state {
-            Some(_) => jobs(None, filter.state)?,
-            None => i64::MAX,
-        };
-        let by_queue = match queue {
-            Some(_) => jobs(queue, None)?,
-            None => i64::MAX,
-        };
-        let few = i64::try_from(SCAN_JOBS_MAX).unwrap_or(i64::MAX);
-        // How many jobs a handler has is not counted.
-        let index = if filter.handler.is_some() && by_state.min(by_queue) > few {
-            "WHERE handler = ?4"
-        } else if by_state < by_queue {
-            "WHERE state = ?2"
-        } else if queue.is_some() {
-            "WHERE queue = ?3"
-        } else {
-            "WHERE TRUE"
-        };
-        Ok(Some((queue, index)))
-    }
 }
 
 impl Reader for SqliteReader {
@@ -279,25 +178,37 @@ impl Reader for SqliteReader {
         after: Option<Cursor>,
         limit: u32,
     ) -> Result<Page<JobSummary>, StoreError> {
-        let limit = limit.min(PAGE_ITEMS_MAX) as usize;
-        let before = after.map_or(i64::MAX, |cursor| {
-            i64::try_from(cursor.0).unwrap_or(i64::MAX)
-        });
-        let (seqs, next) = self
-            .seqs(filter, before, limit)
-            .map_err(doing("list jobs"))?;
-        let mut items = Vec::with_capacity(seqs.len());
-        for seq in seqs {
+        let page = list::page(&self.connection, filter, after, limit)?;
+        let mut items = Vec::with_capacity(page.items.len());
+        for (seq, lifecycle) in page.items {
             items.push(JobSummary {
-                lifecycle: self.lifecycle(seq)?,
+                lifecycle,
                 ran_ms: self.ran_ms(seq)?,
                 wire: self.wire(seq)?,
             });
         }
         Ok(Page {
             items,
-            next: next.map(|seq| Cursor(seq.unsigned_abs())),
+            next: page.next,
         })
+    }
+
+    fn matching(
+        &self,
+        filter: &JobFilter,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<JobId>, StoreError> {
+        let page = list::page(&self.connection, filter, after, limit)?;
+        let ids = page.items.into_iter().map(|(_, job)| job.id);
+        Ok(Page {
+            items: ids.collect(),
+            next: page.next,
+        })
+    }
+
+    fn count(&self, filter: &JobFilter, examined_max: u64) -> Result<JobCount, StoreError> {
+        list::count(&self.connection, filter, examined_max)
     }
 
     fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, StoreError> {

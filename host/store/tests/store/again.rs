@@ -204,6 +204,7 @@ fn a_filter_finds_a_job_behind_many_others() {
                 queue: Some("rare".parse().unwrap()),
                 handler: Some((None, "rare".parse().unwrap())),
                 state: Some(State::Completed),
+                ..none()
             },
         ] {
             let page = reader.jobs(&filter, None, 10).unwrap();

@@ -49,6 +49,17 @@ enum Step {
     Pause {
         paused: bool,
     },
+    SetPriority {
+        job: u8,
+        priority: u8,
+    },
+    Reschedule {
+        job: u8,
+        delay_ms: u16,
+    },
+    Purge {
+        job: u8,
+    },
     Tick,
     Restart {
         node: u8,
@@ -100,6 +111,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<u8>().prop_map(|job| Step::Cancel { job }),
         1 => (any::<u8>(), any::<bool>()).prop_map(|(job, force)| Step::Retry { job, force }),
         1 => any::<bool>().prop_map(|paused| Step::Pause { paused }),
+        1 => (any::<u8>(), 0_u8..10).prop_map(|(job, priority)| Step::SetPriority { job, priority }),
+        1 => (any::<u8>(), 0_u16..3_000).prop_map(|(job, delay_ms)| Step::Reschedule { job, delay_ms }),
+        1 => any::<u8>().prop_map(|job| Step::Purge { job }),
         3 => Just(Step::Tick),
         1 => (0_u8..3).prop_map(|node| Step::Restart { node }),
     ]
@@ -183,6 +197,17 @@ impl History {
             Step::Pause { paused } => Command::SetPaused {
                 queue: "other".parse().unwrap(),
                 paused: *paused,
+            },
+            Step::SetPriority { job, priority } => Command::SetPriority {
+                job: id(self.pick(*job)),
+                priority: *priority,
+            },
+            Step::Reschedule { job, delay_ms } => Command::Reschedule {
+                job: id(self.pick(*job)),
+                run_at: now.plus_ms(u64::from(*delay_ms)),
+            },
+            Step::Purge { job } => Command::Purge {
+                job: id(self.pick(*job)),
             },
             Step::Tick => Command::Tick { limit: 5 },
             Step::Restart { node } => Command::Recover {

@@ -216,7 +216,7 @@ pub(crate) fn read(reader: &dyn Reader) -> Everything {
             let filter = JobFilter {
                 state: Some(*state),
                 queue: Some(queue.name.clone()),
-                handler: None,
+                ..JobFilter::default()
             };
             let listed = reader.jobs(&filter, None, 1_000).unwrap().items.len();
             assert_eq!(listed as u64, count, "{state:?} in {}", queue.name);

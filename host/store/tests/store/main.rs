@@ -3,10 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 mod again;
+mod backup;
 mod cases;
 mod check;
 mod claims;
 mod components;
+mod filters;
+mod golden;
 mod interleavings;
 mod jobs;
 mod kill;

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::jobs::{NODE, NOW, ask, claim, claimed, complete, id, lease, read, returned};
 
 /// The dump of a file that a host of that version wrote.
-const DUMP: &str = include_str!("version_1.sql");
+const DUMP: &str = include_str!("golden/version_1.sql");
 
 fn restore(path: &Path) {
     let connection = Connection::open(path).unwrap();

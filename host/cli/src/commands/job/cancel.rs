@@ -7,9 +7,11 @@ use host_console::ids::each;
 use host_console::options::Remote;
 use host_console::output::{Format, Output, put_line};
 use host_console::{human, plain};
+use host_core::job::State;
 use host_core::seconds::Seconds;
 use serde::{Deserialize, Serialize};
 
+use super::many::{Action, Many};
 use super::{short_id, wait};
 
 /// Stop jobs.
@@ -17,11 +19,14 @@ use super::{short_id, wait};
 #[command(after_help = "\
 Examples:
   host job cancel 01990f3c --reason 'wrong input' --wait
-  host job cancel 01990f3c --grace 0s")]
+  host job cancel 01990f3c --grace 0s
+  host job cancel --all --queue nightly --dry-run")]
 pub(super) struct Cancel {
     /// The jobs' ids or prefixes of them
-    #[arg(required = true, value_name = "ID")]
+    #[arg(required_unless_present = "all", value_name = "ID")]
     ids: Vec<String>,
+    #[command(flatten)]
+    many: Many,
     /// Why; the reason is kept with the job
     #[arg(long)]
     reason: Option<String>,
@@ -29,11 +34,27 @@ pub(super) struct Cancel {
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
     grace: Option<Seconds>,
     /// Wait until they have stopped
-    #[arg(long)]
+    #[arg(long, conflicts_with = "all")]
     wait: bool,
     #[command(flatten)]
     remote: Remote,
 }
+
+const CANCEL: Action = Action {
+    name: "cancel",
+    states: LIVE,
+    allowed: LIVE,
+    done: "cancelled or asked to stop",
+};
+
+/// The states of jobs that have not ended.
+const LIVE: &[State] = &[
+    State::Pending,
+    State::Scheduled,
+    State::Available,
+    State::Running,
+    State::Retryable,
+];
 
 #[derive(Serialize)]
 struct Request<'a> {
@@ -51,18 +72,25 @@ struct Cancelled {
 impl Cancel {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
+        if self.many.is_asked() {
+            let body = self.body("cancel jobs")?;
+            return self.many.run(&client, output, &CANCEL, &body);
+        }
         each(&self.ids, |id| self.one(&client, output, id))
+    }
+
+    fn body(&self, doing: &str) -> Result<String, CliError> {
+        let request = Request {
+            reason: self.reason.as_deref(),
+            grace_seconds: self.grace,
+        };
+        serde_json::to_string(&request).map_err(|error| CliError::new(Exit::Failed, doing, error))
     }
 
     fn one(&self, client: &Client, output: Output, id: &str) -> Result<(), CliError> {
         let shown = plain::line(id);
         let doing = format!("cancel job {shown}");
-        let request = Request {
-            reason: self.reason.as_deref(),
-            grace_seconds: self.grace,
-        };
-        let body = serde_json::to_string(&request)
-            .map_err(|error| CliError::new(Exit::Failed, &doing, error))?;
+        let body = self.body(&doing)?;
         let path = format!("/api/v1/jobs/{}/cancel", segment(id));
         let answer = client.post(&doing, &path, &body)?;
         let cancelled: Cancelled = answer.read(&doing)?;

@@ -95,6 +95,34 @@ impl Logs {
     }
 }
 
+/// Returns all lines that a job has logged so far.
+pub(super) fn all(client: &Client, doing: &str, id: &str) -> Result<Vec<Box<RawValue>>, CliError> {
+    let mut lines = Vec::new();
+    let mut cursor = None;
+    loop {
+        let page = page(client, doing, id, cursor)?;
+        lines.extend(page.items);
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            return Ok(lines);
+        }
+    }
+}
+
+/// Prints lines for people.
+pub(super) fn print_all(lines: &[Box<RawValue>]) -> Result<(), CliError> {
+    let mut position = Position::default();
+    lines
+        .iter()
+        .try_for_each(|line| print(&read("read a log", line.get())?, &mut position))
+}
+
+fn page(client: &Client, doing: &str, id: &str, cursor: Option<String>) -> Result<Page, CliError> {
+    let parameters = query(&[("cursor", cursor)]);
+    let path = format!("/api/v1/jobs/{}/logs{parameters}", segment(id));
+    client.get(doing, &path, Duration::ZERO)?.read(doing)
+}
+
 /// Waits for one poll and tells whether the job has ended by then.
 fn has_ended(client: &Client, doing: &str, id: &str) -> Result<bool, CliError> {
     let path = format!(
@@ -114,9 +142,7 @@ fn print_new(
     position: &mut Position,
 ) -> Result<(), CliError> {
     loop {
-        let parameters = query(&[("cursor", position.cursor.clone())]);
-        let path = format!("/api/v1/jobs/{}/logs{parameters}", segment(id));
-        let page: Page = client.get(doing, &path, Duration::ZERO)?.read(doing)?;
+        let page = page(client, doing, id, position.cursor.clone())?;
         for item in page.items.iter().skip(position.printed) {
             match output.format() {
                 Format::Table | Format::Name => print(&read(doing, item.get())?, position)?,

@@ -16,6 +16,7 @@ use host_core::time::Time;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::filter::Filter;
 use super::{View, short_ids};
 
 /// List jobs.
@@ -23,17 +24,18 @@ use super::{View, short_ids};
 #[command(after_help = "\
 Examples:
   host job ls --state discarded --handler echo
-  host job ls --state running -o name | xargs host job cancel")]
+  host job ls --state discarded --since 1h --failure timed_out --sort oldest
+  host job ls --attribute team=a --queue nightly --limit 100")]
 pub(super) struct Ls {
     /// Only jobs in this state
     #[arg(long, value_parser = PossibleValuesParser::new(STATES.map(State::as_str)))]
     state: Option<String>,
-    /// Only jobs in this queue
-    #[arg(long)]
-    queue: Option<String>,
-    /// Only jobs for this handler
-    #[arg(long)]
-    handler: Option<String>,
+    #[command(flatten)]
+    filter: Filter,
+    /// List the newest or the oldest first
+    #[arg(long, value_name = "ORDER", default_value = "newest")]
+    #[arg(value_parser = PossibleValuesParser::new(["newest", "oldest"]))]
+    sort: String,
     /// List at most this many
     #[arg(long, value_name = "N", default_value_t = 20)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
@@ -56,15 +58,16 @@ impl Ls {
         let mut cursor = None;
         let mut now = None;
         let wanted = self.limit as usize;
+        let filter = self.filter.parameters(&client)?;
         while items.len() < wanted {
             let left = u32::try_from(wanted - items.len()).unwrap_or(PAGE_ITEMS_MAX);
-            let parameters = [
+            let mut parameters = filter.clone();
+            parameters.extend([
                 ("state", self.state.clone()),
-                ("queue", self.queue.clone()),
-                ("handler", self.handler.clone()),
+                ("sort", (self.sort != "newest").then(|| self.sort.clone())),
                 ("limit", Some(left.min(PAGE_ITEMS_MAX).to_string())),
                 ("cursor", cursor),
-            ];
+            ]);
             let path = format!("/api/v1/jobs{}", query(&parameters));
             let answer = client.get(doing, &path, Duration::ZERO)?;
             let page: Page = answer.read(doing)?;

@@ -7,8 +7,10 @@ use host_console::ids::each;
 use host_console::options::Remote;
 use host_console::output::{Format, Output, put_line};
 use host_console::plain;
+use host_core::job::State;
 use serde::Deserialize;
 
+use super::many::{Action, Many};
 use super::{short_id, wait};
 
 /// Run discarded or cancelled jobs again.
@@ -17,16 +19,19 @@ use super::{short_id, wait};
 Examples:
   host job retry 01990f3c --wait
   host job retry 01990f3c --force
-  host job ls --state discarded -o name | xargs host job retry")]
+  host job retry --all --queue nightly --since 1h --failure timed_out --dry-run
+  host job retry --all --handler report --limit 1000 --yes")]
 pub(super) struct Retry {
     /// The jobs' ids or prefixes of them
-    #[arg(required = true, value_name = "ID")]
+    #[arg(required_unless_present = "all", value_name = "ID")]
     ids: Vec<String>,
+    #[command(flatten)]
+    many: Many,
     /// Start them although jobs that they depend on have not completed
     #[arg(long)]
     force: bool,
     /// Wait until they end and print their results
-    #[arg(long)]
+    #[arg(long, conflicts_with = "all")]
     wait: bool,
     #[command(flatten)]
     remote: Remote,
@@ -34,6 +39,13 @@ pub(super) struct Retry {
 
 /// The body of a retry that does not wait for prerequisites.
 const FORCE: &str = r#"{"force":true}"#;
+
+const RETRY: Action = Action {
+    name: "retry",
+    states: &[State::Discarded],
+    allowed: &[State::Discarded, State::Cancelled],
+    done: "run again",
+};
 
 #[derive(Deserialize)]
 struct Retried {
@@ -43,6 +55,10 @@ struct Retried {
 impl Retry {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
+        if self.many.is_asked() {
+            let body = if self.force { FORCE } else { "{}" };
+            return self.many.run(&client, output, &RETRY, body);
+        }
         each(&self.ids, |id| self.one(&client, output, id))
     }
 

@@ -140,6 +140,10 @@ fn without_a_worker() -> Vec<Row<'static>> {
         ("tick, 8 days later", eight_days, Input::Tick),
         ("operator's retry", NOW, retry(0)),
         ("operator's retry, open prerequisite", NOW, retry(1)),
+        ("operator's priority", NOW, Input::SetPriority(0)),
+        ("operator's start, now", NOW, Input::Reschedule(NOW)),
+        ("operator's start, later", NOW, Input::Reschedule(LATE)),
+        ("operator's purge", NOW, Input::Purge),
         ("prerequisite completed", NOW, Input::PrerequisiteCompleted),
         ("prerequisite failed", NOW, failed),
     ]

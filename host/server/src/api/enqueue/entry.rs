@@ -22,7 +22,7 @@ use crate::api::problem::kinds;
 
 /// The priority of jobs that name none, and the lowest priority.
 const PRIORITY_DEFAULT: u8 = 5;
-const PRIORITY_LAST: u8 = 9;
+pub(in crate::api) const PRIORITY_LAST: u8 = 9;
 
 /// The longest unique key, in bytes.
 const UNIQUE_KEY_BYTES_MAX: usize = 256;

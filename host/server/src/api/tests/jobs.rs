@@ -459,3 +459,130 @@ async fn queues_are_counted_paused_and_resumed() {
         .await
         .refused(400, "invalid_json");
 }
+
+#[tokio::test]
+async fn lists_have_filters_for_time_attribute_key_failure_wire_and_id() {
+    let host = Host::start().await;
+    let first = host
+        .enqueue(r#"{"handler":"noop","unique_key":"k","attributes":{"team":"a"}}"#)
+        .await;
+    let second = host.enqueue(NOOP).await;
+    for (query, expected) in [
+        (
+            "since=2000-01-01T00:00:00Z&sort=oldest",
+            vec![&first, &second],
+        ),
+        ("until=2000-01-01T00:00:00Z", vec![]),
+        ("attribute=team%3Da", vec![&first]),
+        ("attribute=team%3Db", vec![]),
+        ("unique_key=k", vec![&first]),
+        ("wire=http&sort=newest", vec![&second, &first]),
+        ("wire=rrq", vec![]),
+        ("failure=timed_out", vec![]),
+        (&format!("id={second}"), vec![&second]),
+    ] {
+        let page = host.get(&format!("/api/v1/jobs?{query}")).await;
+        let page = page.is(StatusCode::OK).body;
+        let items = page["items"].as_array().unwrap();
+        let ids: Vec<_> = items
+            .iter()
+            .map(|item| item["id"].as_str().unwrap())
+            .collect();
+        assert_eq!(ids, expected, "{query}");
+        let query = query
+            .replace("&sort=oldest", "")
+            .replace("&sort=newest", "");
+        let count = host.get(&format!("/api/v1/jobs/count?{query}")).await;
+        let count = count.is(StatusCode::OK).body;
+        assert_eq!(count["jobs"], expected.len(), "{query}");
+        assert_eq!(count["complete"], true, "{query}");
+        assert_eq!(count["oldest"].is_string(), !expected.is_empty(), "{query}");
+    }
+    for (query, detail) in [
+        ("jobs?since=yesterday", "since: it is a time"),
+        ("jobs?attribute=team", "attribute: it is written KEY=VALUE"),
+        ("jobs?id=xyz", "id: it is the start of an id"),
+        ("jobs?failure=bad_luck", "unknown variant `bad_luck`"),
+        ("jobs?sort=random", "unknown variant `random`"),
+        ("jobs/count?limit=1", "a count has no pages"),
+    ] {
+        let answer = host.get(&format!("/api/v1/{query}")).await;
+        let said = answer.refused(400, "invalid_query");
+        assert!(said.contains(detail), "{query}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn many_jobs_are_changed_page_by_page() {
+    let host = Host::start().await;
+    for _ in 0..5 {
+        host.enqueue(NOOP).await;
+    }
+    let unnamed = host.post("/api/v1/jobs/cancel", "{}").await;
+    let said = unnamed.refused(400, "invalid_query").to_owned();
+    assert!(said.contains("say which jobs"), "{said}");
+    let page = |path: &str| {
+        let path = format!("/api/v1/jobs/{path}&sort=oldest&limit=3");
+        let host = &host;
+        async move { host.post(&path, "{}").await.is(StatusCode::OK).body }
+    };
+    let first = page("cancel?state=available").await;
+    assert_eq!(
+        (&first["matched"], &first["changed"]),
+        (&json!(3), &json!(3))
+    );
+    let next = first["next_cursor"].as_str().unwrap();
+    let second = page(&format!("cancel?state=available&cursor={next}")).await;
+    assert_eq!(second["changed"], 2);
+    assert_eq!(second["next_cursor"], json!(null));
+    let retried = page("retry?state=cancelled&handler=noop").await;
+    assert_eq!(retried["changed"], 3);
+    let refused = page("purge?state=available").await;
+    assert_eq!(
+        (&refused["changed"], &refused["refused"]),
+        (&json!(0), &json!(3))
+    );
+    assert_eq!(refused["refusals"][0]["code"], "job_not_terminal");
+    let purged = page("purge?state=cancelled").await;
+    assert_eq!(purged["changed"], 2);
+    let left = host.get("/api/v1/jobs/count").await.body;
+    assert_eq!(left["jobs"], 3);
+}
+
+#[tokio::test]
+async fn an_operator_changes_one_job() {
+    let host = Host::start().await;
+    let id = host.enqueue(NOOP).await;
+    let path = |verb: &str| format!("/api/v1/jobs/{id}/{verb}");
+    let job = host.post(&path("priority"), r#"{"priority":0}"#).await;
+    assert_eq!(job.is(StatusCode::OK).body["priority"], 0);
+    let job = host
+        .post(&path("reschedule"), r#"{"delay_seconds":60}"#)
+        .await;
+    let job = job.is(StatusCode::OK).body;
+    assert_eq!(job["state"], "scheduled");
+    assert!(job["run_at"].is_string());
+    let past = r#"{"run_at":"2000-01-01T00:00:00Z"}"#;
+    let job = host.post(&path("reschedule"), past).await;
+    assert_eq!(job.is(StatusCode::OK).body["state"], "available");
+    host.post(&path("purge"), "{}")
+        .await
+        .refused(409, "job_not_terminal");
+    for (verb, body, detail) in [
+        ("priority", r#"{"priority":10}"#, "priority: it is 0 to 9"),
+        ("reschedule", "{}", "one of both"),
+        ("reschedule", r#"{"run_at":"soon"}"#, "run_at: it is a time"),
+    ] {
+        let answer = host.post(&path(verb), body).await;
+        let said = answer.refused(422, "invalid_request").to_owned();
+        assert!(said.contains(detail), "{body}: {said}");
+    }
+    host.post(&path("cancel"), "{}").await.is(StatusCode::OK);
+    let ended = host.post(&path("priority"), r#"{"priority":1}"#).await;
+    ended.refused(409, "job_terminal");
+    let last = host.post(&path("purge"), "{}").await;
+    assert_eq!(last.is(StatusCode::OK).body["state"], "cancelled");
+    host.get(&format!("/api/v1/jobs/{id}"))
+        .await
+        .refused(404, "job_not_found");
+}

@@ -1,0 +1,145 @@
+//! `host backup` and `host restore`: copy a data directory as it is at one moment, and put a copy into
+//! the place of a data directory. Both check what they have written.
+
+mod folder;
+mod restore;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use host_console::error::{CliError, Exit};
+use host_console::options::Shown;
+use host_console::output::{Output, say};
+use host_console::progress::Spinner;
+use host_console::table::Rows;
+use host_console::{human, plain};
+use host_store::backup::Copied;
+use serde_json::json;
+
+pub(crate) use self::restore::Restore;
+
+/// How much less of a processor the copy gets than a host that needs it.
+const NICE: i32 = 10;
+
+/// Copy the data of a host that may be running.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  host backup --data /var/lib/host --to /backup/host-$(date +%F)
+  host backup --to /backup/host.db
+
+A directory becomes a copy of the whole data directory, with the logs of jobs and the state of wires. A
+file whose name ends in .db gets the jobs, results and components alone. The copy holds each job that
+was acknowledged before this command began. It is checked as by `host store check`. Jobs go on
+meanwhile.
+
+Exit codes: 0 copied and nothing is wrong with the copy, 1 not copied or something is wrong, 5 DIR has no
+store.")]
+pub(crate) struct Backup {
+    /// The data directory
+    #[arg(long, value_name = "DIR", default_value = "data")]
+    data: PathBuf,
+    /// The copy: a directory that does not exist or is empty, or a file that does not exist and ends in
+    /// .db
+    #[arg(long, value_name = "FILE|DIR")]
+    to: PathBuf,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+impl Backup {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), CliError> {
+        let output = self.shown.open();
+        let (from, to) = (shown(&self.data), shown(&self.to));
+        let doing = format!("back up {from} to {to}");
+        let failed = |cause: &dyn std::fmt::Display| CliError::new(Exit::Failed, &doing, cause);
+        if let Err(error) = std::fs::metadata(self.data.join(folder::STORE)) {
+            return Err(CliError::new(Exit::NotFound, &doing, error)
+                .next("give --data the data directory of a host"));
+        }
+        // A host that is busy comes first.
+        let _unchanged = rustix::process::nice(NICE);
+        let spinner = Spinner::new(output, &doing);
+        let mut tell = |name: &str, copied: Copied| spinner.say(&progress(name, copied));
+        let store = if is_file(&self.to) {
+            let copied = folder::copy_store(&self.data.join(folder::STORE), &self.to, &mut tell);
+            copied.map(|()| self.to.clone())
+        } else {
+            folder::make_empty(&self.to)
+                .and_then(|()| folder::copy(&self.data, &self.to, &mut tell))
+                .map(|()| self.to.join(folder::STORE))
+        };
+        let store = store.map_err(|error| {
+            failed(&error).next("give --to a new name on a disk with enough room")
+        })?;
+        spinner.say(&format!("checking {to}"));
+        let copy = Copy::check(&store, &doing)?;
+        drop(spinner);
+        copy.print(output, &self.to)?;
+        output.hint(&format!(
+            "`host restore {to} --data DIR` makes a data directory of it"
+        ));
+        Ok(())
+    }
+}
+
+/// A store that was copied and checked.
+struct Copy {
+    jobs: u64,
+    bytes: u64,
+}
+
+impl Copy {
+    fn check(store: &Path, doing: &str) -> Result<Self, CliError> {
+        let findings = host_store::check(store);
+        for finding in &findings {
+            say(&format!(
+                "{}: {}",
+                plain::line(&finding.what),
+                plain::line(&finding.message)
+            ));
+        }
+        if !findings.is_empty() {
+            let cause = format!("the copy {} is damaged", shown(store));
+            return Err(CliError::new(Exit::Failed, doing, cause)
+                .next("`host store check` says whether the original is, too"));
+        }
+        let queues = host_store::sqlite::open_reader(store).and_then(|reader| reader.queues());
+        let queues = queues.map_err(|error| CliError::new(Exit::Failed, doing, error))?;
+        let bytes = std::fs::metadata(store)
+            .map_err(|error| CliError::new(Exit::Failed, doing, error))?
+            .len();
+        Ok(Self {
+            jobs: queues.iter().flat_map(|queue| queue.counts).sum(),
+            bytes,
+        })
+    }
+
+    fn print(&self, output: Output, path: &Path) -> Result<(), CliError> {
+        let to = shown(path);
+        let document = json!({"path": path, "jobs": self.jobs, "store_bytes": self.bytes});
+        output.one(&document.to_string(), &to, || {
+            let mut rows = Rows::pairs();
+            rows.pair("copy", &to);
+            rows.pair("jobs", &human::count(self.jobs));
+            rows.pair("store", &human::bytes(self.bytes));
+            rows.pair("check", "nothing is wrong with it");
+            output.rows(rows)
+        })
+    }
+}
+
+/// Returns whether a path names the copy of a store alone.
+fn is_file(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "db") && !path.is_dir()
+}
+
+fn shown(path: &Path) -> String {
+    plain::line(&path.display().to_string()).into_owned()
+}
+
+fn progress(name: &str, copied: Copied) -> String {
+    let percent = (copied.pages * 100).checked_div(copied.pages_total);
+    format!("copying {name}: {} %", percent.unwrap_or(100))
+}

@@ -1,0 +1,74 @@
+//! `host restore`: makes a data directory of a copy.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use host_console::error::{CliError, Exit};
+use host_console::options::Shown;
+use host_console::progress::Spinner;
+use host_runtime::lock::DataLock;
+use host_store::backup::Copied;
+
+use super::{Copy, folder, progress, shown};
+
+/// Make a data directory of a backup.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  host restore /backup/host-2026-05-17 --data /var/lib/host
+  host restore /backup/host.db --data ./data
+
+DIR must have no store: stop the host and move its data directory away first. The restored store is
+checked as by `host store check`. Jobs that ended after the backup was made run again, and jobs that
+were accepted after it are missing. Never run two hosts on copies of one store at once.")]
+pub(crate) struct Restore {
+    /// The backup: a directory or a file that `host backup` made
+    from: PathBuf,
+    /// The data directory to make
+    #[arg(long, value_name = "DIR", default_value = "data")]
+    data: PathBuf,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+impl Restore {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), CliError> {
+        let output = self.shown.open();
+        let (from, data) = (shown(&self.from), shown(&self.data));
+        let doing = format!("restore {from} to {data}");
+        let failed = |cause: &dyn std::fmt::Display| CliError::new(Exit::Failed, &doing, cause);
+        let is_dir = self.from.is_dir();
+        let store = if is_dir {
+            self.from.join(folder::STORE)
+        } else {
+            self.from.clone()
+        };
+        if let Err(error) = std::fs::metadata(&store) {
+            return Err(CliError::new(Exit::NotFound, &doing, error)
+                .next("give the directory or the file that `host backup` made"));
+        }
+        std::fs::create_dir_all(&self.data).map_err(|error| failed(&error))?;
+        let _lock = DataLock::take_free(&self.data)
+            .map_err(|error| failed(&error).next("stop the host first"))?;
+        let target = self.data.join(folder::STORE);
+        if target.exists() {
+            return Err(failed(&"the data directory has a store already")
+                .next("move it away, or give another directory with --data"));
+        }
+        let spinner = Spinner::new(output, &doing);
+        let mut tell = |name: &str, copied: Copied| spinner.say(&progress(name, copied));
+        let copied = if is_dir {
+            folder::copy(&self.from, &self.data, &mut tell)
+        } else {
+            folder::copy_store(&store, &target, &mut tell)
+        };
+        copied.map_err(|error| failed(&error).next("remove what was copied, and try again"))?;
+        spinner.say(&format!("checking {data}"));
+        let copy = Copy::check(&target, &doing)?;
+        drop(spinner);
+        copy.print(output, &self.data)?;
+        output.hint(&format!("`host serve --data {data}` runs a host with it"));
+        Ok(())
+    }
+}

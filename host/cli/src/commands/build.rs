@@ -1,0 +1,66 @@
+//! `host build`: builds the crate of a handler into a component, with the compiler that this machine
+//! has, and puts the manifest beside it.
+
+pub(crate) mod project;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use host_console::error::CliError;
+use host_console::options::Shown;
+use host_console::output::put_line;
+use host_console::{human, plain};
+use serde_json::json;
+
+use self::project::Project;
+
+/// Build a handler's crate into a component.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  host build
+  host build word-count --test
+  host deploy $(host build word-count -q)
+
+Needs Rust with the target wasm32-wasip2 (`rustup target add wasm32-wasip2`), or Debian's packages
+rustc-web, cargo-web, rust-web-src and wasi-libc beside Rust. The component and its manifest are
+written to target/NAME.wasm and target/NAME.toml.")]
+pub(crate) struct Build {
+    /// The folder of the crate
+    #[arg(default_value = ".")]
+    dir: PathBuf,
+    /// Run the crate's tests first
+    #[arg(long)]
+    test: bool,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+impl Build {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), CliError> {
+        let output = self.shown.open();
+        let project = Project::find(&self.dir)?;
+        if self.test {
+            project.test()?;
+        }
+        let built = project.build()?;
+        let component = built.component.display().to_string();
+        let shown = plain::line(&component);
+        let document = json!({
+            "component": built.component,
+            "manifest": built.manifest,
+            "bytes": built.bytes,
+        });
+        output.one(&document.to_string(), &shown, || put_line(&shown))?;
+        if output.is_human() {
+            output.note(&format!(
+                "built {}, {}",
+                project.name,
+                human::bytes(built.bytes)
+            ));
+        }
+        output.hint(&format!("`host deploy {shown}` deploys it"));
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+//! The options that say which jobs a command is about, apart from their state.
+
+use std::time::Duration;
+
+use clap::Args;
+use host_console::client::Client;
+use host_console::error::{CliError, Exit};
+use host_console::human;
+use host_core::seconds::Seconds;
+use host_core::time::Time;
+
+/// Which jobs. A job must match every option that is given.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct Filter {
+    /// Only jobs in this queue
+    #[arg(long)]
+    queue: Option<String>,
+    /// Only jobs for this handler
+    #[arg(long)]
+    handler: Option<String>,
+    /// Only jobs that were enqueued since this time, or so long ago at most
+    #[arg(long, value_name = "TIME|DURATION", value_parser = parse_moment)]
+    since: Option<Moment>,
+    /// Only jobs that were enqueued before this time, or longer ago than this
+    #[arg(long, value_name = "TIME|DURATION", value_parser = parse_moment)]
+    until: Option<Moment>,
+    /// Only jobs whose id starts so
+    #[arg(long, value_name = "PREFIX")]
+    id: Option<String>,
+    /// Only jobs whose latest attempt did not complete for this reason, such as timed_out
+    #[arg(long, value_name = "KIND")]
+    failure: Option<String>,
+    /// Only jobs that came by this wire; http is the API
+    #[arg(long)]
+    wire: Option<String>,
+    /// Only jobs with this unique key
+    #[arg(long, value_name = "KEY")]
+    unique_key: Option<String>,
+    /// Only jobs with this attribute
+    #[arg(long, value_name = "KEY=VALUE")]
+    attribute: Option<String>,
+}
+
+/// An instant, or how long ago it was by the host's time.
+#[derive(Clone, Debug)]
+enum Moment {
+    At(String),
+    Ago(Seconds),
+}
+
+/// A parameter of the API and its value.
+pub(super) type Parameters = Vec<(&'static str, Option<String>)>;
+
+fn parse_moment(text: &str) -> Result<Moment, String> {
+    if let Ok(at) = human::parse_time(text) {
+        return Ok(Moment::At(at));
+    }
+    human::parse_duration(text).map(Moment::Ago).map_err(|_| {
+        "write a time as RFC 3339, such as 2026-05-17T18:30:00Z, or how long ago, such as 1h30m"
+            .to_owned()
+    })
+}
+
+impl Filter {
+    /// Returns whether any option is given.
+    pub(super) fn is_given(&self) -> bool {
+        let texts = [
+            &self.queue,
+            &self.handler,
+            &self.id,
+            &self.failure,
+            &self.wire,
+            &self.unique_key,
+            &self.attribute,
+        ];
+        texts.into_iter().any(Option::is_some) || self.since.is_some() || self.until.is_some()
+    }
+
+    /// Returns the options as the API takes them. Asks the host for its time if one needs it.
+    pub(super) fn parameters(&self, client: &Client) -> Result<Parameters, CliError> {
+        let moments = [&self.since, &self.until];
+        let needs_now = moments
+            .iter()
+            .any(|moment| matches!(moment, Some(Moment::Ago(_))));
+        let now = if needs_now { Some(now(client)?) } else { None };
+        let [since, until] = moments.map(|moment| match moment {
+            None => None,
+            Some(Moment::At(at)) => Some(at.clone()),
+            Some(Moment::Ago(ago)) => now.map(|now| before(now, *ago).to_rfc3339()),
+        });
+        Ok(vec![
+            ("queue", self.queue.clone()),
+            ("handler", self.handler.clone()),
+            ("since", since),
+            ("until", until),
+            ("id", self.id.clone()),
+            ("failure", self.failure.clone()),
+            ("wire", self.wire.clone()),
+            ("unique_key", self.unique_key.clone()),
+            ("attribute", self.attribute.clone()),
+        ])
+    }
+}
+
+fn before(now: Time, ago: Seconds) -> Time {
+    Time(now.0.saturating_sub_unsigned(ago.ms))
+}
+
+fn now(client: &Client) -> Result<Time, CliError> {
+    let doing = "ask the host for its time";
+    let answer = client.get(doing, "/healthz", Duration::ZERO)?;
+    answer
+        .now
+        .ok_or_else(|| CliError::new(Exit::Failed, doing, "its answer has no date"))
+}

@@ -1,0 +1,310 @@
+//! `--all`: a change of all jobs that match. Shows what it would change, asks, and goes on page by page
+//! with a progress bar.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use host_console::client::{Client, query};
+use host_console::error::{CliError, Exit};
+use host_console::output::{Output, say};
+use host_console::progress::Bar;
+use host_console::table::Rows;
+use host_console::{human, plain};
+use host_core::job::{STATES, State};
+use host_core::query::PAGE_ITEMS_MAX;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::filter::{Filter, Parameters};
+
+/// Which jobs, instead of ids.
+#[derive(Debug, Args)]
+pub(super) struct Many {
+    /// All jobs that match the options below, instead of ids; shows them and asks first
+    #[arg(long, conflicts_with = "ids")]
+    all: bool,
+    /// Only jobs in this state (repeatable)
+    #[arg(long, requires = "all", value_parser = PossibleValuesParser::new(STATES.map(State::as_str)))]
+    state: Vec<String>,
+    #[command(flatten)]
+    filter: Filter,
+    /// Change at most this many, the oldest first
+    #[arg(long, value_name = "N", requires = "all")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+    /// Only show what would be changed
+    #[arg(long, requires = "all")]
+    dry_run: bool,
+    /// Do not ask
+    #[arg(short, long, requires = "all")]
+    yes: bool,
+}
+
+/// What is done to the jobs.
+pub(super) struct Action {
+    /// The verb, and the last part of its path.
+    pub(super) name: &'static str,
+    /// The states of its jobs if none is given; none if one must be given.
+    pub(super) states: &'static [State],
+    /// The states that can be given.
+    pub(super) allowed: &'static [State],
+    /// What has become of the jobs, for people.
+    pub(super) done: &'static str,
+}
+
+#[derive(Deserialize)]
+struct Count {
+    jobs: u64,
+    complete: bool,
+    oldest: Option<String>,
+    newest: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    matched: u64,
+    changed: u64,
+    refused: u64,
+    #[serde(default)]
+    refusals: Vec<Refusal>,
+    next_cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    id: String,
+    detail: String,
+}
+
+/// What has been changed so far.
+#[derive(Default)]
+struct Changed {
+    matched: u64,
+    changed: u64,
+    refused: u64,
+    /// The first few.
+    refusals: Vec<Refusal>,
+}
+
+impl Many {
+    /// Returns whether `--all` is given, or an option that only goes with it.
+    pub(super) fn is_asked(&self) -> bool {
+        self.all || self.filter.is_given()
+    }
+
+    /// Shows what matches, asks, and changes it.
+    pub(super) fn run(
+        &self,
+        client: &Client,
+        output: Output,
+        action: &Action,
+        body: &str,
+    ) -> Result<(), CliError> {
+        let doing = format!("{} jobs", action.name);
+        if !self.all {
+            let cause = "filters need --all";
+            return Err(CliError::new(Exit::Usage, doing, cause)
+                .next("give ids without filters, or --all with them"));
+        }
+        let states = self.states(action, &doing)?;
+        let filter = self.filter.parameters(client)?;
+        let counts = states
+            .iter()
+            .map(|state| Ok((*state, count(client, &doing, *state, &filter)?)))
+            .collect::<Result<Vec<_>, CliError>>()?;
+        let matching: u64 = counts.iter().map(|(_, count)| count.jobs).sum();
+        let limit = self.limit.unwrap_or(u64::MAX);
+        if self.dry_run {
+            return preview(output, &counts, matching.min(limit), action);
+        }
+        if output.is_human() {
+            preview(output, &counts, matching.min(limit), action)?;
+        }
+        if matching == 0 {
+            return Ok(());
+        }
+        self.confirm(&doing)?;
+        let bar = Bar::new(output, &doing, matching.min(limit));
+        let mut changed = Changed::default();
+        for state in states {
+            pages(
+                client,
+                action,
+                (state, &filter, body),
+                limit,
+                &mut changed,
+                &bar,
+            )?;
+        }
+        drop(bar);
+        tell(output, action, &changed)
+    }
+
+    fn states(&self, action: &Action, doing: &str) -> Result<Vec<State>, CliError> {
+        let allowed: Vec<_> = action.allowed.iter().map(|state| state.as_str()).collect();
+        let wrong = |cause: String| {
+            let next = format!("give --state with one of {}", allowed.join(", "));
+            CliError::new(Exit::Usage, doing, cause).next(next)
+        };
+        if self.state.is_empty() {
+            if action.states.is_empty() {
+                return Err(wrong("no state is given".to_owned()));
+            }
+            return Ok(action.states.to_vec());
+        }
+        let given = self.state.iter().filter_map(|name| State::from_name(name));
+        let mut states: Vec<_> = given.collect();
+        states.sort_unstable();
+        states.dedup();
+        match states.iter().find(|state| !action.allowed.contains(state)) {
+            Some(state) => Err(wrong(format!(
+                "a job that is {} does not allow it",
+                state.as_str()
+            ))),
+            None => Ok(states),
+        }
+    }
+
+    fn confirm(&self, doing: &str) -> Result<(), CliError> {
+        if self.yes {
+            return Ok(());
+        }
+        let refused = |cause: &str| {
+            Err(CliError::new(Exit::Usage, doing, cause).next("--yes does it without a question"))
+        };
+        if !std::io::stdin().is_terminal() {
+            return refused("nobody can be asked: standard input is no terminal");
+        }
+        let mut err = std::io::stderr().lock();
+        let _shown = write!(err, "{doing}? [y/N] ").and_then(|()| err.flush());
+        let mut answer = String::new();
+        let _unread = std::io::stdin().read_line(&mut answer);
+        if matches!(answer.trim(), "y" | "Y" | "yes") {
+            return Ok(());
+        }
+        refused("nothing was changed, because the answer was no")
+    }
+}
+
+fn count(
+    client: &Client,
+    doing: &str,
+    state: State,
+    filter: &Parameters,
+) -> Result<Count, CliError> {
+    let mut parameters = filter.clone();
+    parameters.push(("state", Some(state.as_str().to_owned())));
+    let path = format!("/api/v1/jobs/count{}", query(&parameters));
+    client.get(doing, &path, Duration::ZERO)?.read(doing)
+}
+
+/// Prints how many jobs of each state match.
+fn preview(
+    output: Output,
+    counts: &[(State, Count)],
+    jobs: u64,
+    action: &Action,
+) -> Result<(), CliError> {
+    let document = json!({
+        "action": action.name,
+        "jobs": jobs,
+        "states": counts.iter().map(|(state, count)| json!({
+            "state": state.as_str(),
+            "jobs": count.jobs,
+            "complete": count.complete,
+            "oldest": count.oldest,
+            "newest": count.newest,
+        })).collect::<Vec<_>>(),
+    });
+    output.one(&document.to_string(), &jobs.to_string(), || {
+        let mut rows = Rows::pairs();
+        rows.pair("would change", &human::count(jobs));
+        for (state, count) in counts.iter().filter(|(_, count)| count.jobs > 0) {
+            let more = if count.complete { "" } else { " or more" };
+            let span = [&count.oldest, &count.newest].map(|at| at.clone().unwrap_or_default());
+            let [oldest, newest] = span.map(|at| plain::line(&at).into_owned());
+            let jobs = human::count(count.jobs);
+            rows.pair(
+                state.as_str(),
+                &format!("{jobs}{more}, enqueued from {oldest} to {newest}"),
+            );
+        }
+        output.rows(rows)
+    })
+}
+
+/// Changes the jobs of one state, page by page, the oldest first.
+fn pages(
+    client: &Client,
+    action: &Action,
+    (state, filter, body): (State, &Parameters, &str),
+    limit: u64,
+    changed: &mut Changed,
+    bar: &Bar,
+) -> Result<(), CliError> {
+    let doing = format!("{} jobs that are {}", action.name, state.as_str());
+    let mut cursor = None;
+    loop {
+        let left = limit - changed.matched;
+        if left == 0 {
+            return Ok(());
+        }
+        let mut parameters = filter.clone();
+        parameters.extend([
+            ("state", Some(state.as_str().to_owned())),
+            ("sort", Some("oldest".to_owned())),
+            ("limit", Some(left.min(PAGE_ITEMS_MAX.into()).to_string())),
+            ("cursor", cursor),
+        ]);
+        let path = format!("/api/v1/jobs/{}{}", action.name, query(&parameters));
+        let page: Page = client.post(&doing, &path, body)?.read(&doing)?;
+        bar.add(page.matched);
+        changed.add(page.matched, page.changed, page.refused);
+        let room = REFUSALS_MAX.saturating_sub(changed.refusals.len());
+        changed
+            .refusals
+            .extend(page.refusals.into_iter().take(room));
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// How many refusals are shown.
+const REFUSALS_MAX: usize = 10;
+
+impl Changed {
+    fn add(&mut self, matched: u64, changed: u64, refused: u64) {
+        self.matched += matched;
+        self.changed += changed;
+        self.refused += refused;
+    }
+}
+
+fn tell(output: Output, action: &Action, changed: &Changed) -> Result<(), CliError> {
+    let document = json!({
+        "action": action.name,
+        "matched": changed.matched,
+        "changed": changed.changed,
+        "refused": changed.refused,
+    });
+    output.one(&document.to_string(), &changed.changed.to_string(), || {
+        let mut rows = Rows::pairs();
+        rows.pair(action.done, &human::count(changed.changed));
+        if changed.refused > 0 {
+            rows.pair("refused", &human::count(changed.refused));
+        }
+        output.rows(rows)
+    })?;
+    for refusal in &changed.refusals {
+        let (id, detail) = (plain::line(&refusal.id), plain::line(&refusal.detail));
+        say(&format!("{id}: {detail}"));
+    }
+    match changed.refused {
+        0 => Ok(()),
+        _ => Err(CliError::Silent(Exit::Failed)),
+    }
+}

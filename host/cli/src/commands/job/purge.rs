@@ -1,0 +1,58 @@
+//! `host job purge`: forgets jobs that have ended, before their time is over.
+
+use clap::Args;
+use host_console::client::{Client, segment};
+use host_console::error::CliError;
+use host_console::ids::each;
+use host_console::options::Remote;
+use host_console::output::{Output, put_line};
+use host_console::plain;
+use host_core::job::State;
+
+use super::many::{Action, Many};
+
+/// Forget jobs that have ended.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  host job purge 01990f3c
+  host job purge --all --state completed --until 24h --dry-run
+  host job purge --all --state discarded --handler report --yes
+
+Their params, results and attempts are gone for good. Without this, ended jobs are kept seven days.")]
+pub(super) struct Purge {
+    /// The jobs' ids or prefixes of them
+    #[arg(required_unless_present = "all", value_name = "ID")]
+    ids: Vec<String>,
+    #[command(flatten)]
+    many: Many,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+const PURGE: Action = Action {
+    name: "purge",
+    states: &[],
+    allowed: &[State::Completed, State::Cancelled, State::Discarded],
+    done: "forgotten",
+};
+
+impl Purge {
+    pub(super) fn run(self) -> Result<(), CliError> {
+        let (client, output) = self.remote.open()?;
+        if self.many.is_asked() {
+            return self.many.run(&client, output, &PURGE, "{}");
+        }
+        each(&self.ids, |id| one(&client, output, id))
+    }
+}
+
+fn one(client: &Client, output: Output, id: &str) -> Result<(), CliError> {
+    let shown = plain::line(id);
+    let doing = format!("purge job {shown}");
+    let path = format!("/api/v1/jobs/{}/purge", segment(id));
+    let answer = client.post(&doing, &path, "{}")?;
+    output.one(&answer.body, &shown, || {
+        put_line(&format!("{shown} is forgotten"))
+    })
+}

@@ -1,0 +1,46 @@
+//! `host job set-priority`: gives jobs that have not ended another priority.
+
+use clap::Args;
+use host_console::client::segment;
+use host_console::error::CliError;
+use host_console::ids::each;
+use host_console::options::Remote;
+use host_console::output::put_line;
+use host_console::plain;
+use serde_json::json;
+
+/// Give jobs another priority.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  host job set-priority 01990f3c --to 0
+  host job ls --state available --queue nightly -o name | xargs host job set-priority --to 9
+
+A job that runs has it from its next attempt on.")]
+pub(super) struct SetPriority {
+    /// The jobs' ids or prefixes of them
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<String>,
+    /// 0 starts first, 9 last
+    #[arg(long, value_name = "0-9", value_parser = clap::value_parser!(u8).range(0..=9))]
+    to: u8,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+impl SetPriority {
+    pub(super) fn run(self) -> Result<(), CliError> {
+        let (client, output) = self.remote.open()?;
+        let body = json!({"priority": self.to}).to_string();
+        each(&self.ids, |id| {
+            let shown = plain::line(id);
+            let doing = format!("set the priority of job {shown}");
+            let path = format!("/api/v1/jobs/{}/priority", segment(id));
+            let answer = client.post(&doing, &path, &body)?;
+            let priority = self.to;
+            output.one(&answer.body, &shown, || {
+                put_line(&format!("{shown} has priority {priority}"))
+            })
+        })
+    }
+}

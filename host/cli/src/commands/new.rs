@@ -1,0 +1,198 @@
+//! `host new`: writes the crate of a new handler, with a test, a manifest and a README.
+
+mod sdk;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use host_console::error::{CliError, Exit};
+use host_console::options::Shown;
+use host_console::output::put_line;
+use host_console::plain;
+use serde_json::json;
+
+/// Write the crate of a new handler.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  host new word-count
+  host new word-count --dir handlers/word-count --sdk ../host/guest-sdk
+
+Then `host build word-count --test` tests and builds it, and `host dev word-count` runs it on each
+change.")]
+pub(crate) struct New {
+    /// The name of the crate, its component and its handler
+    #[arg(value_parser = parse_name)]
+    name: String,
+    /// The language to write it in
+    #[arg(long, value_enum, default_value_t = Lang::Rust)]
+    lang: Lang,
+    /// The folder to make [default: NAME]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// The guest SDK: its folder, or the URL of a git repository that has it [default: the one that this
+    /// `host` was installed or built with]
+    #[arg(long, value_name = "DIR|URL")]
+    sdk: Option<String>,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+/// A language that handlers are written in.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Lang {
+    Rust,
+}
+
+/// The files of a crate in Rust, as paths and texts.
+const RUST: &[(&str, &str)] = &[
+    ("Cargo.toml", include_str!("new/rust/Cargo.toml.in")),
+    ("src/lib.rs", include_str!("new/rust/lib.rs.in")),
+    ("{{name}}.toml", include_str!("new/rust/manifest.toml.in")),
+    ("params.json", include_str!("new/rust/params.json.in")),
+    ("README.md", include_str!("new/rust/README.md.in")),
+    (".gitignore", include_str!("new/rust/gitignore.in")),
+];
+
+/// The longest name.
+const NAME_CHARS_MAX: usize = 64;
+
+/// Names that crates cannot have, or that would hide a crate of the language or of the template.
+const NAMES_TAKEN: &[&str] = &[
+    "abstract",
+    "alloc",
+    "as",
+    "async",
+    "await",
+    "become",
+    "box",
+    "break",
+    "cargo",
+    "const",
+    "continue",
+    "core",
+    "crate",
+    "do",
+    "dyn",
+    "else",
+    "enum",
+    "extern",
+    "false",
+    "final",
+    "fn",
+    "for",
+    "gen",
+    "guest_sdk",
+    "host_guest_sdk",
+    "if",
+    "impl",
+    "in",
+    "let",
+    "loop",
+    "macro",
+    "match",
+    "mod",
+    "move",
+    "mut",
+    "override",
+    "params",
+    "priv",
+    "proc_macro",
+    "pub",
+    "ref",
+    "return",
+    "run",
+    "self",
+    "serde",
+    "static",
+    "std",
+    "struct",
+    "super",
+    "test",
+    "trait",
+    "true",
+    "try",
+    "type",
+    "typeof",
+    "unsafe",
+    "unsized",
+    "use",
+    "virtual",
+    "where",
+    "while",
+    "yield",
+];
+
+fn parse_name(text: &str) -> Result<String, String> {
+    let starts = text.starts_with(|first: char| first.is_ascii_lowercase());
+    let of_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
+    if !starts || !text.chars().all(of_name) || text.len() > NAME_CHARS_MAX {
+        return Err(format!(
+            "a name starts with a lower-case letter and has letters, digits, - and _ only, at most \
+             {NAME_CHARS_MAX}"
+        ));
+    }
+    if NAMES_TAKEN.contains(&&*function(text)) {
+        return Err("Rust or the crate itself uses this name; choose another".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// Returns a name as Rust writes it.
+fn function(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+impl New {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), CliError> {
+        let output = self.shown.open();
+        let dir = self.dir.clone();
+        let dir = dir.unwrap_or_else(|| PathBuf::from(&self.name));
+        let shown = dir.display().to_string();
+        let doing = format!("write a new handler to {}", plain::line(&shown));
+        let sdk = sdk::dependency(self.sdk.as_deref(), &doing)?;
+        let Lang::Rust = self.lang;
+        let written = self.write(&dir, &sdk).map_err(|error| {
+            CliError::new(Exit::Failed, &doing, error)
+                .next("give --dir a folder that is not there yet or is empty")
+        })?;
+        let document = json!({"name": self.name, "dir": dir, "files": written}).to_string();
+        let shown = plain::line(&shown);
+        output.one(&document, &shown, || {
+            written
+                .iter()
+                .try_for_each(|file| put_line(&plain::line(&dir.join(file).display().to_string())))
+        })?;
+        output.hint(&format!(
+            "`host build {shown} --test` tests and builds it; `host dev {shown}` runs it on each change"
+        ));
+        Ok(())
+    }
+
+    /// Writes the files, none over another. Returns their paths below `dir`.
+    fn write(&self, dir: &Path, sdk: &str) -> std::io::Result<Vec<String>> {
+        fs::create_dir_all(dir.join("src"))?;
+        let fill = |text: &str| {
+            text.replace("{{name}}", &self.name)
+                .replace("{{function}}", &function(&self.name))
+                .replace("{{sdk}}", sdk)
+        };
+        let files: Vec<_> = RUST
+            .iter()
+            .map(|(path, text)| (fill(path), fill(text)))
+            .collect();
+        if let Some((path, _)) = files.iter().find(|(path, _)| dir.join(path).exists()) {
+            let message = format!("it has a {path} already");
+            return Err(std::io::Error::other(message));
+        }
+        for (path, text) in &files {
+            fs::write(dir.join(path), text)?;
+        }
+        Ok(files.into_iter().map(|(path, _)| path).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests;

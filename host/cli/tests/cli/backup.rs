@@ -1,0 +1,31 @@
+//! `host backup` and `host restore`, as far as there is nothing to copy; what they copy is tested with a
+//! running host.
+
+use tempfile::TempDir;
+
+use crate::canned::{Transcript, run_alone};
+
+#[test]
+fn help() {
+    let mut seen = Transcript::new("backup_help");
+    seen.add(&run_alone(&["backup", "--help"]));
+    seen.add(&run_alone(&["restore", "--help"]));
+    seen.check();
+}
+
+#[test]
+fn where_there_is_nothing() {
+    let mut seen = Transcript::new("backup_where_there_is_nothing");
+    let folder = TempDir::new().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (data, copy) = (at("data"), at("copy.db"));
+    for arguments in [
+        &["backup", "--data", &data, "--to", &copy][..],
+        &["backup", "--data", &data],
+        &["restore", &copy, "--data", &data],
+    ] {
+        let ran = run_alone(arguments);
+        seen.add(&ran.replace(&folder.path().display().to_string(), "DIR"));
+    }
+    seen.check();
+}

@@ -1,0 +1,65 @@
+//! `host new`, `host build` and `host dev`, as far as they need no compiler.
+
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::canned::{Transcript, run_alone};
+
+/// The SDK of this repository.
+const SDK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guest-sdk");
+
+fn run(dir: &Path, arguments: &[&str]) -> String {
+    let ran = run_alone(arguments);
+    let sdk = std::path::absolute(SDK).unwrap();
+    ran.replace(&sdk.display().to_string(), "SDK")
+        .replace(SDK, "SDK")
+        .replace(&dir.display().to_string(), "DIR")
+}
+
+#[test]
+fn help() {
+    let mut seen = Transcript::new("new_help");
+    for noun in ["new", "build", "dev"] {
+        seen.add(&run_alone(&[noun, "--help"]));
+    }
+    seen.check();
+}
+
+#[test]
+fn a_new_crate_overwrites_nothing() {
+    let mut seen = Transcript::new("new_a_new_crate");
+    let folder = TempDir::new().unwrap();
+    let dir = folder.path().join("word-count").display().to_string();
+    let new = |more: &[&str]| {
+        let arguments = ["new", "word-count", "--dir", &dir, "--sdk", SDK];
+        run(folder.path(), &[&arguments[..], more].concat())
+    };
+    seen.add(&new(&[]));
+    let manifest = std::fs::read_to_string(folder.path().join("word-count/Cargo.toml")).unwrap();
+    assert!(manifest.contains("name = \"word-count\""), "{manifest}");
+    let code = std::fs::read_to_string(folder.path().join("word-count/src/lib.rs")).unwrap();
+    assert!(code.contains("export_handlers!(word_count);"), "{code}");
+    seen.add(&new(&[]));
+    std::fs::remove_dir_all(&dir).unwrap();
+    seen.add(&new(&["-o", "json"]));
+    seen.check();
+}
+
+#[test]
+fn wrong_arguments() {
+    let mut seen = Transcript::new("new_wrong_arguments");
+    let folder = TempDir::new().unwrap();
+    let dir = folder.path().display().to_string();
+    for arguments in [
+        &["new", "Word"][..],
+        &["new", "fn"],
+        &["new", "a", "--lang", "cobol"],
+        &["new", "a", "--dir", &dir, "--sdk", "/no/such/folder"],
+        &["build", &dir],
+        &["dev", &dir],
+    ] {
+        seen.add(&run(folder.path(), arguments));
+    }
+    seen.check();
+}

@@ -1,0 +1,177 @@
+//! Changes of many jobs, page by page: run again, cancelled or purged as far as their states allow. A
+//! request changes a bounded number of jobs and says where the next one goes on.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use futures_util::future::join_all;
+use host_core::command::Command;
+use host_core::id::JobId;
+use host_core::time::Time;
+use host_dispatch::SubmitError;
+use host_http::extract::{InQuery, small_body_or_default};
+use host_http::query::page_limit;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::Shared;
+use super::error::ApiError;
+use super::filter::FilterQuery;
+use super::jobs::{CancelBody, RetryBody};
+use super::problem::kinds;
+
+/// How many jobs a count examines.
+const COUNT_JOBS_MAX: u64 = 2_000_000;
+
+/// How many refusals an answer shows.
+const REFUSALS_MAX: usize = 10;
+
+/// How many jobs match.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct CountView {
+    jobs: u64,
+    /// Whether all jobs were examined; there may be more than counted if not.
+    complete: bool,
+    /// When the first of them was enqueued.
+    oldest: Option<String>,
+    /// When the last of them was enqueued.
+    newest: Option<String>,
+}
+
+/// What became of one page of jobs.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ManyView {
+    /// How many jobs of this page match.
+    matched: usize,
+    /// How many of them were changed.
+    changed: usize,
+    /// How many of them were not, because their state no longer allows it, for instance.
+    refused: usize,
+    /// The first refusals, at most ten.
+    refusals: Vec<RefusalView>,
+    /// What to give as `cursor` for the next page, `null` at the end.
+    next_cursor: Option<String>,
+}
+
+/// Why a job was not changed.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RefusalView {
+    #[schema(value_type = String)]
+    id: JobId,
+    code: &'static str,
+    detail: String,
+}
+
+/// Counts the jobs that match. `limit` and `cursor` are not for counts.
+#[utoipa::path(
+    get, path = "/api/v1/jobs/count", tag = "jobs", params(FilterQuery),
+    responses((status = 200, body = CountView))
+)]
+pub(super) async fn count(
+    State(shared): State<Shared>,
+    InQuery(query): InQuery<FilterQuery>,
+) -> Result<Json<CountView>, ApiError> {
+    if query.limit.is_some() || query.after().is_some() {
+        let detail = "limit, cursor: a count has no pages";
+        return Err(ApiError::new(&kinds::INVALID_QUERY, detail));
+    }
+    let filter = query.filter()?;
+    let dispatch = &shared.api.dispatch;
+    let count = dispatch
+        .read(move |reader| reader.count(&filter, COUNT_JOBS_MAX))
+        .await?;
+    Ok(Json(CountView {
+        jobs: count.jobs,
+        complete: count.complete,
+        oldest: count.oldest.map(Time::to_rfc3339),
+        newest: count.newest.map(Time::to_rfc3339),
+    }))
+}
+
+/// Runs discarded or cancelled jobs again: one page of those that match. `state` is required.
+#[utoipa::path(
+    post, path = "/api/v1/jobs/retry", tag = "jobs", operation_id = "retry_all", params(FilterQuery),
+    request_body = RetryBody,
+    responses((status = 200, body = ManyView))
+)]
+pub(super) async fn retry(
+    State(shared): State<Shared>,
+    InQuery(query): InQuery<FilterQuery>,
+    request: Request,
+) -> Result<Json<ManyView>, ApiError> {
+    let RetryBody { force } = small_body_or_default(&shared.api.bodies, request).await?;
+    change(&shared, &query, |job| Command::Retry { job, force }).await
+}
+
+/// Asks for jobs to be stopped: one page of those that match. `state` is required.
+#[utoipa::path(
+    post, path = "/api/v1/jobs/cancel", tag = "jobs", operation_id = "cancel_all", params(FilterQuery),
+    request_body = CancelBody,
+    responses((status = 200, body = ManyView))
+)]
+pub(super) async fn cancel(
+    State(shared): State<Shared>,
+    InQuery(query): InQuery<FilterQuery>,
+    request: Request,
+) -> Result<Json<ManyView>, ApiError> {
+    let body: CancelBody = small_body_or_default(&shared.api.bodies, request).await?;
+    body.check()?;
+    change(&shared, &query, |job| body.command(job)).await
+}
+
+/// Forgets jobs that have ended: one page of those that match. `state` is required.
+#[utoipa::path(
+    post, path = "/api/v1/jobs/purge", tag = "jobs", operation_id = "purge_all", params(FilterQuery),
+    responses((status = 200, body = ManyView))
+)]
+pub(super) async fn purge(
+    State(shared): State<Shared>,
+    InQuery(query): InQuery<FilterQuery>,
+) -> Result<Json<ManyView>, ApiError> {
+    change(&shared, &query, |job| Command::Purge { job }).await
+}
+
+/// Submits a command for each job of one page. The commands of a page share few commits with each other
+/// and with other requests.
+async fn change(
+    shared: &Shared,
+    query: &FilterQuery,
+    command: impl Fn(JobId) -> Command,
+) -> Result<Json<ManyView>, ApiError> {
+    if query.state.is_none() {
+        let detail = "state: say which jobs are meant";
+        return Err(ApiError::new(&kinds::INVALID_QUERY, detail));
+    }
+    let (filter, limit, after) = (query.filter()?, page_limit(query.limit)?, query.after());
+    let dispatch = &shared.api.dispatch;
+    let page = dispatch
+        .read(move |reader| reader.matching(&filter, after, limit))
+        .await?;
+    let answers = page.items.iter().map(|id| dispatch.submit(command(*id)));
+    let answers = join_all(answers).await;
+    let mut refused = Vec::new();
+    for (id, answer) in page.items.iter().zip(answers) {
+        match answer {
+            Ok(_) => {}
+            Err(SubmitError::Rejected(rejection)) => {
+                let detail = rejection.to_string();
+                let code = ApiError::from(rejection).kind().code;
+                refused.push(RefusalView {
+                    id: *id,
+                    code,
+                    detail,
+                });
+            }
+            // The request can be repeated: jobs that were changed no longer match.
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let (matched, refusals) = (page.items.len(), refused.len());
+    refused.truncate(REFUSALS_MAX);
+    Ok(Json(ManyView {
+        matched,
+        changed: matched - refusals,
+        refused: refusals,
+        refusals: refused,
+        next_cursor: page.next.map(|cursor| cursor.0.to_string()),
+    }))
+}

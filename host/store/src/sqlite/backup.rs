@@ -1,0 +1,133 @@
+//! Copies a file of SQLite as it is at one moment, while others write to it. Works for any file of this
+//! crate: it knows no table.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use rusqlite::backup::{Backup, StepResult};
+use rusqlite::{Connection, OpenFlags};
+
+use super::{connect, doing};
+use crate::error::StoreError;
+
+/// How many pages of 4 KiB are copied in one step. The copy is synced after each, so that the host's
+/// own syncs never wait for much of it.
+const STEP_PAGES: i32 = 512;
+
+/// What SQLite keeps beside a file while it is open.
+const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
+
+/// How far a copy is, in pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copied {
+    pub pages: u64,
+    pub pages_total: u64,
+}
+
+/// Copies the file at `from` to `to`, which must not exist. The copy is one file and on disk when this
+/// returns. It holds all that was committed before the call, and no part of a later batch.
+///
+/// Writers of `from` go on, but its log grows until the copy is made.
+pub fn copy(from: &Path, to: &Path, mut told: impl FnMut(Copied)) -> Result<(), StoreError> {
+    let failed = |error: std::io::Error| StoreError::Broken {
+        operation: "write the copy",
+        message: format!("{}: {error}", to.display()),
+    };
+    let mut partial = to.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let remove = || {
+        for suffix in ["", BESIDE[0], BESIDE[1], BESIDE[2]] {
+            let mut path = partial.as_os_str().to_owned();
+            path.push(suffix);
+            // Most of them were never there.
+            let _best_effort = fs::remove_file(path);
+        }
+    };
+    if to.exists() {
+        return Err(failed(std::io::ErrorKind::AlreadyExists.into()));
+    }
+    remove();
+    let copied = pages(from, &partial, &mut told).and_then(|()| {
+        File::open(&partial)
+            .and_then(|file| file.sync_all())
+            .map_err(failed)?;
+        fs::rename(&partial, to).map_err(failed)?;
+        let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = File::open(folder.unwrap_or(Path::new(".")));
+        folder.and_then(|folder| folder.sync_all()).map_err(failed)
+    });
+    if copied.is_err() {
+        remove();
+    }
+    copied
+}
+
+fn pages(from: &Path, to: &Path, told: &mut impl FnMut(Copied)) -> Result<(), StoreError> {
+    let failed = doing("copy the file");
+    let source = connect(from, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    // While a transaction reads, all steps see the same moment. Without it, SQLite would begin again
+    // after each commit of another process.
+    let moment = source.unchecked_transaction().map_err(&failed)?;
+    moment
+        .query_row("SELECT COUNT(*) FROM sqlite_schema", [], |_| Ok(()))
+        .map_err(&failed)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+    let mut copy = connect(to, flags)?;
+    private(to)?;
+    // A copy that fails is removed, so it needs no journal.
+    copy.execute_batch(
+        "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -4096;",
+    )
+    .map_err(&failed)?;
+    {
+        let backup = Backup::new(&moment, &mut copy).map_err(&failed)?;
+        let file = File::open(to).map_err(|error| unsynced(to, &error))?;
+        loop {
+            let step = backup.step(STEP_PAGES).map_err(&failed)?;
+            file.sync_data().map_err(|error| unsynced(to, &error))?;
+            let progress = backup.progress();
+            let number = |pages: i32| u64::try_from(pages).unwrap_or_default();
+            let total = number(progress.pagecount);
+            told(Copied {
+                pages: total.saturating_sub(number(progress.remaining)),
+                pages_total: total,
+            });
+            match step {
+                StepResult::Done => break,
+                StepResult::More => thread::yield_now(),
+                _ => {
+                    return Err(StoreError::Broken {
+                        operation: "copy the file",
+                        message: "another program has locked it".to_owned(),
+                    });
+                }
+            }
+        }
+    }
+    alone(&copy).map_err(&failed)
+}
+
+/// Lets the copy be one file, without a log beside it.
+fn alone(copy: &Connection) -> rusqlite::Result<()> {
+    copy.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))
+}
+
+/// Lets only the owner read the copy: it holds params, results and logs.
+fn private(path: &Path) -> Result<(), StoreError> {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(|error| {
+        StoreError::Broken {
+            operation: "let only its owner read the copy",
+            message: format!("{}: {error}", path.display()),
+        }
+    })
+}
+
+fn unsynced(path: &Path, error: &std::io::Error) -> StoreError {
+    StoreError::Broken {
+        operation: "sync the copy",
+        message: format!("{}: {error}", path.display()),
+    }
+}

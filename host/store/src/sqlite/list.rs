@@ -1,0 +1,213 @@
+//! Lists and counts the jobs that match a filter. The narrowest filter decides which index is read; the
+//! others are checked row by row, columns first and what has to be decoded last.
+
+use std::ops::ControlFlow;
+
+use host_core::id::JobId;
+use host_core::job::{Lifecycle, State};
+use host_core::name::Name;
+use host_core::query::{Cursor, JobCount, JobFilter, Order, PAGE_ITEMS_MAX, Page};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::doing;
+use super::jobs::payload_of;
+use super::record::decode;
+use crate::error::StoreError;
+
+/// How many jobs a page examines at most if few of them match the filter.
+const SCAN_JOBS_MAX: u64 = 20_000;
+
+/// From how many digits on the start of an id is looked up in the index of ids. A shorter one has too
+/// many jobs: a host gives the ids of one minute the same first eight digits.
+const ID_DIGITS_MIN: usize = 8;
+
+/// An index and what it is asked for.
+struct Source {
+    /// The queue that the filter names.
+    queue: Option<i64>,
+    /// The condition that an index answers.
+    index: &'static str,
+}
+
+/// Returns the places and jobs of one page.
+pub(super) fn page(
+    connection: &Connection,
+    filter: &JobFilter,
+    after: Option<Cursor>,
+    limit: u32,
+) -> Result<Page<(i64, Lifecycle)>, StoreError> {
+    let limit = limit.min(PAGE_ITEMS_MAX) as usize;
+    let mut items = Vec::new();
+    let mut examined = 0;
+    let mut last = None;
+    let stopped = examine(connection, filter, after, |seq, job| {
+        if items.len() == limit || examined == SCAN_JOBS_MAX {
+            return ControlFlow::Break(());
+        }
+        examined += 1;
+        last = Some(seq);
+        items.extend(job.map(|job| (seq, job)));
+        ControlFlow::Continue(())
+    })?;
+    let last = last.filter(|_| stopped).map(i64::unsigned_abs);
+    Ok(Page {
+        items,
+        next: last.map(Cursor),
+    })
+}
+
+/// Counts the jobs that match, among the first `examined_max`.
+pub(super) fn count(
+    connection: &Connection,
+    filter: &JobFilter,
+    examined_max: u64,
+) -> Result<JobCount, StoreError> {
+    let mut count = JobCount::default();
+    let mut examined = 0;
+    let stopped = examine(connection, filter, None, |_, job| {
+        if examined == examined_max {
+            return ControlFlow::Break(());
+        }
+        examined += 1;
+        if let Some(job) = job {
+            count.add(&job);
+        }
+        ControlFlow::Continue(())
+    })?;
+    count.complete = !stopped;
+    Ok(count)
+}
+
+/// Calls `see` for each job of the narrowest index, with the job if it matches. Returns whether `see`
+/// has ended it.
+fn examine(
+    connection: &Connection,
+    filter: &JobFilter,
+    after: Option<Cursor>,
+    mut see: impl FnMut(i64, Option<Lifecycle>) -> ControlFlow<()>,
+) -> Result<bool, StoreError> {
+    let list = doing("list jobs");
+    // One transaction, so that rows and payloads are of one moment.
+    let moment = connection.unchecked_transaction().map_err(&list)?;
+    let ids = match filter.id.as_deref().map(ids) {
+        Some(None) => return Ok(false),
+        Some(Some(ids)) => Some(ids),
+        None => None,
+    };
+    let Some(Source { queue, index }) = narrowest(&moment, filter).map_err(&list)? else {
+        return Ok(false);
+    };
+    let (from, order) = match filter.order {
+        Order::Newest => ("seq < ?1", "DESC"),
+        Order::Oldest => ("seq > ?1", "ASC"),
+    };
+    let sql = format!(
+        "SELECT seq, (?2 IS NULL OR state = ?2) AND (?3 IS NULL OR queue = ?3) \
+         AND (?4 IS NULL OR handler = ?4 AND runner IS ?5) \
+         AND (?6 IS NULL OR id BETWEEN ?6 AND ?7), body \
+         FROM jobs {index} AND {from} ORDER BY seq {order}"
+    );
+    let start = match (after, filter.order) {
+        (Some(Cursor(last)), _) => i64::try_from(last).unwrap_or(i64::MAX),
+        (None, Order::Newest) => i64::MAX,
+        (None, Order::Oldest) => 0,
+    };
+    let mut statement = moment.prepare_cached(&sql).map_err(&list)?;
+    let (runner, handler) = filter.handler.clone().unzip();
+    let (low, high) = ids.unzip();
+    let mut rows = statement
+        .query(params![
+            start,
+            filter.state.map(|state| state as u8),
+            queue,
+            handler.as_ref().map(Name::as_str),
+            runner.flatten().as_ref().map(Name::as_str),
+            low.map(|id| id.0.into_bytes()),
+            high.map(|id| id.0.into_bytes()),
+        ])
+        .map_err(&list)?;
+    while let Some(row) = rows.next().map_err(&list)? {
+        let seq: i64 = row.get(0).map_err(&list)?;
+        let mut job = None;
+        if row.get(1).map_err(&list)? {
+            let body = row.get_ref(2).and_then(|body| Ok(body.as_blob()?));
+            let body = body.map_err(&list)?;
+            let read: Lifecycle = decode(body, || format!("job {seq}"))?;
+            if filter.has(&read) && has_payload(&moment, filter, seq)? {
+                job = Some(read);
+            }
+        }
+        if see(seq, job).is_break() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn has_payload(connection: &Connection, filter: &JobFilter, seq: i64) -> Result<bool, StoreError> {
+    if !filter.needs_payload() {
+        return Ok(true);
+    }
+    let (payload, unique_key, _) = payload_of(connection, seq)?;
+    Ok(filter.has_payload(&payload, unique_key.as_deref()))
+}
+
+/// Returns the first and the last id that start with these digits; `None` if no id does.
+fn ids(start: &str) -> Option<(JobId, JobId)> {
+    let digits: String = start.chars().filter(|c| *c != '-').collect();
+    let id = |filled: String| filled.parse::<JobId>().ok();
+    let low = id(format!("{digits:0<32}"))?;
+    let high = id(format!("{digits:f<32}"))?;
+    Some((low, high))
+}
+
+/// Chooses the index in which the fewest jobs have to be examined. `None` if the counters say that no
+/// job matches.
+fn narrowest(connection: &Connection, filter: &JobFilter) -> rusqlite::Result<Option<Source>> {
+    let queue: Option<i64> = match &filter.queue {
+        None => None,
+        Some(name) => {
+            let mut find = connection.prepare_cached("SELECT id FROM queues WHERE name = ?1")?;
+            let found = find.query_row([name.as_str()], |row| row.get(0));
+            match found.optional()? {
+                Some(id) => Some(id),
+                None => return Ok(None),
+            }
+        }
+    };
+    // Queue 0 counts no jobs.
+    let mut count = connection.prepare_cached(
+        "SELECT COALESCE(SUM(jobs), 0) FROM counters WHERE queue > 0 \
+         AND (?1 IS NULL OR queue = ?1) AND (?2 IS NULL OR state = ?2)",
+    )?;
+    let mut jobs = |queue: Option<i64>, state: Option<State>| {
+        let state = state.map(|state| state as u8);
+        count.query_row(params![queue, state], |row| row.get::<_, u64>(0))
+    };
+    if jobs(queue, filter.state)? == 0 {
+        return Ok(None);
+    }
+    let by_state = match filter.state {
+        Some(_) => jobs(None, filter.state)?,
+        None => u64::MAX,
+    };
+    let by_queue = match queue {
+        Some(_) => jobs(queue, None)?,
+        None => u64::MAX,
+    };
+    let digits = filter.id.as_deref().unwrap_or_default();
+    let digits = digits.chars().filter(char::is_ascii_hexdigit).count();
+    // How many jobs a handler has is not counted.
+    let index = if digits >= ID_DIGITS_MIN {
+        "WHERE seq IN (SELECT seq FROM jobs WHERE id BETWEEN ?6 AND ?7)"
+    } else if filter.handler.is_some() && by_state.min(by_queue) > SCAN_JOBS_MAX {
+        "WHERE handler = ?4"
+    } else if by_state < by_queue {
+        "WHERE state = ?2"
+    } else if queue.is_some() {
+        "WHERE queue = ?3"
+    } else {
+        "WHERE TRUE"
+    };
+    Ok(Some(Source { queue, index }))
+}

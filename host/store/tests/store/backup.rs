@@ -1,0 +1,96 @@
+//! A copy of a store is what was committed at one moment, whoever writes meanwhile.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use host_store::sqlite::{SqliteStore, open_reader};
+use host_store::{Store, StoreError, backup, check};
+use tempfile::TempDir;
+
+use crate::jobs::{NOW, ask, enqueue, id, job, read, revision};
+
+/// How many jobs one batch of the load has.
+const BATCH_JOBS: u128 = 50;
+
+fn jobs_in(path: &Path) -> u64 {
+    let reader = open_reader(path).unwrap();
+    let queues = reader.queues().unwrap();
+    queues.iter().flat_map(|queue| queue.counts).sum()
+}
+
+#[test]
+fn a_copy_is_the_store_in_one_file() {
+    let folder = TempDir::new().unwrap();
+    let (path, copy) = (folder.path().join("host.db"), folder.path().join("copy.db"));
+    let mut store = SqliteStore::open(&path).unwrap();
+    enqueue(&mut store, (1..=9).map(job).collect());
+    ask(&mut store, NOW, revision("basics", &["noop"], 7)).unwrap();
+    let mut told = Vec::new();
+    backup::copy(&path, &copy, |copied| told.push(copied)).unwrap();
+    let last = told.last().unwrap();
+    assert!(
+        last.pages > 10 && last.pages == last.pages_total,
+        "{told:?}"
+    );
+    assert_eq!(check(&copy), []);
+    let whole = read(&*store.reader().unwrap());
+    assert_eq!(read(&*open_reader(&copy).unwrap()), whole);
+    let bytes = open_reader(&copy).unwrap();
+    let digest = whole.components[0].digest;
+    assert_eq!(bytes.component_bytes(digest).unwrap(), Some(vec![7; 10]));
+    let files = std::fs::read_dir(folder.path()).unwrap();
+    let mut names: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
+    names.retain(|name| name.to_string_lossy().starts_with("copy"));
+    assert_eq!(names, ["copy.db"], "nothing is beside it");
+    let store = SqliteStore::open(&copy).unwrap();
+    assert_eq!(read(&*store.reader().unwrap()), whole, "a host can use it");
+}
+
+#[test]
+fn a_copy_made_under_load_is_of_one_moment() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("host.db");
+    let mut store = SqliteStore::open(&path).unwrap();
+    enqueue(&mut store, (1..=5_000).map(job).collect());
+    let (stop, kept) = (AtomicBool::new(false), AtomicU64::new(5_000));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut next = 5_001;
+            while !stop.load(Ordering::Relaxed) {
+                enqueue(&mut store, (next..next + BATCH_JOBS).map(job).collect());
+                next += BATCH_JOBS;
+                kept.store(u64::try_from(next).unwrap() - 1, Ordering::Release);
+            }
+        });
+        for n in 0..5 {
+            let copy = folder.path().join(format!("copy-{n}.db"));
+            let before = kept.load(Ordering::Acquire);
+            backup::copy(&path, &copy, |_| {}).unwrap();
+            let jobs = jobs_in(&copy);
+            assert!(jobs >= before, "{jobs} of the {before} that were committed");
+            assert_eq!(u128::from(jobs) % BATCH_JOBS, 0, "no batch is in half");
+            assert_eq!(check(&copy), []);
+            let newest = open_reader(&copy)
+                .unwrap()
+                .state(id(before.into()))
+                .unwrap();
+            assert!(newest.is_some());
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn nothing_is_overwritten_and_nothing_is_left_of_a_failure() {
+    let folder = TempDir::new().unwrap();
+    let (path, copy) = (folder.path().join("host.db"), folder.path().join("copy.db"));
+    let missing = backup::copy(&path, &copy, |_| {}).unwrap_err();
+    assert!(matches!(missing, StoreError::Broken { .. }), "{missing}");
+    std::fs::write(&path, vec![b'x'; 10_000]).unwrap();
+    let damaged = backup::copy(&path, &copy, |_| {}).unwrap_err();
+    assert!(matches!(damaged, StoreError::Damaged { .. }), "{damaged}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    std::fs::write(&copy, "mine").unwrap();
+    backup::copy(&path, &copy, |_| {}).unwrap_err();
+    assert_eq!(std::fs::read(&copy).unwrap(), b"mine");
+}

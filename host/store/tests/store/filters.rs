@@ -1,0 +1,261 @@
+//! Each filter of lists, in both orders, in pages, as a list of ids and as a count.
+
+use host_core::failure::FailureKind;
+use host_core::id::JobId;
+use host_core::job::{State, UniqueScope};
+use host_core::query::{JobFilter, Order};
+use host_store::Store;
+
+use crate::cases::check;
+use crate::jobs::{
+    NOW, ask, claim, claimed, commit, complete, enqueue, failed, foreign, id, job, returned, unique,
+};
+use host_core::command::Command;
+
+/// How many jobs `fill` makes.
+const JOBS: u128 = 8;
+
+/// Makes jobs 1 to 8, each a second after the one before.
+fn fill(store: &mut dyn Store) {
+    for n in 1..JOBS {
+        let mut job = job(n);
+        let seconds = u64::try_from(n).unwrap();
+        if n % 2 == 0 {
+            job.payload.attributes = vec![
+                ("other".to_owned(), "b".to_owned()),
+                ("team".to_owned(), "a".to_owned()),
+            ];
+            job.queue = "even".parse().unwrap();
+        }
+        if n == 3 {
+            job.unique_key = Some(unique("key", UniqueScope::Active));
+        }
+        commit(
+            store,
+            NOW.plus_ms(1_000 * seconds),
+            vec![Command::Enqueue(vec![job])],
+        );
+    }
+    let last = NOW.plus_ms(8_000);
+    commit(store, last, vec![foreign(JOBS, returned())]);
+    claimed(store, last, claim([1, 2, 3], false));
+    ask(store, last, complete(1, 1, failed(false))).unwrap();
+    let mut timed_out = failed(false);
+    if let host_core::outcome::Outcome::Failed(failure) = &mut timed_out {
+        failure.kind = FailureKind::TimedOut;
+    }
+    ask(store, last, complete(2, 2, timed_out)).unwrap();
+}
+
+fn found(store: &dyn Store, filter: &JobFilter) -> Vec<u128> {
+    let number = |id: JobId| id.0.as_u128() & 0xff;
+    let reader = store.reader().unwrap();
+    let (mut listed, mut matching, mut after) = (Vec::new(), Vec::new(), None);
+    loop {
+        let page = reader.jobs(filter, after, 2).unwrap();
+        let ids = reader.matching(filter, after, 2).unwrap();
+        assert_eq!(page.next, ids.next);
+        listed.extend(page.items.iter().map(|job| number(job.lifecycle.id)));
+        matching.extend(ids.items.into_iter().map(number));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(listed, matching);
+    let count = reader.count(filter, 1_000).unwrap();
+    assert!(count.complete);
+    assert_eq!(count.jobs, listed.len() as u64, "{filter:?}");
+    let jobs = listed.iter().map(|n| reader.job(id(*n)).unwrap().unwrap());
+    let times: Vec<_> = jobs.map(|job| job.lifecycle.enqueued_at).collect();
+    assert_eq!(count.oldest, times.iter().min().copied(), "{filter:?}");
+    assert_eq!(count.newest, times.iter().max().copied(), "{filter:?}");
+    listed
+}
+
+#[test]
+fn each_filter_finds_its_jobs_in_both_orders() {
+    check(|store| {
+        fill(store);
+        let none = JobFilter::default;
+        let text = |text: &str| Some(text.to_owned());
+        let cases: Vec<(JobFilter, &[u128])> = vec![
+            (
+                JobFilter {
+                    since: Some(NOW.plus_ms(6_000)),
+                    wire: text("http"),
+                    ..none()
+                },
+                &[6, 7],
+            ),
+            (
+                JobFilter {
+                    until: Some(NOW.plus_ms(3_000)),
+                    wire: text("http"),
+                    ..none()
+                },
+                &[1, 2],
+            ),
+            (
+                JobFilter {
+                    failure: Some(FailureKind::TimedOut),
+                    ..none()
+                },
+                &[2],
+            ),
+            (
+                JobFilter {
+                    failure: Some(FailureKind::UserError),
+                    ..none()
+                },
+                &[1],
+            ),
+            (
+                JobFilter {
+                    wire: text("rrq"),
+                    ..none()
+                },
+                &[8],
+            ),
+            (
+                JobFilter {
+                    wire: text("hero"),
+                    ..none()
+                },
+                &[],
+            ),
+            (
+                JobFilter {
+                    unique_key: text("key"),
+                    ..none()
+                },
+                &[3],
+            ),
+            (
+                JobFilter {
+                    unique_key: text("ke"),
+                    ..none()
+                },
+                &[],
+            ),
+            (
+                JobFilter {
+                    attribute: Some(("team".to_owned(), "a".to_owned())),
+                    ..none()
+                },
+                &[2, 4, 6],
+            ),
+            (
+                JobFilter {
+                    attribute: Some(("team".to_owned(), "b".to_owned())),
+                    ..none()
+                },
+                &[],
+            ),
+            (
+                JobFilter {
+                    id: text(&id(5).to_string()),
+                    ..none()
+                },
+                &[5],
+            ),
+            (
+                JobFilter {
+                    id: text(&id(5).to_string()[..35]),
+                    ..none()
+                },
+                &[1, 2, 3, 4, 5, 6, 7, 8],
+            ),
+            (
+                JobFilter {
+                    id: text("0198"),
+                    ..none()
+                },
+                &[],
+            ),
+            (
+                JobFilter {
+                    id: text("0199"),
+                    queue: Some("even".parse().unwrap()),
+                    ..none()
+                },
+                &[2, 4, 6],
+            ),
+            (
+                JobFilter {
+                    state: Some(State::Discarded),
+                    queue: Some("even".parse().unwrap()),
+                    failure: Some(FailureKind::TimedOut),
+                    attribute: Some(("other".to_owned(), "b".to_owned())),
+                    ..none()
+                },
+                &[2],
+            ),
+            (
+                JobFilter {
+                    state: Some(State::Running),
+                    id: text("0199"),
+                    ..none()
+                },
+                &[3],
+            ),
+        ];
+        for (filter, expected) in cases {
+            let oldest = JobFilter {
+                order: Order::Oldest,
+                ..filter.clone()
+            };
+            assert_eq!(found(store, &oldest), expected, "{filter:?}");
+            let mut newest = found(store, &filter);
+            newest.reverse();
+            assert_eq!(newest, expected, "{filter:?}");
+        }
+    });
+}
+
+#[test]
+fn a_count_has_a_limit() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("host.db");
+    let mut store = host_store::sqlite::SqliteStore::open(&path).unwrap();
+    enqueue(&mut store, (1..=9).map(job).collect());
+    let reader = store.reader().unwrap();
+    for (examined_max, jobs, complete) in [(5, 5, false), (9, 9, true), (10, 9, true)] {
+        let count = reader.count(&JobFilter::default(), examined_max).unwrap();
+        assert_eq!((count.jobs, count.complete), (jobs, complete));
+    }
+}
+
+#[test]
+fn an_operator_moves_and_purges_jobs() {
+    check(|store| {
+        enqueue(store, vec![job(1), job(2), job(3)]);
+        let priority = |n: u128, priority| Command::SetPriority {
+            job: id(n),
+            priority,
+        };
+        ask(store, NOW, priority(3, 0)).unwrap();
+        ask(store, NOW, priority(1, 9)).unwrap();
+        let later = NOW.plus_ms(60_000);
+        let reschedule = |run_at| Command::Reschedule { job: id(2), run_at };
+        ask(store, NOW, reschedule(later)).unwrap();
+        let order: Vec<_> = claimed(store, NOW, claim([1, 2, 3], false))
+            .iter()
+            .map(|claimed| claimed.lifecycle.id)
+            .collect();
+        assert_eq!(
+            order,
+            [id(3), id(1)],
+            "the most urgent first, and not the later one"
+        );
+        ask(store, NOW, reschedule(NOW)).unwrap();
+        assert_eq!(claimed(store, NOW, claim([3], false)).len(), 1);
+        let purge = |n: u128| Command::Purge { job: id(n) };
+        ask(store, NOW, purge(1)).unwrap_err();
+        ask(store, NOW, complete(1, 2, returned())).unwrap();
+        ask(store, NOW, purge(1)).unwrap();
+        let reader = store.reader().unwrap();
+        assert_eq!(reader.state(id(1)).unwrap(), None);
+        ask(store, NOW, purge(1)).unwrap_err();
+    });
+}

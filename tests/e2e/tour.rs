@@ -1,0 +1,193 @@
+//! The README's tour and its first handler, word for word, and `host dev`. Only the build of the host
+//! itself is left to what built the tests: a stand-in takes the place of `cargo build` and `cargo xtask`.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use host_tests::server::host;
+use host_tests::{Client, eventually, guests, ports};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+const README: &str = include_str!("../../README.md");
+
+/// The stand-in for cargo: what builds the host does nothing, anything else is cargo's.
+const CARGO: &str = "#!/bin/sh
+case \"$*\" in
+  'build --release --bin host' | 'xtask guests') ;;
+  *) exec \"$REAL_CARGO\" \"$@\" ;;
+esac
+";
+
+/// Returns the shell's blocks of a section of the README.
+fn blocks(section: &str) -> Vec<&'static str> {
+    let start = README.find(&format!("## {section}\n")).unwrap();
+    let body = &README[start + 3..];
+    let body = &body[..body.find("\n## ").unwrap_or(body.len())];
+    let fenced = body.split("```").skip(1).step_by(2);
+    fenced
+        .filter_map(|block| block.strip_prefix('\n'))
+        .collect()
+}
+
+/// A folder that looks like a checkout after the build, and where its host listens.
+struct Checkout {
+    dir: PathBuf,
+    address: String,
+}
+
+impl Checkout {
+    /// Makes the folder. What builds of the new crate wrote is kept, to build it faster.
+    fn new() -> Self {
+        let dir = guests::folder().with_file_name("tour");
+        let kept = dir.join("word-count/target");
+        let aside = dir.with_file_name("tour-target");
+        if kept.exists() && !aside.exists() {
+            fs::rename(&kept, &aside).unwrap();
+        }
+        let _none_before = fs::remove_dir_all(&dir);
+        fs::create_dir_all(dir.join("target/release")).unwrap();
+        fs::create_dir_all(dir.join("bin")).unwrap();
+        fs::create_dir_all(dir.join("word-count")).unwrap();
+        if aside.exists() {
+            fs::rename(&aside, &kept).unwrap();
+        }
+        // The versions of this repository, so that the test does not change with the registry.
+        let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.lock");
+        fs::copy(lock, dir.join("word-count/Cargo.lock")).unwrap();
+        let binary = dir.join("target/release/host");
+        if fs::hard_link(host(), &binary).is_err() {
+            fs::copy(host(), &binary).unwrap();
+        }
+        symlink(guests::folder(), dir.join("target/guests")).unwrap();
+        let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-sdk");
+        symlink(sdk, dir.join("guest-sdk")).unwrap();
+        let cargo = dir.join("bin/cargo");
+        fs::write(&cargo, CARGO).unwrap();
+        fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
+        let address = format!("127.0.0.1:{}", ports::free(1));
+        Self { dir, address }
+    }
+
+    /// Makes a terminal with its own shell that runs `text` and stops at the first error.
+    fn terminal(&self, text: &str) -> Command {
+        let text = text.replace("127.0.0.1:7700", &self.address);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let bin = std::iter::once(self.dir.join("bin")).chain(std::env::split_paths(&path));
+        let mut shell = Command::new("bash");
+        shell
+            .args(["-euo", "pipefail", "-c", &text])
+            .current_dir(&self.dir)
+            .env("PATH", std::env::join_paths(bin).unwrap())
+            .env("REAL_CARGO", env!("CARGO"))
+            .env("HOST_LISTEN", &self.address)
+            .env("HOST_SERVER", format!("http://{}", self.address))
+            .env("XDG_CACHE_HOME", self.dir.join("cache"))
+            .env_remove("CARGO_TARGET_DIR")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        shell
+    }
+
+    fn run(&self, text: &str) -> Output {
+        let ran = self.terminal(text).output().unwrap();
+        let err = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.success(), "{text}\n{}\n{err}", out(&ran));
+        ran
+    }
+}
+
+fn out(ran: &Output) -> String {
+    String::from_utf8_lossy(&ran.stdout).into_owned()
+}
+
+/// A shell with all that it started; ended when dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _gone = kill_process_group(Pid::from_child(&self.0), Signal::TERM);
+        let _ended = self.0.wait();
+    }
+}
+
+#[test]
+fn a_person_with_the_readme_runs_jobs_and_deploys_a_handler() {
+    let checkout = Checkout::new();
+    let tour = blocks("A tour in 60 seconds");
+    let [build_and_serve, commands, over_http] = tour[..] else {
+        panic!("the tour has other blocks: {tour:#?}");
+    };
+    let mut serve = checkout.terminal(build_and_serve);
+    serve.stdout(Stdio::null()).stderr(Stdio::null());
+    let serving = Running(serve.spawn().unwrap());
+    let client = Client::new(&checkout.address);
+    eventually("the host of the tour", Duration::from_secs(30), || {
+        client.get("/readyz").ok().filter(|it| it.status == 200)
+    });
+
+    let ran = out(&checkout.run(&format!("{commands}\n{over_http}")));
+    for seen in [
+        "handlers",
+        "\"a\": 1",
+        "spin",
+        "cancelled",
+        "\"b\": 2",
+        "\"state\":\"available\"",
+    ] {
+        assert!(ran.contains(seen), "{seen} is not in:\n{ran}");
+    }
+
+    let [first] = blocks("Your first handler")[..] else {
+        panic!("the first handler has other blocks");
+    };
+    let path = "export PATH=$PWD/target/release:$PATH\n";
+    let ran = out(&checkout.run(&format!("{path}{first}")));
+    assert!(ran.contains("\"words\": 2"), "{ran}");
+    drop(serving);
+    dev(&checkout);
+}
+
+/// Reads what `host dev` says until a line has `word`, and returns that line.
+fn line_with(lines: &mut impl Iterator<Item = std::io::Result<String>>, word: &str) -> String {
+    let found = lines.find(|line| line.as_ref().unwrap().contains(word));
+    found.unwrap().unwrap()
+}
+
+fn dev(checkout: &Checkout) {
+    let path = "export PATH=$PWD/target/release:$PATH\n";
+    let once = checkout.run(&format!("{path}host dev word-count --once"));
+    assert!(out(&once).contains("\"words\": 3"), "{}", out(&once));
+
+    let mut shell = checkout.terminal(&format!("{path}exec host dev word-count"));
+    shell.stdout(Stdio::null());
+    let mut running = Running(shell.spawn().unwrap());
+    let mut said = BufReader::new(running.0.stderr.take().unwrap()).lines();
+    let first = line_with(&mut said, "fuel ");
+    assert!(first.contains("memory") && !first.contains('%'), "{first}");
+    line_with(&mut said, "waiting for a change");
+    let params = checkout.dir.join("word-count/params.json");
+    fs::write(
+        &params,
+        format!("{{\"text\": \"{}\"}}", "word ".repeat(1_000)),
+    )
+    .unwrap();
+    let second = line_with(&mut said, "fuel ");
+    assert!(
+        second.contains("fuel ") && second.contains(" %)"),
+        "{second}"
+    );
+    line_with(&mut said, "waiting for a change");
+    fs::write(&params, r#"{"text": ""}"#).unwrap();
+    let failed = line_with(&mut said, "discarded");
+    assert!(failed.contains("there is nothing to count"), "{failed}");
+    line_with(&mut said, "waiting for a change");
+    kill_process_group(Pid::from_child(&running.0), Signal::INT).unwrap();
+    assert_eq!(running.0.wait().unwrap().code(), Some(0));
+}

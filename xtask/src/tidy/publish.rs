@@ -1,0 +1,51 @@
+//! The crates that others depend on can be published: what cargo would send is complete.
+
+use crate::cargo::{cargo, output};
+
+/// The crates, in the order of publishing, each with files that it must contain.
+const PUBLISHED: &[(&str, &[&str])] = &[
+    ("host-guest-sdk-macros", &["src/lib.rs"]),
+    (
+        "host-guest-sdk",
+        &["README.md", "src/lib.rs", "wit/host-jobs-1.0.0/jobs.wit"],
+    ),
+];
+
+#[test]
+fn the_sdk_can_be_published() {
+    let mut publish = cargo(&["publish", "--dry-run", "--no-verify", "--allow-dirty"]);
+    for (package, files) in PUBLISHED {
+        publish.args(["--package", package]);
+        let listed = cargo(&["package", "--list", "--allow-dirty", "--package", package]);
+        let listed = output(&mut { listed }).unwrap();
+        for file in *files {
+            assert!(
+                listed.lines().any(|line| line == *file),
+                "{package} has no {file}: {listed}"
+            );
+        }
+    }
+    output(&mut publish).unwrap();
+}
+
+#[test]
+fn no_other_crate_is_published() {
+    let metadata = output(&mut cargo(&[
+        "metadata",
+        "--no-deps",
+        "--format-version",
+        "1",
+    ]));
+    let metadata: serde_json::Value = serde_json::from_str(&metadata.unwrap()).unwrap();
+    let mut published: Vec<_> = metadata["packages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|package| package["publish"].is_null())
+        .map(|package| package["name"].as_str().unwrap())
+        .collect();
+    published.sort_unstable();
+    let mut expected: Vec<_> = PUBLISHED.iter().map(|(package, _)| *package).collect();
+    expected.sort_unstable();
+    assert_eq!(published, expected);
+}
