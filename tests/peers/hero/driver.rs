@@ -136,7 +136,7 @@ impl Host {
                 self.worker
                     .on_answer(self.at(), tag, Answered::Ended(outcome), todo);
             }
-            WorkerAct::Count(_) | WorkerAct::Refused { .. } => {}
+            WorkerAct::Count(_) | WorkerAct::Depth { .. } | WorkerAct::Refused { .. } => {}
         }
     }
 }
