@@ -38,8 +38,18 @@ impl Connection {
 
     /// Posts JSON and returns the status and the body of the answer.
     pub(crate) async fn post(&mut self, path: &str, body: &[u8]) -> Result<(u16, &[u8])> {
+        self.post_with(path, "", body).await
+    }
+
+    /// Posts JSON with more headers, each of which ends its line.
+    pub(crate) async fn post_with(
+        &mut self,
+        path: &str,
+        headers: &str,
+        body: &[u8],
+    ) -> Result<(u16, &[u8])> {
         let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n\
+            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n{headers}\
              content-length: {}\r\n\r\n",
             self.address,
             body.len()
@@ -114,6 +124,7 @@ fn head_of(answer: &[u8]) -> Result<Option<(u16, usize, usize)>> {
     });
     match (status, length) {
         (Some(status), Some(length)) => Ok(Some((status, end + 4, length))),
+        (Some(204), None) => Ok(Some((204, end + 4, 0))),
         _ => bail!("the answer has no status or no length: {head}"),
     }
 }
@@ -128,5 +139,7 @@ mod tests {
         assert_eq!(head_of(answer).unwrap(), Some((201, answer.len() - 2, 2)));
         assert_eq!(head_of(&answer[..30]).unwrap(), None);
         assert!(head_of(b"HTTP/1.1 201 Created\r\n\r\n").is_err());
+        let empty = b"HTTP/1.1 204 No Content\r\n\r\n";
+        assert_eq!(head_of(empty).unwrap(), Some((204, empty.len(), 0)));
     }
 }

@@ -13,7 +13,10 @@ use crate::http::Connection;
 use crate::numbers::{count, ms, percentile, sorted};
 
 /// The queue that loads go through.
-const QUEUE: &str = "bench";
+pub(crate) const QUEUE: &str = "bench";
+
+/// The handler of jobs that our own cells execute.
+const NOOP: &str = "noop";
 
 /// A load, by its shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +40,7 @@ pub(crate) struct Sample {
 type Ended = (Instant, Duration);
 
 struct Load {
+    handler: &'static str,
     shape: Shape,
     room: Arc<Semaphore>,
     events: Events,
@@ -63,8 +67,8 @@ impl Shape {
         }
     }
 
-    fn body(self) -> Vec<u8> {
-        let job = format!(r#"{{"handler":"noop","params":{{"n":12345}},"queue":"{QUEUE}"}}"#);
+    fn body(self, handler: &str) -> Vec<u8> {
+        let job = format!(r#"{{"handler":"{handler}","params":{{"n":12345}},"queue":"{QUEUE}"}}"#);
         match self.batch {
             1 => job.into_bytes(),
             batch => format!("[{}]", vec![job; batch].join(",")).into_bytes(),
@@ -72,11 +76,22 @@ impl Shape {
     }
 }
 
-/// Runs a load for `span`, after a quarter of it to get going.
+/// Runs a load in our own cells for `span`, after a quarter of it to get going.
 pub(crate) async fn run(address: &str, shape: Shape, span: Duration) -> Result<Sample> {
+    run_of(NOOP, address, shape, span).await
+}
+
+/// Runs a load of jobs for `handler`.
+pub(crate) async fn run_of(
+    handler: &'static str,
+    address: &str,
+    shape: Shape,
+    span: Duration,
+) -> Result<Sample> {
     let from = Instant::now() + span / 4;
     let until = from + span;
     let load = Arc::new(Load {
+        handler,
         shape,
         room: Arc::new(Semaphore::new(shape.in_flight)),
         events: Events::listen(address, QUEUE, false).await?,
@@ -104,7 +119,7 @@ pub(crate) async fn run(address: &str, shape: Shape, span: Duration) -> Result<S
 
 async fn work(load: Arc<Load>) -> Result<Vec<Ended>> {
     let mut connection = Connection::open(&load.address).await?;
-    let body = load.shape.body();
+    let body = load.shape.body(load.handler);
     let mut ended = Vec::new();
     let mut arrays = JoinSet::new();
     while Instant::now() < load.until {

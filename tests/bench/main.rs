@@ -1,7 +1,10 @@
 //! The bench: what one host does on this machine, beside what the disk and the engine can do by
 //! themselves in the same run. `cargo xtask bench` builds what it needs and starts it.
 
+mod arco;
+mod beads;
 mod cancel;
+mod delta;
 mod disk;
 mod events;
 mod hero;
@@ -62,6 +65,12 @@ enum Suite {
     Rrq,
     /// What plain clients of a Redis do in the same run
     Hero,
+    /// Jobs in our own cells, as the orchestrator of beads workers
+    Beads,
+    /// Delta runners, with the disk and jobs over HTTP in the same run
+    Delta,
+    /// Jobs in cells in the same run, for Arco's tasks
+    Arco,
 }
 
 /// What can be measured by itself.
@@ -85,6 +94,22 @@ enum Part {
     Drain,
     /// Beside Redis: how soon a job starts, is answered and stops
     Times,
+    /// For Delta: jobs from lease to completion
+    Leases,
+    /// For Delta: what runners cost that wait, and how soon they get a job
+    Polls,
+    /// For Arco: how soon a task that ignores its cancel ends after the grace
+    Stops,
+    /// For Arco: the check of a task token
+    Tokens,
+    /// For Arco and beads: tasks through a worker
+    Tasks,
+    /// For Arco and Delta: what heartbeats cost
+    Heartbeats,
+    /// For beads: how soon a worker that is ready has its task
+    Handout,
+    /// For beads: what workers cost that have no task
+    IdleWorkers,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -94,11 +119,18 @@ enum Format {
 }
 
 impl Part {
-    const fn suite(self) -> Suite {
+    const fn is_of(self, suite: Suite) -> bool {
         match self {
-            Self::Throughput | Self::Waiting | Self::Latency | Self::Rest => Suite::Machine,
-            Self::Frames | Self::Jobs | Self::Idle => Suite::Rrq,
-            Self::Drain | Self::Times => Suite::Hero,
+            Self::Throughput | Self::Waiting | Self::Latency | Self::Rest => {
+                matches!(suite, Suite::Machine)
+            }
+            Self::Frames | Self::Jobs | Self::Idle => matches!(suite, Suite::Rrq),
+            Self::Drain | Self::Times => matches!(suite, Suite::Hero),
+            Self::Leases | Self::Polls => matches!(suite, Suite::Delta),
+            Self::Stops | Self::Tokens => matches!(suite, Suite::Arco),
+            Self::Tasks => matches!(suite, Suite::Arco | Suite::Beads),
+            Self::Heartbeats => matches!(suite, Suite::Arco | Suite::Delta),
+            Self::Handout | Self::IdleWorkers => matches!(suite, Suite::Beads),
         }
     }
 }
@@ -163,10 +195,10 @@ fn main() -> Result<()> {
     let args = Args::parse();
     ensure!(args.rounds > 0, "at least one round is needed");
     for part in &args.only {
-        let (suite, asked) = (part.suite(), args.suite);
         ensure!(
-            suite == asked,
-            "{part:?} is part of {suite:?}, not of {asked:?}"
+            part.is_of(args.suite),
+            "{part:?} is no part of {:?}",
+            args.suite
         );
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -187,7 +219,10 @@ async fn measure(args: &Args) -> Result<Report> {
     match args.suite {
         Suite::Machine => machine(args, &mut report).await?,
         Suite::Rrq => rrq::measure(args, &mut report).await?,
+        Suite::Beads => beads::measure(args, &mut report).await?,
+        Suite::Delta => delta::measure(args, &mut report).await?,
         Suite::Hero => tokio::task::block_in_place(|| hero::measure(args, &mut report))?,
+        Suite::Arco => arco::measure(args, &mut report).await?,
     }
     Ok(report)
 }

@@ -42,7 +42,7 @@ pub(crate) const fn single(in_flight: usize) -> Shape {
     }
 }
 
-const fn arrays(in_flight: usize) -> Shape {
+pub(crate) const fn arrays(in_flight: usize) -> Shape {
     Shape {
         in_flight,
         batch: 100,

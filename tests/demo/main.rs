@@ -2,6 +2,7 @@
 //! it needs and starts it. It leaves nothing running and its pages in `target/demo`.
 
 mod hero;
+mod roles;
 mod rrq;
 mod scenes;
 mod table;
@@ -11,6 +12,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use host_tests::{Client, Options, Redis, Server, guests};
 use tempfile::TempDir;
+
+use crate::roles::Roles;
 
 /// The components it deploys.
 const COMPONENTS: &[&str] = &[
@@ -54,7 +57,9 @@ fn main() -> Result<()> {
     let data = TempDir::new().context("cannot make a temporary data directory")?;
     let redis = Redis::start();
     let config = data.path().join("host.toml");
-    std::fs::write(&config, hero::settings(&redis)).context("cannot write the configuration")?;
+    let roles = Roles::new(&data.path().join("second"))?;
+    let settings = hero::settings(&redis) + &roles.orchestrator();
+    std::fs::write(&config, settings).context("cannot write the configuration")?;
     let mut options = Options::new(data.path());
     options.args = vec!["--config".to_owned(), config.display().to_string()];
     let stage = Stage {
@@ -69,6 +74,7 @@ fn main() -> Result<()> {
         "host listens on {}, its data is in a temporary directory",
         stage.server.address()
     );
+    let worker = roles.start_worker(stage.server.address())?;
     for name in COMPONENTS {
         scenes::deploy(&stage.client(), name)?;
     }
@@ -79,6 +85,7 @@ fn main() -> Result<()> {
     rows.push(scenes::cancel(&stage)?);
     rows.extend(rrq::requests(&stage)?);
     rows.extend(hero::jobs(&stage)?);
+    rows.extend(roles::jobs(&stage, worker)?);
     println!("\n{}\n", table::render(&rows));
     let stage = scenes::power_cut(stage)?;
     println!("the pages are in {}", stage.pages.display());

@@ -142,10 +142,7 @@ fn a_worker_executes_jobs_of_a_control_plane() {
     }
     let id = client.enqueue(&json!({"handler": "spark#spin", "timeout_seconds": 600}));
     until(&client, &id, "a heartbeat", has_heartbeat);
-    let answer = client
-        .post(&format!("/api/v1/jobs/{id}/cancel"), &json!({}))
-        .unwrap();
-    assert_eq!(answer.status, 200, "{answer:?}");
+    cancel(&client, &id);
     assert_eq!(ended(&client, &id)["state"], "cancelled");
     let runners = client.get("/api/v1/runners").unwrap().body.to_string();
     assert!(
@@ -220,4 +217,44 @@ fn an_end_survives_the_kill_of_both_sides() {
         (pending.count() == 0).then_some(())
     });
     assert_eq!(worker.stop(), Some(0));
+}
+
+/// Cancels a job that runs.
+fn cancel(client: &Client, id: &str) {
+    let answer = client
+        .post(&format!("/api/v1/jobs/{id}/cancel"), &json!({}))
+        .unwrap();
+    assert_eq!(answer.status, 200, "{answer:?}");
+}
+
+#[test]
+fn a_task_that_ignores_its_cancel_ends_alone() {
+    let plane = Plane::new();
+    let server = plane.start();
+    let worker = plane.worker();
+    let client = server.client();
+    let spin = json!({"handler": "spark#spin", "timeout_seconds": 600});
+    let [stubborn, neighbor] = [(); 2].map(|()| client.enqueue(&spin));
+    for id in [&stubborn, &neighbor] {
+        until(&client, id, "a heartbeat", has_heartbeat);
+    }
+    cancel(&client, &stubborn);
+    let job = ended(&client, &stubborn);
+    assert_eq!(job["state"], "cancelled", "{job}");
+    assert_eq!(attempts(&client, &stubborn).len(), 1);
+    // Its neighbor goes on, with the same attempt, and hears of no cancel.
+    let over = job["finished_at"].as_str().unwrap();
+    let job = until(&client, &neighbor, "a later heartbeat", |job| {
+        job["last_heartbeat_at"].as_str() > Some(over)
+    });
+    assert_eq!(
+        (&job["state"], &job["attempt"]),
+        (&json!("running"), &json!(1))
+    );
+    assert!(job["cancel_requested_at"].is_null(), "{job}");
+    cancel(&client, &neighbor);
+    assert_eq!(ended(&client, &neighbor)["state"], "cancelled");
+    assert_eq!(attempts(&client, &neighbor).len(), 1);
+    assert_eq!(worker.stop().0, Some(0));
+    assert_eq!(server.stop(), Some(0));
 }

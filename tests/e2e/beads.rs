@@ -17,16 +17,16 @@ use tempfile::TempDir;
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// A host with a socket for workers.
-struct Orchestrator {
+pub(crate) struct Orchestrator {
     server: Option<Server>,
     options: Options,
-    socket: PathBuf,
+    pub(crate) socket: PathBuf,
     data: TempDir,
 }
 
 impl Orchestrator {
     /// Starts a host that holds a READY for ten seconds.
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::with("hold_seconds = 10")
     }
 
@@ -53,7 +53,7 @@ impl Orchestrator {
         self.server.as_ref().unwrap()
     }
 
-    fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         self.server().client()
     }
 
@@ -70,7 +70,7 @@ impl Orchestrator {
         std::fs::read_to_string(self.data.path().join("serve.log")).unwrap()
     }
 
-    fn stop(&mut self) -> Option<i32> {
+    pub(crate) fn stop(&mut self) -> Option<i32> {
         self.server.take().unwrap().stop()
     }
 }

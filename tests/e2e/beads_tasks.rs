@@ -16,8 +16,8 @@ use tempfile::TempDir;
 /// How long it may take until something is seen.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Starts a worker with all built components.
-fn worker(socket: &Path, handler: &str, args: &[&str]) -> Command {
+/// Makes the command line of a worker with all built components.
+pub(crate) fn worker(socket: &Path, handler: &str, args: &[&str]) -> Command {
     let mut command = Command::new(host());
     command
         .args([
@@ -39,14 +39,14 @@ fn worker(socket: &Path, handler: &str, args: &[&str]) -> Command {
 }
 
 /// A worker that is killed when dropped.
-struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Running {
-    fn start(command: &mut Command) -> Self {
+    pub(crate) fn start(command: &mut Command) -> Self {
         Self(command.stdout(Stdio::null()).spawn().unwrap())
     }
 
-    fn ended(mut self) -> Option<i32> {
+    pub(crate) fn ended(mut self) -> Option<i32> {
         self.0.wait().unwrap().code()
     }
 }
@@ -58,8 +58,8 @@ impl Drop for Running {
     }
 }
 
-/// Makes a program that notes how it is called.
-fn bd(folder: &Path) -> (PathBuf, PathBuf) {
+/// Makes a program that notes how it is called. Returns it and the file.
+pub(crate) fn bd(folder: &Path) -> (PathBuf, PathBuf) {
     let (program, calls) = (folder.join("bd"), folder.join("calls"));
     let text = format!("#!/bin/sh\necho \"$*\" >>'{}'\n", calls.display());
     std::fs::write(&program, text).unwrap();

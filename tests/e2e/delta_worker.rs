@@ -96,6 +96,13 @@ fn a_worker_leases_jobs_over_the_network_until_it_is_told_to_stop() {
         summary,
         json!({"x": 1, "step": 0, "spec": {"name": "unit-tests", "steps": [step]}})
     );
+    let logging = client.enqueue(&job(&json!([{"run": "wasm:log", "with": {"lines": 3}}])));
+    assert_eq!(client.wait(&logging)["state"], "completed");
+    eventually("the log to be kept", WAIT_MAX, || {
+        let logs = client.get(&format!("/api/v1/jobs/{logging}/logs")).ok()?;
+        let lines = logs.body["items"].as_array()?.len();
+        (lines == 3).then_some(())
+    });
     let failed = client.run(&job(&json!(["wasm:echo", "make test"])));
     assert_eq!(failed["state"], "discarded", "{failed}");
     let message = failed["failure"]["message"].as_str().unwrap();

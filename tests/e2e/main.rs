@@ -4,13 +4,17 @@
 
 mod arco;
 mod beads;
+mod beads_load;
+mod beads_restart;
 mod beads_tasks;
 mod bombs;
 mod damage;
 mod delta;
+mod delta_launched;
 mod delta_worker;
 mod deploy;
 mod durability;
+mod events;
 mod fixture;
 mod from_wat;
 mod garbage;
@@ -25,3 +29,4 @@ mod run;
 mod runners;
 mod scripts;
 mod serve;
+mod telemetry;

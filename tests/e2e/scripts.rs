@@ -90,6 +90,66 @@ fn actions_share_one_time_limit_and_are_cancelled_together() {
     assert_eq!(client.wait(&id)["state"], "cancelled");
 }
 
+fn rhai(script: &str) -> Value {
+    json!({"handler": "hero.rhai", "params": {"script": script}, "max_attempts": 1})
+}
+
+#[test]
+fn a_rhai_script_calls_handlers_in_its_own_attempt() {
+    let own = host();
+    let client = own.server.client();
+    let script = r#"
+        print("once");
+        let made = run("vm.define", #{name: "a", cpu: 2});
+        let seen = ();
+        try { run("vm.nobody"); } catch (e) { seen = e.kind; }
+        [made.cpu + 40, run("vm.attempt").attempt, seen]
+    "#;
+    let job = client.run(&rhai(script));
+    assert_eq!(job["state"], "completed", "{job}");
+    assert_eq!(job["result"], json!([42, 1, "handler_not_found"]), "{job}");
+    let id = job["id"].as_str().unwrap();
+    eventually("the logs of both", Duration::from_secs(20), || {
+        let logs = client.get(&format!("/api/v1/jobs/{id}/logs")).unwrap();
+        let logs = logs.body.to_string();
+        (logs.contains("defined") && logs.matches("once").count() == 1).then_some(())
+    });
+}
+
+#[test]
+fn what_a_rhai_script_calls_shares_its_limits_and_its_end() {
+    let own = host();
+    let client = own.server.client();
+    let mut endless = rhai("try { run(\"vm.spin\") } catch { 1 }");
+    endless["timeout_seconds"] = json!(0.5);
+    let job = client.run(&endless);
+    assert_eq!(job["failure"]["kind"], "timed_out", "{job}");
+    let message = job["failure"]["message"].as_str().unwrap();
+    assert!(message.starts_with("call 1, vm.spin: "), "{message}");
+
+    endless["timeout_seconds"] = json!(300);
+    let id = client.enqueue(&endless);
+    eventually("the job to run", Duration::from_secs(20), || {
+        (client.job(&id)["state"] == "running").then_some(())
+    });
+    let cancel = json!({"reason": "enough", "grace_seconds": 0});
+    let path = format!("/api/v1/jobs/{id}/cancel");
+    client.post(&path, &cancel).unwrap();
+    assert_eq!(client.wait(&id)["state"], "cancelled");
+
+    let mut again = rhai("run(\"vm.fail_first\", #{attempts: \"1\"}); run(\"vm.attempt\").attempt");
+    again["max_attempts"] = json!(3);
+    let job = client.run(&again);
+    assert_eq!(
+        (&job["state"], &job["result"]),
+        (&json!("completed"), &json!(2)),
+        "{job}"
+    );
+
+    let job = client.run(&rhai("run(\"vm.nobody\")"));
+    assert_eq!(job["failure"]["kind"], "handler_not_found", "{job}");
+}
+
 #[test]
 fn a_script_with_an_unknown_handler_runs_no_action() {
     let own = host();

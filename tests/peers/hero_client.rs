@@ -206,6 +206,68 @@ fn jobs_that_a_worker_lost_are_queued_again() {
     assert_eq!(queued(&mut client).len(), 2);
 }
 
+/// Makes it look as if the job was queued long ago.
+fn age(client: &mut Client, n: u32) {
+    let key = format!("hero:job:{}", id(n));
+    let old = ["HSET", &key, "updated_at", "2026-01-01T00:00:00Z"];
+    let _: i64 = client.ask(&old);
+}
+
+/// Queues four jobs of which the worker took the first and died, and returns that one. The second is
+/// queued, the third was taken just now, and the fourth waits for the second.
+fn lose_one(server: &Server, client: &mut Client) -> String {
+    for n in 1..=3 {
+        submit(server, n, &[]);
+    }
+    submit(server, 4, &[2]);
+    for n in [1, 2, 4] {
+        age(client, n);
+    }
+    for n in [1, 3] {
+        let _: i64 = client.ask(&["LREM", "hero:work_queue:fo", "1", &id(n)]);
+    }
+    id(1)
+}
+
+#[test]
+fn jobs_that_were_taken_and_never_started_are_queued_again() {
+    let fixture = Fixture::new(Redis::start());
+    let server = start(&fixture, "data");
+    let mut client = fixture.client();
+    let lost = lose_one(&server, &mut client);
+    let requeued = hero(&server, &["requeue", "--stale", "--worker", "fo"]).exits(0, "");
+    assert!(
+        requeued.starts_with("1 stale job is queued again for fo"),
+        "{requeued}"
+    );
+    assert_eq!(queued(&mut client), [lost, id(2)]);
+    let requeued = hero(&server, &["requeue", "--stale", "--worker", "fo"]).exits(0, "");
+    assert_eq!(requeued, "0 stale jobs are queued again for fo");
+}
+
+#[test]
+fn a_host_queues_lost_jobs_again_by_itself_where_it_is_configured() {
+    let fixture = Fixture::new(Redis::start());
+    let url = fixture.redis.url();
+    let text = format!("[protocol.hero]\nurl = {url:?}\nrequeue_stale = [\"fo\"]\n");
+    let server = fixture.host_of("data", &text, &["basics"]);
+    let mut client = fixture.client();
+    let lost = lose_one(&server, &mut client);
+    // This one has been lost often enough.
+    submit(&server, 5, &[]);
+    age(&mut client, 5);
+    let _: i64 = client.ask(&["LREM", "hero:work_queue:fo", "1", &id(5)]);
+    let _: i64 = client.ask(&["HSET", &format!("hero:job:{}", id(5)), "requeued", "3"]);
+    eventually("the lost job in its queue", WAIT_MAX, || {
+        (queued(&mut client).contains(&lost)).then_some(())
+    });
+    let key = format!("hero:job:{lost}");
+    let requeued: String = client.ask(&["HGET", &key, "requeued"]);
+    assert_eq!(requeued, "1");
+    assert!(!queued(&mut client).contains(&id(5)));
+    assert_eq!(server.stop(), Some(0));
+}
+
 #[test]
 fn log_files_are_read_only_below_log_dir() {
     let fixture = Fixture::new(Redis::start());

@@ -16,11 +16,11 @@ const MANY: u32 = 5_000;
 pub(crate) const SOME: u32 = 600;
 
 /// A pseudo-random generator with a seed.
-struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     /// Uses the seed in `HOST_TEST_SEED`, or one from the clock. A failing test shows the seed.
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let given = std::env::var("HOST_TEST_SEED").ok();
         let seed = given.and_then(|seed| seed.parse().ok()).unwrap_or_else(|| {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -31,7 +31,7 @@ impl Random {
     }
 
     /// Returns a number below `end`; 0 if `end` is 0.
-    fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -91,6 +91,7 @@ fn check_written_once(redis_monitor: &RedisMonitor, client: &mut Client, count: 
     let once = Ends {
         written: 1,
         answered: 1,
+        ..Ends::default()
     };
     let ends = redis_monitor.ends(client);
     assert_eq!(ends.len(), count as usize);

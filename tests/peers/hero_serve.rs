@@ -93,7 +93,7 @@ pub(crate) fn id(n: u32) -> String {
 }
 
 /// Returns the command that stores a job.
-fn store_command(n: u32, fields: &[(&str, &str)]) -> redis::Cmd {
+pub(crate) fn store_command(n: u32, fields: &[(&str, &str)]) -> redis::Cmd {
     let mut words = redis::cmd("HSET");
     words.arg(format!("hero:job:{}", id(n)));
     #[rustfmt::skip]
@@ -333,6 +333,44 @@ fn jobs_that_are_not_concurrent_run_one_at_a_time() {
     client.stop(1);
     client.failed(1, "stopped_by_request");
     assert_eq!(client.reply(2), "2");
+}
+
+#[test]
+fn a_context_has_one_turn_over_worker_ids_and_hosts_and_outlives_a_killed_one() {
+    let fixture = Fixture::new(Redis::start());
+    let of = |name: &str, worker: &str| {
+        let url = fixture.redis.url();
+        let text = format!("[protocol.hero]\nurl = {url:?}\nworker_ids = [{worker:?}]\n");
+        fixture.host_of(name, &text, &["basics", "hero-rhai"])
+    };
+    let (first, _second) = (of("first", "w1"), of("second", "w2"));
+    let mut client = fixture.client();
+    let on_second = [("worker_id", "w2"), ("concurrent", "false")];
+    let queue = |client: &mut Client, n: u32, fields: &[(&str, &str)]| {
+        client.store(n, fields);
+        let _: i64 = client.ask(&["LPUSH", "hero:work_queue:w2", &id(n)]);
+    };
+    client.submit(1, &[("handler", "spin"), on_second[1]]);
+    client.until_status(1, "started");
+    queue(
+        &mut client,
+        2,
+        &[on_second[0], on_second[1], ("script", "2")],
+    );
+    queue(&mut client, 3, &[on_second[0], ("script", "3")]);
+    assert_eq!(client.reply(3), "3");
+    let turn: String = client.ask(&["GET", "hero:context:office"]);
+    assert_eq!(
+        (turn, client.field(2, "status")),
+        (id(1), "dispatched".into())
+    );
+    first.kill();
+    assert_eq!(client.reply(2), "2");
+    assert_eq!(
+        client.field(1, "status"),
+        "started",
+        "nobody takes the jobs of w1"
+    );
 }
 
 #[test]

@@ -99,3 +99,31 @@ fn large_outputs_arrive_once_over_a_slow_link() {
     let carried = link.carried.load(Ordering::SeqCst);
     assert!(carried < 18_000_000, "{carried} bytes went out");
 }
+
+#[test]
+fn an_output_of_almost_16_mib_arrives_once_over_a_slow_link() {
+    const BYTES: usize = 16_700_000;
+    let fixture = Fixture::new(Redis::start());
+    let handlers = fixture.path("handlers");
+    let manifest = "[defaults]\ntimeout_seconds = 3600\nresult_kib = 16384\nmemory_mib = 512\n";
+    std::fs::write(handlers.join("hero-rhai.toml"), manifest).unwrap();
+    let mut client = fixture.client();
+    let link = SlowLink::to(([127, 0, 0, 1], fixture.redis.port()).into());
+    let script = format!(r#"let s = ""; s.pad({BYTES}, "x"); s"#);
+    client.submit(1, &[("script", &script), ("script_type", "rhai")]);
+    // Others run and are answered meanwhile.
+    for n in 2..=5 {
+        client.submit(n, &[("script", "40 + 2")]);
+    }
+    let url = format!("redis://{}", link.address);
+    let worker = HeroWorker::start(&fixture.path(""), "slow", &handlers, &url, &["w1"]);
+    for n in (1..=5).rev() {
+        eventually("the job to end", WAIT_MAX, || {
+            (client.field(n, "status") == "finished").then_some(())
+        });
+        assert_eq!(client.replies(n), 1, "{n}: {}", worker.log());
+    }
+    assert_eq!(client.field(1, "output").len(), BYTES);
+    let carried = link.carried.load(Ordering::SeqCst);
+    assert!(carried < BYTES + 1_000_000, "{carried} bytes went out");
+}

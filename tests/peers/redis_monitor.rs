@@ -16,6 +16,8 @@ use crate::hero_serve::{Client, WAIT_MAX};
 pub(crate) struct Ends {
     pub(crate) written: usize,
     pub(crate) answered: usize,
+    /// How often it was started after it had ended.
+    pub(crate) revived: usize,
 }
 
 /// The counts so far.
@@ -24,18 +26,23 @@ pub(crate) struct RedisMonitor(Arc<Mutex<BTreeMap<String, Ends>>>);
 impl RedisMonitor {
     /// Starts a thread that reads commands until the server ends.
     pub(crate) fn start(redis: &Redis) -> Self {
+        let monitor = Self(Arc::default());
+        monitor.follow(redis);
+        monitor
+    }
+
+    /// Goes on with a server that was killed and is there again.
+    pub(crate) fn follow(&self, redis: &Redis) {
         let mut stream = TcpStream::connect(("127.0.0.1", redis.port())).unwrap();
         stream.write_all(b"MONITOR\r\n").unwrap();
         let mut lines = BufReader::new(stream).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "+OK");
-        let ends = Arc::new(Mutex::new(BTreeMap::new()));
-        let counts = Arc::clone(&ends);
+        let counts = Arc::clone(&self.0);
         thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 count_command(&line, &mut counts.lock().unwrap());
             }
         });
-        Self(ends)
     }
 
     /// Returns how many jobs were written as ended or answered.
@@ -66,9 +73,17 @@ fn count_command(line: &str, ends: &mut BTreeMap<String, Ends>) {
             let Some(id) = key.strip_prefix("hero:job:") else {
                 return;
             };
-            if words.next() == Some("status") && matches!(words.next(), Some("finished" | "error"))
-            {
-                ends.entry(id.to_owned()).or_default().written += 1;
+            if words.next() != Some("status") {
+                return;
+            }
+            match words.next() {
+                Some("finished" | "error") => ends.entry(id.to_owned()).or_default().written += 1,
+                Some("started") => {
+                    if let Some(ended) = ends.get_mut(id).filter(|it| it.written > 0) {
+                        ended.revived += 1;
+                    }
+                }
+                _ => {}
             }
         }
         "LPUSH" => {

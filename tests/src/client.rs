@@ -116,7 +116,7 @@ impl Client {
         let items = list["items"].as_array().expect("a list has items");
         items
             .iter()
-            .filter(|job| job["wire"] == "rrq" || job["wire"] == "hero")
+            .filter(|job| job["wire"] != "http")
             .map(|job| self.job(job["id"].as_str().expect("a job has an id")))
             .collect()
     }

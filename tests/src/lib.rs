@@ -18,7 +18,7 @@ mod wait;
 pub mod worker;
 
 pub use client::Client;
-pub use redis::Redis;
+pub use redis::{Redis, Sentinel};
 pub use server::{Options, Server};
 pub use wait::eventually;
 pub use worker::{ArcoWorker, HeroWorker, Worker};

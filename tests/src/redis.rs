@@ -169,3 +169,85 @@ impl Drop for Redis {
         let _ = self.child.wait();
     }
 }
+
+/// A Sentinel that watches one Redis and its replicas. It is killed when dropped.
+pub struct Sentinel {
+    child: Child,
+    port: u16,
+    _folder: TempDir,
+}
+
+impl Sentinel {
+    /// Starts a Sentinel that knows the Redis at this port as `name`, and waits until it answers.
+    ///
+    /// # Panics
+    ///
+    /// If Redis is not installed. The message names the command that installs it.
+    pub fn of(master_port: u16, name: &str) -> Self {
+        let (folder, port) = (
+            TempDir::new().expect("a folder can be made"),
+            ports::free(1),
+        );
+        let config = folder.path().join("sentinel.conf");
+        let text = format!(
+            "port {port}\nbind 127.0.0.1\nsentinel monitor {name} 127.0.0.1 {master_port} 1\n\
+             sentinel down-after-milliseconds {name} 500\nsentinel failover-timeout {name} 3000\n"
+        );
+        std::fs::write(&config, text).expect("the folder can be written to");
+        let child = Command::new("redis-server")
+            .arg(&config)
+            .arg("--sentinel")
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("redis-server is missing: run `cargo xtask test peers` first");
+        let sentinel = Self {
+            child,
+            port,
+            _folder: folder,
+        };
+        eventually("the Sentinel to answer", WAIT_MAX, || {
+            sentinel.connect().ok()
+        });
+        sentinel
+    }
+
+    /// Returns its port.
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Returns how many replicas of `name` it has seen that follow their master.
+    ///
+    /// # Panics
+    ///
+    /// If the Sentinel does not answer.
+    pub fn replicas(&self, name: &str) -> usize {
+        let mut connection = self.connect().expect("the Sentinel takes connections");
+        let mut ask = ::redis::cmd("SENTINEL");
+        let found: Vec<std::collections::HashMap<String, String>> = ask
+            .arg("REPLICAS")
+            .arg(name)
+            .query(&mut connection)
+            .expect("the Sentinel answers");
+        let follows = |it: &&std::collections::HashMap<String, String>| {
+            it.get("master-link-status")
+                .is_some_and(|status| status == "ok")
+        };
+        found.iter().filter(follows).count()
+    }
+
+    fn connect(&self) -> ::redis::RedisResult<Connection> {
+        let url = format!("redis://127.0.0.1:{}", self.port);
+        ::redis::Client::open(url)?.get_connection_with_timeout(WAIT_MAX)
+    }
+}
+
+impl Drop for Sentinel {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

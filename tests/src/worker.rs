@@ -192,12 +192,28 @@ impl ArcoWorker {
     ///
     /// If the worker ends before it is ready. Its output is in `arco-worker.log` in `folder`.
     pub fn start(folder_of_log: &Path, port: u16, secret: &str, origin: &str) -> Self {
+        Self::start_with(folder_of_log, port, secret, origin, &[])
+    }
+
+    /// The same with more arguments.
+    ///
+    /// # Panics
+    ///
+    /// If the worker ends before it is ready.
+    pub fn start_with(
+        folder_of_log: &Path,
+        port: u16,
+        secret: &str,
+        origin: &str,
+        args: &[String],
+    ) -> Self {
         let mut worker = Command::new(host());
         worker
             .args(["worker", "arco", "--secret-env", "ARCO_TEST_SECRET"])
             .args(["--listen", &format!("127.0.0.1:{port}")])
             .args(["--callback-origin", origin, "--handlers"])
             .arg(folder())
+            .args(args)
             .env("ARCO_TEST_SECRET", secret)
             .env("XDG_CACHE_HOME", cache());
         let (process, ready) = Process::start(&mut worker, &folder_of_log.join("arco-worker.log"));

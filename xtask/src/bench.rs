@@ -12,7 +12,8 @@ use crate::{guests, peers, programs, setup};
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples: cargo xtask bench --only latency -o json, cargo xtask bench rrq, \
-                  cargo xtask bench hero"
+                  cargo xtask bench hero, cargo xtask bench delta, cargo xtask bench arco, \
+                  cargo xtask bench beads"
 )]
 pub(crate) struct Args {
     /// Passed on: see `cargo xtask bench -- --help`

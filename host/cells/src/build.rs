@@ -4,7 +4,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use host_core::cell::{ComponentKey, Context, RunId, Start};
@@ -15,13 +14,13 @@ use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::time::Time;
 
-use crate::chain::Chain;
+use crate::chain::{Chain, Step};
 use crate::handlers::{Handler, Handlers, Program};
 use crate::order::Order;
 use crate::programs::{Programs, read_dirs};
 use crate::schema::Budget;
 
-pub use crate::programs::Environment;
+pub use crate::programs::{ChainHandlers, Environment};
 
 /// One attempt that a cell executes, for this host or for another orchestrator.
 #[derive(Clone, Debug)]
@@ -66,12 +65,11 @@ pub struct RunBuilder {
 
 impl RunBuilder {
     /// Builds runs of `handlers`. A handler is granted only variables that are in `environment` or
-    /// came with the job. The result of a handler in `chain_handlers` is a list of steps that run
-    /// in the same attempt.
+    /// came with the job. A handler in `chain_handlers` has others run in its attempts.
     pub fn new(
         handlers: Handlers,
         environment: Environment,
-        chain_handlers: BTreeSet<Name>,
+        chain_handlers: ChainHandlers,
     ) -> Self {
         Self {
             programs: Programs::new(handlers, environment, chain_handlers),
@@ -101,14 +99,15 @@ impl RunBuilder {
         let revision = (revision.component.to_string(), revision.revision);
         let (job, lease) = (request.job, request.lease);
         // Only a chain needs the variables after this run.
-        let env = self
-            .programs
-            .makes_chains(&name)
-            .then(|| request.env.clone());
+        let kind = self.programs.chain_kind(&name);
+        let chained = kind.map(|kind| (kind, request.env.clone()));
         let start = self
             .start(now, request, &handler)
             .map_err(|failure| refused(failure, Some(revision.clone())))?;
-        let chain = env.map(|env| Box::new(Chain::new(self.programs.clone(), &start, env)));
+        let chain = chained.map(|(kind, env)| {
+            let first = Step::first(&handler, &program, &start);
+            Box::new(Chain::new(self.programs.clone(), kind, first, &start, env))
+        });
         let order = Order {
             job,
             lease,

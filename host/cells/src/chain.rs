@@ -1,25 +1,29 @@
-//! Chains: the result of the first handler is a list of steps. The handlers they name run one after
-//! the other in the same attempt and share its fuel, time, memory and log. This module does no
-//! input or output: the pool starts each step and reports how it ended.
+//! Chains: the first handler has others run in its attempt, which share its fuel, time, memory and
+//! log. Its result is a list of steps, or it is a script that calls them (`calls`). This module does
+//! no input or output: the pool starts each handler and reports how it ended.
+
+mod calls;
+mod planning;
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
 use host_core::cell::{Context, RunId, Start};
+use host_core::chain::ChainKind;
 use host_core::failure::{Failure, FailureKind};
 use host_core::handler::{FUEL_PER_SECOND, Limits};
 use host_core::json::{DEPTH_MAX, JsonText};
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome};
-use serde::Deserialize;
-use serde_json::value::RawValue;
 
+use self::calls::Calls;
 use crate::handlers::{Handler, Program};
 use crate::programs::{Programs, read_dirs};
-use crate::schema::Budget;
 
-/// The maximum number of steps in one chain.
+pub use self::planning::{Planned, Planning};
+
+/// The maximum number of steps in one chain, and of calls of one script.
 const STEPS_MAX: usize = 1_000;
 
 /// The chain of one attempt.
@@ -28,6 +32,8 @@ pub struct Chain {
     programs: Programs,
     /// Variables that came with the job.
     env: Vec<(String, String)>,
+    /// What its script has called, if the first handler is a script that calls others.
+    calls: Option<Box<Calls>>,
     context: Context,
     limits: Limits,
     /// The steps that have not run yet. `None` until the first handler has returned them.
@@ -39,9 +45,9 @@ pub struct Chain {
     used: Meter,
 }
 
-/// One step, with the handler as it was when the chain was planned.
+/// One handler to run, as it was when that was planned.
 #[derive(Clone)]
-struct Step {
+pub(crate) struct Step {
     handler: Arc<Handler>,
     program: Arc<Program>,
     params: JsonText,
@@ -70,29 +76,32 @@ pub enum Next {
     End(Outcome),
 }
 
-/// The work of planning the steps of a chain.
-pub struct Planning {
-    programs: Programs,
-    env: Vec<(String, String)>,
-    planner: String,
-    result: JsonText,
-}
-
-/// The steps of a chain, or why there are none.
-pub struct Planned(Result<VecDeque<Step>, Failure>);
-
-#[derive(Deserialize)]
-struct Listed {
-    handler: Name,
-    params: Box<RawValue>,
+impl Step {
+    /// Makes the step of the first handler of an attempt, to start it again.
+    pub(crate) fn first(handler: &Arc<Handler>, program: &Arc<Program>, start: &Start) -> Self {
+        Self {
+            handler: Arc::clone(handler),
+            program: Arc::clone(program),
+            params: start.params.clone(),
+            env: start.env.clone(),
+        }
+    }
 }
 
 impl Chain {
-    /// Makes the chain of an attempt whose first handler is about to start.
-    pub(crate) fn new(programs: Programs, start: &Start, env: Vec<(String, String)>) -> Self {
+    /// Makes the chain of an attempt whose first handler is about to start with `start`. `env` came
+    /// with the job.
+    pub(crate) fn new(
+        programs: Programs,
+        kind: ChainKind,
+        first: Step,
+        start: &Start,
+        env: Vec<(String, String)>,
+    ) -> Self {
         Self {
             programs,
             env,
+            calls: (kind == ChainKind::Calls).then(|| Box::new(Calls::of(first))),
             context: start.context.clone(),
             limits: start.limits.clone(),
             steps: None,
@@ -112,6 +121,9 @@ impl Chain {
     /// Records how a handler ended and returns what to do next.
     pub fn next(&mut self, outcome: Outcome, meter: Meter, left: Left) -> Next {
         self.count(meter);
+        if self.calls.is_some() {
+            return self.next_of_script(outcome, left);
+        }
         let followed = match outcome {
             Outcome::Completed { result } => self.follow(result, left),
             Outcome::Failed(failure) => Err(Outcome::Failed(self.blame(failure))),
@@ -123,7 +135,10 @@ impl Chain {
 
     /// Takes the planned steps and returns what to do next.
     pub fn planned(&mut self, planned: Planned, left: Left) -> Next {
-        let steps = match planned.0 {
+        if self.calls.is_some() {
+            return self.call_planned(planned, left);
+        }
+        let steps = match planned.steps {
             Ok(steps) => steps,
             Err(failure) => return Next::End(Outcome::Failed(failure)),
         };
@@ -135,12 +150,7 @@ impl Chain {
     fn follow(&mut self, result: Option<JsonText>, left: Left) -> Result<Next, Outcome> {
         let result = result.unwrap_or_else(JsonText::null);
         if self.steps.is_none() {
-            return Ok(Next::Plan(Planning {
-                programs: self.programs.clone(),
-                env: self.env.clone(),
-                planner: self.context.handler.clone(),
-                result,
-            }));
+            return Ok(Next::Plan(self.plan_steps(result)));
         }
         self.keep(result).map_err(Outcome::Failed)?;
         self.step(left)
@@ -166,13 +176,15 @@ impl Chain {
         let all = &self.limits;
         if left.timeout_ms == 0 {
             let limit_ms = all.timeout_ms;
-            let message =
-                format!("the actions took longer than their limit of {limit_ms} ms together");
+            let message = format!(
+                "{} took longer than their limit of {limit_ms} ms together",
+                self.all()
+            );
             return Err(Failure::new(FailureKind::TimedOut, message));
         }
         let fuel = self.fuel().saturating_sub(self.used.fuel);
         if fuel == 0 {
-            let message = "the actions used up their CPU budget together";
+            let message = format!("{} used up their CPU budget together", self.all());
             return Err(Failure::new(FailureKind::FuelExhausted, message));
         }
         let own = &step.handler.limits;
@@ -196,6 +208,14 @@ impl Chain {
             read_dirs: read_dirs(&step.handler.grants),
         };
         Ok(Next::Run(step.program, Box::new(start)))
+    }
+
+    /// Names what shares the limits, for people.
+    const fn all(&self) -> &'static str {
+        match self.calls {
+            None => "the actions",
+            Some(_) => "the script and the handlers that it calls",
+        }
     }
 
     fn fuel(&self) -> u64 {
@@ -258,77 +278,9 @@ impl Chain {
     }
 }
 
-impl Planning {
-    /// Looks up every handler and checks all params within one budget, before the first step runs. So a
-    /// list with an unknown handler runs no step at all.
-    pub fn run(&self) -> Planned {
-        Planned(self.plan())
-    }
-
-    fn plan(&self) -> Result<VecDeque<Step>, Failure> {
-        let listed: Vec<Listed> = serde_json::from_str(self.result.as_str()).map_err(|error| {
-            let planner = &self.planner;
-            let message = format!("the result of {planner} is no list of steps: {error}");
-            Failure::new(FailureKind::Trapped, message)
-        })?;
-        if listed.len() > STEPS_MAX {
-            let count = listed.len();
-            let message = format!(
-                "the script has {count} actions, at most {STEPS_MAX} run in one job; split it"
-            );
-            return Err(Failure::new(FailureKind::InvalidParams, message));
-        }
-        let total = listed.len();
-        let mut budget = Budget::default();
-        listed
-            .into_iter()
-            .enumerate()
-            .map(|(index, step)| {
-                let name = step.handler.clone();
-                self.look_up(step, &mut budget)
-                    .map_err(|failure| blamed(failure, index + 1, total, &name))
-            })
-            .collect()
-    }
-
-    fn look_up(&self, listed: Listed, budget: &mut Budget) -> Result<Step, Failure> {
-        let name = &listed.handler;
-        if self.programs.makes_chains(name) {
-            let message = "a script cannot be an action of a script";
-            return Err(Failure::new(FailureKind::InvalidParams, message));
-        }
-        let (handler, program) = self.programs.handlers().executable(name)?;
-        let params = JsonText(String::from(Box::<str>::from(listed.params)));
-        handler.check_params(&params, budget)?;
-        let env = self.programs.granted(&handler, &self.env)?;
-        Ok(Step {
-            handler,
-            program,
-            params,
-            env,
-        })
-    }
-}
-
 fn blamed(mut failure: Failure, number: usize, total: usize, name: &Name) -> Failure {
     failure.message = format!("action {number} of {total}, {name}: {}", failure.message);
     failure
-}
-
-impl fmt::Debug for Planning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Planning({})", self.planner)
-    }
-}
-
-// The steps have the variables that their handlers are granted.
-impl fmt::Debug for Planned {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Ok(steps) => write!(f, "Planned({} steps)", steps.len()),
-            Err(failure) => write!(f, "Planned({failure:?})"),
-        }
-    }
 }
 
 impl fmt::Debug for Chain {

@@ -45,6 +45,8 @@ pub struct Run {
     pub attempt: u32,
     /// The name of its cell.
     pub executor: String,
+    /// The handler, and the component and its revision that it comes from.
+    pub handler: String,
     pub revision: (String, u32),
     /// The limits of the attempt.
     pub limits: Limits,
@@ -178,6 +180,7 @@ impl<P: CellPort> Pool<P> {
             lease: order.lease,
             attempt: start.context.attempt,
             executor: cell.name.clone(),
+            handler: start.context.handler.clone(),
             revision: order.revision,
             limits: start.limits.clone(),
             started_at: now,

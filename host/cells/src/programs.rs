@@ -1,10 +1,11 @@
 //! The deployed handlers and the variables that they may be granted, from which runs and the steps
 //! of chains are made. This module only looks up; it starts nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use host_core::cell::GivenDir;
+use host_core::chain::ChainKind;
 use host_core::failure::{Failure, FailureKind};
 use host_core::handler::Grants;
 use host_core::name::Name;
@@ -18,19 +19,22 @@ pub(crate) const NO_VARIABLE: &str =
 /// The variables of the host process that guests may be granted.
 pub type Environment = BTreeMap<String, String>;
 
+/// The handlers that have other handlers run in their attempts, and how.
+pub type ChainHandlers = BTreeMap<Name, ChainKind>;
+
 /// The deployed handlers and the variables that they may be granted. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Programs {
     handlers: Handlers,
     environment: Arc<Environment>,
-    chain_handlers: Arc<BTreeSet<Name>>,
+    chain_handlers: Arc<ChainHandlers>,
 }
 
 impl Programs {
     pub(crate) fn new(
         handlers: Handlers,
         environment: Environment,
-        chain_handlers: BTreeSet<Name>,
+        chain_handlers: ChainHandlers,
     ) -> Self {
         Self {
             handlers,
@@ -43,9 +47,9 @@ impl Programs {
         &self.handlers
     }
 
-    /// Returns whether a handler's result is a list of steps.
-    pub(crate) fn makes_chains(&self, handler: &Name) -> bool {
-        self.chain_handlers.contains(handler)
+    /// Returns how a handler has others run in its attempt, if it does.
+    pub(crate) fn chain_kind(&self, handler: &Name) -> Option<ChainKind> {
+        self.chain_handlers.get(handler).copied()
     }
 
     /// Looks up the variables that a handler is granted, first among those of the job, then among

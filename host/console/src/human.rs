@@ -75,6 +75,14 @@ pub fn took(ms: u64) -> String {
     }
 }
 
+/// Formats a time that is known in microseconds: `0.2 ms`, `9.8 ms`, `850 ms`, `1.2 s`.
+pub fn took_us(us: u64) -> String {
+    match us {
+        0..10_000 => format!("{}.{} ms", us / 1000, us % 1000 / 100),
+        _ => took(us / 1000),
+    }
+}
+
 /// Formats the time between two instants in the largest unit that fits: `12s`, `4m`, `3h`, `2d`.
 /// The host's time has whole seconds, so an instant less than a second ahead counts as now.
 pub fn age(now: Time, then: Time) -> String {

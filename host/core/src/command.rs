@@ -64,6 +64,14 @@ pub enum Command {
     /// job shows the new end of the lease and, if a cancel is requested, its reason and the end of
     /// its grace.
     Heartbeat { job: JobId, fence: Fence },
+    /// Keep that a lease was renewed by heartbeats that were answered already. Answered by
+    /// [`Reply::Moved`].
+    Renew {
+        job: JobId,
+        lease: LeaseId,
+        /// The end that its worker was promised.
+        until: Time,
+    },
     /// An attempt has ended. Answered by [`Reply::Moved`].
     Complete {
         job: JobId,
@@ -95,6 +103,8 @@ pub enum Command {
         fence: Fence,
         /// What the attempt had done by then.
         partial: Option<JsonText>,
+        /// How it stopped, in the worker's words.
+        message: Option<String>,
     },
     /// An operator wants a cancelled or discarded job to run again. It waits again for the jobs it
     /// depends on that have not completed. Refused if one of them is no longer kept. Answered by
@@ -108,8 +118,9 @@ pub enum Command {
     /// Answered by [`Reply::Ticked`].
     Tick { limit: u32 },
     /// The host `node` has started, and its earlier cells and connections are gone. Each lease that
-    /// it granted and that a connection holds is lost with [`Loss::HostRestarted`]. Leases of other
-    /// nodes and leases by TTL stay. Answered by [`Reply::Ticked`].
+    /// it granted and that a connection holds is lost with [`Loss::HostRestarted`]; those of other
+    /// nodes stay. Leases by TTL begin a whole TTL, because the host could not be told of heartbeats and
+    /// may have forgotten the latest. Answered by [`Reply::Ticked`].
     Recover {
         /// The host that has started.
         node: NodeId,

@@ -41,8 +41,8 @@ impl Lease {
         self.hold == Hold::Connection && (self.node == node || self.node == NodeId::NIL)
     }
 
-    /// Returns when the worker last said that it is alive; `None` before the first time, and if a
-    /// connection holds the lease.
+    /// Returns when the worker last said that it is alive, or when the host started if that was later;
+    /// `None` before the first time, and if a connection holds the lease.
     pub fn last_heartbeat_at(&self) -> Option<Time> {
         let Hold::Ttl { ttl_ms } = self.hold else {
             return None;

@@ -4,7 +4,9 @@
 //! randomness, no I/O, no async and no wire; callers pass the time and ready-made ids.
 
 pub mod cell;
+pub mod chain;
 pub mod command;
+pub mod cost;
 pub mod failure;
 pub mod graph;
 pub mod handler;

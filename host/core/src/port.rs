@@ -13,6 +13,7 @@ pub mod assign;
 pub mod conformance;
 pub mod execute;
 pub mod lease;
+pub mod spans;
 
 use crate::time::Time;
 
@@ -32,8 +33,14 @@ pub trait Clock: Send + Sync {
     fn wall(&self) -> Time;
 }
 
-/// Counts the messages that wires refuse.
+/// Counts the messages that wires refuse, and what their workers have to do.
 pub trait Counters: Send + Sync {
     /// Counts one refusal. `wire` and `code` are metric labels from closed lists.
     fn refused(&self, wire: &'static str, code: &'static str);
+
+    /// Sets how much a worker of a wire has to do. `worker` is a name from the configuration, `state` a
+    /// metric label from a closed list.
+    fn set_depth(&self, wire: &'static str, worker: &str, state: &'static str, count: u64) {
+        let _ = (wire, worker, state, count);
+    }
 }

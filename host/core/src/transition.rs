@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::{Failure, FailureKind};
 use crate::id::{JobId, LeaseId, NodeId};
 use crate::job::{Lifecycle, State};
-use crate::lease::{Fence, Hold};
+use crate::lease::{Fence, Hold, Lease};
 use crate::outcome::Outcome;
 use crate::rejection::Rejection;
 use crate::time::Time;
@@ -43,6 +43,8 @@ pub enum Input<'a> {
     Ack(&'a Fence),
     /// The worker is alive.
     Heartbeat(&'a Fence),
+    /// The host has promised the worker its lease until this instant, whatever is stored of it.
+    Renew(&'a Fence, Time),
     /// The attempt ended.
     Complete(&'a Fence, &'a Outcome),
     /// The lease was lost or given back, and no outcome is known.
@@ -102,6 +104,7 @@ impl Lifecycle {
             } => claim::apply(self, now, *node, *lease, worker, *hold),
             Input::Ack(fence) => heartbeat::ack(self, now, fence),
             Input::Heartbeat(fence) => heartbeat::apply(self, now, fence),
+            Input::Renew(fence, until) => heartbeat::renew(self, fence, *until),
             Input::Complete(fence, outcome) => complete::apply(self, now, fence, outcome),
             Input::Lose(fence, loss) => lose::apply(self, now, fence, *loss),
             Input::Cancel { reason, grace_ms } => cancel::apply(self, now, *reason, *grace_ms),
@@ -118,6 +121,14 @@ impl Lifecycle {
     /// Checks that the job is running, that `fence` names its current lease or attempt, and that
     /// the lease has not run out.
     fn check_fence(&self, now: Time, fence: &Fence) -> Result<(), Rejection> {
+        if self.check_current(fence)?.is_expired(now) {
+            return Err(Rejection::LeaseExpired);
+        }
+        Ok(())
+    }
+
+    /// Returns the lease of the running job if `fence` names it or its attempt.
+    fn check_current(&self, fence: &Fence) -> Result<&Lease, Rejection> {
         let Some(lease) = &self.lease else {
             return Err(Rejection::Stale);
         };
@@ -127,13 +138,7 @@ impl Lifecycle {
             Fence::Worker(worker) => *worker == lease.worker,
             Fence::Holder(id, worker) => *id == lease.id && *worker == lease.worker,
         };
-        if !current {
-            return Err(Rejection::Stale);
-        }
-        if lease.is_expired(now) {
-            return Err(Rejection::LeaseExpired);
-        }
-        Ok(())
+        current.then_some(lease).ok_or(Rejection::Stale)
     }
 
     /// Ends the job.

@@ -63,7 +63,7 @@ impl Events {
         }));
     }
 
-    /// Publishes the progress of a job. Only the dispatch loop calls it.
+    /// Publishes the progress of a job.
     pub fn progressed(&self, at: Time, job: JobId, attempt: u32, progress: Progress) {
         let happened = Happened::Progressed {
             job,

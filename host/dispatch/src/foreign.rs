@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use host_cells::feed::Feed;
 use host_cells::port::{CellEvent, CellPort};
+use host_core::port::spans::Spans;
 use host_core::port::{Execute, ForeignJob, Reply, Stop, Tag};
 use host_runtime::clock::Clock;
 use host_runtime::mailbox::Mailbox;
@@ -40,6 +41,8 @@ pub struct Wiring<P> {
     /// Receives ended executions, if they are kept.
     pub history: Option<History>,
     pub numbers: Numbers,
+    /// Receives the spans of executions, if they are collected.
+    pub spans: Option<Arc<dyn Spans>>,
     /// Whether cells start at once instead of with the first work.
     pub eager: bool,
     /// Cancelled once the handlers are known. Work waits until then.

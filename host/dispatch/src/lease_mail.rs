@@ -8,16 +8,19 @@ use futures_util::{StreamExt as _, stream};
 use host_core::id::JobId;
 use host_core::lease::Fence;
 use host_core::name::Name;
+use host_core::outcome::Progress;
 use host_core::port::lease::{
     Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond, Resumed,
     Standing,
 };
 use host_core::time::Time;
+use host_runtime::clock::Clock;
 use host_runtime::mailbox::Mailbox;
 use tokio_util::sync::CancellationToken;
 
-use crate::Dispatch;
 use crate::readers::READERS;
+use crate::renewals::Renewals;
+use crate::{Dispatch, Shared};
 
 /// How many messages may wait for the loop.
 const WAITING_MAX: usize = 16_384;
@@ -58,13 +61,33 @@ pub(crate) struct Told {
 }
 
 /// How wires whose workers pull reach the dispatch loop. Cloning shares it.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct LeaseDoor {
     mail: Arc<Mailbox<LeaseMail>>,
     looks: Arc<Mailbox<Look>>,
+    renewals: Renewals,
+    shared: Arc<Shared>,
+    clock: Clock,
 }
 
 impl LeaseDoor {
+    /// Makes the door of the loop that publishes in `shared`. Renewed leases are stored after
+    /// `renewal_ms_max` milliseconds at most: usually [`crate::renewals::RENEWAL_MS_MAX`].
+    pub fn new(clock: Clock, shared: Arc<Shared>, renewal_ms_max: u64) -> Self {
+        Self {
+            mail: Arc::default(),
+            looks: Arc::default(),
+            renewals: Renewals::new(renewal_ms_max),
+            shared,
+            clock,
+        }
+    }
+
+    /// Returns the leases that are renewed in memory.
+    pub(crate) fn renewals(&self) -> &Renewals {
+        &self.renewals
+    }
+
     /// Takes all messages, oldest first.
     pub(crate) fn take(&self) -> Vec<LeaseMail> {
         self.mail.take()
@@ -100,6 +123,26 @@ impl LeaseDoor {
         }
     }
 
+    /// Answers a heartbeat from memory, if the lease is known there.
+    fn heartbeat(
+        &self,
+        job: JobId,
+        fence: &Fence,
+        progress: Option<&Progress>,
+    ) -> Option<Standing> {
+        let note = |now, attempt| {
+            if let Some(progress) = progress {
+                self.shared.progressed(now, job, attempt, progress.clone());
+            }
+        };
+        let now = || self.clock.now();
+        let beaten = self.renewals.heartbeat(now, job, fence, note)?;
+        if beaten.is_due_earlier {
+            self.mail.wake();
+        }
+        Some(beaten.standing)
+    }
+
     fn put(&self, mail: LeaseMail) {
         if let Err(mail) = self.mail.put_below(WAITING_MAX, mail) {
             let error = if self.mail.is_closed() {
@@ -117,6 +160,7 @@ pub(crate) struct CloseOnDrop(LeaseDoor);
 
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
+        self.0.renewals.close();
         for mail in self.0.mail.close() {
             refuse(mail, LeaseError::Stopping);
         }
@@ -163,6 +207,13 @@ impl Leases for LeaseDoor {
         message: LeaseMessage,
         respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
     ) {
+        if let LeaseMessage::Heartbeat { progress } = &message
+            && let Some(standing) = self.heartbeat(job, &fence, progress.as_ref())
+        {
+            // The worker may have gone.
+            let _gone = respond.respond(Ok(standing)).is_err();
+            return;
+        }
         self.put(LeaseMail::Tell(Told {
             job,
             fence,

@@ -4,6 +4,7 @@
 
 pub mod assign_mail;
 mod assignment;
+pub mod costs;
 pub mod events;
 pub mod executors;
 pub mod foreign;
@@ -14,6 +15,7 @@ pub mod logged;
 pub mod numbers;
 mod pulls;
 pub mod readers;
+pub mod renewals;
 pub mod waiters;
 pub mod writer;
 
@@ -22,7 +24,9 @@ use std::sync::atomic::AtomicBool;
 
 use host_core::command::{Command, Reply};
 use host_core::id::JobId;
+use host_core::outcome::Progress;
 use host_core::rejection::Rejection;
+use host_core::time::Time;
 use host_store::{Reader, StoreError};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
@@ -82,6 +86,14 @@ pub struct Shared {
     pub live: Live,
     /// Whether the disk has no room for new jobs.
     pub store_full: AtomicBool,
+}
+
+impl Shared {
+    /// Publishes the progress of a running job.
+    pub(crate) fn progressed(&self, now: Time, job: JobId, attempt: u32, progress: Progress) {
+        self.live.tell(job, progress.clone());
+        self.events.progressed(now, job, attempt, progress);
+    }
 }
 
 impl Dispatch {

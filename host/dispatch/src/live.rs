@@ -35,7 +35,7 @@ impl Live {
         self.jobs().get(&job)?.progress.clone()
     }
 
-    /// Stores a progress. Only the dispatch loop calls it.
+    /// Stores a progress of a job that runs and does not end meanwhile.
     pub fn tell(&self, job: JobId, latest: Progress) {
         self.jobs().entry(job).or_default().progress = Some(latest);
     }

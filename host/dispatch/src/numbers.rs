@@ -1,10 +1,13 @@
-//! The metrics of the dispatch loop.
+//! The metrics of the dispatch loop, and what handlers cost.
 
 use std::time::Duration;
 
+use host_cells::pool::Run;
 use host_core::command::Change;
+use host_core::cost::{Sample, is_failure};
 use host_core::name::address;
-use host_core::outcome::Outcome;
+use host_core::outcome::{Meter, Outcome};
+use host_core::time::Time;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -12,6 +15,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::costs::CostBook;
 use crate::labels::Labels;
 
 /// The upper bounds of the histogram buckets for commits and attempts, in seconds.
@@ -44,6 +48,7 @@ pub struct Numbers {
     runs: Gauge,
     cells: Gauge,
     store_full: Gauge,
+    costs: CostBook,
 }
 
 impl Default for Numbers {
@@ -59,6 +64,7 @@ impl Default for Numbers {
             runs: Gauge::default(),
             cells: Gauge::default(),
             store_full: Gauge::default(),
+            costs: CostBook::default(),
         }
     }
 }
@@ -98,6 +104,25 @@ impl Numbers {
             };
             self.entered.get_or_create(&labels).inc();
         }
+    }
+
+    /// Returns what handlers have cost.
+    pub const fn costs(&self) -> &CostBook {
+        &self.costs
+    }
+
+    /// Counts an attempt that ended in a cell.
+    pub fn ended_in_cell(&self, now: Time, run: &Run, outcome: &Outcome, meter: Meter) {
+        let ran_ms = run.ran_ms(now);
+        self.ended(outcome, ran_ms);
+        let sample = Sample {
+            ran_ms,
+            is_failure: is_failure(outcome.as_str()),
+            meter,
+        };
+        let (component, revision) = &run.revision;
+        self.costs
+            .add(&run.handler, (component, *revision), now, sample);
     }
 
     pub fn ended(&self, outcome: &Outcome, ran_ms: u64) {

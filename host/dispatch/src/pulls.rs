@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use host_core::command::{Change, Claimed, Command};
 use host_core::id::{JobId, LeaseId};
-use host_core::job::State;
+use host_core::job::{Lifecycle, State};
 use host_core::lease::{Fence, Hold};
 use host_core::name::Name;
 use host_core::outcome::{Progress, Report};
@@ -17,6 +17,7 @@ use host_core::transition::Loss;
 
 use crate::assignment;
 use crate::lease_mail::Told;
+use crate::renewals::{Renewal, Renewals};
 
 /// The most workers that may wait for work. Later ones get no work at once.
 const WAITING_MAX: usize = 16_384;
@@ -56,7 +57,6 @@ pub(crate) struct Place {
     pub(crate) hold: Hold,
 }
 
-#[derive(Default)]
 pub(crate) struct Pulls {
     waiting: BTreeMap<Waiter, Waiting>,
     waiters_made: u64,
@@ -64,9 +64,35 @@ pub(crate) struct Pulls {
     by_lease: HashMap<LeaseId, JobId>,
     /// The jobs of each executor whose leases were granted before the host restarted.
     restored: BTreeMap<Name, Vec<JobId>>,
+    renewals: Renewals,
 }
 
 impl Pulls {
+    /// Makes one without workers. Heartbeats are answered from `renewals`.
+    pub(crate) fn new(renewals: Renewals) -> Self {
+        Self {
+            waiting: BTreeMap::new(),
+            waiters_made: 0,
+            held: HashMap::new(),
+            by_lease: HashMap::new(),
+            restored: BTreeMap::new(),
+            renewals,
+        }
+    }
+
+    /// Takes note of a job as it is stored now, if a worker that pulls holds it. From then on its
+    /// heartbeats are answered from memory.
+    pub(crate) fn stored(&self, now: Time, job: &Lifecycle) {
+        if self.held.contains_key(&job.id) && job.state == State::Running {
+            self.renewals.know(now, job);
+        }
+    }
+
+    /// Returns the renewals that must be stored by now.
+    pub(crate) fn renewals(&self, now: Time) -> Vec<Renewal> {
+        self.renewals.take(now)
+    }
+
     /// Restores a lease that was granted before the host restarted.
     pub(crate) fn restore(&mut self, remote: RemoteLease) {
         if let Some(executor) = remote.runner {
@@ -220,6 +246,11 @@ impl Pulls {
         }
     }
 
+    /// Returns when renewals are to be stored.
+    pub(crate) fn renewals_due(&self) -> Option<Time> {
+        self.renewals.due()
+    }
+
     /// Returns when the next wait ends.
     pub(crate) fn due(&self) -> Option<Time> {
         self.waiting.values().map(|waiting| waiting.until).min()
@@ -248,10 +279,11 @@ impl Pulls {
                     revision: None,
                 }),
             },
-            LeaseMessage::CancelAck { partial } => Command::CancelAck {
+            LeaseMessage::CancelAck { partial, message } => Command::CancelAck {
                 job,
                 fence,
                 partial: partial.clone(),
+                message: message.clone(),
             },
             LeaseMessage::GiveBack { begun } => Command::Lose {
                 job,
@@ -314,6 +346,7 @@ impl Pulls {
 
     fn forget(&mut self, job: JobId) -> Option<Held> {
         let held = self.held.remove(&job)?;
+        self.renewals.forget(job);
         self.by_lease.remove(&held.lease);
         Some(held)
     }

@@ -125,8 +125,8 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         shared: wiring.shared,
         cells: wiring.cells,
         executors: wiring.executors,
+        pulls: Pulls::new(wiring.leases.renewals().clone()),
         leases: wiring.leases,
-        pulls: Pulls::default(),
         node: wiring.node,
         logs: wiring.logs,
         finished: Vec::new(),
@@ -257,6 +257,7 @@ impl<P: CellPort> Writer<P> {
             due.push(full);
         } else {
             due.push(self.next_wakeup);
+            due.push(self.pulls.renewals_due());
             let claims = self.claims() && self.claimable > 0 && self.cells.pool.free() > 0;
             let assigns = self.claims() && (self.executors.may_claim() || self.may_grant());
             due.push((claims || assigns || !self.finished.is_empty()).then_some(now));
@@ -335,6 +336,7 @@ impl<P: CellPort> Writer<P> {
             self.set_full(now, is_full);
         }
         let mut batch = Batch::default();
+        batch.renew(self.pulls.renewals(now));
         let finished = self.plan(now, &mut batch);
         let asked = !intake.requests.is_empty();
         for request in intake.requests {
@@ -433,6 +435,7 @@ impl<P: CellPort> Writer<P> {
                 self.finished.splice(0..0, finished);
                 if asked && !self.finished.is_empty() && self.full_until.is_none() {
                     let mut rest = Batch::default();
+                    rest.renew(self.pulls.renewals(now));
                     let finished = self.plan(now, &mut rest);
                     return self.commit(now, rest, finished, false);
                 }
@@ -458,9 +461,9 @@ fn refuse(origin: Origin, error: &SubmitError) {
             let _gone = reply.send(Err(error.clone()));
         }
         Origin::Lease(told) => lease_mail::refuse(LeaseMail::Tell(told), error.clone().into()),
-        Origin::Finished | Origin::Tick | Origin::Claim(_) => {}
+        Origin::Renewal(_) | Origin::Finished | Origin::Tick | Origin::Claim(_) => {}
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

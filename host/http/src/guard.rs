@@ -29,7 +29,11 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// The names by which clients may address the host. Other names are refused, so that a web page
 /// cannot reach the host through its own domain (DNS rebinding). Clones share them.
 #[derive(Clone, Debug)]
-pub struct AllowedHosts(Arc<[String]>);
+pub struct AllowedHosts {
+    own: Arc<[String]>,
+    /// The names of proxies in front of the host. They may speak TLS with their clients.
+    proxies: Arc<[String]>,
+}
 
 impl AllowedHosts {
     /// Allows the loopback names and the address that the host listens on.
@@ -39,14 +43,27 @@ impl AllowedHosts {
             SocketAddr::V6(address) => format!("[{}]", address.ip()),
         };
         let loopback = ["localhost", "127.0.0.1", "[::1]"].map(str::to_owned);
-        Self(loopback.into_iter().chain([listen]).collect())
+        Self {
+            own: loopback.into_iter().chain([listen]).collect(),
+            proxies: Arc::default(),
+        }
+    }
+
+    /// Also allows the names, without ports, by which clients address proxies in front of the host.
+    #[must_use]
+    pub fn and_proxies(mut self, names: &[String]) -> Self {
+        self.proxies = names.into();
+        self
     }
 
     /// Returns whether a host, with or without a port, is allowed.
     fn has(&self, host: &str) -> bool {
-        let name = without_port(host);
-        let mut allowed = self.0.iter();
-        allowed.any(|allowed| allowed.eq_ignore_ascii_case(name))
+        is_one_of(&self.own, host) || is_one_of(&self.proxies, host)
+    }
+
+    /// Returns whether pages of this host come over this scheme.
+    fn has_scheme(&self, host: &str, scheme: &str) -> bool {
+        scheme == "http" || (scheme == "https" && is_one_of(&self.proxies, host))
     }
 }
 
@@ -92,7 +109,7 @@ pub(crate) async fn guard(State(guard): State<Guard>, request: Request, next: Ne
 impl Guard {
     fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         let host = check_host(&self.hosts, uri, headers)?;
-        check_origin(host, headers)?;
+        check_origin(&self.hosts, host, headers)?;
         if method == Method::POST || method == Method::PUT {
             check_media_type(headers, self.media_types)?;
         }
@@ -121,6 +138,12 @@ fn check_host<'a>(
     }
 }
 
+/// Returns whether a host, with or without a port, has one of these names.
+fn is_one_of(names: &[String], host: &str) -> bool {
+    let name = without_port(host);
+    names.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -130,14 +153,14 @@ fn without_port(host: &str) -> &str {
 
 /// Refuses requests from pages of other origins. Browsers send the origin of a request; other
 /// programs do not.
-fn check_origin(host: &str, headers: &HeaderMap) -> Result<(), Refusal> {
+fn check_origin(allowed: &AllowedHosts, host: &str, headers: &HeaderMap) -> Result<(), Refusal> {
     if headers.get_all(ORIGIN).iter().count() > 1 {
         return Err(Refusal::ForeignOrigin);
     }
     if let Some(origin) = headers.get(ORIGIN) {
         let own = origin.to_str().ok().and_then(|origin| {
             let (scheme, authority) = origin.split_once("://")?;
-            Some(scheme == "http" && authority.eq_ignore_ascii_case(host))
+            Some(allowed.has_scheme(host, scheme) && authority.eq_ignore_ascii_case(host))
         });
         if own != Some(true) {
             return Err(Refusal::ForeignOrigin);

@@ -90,8 +90,8 @@ impl RequestError {
 
 impl fmt::Debug for Post<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Headers and the body may hold secrets.
-        write!(f, "POST {}{}", self.base, self.path)
+        // The path, headers and the body may hold secrets.
+        write!(f, "a request to {}", self.base)
     }
 }
 
@@ -112,8 +112,25 @@ impl Default for HttpClient {
 impl HttpClient {
     /// Sends a request and reads its answer. Cancel safe: the server may have seen the request.
     pub async fn post(&self, post: Post<'_>) -> Result<Answer, RequestError> {
+        self.send(Method::POST, "application/json", post).await
+    }
+
+    /// Sends the same as plain text with PUT.
+    pub async fn put_text(&self, put: Post<'_>) -> Result<Answer, RequestError> {
+        self.send(Method::PUT, "text/plain", put).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        media_type: &'static str,
+        post: Post<'_>,
+    ) -> Result<Answer, RequestError> {
         let timeout = post.timeout;
-        let request = request(post)?;
+        let mut request = request(post)?;
+        *request.method_mut() = method;
+        let media_type = HeaderValue::from_static(media_type);
+        request.headers_mut().insert(CONTENT_TYPE, media_type);
         tokio::time::timeout(timeout, self.exchange(request))
             .await
             .map_err(|_| RequestError::TimedOut(timeout))?
@@ -150,10 +167,8 @@ impl HttpClient {
 fn request(post: Post<'_>) -> Result<Request<Full<Bytes>>, RequestError> {
     let uri = post.base.join(post.path).ok_or(RequestError::Path)?;
     let mut request = Request::new(Full::new(post.body));
-    *request.method_mut() = Method::POST;
     *request.uri_mut() = uri;
     let headers = request.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     for (name, value) in post.headers {
         headers.insert(name, value.clone());
     }

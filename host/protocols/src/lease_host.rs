@@ -426,6 +426,7 @@ impl Inner {
 impl Job {
     /// Keeps what a message that was accepted says.
     fn keep(&mut self, before: &Lifecycle, now: Time, message: LeaseMessage) {
+        let mut stopped = None;
         let (outcome, meter) = match message {
             LeaseMessage::Heartbeat { progress } => {
                 if progress.is_some() {
@@ -434,7 +435,8 @@ impl Job {
                 return;
             }
             LeaseMessage::Complete { outcome, meter } => (outcome, meter),
-            LeaseMessage::CancelAck { partial } => {
+            LeaseMessage::CancelAck { partial, message } => {
+                stopped = message;
                 (Outcome::Cancelled { partial }, Meter::default())
             }
             LeaseMessage::Ack | LeaseMessage::GiveBack { .. } => return,
@@ -445,13 +447,13 @@ impl Job {
             Outcome::Failed(failure) => (None, Some(failure)),
             Outcome::Retry { .. } => (None, None),
             Outcome::Cancelled { partial } => {
-                let failure = Failure::new(FailureKind::Cancelled, "it was asked to stop");
-                (partial, Some(failure))
+                let message = stopped.unwrap_or_else(|| "it was asked to stop".to_owned());
+                (partial, Some(Failure::new(FailureKind::Cancelled, message)))
             }
         };
         self.end(before, now, name, failure.as_ref(), meter);
         self.result = result;
-        self.failure = failure.filter(|it| it.kind != FailureKind::Cancelled);
+        self.failure = failure;
     }
 
     /// Records the end of an attempt.

@@ -13,6 +13,7 @@ pub mod process;
 #[cfg(test)]
 mod sample;
 pub mod stream;
+mod text;
 #[cfg(test)]
 mod transcript;
 pub mod wire;

@@ -9,7 +9,7 @@ pub mod executors;
 pub mod section;
 pub mod settings;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::path::PathBuf;
@@ -19,6 +19,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use host_console::command::Command;
 use host_core::cell::LogLine;
+use host_core::chain::ChainKind;
 use host_core::id::JobId;
 use host_core::name::Name;
 use host_core::port::lease::Leases;
@@ -55,8 +56,8 @@ pub trait Wire: Sync {
     /// Returns the rules in our words: its `SPEC.md`, which names every code.
     fn specification(&self) -> &'static str;
 
-    /// Returns the handlers whose result is a list of steps, which run in the same attempt.
-    fn chain_handlers(&self) -> &'static [&'static str] {
+    /// Returns the handlers that have others run in their attempts, and how.
+    fn chain_handlers(&self) -> &'static [(&'static str, ChainKind)] {
         &[]
     }
 
@@ -260,8 +261,9 @@ pub fn find(name: &str) -> Option<&'static dyn Wire> {
         .copied()
 }
 
-/// Returns the handlers whose result is a list of steps, of all wires.
-pub fn chain_handlers() -> BTreeSet<Name> {
-    let names = crate::WIRES.iter().flat_map(|wire| wire.chain_handlers());
-    names.filter_map(|name| name.parse().ok()).collect()
+/// Returns the handlers of all wires that have others run in their attempts, and how.
+pub fn chain_handlers() -> BTreeMap<Name, ChainKind> {
+    let handlers = crate::WIRES.iter().flat_map(|wire| wire.chain_handlers());
+    let handlers = handlers.filter_map(|(name, kind)| Some((name.parse().ok()?, *kind)));
+    handlers.collect()
 }

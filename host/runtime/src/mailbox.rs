@@ -53,6 +53,11 @@ impl<T> Mailbox<T> {
         Ok(())
     }
 
+    /// Wakes the receiver without a message.
+    pub fn wake(&self) {
+        self.arrived.notify_one();
+    }
+
     /// Takes all messages, oldest first.
     pub fn take(&self) -> Vec<T> {
         std::mem::take(&mut self.lock().waiting)

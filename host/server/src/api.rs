@@ -23,13 +23,13 @@ mod wire_routes;
 #[cfg(test)]
 mod tests;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
 use host_cells::handlers::Handlers;
 use host_core::cell::Protection;
 use host_dispatch::Dispatch;
+use host_dispatch::costs::CostBook;
 use host_http::budget::ByteBudget;
 use host_http::guard::AllowedHosts;
 use host_http::route::Group;
@@ -67,8 +67,10 @@ pub struct Api {
     pub logs: Arc<dyn Logs>,
     /// Counts requests and renders the metrics of all parts.
     pub metrics: Metrics,
-    /// The address the API listens on. Requests may name it in their Host header.
-    pub listen: SocketAddr,
+    /// What handlers have cost.
+    pub costs: CostBook,
+    /// What requests may name in their Host header.
+    pub hosts: AllowedHosts,
     /// How this system confines cells.
     pub protection: Arc<Protection>,
     /// Cancelled when the host starts no more jobs. It still answers until the running jobs have
@@ -89,7 +91,7 @@ struct Shared {
 
 pub fn router(mut api: Api) -> Router {
     let serving = router::Serving {
-        hosts: AllowedHosts::loopback_and(api.listen),
+        hosts: api.hosts.clone(),
         answers: ByteBudget::default(),
         metrics: Arc::new(api.metrics.clone()),
     };

@@ -16,7 +16,7 @@ use host_cells::spawn::Confinement;
 use host_core::name::Name;
 use host_protocols::WIRES;
 use host_protocols::wire::Configured;
-use host_protocols::wire::section::{ConfigError, Section, Sources};
+use host_protocols::wire::section::{ConfigError, Section, Sources, refused};
 use host_protocols::wire::settings::{Setting, TableSetting};
 
 use self::file::File;
@@ -56,6 +56,14 @@ pub const SETTINGS: &[Setting] = &[
         value_name: "PATH",
         default: "none",
         about: "A local socket for the API, which only the host's user may use; clients name it as unix://PATH",
+    },
+    Setting {
+        key: ALLOWED_HOSTS,
+        env: "HOST_ALLOWED_HOSTS",
+        flag: None,
+        value_name: "NAMES",
+        default: "none",
+        about: "Names, without ports, by which clients address a proxy in front of this host: requests may have them as `Host`, and pages of them may use the API. A list, or names with commas between them, at most 64",
     },
     Setting {
         key: "cells.count",
@@ -144,6 +152,11 @@ const FILE_ENV: &str = "HOST_CONFIG";
 /// The minimum of the default for the memory of a cell, in MiB.
 const MEMORY_MIB_MIN: u64 = 256;
 
+const ALLOWED_HOSTS: &str = "http.allowed_hosts";
+
+/// The most names of proxies.
+const ALLOWED_HOSTS_MAX: usize = 64;
+
 /// The default port of the API.
 const PORT: u16 = 7_700;
 
@@ -168,6 +181,8 @@ pub struct Config {
     pub listen: Option<SocketAddr>,
     /// The local socket on which the API listens too.
     pub socket: Option<PathBuf>,
+    /// The names of proxies in front of the API.
+    pub allowed_hosts: Vec<String>,
     /// All wires, configured.
     pub wires: Vec<WireConfig>,
     /// Which jobs go to an executor without naming one.
@@ -261,6 +276,7 @@ impl Config {
             handlers: values.path("handlers"),
             listen: values.listen("http.listen", Some(listen))?,
             socket: values.path("http.socket"),
+            allowed_hosts: allowed_hosts(&values)?,
             routes: routes(&values, &wires)?,
             wires,
             cells: usize::try_from(cells).unwrap_or(usize::MAX),
@@ -286,6 +302,29 @@ impl Config {
         let wire = wires.find(|wire| wire.name == name)?;
         Some(&wire.configured)
     }
+}
+
+/// Reads the names of proxies.
+fn allowed_hosts(values: &Section<'_>) -> Result<Vec<String>, ConfigError> {
+    let Some((origin, text)) = values.find(ALLOWED_HOSTS) else {
+        return Ok(Vec::new());
+    };
+    let names = text.split(',').map(str::trim);
+    let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
+    let letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    let is_name = |name: &str| name.len() <= 253 && name.bytes().all(letter);
+    if let Some(wrong) = names.iter().find(|name| !is_name(name)) {
+        let wanted = "a name without scheme, port and `*` is, like jobs.example.com";
+        return Err(refused(origin, wrong, wanted));
+    }
+    if names.len() > ALLOWED_HOSTS_MAX {
+        return Err(refused(
+            origin,
+            text,
+            format!("at most {ALLOWED_HOSTS_MAX} names are"),
+        ));
+    }
+    Ok(names.into_iter().map(str::to_owned).collect())
 }
 
 /// Lets each wire read its section, and checks that no two executors have the same name.

@@ -18,4 +18,5 @@ pub mod probe;
 #[cfg(test)]
 mod published;
 pub mod serve;
+pub mod telemetry;
 pub mod worker;

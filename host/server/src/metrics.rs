@@ -47,6 +47,13 @@ struct Refused {
     code: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Depth {
+    wire: &'static str,
+    worker: String,
+    state: &'static str,
+}
+
 /// All metrics of one host. Cloning shares them.
 #[derive(Clone)]
 pub struct Metrics {
@@ -57,6 +64,7 @@ pub struct Metrics {
     queues: Labels,
     connections: Gauge,
     refused: Family<Refused, Counter>,
+    depths: Family<Depth, Gauge>,
 }
 
 impl Default for Metrics {
@@ -71,6 +79,12 @@ impl Default for Metrics {
             "wire_refusals",
             "What was refused on other wires than HTTP, by code",
             refused.clone(),
+        );
+        let depths = Family::default();
+        registry.register(
+            "wire_jobs",
+            "Jobs for our workers on other wires: `queued` in the worker's queue, `in_flight` here",
+            depths.clone(),
         );
         registry.register("http_requests", "Requests answered", requests.clone());
         registry.register(
@@ -94,6 +108,7 @@ impl Default for Metrics {
             queues: Labels::default(),
             connections,
             refused,
+            depths,
         }
     }
 }
@@ -160,6 +175,17 @@ impl http::Metrics for Metrics {
 impl Counters for Metrics {
     fn refused(&self, wire: &'static str, code: &'static str) {
         self.refused.get_or_create(&Refused { wire, code }).inc();
+    }
+
+    fn set_depth(&self, wire: &'static str, worker: &str, state: &'static str, count: u64) {
+        let worker = worker.to_owned();
+        let depth = Depth {
+            wire,
+            worker,
+            state,
+        };
+        let depth = self.depths.get_or_create(&depth);
+        depth.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Runs a handler once without a host: compiles, describes, checks and executes it. Keeps nothing
 //! but the compiled component.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -110,7 +110,7 @@ async fn execute(
     let revision = examiner.first_revision(&handlers, candidate).await?;
     check_offered(&asked.handler, &revision.handlers)?;
     handlers.replace(vec![revision]);
-    let runs = RunBuilder::new(handlers, asked.environment.clone(), BTreeSet::new());
+    let runs = RunBuilder::new(handlers, asked.environment.clone(), BTreeMap::new());
     let now = Clock::start().now();
     let (order, program) = runs
         .build(now, request(now, asked))

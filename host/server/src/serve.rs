@@ -57,6 +57,9 @@ pub enum ServeError {
         .path.display()
     )]
     Gone { path: PathBuf, left: String },
+    /// A variable for the export of spans and metrics cannot be followed.
+    #[error(transparent)]
+    Telemetry(crate::telemetry::SettingsError),
     /// The API cannot listen on its address.
     #[error(
         "cannot listen on {address}: {error}; give another address with --listen (port 0 takes a free one)"
@@ -216,7 +219,7 @@ fn serve_http(
     listener: TcpListener,
 ) -> Result<SocketAddr, ServeError> {
     let address = listener.local_addr().map_err(system("look at a socket"))?;
-    let (api, tasks) = (host.api(address, &config.wires), host.tasks.clone());
+    let (api, tasks) = (host.api(address, config), host.tasks.clone());
     host.tasks
         .spawn(async move { api::serve(listener, api, &tasks).await });
     Ok(address)
@@ -227,7 +230,7 @@ fn serve_local(host: &Host, config: &Config, listener: LocalListener) -> PathBuf
     let path = listener.path().to_owned();
     let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let address = config.listen.unwrap_or(nowhere);
-    let (api, tasks) = (host.api(address, &config.wires), host.tasks.clone());
+    let (api, tasks) = (host.api(address, config), host.tasks.clone());
     host.tasks
         .spawn(async move { api::serve(listener, api, &tasks).await });
     path

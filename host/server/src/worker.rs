@@ -7,6 +7,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::future::BoxFuture;
 use host_cells::build::{Environment, RunBuilder};
 use host_cells::compile::CompileError;
 use host_cells::examine::{Examiner, Setup, StartError};
@@ -17,6 +18,7 @@ use host_cells::process::ProcessPort;
 use host_cells::spawn::CellProgram;
 use host_core::name::Name;
 use host_core::port::Counters;
+use host_core::port::spans::Spans;
 use host_dispatch::foreign::{Foreign, Wiring};
 use host_dispatch::numbers::Numbers;
 use host_dispatch::writer::EVENTS_MAX;
@@ -35,6 +37,8 @@ use tokio_util::sync::CancellationToken;
 use crate::config;
 use crate::deploy;
 use crate::folder::{self, FolderError};
+use crate::metrics::Metrics;
+use crate::telemetry::{self, Collect, Settings, SettingsError};
 
 /// Where a worker's handlers come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +63,8 @@ pub struct WorkerConfig {
     /// The folder for files that are kept between starts.
     pub state: Option<PathBuf>,
     /// The variables that guests may be granted.
+    pub grantable: Environment,
+    /// The environment.
     pub environment: Environment,
 }
 
@@ -86,6 +92,9 @@ pub enum WorkerError {
     /// The data directory cannot be read.
     #[error("cannot read the handlers in {}: {error}", .path.display())]
     Data { path: PathBuf, error: StoreError },
+    /// A variable for the export of spans and metrics cannot be followed.
+    #[error(transparent)]
+    Telemetry(#[from] SettingsError),
     /// The system cannot provide the signals that ask to stop.
     #[error(transparent)]
     Stops(#[from] StopsError),
@@ -122,10 +131,12 @@ pub fn run(
             // The kernel kills the cells with this process, and no later process waits for them.
             None => File::open("/dev/null").map_err(system("open /dev/null"))?,
         };
-        let workers = Workers::start(config, program, lock, clock).await?;
+        let watched = Watched::start(config, clock)?;
+        let workers = Workers::start(config, program, lock, clock, &watched).await?;
         let (words, early) = (active.ready(), active.runs_early());
         let needed = active.needed_handlers();
-        let mut serving = active.run(workers.ports(clock, stopping.clone()));
+        let ports = workers.ports(clock, &watched.metrics, stopping.clone());
+        let mut serving = active.run(ports);
         let loaded = if early {
             // Compiling may take longer than an orchestrator waits. So requests are accepted before
             // it has ended, and answered in time in any case.
@@ -144,7 +155,9 @@ pub fn run(
         workers.check(&needed)?;
         ready(&words);
         // The kernel kills the cells with this process, and with them what still runs.
-        serving.await.map_err(WorkerError::Wire)
+        let served = serving.await.map_err(WorkerError::Wire);
+        watched.end().await;
+        served
     });
     // Work that still blocks a thread has no receiver any more.
     runtime.shutdown_background();
@@ -157,6 +170,47 @@ fn runtime() -> Result<Runtime, WorkerError> {
         .enable_all()
         .build()
         .map_err(system("start the runtime"))
+}
+
+/// What a worker tells of itself. It leaves the process only if a collector is named.
+struct Watched {
+    metrics: Metrics,
+    numbers: Numbers,
+    spans: Option<Arc<dyn Spans>>,
+    tasks: Tasks,
+}
+
+impl Watched {
+    fn start(config: &WorkerConfig, clock: Clock) -> Result<Self, WorkerError> {
+        let mut watched = Self {
+            metrics: Metrics::default(),
+            numbers: Numbers::default(),
+            spans: None,
+            tasks: Tasks::default(),
+        };
+        let numbers = &watched.numbers;
+        watched
+            .metrics
+            .register(|registry| numbers.register(registry));
+        if let Some(settings) = Settings::read(&config.environment)? {
+            let (spans, export) = telemetry::open(settings, clock, &watched.metrics);
+            let metrics = watched.metrics.clone();
+            let collect: Collect = Arc::new(move || -> BoxFuture<'static, String> {
+                let metrics = metrics.clone();
+                Box::pin(async move { metrics.encode() })
+            });
+            let stopping = watched.tasks.stopping().clone();
+            watched.tasks.spawn(export.run(collect, stopping));
+            watched.spans = Some(spans);
+        }
+        Ok(watched)
+    }
+
+    /// Sends what is left to the collector.
+    async fn end(&self) {
+        self.tasks.stop();
+        self.tasks.join().await;
+    }
 }
 
 /// The cells of a worker, and the parts that give them work.
@@ -174,6 +228,7 @@ impl Workers {
         program: CellProgram,
         lock: File,
         clock: Clock,
+        watched: &Watched,
     ) -> Result<Self, WorkerError> {
         let cache = match &config.source {
             Source::Folder { cache, .. } => cache.clone(),
@@ -184,7 +239,7 @@ impl Workers {
             cache,
             lock,
             memory_mib: config.memory_mib,
-            environment: config.environment.clone(),
+            environment: config.grantable.clone(),
         };
         let data = match &config.source {
             Source::Data(data) => Some(data.as_path()),
@@ -196,7 +251,7 @@ impl Workers {
         let handlers = Handlers::default();
         let runs = RunBuilder::new(
             handlers.clone(),
-            config.environment.clone(),
+            config.grantable.clone(),
             wire::chain_handlers(),
         );
         let (cell_says, events) = mpsc::channel(EVENTS_MAX);
@@ -214,7 +269,8 @@ impl Workers {
             events,
             logs: None,
             history: None,
-            numbers: Numbers::default(),
+            numbers: watched.numbers.clone(),
+            spans: watched.spans.clone(),
             eager: true,
             loaded: loaded.clone(),
             stopping: CancellationToken::new(),
@@ -241,11 +297,14 @@ impl Workers {
         missing.map_or(Ok(()), |name| Err(WorkerError::NoHandler(name.clone())))
     }
 
-    fn ports(&self, clock: Clock, stopping: CancellationToken) -> Ports {
+    fn ports(&self, clock: Clock, metrics: &Metrics, stopping: CancellationToken) -> Ports {
         let foreign = self.foreign.clone();
         Ports {
             clock: Arc::new(clock),
-            counters: Arc::new(LoggedRefusals::default()),
+            counters: Arc::new(LoggedRefusals {
+                counts: Mutex::default(),
+                metrics: metrics.clone(),
+            }),
             execute: Arc::new(move || foreign.session()),
             leases: None,
             stopping,
@@ -303,21 +362,26 @@ fn stop_on_signals(mut stops: Stops) -> CancellationToken {
     stopping
 }
 
-/// Logs refusals, because a worker has no metrics. The more refusals a code has, the fewer of them
-/// are logged, so that no peer can fill the log.
-#[derive(Default)]
+/// Counts refusals and logs them too, because a worker shows no metrics. The more refusals a code has,
+/// the fewer of them are logged, so that no peer can fill the log.
 struct LoggedRefusals {
     counts: Mutex<BTreeMap<&'static str, u64>>,
+    metrics: Metrics,
 }
 
 impl Counters for LoggedRefusals {
     fn refused(&self, wire: &'static str, code: &'static str) {
+        self.metrics.refused(wire, code);
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(code).or_default();
         *count += 1;
         if count.is_power_of_two() {
             tracing::warn!(wire, code, count, "messages are refused");
         }
+    }
+
+    fn set_depth(&self, wire: &'static str, worker: &str, state: &'static str, count: u64) {
+        self.metrics.set_depth(wire, worker, state, count);
     }
 }
 

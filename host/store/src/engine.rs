@@ -17,7 +17,7 @@ use host_core::id::{JobId, NodeId};
 use host_core::invariants;
 use host_core::job::{Lane, Lifecycle, Payload, State};
 use host_core::json::JsonText;
-use host_core::lease::Fence;
+use host_core::lease::{Fence, Hold};
 use host_core::name::Name;
 use host_core::outcome::{Attempt, Progress};
 use host_core::rejection::Rejection;
@@ -158,6 +158,9 @@ impl<R: Rows> Batch<'_, R> {
             } => self.claim(node, slots, params_bytes_max),
             Command::Ack { job, fence } => self.moved(job, &Input::Ack(&fence)),
             Command::Heartbeat { job, fence } => self.moved(job, &Input::Heartbeat(&fence)),
+            Command::Renew { job, lease, until } => {
+                self.moved(job, &Input::Renew(&Fence::Lease(lease), until))
+            }
             Command::Complete { job, fence, report } => self.complete(job, &fence, *report),
             Command::Lose {
                 job,
@@ -177,7 +180,8 @@ impl<R: Rows> Batch<'_, R> {
                 job,
                 fence,
                 partial,
-            } => self.cancel_ack(job, &fence, partial),
+                message,
+            } => self.cancel_ack(job, &fence, partial, message),
             Command::Retry { job, force } => self.retry(job, force),
             Command::Tick { limit } => self.tick(limit),
             Command::Recover { node } => self.recover(node),
@@ -256,7 +260,7 @@ impl<R: Rows> Batch<'_, R> {
         })
     }
 
-    /// Takes back the leases of the previous process of `node`.
+    /// Takes back the leases of the previous process of `node`, and begins those by TTL anew.
     fn recover(&mut self, node: NodeId) -> Result<Reply, Stop> {
         let mut jobs = 0;
         for id in self.rows.running()? {
@@ -264,10 +268,13 @@ impl<R: Rows> Batch<'_, R> {
             let Some(lease) = job.lease.clone() else {
                 continue;
             };
+            let fence = Fence::Lease(lease.id);
             if lease.ends_with(node) {
                 jobs += 1;
-                let fence = Fence::Lease(lease.id);
                 self.apply(&job, &Input::Lose(&fence, Loss::HostRestarted))?;
+            } else if let Hold::Ttl { ttl_ms } = lease.hold {
+                let until = self.now.plus_ms(ttl_ms);
+                self.apply(&job, &Input::Renew(&fence, until))?;
             }
         }
         Ok(Reply::Ticked {

@@ -412,6 +412,27 @@ impl Reader for MemoryReader {
             .unwrap_or_default())
     }
 
+    fn attempts_since(
+        &self,
+        since: Time,
+        limit: u32,
+    ) -> Result<Vec<(String, Attempt)>, StoreError> {
+        let model = lock(&self.state);
+        let jobs = model
+            .order
+            .values()
+            .rev()
+            .filter_map(|id| model.jobs.get(id));
+        let all = jobs.flat_map(|entry| {
+            let attempts = entry.attempts.iter().rev();
+            attempts.map(|attempt| (entry.lifecycle.handler.to_string(), attempt.clone()))
+        });
+        let newest = all.take(limit as usize);
+        let is_ours =
+            |attempt: &Attempt| attempt.revision.is_some() && attempt.finished_at >= since;
+        Ok(newest.filter(|(_, attempt)| is_ours(attempt)).collect())
+    }
+
     /// This store forgets no change.
     fn changes(&self, after: u64, limit: u32) -> Result<Changes, StoreError> {
         let model = lock(&self.state);

@@ -59,6 +59,11 @@ pub trait Reader: Send {
     /// Returns the ended attempts of one job, oldest first.
     fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, StoreError>;
 
+    /// Returns attempts in this host's cells that ended at or after `since`, each with its handler:
+    /// of the newest `limit` attempts, the one of the job that was enqueued last first.
+    fn attempts_since(&self, since: Time, limit: u32)
+    -> Result<Vec<(String, Attempt)>, StoreError>;
+
     /// Returns at most `limit` changes of state after the one with the number `after`, oldest first.
     /// At least the last [`CHANGES_KEPT`] are kept.
     fn changes(&self, after: u64, limit: u32) -> Result<Changes, StoreError>;

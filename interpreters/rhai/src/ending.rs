@@ -5,6 +5,7 @@ use guest_sdk::{Category, Error};
 use rhai::{EvalAltResult, ParseError, Position};
 use serde_json::{Value, json};
 
+use crate::calls::Calls;
 use crate::value;
 
 /// Returns the error for a script that does not parse. The sender must act.
@@ -13,7 +14,10 @@ pub(crate) fn of_parsing(error: &ParseError) -> Error {
 }
 
 /// Returns the error for a script that failed or was stopped.
-pub(crate) fn of_running(error: &EvalAltResult) -> Error {
+pub(crate) fn of_running(error: &EvalAltResult, calls: &Calls) -> Error {
+    if let Some(ending) = calls.ending() {
+        return ending;
+    }
     let (message, position) = (error.to_string(), error.position());
     match error.unwrap_inner() {
         EvalAltResult::ErrorTerminated(..) => Error::Cancelled { partial: None },
@@ -22,6 +26,9 @@ pub(crate) fn of_running(error: &EvalAltResult) -> Error {
             Error::new(Category::DataQuality, "script_syntax", message).details(&place(position))
         }
         EvalAltResult::ErrorRuntime(thrown, _) => {
+            if let Some(failure) = calls.failure(thrown) {
+                return failure;
+            }
             let mut details = place(position);
             if let (Value::Object(details), Ok(thrown)) = (&mut details, value::to_json(thrown)) {
                 details.insert("thrown".to_owned(), thrown);

@@ -1,6 +1,7 @@
 //! The handler `hero.rhai`: runs one Rhai script. It sets no limits of its own; those of the sandbox
 //! apply.
 
+mod calls;
 mod ending;
 mod value;
 
@@ -15,6 +16,8 @@ use rhai::module_resolvers::DummyModuleResolver;
 use rhai::{Dynamic, Engine, Map, Module, OptimizationLevel};
 use serde::Deserialize;
 use serde_json::Value;
+
+use self::calls::{Answer, Calls};
 
 export_handlers!(run);
 
@@ -35,22 +38,27 @@ struct Params {
     /// script sees each as a constant, and all of them as the map `ENV`.
     #[serde(default)]
     env: BTreeMap<String, String>,
+    /// The answers to the script's calls so far. The host sets them.
+    #[serde(default)]
+    calls: Vec<Answer>,
 }
 
 /// Runs a Rhai script and returns the value of its last expression. `print` and `debug` write to the
-/// job's log. `CALLER_ID`, `CONTEXT_ID`, `ENV` and each environment variable are constants.
+/// job's log, `run(handler, params)` returns the result of another handler. `CALLER_ID`, `CONTEXT_ID`,
+/// `ENV` and each environment variable are constants.
 #[handler("hero.rhai", schema)]
 fn run(ctx: &Ctx, params: Params) -> Result<Value, Error> {
     let mut env = granted();
     env.extend(params.env);
-    let mut engine = engine(ctx);
+    let calls = Calls::new(params.calls);
+    let mut engine = engine(ctx, &calls);
     engine.register_global_module(constants(params.caller_id, params.context_id, env).into());
     let ast = engine
         .compile(&params.script)
         .map_err(|error| ending::of_parsing(&error))?;
     let result: Dynamic = engine
         .eval_ast(&ast)
-        .map_err(|error| ending::of_running(&error))?;
+        .map_err(|error| ending::of_running(&error, &calls))?;
     value::to_json(&result)
 }
 
@@ -82,7 +90,7 @@ fn granted() -> BTreeMap<String, String> {
 }
 
 /// Makes an engine without limits, file access or modules.
-fn engine(ctx: &Ctx) -> Engine {
+fn engine(ctx: &Ctx, calls: &Calls) -> Engine {
     let mut engine = Engine::new();
     engine
         .set_module_resolver(DummyModuleResolver::new())
@@ -93,10 +101,19 @@ fn engine(ctx: &Ctx) -> Engine {
         .set_max_string_size(0)
         .set_max_array_size(0)
         .set_max_map_size(0);
-    let log = ctx.clone();
-    engine.on_print(move |text| log.info(text));
-    let log = ctx.clone();
+    calls.register(&mut engine);
+    // What the script wrote before it was started again is in the log.
+    let (log, repeats) = (ctx.clone(), calls.clone());
+    engine.on_print(move |text| {
+        if !repeats.is_repeating() {
+            log.info(text);
+        }
+    });
+    let (log, repeats) = (ctx.clone(), calls.clone());
     engine.on_debug(move |text, _source, position| {
+        if repeats.is_repeating() {
+            return;
+        }
         let line = position.line().unwrap_or_default().to_string();
         log.log(Level::Debug, text, &[("line", &line)]);
     });

@@ -5,12 +5,43 @@ use serde_json::{Value, json};
 
 use crate::{Params, run as handle};
 
+/// Runs a script as a host does that has one handler, and returns what it printed and its end.
+fn run_with(
+    script: &str,
+    handler: impl Fn(&str, &Value) -> Result<Value, &'static str>,
+) -> (Vec<String>, Result<Value, Error>) {
+    let host = MockHost::new();
+    let mut answers: Vec<Value> = Vec::new();
+    loop {
+        let mut params = params(script);
+        params.calls = answers
+            .iter()
+            .map(|it| serde_json::from_value(it.clone()).unwrap())
+            .collect();
+        let ended = handle(&host.ctx(), params);
+        let asked = match &ended {
+            Err(Error::Failed(failed)) if failed.kind == "script_call" => failed.details.clone(),
+            _ => None,
+        };
+        let Some(asked) = asked else {
+            let printed = host.logs().into_iter().map(|(_, text)| text);
+            return (printed.collect(), ended);
+        };
+        let name = asked["handler"].as_str().unwrap();
+        answers.push(match handler(name, &asked["params"]) {
+            Ok(ok) => json!({"key": asked["key"], "ok": ok}),
+            Err(why) => json!({"key": asked["key"], "failed": {"kind": "broken", "message": why}}),
+        });
+    }
+}
+
 fn params(script: &str) -> Params {
     Params {
         script: script.to_owned(),
         caller_id: "alice".to_owned(),
         context_id: "project-7".to_owned(),
         env: [("REGION".to_owned(), "eu".to_owned())].into(),
+        calls: Vec::new(),
     }
 }
 
@@ -106,4 +137,76 @@ fn a_loop_ends_when_the_job_is_cancelled() {
     host.cancel_after(3, "enough");
     let ended = handle(&host.ctx(), params("loop {}"));
     assert_eq!(ended, Err(Error::Cancelled { partial: None }));
+}
+
+#[test]
+fn calls_are_answered_in_order_and_what_is_printed_is_printed_once() {
+    let script = r#"
+        print("begin");
+        let sum = 0;
+        for n in 1..=3 {
+            sum += run("math.double", #{n: n});
+            print(`got ${sum}`);
+        }
+        [sum, run("math.none"), run("math.list", #{})[1]]
+    "#;
+    let (printed, ended) = run_with(script, |handler, params| {
+        Ok(match handler {
+            "math.double" => json!(params["n"].as_i64().unwrap() * 2),
+            "math.list" => json!([1, {"a": 1.5}]),
+            _ => Value::Null,
+        })
+    });
+    assert_eq!(ended.unwrap(), json!([12, null, {"a": 1.5}]));
+    assert_eq!(printed, ["begin", "got 2", "got 6", "got 12"]);
+}
+
+#[test]
+fn a_failed_call_can_be_caught_or_ends_the_script() {
+    let fails = |_: &str, _: &Value| Err("no such vm");
+    let script = r#"let seen; try { run("vm.start", #{}) } catch (e) { seen = [e.number, e.handler, e.kind, e.message]; } seen"#;
+    let (_, ended) = run_with(script, fails);
+    assert_eq!(
+        ended.unwrap(),
+        json!([1, "vm.start", "broken", "no such vm"])
+    );
+    let (_, ended) = run_with("fn f() { run(\"vm.start\") } f()", fails);
+    let Err(Error::Failed(failed)) = ended else {
+        panic!("{ended:?}")
+    };
+    assert_eq!(failed.kind, "script_call_failed");
+    assert_eq!(failed.details, Some(json!({"call": 1})));
+}
+
+#[test]
+fn no_script_catches_a_call_that_has_no_answer_yet() {
+    let script = "try { run(\"vm.start\") } catch { 7 }";
+    let (_, ended) = run_with(script, |_, _| Ok(json!("started")));
+    assert_eq!(ended.unwrap(), json!("started"));
+}
+
+#[test]
+fn a_script_that_does_something_else_the_second_time_is_refused() {
+    let asked = match handle(&MockHost::new().ctx(), params("run(\"a.b\", #{n: 1})")) {
+        Err(Error::Failed(failed)) => failed.details.unwrap(),
+        other => panic!("{other:?}"),
+    };
+    let mut other = params("run(\"a.b\", #{n: 2})");
+    let answer = json!({"key": asked["key"], "ok": 1});
+    other.calls = vec![serde_json::from_value(answer).unwrap()];
+    match handle(&MockHost::new().ctx(), other) {
+        Err(Error::Failed(failed)) => {
+            assert_eq!(failed.kind, "script_not_repeatable");
+            assert_eq!(failed.retryable, Some(false));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn params_of_a_call_must_be_json() {
+    let script = "let seen; try { run(\"a.b\", #{f: |x| x}) } catch (e) { seen = e; } seen";
+    let (_, ended) = run_with(script, |_, _| Ok(Value::Null));
+    let caught = ended.unwrap();
+    assert!(caught.to_string().contains("JSON"), "{caught}");
 }

@@ -1,4 +1,4 @@
-//! Converts the result of a script to JSON.
+//! Converts values of scripts to JSON and back.
 
 use guest_sdk::{Category, Error};
 use rhai::{Array, Blob, Dynamic, FLOAT, Map};
@@ -15,6 +15,25 @@ pub(crate) fn to_json(value: &Dynamic) -> Result<Value, Error> {
         );
         Error::new(Category::UserCode, "script_result", message).retryable(false)
     })
+}
+
+/// Converts JSON to a value. A number that is no 64-bit integer becomes a float.
+pub(crate) fn from_json(value: &Value) -> Dynamic {
+    match value {
+        Value::Null => Dynamic::UNIT,
+        Value::Bool(truth) => (*truth).into(),
+        Value::Number(number) => match number.as_i64() {
+            Some(number) => number.into(),
+            None => number.as_f64().unwrap_or_default().into(),
+        },
+        Value::String(text) => text.clone().into(),
+        Value::Array(items) => items.iter().map(from_json).collect::<Array>().into(),
+        Value::Object(entries) => {
+            let entries = entries.iter();
+            let entries = entries.map(|(name, item)| (name.into(), from_json(item)));
+            entries.collect::<Map>().into()
+        }
+    }
 }
 
 fn convert(value: &Dynamic, levels: usize) -> Result<Value, String> {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use host_core::chain::ChainKind;
 use host_core::handler::{Digest, HandlerInfo, Manifest, ManifestSection, Revision};
 use uuid::Uuid;
 
@@ -36,7 +37,11 @@ fn runs(env: &[&str], environment: Environment) -> RunBuilder {
         }],
         deployed_at: Time(0),
     }]);
-    RunBuilder::new(handlers, environment, [name("plan")].into())
+    RunBuilder::new(
+        handlers,
+        environment,
+        [(name("plan"), ChainKind::Steps)].into(),
+    )
 }
 
 fn request(handler: &str, caps: Caps) -> RunRequest {

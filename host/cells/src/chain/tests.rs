@@ -12,7 +12,10 @@ use crate::handlers::Handlers;
 use crate::port::fake::compiled;
 use crate::programs::Environment;
 
+mod calls;
+
 const PLANNER: &str = "plan.steps";
+const SCRIPT: &str = "script.run";
 
 const METER: Meter = Meter {
     fuel: 100,
@@ -63,6 +66,7 @@ fn handlers() -> Handlers {
             info("vm.small", None),
             info("vm.secret", None),
             info(PLANNER, None),
+            info(SCRIPT, None),
         ],
         deployed_at: Time(0),
     }]);
@@ -95,11 +99,23 @@ fn start(limits: Limits) -> Start {
 }
 
 fn programs() -> Programs {
-    Programs::new(handlers(), Environment::new(), [name(PLANNER)].into())
+    let kinds = [
+        (name(PLANNER), ChainKind::Steps),
+        (name(SCRIPT), ChainKind::Calls),
+    ];
+    Programs::new(handlers(), Environment::new(), kinds.into())
+}
+
+fn chain_of(first: &str, start: &Start) -> Chain {
+    let (programs, first) = (programs(), name(first));
+    let kind = programs.chain_kind(&first).unwrap();
+    let (handler, program) = programs.handlers().executable(&first).unwrap();
+    let first = Step::first(&handler, &program, start);
+    Chain::new(programs, kind, first, start, Vec::new())
 }
 
 fn chain(limits: Limits) -> Chain {
-    Chain::new(programs(), &start(limits), Vec::new())
+    chain_of(PLANNER, &start(limits))
 }
 
 impl Chain {
@@ -179,8 +195,9 @@ fn steps_run_in_order_and_their_results_are_a_list() {
 
 #[test]
 fn only_planners_make_chains() {
-    assert!(programs().makes_chains(&name(PLANNER)));
-    assert!(!programs().makes_chains(&name("vm.start")));
+    let programs = programs();
+    assert_eq!(programs.chain_kind(&name(PLANNER)), Some(ChainKind::Steps));
+    assert_eq!(programs.chain_kind(&name("vm.start")), None);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use host_core::cell::{Context, FromCell, Start};
+use host_core::chain::ChainKind;
 use host_core::failure::FailureKind;
 use host_core::json::JsonText;
 use host_core::outcome::{Meter, Outcome};
@@ -11,6 +12,7 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::*;
+use crate::chain::Step;
 use crate::port::CellEvent;
 use crate::port::fake::{FakePort, Record, Told, compiled};
 
@@ -370,8 +372,11 @@ fn chained(steps: &[&str]) -> (Start, Option<Box<Chain>>) {
         deployed_at: Time(0),
     }]);
     let mut start = start_of("plan");
-    let programs = Programs::new(handlers, BTreeMap::new(), ["plan".parse().unwrap()].into());
-    let chain = Some(Box::new(Chain::new(programs, &start, Vec::new())));
+    let (handler, program) = handlers.executable(&"echo".parse().unwrap()).unwrap();
+    let first = Step::first(&handler, &program, &start);
+    let programs = Programs::new(handlers, BTreeMap::new(), BTreeMap::new());
+    let chain = Chain::new(programs, ChainKind::Steps, first, &start, Vec::new());
+    let chain = Some(Box::new(chain));
     let steps: Vec<_> = steps
         .iter()
         .map(|name| serde_json::json!({"handler": name, "params": {"n": name}}))

@@ -57,7 +57,7 @@ impl Record {
     }
 }
 
-/// The fake: `noop` completes, `echo` returns its params, `hang` runs until it is stopped, `ignore`
+/// The fake: `noop` completes, `echo` returns its params, `limit` its time limit, `hang` runs until it is stopped, `ignore`
 /// runs until it is killed, `crash` kills its cell, `lie` reports on a run that the cell does not
 /// have, `talk` reports progress and a log line and then hangs.
 pub(crate) struct FakePort {
@@ -130,6 +130,10 @@ impl FakePort {
             "noop" => self.ended(cell, run, Outcome::Completed { result: None }),
             "echo" => {
                 let result = Some(start.params);
+                self.ended(cell, run, Outcome::Completed { result });
+            }
+            "limit" => {
+                let result = Some(JsonText(start.limits.timeout_ms.to_string()));
                 self.ended(cell, run, Outcome::Completed { result });
             }
             "giant" => {
@@ -228,6 +232,7 @@ pub(crate) fn handlers() -> Handlers {
     let names = [
         "noop",
         "echo",
+        "limit",
         "hang",
         "ignore",
         "crash",

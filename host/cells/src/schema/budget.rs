@@ -56,6 +56,11 @@ impl Budget {
         (budget, Waiting(gone))
     }
 
+    /// Returns how many steps are left.
+    pub const fn left(&self) -> u64 {
+        self.left
+    }
+
     /// Returns whether a check was refused because it would take more than was left.
     pub const fn is_spent(&self) -> bool {
         self.spent

@@ -48,8 +48,35 @@ struct View {
     limits: Limits,
     #[serde(default)]
     grants: Grants,
+    #[serde(default)]
+    cost: Vec<RevisionCost>,
     params_schema: Option<Box<RawValue>>,
     result_schema: Option<Box<RawValue>>,
+}
+
+/// What the attempts of one revision have cost.
+#[derive(Debug, Deserialize)]
+struct RevisionCost {
+    component: String,
+    revision: u32,
+    last_hour: Option<Cost>,
+    last_day: Cost,
+}
+
+#[derive(Debug, Deserialize)]
+struct Cost {
+    runs: u64,
+    failures: u64,
+    ran_ms: Spread,
+    fuel: Spread,
+    cpu_us: Spread,
+    peak_memory_bytes: Spread,
+}
+
+#[derive(Debug, Deserialize)]
+struct Spread {
+    p50: u64,
+    p99: u64,
 }
 
 /// Describes what a handler may access, one line each.

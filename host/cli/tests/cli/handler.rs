@@ -6,7 +6,25 @@ const LIMITS: &str = r#""memory_bytes":67108864,"timeout_ms":30000,"grace_ms":50
 
 fn echo() -> String {
     format!(
-        r#"{{"name":"echo","component":"basics","revision":3,"description":"Returns \u001b[31mits params.\n\nAll of them.","limits":{{{LIMITS},"fuel":null}},"grants":{{"env":[],"read_dirs":[]}},"params_schema":{{"type":"object","title":"\u001b[1m","maximum":1.10}},"result_schema":null}}"#
+        r#"{{"name":"echo","component":"basics","revision":3,"description":"Returns \u001b[31mits params.\n\nAll of them.","limits":{{{LIMITS},"fuel":null}},"grants":{{"env":[],"read_dirs":[]}},"cost":[{},{}],"params_schema":{{"type":"object","title":"\u001b[1m","maximum":1.10}},"result_schema":null}}"#,
+        cost(3, 12_345),
+        cost(2, 900)
+    )
+}
+
+/// What a revision has cost, which ran only earlier today if it is below the third.
+fn cost(revision: u32, runs: u32) -> String {
+    let spread = |p50: u64, p99: u64| format!(r#"{{"p50":{p50},"p99":{p99},"max":{p99}}}"#);
+    let cost = format!(
+        r#"{{"runs":{runs},"failures":1,"ran_ms":{},"fuel":{},"cpu_us":{},"peak_memory_bytes":{}}}"#,
+        spread(2, 1_500),
+        spread(25_277, 1_000_000),
+        spread(180, 12_000),
+        spread(1_114_112, 1_179_648),
+    );
+    let hour = if revision < 3 { "null" } else { &cost };
+    format!(
+        r#"{{"component":"basics","revision":{revision},"last_hour":{hour},"last_day":{cost}}}"#
     )
 }
 

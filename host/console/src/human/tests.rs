@@ -2,7 +2,7 @@
 
 use host_core::time::Time;
 
-use super::{age, bytes, count, parse_duration, parse_time, took};
+use super::{age, bytes, count, parse_duration, parse_time, took, took_us};
 
 #[test]
 fn durations_are_read() {
@@ -58,6 +58,15 @@ fn what_things_took() {
         [
             "0 ms", "999 ms", "1.2 s", "59.9 s", "1m00s", "59m59s", "1h00m", "1d01h"
         ]
+    );
+}
+
+#[test]
+fn short_times_have_tenths_of_a_millisecond() {
+    let shown = [0, 99, 250, 9_999, 10_000, 1_250_000].map(took_us);
+    assert_eq!(
+        shown,
+        ["0.0 ms", "0.0 ms", "0.2 ms", "9.9 ms", "10 ms", "1.2 s"]
     );
 }
 

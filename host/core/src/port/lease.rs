@@ -1,6 +1,7 @@
 //! Lease: foreign workers pull work. A worker asks for work and may wait; then it acknowledges,
 //! sends heartbeats, and completes the attempt or gives it back. Leases by TTL live in the store
-//! and survive a restart of the host. Knows no wire.
+//! and survive a restart of the host, which begins a whole TTL for each: what it promised last may
+//! not have been stored. Knows no wire.
 
 use std::sync::Arc;
 
@@ -96,6 +97,12 @@ pub enum LeaseMessage {
     /// The worker has begun the attempt. The first one extends a lease by TTL.
     Ack,
     /// The worker is alive. If its lease is by TTL, it is extended.
+    ///
+    /// The answer comes from memory: the end that it promises is stored later, with those of other
+    /// leases. It holds all the same. Before the stored end has passed, the host stores the promised
+    /// one; a host that was killed before gives each lease by TTL a whole TTL when it starts, which is
+    /// no less than was promised. The same rules decide as in the store, and what they refuse there,
+    /// the store answers.
     Heartbeat {
         /// The progress of the attempt, if the worker reports it.
         progress: Option<Progress>,
@@ -111,6 +118,8 @@ pub enum LeaseMessage {
     CancelAck {
         /// What the attempt had done by then.
         partial: Option<JsonText>,
+        /// How it stopped, in the worker's words: the message of the failure.
+        message: Option<String>,
     },
     /// The worker will not execute the attempt; another worker may.
     GiveBack {
@@ -151,7 +160,7 @@ pub enum LeaseError {
 }
 
 /// Grants leases to workers that pull. No call waits: answers come through [`Respond`], after the
-/// commit that makes them true.
+/// commit that makes them true; those to heartbeats, see [`LeaseMessage::Heartbeat`].
 pub trait Leases: Send + Sync {
     /// Asks for one attempt: of the first executor that has a job, the most urgent and then the
     /// oldest. The answer is `None` if the wait ends or the host stops. If the requester no longer

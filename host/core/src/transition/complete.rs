@@ -1,7 +1,7 @@
 //! The worker of a running job reports how the attempt ended.
 
 use super::Effect;
-use crate::failure::FailureKind;
+use crate::failure::{Failure, FailureKind};
 use crate::job::{Lifecycle, State};
 use crate::lease::Fence;
 use crate::outcome::Outcome;
@@ -35,7 +35,11 @@ pub(super) fn apply(
             job.failure = Some(FailureKind::Cancelled);
             job.finish(now, State::Cancelled);
         }
-        Outcome::Cancelled { .. } => {
+        Outcome::Cancelled { .. }
+        | Outcome::Failed(Failure {
+            kind: FailureKind::Cancelled,
+            ..
+        }) => {
             job.failure = Some(FailureKind::Cancelled);
             job.finish(now, State::Cancelled);
         }

@@ -34,6 +34,24 @@ pub(super) fn apply(
     Ok(Vec::new())
 }
 
+/// Extends the current lease to `until` at least, also if what is stored of it has run out: nobody else
+/// has it as long as it is the current one.
+pub(super) fn renew(
+    job: &mut Lifecycle,
+    fence: &Fence,
+    until: Time,
+) -> Result<Vec<Effect>, Rejection> {
+    job.check_current(fence)?;
+    if let Some(end) = job
+        .lease
+        .as_mut()
+        .and_then(|lease| lease.expires_at.as_mut())
+    {
+        *end = until.max(*end);
+    }
+    Ok(Vec::new())
+}
+
 fn extend(lease: &mut Lease, now: Time) {
     if let Hold::Ttl { ttl_ms } = lease.hold {
         lease.expires_at = Some(now.plus_ms(ttl_ms));

@@ -1,6 +1,6 @@
 //! Foreign work over cells in memory: answers, stops, limits and shutdown.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
@@ -9,7 +9,9 @@ use host_core::failure::FailureKind;
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 use host_core::port::conformance::ExecuteAudit;
+use host_core::port::spans::{Attribute, Span, Spans};
 use host_core::port::{Answer, Answers};
+use host_core::time::Time;
 
 use tokio::sync::oneshot::error::TryRecvError;
 
@@ -38,6 +40,17 @@ struct Bench {
     stopping: CancellationToken,
     ended: oneshot::Receiver<()>,
     audits: Mutex<Vec<Arc<ExecuteAudit>>>,
+    spans: Arc<Collected>,
+}
+
+/// Keeps all spans.
+#[derive(Default)]
+struct Collected(Mutex<Vec<Span>>);
+
+impl Spans for Collected {
+    fn ended(&self, span: Span) {
+        self.0.lock().unwrap().push(span);
+    }
 }
 
 impl Drop for Bench {
@@ -60,6 +73,7 @@ impl Bench {
         let (events, heard) = mpsc::channel(EVENTS_MAX);
         let (port, _) = FakePort::new(events, true);
         let (loaded, stopping) = (CancellationToken::new(), CancellationToken::new());
+        let spans = Arc::<Collected>::default();
         let shape = Shape {
             name: "cell",
             cells: 2,
@@ -69,12 +83,13 @@ impl Bench {
             clock: Clock::start(),
             cells: Feed::new(
                 Pool::new(port, shape),
-                RunBuilder::new(handlers(), BTreeMap::new(), BTreeSet::new()),
+                RunBuilder::new(handlers(), BTreeMap::new(), BTreeMap::new()),
             ),
             events: heard,
             logs: None,
             history: None,
             numbers: Numbers::default(),
+            spans: Some(Arc::<Collected>::clone(&spans)),
             eager: false,
             loaded: loaded.clone(),
             stopping: stopping.clone(),
@@ -89,6 +104,7 @@ impl Bench {
             stopping,
             ended,
             audits: Mutex::default(),
+            spans,
         }
     }
 
@@ -240,4 +256,78 @@ fn the_time_of_a_job_begins_when_it_gets_a_place() {
     assert_eq!(bench.answer(), (1, Answer::Began));
     session.stop(Tag(1), 0, Stop::Cancelled);
     while !matches!(bench.answer(), (1, Answer::Ended(..))) {}
+}
+
+#[test]
+fn waiting_costs_a_guest_none_of_its_own_time_and_a_deadline_holds() {
+    let bench = Bench::start();
+    let session = bench.session();
+    for tag in 0..4 {
+        bench.begin(&session, tag, "hang");
+    }
+    let now = Clock::start().now();
+    let until = |deadline| ForeignJob {
+        deadline: Some(deadline),
+        ..job("limit")
+    };
+    bench.begin_job(&session, 4, until(Time(0)));
+    bench.begin(&session, 5, "limit");
+    bench.begin_job(&session, 6, until(now.plus_ms(20_000)));
+    session.stop(Tag(0), 0, Stop::Cancelled);
+    let mut limits = BTreeMap::new();
+    while limits.len() < 2 {
+        match bench.answer() {
+            (0, Answer::Ended(..)) => {}
+            (4, Answer::Ended(Outcome::Failed(failure), _)) => {
+                assert_eq!(failure.kind, FailureKind::TimedOut, "{failure:?}");
+            }
+            (tag, Answer::Ended(Outcome::Completed { result }, _)) => {
+                let limit: u64 = result.unwrap().as_str().parse().unwrap();
+                limits.insert(tag, limit);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(limits[&5], 30_000, "its handler's own limit, whole");
+    assert!((1..30_000).contains(&limits[&6]), "{limits:?}");
+}
+
+#[test]
+fn an_execution_is_a_span_of_the_trace_that_came_with_it() {
+    let (trace, parent) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
+    let bench = Bench::start();
+    let session = bench.session();
+    let traced = |flags: &str, handler: &str| ForeignJob {
+        trace: vec![(
+            "traceparent".to_owned(),
+            format!("00-{trace}-{parent}-{flags}"),
+        )],
+        worker_id: Some("theirs".to_owned()),
+        ..job(handler)
+    };
+    bench.begin_job(&session, 1, traced("01", "echo"));
+    bench.begin_job(&session, 2, traced("00", "echo"));
+    bench.begin(&session, 3, "crash");
+    for _ in 1..=3 {
+        bench.answer();
+    }
+    let spans = bench.spans.0.lock().unwrap();
+    let [first, other] = &spans[..] else {
+        panic!("{spans:?}")
+    };
+    let (first, other) = if first.error.is_none() {
+        (first, other)
+    } else {
+        (other, first)
+    };
+    assert_eq!((first.name, first.trace_id.as_str()), ("test.run", trace));
+    assert_eq!(first.parent_id.as_deref(), Some(parent));
+    assert!(first.id.len() == 16 && first.id != parent && first.began_at <= first.ended_at);
+    let has = |name: &str, value: Attribute| first.attributes.contains(&(name.to_owned(), value));
+    let text = |text: &str| Attribute::Text(text.to_owned());
+    assert!(has("test.job_id", text("theirs")), "{first:?}");
+    assert!(has("test.function", text("echo")) && has("test.attempt", Attribute::Number(3)));
+    assert!(has("test.outcome", text("completed")) && has("test.worker_id", text("theirs")));
+    assert!(other.trace_id != trace && other.trace_id.len() == 32 && other.parent_id.is_none());
+    assert!(other.error.is_some(), "{other:?}");
 }

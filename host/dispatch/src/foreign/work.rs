@@ -85,6 +85,8 @@ struct Running {
     reply: Reply,
     started_at: Time,
     span: Span,
+    /// Where spans are collected: its place in its trace, and its wire.
+    place: Option<(span::Place, &'static str)>,
 }
 
 struct Work<P> {
@@ -188,25 +190,39 @@ impl<P: CellPort> Work<P> {
             return;
         }
         for cell in self.wiring.cells.pool.offer(self.waiting.len()) {
-            let Some(waiting) = self.waiting.pop_front() else {
-                return;
-            };
-            self.start(now, &Place::Shared(cell), waiting);
+            let place = Place::Shared(cell);
+            while let Some(waiting) = self.waiting.pop_front() {
+                if self.start(now, &place, waiting) {
+                    break;
+                }
+            }
         }
     }
 
-    /// Starts one job, or answers why it cannot start.
-    fn start(&mut self, now: Time, place: &Place, waiting: Waiting) {
+    /// Starts one job, or answers why it cannot start. Returns whether its place is taken or gone.
+    fn start(&mut self, now: Time, place: &Place, waiting: Waiting) -> bool {
         let Waiting { key, job, reply } = waiting;
+        if job.deadline.is_some_and(|deadline| deadline <= now) {
+            let message = "its deadline passed before a cell had room for it";
+            reply.failed(Failure::new(FailureKind::TimedOut, message));
+            return false;
+        }
         let ids = Ids {
             job: ids::job(now),
             lease: ids::lease(),
         };
-        match self.wiring.cells.start(now, place, request(now, ids, &job)) {
+        let mut request = request(now, ids, &job);
+        let traced = self.wiring.spans.as_ref();
+        let traced = traced.and_then(|_| span::Place::begin(now, &job, &mut request.context.trace));
+        match self.wiring.cells.start(now, place, request) {
             Ok(()) => {}
-            Err(NotStarted::Refused(refused)) => return reply.failed(refused.failure),
+            Err(NotStarted::Refused(refused)) => {
+                reply.failed(refused.failure);
+                return false;
+            }
             Err(NotStarted::CellGone) => {
-                return self.waiting.push_front(Waiting { key, job, reply });
+                self.waiting.push_front(Waiting { key, job, reply });
+                return true;
             }
         }
         if job.timeout_ms.is_some() {
@@ -216,6 +232,7 @@ impl<P: CellPort> Work<P> {
         self.by_job.insert(ids.job, ids.lease);
         let running = Running {
             span: span::open(ids, &job),
+            place: traced.map(|place| (place, job.wire)),
             ids,
             key,
             wants_log: job.wants_log,
@@ -224,6 +241,7 @@ impl<P: CellPort> Work<P> {
             started_at: now,
         };
         self.running.insert(ids.lease, running);
+        true
     }
 
     /// Gives up all work.

@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 
 use crate::lease_mail::Told;
 use crate::pulls::Waiter;
+use crate::renewals::Renewal;
 use crate::{Request, SubmitError};
 
 /// An attempt that has ended but is not stored yet.
@@ -127,6 +128,8 @@ pub(super) enum Origin {
     Request(oneshot::Sender<Result<Reply, SubmitError>>),
     /// A worker's message about its lease.
     Lease(Told),
+    /// A lease that was renewed in memory.
+    Renewal(JobId),
     Finished,
     Tick,
     Claim(Offer),
@@ -146,6 +149,14 @@ pub(super) struct Batch {
 impl Batch {
     pub(super) fn is_empty(&self) -> bool {
         self.commands.is_empty()
+    }
+
+    /// Stores renewals. They come first: nothing else in the batch may take such a lease for over.
+    pub(super) fn renew(&mut self, renewals: Vec<Renewal>) {
+        for Renewal { job, lease, until } in renewals {
+            let renew = Command::Renew { job, lease, until };
+            self.push(renew, Origin::Renewal(job));
+        }
     }
 
     pub(super) fn finish(&mut self, finished: &[Finished]) {

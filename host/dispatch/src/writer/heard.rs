@@ -86,8 +86,7 @@ impl<P: CellPort> Writer<P> {
     }
 
     pub(super) fn progressed(&self, now: Time, job: JobId, attempt: u32, progress: Progress) {
-        self.shared.live.tell(job, progress.clone());
-        self.shared.events.progressed(now, job, attempt, progress);
+        self.shared.progressed(now, job, attempt, progress);
     }
 
     /// Handles a cell's message or death.
@@ -98,7 +97,7 @@ impl<P: CellPort> Writer<P> {
                 outcome,
                 meter,
             } => {
-                self.numbers.ended(&outcome, run.ran_ms(now));
+                self.numbers.ended_in_cell(now, &run, &outcome, meter);
                 let report = Report {
                     outcome,
                     meter,

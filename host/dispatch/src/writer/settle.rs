@@ -39,12 +39,22 @@ impl<P: CellPort> Writer<P> {
             }
         }
         for (origin, reply) in origins.into_iter().zip(committed.replies) {
+            // Before the answer: the next heartbeat may arrive before this call returns.
+            if let Ok(Reply::Moved(job)) = &reply {
+                self.pulls.stored(now, job);
+            }
             match origin {
                 Origin::Request(asked) => {
                     // The requester may have gone.
                     let _gone = asked.send(reply.map_err(SubmitError::Rejected));
                 }
                 Origin::Lease(told) => self.answer(now, told, reply),
+                Origin::Renewal(job) => {
+                    if let Err(rejection) = reply {
+                        tracing::warn!(%job, %rejection, "a renewed lease is not the current one");
+                        self.leases.renewals().forget(job);
+                    }
+                }
                 Origin::Finished => self.finished(reply),
                 Origin::Tick => {}
                 Origin::Claim(offer) => self.claimed(now, offer, reply),
@@ -67,6 +77,8 @@ impl<P: CellPort> Writer<P> {
             }
             Effect::Revoke { lease } => {
                 self.carried.end(lease);
+                // First: while the lease is known there, heartbeats report progress.
+                self.leases.renewals().forget(job);
                 self.shared.live.forget(job);
                 if self.pulls.revoke(lease) {
                     self.numbers.lost();

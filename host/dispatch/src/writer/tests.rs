@@ -1,7 +1,7 @@
 //! Tests the loop with the memory store and cells in memory, through [`Dispatch`] and what the loop
 //! publishes.
 
-mod bench;
+pub(crate) mod bench;
 mod failing;
 mod leases;
 mod runners;

@@ -119,7 +119,7 @@ fn groups() -> Vec<Group> {
 pub(super) fn app(metrics: &Arc<Counted>) -> Router {
     let listen = SocketAddr::from(([127, 0, 0, 9], 7700));
     let serving = Serving {
-        hosts: AllowedHosts::loopback_and(listen),
+        hosts: AllowedHosts::loopback_and(listen).and_proxies(&["jobs.example".to_owned()]),
         answers: ByteBudget::default(),
         metrics: Arc::clone(metrics) as Arc<dyn Metrics>,
     };

@@ -21,6 +21,27 @@ const CASES: &[Case<'_>] = &[
     (&[("host", "localhost:1"), JSON], 200, ""),
     (&[("host", "[::1]:7700"), JSON], 200, ""),
     (&[("host", "127.0.0.9:7700"), JSON], 200, ""),
+    (&[("host", "jobs.example"), JSON], 200, ""),
+    (&[("host", "Jobs.Example:8443"), JSON], 200, ""),
+    (&[("host", "www.jobs.example"), JSON], 403, "host_refused"),
+    (
+        &[
+            ("host", "jobs.example"),
+            JSON,
+            ("origin", "https://jobs.example"),
+        ],
+        200,
+        "",
+    ),
+    (
+        &[
+            ("host", "jobs.example"),
+            JSON,
+            ("origin", "https://evil.example"),
+        ],
+        403,
+        "origin_refused",
+    ),
     (&[JSON], 403, "host_refused"),
     (&[HOST, HOST, JSON], 403, "host_refused"),
     (&[("host", ""), JSON], 403, "host_refused"),

@@ -3,8 +3,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
-
 use host_core::failure::{Category, Failure, FailureKind};
 use host_core::job::State;
 use host_core::json::JsonText;
@@ -15,6 +13,7 @@ use super::refusal::Refused;
 use super::wire::{
     CANCELLED, FAILED, SUCCEEDED, TaskCompleted, TaskError, TaskHeartbeat, TaskMetrics,
 };
+use crate::text::cut_marked;
 
 /// The longest stack trace that is kept, in bytes.
 const STACK_BYTES_MAX: usize = 64 << 10;
@@ -91,7 +90,7 @@ fn cancelled(message: &TaskCompleted) -> Outcome {
     if phase.is_none() && progress.is_none() {
         return Outcome::Cancelled { partial: None };
     }
-    let phase = serde_json::to_string(&phase.map(|phase| cut(phase, MESSAGE_BYTES_MAX)));
+    let phase = serde_json::to_string(&phase.map(|phase| cut_marked(phase, MESSAGE_BYTES_MAX)));
     let partial = JsonText(format!(
         r#"{{"cancelledDuringPhase":{},"partialProgress":{}}}"#,
         phase.unwrap_or_else(|_| "null".to_owned()),
@@ -122,9 +121,9 @@ fn failure(error: Option<&TaskError>) -> Result<Failure, Refused> {
     let stack = error.stack_trace.as_deref().filter(|it| !it.is_empty());
     Ok(Failure {
         category: Some(category),
-        stack: stack.map(|stack| cut(stack, STACK_BYTES_MAX).into_owned()),
+        stack: stack.map(|stack| cut_marked(stack, STACK_BYTES_MAX).into_owned()),
         retryable: error.retryable,
-        ..Failure::new(kind, cut(&error.message, MESSAGE_BYTES_MAX))
+        ..Failure::new(kind, cut_marked(&error.message, MESSAGE_BYTES_MAX))
     })
 }
 
@@ -170,7 +169,7 @@ pub(super) fn progress(message: &TaskHeartbeat) -> Result<Option<Progress>, Refu
     if percent.is_none() && text.is_empty() {
         return Ok(None);
     }
-    let message = cut(text, MESSAGE_BYTES_MAX).into_owned();
+    let message = cut_marked(text, MESSAGE_BYTES_MAX).into_owned();
     Ok(Some(Progress { percent, message }))
 }
 
@@ -228,23 +227,8 @@ fn fail(message: &mut TaskCompleted, failure: &Failure) {
     let stack = failure.stack.as_deref();
     message.error = Some(TaskError {
         category: category_text(failure.category()).to_owned(),
-        message: cut(&failure.message, MESSAGE_BYTES_MAX).into_owned(),
-        stack_trace: stack.map(|stack| cut(stack, STACK_BYTES_MAX).into_owned()),
+        message: cut_marked(&failure.message, MESSAGE_BYTES_MAX).into_owned(),
+        stack_trace: stack.map(|stack| cut_marked(stack, STACK_BYTES_MAX).into_owned()),
         retryable: Some(failure.is_retryable()),
     });
-}
-
-/// What follows a text that was cut.
-const MARKER: &str = "… [cut]";
-
-/// Cuts a text to at most `bytes_max` bytes, with a marker at the end.
-pub(super) fn cut(text: &str, bytes_max: usize) -> Cow<'_, str> {
-    if text.len() <= bytes_max {
-        return Cow::Borrowed(text);
-    }
-    let mut end = bytes_max.saturating_sub(MARKER.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    Cow::Owned(format!("{}{MARKER}", &text[..end]))
 }

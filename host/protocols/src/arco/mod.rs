@@ -4,6 +4,7 @@
 
 mod active;
 mod backoff;
+mod checks;
 mod control;
 mod convert;
 mod refusal;
@@ -25,9 +26,12 @@ use host_http::route::{Description, Group, RoutePorts};
 
 use self::control::Control;
 use self::section::ArcoConfig;
+use crate::wire::check::Check;
 use crate::wire::section::{ConfigError, Section};
 use crate::wire::settings::{Setting, TableSetting, WorkerRole};
 use crate::wire::{Active, Configured, OpenError, Place, Wire};
+
+pub use self::token::SignedToken;
 
 const NAME: &str = "arco";
 
@@ -95,6 +99,10 @@ impl Configured for ConfiguredArco {
 
     fn routes(&self, ports: &RoutePorts) -> Vec<Group> {
         self.control.routes(ports)
+    }
+
+    fn checks(&self) -> Vec<Check> {
+        checks::all(&self.config)
     }
 
     fn open<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {

@@ -1,11 +1,10 @@
 //! `[protocol.arco]`: the workers that execute our jobs, and the worker that we are for others.
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::path::Path;
 
 use host_core::name::Name;
 
@@ -18,7 +17,7 @@ use super::token::TTL_SECONDS_MAX;
 use super::token::key::{KEY_BYTES_MIN, Keys};
 use super::wire::Secret;
 use crate::http_client::{BaseUrl, Origin};
-use crate::wire::section::{ConfigError, NamedTable, Section, refused};
+use crate::wire::section::{ConfigError, NamedTable, SecretText, Section, refused};
 
 /// The most attempts that one worker may have at once.
 const IN_FLIGHT_MAX: i64 = 4_096;
@@ -116,28 +115,11 @@ fn remote_worker(section: &Section<'_>, table: &NamedTable) -> Result<RemoteWork
         let wanted = "a worker has a `url`, like http://127.0.0.1:9000";
         return Err(refused(table.origin(""), "", wanted));
     };
-    let file = table.text("secret_file")?;
-    let env = table.text("secret_env")?;
-    let secret_of = match (file, env) {
-        (Some(_), Some(_)) => {
-            let wanted = "`secret_file` and `secret_env` exclude each other";
-            return Err(refused(table.origin("secret_file"), "", wanted));
-        }
-        (Some(file), None) => {
-            let bytes = section.read_file(WORKERS, Path::new(file))?;
-            Some(secret(table.origin("secret_file"), &bytes)?)
-        }
-        (None, Some(name)) => {
-            let origin = table.origin("secret_env");
-            let text = variable(section, &origin, name)?;
-            Some(secret(origin, text.as_bytes())?)
-        }
-        (None, None) => None,
-    };
+    let secret = section.table_secret(table, "secret_file", "secret_env")?;
     let in_flight = table.number("max_in_flight", IN_FLIGHT_MAX)?;
     Ok(RemoteWorker {
         url: url(table.origin("url"), text)?,
-        secret: secret_of,
+        secret: secret.as_ref().map(word).transpose()?,
         in_flight_max: in_flight.unwrap_or(16),
     })
 }
@@ -168,41 +150,42 @@ fn times(section: &Section<'_>) -> Result<Times, ConfigError> {
 }
 
 fn keys(section: &Section<'_>) -> Result<Option<Keys>, ConfigError> {
-    let current = bytes(section, TOKEN_KEY_FILE, TOKEN_KEY_ENV)?;
-    let previous = bytes(section, PREVIOUS_KEY_FILE, PREVIOUS_KEY_ENV)?;
-    let Some((origin, current)) = current else {
+    let current = section.secret(Some(TOKEN_KEY_FILE), Some(TOKEN_KEY_ENV))?;
+    let previous = section.secret(Some(PREVIOUS_KEY_FILE), Some(PREVIOUS_KEY_ENV))?;
+    let Some(current) = current else {
         return match previous {
-            Some((origin, _)) => Err(hidden(
-                origin,
+            Some(previous) => Err(previous.refused(
                 "there is a key before but no current key; name one with protocol.arco.token_key_file",
             )),
             None => Ok(None),
         };
     };
-    let before = previous.as_ref().map(|(_, bytes)| bytes.as_slice());
-    let short = format!("the key has less than {KEY_BYTES_MIN} bytes");
-    let keys = Keys::new(&current, before).ok_or_else(|| hidden(origin, short))?;
-    Ok(Some(keys))
+    let short = |key: &SecretText| key.refused(format!("it has less than {KEY_BYTES_MIN} bytes"));
+    if Keys::new(current.bytes(), None).is_none() {
+        return Err(short(&current));
+    }
+    let before = previous.as_ref().map(SecretText::bytes);
+    match Keys::new(current.bytes(), before) {
+        Some(keys) => Ok(Some(keys)),
+        None => Err(short(previous.as_ref().unwrap_or(&current))),
+    }
 }
 
 fn worker(section: &Section<'_>, listen: SocketAddr) -> Result<WorkerConfig, ConfigError> {
-    let Some((origin, bytes_of_secret)) = bytes(section, SECRET_FILE, SECRET_ENV)? else {
+    let Some(secret) = section.secret(Some(SECRET_FILE), Some(SECRET_ENV))? else {
         let (origin, _) = section.find(LISTEN).unwrap_or_default();
         let message = "a worker needs the secret that dispatches present; name it with \
                        protocol.arco.worker.secret_env (--secret-env) or secret_file";
         return Err(hidden(origin, message));
     };
-    let logs_token = match bytes(section, LOGS_TOKEN_FILE, LOGS_TOKEN_ENV)? {
-        Some((origin, bytes)) => Some(secret(origin, &bytes)?),
-        None => None,
-    };
+    let logs_token = section.secret(Some(LOGS_TOKEN_FILE), Some(LOGS_TOKEN_ENV))?;
     let concurrency = section.number(CONCURRENCY, 1, 4_096)?.unwrap_or(64);
     Ok(WorkerConfig {
         listen,
-        secret: secret(origin, &bytes_of_secret)?,
+        secret: word(&secret)?,
         origins: callback_origins(section)?,
         concurrency: usize::try_from(concurrency).unwrap_or(usize::MAX),
-        logs_token,
+        logs_token: logs_token.as_ref().map(word).transpose()?,
     })
 }
 
@@ -239,49 +222,8 @@ fn url(origin: String, text: &str) -> Result<BaseUrl, ConfigError> {
         .map_err(|error| hidden(origin, format!("the URL is not taken: {error}")))
 }
 
-/// Reads the file that one key names, or the variable that the other does.
-fn bytes(
-    section: &Section<'_>,
-    file: &'static str,
-    env: &'static str,
-) -> Result<Option<(String, Vec<u8>)>, ConfigError> {
-    let stated = |key| section.find(key).filter(|(_, text)| !text.is_empty());
-    match (stated(file), stated(env)) {
-        (Some((origin, _)), Some(_)) => Err(hidden(
-            origin,
-            format!("{file} and {env} exclude each other"),
-        )),
-        (Some((origin, path)), None) => {
-            let bytes = section.read_file(file, Path::new(path))?;
-            Ok(Some((origin, bytes)))
-        }
-        (None, Some((origin, name))) => {
-            let text = variable(section, &origin, name)?;
-            Ok(Some((origin, text.as_bytes().to_vec())))
-        }
-        (None, None) => Ok(None),
-    }
-}
-
-fn variable<'a>(section: &Section<'a>, origin: &str, name: &str) -> Result<&'a str, ConfigError> {
-    let text = section.variable(name).filter(|text| !text.is_empty());
-    text.ok_or_else(|| {
-        let message = format!("the variable {name} is not set or empty");
-        hidden(origin.to_owned(), message)
-    })
-}
-
-/// Takes a secret as a header can carry it, without a newline at the end.
-fn secret(origin: String, bytes: &[u8]) -> Result<Secret, ConfigError> {
-    let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-    let is_graphic = !bytes.is_empty() && bytes.iter().all(u8::is_ascii_graphic);
-    match String::from_utf8(bytes.to_vec()) {
-        Ok(text) if is_graphic => Ok(Secret(text)),
-        _ => Err(hidden(
-            origin,
-            "the secret is empty or has other characters than printable ASCII without blanks",
-        )),
-    }
+fn word(secret: &SecretText) -> Result<Secret, ConfigError> {
+    Ok(Secret(secret.word()?.to_owned()))
 }
 
 fn hidden(origin: String, message: impl Into<String>) -> ConfigError {

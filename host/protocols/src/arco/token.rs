@@ -3,6 +3,7 @@
 
 mod hs256;
 pub(super) mod key;
+mod signed;
 
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use self::key::Keys;
 use super::wire::Secret;
+
+pub use self::signed::SignedToken;
 
 /// The longest token that is looked at, in bytes.
 const TOKEN_BYTES_MAX: usize = 4_096;

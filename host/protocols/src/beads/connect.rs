@@ -1,6 +1,8 @@
 //! The worker role over its connections: connects, has guests executed and the program called, and
 //! connects again when a connection ends. Decides nothing about tasks.
 
+mod ending;
+
 #[cfg(test)]
 mod tests;
 
@@ -9,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use host_core::port::{Answer, Answers, Execute, Reply, Tag};
 use host_runtime::tasks::TaskGroup;
 use tokio::net::UnixStream;
@@ -16,7 +19,8 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::program::{Calls, Program};
+use self::ending::Endings;
+use super::program::{CALL_TIME, Calls, Program};
 use super::worker::{Effect, Event, GRACE_MS, Worker};
 use super::worker_section::WorkerConfig;
 use crate::process::Launcher;
@@ -36,6 +40,10 @@ const REST_TIME: Duration = Duration::from_secs(30);
 
 /// How long a guest and the program may take when the worker ends.
 const END_TIME: Duration = Duration::from_millis(GRACE_MS + 500);
+
+/// How long they may take when the connection has ended: the guest as above, a call of the program that
+/// has begun, and the one that opens the issue again.
+const TASK_END_TIME: Duration = END_TIME.saturating_add(CALL_TIME.saturating_mul(2));
 
 /// The way to the host's cells.
 pub(super) struct Guests {
@@ -101,8 +109,10 @@ pub(super) async fn work(
     let stopping = ports.stopping.child_token();
     let (ended, mut ends) = mpsc::channel(1);
     let mut tasks = TaskGroup::default();
+    let endings = Endings::default();
     for setup in config.setups() {
         let (ports, path, program) = (ports.clone(), config.socket.clone(), program.clone());
+        let endings = endings.clone();
         let (stopping, ended) = (stopping.clone(), ended.clone());
         tasks.spawn(async move {
             let moment = Moment {
@@ -123,7 +133,7 @@ pub(super) async fn work(
             let answers = Arc::clone(&hub);
             let calling = asked.serve(program, move |end| answers.report(Event::Called(end)));
             tokio::select! {
-                end = live(&hub, &path, &stopping, comes_back) => {
+                end = live(&hub, &path, &endings, &stopping, comes_back) => {
                     // The receiver outlives this.
                     let _heard = ended.send(end).await;
                 }
@@ -153,17 +163,19 @@ fn launcher() -> Result<Launcher, OpenError> {
 async fn live(
     hub: &Arc<WorkerHub>,
     path: &Path,
+    endings: &Endings,
     stopping: &CancellationToken,
     comes_back: bool,
 ) -> End {
     for link in 0.. {
+        let connecting = endings.are_over().then(|()| connect(path));
         let connected = tokio::select! {
-            connected = connect(path) => connected,
+            connected = connecting => connected,
             () = stopping.cancelled() => return End::Told,
         };
         let is_reached = connected.is_ok();
         match connected {
-            Ok(stream) => serve(hub, Link(link), stream, stopping).await,
+            Ok(stream) => serve(hub, Link(link), stream, endings, stopping).await,
             Err(why) if comes_back => {
                 tracing::warn!("{why}; it is tried again in 30 s");
             }
@@ -184,7 +196,13 @@ async fn live(
 }
 
 /// Serves one connection until it has ended and nothing runs any more.
-async fn serve(hub: &Arc<WorkerHub>, link: Link, stream: UnixStream, stopping: &CancellationToken) {
+async fn serve(
+    hub: &Arc<WorkerHub>,
+    link: Link,
+    stream: UnixStream,
+    endings: &Endings,
+    stopping: &CancellationToken,
+) {
     let mut serving = std::pin::pin!(serve_connection(Arc::clone(hub), link, stream));
     tokio::select! {
         () = &mut serving => {}
@@ -193,8 +211,14 @@ async fn serve(hub: &Arc<WorkerHub>, link: Link, stream: UnixStream, stopping: &
             let _late = timeout(END_TIME, serving).await;
         }
     }
-    // A guest that does not stop in time dies with its cell.
-    let _late = timeout(END_TIME, hub.until(Worker::is_idle)).await;
+    let _ending = endings.begin();
+    tokio::select! {
+        _late = timeout(TASK_END_TIME, hub.until(Worker::is_idle)) => {}
+        () = stopping.cancelled() => {
+            // A guest that does not stop in time dies with its cell.
+            let _late = timeout(END_TIME, hub.until(Worker::is_idle)).await;
+        }
+    }
 }
 
 /// Connects, in four tries.

@@ -3,7 +3,7 @@
 use host_core::failure::FailureKind;
 use host_core::outcome::Outcome;
 
-use super::read::cut;
+use crate::text::cut_marked;
 
 /// The longest error that is sent, in bytes.
 const ERROR_BYTES_MAX: usize = 64 << 10;
@@ -22,5 +22,5 @@ pub(super) fn error_text(outcome: Option<&Outcome>) -> Option<String> {
         }
         Some(Outcome::Failed(failure)) => format!("{}: {}", failure.kind.as_str(), failure.message),
     };
-    Some(cut(text, ERROR_BYTES_MAX))
+    Some(cut_marked(&text, ERROR_BYTES_MAX).into_owned())
 }

@@ -18,9 +18,9 @@ use host_core::port::lease::{
 use serde::Deserialize;
 
 use super::orchestrator::{Ask, Effect, Event, Granted, Orchestrator};
-use super::read::cut;
 use super::section::OrchestratorConfig;
 use crate::stream::{EffectHandler, Hub};
+use crate::text::cut_marked;
 
 /// The longest title, in bytes.
 const TITLE_BYTES_MAX: usize = 64 << 10;
@@ -187,7 +187,7 @@ pub(super) fn task(job: JobId, lease: LeaseId, assignment: Assignment) -> Grante
         job,
         lease,
         priority: assignment.priority / 2,
-        title: cut(title, TITLE_BYTES_MAX),
+        title: cut_marked(&title, TITLE_BYTES_MAX).into_owned(),
         timeout_ms: assignment.timeout_ms,
     }
 }

@@ -400,7 +400,14 @@ impl Orchestrator {
                 continue;
             };
             if task.is_cancelled {
-                self.end(&task, LeaseMessage::CancelAck { partial: None }, actions);
+                self.end(
+                    &task,
+                    LeaseMessage::CancelAck {
+                        partial: None,
+                        message: None,
+                    },
+                    actions,
+                );
                 continue;
             }
             let message = format!("the worker did not finish within {} ms", task.timeout_ms);

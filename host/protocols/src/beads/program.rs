@@ -14,7 +14,7 @@ use super::worker::Call;
 use crate::process::{Launcher, Output, Pipes, ProcessEvents, Program as Process, Stop, supervise};
 
 /// How long one call may take.
-const CALL_TIME: Duration = Duration::from_secs(30);
+pub(super) const CALL_TIME: Duration = Duration::from_secs(30);
 
 /// How long a program may take to end when its time is over.
 const END_TIME: Duration = Duration::from_secs(1);

@@ -11,6 +11,7 @@ use super::frame::{Defect, Dialect, dialect_of, text_of};
 use super::refusal::{Code, Refusal, other_protocol};
 use super::wire::{EnvelopeIn, MessageIn};
 use crate::json;
+use crate::text::{cut_marked, found};
 
 /// The longest `duration_ms`: the largest integer that every JSON reader keeps exactly.
 const DURATION_MS_MAX: f64 = 9_007_199_254_740_991.0;
@@ -141,7 +142,9 @@ fn parse<M>(dialect: Dialect, text: &[u8], message: Reader<M>) -> Result<M, Refu
             let envelope: EnvelopeIn = serde_json::from_str(shown).map_err(|_| wrong())?;
             let payload = envelope.payload.map_or("nothing", RawValue::get);
             if !is_object(payload) {
-                let found = envelope.payload.map_or("nothing".to_owned(), found);
+                let found = envelope
+                    .payload
+                    .map_or("nothing".to_owned(), |raw| found(raw.get()));
                 return Err(Refusal::field("payload", "an object", &found, text));
             }
             payload
@@ -254,17 +257,7 @@ fn error(fields: &MessageIn) -> String {
         }
         _ => NO_ERROR.to_owned(),
     };
-    cut(error, ERROR_BYTES_MAX)
-}
-
-/// Cuts a text to at most `bytes_max` bytes, with a mark at its end.
-pub(super) fn cut(mut text: String, bytes_max: usize) -> String {
-    const MARK: &str = "… (cut)";
-    if text.len() > bytes_max {
-        text.truncate(text.floor_char_boundary(bytes_max - MARK.len()));
-        text.push_str(MARK);
-    }
-    text
+    cut_marked(&error, ERROR_BYTES_MAX).into_owned()
 }
 
 /// Reads a duration: at least 0 and at most what every reader keeps; `None` if it is no number.
@@ -282,20 +275,10 @@ fn duration_ms(raw: &RawValue) -> Option<u64> {
 /// Reads a string. The error describes what is there instead.
 fn string(raw: Option<&RawValue>) -> Result<String, String> {
     let raw = raw.ok_or("nothing")?;
-    serde_json::from_str(raw.get()).map_err(|_| found(raw))
-}
-
-/// Describes a value without quoting it.
-fn found(raw: &RawValue) -> String {
-    let kind = match raw.get().as_bytes().first() {
-        Some(b'"') => "a string that is not whole Unicode",
-        Some(b'{') => "an object",
-        Some(b'[') => "an array",
-        Some(b't' | b'f') => "a boolean",
-        Some(b'n') => "null",
-        _ => "a number",
-    };
-    kind.to_owned()
+    serde_json::from_str(raw.get()).map_err(|_| match raw.get().as_bytes() {
+        [b'"', ..] => "a string that is not whole Unicode".to_owned(),
+        _ => found(raw.get()),
+    })
 }
 
 /// Puts `null` where some writers of JSON put `NaN` or `Infinity`; `None` if there is none.

@@ -1,11 +1,13 @@
 //! The open wire: connects the orchestrator with the host, and executes the jobs of others.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::{BoxFuture, join, join_all};
 
 use super::NAME;
 use super::executors::Pools;
+use super::launched::{self, Surroundings};
 use super::orchestrator::{Host, Orchestrator};
 use super::worker::{Opened, Peer};
 use crate::wire::executors::Executors;
@@ -16,6 +18,8 @@ pub(super) struct Serving {
     pub(super) orchestrator: Arc<Orchestrator>,
     /// The foreign orchestrators whose jobs we execute.
     pub(super) peers: Vec<Peer>,
+    /// Where the files of the runners are that this host starts.
+    pub(super) folder: PathBuf,
 }
 
 /// The runner role alone.
@@ -57,7 +61,18 @@ impl Active for Serving {
                 });
             }
             let working = self.peers.iter().map(|peer| peer.work(&ports));
-            join_all(working).await;
+            let launching = async {
+                if let Some(leases) = &ports.leases {
+                    let surroundings = Surroundings {
+                        leases: Arc::clone(leases),
+                        clock: Arc::clone(&ports.clock),
+                        stopping: ports.stopping.clone(),
+                        folder: self.folder.clone(),
+                    };
+                    launched::run(&self.orchestrator, surroundings).await;
+                }
+            };
+            join(join_all(working), launching).await;
             ports.stopping.cancelled().await;
             Ok(())
         })

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use axum::extract::{Path, Query, Request, State};
 use axum::response::Response;
+use host_http::budget::RequestBody;
 use host_http::route::{Description, Group, Route, RoutePorts};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
@@ -51,6 +52,7 @@ struct Api {
 
 /// Makes the routes.
 pub(super) fn routes(orchestrator: Arc<Orchestrator>, ports: RoutePorts) -> Group {
+    orchestrator.listens(ports.listen);
     let shared = Shared::new(Api {
         orchestrator,
         ports,
@@ -80,23 +82,34 @@ pub(super) fn description() -> Description {
 }
 
 impl Api {
-    /// Finds out whose request it is, and reads its body.
+    /// Finds out by what a request is made, and reads its body.
     async fn receive(
         &self,
         request: Request,
         bytes_max: usize,
-    ) -> Result<(&PoolConfig, host_http::budget::RequestBody), Refused> {
-        let config = &self.orchestrator.config;
-        let access = Access::of(config, request.headers());
+    ) -> Result<(Access, Result<RequestBody, Refused>), Refused> {
+        let access = Access::of(&self.orchestrator.config, request.headers());
         let (parts, body) = request.into_parts();
         // A body that is left unread would end the connection.
-        let body = self
-            .ports
-            .bodies
-            .read(&parts.headers, body, bytes_max)
-            .await;
-        let pool = access?.pool(config)?;
-        Ok((pool, body.map_err(|refusal| answer::of_http(&refusal))?))
+        let bodies = &self.ports.bodies;
+        let body = bodies.read(&parts.headers, body, bytes_max).await;
+        let body = body.map_err(|refusal| answer::of_http(&refusal));
+        Ok((access?, body))
+    }
+
+    /// Receives a message about a lease. Notes the lease for the answer if that alone says who it is.
+    async fn message(
+        &self,
+        request: Request,
+        bytes_max: usize,
+        lease_id: &mut Option<LeaseText>,
+    ) -> Result<(&PoolConfig, RequestBody), Refused> {
+        let (access, body) = self.receive(request, bytes_max).await?;
+        if let (Access::Lease, Ok(body)) = (access, &body) {
+            *lease_id = read::lease_id(&body.bytes);
+        }
+        let pool = access.pool_of(&self.orchestrator, lease_id.as_ref())?;
+        Ok((pool, body?))
     }
 
     /// Makes the answer, and counts a refusal.
@@ -120,8 +133,10 @@ impl Api {
 )]
 async fn lease(State(api): State<Shared>, request: Request) -> Response {
     let leased = async {
-        let (pool, body) = api.receive(request, MESSAGE_BYTES_MAX).await?;
+        let (access, body) = api.receive(request, MESSAGE_BYTES_MAX).await?;
+        let (pool, body) = (access.pool(&api.orchestrator.config)?, body?);
         let ask = read::ask(&body.bytes)?;
+        pool.check_own(&ask.runner_id)?;
         // A request that waits keeps no body.
         drop(body);
         let stopping = &api.ports.stopping;
@@ -144,7 +159,9 @@ async fn lease(State(api): State<Shared>, request: Request) -> Response {
 async fn ack_lease(State(api): State<Shared>, request: Request) -> Response {
     let mut lease_id = None;
     let acked = async {
-        let (pool, body) = api.receive(request, MESSAGE_BYTES_MAX).await?;
+        let (pool, body) = api
+            .message(request, MESSAGE_BYTES_MAX, &mut lease_id)
+            .await?;
         let ack = read::ack(&body.bytes)?;
         lease_id = Some(ack.about.lease_id.clone());
         api.orchestrator.ack(pool, &ack).await?;
@@ -166,7 +183,9 @@ async fn ack_lease(State(api): State<Shared>, request: Request) -> Response {
 async fn heartbeat(State(api): State<Shared>, request: Request) -> Response {
     let mut lease_id = None;
     let heard = async {
-        let (pool, body) = api.receive(request, MESSAGE_BYTES_MAX).await?;
+        let (pool, body) = api
+            .message(request, MESSAGE_BYTES_MAX, &mut lease_id)
+            .await?;
         let heartbeat = read::heartbeat(&body.bytes)?;
         drop(body);
         lease_id = Some(heartbeat.about.lease_id.clone());
@@ -193,7 +212,7 @@ async fn heartbeat(State(api): State<Shared>, request: Request) -> Response {
 async fn complete(State(api): State<Shared>, request: Request) -> Response {
     let mut lease_id = None;
     let ended = async {
-        let (pool, body) = api.receive(request, END_BYTES_MAX).await?;
+        let (pool, body) = api.message(request, END_BYTES_MAX, &mut lease_id).await?;
         let end = read::complete(&body.bytes)?;
         lease_id = Some(end.about.lease_id.clone());
         let digest = digest(b"complete", &body.bytes);
@@ -220,7 +239,7 @@ async fn complete(State(api): State<Shared>, request: Request) -> Response {
 async fn cancel_ack(State(api): State<Shared>, request: Request) -> Response {
     let mut lease_id = None;
     let ended = async {
-        let (pool, body) = api.receive(request, END_BYTES_MAX).await?;
+        let (pool, body) = api.message(request, END_BYTES_MAX, &mut lease_id).await?;
         let end = read::cancel_ack(&body.bytes)?;
         lease_id = Some(end.about.lease_id.clone());
         let digest = digest(b"cancel-ack", &body.bytes);
@@ -260,7 +279,9 @@ async fn logs(
 ) -> Response {
     let lease_id = LeaseText(lease_id);
     let kept = async {
-        let (pool, body) = api.receive(request, CHUNK_BYTES_MAX).await?;
+        let (access, body) = api.receive(request, CHUNK_BYTES_MAX).await?;
+        let pool = access.pool_of(&api.orchestrator, Some(&lease_id))?;
+        let body = body?;
         let Query(chunk) = query.map_err(|_| {
             let message = "the query has runner_id and offset, a number of bytes";
             Refused::new(Code::FieldType, message)

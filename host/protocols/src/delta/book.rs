@@ -41,6 +41,17 @@ pub(super) enum Over {
     Ended(Digest, Status),
 }
 
+/// How the lease became known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// It was the answer to a request.
+    Answer,
+    /// It was written to a file for a runner that this host starts.
+    File,
+    /// A message named it, after a restart.
+    Message,
+}
+
 /// One lease.
 #[derive(Debug)]
 pub(super) struct Known {
@@ -48,8 +59,9 @@ pub(super) struct Known {
     pub(super) worker: String,
     pub(super) attempt: u32,
     pub(super) began_at: Time,
-    /// Whether this host learned of the lease from a message, after a restart.
-    pub(super) is_adopted: bool,
+    source: Source,
+    /// When its attempt has lasted longer than any runner may take.
+    ends_by: Option<Time>,
     is_acked: bool,
     is_cancelled: bool,
     expires_at: Option<Time>,
@@ -101,7 +113,12 @@ impl Book {
             worker: worker.to_owned(),
             attempt,
             began_at: now,
-            is_adopted,
+            source: if is_adopted {
+                Source::Message
+            } else {
+                Source::Answer
+            },
+            ends_by: None,
             is_acked: is_adopted,
             is_cancelled: false,
             expires_at: None,
@@ -161,6 +178,39 @@ impl Book {
         let why = known.would_be();
         self.close(lease, Over::Stale(why));
         why
+    }
+
+    /// The lease was written to a file.
+    pub(super) fn hand_out(&mut self, lease: LeaseId) {
+        if let Some(known) = self.leases.get_mut(&lease) {
+            known.source = Source::File;
+        }
+    }
+
+    /// Returns the worker to whom a lease was handed out in a file, also after its end.
+    pub(super) fn handed_out(&self, lease: LeaseId) -> Option<&str> {
+        let known = self
+            .leases
+            .get(&lease)
+            .filter(|it| it.source == Source::File)?;
+        Some(&known.worker)
+    }
+
+    /// Returns whether a lease was acknowledged.
+    pub(super) fn is_acked(&self, lease: LeaseId) -> bool {
+        self.leases.get(&lease).is_some_and(|known| known.is_acked)
+    }
+
+    /// Returns how a lease of this worker ended; `None` while it has not. One that is not known any
+    /// more has ended.
+    pub(super) fn end_of(&self, lease: LeaseId, worker: &str) -> Option<Over> {
+        let known = self.leases.get(&lease).filter(|it| it.worker == worker);
+        known.map_or(Some(Over::Stale(Stale::Unknown)), |known| known.over)
+    }
+
+    /// The host has ended the attempt of a lease.
+    pub(super) fn taken(&mut self, lease: LeaseId) {
+        self.close(lease, Over::Stale(Stale::Revoked));
     }
 
     /// The job of a lease is to stop.
@@ -239,6 +289,20 @@ impl Known {
     /// Sets when the lease ends unless a message extends it.
     pub(super) fn ends_at(&mut self, expires_at: Option<Time>) {
         self.expires_at = expires_at;
+    }
+
+    /// Returns whether this host learned of the lease from a message, after a restart.
+    pub(super) fn is_adopted(&self) -> bool {
+        self.source == Source::Message
+    }
+
+    /// Sets when its attempt has lasted longer than any runner may take.
+    pub(super) fn must_end_by(&mut self, at: Time) {
+        self.ends_by = Some(at);
+    }
+
+    pub(super) const fn ends_by(&self) -> Option<Time> {
+        self.ends_by
     }
 
     /// Counts a heartbeat. Returns false if it is one too many.

@@ -144,22 +144,26 @@ pub(super) fn outcome(end: &EndIn) -> Outcome {
         },
         Status::Failed => Outcome::Failed(failure(end, FailureKind::UserError)),
         Status::TimedOut => Outcome::Failed(failure(end, FailureKind::TimedOut)),
-        Status::Canceled => Outcome::Cancelled {
-            partial: Some(kept(end)),
-        },
+        // Whether a user has asked for it stands with the job, not here.
+        Status::Canceled => Outcome::Failed(failure(end, FailureKind::Cancelled)),
     }
 }
 
 fn failure(end: &EndIn, kind: FailureKind) -> Failure {
+    Failure {
+        code: end.exit_code.map(|code| code.to_string()),
+        details: Some(kept(end)),
+        ..Failure::new(kind, message(end))
+    }
+}
+
+/// Returns the sentence about an end, in the runner's words if it has some.
+pub(super) fn message(end: &EndIn) -> String {
     let summary = end.summary.as_deref().filter(|text| !text.is_empty());
     let mut message = summary.map_or_else(
         || format!("the runner reports {}", end.status.as_str()),
         str::to_owned,
     );
     let _whole_in_details = cut(&mut message, MESSAGE_BYTES_MAX);
-    Failure {
-        code: end.exit_code.map(|code| code.to_string()),
-        details: Some(kept(end)),
-        ..Failure::new(kind, message)
-    }
+    message
 }

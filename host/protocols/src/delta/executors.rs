@@ -1,4 +1,4 @@
-//! The pools of foreign runners as executors whose workers pull.
+//! The pools of foreign runners as executors whose workers pull, those that this host starts among them.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use host_core::port::Assign;
 
 use super::NAME;
 use super::orchestrator::Orchestrator;
+use super::section::PoolConfig;
 use super::tags::{self, REQUIRES};
 use crate::wire::executors::{ExecutorHealth, Executors, Found, WorkerHealth, WorkerState};
 
@@ -56,26 +57,29 @@ impl Executors for Pools {
     }
 
     fn health(&self) -> Vec<ExecutorHealth> {
-        let health = |name: Name| ExecutorHealth {
-            workers: self.workers(&name),
-            name,
+        let health = |pool: &PoolConfig| ExecutorHealth {
+            workers: self.workers(&pool.name),
+            name: pool.name.clone(),
             wire: NAME,
-            is_external: true,
+            is_external: pool.launch.is_none(),
             is_restartable: false,
         };
-        self.names().into_iter().map(health).collect()
+        self.0.config.pools.iter().map(health).collect()
     }
 }
 
 impl Pools {
     fn workers(&self, pool: &Name) -> Vec<WorkerHealth> {
-        let workers = self.0.workers(pool).into_iter();
-        workers
-            .map(|(name, in_flight)| WorkerHealth {
-                name,
-                in_flight,
-                ..WorkerHealth::new(pool, 1, WorkerState::Up)
-            })
-            .collect()
+        let mut others = self.0.workers(pool);
+        let mut all = self.0.slots.health(pool);
+        for own in &mut all {
+            own.in_flight = others.remove(&own.name).unwrap_or_default();
+        }
+        all.extend(others.into_iter().map(|(name, in_flight)| WorkerHealth {
+            name,
+            in_flight,
+            ..WorkerHealth::new(pool, 1, WorkerState::Up)
+        }));
+        all
     }
 }

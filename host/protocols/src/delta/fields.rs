@@ -12,6 +12,8 @@ use serde_json::value::RawValue;
 use super::refusal::{Code, Refused};
 use crate::json;
 
+pub(super) use crate::text::{cut, found};
+
 /// The fields of one object, as far as their names are known. Others are ignored.
 #[derive(Debug)]
 pub(super) struct Fields<'a>(BTreeMap<&'static str, &'a RawValue>);
@@ -122,26 +124,4 @@ pub(super) fn wrong(name: &str, wanted: &str, found: &str) -> Refused {
         Code::FieldType,
         format!("{name}: expected {wanted}, found {found}"),
     )
-}
-
-/// Describes a value without quoting it.
-pub(super) fn found(text: &str) -> String {
-    let text = text.trim_ascii();
-    match text.as_bytes().first() {
-        Some(b'"') => format!("a string of {} bytes", text.len().saturating_sub(2)),
-        Some(b'{') => "an object".to_owned(),
-        Some(b'[') => "an array".to_owned(),
-        Some(b't' | b'f') => "a boolean".to_owned(),
-        Some(b'n') => "null".to_owned(),
-        _ => format!("a number of {} characters", text.len()),
-    }
-}
-
-/// Cuts a text after `bytes_max` bytes, at a character. Returns whether it was longer.
-pub(super) fn cut(text: &mut String, bytes_max: usize) -> bool {
-    let is_longer = text.len() > bytes_max;
-    if is_longer {
-        text.truncate(text.floor_char_boundary(bytes_max));
-    }
-    is_longer
 }

@@ -49,7 +49,11 @@ impl LogChunks {
     }
 
     fn lines(&mut self, new: &[u8], at_ms: u64) -> Vec<LogLine> {
-        let room = LOG_BYTES_MAX - self.kept;
+        let room = if self.is_full {
+            0
+        } else {
+            LOG_BYTES_MAX - self.kept
+        };
         let kept = new.len().min(usize::try_from(room).unwrap_or(usize::MAX));
         self.kept += kept as u64;
         let mut lines = Vec::new();
@@ -66,10 +70,20 @@ impl LogChunks {
         if kept < new.len() && !self.is_full {
             self.is_full = true;
             lines.extend(self.flush(at_ms));
-            let text = format!("the log is cut here: an attempt has at most {LOG_BYTES_MAX} bytes");
-            lines.push(line(at_ms, LogSource::Host, text));
+            lines.push(cut_here(at_ms));
         }
         lines
+    }
+
+    /// Takes a line from elsewhere. Returns `None` if there is no room for it.
+    pub(super) fn note(&mut self, source: LogSource, text: &str, at_ms: u64) -> Option<LogLine> {
+        let bytes = text.len() as u64 + 1;
+        if self.is_full || self.kept + bytes > LOG_BYTES_MAX {
+            let was_full = std::mem::replace(&mut self.is_full, true);
+            return (!was_full).then(|| cut_here(at_ms));
+        }
+        self.kept += bytes;
+        Some(line(at_ms, source, text.to_owned()))
     }
 
     /// Returns what waits for the end of its line.
@@ -86,6 +100,11 @@ impl LogChunks {
             String::from_utf8_lossy(text).into_owned(),
         )
     }
+}
+
+fn cut_here(at_ms: u64) -> LogLine {
+    let text = format!("the log is cut here: an attempt has at most {LOG_BYTES_MAX} bytes");
+    line(at_ms, LogSource::Host, text)
 }
 
 fn line(at_ms: u64, source: LogSource, message: String) -> LogLine {

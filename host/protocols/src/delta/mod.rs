@@ -8,6 +8,7 @@ mod book;
 mod convert;
 mod executors;
 mod fields;
+mod launched;
 mod lease_id;
 mod log_chunks;
 mod orchestrator;
@@ -107,9 +108,10 @@ impl Configured for ConfiguredDelta {
     fn open<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
         Box::pin(async move {
             Ok(match place {
-                Place::Serve { .. } => Box::new(Serving {
+                Place::Serve { data } => Box::new(Serving {
                     orchestrator: Arc::clone(&self.orchestrator),
                     peers: self.worker.peers.clone(),
+                    folder: data.join(NAME),
                 }) as Box<dyn Active>,
                 Place::Worker { .. } => Box::new(self.worker()?),
             })

@@ -4,7 +4,10 @@
 mod ends;
 mod leasing;
 mod messages;
+mod overrun;
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use host_core::id::{JobId, LeaseId};
@@ -15,10 +18,11 @@ use host_core::port::{Clock, Counters};
 use host_core::rejection::Rejection;
 use host_core::time::Time;
 use host_runtime::mailbox::respond;
-use tokio::sync::{Mutex as AsyncMutex, watch};
+use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
 
 use super::NAME;
-use super::book::Book;
+use super::book::{Book, Over};
+use super::launched::Slots;
 use super::lease_id::LeaseText;
 use super::read::About;
 use super::refusal::{Code, Refused, Stale};
@@ -44,6 +48,10 @@ pub(super) struct Orchestrator {
     book: Mutex<Book>,
     /// The lanes that jobs have named; requests that wait hear of new ones.
     lanes: watch::Sender<Lanes>,
+    /// The runners that this host starts.
+    pub(super) slots: Slots,
+    /// Where runners reach this host, once it listens.
+    listen: watch::Sender<Option<SocketAddr>>,
     /// Messages about one lease go one after the other.
     locks: Box<[AsyncMutex<()>]>,
 }
@@ -68,7 +76,9 @@ struct Named {
 impl Orchestrator {
     pub(super) fn new(config: DeltaConfig) -> Arc<Self> {
         Arc::new(Self {
+            slots: Slots::new(&config.pools),
             config,
+            listen: watch::Sender::default(),
             host: OnceLock::new(),
             logs: OnceLock::new(),
             book: Mutex::default(),
@@ -85,6 +95,27 @@ impl Orchestrator {
     /// Says where logs are kept.
     pub(super) fn keep_logs(&self, logs: Arc<dyn JobLogs>) {
         let _set_before = self.logs.set(logs).is_err();
+    }
+
+    /// Says where runners reach this host.
+    pub(super) fn listens(&self, listen: SocketAddr) {
+        self.listen.send_replace(Some(listen));
+    }
+
+    /// Waits until this host listens for runners. Cancel safe.
+    pub(super) async fn listening(&self) -> Option<SocketAddr> {
+        let mut listen = self.listen.subscribe();
+        let known = listen.wait_for(Option::is_some).await;
+        known.map_or(None, |known| *known)
+    }
+
+    /// Returns the executors of a pool whose jobs a runner with these tags can execute.
+    pub(super) fn lanes_of(&self, pool: &PoolConfig, offered: &BTreeSet<String>) -> Vec<Name> {
+        self.lanes.borrow().of(&pool.name, offered)
+    }
+
+    pub(super) fn logs(&self) -> Option<&Arc<dyn JobLogs>> {
+        self.logs.get()
     }
 
     fn host(&self) -> Result<&Host, Refused> {
@@ -127,6 +158,47 @@ impl Orchestrator {
             Some(_) => Found::Here,
             None => Found::Full(tags::LANES_MAX),
         }
+    }
+
+    /// Returns the pool of a lease that was handed out in a file: its runner needs no token.
+    pub(super) fn handed_out(&self, lease: &LeaseText) -> Option<&PoolConfig> {
+        let (_, lease) = lease.parse()?;
+        let book = self.book();
+        let (pool, _) = book.handed_out(lease)?.split_once('/')?;
+        self.pool(pool)
+    }
+
+    /// Notes that a lease was written to a file.
+    pub(super) fn hand_out(&self, lease: LeaseId) {
+        self.book().hand_out(lease);
+    }
+
+    /// Returns whether a lease was acknowledged.
+    pub(super) fn is_acked(&self, lease: LeaseId) -> bool {
+        self.book().is_acked(lease)
+    }
+
+    /// Waits until a lease of this worker has ended, and says how. Cancel safe.
+    pub(super) async fn ended(&self, lease: LeaseId, worker: &str) -> Over {
+        loop {
+            let changed = self.changed(lease, worker);
+            let mut changed = std::pin::pin!(changed.notified());
+            // From here on no end is missed.
+            changed.as_mut().enable();
+            if let Some(over) = self.book().end_of(lease, worker) {
+                return over;
+            }
+            changed.await;
+        }
+    }
+
+    /// Returns what wakes those that wait for a change of a lease.
+    fn changed(&self, lease: LeaseId, worker: &str) -> Arc<Notify> {
+        let mut book = self.book();
+        let known = book.live(lease, worker);
+        known
+            .map(|known| Arc::clone(&known.changed))
+            .unwrap_or_default()
     }
 
     /// Returns the workers of a pool, and how many leases each holds.
@@ -236,6 +308,6 @@ impl Named {
 }
 
 /// Returns the name of a runner in attempts.
-fn worker(pool: &PoolConfig, runner_id: &str) -> String {
+pub(super) fn worker(pool: &PoolConfig, runner_id: &str) -> String {
     format!("{}/{runner_id}", pool.name)
 }

@@ -327,6 +327,13 @@ fn kind(fields: &Fields<'_>, expected: &str) -> Result<(), Refused> {
     }
 }
 
+/// Finds the lease that a message names, whatever else is wrong with it.
+pub(super) fn lease_id(body: &[u8]) -> Option<LeaseText> {
+    let fields = Fields::read(body, &["lease_id"]).ok()?;
+    let text = fields.text("lease_id", LEASE_ID_BYTES_MAX).ok()?;
+    Some(LeaseText(text))
+}
+
 fn about(fields: &Fields<'_>) -> Result<About, Refused> {
     Ok(About {
         lease_id: LeaseText(fields.text("lease_id", LEASE_ID_BYTES_MAX)?),

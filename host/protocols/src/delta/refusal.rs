@@ -102,7 +102,7 @@ impl Code {
                 "A chunk of a log begins behind the end of what was received; go on at next_offset."
             }
             Self::Off => {
-                "No pool of runners is configured; add protocol.delta.runners.NAME with a token."
+                "No pool of runners is configured; add protocol.delta.runners.NAME with a token or a `cmd`."
             }
             Self::Rate => {
                 "One lease had more than 10 heartbeats a second; the document's interval is 20 s. \
@@ -181,6 +181,8 @@ pub(super) enum More {
     Recorded(&'static str),
     /// Where the log goes on.
     NextOffset(u64),
+    /// The HTTP status, if it is not that of the code.
+    Status(u16),
 }
 
 /// One refusal.
@@ -198,6 +200,14 @@ impl Refused {
             code,
             message: message.into(),
             more: More::Nothing,
+        }
+    }
+
+    /// Returns the HTTP status.
+    pub(super) const fn status(&self) -> u16 {
+        match self.more {
+            More::Status(status) => status,
+            _ => self.code.status(),
         }
     }
 

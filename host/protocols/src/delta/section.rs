@@ -3,19 +3,22 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::name::Name;
 use host_core::policy::{OnGraceExpired, Policy};
 
+use super::refusal::{Code, Refused};
 use super::settings::{ACK, CANCEL_DEADLINE, HEARTBEAT_INTERVAL, LEASE_TTL, RUNNERS};
 use super::tags::{self, TAG_BYTES_MAX, TAGS_MAX};
 use super::tokens::{self, Tokens};
-use crate::wire::section::{ConfigError, NamedTable, Section, refused};
+use crate::wire::section::{ConfigError, NamedTable, SecretText, Section, refused};
 
 /// The longest of the times, in seconds: a week.
 const SECONDS_MAX: u64 = 7 * 24 * 3_600;
+
+/// The most runners of a pool that this host starts.
+const POOL_SIZE_MAX: i64 = 64;
 
 /// The times of leases, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +38,19 @@ pub(super) struct PoolConfig {
     pub(super) origin: String,
     /// What each of its runners must offer.
     pub(super) capabilities: BTreeSet<String>,
+    /// How this host starts runners for it, if it does.
+    pub(super) launch: Option<Launch>,
+}
+
+/// How runners are started, each for one job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Launch {
+    /// The program and its arguments, before those of the document. Never empty.
+    pub(super) command: Vec<String>,
+    /// How many runners there are at once.
+    pub(super) pool_size: usize,
+    /// The whole environment of the runners.
+    pub(super) env: BTreeMap<String, String>,
 }
 
 /// The checked section.
@@ -48,6 +64,12 @@ pub(super) struct DeltaConfig {
 }
 
 impl Times {
+    /// Returns how long an attempt with this time limit may last at most, in milliseconds: its runner
+    /// has as much time as it may take to acknowledge the lease and to stop.
+    pub(super) fn attempt_ms(self, timeout_ms: u64) -> u64 {
+        timeout_ms.saturating_add((self.ack + self.cancel_deadline) * 1_000)
+    }
+
     /// Returns the rules of jobs that name no others.
     pub(super) fn policy(self) -> Policy {
         Policy {
@@ -56,6 +78,21 @@ impl Times {
             ack_window_ms: Some(self.ack * 1_000),
             ..Policy::default()
         }
+    }
+}
+
+impl PoolConfig {
+    /// Refuses the name of a runner that this host starts.
+    pub(super) fn check_own(&self, runner_id: &str) -> Result<(), Refused> {
+        let most = self.launch.as_ref().map_or(0, |launch| launch.pool_size);
+        let number = runner_id.parse::<usize>();
+        if number.is_ok_and(|number| (1..=most).contains(&number)) {
+            let message = format!(
+                "runner_id: 1 to {most} are runners of this pool that the host starts; take another name"
+            );
+            return Err(Refused::new(Code::FieldValue, message));
+        }
+        Ok(())
     }
 }
 
@@ -69,21 +106,29 @@ impl DeltaConfig {
         };
         for (name, table) in section.tables(RUNNERS) {
             let number = u32::try_from(config.pools.len()).unwrap_or(u32::MAX);
-            config.pools.push(pool(name, table)?);
-            let (origin, text) = secret(section, table)?;
-            let hidden = |message| ConfigError::Hidden {
-                origin: origin.clone(),
-                message,
-            };
-            for token in tokens::lines(&text).map_err(hidden)? {
+            let pool = pool(section, name, table)?;
+            let needs_token = pool.launch.is_none();
+            config.pools.push(pool);
+            let secret = secret(section, table)?;
+            if secret.is_none() && !needs_token {
+                continue;
+            }
+            let secret = needed(secret, table)?;
+            let lines = tokens::lines(secret.text()?);
+            for token in lines.map_err(|why| secret.refused(why))? {
                 if !config.tokens.add(token, number) {
                     let message = "a token of this pool is one of another pool too; give each pool \
                                    its own";
-                    return Err(hidden(message.to_owned()));
+                    return Err(secret.refused(message));
                 }
             }
         }
         Ok(config)
+    }
+
+    /// Returns whether this host starts runners.
+    pub(super) fn launches(&self) -> bool {
+        self.pools.iter().any(|pool| pool.launch.is_some())
     }
 }
 
@@ -114,7 +159,7 @@ fn times(section: &Section<'_>) -> Result<Times, ConfigError> {
     Ok(times)
 }
 
-fn pool(name: &Name, table: &NamedTable) -> Result<PoolConfig, ConfigError> {
+fn pool(section: &Section<'_>, name: &Name, table: &NamedTable) -> Result<PoolConfig, ConfigError> {
     if name.as_str().contains(tags::SEPARATOR) {
         let wanted = "a name without `/` is: that stands before the tags of a job";
         return Err(refused(table.origin(""), name.as_str(), wanted));
@@ -123,7 +168,28 @@ fn pool(name: &Name, table: &NamedTable) -> Result<PoolConfig, ConfigError> {
         name: name.clone(),
         origin: table.origin(""),
         capabilities: capabilities(table)?,
+        launch: launch(section, table)?,
     })
+}
+
+fn launch(section: &Section<'_>, table: &NamedTable) -> Result<Option<Launch>, ConfigError> {
+    let Some(cmd) = table.get("cmd") else {
+        for key in ["pool_size", "env", "inherit_env"] {
+            if let Some(value) = table.get(key) {
+                let wanted = "it goes with `cmd`, the program of the runners";
+                return Err(table.refused(key, value, wanted));
+            }
+        }
+        return Ok(None);
+    };
+    let wanted = "an array of strings is, the program first";
+    let command = table.strings("cmd", wanted)?;
+    let command = command.filter(|command| !command.is_empty());
+    Ok(Some(Launch {
+        command: command.ok_or_else(|| table.refused("cmd", cmd, wanted))?,
+        pool_size: table.number("pool_size", POOL_SIZE_MAX)?.unwrap_or(1),
+        env: section.program_env(table)?,
+    }))
 }
 
 /// Reads the tags of a table.
@@ -144,37 +210,21 @@ pub(super) fn capabilities(table: &NamedTable) -> Result<BTreeSet<String>, Confi
     }
 }
 
-/// Reads the tokens of a table. Returns where they are named, and their text.
+/// Reads the tokens of a table, if it names them.
 pub(super) fn secret(
     section: &Section<'_>,
     table: &NamedTable,
-) -> Result<(String, String), ConfigError> {
-    let hidden = |key: &str, message: String| ConfigError::Hidden {
-        origin: table.origin(key),
-        message,
-    };
-    match (table.text("token_file")?, table.text("token_env")?) {
-        (Some(file), None) => {
-            let bytes = section.read_file(RUNNERS, Path::new(file));
-            let bytes = bytes.map_err(|error| hidden("token_file", error.to_string()))?;
-            let text = String::from_utf8(bytes);
-            let text = text.map_err(|_| hidden("token_file", "the file is not text".to_owned()))?;
-            Ok((table.origin("token_file"), text))
-        }
-        (None, Some(variable)) => match section.variable(variable) {
-            Some(text) => Ok((table.origin("token_env"), text.to_owned())),
-            None => Err(hidden(
-                "token_env",
-                format!("the variable {variable} is not set; set it to the token"),
-            )),
-        },
-        (None, None) => Err(hidden(
-            "",
-            "a token is needed: name it with token_file or token_env".to_owned(),
-        )),
-        (Some(_), Some(_)) => Err(hidden(
-            "token_env",
-            "token_file and token_env exclude each other".to_owned(),
-        )),
-    }
+) -> Result<Option<SecretText>, ConfigError> {
+    section.table_secret(table, "token_file", "token_env")
+}
+
+/// Refuses a table without tokens.
+pub(super) fn needed(
+    secret: Option<SecretText>,
+    table: &NamedTable,
+) -> Result<SecretText, ConfigError> {
+    secret.ok_or_else(|| ConfigError::Hidden {
+        origin: table.origin(""),
+        message: "a token is needed: name it with token_file or token_env".to_owned(),
+    })
 }

@@ -125,7 +125,7 @@ pub(super) const TABLE_SETTINGS: &[TableSetting] = &[
     TableSetting {
         key: "protocol.delta.runners.NAME.token_file",
         default: "none",
-        about: "A file with the bearer tokens of the pool's runners, one a line: whoever presents one may lease its jobs",
+        about: "A file with the bearer tokens of the pool's runners, one a line: whoever presents one may lease its jobs. May be left out beside `cmd`",
     },
     TableSetting {
         key: "protocol.delta.runners.NAME.token_env",
@@ -136,6 +136,26 @@ pub(super) const TABLE_SETTINGS: &[TableSetting] = &[
         key: "protocol.delta.runners.NAME.capabilities",
         default: "none",
         about: "What a runner must offer to get a job of the pool: an array of tags, like `os:linux`. A job may ask for more with its attribute `delta.requires`",
+    },
+    TableSetting {
+        key: "protocol.delta.runners.NAME.cmd",
+        default: "none",
+        about: "A runner that this host starts for each job, and its arguments: an array. `-orchestrator URL -runner-id ID -lease FILE -workdir DIR -log PATH` is added to them",
+    },
+    TableSetting {
+        key: "protocol.delta.runners.NAME.pool_size",
+        default: "1",
+        about: "How many processes of `cmd` run at once, 1 to 64",
+    },
+    TableSetting {
+        key: "protocol.delta.runners.NAME.env",
+        default: "none",
+        about: "Variables that are set for `cmd`: a table of strings. Of the host's own variables it gets only PATH, HOME, USER, LOGNAME, LANG, LC_ALL, LC_CTYPE, TZ, TMPDIR and XDG_CACHE_HOME",
+    },
+    TableSetting {
+        key: "protocol.delta.runners.NAME.inherit_env",
+        default: "none",
+        about: "The names of more variables of the host that `cmd` gets: an array. This keeps secrets out of the file",
     },
     TableSetting {
         key: "protocol.delta.orchestrators.NAME.url",

@@ -6,8 +6,10 @@ mod driver;
 mod exchange;
 mod lease;
 mod log_file;
+mod log_text;
 mod results;
 mod session;
+mod upload;
 mod words;
 
 #[cfg(test)]
@@ -121,6 +123,7 @@ impl Peer {
             client: Client::new(self.url.clone(), token),
             runner_id: self.runner_id.clone(),
             is_strict: Arc::new(AtomicBool::new(false)),
+            takes_no_logs: Arc::new(AtomicBool::new(false)),
             is_network,
         }
     }

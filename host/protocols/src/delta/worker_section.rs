@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use host_core::name::Name;
 
 use super::read::check_runner_id;
-use super::section::{capabilities, secret};
+use super::section::{capabilities, needed, secret};
 use super::settings::{
     CAPABILITIES, CONCURRENCY, LEASE_FILE, LOG, ORCHESTRATOR, ORCHESTRATORS, RUNNER_ID, TOKEN_ENV,
 };
@@ -16,7 +16,7 @@ use super::tags::{self, TAGS_MAX};
 use super::tokens;
 use super::worker::{FileJob, Peer, Token};
 use crate::http_client::BaseUrl;
-use crate::wire::section::{ConfigError, NamedTable, Section, refused};
+use crate::wire::section::{ConfigError, NamedTable, SecretText, Section, refused};
 
 /// The most leases of one orchestrator at once.
 const CONCURRENCY_MAX: u16 = 256;
@@ -56,12 +56,12 @@ fn of_table(section: &Section<'_>, name: &Name, table: &NamedTable) -> Result<Pe
             message: format!("the orchestrator {name} needs it"),
         })
     };
-    let (origin, text) = secret(section, table)?;
+    let secret = needed(secret(section, table)?, table)?;
     let concurrency = table.number("concurrency", i64::from(CONCURRENCY_MAX))?;
     Ok(Peer {
         url: url(table.origin("url"), required("url")?)?,
         runner_id: runner_id(table.origin("runner_id"), required("runner_id")?)?,
-        token: Some(token(&origin, &text)?),
+        token: Some(token(&secret)?),
         capabilities: capabilities(table)?,
         concurrency: concurrency.unwrap_or(1),
     })
@@ -79,19 +79,12 @@ fn of_flags(section: &Section<'_>) -> Result<Option<Peer>, ConfigError> {
         });
     };
     let runner_id = runner_id(origin, text)?;
-    let token = section.find(TOKEN_ENV).map(|(origin, variable)| {
-        let text = section.variable(variable);
-        let text = text.ok_or_else(|| ConfigError::Hidden {
-            origin: origin.clone(),
-            message: format!("the variable {variable} is not set; set it to the token"),
-        })?;
-        token(&origin, text)
-    });
+    let secret = section.secret(None, Some(TOKEN_ENV))?;
     let concurrency = section.number(CONCURRENCY, 1, u64::from(CONCURRENCY_MAX))?;
     Ok(Some(Peer {
         url,
         runner_id,
-        token: token.transpose()?,
+        token: secret.as_ref().map(token).transpose()?,
         capabilities: offered(section)?,
         concurrency: concurrency.map_or(1, |it| usize::try_from(it).unwrap_or(1)),
     }))
@@ -113,16 +106,11 @@ fn runner_id(origin: String, text: &str) -> Result<String, ConfigError> {
     })
 }
 
-fn token(origin: &str, text: &str) -> Result<Token, ConfigError> {
-    let hidden = |message: String| ConfigError::Hidden {
-        origin: origin.to_owned(),
-        message,
-    };
-    match tokens::lines(text).map_err(hidden)?.as_slice() {
+fn token(secret: &SecretText) -> Result<Token, ConfigError> {
+    let lines = tokens::lines(secret.text()?).map_err(|why| secret.refused(why))?;
+    match lines.as_slice() {
         [only] => Ok(Token((*only).to_owned())),
-        _ => Err(hidden(
-            "there are several tokens; a runner has one".to_owned(),
-        )),
+        _ => Err(secret.refused("there are several tokens; a runner has one")),
     }
 }
 

@@ -13,6 +13,7 @@ use futures_util::future::BoxFuture;
 use host_runtime::tasks::TaskGroup;
 
 use super::client::live::Client;
+use super::client::lost::watch_lost;
 use super::client::watch::watch;
 use super::instance::{self, KeptName};
 use super::lanes::Lanes;
@@ -80,6 +81,12 @@ impl Active for Serving {
             let mut tasks = TaskGroup::default();
             let client = Client::new(&self.config.url);
             let (clock, stopping) = (Arc::clone(&ports.clock), ports.stopping.clone());
+            let workers = &self.config.requeue_stale;
+            if !workers.is_empty() {
+                let (client, workers) = (client.clone(), workers.clone());
+                let (clock, stopping) = (Arc::clone(&clock), stopping.clone());
+                tasks.spawn(watch_lost(client, workers, clock, stopping));
+            }
             tasks.spawn(watch(client, clock, stopping));
             work(&self.config, &self.instance, self.log_files, &ports, tasks).await;
             Ok(())

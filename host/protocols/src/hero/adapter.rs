@@ -3,6 +3,7 @@
 
 use futures_util::future::BoxFuture;
 use host_console::command::Command;
+use host_core::chain::ChainKind;
 use host_http::route::{Description, Group, RoutePorts};
 
 use super::active::{Idle, Serving, Working};
@@ -37,8 +38,11 @@ impl Wire for Hero {
         include_str!("SPEC.md")
     }
 
-    fn chain_handlers(&self) -> &'static [&'static str] {
-        &["hero.heroscript"]
+    fn chain_handlers(&self) -> &'static [(&'static str, ChainKind)] {
+        &[
+            ("hero.heroscript", ChainKind::Steps),
+            ("hero.rhai", ChainKind::Calls),
+        ]
     }
 
     fn worker_role(&self) -> Option<&'static WorkerRole> {

@@ -8,7 +8,7 @@ use std::fmt;
 
 use redis::{
     Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _,
-    ProtocolVersion, RedisError, TlsCertificates,
+    ProtocolVersion, RedisConnectionInfo, RedisError, TlsCertificates,
 };
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -19,8 +19,25 @@ use thiserror::Error;
 #[derive(Clone)]
 pub struct RedisUrl {
     text: String,
+    /// Where it is, or the first Sentinel.
     info: ConnectionInfo,
+    sentinels: Option<Sentinels>,
 }
+
+/// Who knows where the Redis is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sentinels {
+    /// Hosts and ports.
+    pub(super) addresses: Vec<(String, u16)>,
+    /// The name of the Redis there.
+    pub(super) master: String,
+}
+
+/// The port of a Sentinel that is given without one.
+const SENTINEL_PORT: u16 = 26_379;
+
+/// The most Sentinels.
+const SENTINELS_MAX: usize = 16;
 
 /// The certificates for TLS, as PEM.
 #[derive(Clone, Default)]
@@ -35,7 +52,10 @@ pub struct Certificates {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum UrlError {
     /// The text is not the address of a Redis.
-    #[error("write redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], or rediss:// for TLS")]
+    #[error(
+        "write redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], rediss:// for TLS, \
+         redis+unix:///PATH[?db=DATABASE], or redis-sentinel://HOST[:PORT],…/MASTER[/DATABASE]"
+    )]
     Unreadable,
     /// The address asks for TLS without checking the certificate.
     #[error(
@@ -55,9 +75,20 @@ pub enum UrlError {
 }
 
 impl RedisUrl {
-    /// Reads `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`; `rediss://` means TLS.
+    /// Reads `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]` (`rediss://` means TLS),
+    /// `redis+unix:///PATH[?db=DATABASE&user=USER&pass=PASSWORD]`, and
+    /// `redis-sentinel://[USER:PASSWORD@]HOST[:PORT][,…]/MASTER[/DATABASE]` (`rediss-sentinel://`).
     pub fn parse(text: &str) -> Result<Self, UrlError> {
-        if !text.starts_with("redis://") && !text.starts_with("rediss://") {
+        for (scheme, plain) in [
+            ("redis-sentinel://", "redis"),
+            ("rediss-sentinel://", "rediss"),
+        ] {
+            if let Some(rest) = text.strip_prefix(scheme) {
+                return Self::behind_sentinels(text, plain, rest);
+            }
+        }
+        let schemes = ["redis://", "rediss://", "redis+unix:///"];
+        if !schemes.iter().any(|scheme| text.starts_with(scheme)) {
             return Err(UrlError::Unreadable);
         }
         if text.contains('#') {
@@ -76,7 +107,86 @@ impl RedisUrl {
         Ok(Self {
             text: text.to_owned(),
             info: info.set_redis_settings(settings),
+            sentinels: None,
         })
+    }
+
+    fn behind_sentinels(text: &str, scheme: &str, rest: &str) -> Result<Self, UrlError> {
+        let unreadable = || UrlError::Unreadable;
+        let (authority, path) = rest.split_once('/').ok_or_else(unreadable)?;
+        let (master, database) = path.split_once('/').unwrap_or((path, "0"));
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if master.is_empty() || !master.chars().all(is_name) {
+            return Err(UrlError::Unreadable);
+        }
+        let (user, hosts) = match authority.rsplit_once('@') {
+            Some((user, hosts)) => (format!("{user}@"), hosts),
+            None => (String::new(), authority),
+        };
+        let mut addresses = Vec::new();
+        for host in hosts.split(',') {
+            let has_port = host
+                .rsplit_once(':')
+                .is_some_and(|(_, port)| !port.contains(']'));
+            let port = if has_port {
+                String::new()
+            } else {
+                format!(":{SENTINEL_PORT}")
+            };
+            let one = Self::parse(&format!("{scheme}://{user}{host}{port}/{database}"))?;
+            let address = match one.info.addr() {
+                ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+                    (host.clone(), *port)
+                }
+                _ => return Err(UrlError::Unreadable),
+            };
+            addresses.push((one, address));
+        }
+        if addresses.len() > SENTINELS_MAX {
+            return Err(UrlError::Unreadable);
+        }
+        let first = addresses.first().map(|(one, _)| one.info.clone());
+        Ok(Self {
+            text: text.to_owned(),
+            info: first.ok_or_else(unreadable)?,
+            sentinels: Some(Sentinels {
+                addresses: addresses.into_iter().map(|(_, address)| address).collect(),
+                master: master.to_owned(),
+            }),
+        })
+    }
+
+    /// Returns who knows where the Redis is, if the address names them.
+    pub(super) const fn sentinels(&self) -> Option<&Sentinels> {
+        self.sentinels.as_ref()
+    }
+
+    /// Returns the address with the same user and certificates, but of a Redis or Sentinel there.
+    pub(super) fn at(&self, to_host: &str, to_port: u16) -> Self {
+        let addr = match self.info.addr() {
+            ConnectionAddr::TcpTls {
+                insecure,
+                tls_params,
+                ..
+            } => ConnectionAddr::TcpTls {
+                host: to_host.to_owned(),
+                port: to_port,
+                insecure: *insecure,
+                tls_params: tls_params.clone(),
+            },
+            _ => ConnectionAddr::Tcp(to_host.to_owned(), to_port),
+        };
+        Self {
+            text: self.text.clone(),
+            info: self.info.clone().set_addr(addr),
+            sentinels: None,
+        }
+    }
+
+    /// Returns the address in the form the Redis client needs, without user and database.
+    pub(super) fn anonymous(&self) -> ConnectionInfo {
+        let settings = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP2);
+        self.info.clone().set_redis_settings(settings)
     }
 
     /// Sets the certificates for connections to this address.
@@ -124,6 +234,10 @@ impl RedisUrl {
     /// Returns host and port, for people.
     pub(super) fn address(&self) -> String {
         self.info.addr().to_string()
+    }
+
+    fn is_tcp(&self) -> bool {
+        matches!(self.info.addr(), ConnectionAddr::Tcp(..))
     }
 
     fn is_tls(&self) -> bool {
@@ -179,7 +293,7 @@ impl RedisUrl {
             "it wants a password; write redis://USER:PASSWORD@… in protocol.hero.url"
         } else if has("NOPERM") {
             "its user may do too little there; `ACL SETUSER` gives it what is missing"
-        } else if !self.is_tls() && (dropped || has("Parse")) {
+        } else if self.is_tcp() && (dropped || has("Parse")) {
             "it does not answer as Redis does; if it speaks TLS there, write rediss://"
         } else {
             return format!("{address}: {said}");
@@ -210,7 +324,19 @@ impl fmt::Display for RedisUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.is_tls() { "rediss" } else { "redis" };
         let database = self.info.redis_settings().db();
-        write!(f, "{scheme}://{}/{database}", self.info.addr())
+        let address = self.info.addr();
+        match (&self.sentinels, address) {
+            (Some(sentinels), _) => {
+                let hosts = sentinels.addresses.iter();
+                let hosts: Vec<_> = hosts.map(|(host, port)| format!("{host}:{port}")).collect();
+                let (hosts, master) = (hosts.join(","), &sentinels.master);
+                write!(f, "{scheme}-sentinel://{hosts}/{master}/{database}")
+            }
+            (None, ConnectionAddr::Unix(path)) => {
+                write!(f, "redis+unix://{}?db={database}", path.display())
+            }
+            (None, _) => write!(f, "{scheme}://{address}/{database}"),
+        }
     }
 }
 

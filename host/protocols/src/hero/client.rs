@@ -2,6 +2,7 @@
 //! list, view, submit, stop and queue again. Pure; [`live`] sends them.
 
 pub mod live;
+pub(super) mod lost;
 mod steer;
 mod submit;
 pub(super) mod watch;
@@ -13,8 +14,8 @@ use super::refusal::Refusal;
 use super::wire::{self, Command, Value};
 
 pub use self::steer::{
-    LENGTHS, STALE_AFTER_MS, Stopped, is_stale, keep_reply, lengths, requeue, requeued, stop,
-    stopped,
+    LENGTHS, STALE_AFTER_MS, Stopped, is_stale, keep_reply, lengths, may_be_lost, requeue,
+    requeue_by_itself, requeued, stop, stopped,
 };
 pub use self::submit::{Submission, Submitted, links, submit, submitted};
 pub use super::job_view::{

@@ -108,6 +108,11 @@ impl JobView {
         self.get("updated_at").and_then(Time::parse_rfc3339)
     }
 
+    /// Returns the time of its creation, as the hash states it.
+    pub fn created_at(&self) -> Option<Time> {
+        self.get("created_at").and_then(Time::parse_rfc3339)
+    }
+
     /// Returns a list of ids; empty if the field is invalid.
     pub fn ids(&self, field: &str) -> BTreeSet<String> {
         let list = self.get(field).unwrap_or_default();

@@ -10,6 +10,7 @@ mod circles;
 pub mod client;
 mod commands;
 mod config;
+mod connect;
 mod connection_log;
 mod convert;
 mod dispatcher;

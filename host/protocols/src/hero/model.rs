@@ -268,6 +268,10 @@ impl Model {
                 if self.get(keys[1]).is_some_and(|holder| holder != args[0]) {
                     return data("held");
                 }
+                let turn = keys.get(2).map(|key| self.get(key));
+                if turn.is_some_and(|turn| turn.as_deref() != Some(args[2])) {
+                    return data("held");
+                }
                 if !matches!(self.keys.get(keys[0]), Some(Entry::Hash(_))) {
                     return data("gone");
                 }
@@ -279,24 +283,14 @@ impl Model {
                 data("started")
             }
             Script::Finish => self.finish(keys, args),
-            Script::Renew => {
-                let mut lost = Vec::new();
-                for (index, key) in keys.iter().enumerate() {
-                    let holder = self.get(key);
-                    let is_ending = index >= args[2].parse().unwrap();
-                    if holder.as_ref().is_some_and(|holder| holder != args[0]) {
-                        lost.push(Value::Int(i64::try_from(index).unwrap() + 1));
-                    } else if holder.is_some() || !is_ending {
-                        self.hold(key, args[0], args[1]);
-                    }
-                }
-                Value::List(lost)
-            }
+            Script::Renew => self.renew(keys, args),
+            Script::Turn => self.turn(keys, args),
             Script::Release => {
                 if self.get(keys[1]).is_some_and(|holder| holder != args[1]) {
                     return data("held");
                 }
                 self.keys.remove(keys[1]);
+                self.end_turn(keys.get(4), args[0]);
                 if self.remove(keys[2], args[0], 0) == 0 {
                     return data("gone");
                 }
@@ -384,6 +378,47 @@ impl Model {
             self.remove(keys[1], args[2], 1);
         }
         data("buried")
+    }
+
+    fn renew(&mut self, keys: &[&str], args: &[&str]) -> Value {
+        let (taken, claims): (usize, usize) = (args[2].parse().unwrap(), args[3].parse().unwrap());
+        let mut lost = Vec::new();
+        for (index, key) in keys.iter().enumerate() {
+            let holder = self.get(key);
+            let (wanted, ms) = match index.checked_sub(claims) {
+                Some(context) => (args[5 + context], args[4]),
+                None => (args[0], args[1]),
+            };
+            if holder.as_deref() == Some(wanted) || (holder.is_none() && index < taken) {
+                self.hold(key, wanted, ms);
+            } else if holder.is_some() || index >= claims {
+                lost.push(Value::Int(i64::try_from(index).unwrap() + 1));
+            }
+        }
+        Value::List(lost)
+    }
+
+    fn turn(&mut self, keys: &[&str], args: &[&str]) -> Value {
+        if self.get(keys[1]).as_deref() != Some(args[0]) {
+            return data("lost");
+        }
+        let other = self.get(keys[0]).filter(|other| other != args[1]);
+        if let Some(other) = other
+            && self.get(&format!("hero:claim:{other}")).is_some()
+        {
+            return data(&other);
+        }
+        self.hold(keys[0], args[1], args[2]);
+        data("taken")
+    }
+
+    /// Ends a job's turn, and returns whether it had it.
+    fn end_turn(&mut self, context: Option<&&str>, id: &str) -> bool {
+        let Some(context) = context.filter(|key| self.get(key).as_deref() == Some(id)) else {
+            return false;
+        };
+        self.keys.remove(*context);
+        true
     }
 
     fn hold(&mut self, key: &str, instance: &str, ms: &str) {
@@ -477,6 +512,10 @@ impl Model {
 
     fn finish(&mut self, keys: &[&str], args: &[&str]) -> Value {
         if self.get(keys[1]).is_some_and(|holder| holder != args[1]) {
+            return data("held");
+        }
+        let had_turn = self.end_turn(keys.get(5), args[0]);
+        if !had_turn && args[10] == "1" {
             return data("held");
         }
         self.remove(keys[2], args[0], 0);

@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::address::{Certificates, RedisUrl, UrlError};
+use super::client::lost::Workers;
 use super::config::WorkerConfig;
 use super::settings::{
-    CA_FILE, CERT_FILE, CONCURRENCY, DISPATCH_IN_FLIGHT, KEY_FILE, LOG_DIR, POP_SIDE, URL,
-    WORKER_IDS,
+    CA_FILE, CERT_FILE, CONCURRENCY, DISPATCH_IN_FLIGHT, KEY_FILE, LOG_DIR, POP_SIDE,
+    REQUEUE_STALE, URL, URL_FILE, WORKER_IDS,
 };
 use super::wire::PopSide;
 use crate::wire::section::{ConfigError, Section, refused};
@@ -36,6 +37,8 @@ pub struct HeroConfig {
     pub pop_side: PopSide,
     /// The folder for the log files of jobs: an absolute path.
     pub log_dir: Option<PathBuf>,
+    /// The workers whose lost jobs are queued again.
+    pub requeue_stale: Workers,
 }
 
 impl HeroConfig {
@@ -43,15 +46,16 @@ impl HeroConfig {
     pub fn read(section: &Section<'_>) -> Result<Option<Self>, ConfigError> {
         let concurrency = section.number(CONCURRENCY, 1, 1_024)?;
         let dispatch_in_flight = section.number(DISPATCH_IN_FLIGHT, 1, 4_096)?;
-        let worker_ids = worker_ids(section)?;
+        let worker_ids = read_worker_ids(section, WORKER_IDS)?;
+        let requeue_stale = read_worker_ids(section, REQUEUE_STALE)?;
         let pop_side = pop_side(section)?;
-        let Some((origin, text)) = section.find(URL) else {
+        let Some((origin, text)) = url(section)? else {
             return match section.find(WORKER_IDS) {
                 Some((origin, _)) if !worker_ids.is_empty() => Err(no_redis(origin)),
                 _ => Ok(None),
             };
         };
-        let url = RedisUrl::parse(text).map_err(|error| bad_url(origin, error))?;
+        let url = RedisUrl::parse(&text).map_err(|error| bad_url(origin, error))?;
         let certificates = certificates(section)?;
         let log_dir = log_dir(section)?;
         let url = url.with_certificates(certificates);
@@ -62,6 +66,10 @@ impl HeroConfig {
             dispatch_in_flight: size(dispatch_in_flight),
             pop_side,
             log_dir,
+            requeue_stale: Workers {
+                all: requeue_stale.iter().any(|id| id == "*"),
+                ids: requeue_stale.into_iter().collect(),
+            },
         }))
     }
 
@@ -77,6 +85,24 @@ impl HeroConfig {
     }
 }
 
+/// Returns where the address of the Redis stands, and the address.
+fn url(section: &Section<'_>) -> Result<Option<(String, String)>, ConfigError> {
+    let stated = section.find(URL);
+    let file = section.secret(Some(URL_FILE), None)?;
+    match (stated, file) {
+        (Some((origin, _)), Some(_)) => Err(ConfigError::Hidden {
+            origin,
+            message: format!("it and {URL_FILE} exclude each other; keep one of them"),
+        }),
+        (Some((origin, text)), None) => Ok(Some((origin, text.to_owned()))),
+        (None, Some(file)) => {
+            let text = file.text()?.trim().to_owned();
+            Ok(Some((file.origin().to_owned(), text)))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
 fn size(number: Option<u64>) -> usize {
     number.map_or(64, |number| usize::try_from(number).unwrap_or(usize::MAX))
 }
@@ -84,8 +110,8 @@ fn size(number: Option<u64>) -> usize {
 fn no_redis(origin: String) -> ConfigError {
     ConfigError::Hidden {
         origin,
-        message: "there are worker ids but no Redis; name it with protocol.hero.url or \
-                  HOST_HERO_URL"
+        message: "there are worker ids but no Redis; name it with protocol.hero.url, \
+                  protocol.hero.url_file or HOST_HERO_URL"
             .to_owned(),
     }
 }
@@ -98,11 +124,8 @@ fn bad_url(origin: String, error: UrlError) -> ConfigError {
     }
 }
 
-fn worker_ids(section: &Section<'_>) -> Result<Vec<String>, ConfigError> {
-    let Some((origin, text)) = section
-        .find(WORKER_IDS)
-        .filter(|(_, text)| !text.is_empty())
-    else {
+fn read_worker_ids(section: &Section<'_>, key: &str) -> Result<Vec<String>, ConfigError> {
+    let Some((origin, text)) = section.find(key).filter(|(_, text)| !text.is_empty()) else {
         return Ok(Vec::new());
     };
     let ids: Vec<&str> = text.split(',').map(str::trim).collect();

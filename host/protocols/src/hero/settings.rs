@@ -3,6 +3,7 @@
 use crate::wire::settings::{Setting, WorkerFlag, WorkerRole};
 
 pub(super) const URL: &str = "protocol.hero.url";
+pub(super) const URL_FILE: &str = "protocol.hero.url_file";
 pub(super) const CA_FILE: &str = "protocol.hero.ca_file";
 pub(super) const CERT_FILE: &str = "protocol.hero.cert_file";
 pub(super) const KEY_FILE: &str = "protocol.hero.key_file";
@@ -11,6 +12,7 @@ pub(super) const CONCURRENCY: &str = "protocol.hero.concurrency";
 pub(super) const DISPATCH_IN_FLIGHT: &str = "protocol.hero.dispatch_in_flight";
 pub(super) const POP_SIDE: &str = "protocol.hero.pop_side";
 pub(super) const LOG_DIR: &str = "protocol.hero.log_dir";
+pub(super) const REQUEUE_STALE: &str = "protocol.hero.requeue_stale";
 
 /// All keys. `host serve` has no flags for them.
 pub(super) const SETTINGS: &[Setting] = &[
@@ -20,7 +22,15 @@ pub(super) const SETTINGS: &[Setting] = &[
         flag: None,
         value_name: "URL",
         default: "none",
-        about: "The Redis of Hero dispatchers: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`; `rediss://` for TLS 1.3, always with a certificate that is checked",
+        about: "The Redis of Hero dispatchers: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`; `rediss://` for TLS 1.3, always with a certificate that is checked; `redis+unix:///PATH[?db=DATABASE]` for a Unix socket; `redis-sentinel://HOST[:PORT],…/MASTER[/DATABASE]` (or `rediss-sentinel://`) where Sentinels know it",
+    },
+    Setting {
+        key: URL_FILE,
+        env: "HOST_HERO_URL_FILE",
+        flag: None,
+        value_name: "FILE",
+        default: "none",
+        about: "The file with that URL, instead of the URL: for one with a password",
     },
     Setting {
         key: CA_FILE,
@@ -86,6 +96,14 @@ pub(super) const SETTINGS: &[Setting] = &[
         default: "none",
         about: "The folder below which the `log_path` of a job may name a file that its log is appended to; without it such jobs are refused",
     },
+    Setting {
+        key: REQUEUE_STALE,
+        env: "HOST_HERO_REQUEUE_STALE",
+        flag: None,
+        value_name: "IDS",
+        default: "none",
+        about: "The worker ids whose lost jobs `host serve` queues again by itself, each job up to three times: an array, `*` for all; in the variable, separated by commas",
+    },
 ];
 
 /// `host worker hero`.
@@ -94,7 +112,7 @@ pub(super) const WORKER_ROLE: WorkerRole = WorkerRole {
     after_help: "\
 Examples:
   host worker hero --url redis://127.0.0.1:6379 --worker-id w1 --worker-id w2 --handlers ./handlers
-  HOST_HERO_URL=redis://:PASSWORD@127.0.0.1/1 host worker hero --worker-id w1 --data ./data
+  host worker hero --url-file ./redis.url --worker-id w1 --data ./data
 
 Prints `ready hero=URL worker_ids=IDS` when the handlers are loaded, and waits for a Redis that is
 not there yet. SIGTERM or SIGINT stops guests, gives jobs that have not ended back to Redis, and
@@ -109,7 +127,13 @@ variables and keys of [protocol.hero] in docs/config.md hold here too.",
             URL,
             "url",
             "URL",
-            "The Redis: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `rediss://` for TLS. Other users can read command lines: name an address with a password in `HOST_HERO_URL`",
+            "The Redis: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `rediss://` for TLS, `redis+unix://`, `redis-sentinel://`. Other users can read command lines: an address with a password belongs in a file or in `HOST_HERO_URL`",
+        ),
+        WorkerFlag::new(
+            URL_FILE,
+            "url-file",
+            "FILE",
+            "The file with that address, instead of `--url`",
         ),
         WorkerFlag::new(
             WORKER_IDS,

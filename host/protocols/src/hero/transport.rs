@@ -8,14 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError};
+use redis::{Cmd, Pipeline, RedisError};
 use tokio::sync::OnceCell;
 
 use super::address::RedisUrl;
+use super::connect::connect;
 use super::rights;
 use super::wire::{self, Call, CallTag, Command, Lane, Script, Value};
-
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long Redis may take to answer a command that does not block.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -60,7 +59,12 @@ impl Link {
     /// Connects and loads our scripts. For a worker, also opens the connection for blocking pops
     /// and checks the user's rights. The error is for people and has no secrets.
     pub(super) async fn connect(url: &RedisUrl, worker_id: Option<&str>) -> Result<Self, String> {
-        let opened = Self::open(url, worker_id).await;
+        let shared = connect(url, RESPONSE_TIMEOUT).await?;
+        let blocking = match worker_id {
+            Some(_) => Some(connect(url, POP_TIMEOUT).await?),
+            None => None,
+        };
+        let opened = Self::open(url, worker_id, shared, blocking).await;
         let (link, missing) = opened.map_err(|error| url.explain(&error))?;
         match rights::explain(&url.address(), &missing) {
             None => Ok(link),
@@ -71,16 +75,14 @@ impl Link {
     async fn open(
         url: &RedisUrl,
         worker_id: Option<&str>,
+        mut shared: MultiplexedConnection,
+        mut blocking: Option<MultiplexedConnection>,
     ) -> Result<(Self, Vec<String>), RedisError> {
-        let mut shared = open(url, RESPONSE_TIMEOUT).await?;
-        let (mut blocking, mut blocking_id) = (None, None);
-        let mut missing = Vec::new();
-        if let Some(worker_id) = worker_id {
-            let mut opened = open(url, POP_TIMEOUT).await?;
+        let (mut blocking_id, mut missing) = (None, Vec::new());
+        if let (Some(worker_id), Some(blocking)) = (worker_id, &mut blocking) {
             // The user may not be allowed to ask for this.
             let mut ask = redis::cmd("CLIENT");
-            blocking_id = ask.arg("ID").query_async(&mut opened).await.ok();
-            blocking = Some(opened);
+            blocking_id = ask.arg("ID").query_async(blocking).await.ok();
             missing = rights::ask(worker_id).query_async(&mut shared).await?;
         }
         let mut hashes = Hashes::new();
@@ -175,7 +177,10 @@ impl SharedConnection {
             let error = match opened.get_or_init(connect).await {
                 Err(error) => error.clone(),
                 Ok(connection) => match send(connection.clone(), &commands).await {
-                    Ok(values) => return Ok(values),
+                    Ok(values) => match values.iter().find_map(elsewhere) {
+                        None => return Ok(values),
+                        Some(why) => why,
+                    },
                     Err(error) => {
                         self.forget(&opened);
                         if error.is_connection_dropped() && std::mem::take(&mut again) {
@@ -224,26 +229,6 @@ fn time_for(bytes: usize) -> Duration {
     let sending =
         Duration::from_secs(1) * u32::try_from(bytes / BYTES_PER_SECOND_MIN).unwrap_or(u32::MAX);
     RESPONSE_TIMEOUT.saturating_add(sending)
-}
-
-async fn connect(
-    url: &RedisUrl,
-    response_timeout: Duration,
-) -> Result<MultiplexedConnection, String> {
-    let opened = open(url, response_timeout).await;
-    opened.map_err(|error| url.explain(&error))
-}
-
-async fn open(
-    url: &RedisUrl,
-    response_timeout: Duration,
-) -> Result<MultiplexedConnection, RedisError> {
-    let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(CONNECT_TIMEOUT))
-        .set_response_timeout(Some(response_timeout));
-    let client = Client::open(url.info().clone())?;
-    let opened = client.get_multiplexed_async_connection_with_config(&config);
-    opened.await
 }
 
 /// Sends commands, each script with its source text.

@@ -55,11 +55,13 @@ pub enum Script {
     Links,
     /// Adds a dead letter.
     Bury,
+    /// Gives a job the turn of its context.
+    Turn,
 }
 
 impl Script {
     /// All scripts, for the driver to load.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Claim,
         Self::Start,
         Self::Finish,
@@ -76,6 +78,7 @@ impl Script {
         Self::Requeue,
         Self::Links,
         Self::Bury,
+        Self::Turn,
     ];
 
     /// Returns its name, for people.
@@ -97,6 +100,7 @@ impl Script {
             Self::Requeue => "requeue",
             Self::Links => "links",
             Self::Bury => "bury",
+            Self::Turn => "turn",
         }
     }
 
@@ -119,6 +123,7 @@ impl Script {
             Self::Requeue => include_str!("lua/requeue.lua"),
             Self::Links => include_str!("lua/links.lua"),
             Self::Bury => include_str!("lua/bury.lua"),
+            Self::Turn => include_str!("lua/turn.lua"),
         }
     }
 }
@@ -293,6 +298,11 @@ pub const WAITING: &str = "hero:waiting";
 /// Returns the key with the host that has claimed a job.
 pub fn claim_key(id: &str) -> String {
     format!("hero:claim:{id}")
+}
+
+/// Returns the key with the job that has the turn of a context. Not part of the document.
+pub(super) fn context_key(context: &str) -> String {
+    format!("hero:context:{context}")
 }
 
 /// Returns the key of the jobs that a host has sent to workers, each with its worker.

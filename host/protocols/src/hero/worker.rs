@@ -6,6 +6,7 @@ mod claims;
 mod letters;
 mod runs;
 mod stops;
+mod turns;
 mod waiting;
 
 #[cfg(test)]
@@ -17,6 +18,7 @@ use host_core::time::Time;
 
 use self::letters::Letter;
 use self::stops::Stops;
+use self::turns::Turns;
 use self::waiting::Circles;
 use super::config::WorkerConfig;
 use super::convert::Ending;
@@ -81,6 +83,8 @@ pub enum WorkerAct {
     },
     /// Count a refusal by its code.
     Count(&'static str),
+    /// Report how many jobs wait in the queue, and how many run here.
+    Depth { queued: u64, in_flight: u64 },
     /// Report to people that Redis refused a command. It is sent again later.
     Refused {
         /// How many commands in a row Redis has refused.
@@ -106,6 +110,7 @@ pub struct Worker {
     waiting: BTreeSet<String>,
     /// Jobs that wait for their next attempt.
     resting: BTreeSet<String>,
+    turns: Turns,
     circles: Circles,
     /// Dead letters that Redis has not confirmed, by the call that adds each; the number is the
     /// order in which they came.
@@ -147,6 +152,8 @@ struct Held {
     losses: u32,
     /// When its attempt began, until Redis has confirmed that it knows.
     began: Option<Time>,
+    /// Whether it has the turn of its context.
+    has_turn: bool,
     /// Whether the job must stop.
     stop: bool,
     /// Whether it was found in the processing list. The answer to its pop may still follow.
@@ -160,8 +167,10 @@ enum Phase {
     Claiming,
     /// Until these jobs have finished.
     Waiting(BTreeSet<String>),
-    /// Until the running job of its context has ended.
+    /// Until the jobs of its context that this host took before have ended.
     Parked,
+    /// Until no other host has a job of its context running.
+    Turn,
     Ready,
     Running {
         tag: Tag,
@@ -193,6 +202,7 @@ enum Purpose {
     PopWaiting,
     Pop(usize),
     Recover,
+    Depth,
     Claim(Vec<String>),
     Renew(Vec<String>),
     Statuses(Vec<String>),
@@ -201,6 +211,7 @@ enum Purpose {
     StopStatuses(Vec<(String, usize)>),
     Behind,
     Links(Vec<String>),
+    Turns(Vec<String>),
     Letter(u64),
     Start(String),
     Finish(String),
@@ -220,6 +231,7 @@ enum Due {
     Overrun(Tag),
     Finish(String),
     Circles,
+    Turns,
     Letters,
 }
 
@@ -244,6 +256,7 @@ impl Worker {
             contexts: BTreeMap::new(),
             waiting: BTreeSet::new(),
             resting: BTreeSet::new(),
+            turns: Turns::default(),
             circles: Circles::default(),
             letters: BTreeMap::new(),
             letters_made: 0,
@@ -287,6 +300,7 @@ impl Worker {
         self.claim(claims, todo);
         self.look_for_stops(at.now, todo);
         self.look_at_dependencies(at.now, todo);
+        self.turns.ask_all();
         self.fill(at, todo);
     }
 
@@ -306,6 +320,7 @@ impl Worker {
                     | Due::Claim(_)
                     | Due::Start(_)
                     | Due::Finish(_)
+                    | Due::Turns
                     | Due::Letters
             )
         });
@@ -333,6 +348,7 @@ impl Worker {
                 };
                 self.popped(at, values, todo);
             }
+            Purpose::Depth => self.depth(values.first(), todo),
             Purpose::Recover => self.found(at.now, values.first(), todo),
             Purpose::Claim(ids) => {
                 for (id, value) in ids.into_iter().zip(values) {
@@ -345,6 +361,7 @@ impl Worker {
             Purpose::StopStatuses(ids) => self.stop_statuses(at.now, &ids, values, todo),
             Purpose::Behind => self.make_room(at, values.first(), todo),
             Purpose::Links(ids) => self.linked(at, &ids, values.first(), todo),
+            Purpose::Turns(ids) => self.turned(at, &ids, values, todo),
             Purpose::Letter(number) => self.buried(at, number, values.first(), todo),
             Purpose::Start(id) => self.started(at, &id, values.first(), todo),
             Purpose::Finish(id) => self.ended(at, &id, values.first(), todo),
@@ -410,6 +427,7 @@ impl Worker {
                 Due::Retry(id) => self.retry(&id),
                 Due::Start(id) => self.write_start(&id, todo),
                 Due::Circles => self.look_for_circles(at, todo),
+                Due::Turns => self.turns.ask_all(),
                 Due::Letters => self.send_letters(todo),
                 Due::Overrun(tag) => self.overrun(tag, todo),
                 Due::Finish(id) => self.write_end(at, &id, todo),
@@ -433,6 +451,7 @@ impl Worker {
         if self.stopping {
             return;
         }
+        self.ask_for_turns(todo);
         self.start_ready(at, todo);
         if !self.connected || self.queue == Queue::Refused {
             return;
@@ -460,7 +479,16 @@ impl Worker {
     /// Returns how many jobs wait for others, for their context or for their next attempt.
     fn parked(&self) -> usize {
         let behind = self.contexts.values().map(|line| line.len() - 1);
-        self.waiting.len() + self.resting.len() + behind.sum::<usize>()
+        self.waiting.len() + self.resting.len() + self.turns.len() + behind.sum::<usize>()
+    }
+
+    fn depth(&self, queued: Option<&Value>, todo: &mut Todo) {
+        if let Some(Value::Int(queued)) = queued {
+            todo.push(WorkerAct::Depth {
+                queued: u64::try_from(*queued).unwrap_or_default(),
+                in_flight: self.tags.len() as u64,
+            });
+        }
     }
 
     fn call(&mut self, purpose: Purpose, commands: Vec<Command>, todo: &mut Todo) {

@@ -66,6 +66,15 @@ impl Origin {
             Host::Name(name) => name == "localhost",
         }
     }
+
+    /// Returns host and port, as sockets take them.
+    pub fn authority(&self) -> String {
+        match &self.host {
+            Host::Address(IpAddr::V6(address)) => format!("[{address}]:{}", self.port),
+            Host::Address(IpAddr::V4(address)) => format!("{address}:{}", self.port),
+            Host::Name(name) => format!("{name}:{}", self.port),
+        }
+    }
 }
 
 impl BaseUrl {
@@ -181,11 +190,7 @@ fn read_path(text: &str) -> Result<String, UrlError> {
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.host {
-            Host::Address(IpAddr::V6(address)) => write!(f, "http://[{address}]:{}", self.port),
-            Host::Address(IpAddr::V4(address)) => write!(f, "http://{address}:{}", self.port),
-            Host::Name(name) => write!(f, "http://{name}:{}", self.port),
-        }
+        write!(f, "http://{}", self.authority())
     }
 }
 

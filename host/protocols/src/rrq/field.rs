@@ -7,6 +7,8 @@ use host_core::time::Time;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::text::found;
+
 /// The longest id that is accepted and echoed, in bytes.
 pub(super) const ID_BYTES_MAX: usize = 4_096;
 
@@ -15,19 +17,6 @@ pub(super) const PAIRS_MAX: usize = 16;
 
 /// The longest key or value of such a pair, in bytes.
 pub(super) const PAIR_BYTES_MAX: usize = 512;
-
-/// Describes a value without quoting it.
-pub(super) fn found(raw: &RawValue) -> String {
-    let text = raw.get();
-    match text.as_bytes().first() {
-        Some(b'"') => format!("a string of {} bytes", text.len().saturating_sub(2)),
-        Some(b'{') => "an object".to_owned(),
-        Some(b'[') => "an array".to_owned(),
-        Some(b't' | b'f') => "a boolean".to_owned(),
-        Some(b'n') => "null".to_owned(),
-        _ => "a number".to_owned(),
-    }
-}
 
 /// Returns whether the field is absent or `null`.
 pub(super) fn is_absent(raw: Option<&RawValue>) -> bool {
@@ -51,7 +40,7 @@ pub(super) fn optional<'a, T>(
 }
 
 fn parse<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, String> {
-    serde_json::from_str(raw.get()).map_err(|_| found(raw))
+    serde_json::from_str(raw.get()).map_err(|_| found(raw.get()))
 }
 
 pub(super) fn text(raw: &RawValue) -> Result<String, String> {
@@ -69,7 +58,7 @@ pub(super) fn number(raw: &RawValue) -> Result<f64, String> {
 /// Reads an object. Rejects all other types.
 pub(super) fn object<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, String> {
     if !raw.get().starts_with('{') {
-        return Err(found(raw));
+        return Err(found(raw.get()));
     }
     parse(raw)
 }
@@ -94,7 +83,7 @@ pub(super) fn attempt(raw: &RawValue) -> Result<u32, String> {
 /// Reads an RFC 3339 time with any fraction and offset.
 pub(super) fn time(raw: &RawValue) -> Result<Time, String> {
     let text: String = parse(raw)?;
-    Time::parse_rfc3339(&text).ok_or_else(|| found(raw))
+    Time::parse_rfc3339(&text).ok_or_else(|| found(raw.get()))
 }
 
 /// Reads the pairs of an object whose values are strings, up to our limits. Skips everything else,

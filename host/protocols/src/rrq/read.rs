@@ -15,6 +15,7 @@ use super::ids::Scan;
 use super::refusal::{About, Code, Ids, Refusal};
 use super::wire::{CancelIn, ContextIn, Envelope, ErrorIn, RequestIn, ResponseIn, VERSION};
 use crate::json;
+use crate::text::found;
 
 /// One checked message of an orchestrator.
 #[derive(Clone, Debug, PartialEq)]
@@ -231,7 +232,7 @@ fn request(payload: &RawValue) -> Result<Request, Refusal> {
         None => JsonText("{}".to_owned()),
         Some(params) if params.get().starts_with('{') => JsonText(params.get().to_owned()),
         Some(other) => {
-            let found = field::found(other);
+            let found = found(other.get());
             return Err(refuse(Code::FieldType, "params", "an object", &found));
         }
     };

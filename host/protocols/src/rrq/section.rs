@@ -27,21 +27,6 @@ const POOL_SIZE_MAX: i64 = 64;
 /// How many requests a runner gets at once, by default.
 const IN_FLIGHT: usize = 10;
 
-/// The host's variables that every runner gets: where programs and folders are, and the language of
-/// output. Other variables may be secrets.
-const INHERITED: &[&str] = &[
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "TZ",
-    "TMPDIR",
-    "XDG_CACHE_HOME",
-];
-
 pub(super) const SETTINGS: &[Setting] = &[
     Setting {
         key: LISTEN,
@@ -234,21 +219,6 @@ fn launch(section: &Section<'_>, table: &NamedTable, cmd: &Value) -> Result<Laun
         pool_size,
         tcp_port: tcp_port.and_then(|port| u16::try_from(port).ok()),
         cwd: table.text("cwd")?.map(PathBuf::from),
-        env: env(section, table)?,
+        env: section.program_env(table)?,
     })
-}
-
-/// Returns the environment of a pool's processes. Its own variables override the host's.
-fn env(section: &Section<'_>, table: &NamedTable) -> Result<BTreeMap<String, String>, ConfigError> {
-    let more = table.strings("inherit_env", "an array of names of variables is")?;
-    let more = more.unwrap_or_default();
-    let names = INHERITED
-        .iter()
-        .copied()
-        .chain(more.iter().map(String::as_str));
-    let inherited =
-        names.filter_map(|name| Some((name.to_owned(), section.variable(name)?.to_owned())));
-    let mut env: BTreeMap<String, String> = inherited.collect();
-    env.extend(table.pairs("env")?);
-    Ok(env)
 }

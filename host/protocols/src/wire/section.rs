@@ -1,6 +1,8 @@
 //! A wire's section of the configuration: flag before variable before file, for each key alone,
 //! read as what the key takes. Errors name where the value stands.
 
+mod program;
+mod secret;
 mod table;
 
 use std::collections::BTreeMap;
@@ -14,6 +16,7 @@ use thiserror::Error;
 
 use super::settings::Setting;
 
+pub use self::secret::SecretText;
 pub use self::table::{NamedTable, Tables};
 
 /// A value as it stands in a file.

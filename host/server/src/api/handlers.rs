@@ -1,4 +1,4 @@
-//! The handlers that are deployed, with their limits, grants and schemas.
+//! The handlers that are deployed, with their limits, grants and schemas, and what they cost.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use host_cells::handlers::Handler;
+use host_core::cost::{Cost, RevisionCost, Spread};
 use host_core::handler::{Grants, Limits};
 use host_core::name::Name;
 use host_http::extract::InPath;
@@ -36,6 +37,10 @@ pub(super) struct HandlerView {
     limits: LimitsView,
     /// What an attempt may reach beyond its params.
     grants: GrantsView,
+    /// What its attempts in this host's cells have cost, by revision, the one that ran last first. Only
+    /// revisions that ran in the last day. After a restart it begins with the newest 100,000 attempts
+    /// that the store has.
+    cost: Vec<RevisionCostView>,
     /// JSON Schema of its params; left out of lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
@@ -85,9 +90,85 @@ pub(super) struct DirView {
     guest: String,
 }
 
+/// What the attempts of one revision have cost.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RevisionCost)]
+pub(super) struct RevisionCostView {
+    /// The component.
+    component: String,
+    /// Its revision.
+    revision: u32,
+    /// Over the last 55 to 60 minutes; null if none has ended.
+    last_hour: Option<CostView>,
+    /// Over the last 23 to 24 hours.
+    last_day: CostView,
+}
+
+/// What attempts have cost.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Cost)]
+pub(super) struct CostView {
+    /// How many have ended.
+    runs: u64,
+    /// How many of them neither completed nor were cancelled.
+    failures: u64,
+    /// How long one took.
+    ran_ms: SpreadView,
+    /// The fuel of one.
+    fuel: SpreadView,
+    /// The CPU time of one.
+    cpu_us: SpreadView,
+    /// The most linear memory of one.
+    peak_memory_bytes: SpreadView,
+}
+
+/// How values are distributed. The percentiles are at most an eighth above the exact ones.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Spread)]
+pub(super) struct SpreadView {
+    /// Half of the values are not above it.
+    p50: u64,
+    /// 99 of 100 values are not above it.
+    p99: u64,
+    /// The largest value.
+    max: u64,
+}
+
+impl From<RevisionCost> for RevisionCostView {
+    fn from(cost: RevisionCost) -> Self {
+        Self {
+            component: cost.component,
+            revision: cost.revision,
+            last_hour: cost.last_hour.map(Into::into),
+            last_day: cost.last_day.into(),
+        }
+    }
+}
+
+impl From<Cost> for CostView {
+    fn from(cost: Cost) -> Self {
+        Self {
+            runs: cost.runs,
+            failures: cost.failures,
+            ran_ms: cost.ran_ms.into(),
+            fuel: cost.fuel.into(),
+            cpu_us: cost.cpu_us.into(),
+            peak_memory_bytes: cost.peak_memory_bytes.into(),
+        }
+    }
+}
+
+impl From<Spread> for SpreadView {
+    fn from(Spread { p50, p99, max }: Spread) -> Self {
+        Self { p50, p99, max }
+    }
+}
+
 impl HandlerView {
-    fn new(handler: &Handler, with_schemas: bool) -> Self {
+    fn new(shared: &Shared, handler: &Handler, with_schemas: bool) -> Self {
         let info = &handler.info;
+        let api = &shared.api;
+        let cost = api.costs.of(info.name.as_str(), api.clock.now());
         let schema = |schema: &Option<_>| schema.clone().filter(|_| with_schemas).map(raw);
         Self {
             name: info.name.to_string(),
@@ -96,6 +177,7 @@ impl HandlerView {
             revision: handler.revision.revision,
             limits: (&handler.limits).into(),
             grants: (&handler.grants).into(),
+            cost: cost.into_iter().map(Into::into).collect(),
             params_schema: schema(&info.params_schema),
             result_schema: schema(&info.result_schema),
         }
@@ -137,7 +219,9 @@ impl From<&Grants> for GrantsView {
 )]
 pub(super) async fn list(State(shared): State<Shared>) -> Json<PageView<HandlerView>> {
     let all = shared.api.handlers.all();
-    let views = all.values().map(|handler| HandlerView::new(handler, false));
+    let views = all
+        .values()
+        .map(|handler| HandlerView::new(&shared, handler, false));
     Json(PageView::all(views.collect()))
 }
 
@@ -155,7 +239,7 @@ pub(super) async fn show(
     let handler = all
         .get(&name)
         .ok_or_else(|| unknown(&all, &name).in_path())?;
-    Ok(Json(HandlerView::new(handler, true)))
+    Ok(Json(HandlerView::new(&shared, handler, true)))
 }
 
 /// Makes the refusal of a name that no deployed handler has.

@@ -91,6 +91,7 @@ data = \"/d\"
 handlers = \"/h\"
 http.listen = \"[::1]:0\"
 http.socket = \"/s\"
+http.allowed_hosts = [\"jobs.example\", \"10.0.0.7\"]
 shutdown.grace_seconds = 1.5
 logs.max_mib = 7
 [cells]
@@ -114,9 +115,10 @@ env = [\"LANG\", \"UNSET\"]
     assert_eq!(config.handlers, Some(PathBuf::from("/h")));
     assert_eq!(config.listen, Some("[::1]:0".parse().unwrap()));
     assert_eq!(config.socket, Some(PathBuf::from("/s")));
+    assert_eq!(config.allowed_hosts, ["jobs.example", "10.0.0.7"]);
     assert_eq!((config.drain_ms, config.log_bytes_max), (1_500, 7 << 20));
     assert_eq!((config.cells, config.slots, config.memory_mib), (3, 4, 512));
-    assert_eq!(SETTINGS.len(), 13, "all of them are above");
+    assert_eq!(SETTINGS.len(), 14, "all of them are above");
 }
 
 #[test]
@@ -195,6 +197,9 @@ fn what_is_not_taken_is_named_with_its_place() {
         ("cells.allow_weak", "yes",      "true or false"),
         ("grants.read_roots", "/a,b",    "absolute paths"),
         ("grants.env", "LANG, HOST_DATA", "no variable of the host itself"),
+        ("http.allowed_hosts", "a.example,*.b.example", "without scheme, port and `*`"),
+        ("http.allowed_hosts", "https://a.example", "without scheme, port and `*`"),
+        ("http.allowed_hosts", "a.example:443", "without scheme, port and `*`"),
         ("shutdown.grace_seconds", "-1", "a number of seconds"),
         ("shutdown.grace_seconds", "NaN", "a number of seconds"),
     ];

@@ -13,6 +13,7 @@ use host_http::metrics::Metrics as _;
 use super::*;
 use crate::executors::numbers::Numbers as ExecutorNumbers;
 use crate::published;
+use crate::telemetry;
 use host_dispatch::logged::Logs;
 use host_dispatch::numbers::Numbers;
 
@@ -34,6 +35,8 @@ fn shown() -> String {
     metrics.register(|registry| numbers.register(registry));
     metrics.register(|registry| logs.register(registry));
     metrics.register(|registry| register_dropped(&Counter::default(), registry));
+    metrics.register(|registry| telemetry::register_dropped(&Counter::default(), registry));
+    metrics.set_depth("rrq", "w1", "queued", 1);
     let executors = ExecutorNumbers::default();
     metrics.register(|registry| executors.register(registry));
     executors.set(&ExecutorHealth {

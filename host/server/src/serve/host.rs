@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use host_cells::build::RunBuilder;
 use host_cells::examine::{Examiner, Setup};
 use host_cells::feed::Feed;
@@ -24,9 +25,11 @@ use host_dispatch::lease_mail::LeaseDoor;
 use host_dispatch::logged::Logs;
 use host_dispatch::numbers::Numbers;
 use host_dispatch::readers::{READERS, Readers};
+use host_dispatch::renewals::RENEWAL_MS_MAX;
 use host_dispatch::writer::{self, EVENTS_MAX, PARAMS_BYTES_MAX, Phase};
 use host_dispatch::{Dispatch, REQUESTS_MAX, Shared};
 use host_http::budget::ByteBudget;
+use host_http::guard::AllowedHosts;
 use host_http::route::RoutePorts;
 use host_protocols::wire::{self, Active, ExecutorPorts, Ports, STOP_TIME_MAX};
 use host_runtime::clock::Clock;
@@ -39,11 +42,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ServeError, damage, supervisor, system};
 use crate::api::Api;
-use crate::config::{self, Config, WireConfig};
+use crate::config::{self, Config};
 use crate::deploy::{self, Deployments};
 use crate::executors::Executors;
 use crate::logs::{self, ForeignLogs, JobLogs};
 use crate::metrics::Metrics;
+use crate::telemetry::{self, Collect, Settings};
 
 /// How long connections and cells may take to end when no job runs any more.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -120,6 +124,10 @@ impl Host {
         let (job_logs, log_writer) =
             logs::spawn(log_store, logged, logs.gaps()).map_err(ServeError::Store)?;
         let base = Base::new(config, logs);
+        let settings = Settings::read(&config.environment).map_err(ServeError::Telemetry)?;
+        let telemetry =
+            settings.map(|settings| telemetry::open(settings, base.clock, &base.metrics));
+        let (spans, export) = telemetry.unzip();
         let reader = store.reader().map_err(ServeError::Store)?;
         let current = deploy::current(&*reader).map_err(ServeError::Store)?;
         sweep(
@@ -133,18 +141,27 @@ impl Host {
         let (phase, entered) = watch::channel(Phase::Running);
         let foreign_logs = Arc::new(ForeignLogs::new(base.logs.clone()));
         let (executors, assigned) = executors(config, wires, &base, &foreign_logs, &tasks);
-        let leases = LeaseDoor::default();
-        let doors = (assigned, leases.clone());
-        let (dispatch, ended) = dispatch(config, store, &base, &examiner.cells, doors, entered)?;
+        let shared = Arc::new(Shared::default());
+        let leases = LeaseDoor::new(base.clock, Arc::clone(&shared), RENEWAL_MS_MAX);
+        let loops = LoopPorts {
+            executors: assigned,
+            leases: leases.clone(),
+            shared,
+            phase: entered,
+        };
+        let (dispatch, ended) = dispatch(config, store, &base, &examiner.cells, loops)?;
         tasks.spawn(
             leases
                 .clone()
                 .read_jobs(dispatch.clone(), tasks.stopping().clone()),
         );
+        let costs = base.numbers.costs().clone();
+        tasks.spawn(costs.reload(dispatch.clone(), base.clock.now()));
         let history = History::start(dispatch.clone(), &tasks);
         base.metrics.register(|registry| history.register(registry));
         let foreign = Wiring {
             history: Some(history),
+            spans,
             ..foreign(config, &base, &examiner.cells, &tasks)
         };
         let (foreign, foreign_ended) =
@@ -153,6 +170,10 @@ impl Host {
         let protection = Arc::clone(&examiner.protection);
         let deployments = Deployments::new(dispatch.clone(), handlers, examiner, tasks.clone());
         deployments.repair();
+        if let Some(export) = export {
+            let collect = collect(&dispatch, &executors, &base.metrics);
+            tasks.spawn(export.run(collect, tasks.stopping().clone()));
+        }
         Ok(Self {
             deployments,
             tasks,
@@ -193,7 +214,7 @@ impl Host {
     }
 
     /// Returns the state of the API that listens at `listen`.
-    pub(super) fn api(&self, listen: SocketAddr, wires: &[WireConfig]) -> Api {
+    pub(super) fn api(&self, listen: SocketAddr, config: &Config) -> Api {
         let ports = RoutePorts {
             listen,
             bodies: ByteBudget::default(),
@@ -207,13 +228,15 @@ impl Host {
             deployer: Arc::new(self.deployments.clone()),
             executors: self.executors.clone(),
             bodies: ports.bodies.clone(),
-            wire_routes: wires
+            wire_routes: config
+                .wires
                 .iter()
                 .flat_map(|wire| wire.configured.routes(&ports))
                 .collect(),
             logs: Arc::clone(&self.job_logs) as _,
             metrics: self.shared.metrics.clone(),
-            listen,
+            costs: self.shared.numbers.costs().clone(),
+            hosts: AllowedHosts::loopback_and(listen).and_proxies(&config.allowed_hosts),
             protection: Arc::clone(&self.protection),
             draining: self.wires.stopping().clone(),
             stopping: self.tasks.stopping().clone(),
@@ -297,6 +320,21 @@ fn sweep(examiner: &Examiner, kept: &BTreeSet<Digest>) {
     }
 }
 
+/// Returns what reads all metrics for an export.
+fn collect(dispatch: &Dispatch, executors: &Executors, metrics: &Metrics) -> Collect {
+    let (dispatch, executors, metrics) = (dispatch.clone(), executors.clone(), metrics.clone());
+    Arc::new(move || -> BoxFuture<'static, String> {
+        let (dispatch, executors, metrics) = (dispatch.clone(), executors.clone(), metrics.clone());
+        Box::pin(async move {
+            if let Ok(queues) = dispatch.read(|reader| reader.queues()).await {
+                metrics.set_jobs(&queues);
+            }
+            executors.count();
+            metrics.encode()
+        })
+    })
+}
+
 /// The dispatch loop, and the receiver of its result.
 type Dispatching = (Dispatch, oneshot::Receiver<Result<(), StoreError>>);
 
@@ -325,14 +363,26 @@ fn executors(
     (executors, assigned)
 }
 
+/// How the dispatch loop meets the rest of the host.
+struct LoopPorts {
+    executors: Assigned,
+    leases: LeaseDoor,
+    shared: Arc<Shared>,
+    phase: watch::Receiver<Phase>,
+}
+
 /// Starts the dispatch loop over the store.
 fn dispatch(
     config: &Config,
     store: SqliteStore,
     base: &Base,
     cells: &Cells,
-    (executors, leases): (Assigned, LeaseDoor),
-    phase: watch::Receiver<Phase>,
+    LoopPorts {
+        executors,
+        leases,
+        shared,
+        phase,
+    }: LoopPorts,
 ) -> Result<Dispatching, ServeError> {
     let node = store.node(ids::node()).map_err(ServeError::Store)?;
     let (cell_says, events) = mpsc::channel(EVENTS_MAX);
@@ -340,7 +390,6 @@ fn dispatch(
     let readers = readers.collect::<Result<_, _>>();
     let readers = Readers::new(readers.map_err(ServeError::Store)?);
     let (requests, asked) = mpsc::channel(REQUESTS_MAX);
-    let shared = Arc::new(Shared::default());
     let dispatch = Dispatch::new(requests, readers, Arc::clone(&shared));
     let ended = writer::spawn(writer::Wiring {
         store: Box::new(store),
@@ -385,6 +434,7 @@ fn foreign(config: &Config, base: &Base, cells: &Cells, tasks: &Tasks) -> Wiring
         logs: Some(base.logs.clone()),
         history: None,
         numbers: base.numbers.clone(),
+        spans: None,
         eager: false,
         loaded,
         stopping: tasks.stopping().clone(),

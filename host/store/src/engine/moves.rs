@@ -22,7 +22,7 @@ impl<R: Rows> Batch<'_, R> {
     ) -> Result<Reply, Stop> {
         let before = self.get(id)?;
         let after = self.apply(&before, &Input::Complete(fence, &report.outcome))?;
-        self.attempt_reported(&before, &after, report)?;
+        self.attempt_reported(&before, &after, report, None)?;
         Ok(Reply::Moved(Box::new(after)))
     }
 
@@ -33,6 +33,7 @@ impl<R: Rows> Batch<'_, R> {
         id: JobId,
         fence: &Fence,
         partial: Option<JsonText>,
+        message: Option<String>,
     ) -> Result<Reply, Stop> {
         let before = self.get(id)?;
         let after = self.apply(&before, &Input::CancelAck(fence))?;
@@ -44,16 +45,18 @@ impl<R: Rows> Batch<'_, R> {
             executor: executor.unwrap_or_default(),
             revision: None,
         };
-        self.attempt_reported(&before, &after, report)?;
+        self.attempt_reported(&before, &after, report, message)?;
         Ok(Reply::Moved(Box::new(after)))
     }
 
-    /// Adds the attempt that a worker has reported.
+    /// Adds the attempt that a worker has reported. `stopped` is how it stopped because of a cancel, in
+    /// the worker's words.
     fn attempt_reported(
         &mut self,
         before: &Lifecycle,
         after: &Lifecycle,
         report: Report,
+        stopped: Option<String>,
     ) -> Result<(), StoreError> {
         let started_at = before
             .lease
@@ -67,7 +70,8 @@ impl<R: Rows> Batch<'_, R> {
                 (None, Some(Failure::new(FailureKind::UserError, reason)))
             }
             Outcome::Cancelled { partial } => {
-                let message = "the handler stopped because it was asked to";
+                let message = stopped
+                    .unwrap_or_else(|| "the handler stopped because it was asked to".to_owned());
                 (partial, Some(Failure::new(FailureKind::Cancelled, message)))
             }
         };

@@ -13,6 +13,7 @@ use host_core::query::{
     Changes, Cursor, JobDetail, JobFilter, JobSummary, PAGE_ITEMS_MAX, Page, QueueStatus,
     RemoteLease,
 };
+use host_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::jobs::{job_id, payload_of, seq_of};
@@ -304,6 +305,27 @@ impl Reader for SqliteReader {
             return Ok(Vec::new());
         };
         self.attempts_of(seq)
+    }
+
+    fn attempts_since(
+        &self,
+        since: Time,
+        limit: u32,
+    ) -> Result<Vec<(String, Attempt)>, StoreError> {
+        let sql = "SELECT handler, attempts.body FROM attempts JOIN jobs USING (seq) \
+                   ORDER BY attempts.seq DESC, number DESC LIMIT ?1";
+        let failed = || doing("read the latest attempts");
+        let mut statement = self.connection.prepare_cached(sql).map_err(failed())?;
+        let mut rows = statement.query([limit]).map_err(failed())?;
+        let mut attempts = Vec::new();
+        while let Some(row) = rows.next().map_err(failed())? {
+            let body: Vec<u8> = row.get(1).map_err(failed())?;
+            let attempt: Attempt = decode(&body, || "an attempt".to_owned())?;
+            if attempt.revision.is_some() && attempt.finished_at >= since {
+                attempts.push((row.get(0).map_err(failed())?, attempt));
+            }
+        }
+        Ok(attempts)
     }
 
     fn changes(&self, after: u64, limit: u32) -> Result<Changes, StoreError> {

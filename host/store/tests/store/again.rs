@@ -37,6 +37,7 @@ fn changes_are_numbered_and_kept() {
         assert_eq!(shown, expected);
         assert_eq!(read(1, 1).items, all.items[1..2]);
         assert_eq!(read(3, 10).items, []);
+        assert_eq!(read(u64::MAX, 10).next, 4);
     });
 }
 

@@ -578,3 +578,33 @@ fn a_damaged_file_and_one_of_a_later_version_are_refused() {
     let error = SqliteStore::open(&path).map(drop).unwrap_err();
     assert!(error.to_string().contains("version"), "{error}");
 }
+
+#[test]
+fn the_latest_attempts_in_cells_are_found_whatever_came_of_them() {
+    check(|store| {
+        enqueue(store, vec![job(1), job(2), job_for(3, "pool")]);
+        claimed(store, NOW, claim([1, 2], false));
+        for (n, outcome) in [(1, returned()), (2, failed(false))] {
+            let at = NOW.plus_ms(u64::try_from(n).unwrap());
+            ask(store, at, complete(n, n, outcome)).unwrap();
+        }
+        store
+            .commit(NOW, vec![foreign(4, Outcome::Completed { result: None })])
+            .unwrap();
+        let ended = |since, limit| {
+            let reader = store.reader().unwrap();
+            let found = reader.attempts_since(since, limit).unwrap();
+            let shown = found.into_iter().map(|(handler, attempt)| {
+                assert_eq!(handler, job(1).handler.as_str());
+                assert_eq!(attempt.revision, Some(("basics".to_owned(), 1)));
+                (attempt.finished_at.0 - NOW.0, attempt.outcome)
+            });
+            shown.collect::<Vec<_>>()
+        };
+        let (completed, failed) = ("completed".to_owned(), "failed".to_owned());
+        let all = [(-5, completed.clone()), (2, failed.clone()), (1, completed)];
+        assert_eq!(ended(Time(0), 100), all);
+        assert_eq!(ended(NOW.plus_ms(2), 100), [(2, failed)]);
+        assert_eq!(ended(Time(0), 1), all[..1]);
+    });
+}

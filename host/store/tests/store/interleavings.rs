@@ -60,6 +60,7 @@ enum Step {
 enum Message {
     Ack,
     Heartbeat,
+    Renewed { ms: u16 },
     Returned,
     Failed { retryable: bool },
     Lost(Loss),
@@ -70,6 +71,7 @@ fn message() -> impl Strategy<Value = Message> {
     prop_oneof![
         2 => Just(Message::Ack),
         1 => Just(Message::Heartbeat),
+        1 => (0_u16..4_000).prop_map(|ms| Message::Renewed { ms }),
         2 => Just(Message::Returned),
         2 => any::<bool>().prop_map(|retryable| Message::Failed { retryable }),
         2 => loss().prop_map(Message::Lost),
@@ -168,7 +170,7 @@ impl History {
                 };
                 claim_as(*node, *remote, claim_in(&lane, first..self.next_lease))
             }
-            Step::Say { lease, message } => self.message(*lease, *message),
+            Step::Say { lease, message } => self.message(*lease, *message, now),
             Step::Cancel { job } => Command::Cancel {
                 job: id(self.pick(*job)),
                 reason: None,
@@ -189,12 +191,17 @@ impl History {
         }
     }
 
-    fn message(&self, lease: u8, message: Message) -> Command {
+    fn message(&self, lease: u8, message: Message, now: host_core::time::Time) -> Command {
         let (number, lease_id) = self.lease(lease);
         let (job, fence) = (id(number), Fence::Lease(crate::jobs::lease(lease_id)));
         match message {
             Message::Ack => Command::Ack { job, fence },
             Message::Heartbeat => Command::Heartbeat { job, fence },
+            Message::Renewed { ms } => Command::Renew {
+                job,
+                lease: crate::jobs::lease(lease_id),
+                until: now.plus_ms(ms.into()),
+            },
             Message::Returned => complete(number, lease_id, returned()),
             Message::Failed { retryable } => complete(number, lease_id, failed(retryable)),
             Message::Lost(loss) => Command::Lose {
@@ -207,6 +214,7 @@ impl History {
                 job,
                 fence,
                 partial: None,
+                message: None,
             },
         }
     }

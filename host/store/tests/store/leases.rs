@@ -1,5 +1,7 @@
 //! Leases by TTL on every engine: what a remote worker may say when, and what time does.
 
+mod renewals;
+
 use host_core::command::{Command, Reply};
 use host_core::failure::FailureKind;
 use host_core::id::NodeId;
@@ -107,6 +109,7 @@ fn cancel_ack(fence: Fence) -> Command {
         job: id(1),
         fence,
         partial: Some(JsonText("{\"done\":3}".to_owned())),
+        message: Some("stopped in time".to_owned()),
     }
 }
 
@@ -368,7 +371,9 @@ fn a_worker_hears_of_a_cancel_in_its_heartbeat_and_acknowledges_it() {
         assert_eq!(attempts(store), one_attempt("cancelled"));
         let detail = store.reader().unwrap().job(id(1)).unwrap().unwrap();
         assert_eq!(detail.result.unwrap().as_str(), "{\"done\":3}");
-        assert_eq!(detail.failure.unwrap().kind, FailureKind::Cancelled);
+        let failure = detail.failure.unwrap();
+        assert_eq!(failure.kind, FailureKind::Cancelled);
+        assert_eq!(failure.message, "stopped in time");
         let again = refused(store, at(3_001), cancel_ack(current()));
         assert_eq!(again, Rejection::Stale);
     });

@@ -6,11 +6,11 @@ use clap::Args;
 use host_console::client::segment;
 use host_console::error::{CliError, Exit};
 use host_console::options::Remote;
-use host_console::output::{Output, put_section};
-use host_console::table::Rows;
+use host_console::output::{Output, put_line, put_section};
+use host_console::table::{Cell, Column, Rows};
 use host_console::{human, json, plain};
 
-use super::{View, fuel, grant_lines};
+use super::{Cost, RevisionCost, Spread, View, fuel, grant_lines};
 
 /// Show one handler.
 #[derive(Debug, Args)]
@@ -68,6 +68,10 @@ fn print(output: Output, view: &View) -> Result<(), CliError> {
         rows.pair("grant", grant);
     }
     output.rows(rows)?;
+    if !view.cost.is_empty() {
+        put_line("\ncost of an attempt: half of them, 99 of 100")?;
+        output.rows(costs(&view.cost))?;
+    }
     if let Some(description) = view.description.as_deref().filter(|text| !text.is_empty()) {
         put_section("description", &plain::block(description))?;
     }
@@ -80,4 +84,41 @@ fn print(output: Output, view: &View) -> Result<(), CliError> {
         }
     }
     Ok(())
+}
+
+fn costs(revisions: &[RevisionCost]) -> Rows {
+    let mut rows = Rows::new(&[
+        Column::Left("REVISION"),
+        Column::Left("LAST"),
+        Column::Right("RUNS"),
+        Column::Right("FAILED"),
+        Column::Right("TIME"),
+        Column::Right("CPU"),
+        Column::Right("FUEL"),
+        Column::Right("MEMORY"),
+    ]);
+    for revision in revisions {
+        let name = format!("{} {}", plain::line(&revision.component), revision.revision);
+        let hour = revision.last_hour.iter().map(|cost| ("hour", cost));
+        for (last, cost) in hour.chain([("day", &revision.last_day)]) {
+            rows.row(cells(&name, last, cost));
+        }
+    }
+    rows
+}
+
+fn cells(name: &str, last: &str, cost: &Cost) -> Vec<Cell> {
+    let both = |spread: &Spread, show: fn(u64) -> String| {
+        Cell::new(format!("{}, {}", show(spread.p50), show(spread.p99)))
+    };
+    vec![
+        Cell::new(name),
+        Cell::new(last),
+        Cell::new(human::count(cost.runs)),
+        Cell::new(human::count(cost.failures)),
+        both(&cost.ran_ms, human::took),
+        both(&cost.cpu_us, human::took_us),
+        both(&cost.fuel, human::count),
+        both(&cost.peak_memory_bytes, human::bytes),
+    ]
 }

@@ -16,6 +16,7 @@ enum Step {
     Claim(Hold),
     Ack(Fence),
     Heartbeat(Fence),
+    Renew(Fence, u64),
     Complete(Fence, Outcome),
     Lose(Fence, Loss),
     Cancel(Option<u64>),
@@ -64,6 +65,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(Step::Claim),
         1 => fence().prop_map(Step::Ack),
         1 => fence().prop_map(Step::Heartbeat),
+        1 => (fence(), 0_u64..20_000).prop_map(|(fence, ms)| Step::Renew(fence, ms)),
         3 => (fence(), outcome()).prop_map(|(fence, outcome)| Step::Complete(fence, outcome)),
         2 => (fence(), loss()).prop_map(|(fence, loss)| Step::Lose(fence, loss)),
         1 => proptest::option::of(0_u64..4_000).prop_map(Step::Cancel),
@@ -86,6 +88,7 @@ impl Step {
             },
             Self::Ack(fence) => Input::Ack(fence),
             Self::Heartbeat(fence) => Input::Heartbeat(fence),
+            Self::Renew(fence, ms) => Input::Renew(fence, NOW.plus_ms(*ms)),
             Self::Complete(fence, outcome) => Input::Complete(fence, outcome),
             Self::Lose(fence, loss) => Input::Lose(fence, *loss),
             Self::Cancel(grace_ms) => Input::Cancel {

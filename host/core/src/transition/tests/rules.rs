@@ -183,6 +183,21 @@ fn a_cancel_wins_over_everything_but_a_result() {
 }
 
 #[test]
+fn an_attempt_that_stopped_by_itself_ends_its_job_as_cancelled_and_nobody_asked() {
+    let failure = Failure::new(FailureKind::Cancelled, "the machine went away");
+    for outcome in [
+        Outcome::Cancelled { partial: None },
+        Outcome::Failed(failure),
+    ] {
+        let mut job = running(Policy::default(), Hold::Connection);
+        job.apply(NOW, &Input::Complete(&FENCE, &outcome)).unwrap();
+        assert_eq!(job.state, State::Cancelled, "{outcome:?}");
+        assert_eq!(job.failure, Some(FailureKind::Cancelled));
+        assert_eq!(job.cancel, None);
+    }
+}
+
+#[test]
 fn a_cancel_outlives_the_loss_of_its_lease() {
     let mut job = running(Policy::default(), Hold::Connection);
     cancel(&mut job, None).unwrap();

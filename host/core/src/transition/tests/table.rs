@@ -62,6 +62,17 @@ fn while_it_runs<'a>(current: &'a Fence, old: &'a Fence) -> Vec<Row<'a>> {
         ("heartbeat", NOW, Input::Heartbeat(current)),
         ("heartbeat, old lease", NOW, Input::Heartbeat(old)),
         ("heartbeat after the lease", LATE, Input::Heartbeat(current)),
+        ("renewed by the host", NOW, Input::Renew(current, LATE)),
+        (
+            "renewed by the host, old lease",
+            NOW,
+            Input::Renew(old, LATE),
+        ),
+        (
+            "renewed by the host after the lease",
+            LATE,
+            Input::Renew(current, LATE.plus_ms(1)),
+        ),
     ]
 }
 

@@ -19,7 +19,8 @@ impl<P: CellPort> Work<P> {
                 outcome,
                 meter,
             } => {
-                self.wiring.numbers.ended(&outcome, run.ran_ms(now));
+                let numbers = &self.wiring.numbers;
+                numbers.ended_in_cell(now, &run, &outcome, meter);
                 self.ended(now, run, outcome, meter);
             }
             Heard::Damaged { component } => self.wiring.cells.is_damaged(component),
@@ -66,6 +67,9 @@ impl<P: CellPort> Work<P> {
         self.by_key.remove(&running.key);
         self.by_job.remove(&running.ids.job);
         span::close(&running.span, &outcome, now.since_ms(running.started_at));
+        if let Some(((place, wire), spans)) = running.place.zip(self.wiring.spans.as_ref()) {
+            spans.ended(place.end(wire, (running.started_at, now), &outcome));
+        }
         let Some((history, job)) = self.wiring.history.as_ref().zip(running.job) else {
             return running.reply.ended(outcome, meter);
         };

@@ -1,6 +1,6 @@
 //! A loop with everything it needs, and functions that wait for what it does.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +33,9 @@ use host_runtime::clock::Clock;
 use host_runtime::ids;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long renewed leases are kept in memory only, in milliseconds.
+const RENEWAL_MS_MAX: u64 = 20;
 
 /// The node id of a bench's loop.
 pub(crate) const NODE: NodeId = NodeId(uuid::Uuid::from_u128(7));
@@ -86,8 +89,8 @@ impl Bench {
             cells: 2,
             slots: 4,
         };
-        let runs = RunBuilder::new(handlers(), BTreeMap::new(), BTreeSet::new());
-        let leases = LeaseDoor::default();
+        let runs = RunBuilder::new(handlers(), BTreeMap::new(), BTreeMap::new());
+        let leases = LeaseDoor::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
         let loop_ended = spawn(Wiring {
             store,
             clock,

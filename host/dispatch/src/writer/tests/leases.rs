@@ -2,6 +2,7 @@
 //! stores.
 
 mod life;
+mod renewals;
 mod table;
 mod waiting;
 
@@ -16,6 +17,7 @@ use host_core::port::conformance::LeaseAudit;
 use host_core::port::lease::{
     Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Resumed, Standing,
 };
+use host_core::time::Time;
 use host_runtime::mailbox::respond;
 use host_store::Store;
 use host_store::memory::MemoryStore;
@@ -208,6 +210,22 @@ impl Worker {
         let reached = timeout(PATIENCE, heard.wait_for(|all| all.contains(&expected))).await;
         let all = self.ears.0.borrow().clone();
         assert!(reached.is_ok(), "{expected:?} is not in {all:?}");
+    }
+}
+
+impl Bench {
+    /// Waits until the end of a lease is stored.
+    async fn stores(&self, granted: &Granted, end: Time) {
+        let stored = async {
+            loop {
+                let lease = self.read(granted.job).await.lifecycle.lease;
+                if lease.unwrap().expires_at == Some(end) {
+                    return;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(PATIENCE, stored).await.expect("a stored renewal");
     }
 }
 

@@ -292,7 +292,13 @@ impl Shared {
                     return Ok(Ok(running.started_answer()));
                 }
                 running
-                    .say(attempt, LeaseMessage::CancelAck { partial: None })
+                    .say(
+                        attempt,
+                        LeaseMessage::CancelAck {
+                            partial: None,
+                            message: None,
+                        },
+                    )
                     .await?;
                 self.control.attempts.end(attempt.job, attempt.lease);
                 Ok(Err(Refused::terminal(CANCELLED)))

@@ -18,10 +18,10 @@ use super::envelope::{self, Parts};
 use super::health::Health;
 use super::{Control, Running};
 use crate::arco::backoff::backoff;
-use crate::arco::convert::cut;
 use crate::arco::refusal::Code;
 use crate::arco::section::RemoteWorker;
 use crate::http_client::{Answer, BaseUrl, Post, RequestError};
+use crate::text::cut_marked;
 
 /// How long a worker may take to answer or begin before the dispatch is sent again.
 const TRY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -108,7 +108,12 @@ impl Delivery<'_> {
                 () = stopping.cancelled() => return self.leave().await,
             }
             if self.attempt.life().is_cancelled && !may_run {
-                return self.end(LeaseMessage::CancelAck { partial: None }).await;
+                return self
+                    .end(LeaseMessage::CancelAck {
+                        partial: None,
+                        message: None,
+                    })
+                    .await;
             }
             if wait >= left {
                 return self.leave().await;
@@ -235,7 +240,10 @@ fn tried(answer: Result<Answer, RequestError>) -> Tried {
         400 | 413 | 415 | 422 => {
             let words = String::from_utf8_lossy(&answer.body);
             let words = words.trim().replace(|c: char| c.is_control(), " ");
-            Tried::Refused(format!("{status}: {}", cut(&words, REFUSAL_BYTES_MAX)))
+            Tried::Refused(format!(
+                "{status}: {}",
+                cut_marked(&words, REFUSAL_BYTES_MAX)
+            ))
         }
         408 | 425 | 429 | 503 => Tried::Again {
             after: answer.retry_after,

@@ -89,11 +89,3 @@ fn what_we_report_is_what_a_control_plane_reads() {
         }
     }
 }
-
-#[test]
-fn texts_are_cut_at_a_character() {
-    assert_eq!(cut("short", 5), "short");
-    let text = "ä".repeat(50);
-    let short = cut(&text, 40);
-    assert!(short.len() <= 40 && short.ends_with("ä… [cut]"), "{short}");
-}

@@ -8,7 +8,10 @@ use crate::wire::section::{Sources, Stated, Tables};
 
 use super::*;
 
-fn read(values: &[(&str, &str)], workers: &[(&str, &str)]) -> Result<ArcoConfig, String> {
+pub(in crate::arco) fn read(
+    values: &[(&str, &str)],
+    workers: &[(&str, &str)],
+) -> Result<ArcoConfig, String> {
     let stated = |(key, text): &(&str, &str)| {
         let key = format!("protocol.arco.{key}");
         let stated = Stated {

@@ -183,103 +183,128 @@ fn claims_are_whole_and_of_their_type() {
     assert_eq!(tokens().check(NOW, &"a".repeat(TOKEN_BYTES_MAX + 1)), None);
 }
 
-/// Tries a token that must not be taken.
-fn refused(tokens: &Tokens, valid: &str, token: &str) -> Result<(), TestCaseError> {
-    // A mutation may happen to change nothing.
-    if token != valid {
-        prop_assert_eq!(tokens.check(NOW, token), None, "{}", token);
-    }
-    Ok(())
+/// How many random and mutated tokens one run of this test tries in all.
+const TRIED: u32 = 1_000_000;
+
+/// How many of them one seed makes.
+const OF_ONE_SEED: u32 = 20_000;
+
+/// A token that must not be taken for [`scope`].
+enum Bad {
+    /// Nobody takes it.
+    Forged(String),
+    /// It is for something else.
+    Other(String),
 }
 
-/// How many mutated tokens one run of this test tries in all.
-const MUTATIONS: usize = 100_000;
-
-/// How many mutations one case tries: reading the keys again for each would be most of the work.
-const OF_ONE_CASE: usize = 2_000;
-
 #[test]
-fn no_mutated_token_is_taken() {
+fn no_random_or_mutated_token_is_taken() {
     let tokens = tokens();
     let (valid, _) = tokens.sign(NOW, &scope(), 3_600).unwrap();
     let valid = valid.expose().to_owned();
+    assert_eq!(
+        tokens.check(NOW, &made(KEY, HEADER, &payload("", 0, 0))),
+        Some(scope())
+    );
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
-        cases: u32::try_from(MUTATIONS / OF_ONE_CASE).unwrap(),
+        cases: TRIED / OF_ONE_SEED,
         ..ProptestConfig::default()
     });
     let seeds = (any::<[u8; 32]>(), any::<u64>());
     let tried = runner.run(&seeds, |(other, seed)| {
-        let mut bits = seed | 1;
-        let mut random = move |below: usize| {
-            bits ^= bits << 13;
-            bits ^= bits >> 7;
-            bits ^= bits << 17;
-            usize::try_from(bits % u64::try_from(below).unwrap()).unwrap()
-        };
-        for _ in 0..OF_ONE_CASE {
-            let token = mutated(&valid, &other, &mut random);
-            refused(&tokens, &valid, &token)?;
+        let mut random = Random(seed | 1);
+        for _ in 0..OF_ONE_SEED {
+            match bad(&valid, &other, &mut random) {
+                // A mutation may happen to change nothing.
+                Bad::Forged(token) if token == valid => {}
+                Bad::Forged(token) => {
+                    prop_assert_eq!(tokens.check(NOW, &token), None, "{}", token);
+                }
+                Bad::Other(token) => {
+                    let read = tokens.check(NOW, &token);
+                    prop_assert!(read.is_some_and(|read| read != scope()), "{}", token);
+                }
+            }
         }
         Ok(())
     });
     tried.unwrap();
 }
 
+/// Numbers that a seed decides.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % u64::try_from(end).unwrap()).unwrap()
+    }
+
+    fn letter(&mut self) -> char {
+        const LETTERS: &[u8] =
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.=+/ \0";
+        char::from(LETTERS[self.below(LETTERS.len())])
+    }
+}
+
+/// Writes the claims of [`scope`], with `more` after its run and other ends of its validity.
+fn payload(more: &str, nbf_later: i64, exp_earlier: i64) -> String {
+    format!(
+        r#"{{"task":"00000000-0000-0000-0000-000000000007","tenant":"t","workspace":"w","run":"r{more}","attempt":1,"iat":1800000000,"nbf":{},"exp":{}}}"#,
+        1_800_000_000 + nbf_later,
+        1_800_003_600 - exp_earlier,
+    )
+}
+
 /// Changes a token in one of many ways, or makes another one.
-fn mutated(valid: &str, other: &[u8], random: &mut impl FnMut(usize) -> usize) -> String {
-    const LETTERS: &[u8] =
-        b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.=+/ \0";
-    let letter = |at: usize| char::from(LETTERS[at]);
-    let at = random(valid.len());
-    match random(9) {
-        0 => valid[..at].to_owned(),
+fn bad(valid: &str, other: &[u8], random: &mut Random) -> Bad {
+    let at = random.below(valid.len());
+    let (before, after) = valid.split_at(at);
+    Bad::Forged(match random.below(11) {
+        0 => before.to_owned(),
         1 => {
             let mut bytes = valid.as_bytes().to_vec();
-            bytes[at] ^= 1 << random(7);
+            bytes[at] ^= 1 << random.below(7);
             String::from_utf8_lossy(&bytes).into_owned()
         }
-        2 => format!(
-            "{}{}{}",
-            &valid[..at],
-            letter(random(LETTERS.len())),
-            &valid[at + 1..]
-        ),
-        3 => format!(
-            "{}{}{}",
-            &valid[..at],
-            letter(random(LETTERS.len())),
-            &valid[at..]
-        ),
-        4 => format!("{valid}{}", letter(random(LETTERS.len()))),
-        5 => (0..random(300))
-            .map(|_| letter(random(LETTERS.len())))
-            .collect(),
-        6 => {
-            let mut payload = claims();
-            payload["attempt"] = json!(random(1_000));
-            made(other, HEADER, &payload.to_string())
-        }
+        2 => format!("{before}{}{}", random.letter(), &after[1..]),
+        3 => format!("{before}{}{after}", random.letter()),
+        4 => format!("{valid}{}", random.letter()),
+        5 => (0..random.below(300)).map(|_| random.letter()).collect(),
+        // Another key.
+        6 => made(other, HEADER, &payload("", 0, 0)),
         7 => {
-            let mut payload = claims();
-            payload["task"] = json!(Uuid::from_u128(random(1_000) as u128).to_string());
-            let header = ["none", "HS384", "RS256"][random(3)];
-            made(
-                KEY,
-                &format!(r#"{{"alg":"{header}"}}"#),
-                &payload.to_string(),
-            )
+            let header = ["none", "HS384", "HS512", "RS256"][random.below(4)];
+            let header = format!(r#"{{"alg":"{header}"}}"#);
+            let key = if random.below(2) == 0 { KEY } else { other };
+            made(key, &header, &payload("", 0, 0))
         }
+        // Not yet valid, or expired.
+        8 => made(KEY, HEADER, &payload("", away(random), 0)),
+        9 => made(KEY, HEADER, &payload("", 0, 3_600 + away(random))),
         _ => {
-            let mut payload = claims();
-            let away = i64::try_from(31 + random(100_000)).unwrap();
-            if random(2) == 0 {
-                payload["exp"] = json!(1_800_000_000 - away);
-            } else {
-                payload["nbf"] = json!(1_800_000_000 + away);
-            }
-            made(KEY, HEADER, &payload.to_string())
+            let token = match random.below(2) {
+                0 => made(KEY, HEADER, &payload(&at.to_string(), 0, 0)),
+                _ => {
+                    let of_attempt = |n: usize| format!(r#""attempt":{n},"#);
+                    let payload = payload("", 0, 0);
+                    made(
+                        KEY,
+                        HEADER,
+                        &payload.replace(&of_attempt(1), &of_attempt(2 + at)),
+                    )
+                }
+            };
+            return Bad::Other(token);
         }
-    }
+    })
+}
+
+/// More seconds than clocks may differ.
+fn away(random: &mut Random) -> i64 {
+    i64::try_from(31 + random.below(100_000)).unwrap()
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn a_task_has_the_title_of_its_params_or_the_name_of_its_handler() {
     let long = format!("{{\"title\":\"{}\"}}", "ü".repeat(5 << 20));
     let task_of_long = task(job, lease, assignment("tidy", &long, 5));
     assert!(task_of_long.title.len() <= TITLE_BYTES_MAX);
-    assert!(task_of_long.title.ends_with("… (cut)"));
+    assert!(task_of_long.title.ends_with("… [cut]"));
     for (priority, on_the_wire) in [(0, 0), (1, 0), (2, 1), (5, 2), (8, 4), (9, 4)] {
         let task = task(job, lease, assignment("tidy", "{}", priority));
         assert_eq!(task.priority, on_the_wire);

@@ -99,8 +99,8 @@ fn an_error_of_any_form_is_kept_within_its_limit() {
         };
         assert_eq!(error, expected);
     }
-    let cut = cut(long, ERROR_BYTES_MAX);
-    assert!(cut.len() <= ERROR_BYTES_MAX && cut.ends_with("… (cut)"));
+    let cut = cut_marked(&long, ERROR_BYTES_MAX);
+    assert!(cut.len() <= ERROR_BYTES_MAX && cut.ends_with("… [cut]"));
 }
 
 #[test]

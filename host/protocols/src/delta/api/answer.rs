@@ -47,7 +47,7 @@ pub(super) fn empty() -> Response {
 
 /// Answers with a refusal.
 pub(super) fn refused(refusal: &Refused, lease_id: Option<&str>) -> Response {
-    let status = StatusCode::from_u16(refusal.code.status());
+    let status = StatusCode::from_u16(refusal.status());
     written(refusal, lease_id, status.unwrap_or(StatusCode::BAD_REQUEST))
 }
 
@@ -64,7 +64,7 @@ fn written(refusal: &Refused, lease_id: Option<&str>, status: StatusCode) -> Res
         },
     };
     match refusal.more {
-        More::Nothing => {}
+        More::Nothing | More::Status(_) => {}
         More::Stale(why) => {
             out.r#type = "StaleLease";
             out.lease_id = lease_id;
@@ -115,7 +115,10 @@ pub(super) fn of_http(refusal: &Refusal) -> Refused {
         | Refusal::NotFound
         | Refusal::MethodNotAllowed { .. } => Code::Request,
     };
-    Refused::new(code, refusal.to_string())
+    Refused {
+        more: More::Status(refusal.status().as_u16()),
+        ..Refused::new(code, refusal.to_string())
+    }
 }
 
 fn json(status: StatusCode, message: &impl Serialize) -> Response {

@@ -1,11 +1,13 @@
 //! A runner ends its lease, once: the same message again gets the same answer, another one does not.
 
+use host_core::id::{JobId, LeaseId};
 use host_core::outcome::Meter;
 use host_core::port::lease::{Kept, LeaseMessage};
 use host_runtime::mailbox::respond;
 
 use super::super::book::{Before, Digest};
 use super::super::convert;
+use super::super::lease_id::LeaseText;
 use super::super::read::{EndIn, Status};
 use super::super::refusal::{Code, Refused};
 use super::super::section::PoolConfig;
@@ -32,8 +34,10 @@ impl Orchestrator {
         end: &EndIn,
         digest: Digest,
     ) -> Result<(), Refused> {
-        let partial = Some(convert::kept(end));
-        let message = LeaseMessage::CancelAck { partial };
+        let message = LeaseMessage::CancelAck {
+            partial: Some(convert::kept(end)),
+            message: Some(convert::message(end)),
+        };
         self.end(pool, end, digest, message).await
     }
 
@@ -69,6 +73,28 @@ impl Orchestrator {
         Ok(())
     }
 
+    /// Takes a lease from a runner of this host that has ended. Returns whether it still held it.
+    pub(in super::super) async fn give_back(
+        &self,
+        job: JobId,
+        lease: LeaseId,
+        worker: &str,
+        begun: bool,
+    ) -> bool {
+        let named = Named {
+            job,
+            lease,
+            text: LeaseText::of(job, lease),
+            worker: worker.to_owned(),
+        };
+        let _turn = self.lock(lease).lock().await;
+        let told = self.tell(&named, LeaseMessage::GiveBack { begun }).await;
+        if told.is_ok() {
+            self.book().taken(lease);
+        }
+        told.is_ok()
+    }
+
     /// Returns whether the latest attempt of the job was ended by this worker with such a message, and
     /// nothing else is known of the lease.
     async fn is_kept(&self, named: &Named, end: &EndIn) -> Result<bool, Refused> {
@@ -87,13 +113,15 @@ impl Orchestrator {
         );
         Ok(latest.is_some_and(|it| it.number == job.lifecycle.attempt)
             && match end.status {
-                Status::Succeeded | Status::Canceled => job.result == kept,
-                Status::Failed | Status::TimedOut => details.is_some_and(|it| it.details == kept),
+                Status::Succeeded => job.result == kept,
+                Status::Failed | Status::TimedOut | Status::Canceled => {
+                    job.result == kept || details.is_some_and(|it| it.details == kept)
+                }
             })
     }
 
     /// Keeps the last line of a log, if it has no end.
-    fn last_line(&self, named: &Named) -> Result<(), Refused> {
+    pub(super) fn last_line(&self, named: &Named) -> Result<(), Refused> {
         let now = self.host()?.clock.now();
         let mut book = self.book();
         let Some(known) = book.live(named.lease, &named.worker) else {

@@ -40,10 +40,21 @@ impl Orchestrator {
         ask: &Ask,
         stopping: &CancellationToken,
     ) -> Result<Option<LeaseGranted>, Refused> {
+        let granted = self.grant(pool, ask, stopping).await?;
+        Ok(granted.map(|granted| convert::granted(&granted, self.config.times)))
+    }
+
+    /// Does the same for a runner of this host.
+    pub(in super::super) async fn grant(
+        self: &Arc<Self>,
+        pool: &PoolConfig,
+        ask: &Ask,
+        stopping: &CancellationToken,
+    ) -> Result<Option<Granted>, Refused> {
         let worker = worker(pool, &ask.runner_id);
         let _waits = Waits::begin(self, worker.clone());
         let granted = self.wait(pool, ask, &worker, stopping).await?;
-        Ok(granted.map(|granted| {
+        if let Some(granted) = &granted {
             let now = self.host.get().map(|host| host.clock.now());
             let attempt = granted.assignment.attempt;
             let mut book = self.book();
@@ -55,8 +66,10 @@ impl Orchestrator {
                 false,
             );
             known.ends_at(granted.expires_at);
-            convert::granted(&granted, self.config.times)
-        }))
+            let timeout_ms = Some(granted.assignment.timeout_ms);
+            known.must_end_by(self.ends_at(now.unwrap_or_default(), timeout_ms));
+        }
+        Ok(granted)
     }
 
     async fn wait(

@@ -1,7 +1,6 @@
 //! Acknowledgements, heartbeats and logs of the runner that holds a lease.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use host_core::port::lease::{LeaseMessage, Standing};
@@ -42,19 +41,21 @@ impl Orchestrator {
     ) -> Result<HeartbeatAck, Refused> {
         let named = Named::read(pool, &heartbeat.about)?;
         self.check_rate(&named)?;
-        let changed = self.changed(&named);
+        let changed = self.changed(named.lease, &named.worker);
         let mut changed = pin!(changed.notified());
         // From here on no cancel is missed.
         changed.as_mut().enable();
         let first = self.beat(&named, &mut heartbeat).await?;
         let waits = heartbeat.wait_seconds > 0 && first.cancel.is_none();
         let standing = if waits {
-            let wait = Duration::from_secs(heartbeat.wait_seconds);
+            let wait = self.wait_ms(&named, heartbeat.wait_seconds * 1_000)?;
+            let wait = Duration::from_millis(wait);
             tokio::select! {
                 _ended = timeout(wait, changed) => {}
                 () = stopping.cancelled() => {}
             }
             let _turn = self.lock(named.lease).lock().await;
+            self.check_runtime(&named).await?;
             let again = LeaseMessage::Heartbeat { progress: None };
             let standing = self.tell(&named, again).await?;
             self.alive(&named, &standing)?;
@@ -81,17 +82,9 @@ impl Orchestrator {
         Err(Refused::new(Code::Rate, message))
     }
 
-    /// Returns what wakes those that wait for a change of a lease.
-    fn changed(&self, named: &Named) -> Arc<tokio::sync::Notify> {
-        let mut book = self.book();
-        let known = book.live(named.lease, &named.worker);
-        known
-            .map(|known| Arc::clone(&known.changed))
-            .unwrap_or_default()
-    }
-
     async fn beat(&self, named: &Named, heartbeat: &mut HeartbeatIn) -> Result<Standing, Refused> {
         let _turn = self.lock(named.lease).lock().await;
+        self.check_runtime(named).await?;
         if let (Some(bytes), Some(known)) = (
             heartbeat.bytes_sent,
             self.book().live(named.lease, &named.worker),
@@ -128,6 +121,7 @@ impl Orchestrator {
     ) -> Result<u64, Refused> {
         let named = Named::read(pool, about)?;
         let _turn = self.lock(named.lease).lock().await;
+        self.check_runtime(&named).await?;
         // It is as good as a heartbeat, and shows whether the lease is live.
         let message = LeaseMessage::Heartbeat { progress: None };
         let standing = self.tell(&named, message).await?;
@@ -138,7 +132,7 @@ impl Orchestrator {
             return Ok(offset);
         };
         let at_ms = now.since_ms(known.began_at);
-        let is_adopted = known.is_adopted;
+        let is_adopted = known.is_adopted();
         let lines = known.log.take(offset, bytes, at_ms, is_adopted);
         let lines = lines.map_err(Refused::offset)?;
         let (next, attempt, began_at) = (known.log.next(), known.attempt, known.began_at);

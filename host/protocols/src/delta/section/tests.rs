@@ -102,6 +102,47 @@ fn every_key_counts() {
 }
 
 #[test]
+fn runners_may_be_started_without_a_token() {
+    let config = read(
+        r#"
+        [runners.ci]
+        cmd = ["runner", "-v"]
+        [runners.gpu]
+        cmd = ["runner"]
+        pool_size = 4
+        env = {A = "b"}
+        inherit_env = ["TOKEN"]
+        token_file = "gpu.token"
+        "#,
+    )
+    .unwrap();
+    let launches: Vec<_> = config
+        .pools
+        .iter()
+        .map(|pool| pool.launch.clone())
+        .collect();
+    let env = [("A", "b"), ("TOKEN", "from-env")];
+    let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(
+        launches,
+        [
+            Some(Launch {
+                command: vec!["runner".to_owned(), "-v".to_owned()],
+                pool_size: 1,
+                env: BTreeMap::new(),
+            }),
+            Some(Launch {
+                command: vec!["runner".to_owned()],
+                pool_size: 4,
+                env: env.into(),
+            }),
+        ]
+    );
+    assert_eq!(config.tokens.pool("secret-three"), Some(1));
+    assert!(config.launches());
+}
+
+#[test]
 fn a_bad_value_is_named_and_no_token_is_shown() {
     for (file, expected) in [
         (
@@ -122,6 +163,22 @@ fn a_bad_value_is_named_and_no_token_is_shown() {
             "cancel_deadline_seconds",
         ),
         ("[runners.ci]", "runners.ci: a token is needed"),
+        (
+            "[runners.ci]\ntoken_env = \"TOKEN\"\npool_size = 2",
+            "runners.ci.pool_size: `2` is not taken: it goes with `cmd`",
+        ),
+        (
+            "[runners.ci]\ncmd = []",
+            "runners.ci.cmd: `[]` is not taken",
+        ),
+        (
+            "[runners.ci]\ncmd = \"runner\"",
+            "runners.ci.cmd: `\"runner\"` is not taken: an array",
+        ),
+        (
+            "[runners.ci]\ncmd = [\"runner\"]\npool_size = 65",
+            "runners.ci.pool_size: `65` is not taken: a number from 1 to 64",
+        ),
         (
             "[runners.ci]\ntoken_file = 7",
             "runners.ci.token_file: `7` is not taken",

@@ -1,6 +1,6 @@
 //! Speaks to an orchestrator over HTTP and sorts its answers. Knows no state of a lease.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,6 +8,7 @@ use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use serde_json::value::RawValue;
 
 use super::super::fields::{Fields, cut};
+use super::super::lease_id::LeaseText;
 use super::exchange::{Heard, Kind, Reply};
 use crate::http_client::{BaseUrl, HttpClient, Post, RequestError};
 
@@ -26,6 +27,35 @@ impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Client({})", self.base)
     }
+}
+
+/// Whose log a part is of.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) lease_id: LeaseText,
+    pub(super) runner_id: String,
+}
+
+impl Part {
+    /// Returns the path of the part that begins at `offset`.
+    pub(super) fn path(&self, offset: u64) -> String {
+        let (lease, runner) = (encoded(&self.lease_id.0), encoded(&self.runner_id));
+        let path = Kind::Log.path();
+        format!("{path}/{lease}?runner_id={runner}&offset={offset}")
+    }
+}
+
+/// Writes a text so that it may stand in a URL, wherever that is.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            let _infallible = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
 }
 
 /// The answer to a request for a lease.
@@ -68,6 +98,18 @@ impl Client {
         sort(kind, status, &body)
     }
 
+    /// Sends a part of a log to its path. Cancel safe: the orchestrator may have it.
+    pub(super) async fn upload(&self, path: &str, text: String, timeout_ms: u64) -> Heard {
+        let put = self.http.put_text(self.request(path, text, timeout_ms));
+        match put.await {
+            Ok(answer) => sort(Kind::Log, answer.status, &answer.body),
+            Err(error) => {
+                tracing::debug!(orchestrator = %self.base, %error, "a part of a log got no answer");
+                Heard::Again
+            }
+        }
+    }
+
     /// Asks for a lease.
     pub(super) async fn lease(&self, body: String, timeout_ms: u64) -> Leased {
         match self.post("/api/v1/internal/lease", body, timeout_ms).await {
@@ -84,15 +126,18 @@ impl Client {
         body: String,
         timeout_ms: u64,
     ) -> Result<(u16, Bytes), RequestError> {
-        let answer = self.http.post(Post {
+        let answer = self.http.post(self.request(path, body, timeout_ms)).await?;
+        Ok((answer.status, answer.body))
+    }
+
+    fn request<'a>(&'a self, path: &'a str, body: String, timeout_ms: u64) -> Post<'a> {
+        Post {
             base: &self.base,
             path,
             headers: &self.headers,
             body: Bytes::from(body),
             timeout: Duration::from_millis(timeout_ms),
-        });
-        let answer = answer.await?;
-        Ok((answer.status, answer.body))
+        }
     }
 }
 
@@ -100,11 +145,24 @@ impl Client {
 pub(super) fn sort(kind: Kind, status: u16, body: &[u8]) -> Heard {
     match status {
         200..=299 if kind == Kind::Heartbeat => reply(body),
+        200..=299 | 409 if kind == Kind::Log => logged(status, body),
         200..=299 => Heard::Accepted(Reply::default()),
         409 => Heard::Stale,
         400 if String::from_utf8_lossy(body).contains("unknown field") => Heard::UnknownField,
         408 | 425 | 429 | 500..=599 => Heard::Again,
         _ => Heard::Refused(format!("{status} {}", shown(body))),
+    }
+}
+
+/// Reads the answer to a part of a log: both an acceptance and the refusal of a gap say where it goes
+/// on.
+fn logged(status: u16, body: &[u8]) -> Heard {
+    let fields = Fields::read(body, &["next_offset"]).ok();
+    let next = fields.and_then(|fields| fields.optional("next_offset", "").ok()?);
+    match next {
+        Some(next) => Heard::Logged(next),
+        None if status == 409 => Heard::Stale,
+        None => Heard::Refused(format!("{status} without next_offset")),
     }
 }
 
@@ -204,6 +262,16 @@ mod tests {
             (Kind::Complete, 500, "", Heard::Again),
             (Kind::Complete, 503, "", Heard::Again),
             (Kind::Heartbeat, 429, "", Heard::Again),
+            (Kind::Log, 200, r#"{"next_offset":7}"#, Heard::Logged(7)),
+            (
+                Kind::Log,
+                409,
+                r#"{"next_offset":3,"error":{}}"#,
+                Heard::Logged(3),
+            ),
+            (Kind::Log, 409, r#"{"type":"StaleLease"}"#, Heard::Stale),
+            (Kind::Log, 503, "", Heard::Again),
+            (Kind::Log, 404, "no", Heard::Refused("404 no".to_owned())),
         ] {
             assert_eq!(
                 sort(kind, status, body.as_bytes()),
@@ -237,5 +305,17 @@ mod tests {
     fn a_token_is_not_shown() {
         let client = Client::new("http://127.0.0.1:1".parse().unwrap(), Some("secret"));
         assert!(!format!("{client:?}").contains("secret"));
+    }
+
+    #[test]
+    fn the_path_of_a_log_names_any_lease() {
+        let part = Part {
+            lease_id: LeaseText("a/b?é".to_owned()),
+            runner_id: "r&1".to_owned(),
+        };
+        assert_eq!(
+            part.path(7),
+            "/api/v1/internal/logs/a%2Fb%3F%C3%A9?runner_id=r%261&offset=7"
+        );
     }
 }

@@ -13,7 +13,7 @@ use host_runtime::mailbox::Mailbox;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::client::Client;
+use super::client::{Client, Part};
 use super::exchange::{Heard, Kind};
 use super::lease::Lease;
 use super::log_file::{self, LogFile};
@@ -28,7 +28,9 @@ pub(super) struct Orchestrator {
     pub(super) runner_id: String,
     /// Whether it has refused a field of the document.
     pub(super) is_strict: Arc<AtomicBool>,
-    /// Whether leases come over the network: then heartbeats may wait for a cancel.
+    /// Whether it has refused a part of a log.
+    pub(super) takes_no_logs: Arc<AtomicBool>,
+    /// Whether leases come over the network: then heartbeats may wait for a cancel, and logs are sent.
     pub(super) is_network: bool,
 }
 
@@ -56,6 +58,8 @@ struct Driver<'a> {
     orchestrator: &'a Orchestrator,
     host: &'a Host,
     session: Session,
+    /// Whose log it is.
+    upload: Part,
     inbox: Arc<Inbox>,
     sending: FuturesUnordered<BoxFuture<'static, (Kind, Heard)>>,
     log: Option<LogFile>,
@@ -74,18 +78,24 @@ pub(super) async fn drive(
         Dialect::Documented
     };
     let (log, path) = log.unzip();
+    let upload = Part {
+        lease_id: lease.id.clone(),
+        runner_id: orchestrator.runner_id.clone(),
+    };
+    let takes_logs = !orchestrator.takes_no_logs.load(Ordering::Relaxed);
     let session = Session::new(
         host.clock.now(),
         lease,
         &orchestrator.runner_id,
         dialect,
-        orchestrator.is_network,
+        (orchestrator.is_network, takes_logs),
         Results::new(path.as_deref()),
     );
     let driver = Driver {
         orchestrator,
         host,
         session,
+        upload,
         inbox: Arc::default(),
         sending: FuturesUnordered::new(),
         log,
@@ -113,6 +123,9 @@ impl Driver<'_> {
                     acts = self.session.on_heard(now, &wall, kind, &heard);
                     let is_strict = self.session.dialect() == Dialect::Strict;
                     self.orchestrator.is_strict.fetch_or(is_strict, Ordering::Relaxed);
+                    if kind == Kind::Log && matches!(heard, Heard::Refused(_)) {
+                        self.refuses_logs();
+                    }
                 }
                 () = self.inbox.0.arrived() => {
                     acts = Vec::new();
@@ -133,6 +146,15 @@ impl Driver<'_> {
         }
     }
 
+    /// Remembers that the orchestrator takes no logs: the document has no way for them.
+    fn refuses_logs(&self) {
+        let known = &self.orchestrator.takes_no_logs;
+        if !self.session.takes_logs() && !known.swap(true, Ordering::Relaxed) {
+            let orchestrator = self.orchestrator.client.base();
+            tracing::info!(%orchestrator, "the orchestrator takes no logs; none are sent any more");
+        }
+    }
+
     fn now(&self) -> (host_core::time::Time, String) {
         let clock = &self.host.clock;
         (clock.now(), clock.wall().to_rfc3339())
@@ -150,6 +172,17 @@ impl Driver<'_> {
                     let client = self.orchestrator.client.clone();
                     self.sending.push(Box::pin(async move {
                         (kind, client.send(kind, body, timeout_ms).await)
+                    }));
+                }
+                Act::Upload {
+                    offset,
+                    text,
+                    timeout_ms,
+                } => {
+                    let client = self.orchestrator.client.clone();
+                    let path = self.upload.path(offset);
+                    self.sending.push(Box::pin(async move {
+                        (Kind::Log, client.upload(&path, text, timeout_ms).await)
                     }));
                 }
                 Act::Start(tag, job) => {

@@ -7,6 +7,8 @@ pub(super) enum Kind {
     Heartbeat,
     Complete,
     CancelAck,
+    /// A part of the log.
+    Log,
 }
 
 impl Kind {
@@ -16,6 +18,7 @@ impl Kind {
             Self::Heartbeat => "/api/v1/internal/heartbeat",
             Self::Complete => "/api/v1/internal/complete",
             Self::CancelAck => "/api/v1/internal/cancel-ack",
+            Self::Log => "/api/v1/internal/logs",
         }
     }
 }
@@ -25,6 +28,8 @@ impl Kind {
 pub(super) enum Heard {
     /// It accepts the message.
     Accepted(Reply),
+    /// It has the log up to this offset.
+    Logged(u64),
     /// The lease is over.
     Stale,
     /// It does not know a field of the message.

@@ -1,6 +1,5 @@
 //! The log of one job: lines are appended as the guest writes them.
 
-use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -8,6 +7,8 @@ use std::path::Path;
 
 use host_core::cell::LogLine;
 use host_core::time::Time;
+
+use super::log_text;
 
 /// Who may read what we write: its owner.
 const MODE: u32 = 0o600;
@@ -33,17 +34,7 @@ impl LogFile {
     /// Appends lines and returns how many bytes were appended in all. `started_at` is what the times of
     /// the lines count from.
     pub(super) fn append(&mut self, started_at: Time, lines: &[LogLine]) -> io::Result<u64> {
-        let mut text = String::new();
-        for line in lines {
-            let at = started_at.plus_ms(line.at_ms).to_rfc3339();
-            let level = line.level.as_str();
-            let message = line.message.replace(['\r', '\n'], " ");
-            let _infallible = write!(text, "{at} {level} {message}");
-            for (name, value) in &line.fields {
-                let _infallible = write!(text, " {name}={value:?}");
-            }
-            text.push('\n');
-        }
+        let text = log_text::text(started_at, lines);
         self.file.write_all(text.as_bytes())?;
         self.bytes += text.len() as u64;
         Ok(self.bytes)

@@ -1,12 +1,15 @@
 //! Our runners against our orchestrator, with loss, delay, duplication and reordering of every message:
-//! a job ends once, no lease is completed after its end, and no two guests of a job run at once.
+//! a job ends once, no lease is completed after its end, no two leases and no two guests of a job are
+//! live at once, and a log has each line once and in order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
+use host_core::cell::{Level, LogLine, LogSource};
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::JobId;
+use host_core::job::State;
 use host_core::json::JsonText;
 use host_core::outcome::{Meter, Outcome};
 use host_core::port::{Answer, Clock as _, Tag};
@@ -14,11 +17,13 @@ use host_core::time::Time;
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
+use super::super::lease_id::LeaseText;
 use super::super::orchestrator::{Host, Orchestrator};
 use super::super::read;
-use super::super::refusal::{Code, Refused};
+use super::super::refusal::{Code, More, Refused};
 use super::super::section::{DeltaConfig, PoolConfig, Times};
 use super::super::tokens::Tokens;
+use super::super::wire::LeaseGranted;
 use super::client::sort;
 use super::exchange::{Heard, Kind};
 use super::lease;
@@ -42,6 +47,9 @@ const TIMES: Times = Times {
     ack: 10,
     cancel_deadline: 8,
 };
+
+/// How many lines each guest writes.
+const LINES: u64 = 2;
 
 /// How often a runner without a job asks for one, in milliseconds.
 const POLL_MS: u64 = 4_000;
@@ -85,6 +93,8 @@ enum Event {
 
 #[derive(Default)]
 struct Runner {
+    /// The lease of its session, or of the last one.
+    lease: Option<LeaseText>,
     session: Option<Session>,
     /// Counts its leases, so that what was meant for an earlier one is dropped.
     epoch: u32,
@@ -105,7 +115,33 @@ struct Sim {
     reported: u32,
     /// The requests without an answer.
     open: std::collections::BTreeSet<u64>,
+    /// The newest request that has arrived.
+    newest: u64,
+    /// The ends that were accepted.
+    ended: std::cell::RefCell<std::collections::BTreeSet<String>>,
+    faults: Faults,
+    /// Whether the orchestrator has started anew.
+    was_restarted: bool,
     seed: u64,
+}
+
+/// How often each fault has happened.
+#[derive(Clone, Copy, Debug, Default)]
+struct Faults {
+    lost: u32,
+    late: u32,
+    copied: u32,
+    overtaken: u32,
+}
+
+fn written(message: String) -> LogLine {
+    LogLine {
+        at_ms: 0,
+        level: Level::Info,
+        source: LogSource::Stdout,
+        message,
+        fields: Vec::new(),
+    }
 }
 
 fn orchestrator(model: &Arc<LeaseHost>, pool: &PoolConfig) -> Arc<Orchestrator> {
@@ -119,6 +155,7 @@ fn orchestrator(model: &Arc<LeaseHost>, pool: &PoolConfig) -> Arc<Orchestrator> 
         clock: Arc::<TestClock>::clone(&model.clock),
         counters: Refusals::of(crate::delta::NAME),
     });
+    orchestrator.keep_logs(Arc::<LeaseHost>::clone(model));
     orchestrator
 }
 
@@ -129,6 +166,7 @@ impl Sim {
             name: "ci".parse().unwrap(),
             origin: String::new(),
             capabilities: std::collections::BTreeSet::new(),
+            launch: None,
         };
         let steps = r#"{"steps":["wasm:a","wasm:b"]}"#;
         let mut policy = TIMES.policy();
@@ -148,6 +186,10 @@ impl Sim {
             start,
             reported: 0,
             open: std::collections::BTreeSet::new(),
+            newest: 0,
+            ended: std::cell::RefCell::default(),
+            faults: Faults::default(),
+            was_restarted: false,
             seed,
         };
         for runner in 0..sim.runners.len() {
@@ -181,8 +223,14 @@ impl Sim {
             return Some(5);
         }
         match self.random.below(10) {
-            0 => None,
-            1 => Some(self.random.below(40_000)),
+            0 => {
+                self.faults.lost += 1;
+                None
+            }
+            1 => {
+                self.faults.late += 1;
+                Some(self.random.below(40_000))
+            }
             2..=4 => Some(self.random.below(4_000)),
             _ => Some(self.random.below(50)),
         }
@@ -215,11 +263,16 @@ impl Sim {
             }
             Event::Restart => {
                 self.model.restart();
+                self.was_restarted = true;
                 self.orchestrator = orchestrator(&self.model, &self.pool);
             }
             Event::Poll(runner) => self.poll(runner),
             Event::Granted(runner, body) => self.begin(now, runner, &body),
             Event::Arrives(runner, epoch, kind, body, until) => {
+                if let Some((number, _)) = until {
+                    self.faults.overtaken += u32::from(number < self.newest);
+                    self.newest = self.newest.max(number);
+                }
                 let heard = self.receive(runner, kind, &body);
                 if let (Some(back), Some((number, until))) = (self.way(), until)
                     && now.plus_ms(back) < until
@@ -237,7 +290,9 @@ impl Sim {
             }
             Event::Guest(runner, epoch, tag, answer) => {
                 if self.runners[runner].epoch == epoch && self.runners[runner].guest == Some(tag) {
-                    self.runners[runner].guest = None;
+                    if matches!(answer, Answer::Ended(..)) {
+                        self.runners[runner].guest = None;
+                    }
                     self.with(runner, epoch, |session| {
                         session.on_guest(now, &wall, tag, answer)
                     });
@@ -258,9 +313,12 @@ impl Sim {
             capabilities: std::collections::BTreeSet::new(),
             wait_seconds: 0,
         };
-        let stopping = CancellationToken::new();
-        let granted = self.orchestrator.lease(&self.pool, &ask, &stopping);
-        let granted = granted.now_or_never().expect("an answer").unwrap();
+        if self.has_faults() && self.random.is_one_in(8) {
+            // A copy comes first, and its answer finds nobody.
+            self.faults.copied += 1;
+            drop(self.ask(&ask));
+        }
+        let granted = self.ask(&ask);
         let way = self.way();
         if let (Some(granted), Some(way)) = (granted, way) {
             let body = serde_json::to_vec(&granted).unwrap();
@@ -269,14 +327,22 @@ impl Sim {
         self.after(POLL_MS, Event::Poll(runner));
     }
 
+    fn ask(&self, ask: &read::Ask) -> Option<LeaseGranted> {
+        let stopping = CancellationToken::new();
+        let granted = self.orchestrator.lease(&self.pool, ask, &stopping);
+        granted.now_or_never().expect("an answer").unwrap()
+    }
+
     fn begin(&mut self, now: Time, runner: usize, body: &[u8]) {
         let lease = lease::read(body).unwrap();
+        let id_of_lease = lease.id.clone();
         let id = format!("w{runner}");
         let results = Results::default();
-        let mut session = Session::new(now, lease, &id, Dialect::Documented, false, results);
+        let mut session = Session::new(now, lease, &id, Dialect::Documented, (true, true), results);
         let acts = session.begin(now, "now");
         let it = &mut self.runners[runner];
         it.epoch += 1;
+        it.lease = Some(id_of_lease);
         it.session = Some(session);
         let epoch = it.epoch;
         self.act(runner, epoch, acts);
@@ -320,6 +386,15 @@ impl Sim {
                     self.runners[runner].session = None;
                     self.after(1_000, Event::Poll(runner));
                 }
+                Act::Upload {
+                    offset,
+                    text,
+                    timeout_ms,
+                } => {
+                    let lease = self.runners[runner].lease.as_ref().unwrap();
+                    let body = format!("{} {offset} {text}", lease.0);
+                    self.send(runner, epoch, Kind::Log, body, timeout_ms);
+                }
                 Act::Log(..) | Act::Keep(..) => {}
             }
         }
@@ -337,6 +412,7 @@ impl Sim {
         self.open.insert(number);
         if self.has_faults() && self.random.is_one_in(8) {
             let way = self.random.below(60_000);
+            self.faults.copied += 1;
             self.after(way, Event::Arrives(runner, epoch, kind, body.clone(), None));
         }
         if let Some(way) = self.way() {
@@ -373,24 +449,46 @@ impl Sim {
             }
         };
         let answer = Answer::Ended(outcome, Meter::default());
-        self.after(takes.min(left), Event::Guest(runner, epoch, tag, answer));
+        let takes = takes.min(left);
+        for line in 0..LINES {
+            let at = takes * line / LINES;
+            let answer = Answer::Logged {
+                started_at: self.start,
+                lines: vec![written(format!("{}-{line}", tag.0))],
+            };
+            self.after(at, Event::Guest(runner, epoch, tag, answer));
+        }
+        self.after(takes, Event::Guest(runner, epoch, tag, answer));
     }
 
     /// Hands a message to the orchestrator, and sorts its answer as a runner does.
     fn receive(&mut self, runner: usize, kind: Kind, body: &str) -> Heard {
         let (bytes, pool) = (body.as_bytes(), self.pool.clone());
         let before = self.model.state(self.job);
+        let live = self.live_lease();
         let orchestrator = Arc::clone(&self.orchestrator);
         let stopping = CancellationToken::new();
         let digest: [u8; 32] = Sha256::digest(format!("{kind:?}{body}")).into();
         let answered = async {
             Ok(match kind {
+                Kind::Log => {
+                    let parts: Vec<&str> = body.splitn(3, ' ').collect();
+                    let about = read::About {
+                        lease_id: LeaseText(parts[0].to_owned()),
+                        runner_id: format!("w{runner}"),
+                    };
+                    let (offset, text) = (parts[1].parse().unwrap(), parts[2].as_bytes());
+                    let next = orchestrator.log(&pool, &about, offset, text);
+                    format!(r#"{{"next_offset":{}}}"#, next.await?)
+                }
                 Kind::Ack => orchestrator
                     .ack(&pool, &read::ack(bytes)?)
                     .await
                     .map(|()| String::new())?,
                 Kind::Heartbeat => {
-                    let beat = read::heartbeat(bytes)?;
+                    let mut beat = read::heartbeat(bytes)?;
+                    // Nothing waits here.
+                    beat.wait_seconds = 0;
                     let ack = orchestrator.heartbeat(&pool, beat, &stopping).await?;
                     serde_json::to_string(&ack).unwrap()
                 }
@@ -417,17 +515,85 @@ impl Sim {
             stays,
             "{before:?} became {after:?} by {kind:?} of w{runner}"
         );
+        self.check_lease(kind, body, before.is_terminal(), live.as_ref(), &answered);
         match answered {
             Ok(text) => sort(kind, 200, text.as_bytes()),
             Err(refused) => {
                 let is_known = matches!(
                     refused.code,
-                    Code::StaleLease | Code::State | Code::AlreadyComplete
+                    Code::StaleLease | Code::State | Code::AlreadyComplete | Code::LogOffset
                 );
                 assert!(is_known, "{refused:?}");
-                sort(kind, refused.code.status(), b"{}")
+                let next = match refused.more {
+                    More::NextOffset(next) => format!(r#"{{"next_offset":{next}}}"#),
+                    _ => "{}".to_owned(),
+                };
+                sort(kind, refused.code.status(), next.as_bytes())
             }
         }
+    }
+
+    /// Returns the lease that the store holds, if it has not run out.
+    fn live_lease(&self) -> Option<LeaseText> {
+        let now = self.model.clock.now();
+        self.model.look(self.job, |job| {
+            let lease = job.lifecycle.lease.as_ref()?;
+            (!lease.is_expired(now)).then(|| LeaseText::of(self.job, lease.id))
+        })
+    }
+
+    /// Checks that a message was accepted only if its lease is the live one of the store: so no two
+    /// leases are live, and none is completed after its end. An end may be repeated.
+    fn check_lease(
+        &self,
+        kind: Kind,
+        body: &str,
+        was_over: bool,
+        live: Option<&LeaseText>,
+        answered: &Result<String, Refused>,
+    ) {
+        if answered.is_err() || kind == Kind::Log {
+            return;
+        }
+        let about = read::lease_id(body.as_bytes());
+        let is_live = live.is_some() && about.as_ref() == live;
+        let is_end = matches!(kind, Kind::Complete | Kind::CancelAck);
+        let is_repeated = is_end && (was_over || self.ended.borrow().contains(body));
+        assert!(
+            is_live || is_repeated,
+            "seed {}: {kind:?} is accepted for {about:?}, and {live:?} is live",
+            self.seed
+        );
+        if is_end {
+            self.ended.borrow_mut().insert(body.to_owned());
+        }
+    }
+
+    /// Checks the log of each attempt: no line twice, and in order. A host that starts anew does not
+    /// know what it has received before.
+    fn check_log(&self) {
+        if self.was_restarted {
+            return;
+        }
+        let logged = self.model.logged();
+        for pair in logged.windows(2) {
+            let ((_, one, earlier), (_, other, later)) = (&pair[0], &pair[1]);
+            let number = |line: &str| -> (u64, u64) {
+                let (step, line) = line.rsplit(' ').next().unwrap().split_once('-').unwrap();
+                (step.parse().unwrap(), line.parse().unwrap())
+            };
+            let in_order = one < other || (one == other && number(earlier) < number(later));
+            assert!(in_order, "seed {}: {logged:?}", self.seed);
+        }
+        let completed = self.model.state(self.job) == State::Completed;
+        self.model.look(self.job, |job| {
+            let last = job.attempts.last().map(|it| it.number);
+            let of_last = logged
+                .iter()
+                .filter(|(_, attempt, _)| Some(*attempt) == last);
+            let lines = of_last.count() as u64;
+            assert!(!completed || lines <= 2 * LINES, "{logged:?}");
+        });
     }
 
     /// Checks what is kept of the job.
@@ -465,10 +631,18 @@ impl Sim {
 fn histories_with_faults_end_once() {
     let mut states = BTreeMap::new();
     let mut lost = 0;
+    let mut faults = Faults::default();
+    let mut whole_logs = 0;
     for seed in 0..HISTORIES {
         let mut sim = Sim::new(seed);
         sim.run();
         sim.check();
+        sim.check_log();
+        faults.lost += sim.faults.lost;
+        faults.late += sim.faults.late;
+        faults.copied += sim.faults.copied;
+        faults.overtaken += sim.faults.overtaken;
+        whole_logs += u32::from(sim.model.logged().len() as u64 >= 2 * LINES);
         *states.entry(sim.model.state(sim.job)).or_insert(0) += 1;
         lost += u32::from(sim.model.attempts(sim.job).contains("lost"));
     }
@@ -476,4 +650,7 @@ fn histories_with_faults_end_once() {
     assert_eq!(states.len(), 3, "{states:?}");
     assert!(states.values().all(|count| *count > 100), "{states:?}");
     assert!(lost > 1_000, "{lost}");
+    assert!(whole_logs > 1_000, "{whole_logs}");
+    let every = [faults.lost, faults.late, faults.copied, faults.overtaken];
+    assert!(every.iter().all(|count| *count > 1_000), "{faults:?}");
 }

@@ -1,6 +1,8 @@
 //! One lease, from its acknowledgement to its end: which message is sent when, when the guest runs
 //! and when it must stop. Pure: the driver sends, executes, and tells the time.
 
+mod uploading;
+
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +16,7 @@ use super::super::read::Status;
 use super::exchange::{Heard, Kind};
 use super::lease::Lease;
 use super::results::{Results, failed_text};
+use super::upload::Upload;
 use super::words::{Dialect, End, Speaker, Stage};
 
 /// The wait before a message is sent again: it doubles up to the longest.
@@ -42,8 +45,14 @@ pub(super) enum Act {
     },
     Start(Tag, Box<ForeignJob>),
     Stop(Tag, u64, Stop),
-    /// Append lines to the log.
+    /// Append lines to the log file.
     Log(Time, Vec<LogLine>),
+    /// Send a part of the log, from this offset on.
+    Upload {
+        offset: u64,
+        text: String,
+        timeout_ms: u64,
+    },
     /// Write a result that is too large for the summary to this file.
     Keep(String, String),
     /// Nothing more happens.
@@ -88,8 +97,10 @@ pub(super) struct Session {
     lease: Lease,
     speaker: Speaker,
     dialect: Dialect,
-    /// Whether heartbeats may wait for a cancel.
-    may_wait: bool,
+    /// Whether the lease came over the network: then heartbeats may wait for a cancel, and the log is
+    /// sent.
+    is_network: bool,
+    upload: Upload,
     stage: Stage,
     results: Results,
     is_acked: bool,
@@ -101,6 +112,8 @@ pub(super) struct Session {
     /// The acknowledgement, or what ends the lease.
     main: Option<Pending>,
     end: Option<(Kind, End)>,
+    /// Until when the end waits for the log; `None` if it is sent.
+    end_at: Option<Time>,
     guest: Option<Tag>,
     stop: Option<Why>,
     is_done: bool,
@@ -112,7 +125,7 @@ impl Session {
         lease: Lease,
         runner_id: &str,
         dialect: Dialect,
-        may_wait: bool,
+        (is_network, takes_logs): (bool, bool),
         results: Results,
     ) -> Self {
         Self {
@@ -122,7 +135,8 @@ impl Session {
                 job: lease.job_id.clone(),
             },
             dialect,
-            may_wait,
+            is_network,
+            upload: Upload::new(now, is_network && takes_logs),
             stage: Stage::default(),
             results,
             is_acked: false,
@@ -133,6 +147,7 @@ impl Session {
             beat_backoff_ms: BACKOFF_MS,
             main: None,
             end: None,
+            end_at: None,
             guest: None,
             stop: None,
             is_done: false,
@@ -175,6 +190,7 @@ impl Session {
             Kind::Heartbeat => self.heard_heartbeat(now, wall, heard),
             Kind::Ack => self.heard_ack(now, wall, heard),
             Kind::Complete | Kind::CancelAck => self.heard_end(now, kind, heard),
+            Kind::Log => self.heard_log(now, heard),
         }
     }
 
@@ -190,7 +206,7 @@ impl Session {
                 let why = format!("AckLease was refused{}", said(heard));
                 self.give_up(Done::Refused(why))
             }
-            Heard::Again => {
+            Heard::Again | Heard::Logged(_) => {
                 self.later(now);
                 Vec::new()
             }
@@ -200,7 +216,7 @@ impl Session {
     fn send_beat(&mut self, now: Time, wall: &str) -> Act {
         let wait = self.lease.interval_ms / 1_000;
         let is_running = self.started_at.is_some() && self.stop.is_none();
-        let waits = self.may_wait && wait > 0 && is_running;
+        let waits = self.is_network && wait > 0 && is_running;
         let wait = waits.then_some(wait.min(WAIT_SECONDS_MAX));
         let body = self
             .speaker
@@ -247,7 +263,7 @@ impl Session {
                 vec![self.send_beat(now, wall)]
             }
             // A heartbeat that is refused does not keep the lease; it ends by its time.
-            Heard::UnknownField | Heard::Refused(_) | Heard::Again => {
+            Heard::UnknownField | Heard::Refused(_) | Heard::Again | Heard::Logged(_) => {
                 self.next_beat = now.plus_ms(self.beat_backoff_ms);
                 let longest = BACKOFF_MS_MAX.min(self.lease.interval_ms);
                 self.beat_backoff_ms = (2 * self.beat_backoff_ms).min(longest);
@@ -353,6 +369,9 @@ impl Session {
                 self.stage.progress = Some(progress);
                 Vec::new()
             }
+            Answer::Logged { started_at, lines } if self.is_network => {
+                self.wrote(now, started_at, &lines)
+            }
             Answer::Logged { started_at, lines } => vec![Act::Log(started_at, lines)],
             Answer::Began => Vec::new(),
             Answer::Busy => {
@@ -428,7 +447,12 @@ impl Session {
             .map(|(name, text)| Act::Keep(name, text))
             .collect();
         self.end = Some((kind, end));
-        acts.extend(self.send_end(now));
+        self.end_at = self.log_wait(now);
+        acts.extend(if self.end_at.is_some() {
+            self.send_log(now)
+        } else {
+            self.send_end(now)
+        });
         acts
     }
 
@@ -455,7 +479,7 @@ impl Session {
             Heard::UnknownField | Heard::Refused(_) => {
                 Done::Refused(format!("{kind:?} was refused{}", said(heard)))
             }
-            Heard::Again => {
+            Heard::Again | Heard::Logged(_) => {
                 self.later(now);
                 return Vec::new();
             }
@@ -493,7 +517,10 @@ impl Session {
         } else {
             self.must_stop_at()
         });
-        [beat, again, over].into_iter().flatten().min()
+        let may_log = self.is_acked && (self.end.is_none() || self.end_at.is_some());
+        let log = self.upload.due().filter(|_| may_log);
+        let times = [beat, again, over, log, self.end_at];
+        times.into_iter().flatten().min()
     }
 
     /// Does what is due.
@@ -524,6 +551,12 @@ impl Session {
         let beats = self.is_acked && self.end.is_none() && self.beat.is_none();
         if beats && self.next_beat <= now {
             acts.push(self.send_beat(now, wall));
+        }
+        if self.end_at.take_if(|until| *until <= now).is_some() {
+            acts.extend(self.send_end(now));
+        }
+        if self.end.is_none() || self.end_at.is_some() {
+            acts.extend(self.send_log(now));
         }
         acts
     }

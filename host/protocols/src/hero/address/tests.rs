@@ -10,6 +10,26 @@ fn addresses_are_read_and_shown_without_secrets() {
         ("redis://me:hush@cache:7000/1", "redis://cache:7000/1"),
         ("redis://:hush@[::1]:7000", "redis://::1:7000/0"),
         ("rediss://me:hush@cache", "rediss://cache:6379/0"),
+        (
+            "redis+unix:///run/redis.sock",
+            "redis+unix:///run/redis.sock?db=0",
+        ),
+        (
+            "redis+unix:///run/r.sock?db=3&user=me&pass=hush",
+            "redis+unix:///run/r.sock?db=3",
+        ),
+        (
+            "redis-sentinel://cache/main",
+            "redis-sentinel://cache:26379/main/0",
+        ),
+        (
+            "redis-sentinel://me:hush@a:1,b,[::1]:3/main/2",
+            "redis-sentinel://a:1,b:26379,::1:3/main/2",
+        ),
+        (
+            "rediss-sentinel://:hush@a/m",
+            "rediss-sentinel://a:26379/m/0",
+        ),
     ];
     for (text, shown) in table {
         let url = RedisUrl::parse(text).unwrap();
@@ -26,7 +46,16 @@ fn other_addresses_are_refused() {
         ("http://127.0.0.1", UrlError::Unreadable),
         ("redis://", UrlError::Unreadable),
         ("redis://127.0.0.1/hush", UrlError::Unreadable),
-        ("redis+unix:///run/redis", UrlError::Unreadable),
+        ("redis+unix://run/redis", UrlError::Unreadable),
+        ("redis+unix:///run/redis?db=x", UrlError::Unreadable),
+        ("redis-sentinel://a", UrlError::Unreadable),
+        ("redis-sentinel://a/", UrlError::Unreadable),
+        ("redis-sentinel:///main", UrlError::Unreadable),
+        ("redis-sentinel://a,/main", UrlError::Unreadable),
+        ("redis-sentinel://a/main/x", UrlError::Unreadable),
+        ("redis-sentinel://a/ma in", UrlError::Unreadable),
+        ("redis-sentinel://a/main#insecure", UrlError::Unreadable),
+        ("rediss-sentinel://a/main/0#insecure", UrlError::Insecure),
         ("redis+tls://127.0.0.1", UrlError::Unreadable),
         ("valkeys://127.0.0.1", UrlError::Unreadable),
         ("rediss://127.0.0.1/#insecure", UrlError::Insecure),

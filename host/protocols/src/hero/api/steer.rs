@@ -12,11 +12,6 @@ use super::problems::{of_client, unknown};
 use super::view::HeroJobView;
 use super::{HeroId, Shared, find, hero, wall};
 use crate::hero::client::Stopped;
-use crate::hero::client::is_stale;
-use crate::hero::client::live::{ClientError, Filter};
-
-/// How many jobs one request for all stale ones aims to find.
-const STALE_JOBS: usize = 500;
 
 /// What became of a stop.
 #[derive(Debug, Serialize, ToSchema)]
@@ -97,7 +92,7 @@ pub(super) async fn requeue(
 }
 
 /// Queues those jobs of a worker again that it has lost: they were started, and their time limit is
-/// over for 10 seconds. Goes on with the cursor, for one request looks at some jobs only.
+/// over for 10 seconds; or they were taken from the queue and not started. Goes on with the cursor, for one request looks at some jobs only.
 #[utoipa::path(
     post, path = "/api/v1/hero/workers/{worker_id}/requeue", tag = "hero",
     params(("worker_id" = String, Path, description = "The worker's id")),
@@ -110,24 +105,12 @@ pub(super) async fn requeue_stale(
     request: Request,
 ) -> Result<Json<RequeuedView>, Problem> {
     let StaleBody { cursor } = small_body_or_default(&shared.ports.bodies, request).await?;
-    let (client, now) = (&hero(&shared)?.client, wall(&shared));
-    let filter = Filter {
-        worker_id: Some(worker_id),
-        status: Some("started".to_owned()),
-    };
-    let page = client.jobs(&filter, cursor, STALE_JOBS).await;
-    let page = page.map_err(of_client)?;
-    let mut requeued = Vec::new();
-    for job in page.jobs.into_iter().filter(|job| is_stale(job, now)) {
-        match client.requeue(&job.id, false, now).await {
-            Ok(Some(())) => requeued.push(job.id),
-            // It has ended meanwhile, or a host is at it.
-            Ok(None) | Err(ClientError::Refused(_)) => {}
-            Err(error) => return Err(of_client(error)),
-        }
-    }
+    let client = &hero(&shared)?.client;
+    let clock = shared.ports.clock.as_ref();
+    let found = client.requeue_lost(&worker_id, cursor, clock).await;
+    let (requeued, next) = found.map_err(of_client)?;
     Ok(Json(RequeuedView {
         requeued,
-        next_cursor: page.next.map(|next| next.to_string()),
+        next_cursor: next.map(|next| next.to_string()),
     }))
 }

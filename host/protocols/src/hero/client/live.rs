@@ -135,6 +135,23 @@ impl Client {
     /// Returns the next part of the list of jobs: about `limit` jobs. There are fewer if few match,
     /// and may be a few more because Redis returns keys in groups.
     pub async fn jobs(&self, filter: &Filter, after: Option<u64>, limit: usize) -> Answer<Page> {
+        let fits = |job: &JobView| {
+            let is = |wanted: &Option<String>, found: &str| {
+                wanted.as_ref().is_none_or(|wanted| wanted == found)
+            };
+            is(&filter.worker_id, job.get("worker_id").unwrap_or_default())
+                && is(&filter.status, job.status())
+        };
+        self.list(fits, after, limit).await
+    }
+
+    /// Returns the next part of the list of jobs that fit.
+    pub(super) async fn list(
+        &self,
+        fits: impl Fn(&JobView) -> bool,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Answer<Page> {
         let keys = u32::try_from(limit).unwrap_or(u32::MAX);
         let keys = keys.clamp(STEP_KEYS.0, STEP_KEYS.1);
         let mut cursor = after.unwrap_or(0);
@@ -143,14 +160,8 @@ impl Client {
             let found = self.ask_one(scan(cursor, keys)).await?;
             let (next, ids) = scanned(&found)?;
             let views = self.many(ids.iter().map(String::as_str), SUMMARY).await?;
-            let fits = |job: &JobView| {
-                let is = |wanted: &Option<String>, found: &str| {
-                    wanted.as_ref().is_none_or(|wanted| wanted == found)
-                };
-                is(&filter.worker_id, job.get("worker_id").unwrap_or_default())
-                    && is(&filter.status, job.status())
-            };
-            let views: Vec<JobView> = views.into_iter().flatten().filter(fits).collect();
+            let views = views.into_iter().flatten().filter(|job| fits(job));
+            let views: Vec<JobView> = views.collect();
             if !jobs.is_empty() && jobs.len() + views.len() > limit {
                 break;
             }
@@ -358,7 +369,7 @@ impl Client {
         Ok(self.many([id], fields).await?.pop().flatten())
     }
 
-    async fn many<'a>(
+    pub(super) async fn many<'a>(
         &self,
         ids: impl IntoIterator<Item = &'a str>,
         fields: Fields,
@@ -373,7 +384,7 @@ impl Client {
         Ok(views)
     }
 
-    async fn ask_one(&self, command: Command) -> Answer<Value> {
+    pub(super) async fn ask_one(&self, command: Command) -> Answer<Value> {
         let mut values = self.ask(vec![command]).await?;
         Ok(values.pop().unwrap_or(Value::Nil))
     }

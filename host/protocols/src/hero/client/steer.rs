@@ -11,6 +11,10 @@ use crate::hero::wire::{self, Command, STOPS_SCANNED_MAX, Script, Value, WAITING
 /// How long after its time limit a started job is considered lost by its worker, in milliseconds.
 pub const STALE_AFTER_MS: u64 = 10_000;
 
+/// How many times the host queues a lost job again by itself: what its workers lose each time may be what
+/// ends them.
+pub(super) const REQUEUES_MAX: u32 = 3;
+
 /// The names of the lengths that [`lengths`] reads, in order.
 pub const LENGTHS: [&str; 4] = ["queued", "processing", "stops", "dead_letters"];
 
@@ -66,9 +70,33 @@ pub fn is_stale(job: &JobView, wall: Time) -> bool {
     since.is_some_and(|since| wall.since_ms(since) >= patience_ms)
 }
 
+/// Returns whether a job that was queued should long have been taken or be in its queue. If it is in no
+/// list, its worker took it and has lost it.
+pub fn may_be_lost(job: &JobView, wall: Time) -> bool {
+    let waits = job.waits_for().is_some_and(|open| !open.is_empty());
+    let queued = job.get("status") == Some("dispatched") && !waits;
+    let since = job.updated_at().or_else(|| job.created_at());
+    let since = since.filter(|_| queued);
+    since.is_some_and(|since| wall.since_ms(since) >= STALE_AFTER_MS)
+}
+
+/// Queues a job again that its worker has lost, unless that was done [`REQUEUES_MAX`] times.
+pub fn requeue_by_itself(job: &JobView, wall: Time) -> Result<Command, Refusal> {
+    requeue_up_to(job, false, wall, &REQUEUES_MAX.to_string())
+}
+
 /// Queues a job again that has failed or that its worker has lost, and removes its old results.
 /// With `force`, also a job that may be running. A job that waited for others waits for them again.
 pub fn requeue(job: &JobView, force: bool, wall: Time) -> Result<Command, Refusal> {
+    requeue_up_to(job, force, wall, "")
+}
+
+fn requeue_up_to(
+    job: &JobView,
+    force: bool,
+    wall: Time,
+    requeues_max: &str,
+) -> Result<Command, Refusal> {
     if job.status() == "finished" {
         let message = "status: the job has finished; submit it as a new one";
         return Err(Refusal::new(Code::JobEnded, message));
@@ -109,6 +137,7 @@ pub fn requeue(job: &JobView, force: bool, wall: Time) -> Result<Command, Refusa
         &json!(open).to_string(),
         seen("status"),
         seen("updated_at"),
+        requeues_max,
     ];
     Ok(script(Script::Requeue, keys, &args))
 }

@@ -301,6 +301,30 @@ fn a_job_is_queued_again_unless_it_has_finished_or_may_be_running() {
 }
 
 #[test]
+fn a_job_that_should_be_in_its_queue_for_long_may_be_lost() {
+    let second = "1970-01-01T00:00:01Z";
+    let (changed, made) = (("updated_at", second), ("created_at", second));
+    let queued = ("status", "dispatched");
+    for (fields, is_lost) in [
+        (vec![queued, changed], true),
+        (vec![queued, made], true),
+        (vec![queued, changed, ("waits_for", "[]")], true),
+        (vec![queued, changed, ("waits_for", "[\"other\"]")], false),
+        (
+            vec![queued, made, ("updated_at", "1970-01-01T00:00:02Z")],
+            false,
+        ),
+        (vec![queued], false),
+        (vec![("status", "started"), changed], false),
+        (vec![changed], false),
+    ] {
+        let job = view(1, &fields);
+        assert_eq!(may_be_lost(&job, Time(11_000)), is_lost, "{job:?}");
+        assert!(!may_be_lost(&job, Time(10_999)), "{job:?}");
+    }
+}
+
+#[test]
 fn what_waited_for_others_does_so_again() {
     let w1 = ("worker_id", "w1");
     let (two, none) = (json!([id(2)]).to_string(), "[]".to_owned());

@@ -1,9 +1,19 @@
--- KEYS: the job, its claim, the processing list, the reply list, the stop queue.
+-- KEYS: the job, its claim, the processing list, the reply list, the stop queue, its context if only
+-- one of its jobs runs at once.
 -- ARGV: id, host, status, 'output' or 'error', its text, the time, the reply to an error (an output
--- is its own reply and comes only once), how long the reply is kept in s, how long the job is kept in s or 0, whether a stop is there for it.
+-- is its own reply and comes only once), how long the reply is kept in s, how long the job is kept in s
+-- or 0, whether a stop is there for it, whether it ran in its context's turn ('1'): if another job has
+-- that now, it is to run again.
 -- Keys that hold something else by now are left as they are.
 local holder = redis.pcall('GET', KEYS[2])
 if holder and holder ~= ARGV[2] then return 'held' end
+if KEYS[6] then
+  if redis.pcall('GET', KEYS[6]) == ARGV[1] then
+    redis.call('DEL', KEYS[6])
+  elseif ARGV[11] == '1' then
+    return 'held'
+  end
+end
 redis.call('LREM', KEYS[3], 0, ARGV[1])
 if ARGV[10] == '1' then redis.pcall('LREM', KEYS[5], 0, ARGV[1]) end
 redis.call('DEL', KEYS[2])

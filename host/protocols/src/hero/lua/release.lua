@@ -1,4 +1,5 @@
--- KEYS: the job, its claim, the processing list, the work queue.
+-- KEYS: the job, its claim, the processing list, the work queue, its context if only one of its jobs
+-- runs at once.
 -- ARGV: id, host, the side of the queue it goes to, the time. The entry in the processing list goes
 -- last: it stays if the queue takes nothing.
 local holder = redis.pcall('GET', KEYS[2])
@@ -12,4 +13,5 @@ if taken then
   redis.call('LREM', KEYS[3], 0, ARGV[1])
 end
 redis.call('DEL', KEYS[2])
+if KEYS[5] and redis.pcall('GET', KEYS[5]) == ARGV[1] then redis.call('DEL', KEYS[5]) end
 return taken and 'released' or 'gone'

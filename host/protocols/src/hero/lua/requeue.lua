@@ -1,7 +1,8 @@
 -- KEYS: the job, its claim, the work queue, the processing list, the stop queue, the reply list, the
 -- jobs that wait.
--- ARGV: id, the time, the time in ms, what it waits for, and its status and the time of its last
--- change when it was looked at. Queues the job again without what it left behind.
+-- ARGV: id, the time, the time in ms, what it waits for, its status and the time of its last change
+-- when it was looked at, and how many times a host does this by itself ('': somebody asked for it).
+-- Queues the job again without what it left behind.
 if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then return 'missing' end
 if redis.call('ZSCORE', KEYS[7], ARGV[1]) then return 'waits' end
 if redis.call('EXISTS', KEYS[2]) == 1 then return 'held' end
@@ -10,6 +11,8 @@ if (redis.call('HGET', KEYS[1], 'status') or '') ~= ARGV[5]
   or (redis.call('HGET', KEYS[1], 'updated_at') or '') ~= ARGV[6] then
   return 'changed'
 end
+local times = tonumber(redis.call('HGET', KEYS[1], 'requeued') or 0) or 0
+if ARGV[7] ~= '' and times >= tonumber(ARGV[7]) then return 'often' end
 -- A queue that takes nothing ends this before anything is changed.
 local waits = ARGV[4] ~= '[]'
 if waits then
@@ -20,6 +23,7 @@ else
 end
 redis.call('HSET', KEYS[1], 'status', 'dispatched', 'updated_at', ARGV[2])
 redis.call('HDEL', KEYS[1], 'output', 'error')
+if ARGV[7] ~= '' then redis.call('HSET', KEYS[1], 'requeued', times + 1) end
 redis.call('PERSIST', KEYS[1])
 redis.call('DEL', KEYS[6])
 redis.pcall('LREM', KEYS[4], 0, ARGV[1])

@@ -51,11 +51,13 @@ pub(in crate::hero) fn parsed(file: Pairs<'_>) -> HeroConfig {
 fn every_key_of_the_file_counts() {
     let file = [
         ("url", "redis://127.0.0.1:6379/0"),
+        ("url_file", ""),
         ("worker_ids", "osis,reports"),
         ("concurrency", "5"),
         ("dispatch_in_flight", "6"),
         ("pop_side", "left"),
         ("log_dir", "/var/log/hero"),
+        ("requeue_stale", "fo,*"),
         // Other tests cover the errors of these keys.
         ("ca_file", ""),
         ("cert_file", ""),
@@ -68,6 +70,10 @@ fn every_key_of_the_file_counts() {
         dispatch_in_flight: 6,
         pop_side: PopSide::Left,
         log_dir: Some(PathBuf::from("/var/log/hero")),
+        requeue_stale: Workers {
+            all: true,
+            ids: ["fo", "*"].map(str::to_owned).into(),
+        },
     };
     assert_eq!(resolve(&[], &file), Ok(Some(expected)));
     assert_eq!(SETTINGS.len(), file.len(), "all of them are above");
@@ -160,6 +166,33 @@ fn what_is_not_taken_is_refused_without_its_secrets() {
     for (environment, wanted) in table {
         let said = resolve(environment, &[]).unwrap_err().to_string();
         assert!(said.contains(wanted) && !said.contains("hush"), "{said}");
+    }
+}
+
+#[test]
+fn the_address_may_be_in_a_file() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("url");
+    let path = path.to_str().unwrap();
+    std::fs::write(path, "redis://:hush@cache/3\n").unwrap();
+    let flags = [("protocol.hero.url_file", path)];
+    let hero = with(&flags, &[], &[]).unwrap().unwrap();
+    assert_eq!(hero.url.to_string(), "redis://cache:6379/3");
+    let both = with(&flags, &[("HOST_HERO_URL", "redis://:hush@x")], &[]);
+    std::fs::write(path, "http://:hush@cache").unwrap();
+    let wrong = with(&flags, &[], &[]);
+    std::fs::remove_file(path).unwrap();
+    let missing = with(&flags, &[], &[]);
+    for (said, expected) in [
+        (
+            both,
+            "HOST_HERO_URL: it and protocol.hero.url_file exclude each other",
+        ),
+        (wrong, "url_file: the address of the Redis is not taken"),
+        (missing, "url_file: cannot read"),
+    ] {
+        let said = said.unwrap_err().to_string();
+        assert!(said.contains(expected) && !said.contains("hush"), "{said}");
     }
 }
 

@@ -83,6 +83,11 @@ impl RedisSession for WorkerSession {
             WorkerAct::Start { tag, job, log_path } => self.executions.start(tag, job, log_path),
             WorkerAct::Stop { tag, grace_ms, why } => self.executions.stop(tag, grace_ms, why),
             WorkerAct::Count(code) => self.counters.refused(NAME, code),
+            WorkerAct::Depth { queued, in_flight } => {
+                for (state, count) in [("queued", queued), ("in_flight", in_flight)] {
+                    self.counters.set_depth(NAME, &self.worker_id, state, count);
+                }
+            }
             WorkerAct::Refused { times, why } => self.log.refused(times, &why),
         }
         None

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::time::Time;
 
+use super::turns::TURN_KEPT_MS;
 use super::{
     CLAIM_MS, Code, Command, Due, Ending, Held, Phase, Purpose, Queue, REFUSED_PAUSE_MS,
     RENEW_EVERY_MS, Refusal, Script, Todo, Value, Worker, WorkerAct, wire,
@@ -98,6 +99,7 @@ impl Worker {
             attempt: 1,
             losses: 0,
             began: None,
+            has_turn: false,
             stop: false,
             found,
             only_own: false,
@@ -229,27 +231,37 @@ impl Worker {
             .map(|(id, _)| id.clone())
             .collect();
         let taken = ids.len();
+        let (contexts, turns): (Vec<String>, Vec<String>) = ids
+            .iter()
+            .filter(|id| self.jobs.get(*id).is_some_and(|held| held.has_turn))
+            .filter_map(|id| Some((self.context_of(id)?, id.clone())))
+            .unzip();
         let ids: Vec<String> = ids.into_iter().chain(ending.into_iter().cloned()).collect();
         if !ids.is_empty() {
+            let numbers = [CLAIM_MS, taken as u64, ids.len() as u64, TURN_KEPT_MS];
+            let args = numbers.iter().map(u64::to_string).chain(turns.clone());
+            let keys = ids.iter().map(|id| wire::claim_key(id));
             let script = Command::Script {
                 script: Script::Renew,
-                keys: ids.iter().map(|id| wire::claim_key(id)).collect(),
-                args: vec![
-                    self.config.instance.clone().into_bytes(),
-                    CLAIM_MS.to_string().into_bytes(),
-                    taken.to_string().into_bytes(),
-                ],
+                keys: keys.chain(contexts).collect(),
+                args: std::iter::once(self.config.instance.clone())
+                    .chain(args)
+                    .map(String::into_bytes)
+                    .collect(),
             };
+            let ids = ids.into_iter().chain(turns).collect();
             self.call(Purpose::Renew(ids), vec![script], todo);
         }
         if !self.stopping {
             let list = wire::list_processing(&self.config.worker_id);
             self.call(Purpose::Recover, vec![list], todo);
+            let count = wire::count_queued(&self.config.worker_id);
+            self.call(Purpose::Depth, vec![count], todo);
         }
         self.arm_once(at.now.plus_ms(RENEW_EVERY_MS), Due::Renew);
     }
 
-    /// Drops jobs that another host has taken.
+    /// Drops jobs that another host has taken, and those whose turn another job has.
     pub(super) fn renewed(&mut self, ids: &[String], lost: Option<&Value>, todo: &mut Todo) {
         let Some(Value::List(places)) = lost else {
             return;

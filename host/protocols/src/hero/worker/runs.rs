@@ -92,12 +92,15 @@ impl Worker {
         let (Phase::Running { .. }, Some(began)) = (&held.phase, held.began) else {
             return;
         };
+        let mut keys = vec![wire::job_key(id), wire::claim_key(id)];
+        keys.extend(self.context_of(id));
         let started = Command::Script {
             script: Script::Start,
-            keys: vec![wire::job_key(id), wire::claim_key(id)],
+            keys,
             args: vec![
                 self.config.instance.clone().into_bytes(),
                 began.to_rfc3339().into_bytes(),
+                id.as_bytes().to_vec(),
             ],
         };
         self.call(Purpose::Start(id.to_owned()), vec![started], todo);
@@ -284,6 +287,7 @@ impl Worker {
                     reply_seconds.to_string(),
                     config.job_ttl_seconds.to_string(),
                     u8::from(stop).to_string(),
+                    u8::from(held.has_turn).to_string(),
                 ];
                 (Purpose::Finish(id.to_owned()), Script::Finish, args)
             }
@@ -295,6 +299,7 @@ impl Worker {
             }
             _ => return,
         };
+        keys.extend(self.context_of(id));
         let args = args.into_iter().map(String::into_bytes).collect();
         let command = Command::Script { script, keys, args };
         // A large output must not keep claims from being renewed.

@@ -136,9 +136,12 @@ impl Worker {
                 grace_ms,
                 why: Stop::Cancelled,
             }),
-            Phase::Waiting(_) | Phase::Parked | Phase::Ready | Phase::Crowded | Phase::Backoff => {
-                self.finish(at, id, Ending::stopped(), todo);
-            }
+            Phase::Waiting(_)
+            | Phase::Parked
+            | Phase::Turn
+            | Phase::Ready
+            | Phase::Crowded
+            | Phase::Backoff => self.finish(at, id, Ending::stopped(), todo),
             Phase::Running { .. } | Phase::Claiming | Phase::Finishing(_) | Phase::Releasing(_) => {
             }
         }

@@ -5,4 +5,5 @@ mod fixture;
 mod lasting;
 mod rules;
 mod storms;
+mod turns;
 mod written;

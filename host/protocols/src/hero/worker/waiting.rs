@@ -1,4 +1,4 @@
-//! Jobs that wait before they run: for other jobs, or for the running job of their context.
+//! Jobs that wait for other jobs before they run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -251,52 +251,6 @@ impl Worker {
         for waiting in free {
             self.waiting.remove(&waiting);
             self.enter_context(waiting);
-        }
-    }
-
-    /// Makes a job ready, or parks it behind others of its context.
-    pub(super) fn enter_context(&mut self, id: String) {
-        let Some(held) = self.jobs.get_mut(&id) else {
-            return;
-        };
-        let alone = held.job.as_ref().filter(|job| !job.concurrent);
-        if let Some(context) = alone.map(|job| job.context_id.clone()) {
-            let line = self.contexts.entry(context).or_default();
-            line.push_back(id.clone());
-            if line.len() > 1 {
-                held.phase = Phase::Parked;
-                return;
-            }
-        }
-        held.phase = Phase::Ready;
-        self.ready.push_back(id);
-    }
-
-    /// Removes a job from all waiting lists, and makes the next job of its context ready.
-    pub(super) fn leave_lines(&mut self, id: &str) {
-        self.waiting.remove(id);
-        self.resting.remove(id);
-        let job = self.jobs.get(id).and_then(|held| held.job.as_ref());
-        let Some(context) = job
-            .filter(|job| !job.concurrent)
-            .map(|job| job.context_id.clone())
-        else {
-            return;
-        };
-        let Some(line) = self.contexts.get_mut(&context) else {
-            return;
-        };
-        let first = line.front().is_some_and(|front| front == id);
-        line.retain(|other| other != id);
-        let next = line.front().filter(|_| first).cloned();
-        if line.is_empty() {
-            self.contexts.remove(&context);
-        }
-        if let Some(next) = next
-            && let Some(held) = self.jobs.get_mut(&next)
-        {
-            held.phase = Phase::Ready;
-            self.ready.push_back(next);
         }
     }
 }

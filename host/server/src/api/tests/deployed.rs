@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 
 use axum::http::StatusCode;
+use host_core::cost::Sample;
+use host_core::outcome::Meter;
 use serde_json::{Value, json};
 
 use super::fixture::{Answer, HANDLERS, Host};
@@ -244,6 +246,7 @@ async fn handlers_show_what_they_may() {
                 "result_bytes_max": 1_048_576, "log_bytes_max": 1_048_576,
             },
             "grants": {"env": [], "read_dirs": []},
+            "cost": [],
         })
     );
     let typed = host.get("/api/v1/handlers/typed").await.body;
@@ -251,6 +254,48 @@ async fn handlers_show_what_they_may() {
     let unknown = host.get("/api/v1/handlers/nop").await;
     let detail = unknown.refused(404, "handler_not_found");
     assert_eq!(detail, "no handler is named nop; did you mean noop?");
+}
+
+#[tokio::test]
+async fn handlers_show_what_their_revisions_cost() {
+    let host = Host::start_as(|api| {
+        let meter = |n| Meter {
+            fuel: 1_000 * n,
+            cpu_us: 100 * n,
+            peak_memory_bytes: 1 << 20,
+        };
+        let at = api.clock.now();
+        for (revision, ran_ms, is_failure) in [(1, 2, false), (1, 4, true), (2, 64, false)] {
+            let sample = Sample {
+                ran_ms,
+                is_failure,
+                meter: meter(ran_ms),
+            };
+            api.costs.add("noop", ("basics", revision), at, sample);
+        }
+    })
+    .await;
+    let body = host.get("/api/v1/handlers/noop").await.body;
+    let (second, first) = (&body["cost"][0], &body["cost"][1]);
+    assert_eq!(
+        (&second["revision"], &first["revision"]),
+        (&json!(2), &json!(1))
+    );
+    let mib = 1 << 20;
+    assert_eq!(
+        first["last_hour"],
+        json!({
+            "runs": 2, "failures": 1,
+            "ran_ms": {"p50": 2, "p99": 4, "max": 4},
+            "fuel": {"p50": 2_047, "p99": 4_000, "max": 4_000},
+            "cpu_us": {"p50": 207, "p99": 400, "max": 400},
+            "peak_memory_bytes": {"p50": mib, "p99": mib, "max": mib},
+        })
+    );
+    assert_eq!(first["last_day"], first["last_hour"]);
+    assert_eq!(second["last_day"]["ran_ms"]["p50"], 64);
+    let list = host.get("/api/v1/handlers").await.body;
+    assert_eq!(list["items"][1]["cost"], body["cost"]);
 }
 
 /// Each of these deploys has a body as large as an eighth of the memory for all other bodies.

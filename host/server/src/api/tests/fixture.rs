@@ -19,6 +19,7 @@ use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome, Report};
 use host_core::time::Time;
 use host_http::budget::ByteBudget;
+use host_http::guard::AllowedHosts;
 use host_http::route::{Group, RoutePorts};
 use host_protocols::WIRES;
 use host_protocols::wire::section::{Section, Sources};
@@ -37,6 +38,7 @@ use crate::api::{Api, router};
 use crate::executors::{Executors, Routes};
 use crate::metrics::Metrics;
 use host_cells::handlers::Handlers;
+use host_dispatch::costs::CostBook;
 use host_dispatch::readers::Readers;
 use host_dispatch::{Dispatch, Request, Shared};
 use host_runtime::clock::Clock;
@@ -260,7 +262,8 @@ pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: 
         bodies,
         logs: Arc::clone(logs) as Arc<dyn Logs>,
         metrics,
-        listen: SocketAddr::from(([127, 0, 0, 9], 7700)),
+        costs: CostBook::default(),
+        hosts: AllowedHosts::loopback_and(SocketAddr::from(([127, 0, 0, 9], 7700))),
         protection: Arc::default(),
         draining: tasks.stopping().clone(),
         stopping: tasks.stopping().clone(),
@@ -278,7 +281,7 @@ impl Host {
         Self::start_as(|api| api.executors = executors(Some(runner), &api.metrics)).await
     }
 
-    async fn start_as(change: impl FnOnce(&mut Api)) -> Self {
+    pub(super) async fn start_as(change: impl FnOnce(&mut Api)) -> Self {
         let (tasks, clock) = (Tasks::default(), Clock::start());
         let logs = Arc::new(Lines::default());
         let dispatch = Self::run_loop(&tasks, clock);

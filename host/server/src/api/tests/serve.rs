@@ -18,11 +18,10 @@ const SOON: std::time::Duration = std::time::Duration::from_secs(20);
 async fn the_api_answers_and_ends_with_the_host() {
     let (tasks, clock) = (Tasks::default(), Clock::start());
     let dispatch = Host::run_loop(&tasks, clock);
-    let mut api = api(&dispatch, &Arc::new(Lines::default()), &tasks, clock);
+    let api = api(&dispatch, &Arc::new(Lines::default()), &tasks, clock);
     let metrics = api.metrics.clone();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    api.listen = address;
     let theirs = tasks.clone();
     tasks.spawn(async move { serve(listener, api, &theirs).await });
 

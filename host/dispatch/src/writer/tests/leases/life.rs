@@ -65,13 +65,13 @@ async fn after_the_end_nothing_is_promised(engine: Engine) {
 }
 
 /// A host on a file that a test can kill: it then writes nothing more.
-struct Killable {
-    bench: Bench,
-    disk: Disk,
+pub(super) struct Killable {
+    pub(super) bench: Bench,
+    pub(super) disk: Disk,
 }
 
 impl Killable {
-    async fn start(engine: &Engine, node: NodeId) -> Self {
+    pub(super) async fn start(engine: &Engine, node: NodeId) -> Self {
         let disk = Disk::default();
         let store = FailingStore {
             below: engine.store(),
@@ -81,7 +81,7 @@ impl Killable {
         Self { bench, disk }
     }
 
-    async fn kill(self) {
+    pub(super) async fn kill(self) {
         self.disk.break_down();
         let noticed = self
             .bench
@@ -142,7 +142,10 @@ async fn leases_by_ttl_go_on_after_a_kill() {
     worker.audit.adopt(third, "w");
     let standing = worker.tell(third, HEARTBEAT).await.unwrap();
     assert!(standing.cancel.is_some());
-    let stopped = LeaseMessage::CancelAck { partial: None };
+    let stopped = LeaseMessage::CancelAck {
+        partial: None,
+        message: None,
+    };
     let standing = worker.tell(third, stopped).await.unwrap();
     assert_eq!(standing.state, State::Cancelled);
     worker.audit.assert_settled();
@@ -150,7 +153,7 @@ async fn leases_by_ttl_go_on_after_a_kill() {
 }
 
 #[tokio::test]
-async fn a_lease_runs_out_while_its_host_is_down() {
+async fn a_worker_that_is_silent_after_a_restart_loses_its_lease() {
     let engine = Engine::sqlite();
     let host = Killable::start(&engine, NODE).await;
     let worker = Worker::of(&host.bench, "w", SHORT);

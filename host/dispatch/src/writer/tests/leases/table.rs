@@ -120,8 +120,7 @@ async fn a_heartbeat_extends_a_lease(engine: Engine) {
         assert!(extended > ends, "{extended:?}");
         ends = extended;
     }
-    let stored = bench.read(granted.job).await.lifecycle.lease.unwrap();
-    assert_eq!(stored.expires_at, Some(ends));
+    bench.stores(&granted, ends).await;
     worker.audit.assert_kept();
     bench.stop().await;
 }
@@ -233,7 +232,8 @@ async fn a_cancel_is_told_at_once_and_acknowledged(engine: Engine) {
     let standing = worker.tell(&granted, HEARTBEAT).await.unwrap();
     assert!(standing.cancel.is_some());
     let partial = Some(JsonText("{\"done\":3}".to_owned()));
-    let stopped = LeaseMessage::CancelAck { partial };
+    let message = Some("stopped by r1".to_owned());
+    let stopped = LeaseMessage::CancelAck { partial, message };
     let standing = worker.tell(&granted, stopped).await.unwrap();
     assert_eq!(
         (standing.state, standing.expires_at),
@@ -241,6 +241,7 @@ async fn a_cancel_is_told_at_once_and_acknowledged(engine: Engine) {
     );
     let detail = bench.ended(id).await;
     assert_eq!(detail.lifecycle.state, State::Cancelled);
+    assert_eq!(detail.failure.unwrap().message, "stopped by r1");
     assert_eq!(detail.result.unwrap().as_str(), "{\"done\":3}");
     assert_eq!(*worker.ears.0.borrow(), [told], "nothing is revoked");
     worker.audit.assert_settled();
@@ -275,7 +276,10 @@ async fn a_cancel_that_nobody_requested_is_not_acknowledged(engine: Engine) {
     let worker = Worker::of(&bench, "w", LONG);
     let id = bench.enqueue(pulled()).await;
     let granted = worker.lease().await;
-    let stopped = LeaseMessage::CancelAck { partial: None };
+    let stopped = LeaseMessage::CancelAck {
+        partial: None,
+        message: None,
+    };
     let refused = worker.tell(&granted, stopped).await;
     assert_eq!(refused, rejected(Rejection::CancelNotRequested));
     worker.tell(&granted, completed()).await.unwrap();

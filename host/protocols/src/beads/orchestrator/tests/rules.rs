@@ -178,7 +178,16 @@ fn a_cancel_ends_the_job_after_its_grace_and_a_later_end_gets_wait() {
     bench.pass_ms(499);
     assert_eq!(bench.told, []);
     bench.pass_ms(1);
-    assert_eq!(bench.told, [(7, LeaseMessage::CancelAck { partial: None })]);
+    assert_eq!(
+        bench.told,
+        [(
+            7,
+            LeaseMessage::CancelAck {
+                partial: None,
+                message: None
+            }
+        )]
+    );
     assert!(
         bench.session.health()[0]
             .doing

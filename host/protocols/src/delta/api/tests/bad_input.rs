@@ -38,7 +38,7 @@ const BAD: &[Case<'_>] = &[
         r#"{"runner_id":7}"#,
         422,
         "E_FIELD_TYPE",
-        "runner_id: expected a string, found a number of 1",
+        "runner_id: expected a string, found a number",
     ),
     (
         "lease",

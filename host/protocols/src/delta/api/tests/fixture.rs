@@ -69,6 +69,7 @@ pub(super) fn config() -> DeltaConfig {
         name: name.parse().unwrap(),
         origin: format!("host.toml: protocol.delta.runners.{name}"),
         capabilities: capabilities.iter().map(|tag| (*tag).to_owned()).collect(),
+        launch: None,
     };
     let mut tokens = Tokens::default();
     for (token, pool) in [("ci-token", 0), ("ci-second", 0), ("gpu-token", 1)] {
@@ -145,12 +146,23 @@ impl Host {
         headers: &[(&str, &str)],
         body: impl Into<Vec<u8>>,
     ) -> Answer {
+        let body = Body::from(body.into());
+        self.send_body(method, path, headers, body).await
+    }
+
+    pub(super) async fn send_body(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Body,
+    ) -> Answer {
         let request = Request::builder().method(method).uri(path);
         let mut request = request.header("host", "localhost");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.body(Body::from(body.into())).unwrap();
+        let request = request.body(body).unwrap();
         let service = TowerToHyperService::new(self.router.clone());
         let answered = timeout(BOUND, service.call(request)).await;
         let (parts, body) = answered.expect("an answer").unwrap().into_parts();

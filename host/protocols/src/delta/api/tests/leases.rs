@@ -88,7 +88,7 @@ async fn each_status_ends_a_job_in_its_way() {
         ("SUCCEEDED", State::Completed, None),
         ("FAILED", State::Retryable, Some(FailureKind::UserError)),
         ("TIMED_OUT", State::Retryable, Some(FailureKind::TimedOut)),
-        ("CANCELED", State::Cancelled, None),
+        ("CANCELED", State::Cancelled, Some(FailureKind::Cancelled)),
     ] {
         let host = Host::start();
         let job = host.enqueue();
@@ -106,6 +106,8 @@ async fn each_status_ends_a_job_in_its_way() {
             assert_eq!(failure.message, "what happened");
             assert!(failure.details.unwrap().as_str().contains(status));
         }
+        let asked = host.model.look(job, |job| job.lifecycle.cancel.is_some());
+        assert!(!asked, "{status}: no user has asked for a cancel");
     }
 }
 
@@ -153,6 +155,11 @@ async fn a_cancel_is_heard_with_the_next_heartbeat_and_acknowledged_once() {
         "again"
     );
     assert_eq!(host.model.state(job), State::Cancelled);
+    let failure = host.model.look(job, |job| job.failure.clone().unwrap());
+    assert_eq!(
+        (failure.kind, failure.message.as_str()),
+        (FailureKind::Cancelled, "stopped")
+    );
     let partial = host.model.look(job, |job| job.result.clone().unwrap());
     assert!(
         partial.as_str().contains("\"summary\":\"stopped\""),
@@ -173,6 +180,53 @@ async fn work_that_finished_in_spite_of_a_cancel_is_recorded_as_finished() {
     host.model.cancel(job, None).unwrap();
     host.complete(&lease, "w1", "SUCCEEDED").await.is(200);
     assert_eq!(host.model.state(job), State::Completed);
+}
+
+#[tokio::test]
+async fn a_runner_that_goes_on_past_the_time_limit_loses_its_lease() {
+    // With a restart in between, and without.
+    for restarts in [false, true] {
+        let mut host = Host::start();
+        let job = host.enqueue();
+        let lease = host.lease("w1").await;
+        host.ack(&lease, "w1").await.is(200);
+        host.model.advance(60_000);
+        if restarts {
+            host = host.restart();
+        }
+        host.heartbeat(&lease, "w1").await.is(200);
+        host.log(&lease, "w1", 0, "no end").await.is(200);
+        // 30 s are the limit, 30 s the runner had to acknowledge, and 30 s to stop.
+        host.model.advance(29_999);
+        host.heartbeat(&lease, "w1").await.is(200);
+        let beat = json!({"lease_id": lease, "runner_id": "w1", "wait_seconds": 60});
+        let waits = host.post("heartbeat", beat.to_string());
+        host.model.advance(1);
+        waits.await.stale(&lease, "LEASE_REVOKED");
+        assert_eq!(host.model.state(job), State::Retryable);
+        let failure = host.model.look(job, |job| job.failure.clone().unwrap());
+        assert_eq!(failure.kind, FailureKind::TimedOut);
+        assert!(failure.message.contains("60 s"), "{}", failure.message);
+        let lines = host.model.logged();
+        assert_eq!(
+            lines.last().unwrap().2,
+            "no end",
+            "the log has its last line"
+        );
+        host.complete(&lease, "w1", "SUCCEEDED")
+            .await
+            .stale(&lease, "LEASE_REVOKED");
+    }
+}
+
+#[tokio::test]
+async fn one_attempt_is_granted_once() {
+    let host = Host::start();
+    host.enqueue();
+    let (one, other) = tokio::join!(host.ask("w1", &["os:linux"]), host.ask("w2", &["os:linux"]));
+    let mut statuses = [one.status, other.status];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 204]);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 use host_core::job::State;
 use serde_json::json;
 
-use super::fixture::{Answer, Host};
+use super::fixture::{Answer, Host, TIMES};
 
 /// Sends every message about a lease.
 async fn all(host: &Host, lease: &str, runner: &str) -> Vec<Answer> {
@@ -65,7 +65,9 @@ async fn a_lease_that_is_not_acknowledged_in_time_is_revoked() {
 #[tokio::test]
 async fn heartbeats_extend_a_lease_and_the_clock_of_the_runner_does_not_count() {
     let host = Host::start();
-    host.enqueue();
+    let mut policy = TIMES.policy();
+    policy.timeout_ms = Some(3_600_000);
+    host.model.enqueue(("ci", "unit-tests"), "{}", policy, &[]);
     let lease = host.lease("w1").await;
     host.ack(&lease, "w1").await.is(200);
     for ts in ["2030-01-01T00:00:00Z", "1970-01-01T00:00:00Z", "soon"] {

@@ -1,5 +1,7 @@
 //! What a runner sends and when, step by step.
 
+mod transcripts;
+
 use host_core::failure::{Failure, FailureKind};
 use host_core::json::JsonText;
 use host_core::outcome::{Meter, Progress};
@@ -27,12 +29,17 @@ fn bench(steps: &Value) -> Bench {
 }
 
 fn bench_with(steps: &Value, results: Results) -> Bench {
+    bench_in((false, false), steps, results)
+}
+
+/// The same for a lease over the network or not, and an orchestrator that takes logs or not.
+fn bench_in(modes: (bool, bool), steps: &Value, results: Results) -> Bench {
     let lease = json!({
         "job_id": "j", "run_id": "r", "lease_id": "l", "lease_ttl_seconds": 120,
         "heartbeat_interval_seconds": 20, "max_runtime_seconds": 60, "job_spec": {"steps": steps},
     });
     let lease = lease::read(lease.to_string().as_bytes()).unwrap();
-    let session = Session::new(START, lease, "w1", Dialect::Documented, false, results);
+    let session = Session::new(START, lease, "w1", Dialect::Documented, modes, results);
     let now = START;
     Bench { session, now }
 }
@@ -48,6 +55,7 @@ fn shown(acts: &[Act]) -> Vec<String> {
         Act::Start(tag, job) => format!("start {} {}", tag.0, job.handler),
         Act::Stop(tag, grace_ms, why) => format!("stop {} {grace_ms} {why:?}", tag.0),
         Act::Log(..) => "log".to_owned(),
+        Act::Upload { offset, text, .. } => format!("upload {offset} {text:?}"),
         Act::Keep(path, text) => format!("keep {path} {}", text.len()),
         Act::Done(done) => format!("{done:?}"),
     };
@@ -440,7 +448,7 @@ fn a_runner_that_is_told_to_end_stops_its_guest_and_is_silent() {
 #[test]
 fn heartbeats_of_a_lease_from_the_network_may_wait_for_a_cancel() {
     let mut it = bench(&one());
-    it.session.may_wait = true;
+    it.session.is_network = true;
     it.begin();
     let acts = it.hears(Kind::Ack, ACCEPTED);
     assert!(
@@ -454,4 +462,90 @@ fn heartbeats_of_a_lease_from_the_network_may_wait_for_a_cancel() {
         unreachable!()
     };
     assert_eq!(*timeout_ms, ANSWER_MS + 20_000);
+}
+
+/// A lease over the network, whose first step runs.
+fn network() -> Bench {
+    bench_in((true, true), &one(), Results::default()).runs()
+}
+
+fn logs(message: &str) -> Answer {
+    let line = LogLine {
+        at_ms: 0,
+        level: host_core::cell::Level::Info,
+        source: host_core::cell::LogSource::Stdout,
+        message: message.to_owned(),
+        fields: Vec::new(),
+    };
+    Answer::Logged {
+        started_at: Time(0),
+        lines: vec![line],
+    }
+}
+
+const LINE: &str = "1970-01-01T00:00:00.000Z info ";
+
+#[test]
+fn what_a_guest_writes_is_sent_as_it_comes_and_before_the_end() {
+    let mut it = network();
+    let acts = it.guest(0, logs("one"));
+    assert_eq!(
+        shown(&acts),
+        [format!("upload 0 {:?}", format!("{LINE}one\n"))]
+    );
+    assert_eq!(shown(&it.guest(0, logs("two"))), [""; 0], "one at a time");
+    let first = LINE.len() as u64 + 4;
+    assert_eq!(shown(&it.hears(Kind::Log, Heard::Logged(first))), [""; 0]);
+    let acts = it.guest(0, completed("1"));
+    let rest = format!("upload {first} {:?}", format!("{LINE}two\n"));
+    assert_eq!(shown(&acts), [rest], "the end waits");
+    let acts = it.hears(Kind::Log, Heard::Logged(2 * first));
+    assert_eq!(shown(&acts), ["send Complete"]);
+    assert_eq!(message(&acts)["status"], "SUCCEEDED");
+}
+
+#[test]
+fn an_end_does_not_wait_long_for_the_log() {
+    let mut it = network();
+    it.guest(0, logs("one"));
+    let ended_at = it.now;
+    assert_eq!(shown(&it.guest(0, completed("1"))), [""; 0]);
+    loop {
+        let acts = it.wakes();
+        if shown(&acts).contains(&"send Complete".to_owned()) {
+            break;
+        }
+        it.hears(Kind::Log, Heard::Again);
+    }
+    assert_eq!(it.now.since_ms(ended_at), 5_000);
+    let late = it.hears(Kind::Log, Heard::Logged(9));
+    assert_eq!(shown(&late), [""; 0], "no part follows the end");
+    let done = it.hears(Kind::Complete, ACCEPTED);
+    assert_eq!(done, [Act::Done(Done::Reported(Status::Succeeded))]);
+}
+
+#[test]
+fn an_orchestrator_without_a_way_for_logs_gets_the_end_at_once() {
+    let mut it = network();
+    it.guest(0, logs("one"));
+    it.hears(Kind::Log, Heard::Refused("404".to_owned()));
+    assert!(!it.session.takes_logs());
+    assert_eq!(shown(&it.guest(0, logs("two"))), [""; 0]);
+    assert_eq!(shown(&it.guest(0, completed("1"))), ["send Complete"]);
+}
+
+#[test]
+fn a_stale_answer_to_the_log_ends_the_lease() {
+    let mut it = network();
+    it.guest(0, logs("one"));
+    let acts = it.hears(Kind::Log, Heard::Stale);
+    assert_eq!(shown(&acts), ["stop 0 0 Disconnected"]);
+    let mut it = network();
+    it.guest(0, logs("one"));
+    it.guest(0, completed("1"));
+    let acts = it.hears(Kind::Log, Heard::Stale);
+    assert!(
+        matches!(acts.as_slice(), [Act::Done(Done::Lost(_))]),
+        "{acts:?}"
+    );
 }

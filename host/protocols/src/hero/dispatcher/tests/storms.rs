@@ -288,6 +288,7 @@ fn our_worker_and_our_dispatcher_understand_each_other() {
                     let answer = Answered::Ended(Outcome::Completed { result });
                     worker.on_answer(bench.at(), tag, answer, &mut todo);
                 }
+                WorkerAct::Depth { .. } => {}
                 other => panic!("{other:?}"),
             }
         }

@@ -39,6 +39,8 @@ pub(super) struct Bench {
     pub(super) has_room: bool,
     pub(super) stops: Vec<(Tag, u64, Stop)>,
     pub(super) counted: Vec<&'static str>,
+    /// How many jobs waited and ran when that was last reported.
+    pub(super) depth: (u64, u64),
     /// What Redis refused, and how often until then.
     pub(super) refused: Vec<(u32, String)>,
     /// Calls that Redis has not answered.
@@ -69,6 +71,7 @@ impl Bench {
             has_room: true,
             stops: Vec::new(),
             counted: Vec::new(),
+            depth: (0, 0),
             refused: Vec::new(),
             calls: Vec::new(),
             said: Vec::new(),
@@ -113,6 +116,7 @@ impl Bench {
                     self.stops.push((tag, grace_ms, why));
                 }
                 WorkerAct::Count(code) => self.counted.push(code),
+                WorkerAct::Depth { queued, in_flight } => self.depth = (queued, in_flight),
                 WorkerAct::Refused { times, why } => self.refused.push((times, why)),
             }
         }

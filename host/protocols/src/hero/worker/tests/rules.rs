@@ -512,3 +512,14 @@ fn the_model_does_what_was_observed_of_redis() {
     let named = error.split(' ').next().unwrap();
     assert!(observed.trim_end().ends_with(named), "{error}");
 }
+
+#[test]
+fn what_waits_and_runs_is_reported_every_few_seconds() {
+    let mut bench = Bench::with(|config| config.concurrency = 2);
+    assert_eq!(bench.depth, (0, 0));
+    for n in 1..=5 {
+        bench.enqueue(n, &[("timeout", "600")]);
+    }
+    bench.pass(5_000);
+    assert_eq!(bench.depth, (3, 2));
+}

@@ -90,6 +90,8 @@ struct Storm {
     /// What Redis restarts with.
     saved: Model,
     jobs: u32,
+    /// The context of each job that must run alone in it.
+    alone: BTreeMap<String, u8>,
     /// Jobs that Redis lost. Their runs without a hash are answered too.
     sent_again: BTreeSet<u32>,
     /// Whether Redis may take long to answer.
@@ -113,6 +115,7 @@ impl Storm {
             hosts,
             connected: [false; 2],
             jobs: 0,
+            alone: BTreeMap::new(),
             sent_again: BTreeSet::new(),
             patient,
         }
@@ -141,6 +144,9 @@ impl Storm {
                 alone,
             } => {
                 self.jobs += 1;
+                if *alone {
+                    self.alone.insert(id(self.jobs), *context);
+                }
                 let (retries, context) = (retries.to_string(), context.to_string());
                 let concurrent = if *alone { "false" } else { "true" };
                 let fields = [
@@ -297,9 +303,11 @@ impl Storm {
             assert!(once && !replies.is_empty(), "{n}: {replies:?}");
         }
         let now = self.hosts[0].now;
-        let held = |entry: &&Entry| matches!(entry, Entry::Text(_, until) if *until > now);
-        let claims = self.redis.keys.values().filter(held);
-        assert_eq!(claims.count(), 0, "no claim is left");
+        let is_held = |entry: &Entry| matches!(entry, Entry::Text(_, until) if *until > now);
+        let is_claim = |key: &str| key.starts_with("hero:claim:");
+        let mut keys = self.redis.keys.iter();
+        let claim = keys.find(|(key, entry)| is_claim(key) && is_held(entry));
+        assert_eq!(claim, None, "no claim is left");
     }
 }
 
@@ -335,8 +343,13 @@ proptest! {
         storm.connect(1);
         for step in &steps {
             storm.take(step);
+            let mut contexts = BTreeMap::new();
             for (job, guests) in storm.guests() {
                 assert!(guests <= 1, "{job} has {guests} guests");
+                if let Some(context) = storm.alone.get(&job) {
+                    let other = contexts.insert(context, job.clone());
+                    assert_eq!(other, None, "beside {job} in its context");
+                }
             }
         }
         storm.calm();

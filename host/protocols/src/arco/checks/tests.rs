@@ -1,0 +1,95 @@
+//! What the checks make of peers that are there, away, or on other machines.
+
+use std::net::TcpListener;
+
+use crate::arco::section::tests::read;
+use crate::wire::check::{Check, Status};
+
+fn of(values: &[(&str, &str)], workers: &[(&str, &str)]) -> Vec<(&'static str, Status, String)> {
+    let checks = super::all(&read(values, workers).unwrap());
+    let shown = checks.into_iter().map(|check: Check| {
+        assert_eq!(check.next.is_some(), check.status != Status::Ok);
+        let next = check.next.unwrap_or_default();
+        for secret in ["from-env", "from-file"] {
+            assert!(!check.found.contains(secret) && !next.contains(secret));
+        }
+        (check.name, check.status, check.found)
+    });
+    shown.collect()
+}
+
+/// Returns the URL of a socket that listens, with the socket.
+fn listening() -> (String, TcpListener) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    (
+        format!("http://{}", listener.local_addr().unwrap()),
+        listener,
+    )
+}
+
+#[test]
+fn nothing_is_asked_where_nothing_is_configured() {
+    assert_eq!(of(&[], &[]), []);
+}
+
+#[test]
+fn a_worker_that_is_there_and_one_that_is_away_are_told_apart() {
+    let (there, listener) = listening();
+    let (away, gone) = listening();
+    drop(gone);
+    let table = |url: &str| format!("url = '{url}/arco'\nsecret_file = 'secret'");
+    let (there, away) = (table(&there), table(&away));
+    let checks = of(&[], &[("away", &away), ("there", &there)]);
+    let [(name, status, found), (other, well, taken)] = &checks[..] else {
+        panic!("{checks:?}");
+    };
+    assert_eq!((*name, *status), ("arco worker", Status::Warn));
+    assert!(found.starts_with("away at http://127.0.0.1:"), "{found}");
+    assert!(found.contains("cannot be reached: "), "{found}");
+    assert_eq!((*other, *well), ("arco worker", Status::Ok));
+    assert!(taken.contains("there at") && taken.ends_with("takes connections"));
+    drop(listener);
+}
+
+#[test]
+fn a_worker_without_a_secret_is_found() {
+    let (there, _listener) = listening();
+    let checks = of(&[], &[("spark", &format!("url = '{there}'"))]);
+    assert_eq!(checks.len(), 2, "{checks:?}");
+    assert_eq!((checks[1].0, checks[1].1), ("arco secret", Status::Warn));
+}
+
+#[test]
+fn a_control_plane_that_can_be_called_back_is_found() {
+    let (there, _listener) = listening();
+    let values = [
+        ("worker.listen", "127.0.0.1:0"),
+        ("worker.secret_env", "SECRET"),
+        ("worker.callback_origins", there.as_str()),
+    ];
+    let checks = of(&values, &[]);
+    assert_eq!(checks.len(), 1, "{checks:?}");
+    assert_eq!((checks[0].0, checks[0].1), ("arco callbacks", Status::Ok));
+}
+
+#[test]
+fn what_others_could_read_is_found() {
+    // Names that end in `.invalid` are nobody's.
+    let table = "url = 'http://spark.invalid:9000'\nsecret_env = 'SECRET'";
+    let checks = of(&[], &[("spark", table)]);
+    let names: Vec<_> = checks
+        .iter()
+        .map(|(name, status, _)| (*name, *status))
+        .collect();
+    let expected = ["arco worker", "arco network", "arco callbacks"];
+    assert_eq!(names, expected.map(|name| (name, Status::Warn)));
+    assert!(
+        checks[2].2.contains("this host's own address"),
+        "{checks:?}"
+    );
+    let public = [("public_url", "http://host.invalid:7700")];
+    assert_eq!(of(&public, &[("spark", table)]).len(), 2);
+    let local = [("public_url", "http://localhost:7700")];
+    let checks = of(&local, &[("spark", table)]);
+    assert!(checks[2].2.contains("http://localhost:7700"), "{checks:?}");
+}

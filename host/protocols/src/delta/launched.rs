@@ -1,0 +1,234 @@
+//! The runners that this host starts: each of a pool's places takes one job after the other, and starts
+//! a process for it with the lease in a file. A process that ends without an end of its job loses the
+//! lease at once.
+
+mod files;
+mod job_log;
+mod place;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use host_core::name::Name;
+use host_core::port::Clock;
+use host_core::port::lease::{LeaseEvents, Leases, Resumed};
+use host_runtime::mailbox::respond;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use self::files::Files;
+use self::place::Place;
+use super::orchestrator::{Orchestrator, worker};
+use super::section::{Launch, PoolConfig};
+use crate::process::{Launcher, Output, Reason};
+use crate::wire::executors::{WorkerHealth, WorkerState};
+
+/// How often the files of jobs that are not kept any more are removed.
+const SWEEP_TIME: Duration = Duration::from_hours(1);
+
+/// What a place is, for people.
+#[derive(Debug)]
+struct Slot {
+    state: WorkerState,
+    pid: Option<u32>,
+    /// How many of its processes in a row were of no use.
+    failures: u32,
+    reason: Reason,
+}
+
+/// The places of all pools.
+#[derive(Debug)]
+pub(super) struct Slots(BTreeMap<Name, Mutex<Vec<Slot>>>);
+
+impl Slots {
+    pub(super) fn new(pools: &[PoolConfig]) -> Self {
+        let slot = || {
+            let mut reason = Reason::default();
+            reason.set("this host does not listen for HTTP, where its runners report");
+            Slot {
+                state: WorkerState::Down,
+                pid: None,
+                failures: 0,
+                reason,
+            }
+        };
+        let slots = pools.iter().filter_map(|pool| {
+            let launch = pool.launch.as_ref()?;
+            let slots = (0..launch.pool_size).map(|_| slot()).collect();
+            Some((pool.name.clone(), Mutex::new(slots)))
+        });
+        Self(slots.collect())
+    }
+
+    fn slots(&self, pool: &Name) -> Option<MutexGuard<'_, Vec<Slot>>> {
+        let slots = self.0.get(pool)?;
+        Some(slots.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes a place of a pool, counted from 1.
+    fn change(&self, pool: &Name, number: usize, change: impl FnOnce(&mut Slot)) {
+        if let Some(slot) = self
+            .slots(pool)
+            .as_mut()
+            .and_then(|slots| slots.get_mut(number.checked_sub(1)?))
+        {
+            change(slot);
+        }
+    }
+
+    /// Returns how the places of a pool are.
+    pub(super) fn health(&self, pool: &Name) -> Vec<WorkerHealth> {
+        let slots = self.slots(pool);
+        let slots = slots.iter().flat_map(|slots| slots.iter());
+        (1..)
+            .zip(slots)
+            .map(|(number, slot)| WorkerHealth {
+                pid: slot.pid,
+                failures: slot.failures,
+                reason: slot
+                    .reason
+                    .text()
+                    .filter(|_| slot.state != WorkerState::Up)
+                    .map(str::to_owned),
+                ..WorkerHealth::new(pool, number, slot.state)
+            })
+            .collect()
+    }
+}
+
+impl Slot {
+    fn is_up(&mut self, pid: Option<u32>) {
+        self.state = WorkerState::Up;
+        self.pid = pid;
+        self.reason.clear();
+    }
+
+    fn has_failed(&mut self, why: &str) {
+        self.state = WorkerState::Down;
+        self.failures += 1;
+        self.reason.note(Output::Host, why);
+    }
+}
+
+/// What the places of one pool share.
+struct Pool {
+    orchestrator: Arc<Orchestrator>,
+    config: PoolConfig,
+    launch: Launch,
+    files: Files,
+    clock: Arc<dyn Clock>,
+    launcher: Launcher,
+    listen: SocketAddr,
+    stopping: CancellationToken,
+}
+
+/// What starting runners needs of the host.
+pub(super) struct Surroundings {
+    pub(super) leases: Arc<dyn Leases>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) stopping: CancellationToken,
+    /// Where the files of jobs are.
+    pub(super) folder: PathBuf,
+}
+
+/// Starts runners until the host stops, and then ends them.
+pub(super) async fn run(orchestrator: &Arc<Orchestrator>, surroundings: Surroundings) {
+    if !orchestrator.config.launches() {
+        return;
+    }
+    let Surroundings {
+        leases,
+        clock,
+        stopping,
+        folder,
+    } = surroundings;
+    // Their processes have ended with the host that started them.
+    take_back(orchestrator, &leases).await;
+    let files = Files::new(folder);
+    files.forget_leases();
+    let listen = tokio::select! {
+        Some(listen) = orchestrator.listening() => listen,
+        () = stopping.cancelled() => return,
+    };
+    let launcher = match Launcher::start() {
+        Ok(launcher) => launcher,
+        Err(error) => {
+            tracing::error!(%error, "no runner can be started: there is no thread for it");
+            return;
+        }
+    };
+    let pools = orchestrator.config.pools.iter().filter_map(|config| {
+        Some(Arc::new(Pool {
+            orchestrator: Arc::clone(orchestrator),
+            launch: config.launch.clone()?,
+            config: config.clone(),
+            files: files.clone(),
+            clock: Arc::clone(&clock),
+            launcher: launcher.clone(),
+            listen,
+            stopping: stopping.clone(),
+        }))
+    });
+    let places = pools.flat_map(|pool| {
+        let numbers = 1..=pool.launch.pool_size;
+        numbers.map(move |number| Place::new(Arc::clone(&pool), number).work())
+    });
+    let working = join_all(places);
+    let sweeping = async {
+        loop {
+            files.sweep(&*leases).await;
+            sleep(SWEEP_TIME).await;
+        }
+    };
+    tokio::select! {
+        _ended = working => {}
+        () = sweeping => {}
+    }
+}
+
+/// Gives back the leases of the runners that an earlier life of this host had started.
+async fn take_back(orchestrator: &Arc<Orchestrator>, leases: &Arc<dyn Leases>) {
+    for pool in &orchestrator.config.pools {
+        let Some(launch) = &pool.launch else {
+            continue;
+        };
+        // The answer to the first request shows that the host has read its store: only then all lanes
+        // are known.
+        let mut resumed = resume(orchestrator, leases, pool.name.clone()).await;
+        for lane in orchestrator.lanes_of(pool, &pool.capabilities) {
+            resumed.extend(resume(orchestrator, leases, lane).await);
+        }
+        for Resumed {
+            granted,
+            worker: of,
+            ..
+        } in resumed
+        {
+            let mut own = 1..=launch.pool_size;
+            if own.any(|number| of == worker(pool, &number.to_string())) {
+                orchestrator
+                    .give_back(granted.job, granted.lease, &of, true)
+                    .await;
+            }
+        }
+    }
+}
+
+/// Hears of the leases of an executor that were granted before the host started.
+async fn resume(
+    orchestrator: &Arc<Orchestrator>,
+    leases: &Arc<dyn Leases>,
+    executor: Name,
+) -> Vec<Resumed> {
+    let (respond, answer) = respond();
+    let events = Arc::clone(orchestrator) as Arc<dyn LeaseEvents>;
+    leases.resume(executor, events, respond);
+    answer.await.unwrap_or(Ok(Vec::new())).unwrap_or_default()
+}

@@ -1,0 +1,97 @@
+//! Leases that a host has renewed in memory: what it keeps of them later, and after a restart.
+
+use super::*;
+
+fn renew(lease_id: u128, until: Time) -> Command {
+    Command::Renew {
+        job: id(1),
+        lease: lease(lease_id),
+        until,
+    }
+}
+
+fn end(store: &dyn Store) -> Option<Time> {
+    stored(store).lease?.expires_at
+}
+
+#[test]
+fn a_renewal_counts_even_if_the_stored_end_has_passed() {
+    check(|store| {
+        start(store, Policy::default());
+        let (late, promised) = (at(TTL_MS + 500), at(TTL_MS + 1_000));
+        // In one batch: what was promised, what is due, and what the worker says.
+        let batch = vec![
+            renew(1, promised),
+            Command::Tick { limit: 10 },
+            complete_as(current()),
+        ];
+        let committed = commit(store, late, batch);
+        assert_eq!(committed.effects, []);
+        assert_eq!(stored(store).state, State::Completed);
+        assert_eq!(
+            attempts(store),
+            [(1, "cell-1".to_owned(), "completed".to_owned())]
+        );
+    });
+}
+
+#[test]
+fn a_renewal_moves_the_wakeup_and_takes_nothing_back() {
+    check(|store| {
+        start(store, Policy::default());
+        moved(store, at(10), renew(1, at(TTL_MS + 9)));
+        moved(store, at(20), renew(1, at(TTL_MS + 5)));
+        assert_eq!(end(store), Some(at(TTL_MS + 9)));
+        assert_eq!(tick(store, at(TTL_MS + 8)), (vec![], Some(at(TTL_MS + 9))));
+        assert_eq!(tick(store, at(TTL_MS + 9)).0, [REVOKE]);
+        let late = refused(store, at(TTL_MS + 9), renew(1, at(3 * TTL_MS)));
+        assert_eq!(late, Rejection::Stale);
+    });
+}
+
+#[test]
+fn a_renewal_is_for_the_current_lease_alone() {
+    check(|store| {
+        start(store, Policy::default());
+        let other = refused(store, at(10), renew(2, at(3 * TTL_MS)));
+        assert_eq!(other, Rejection::Stale);
+        assert_eq!(end(store), Some(at(TTL_MS)));
+    });
+}
+
+#[test]
+fn a_host_that_starts_gives_each_lease_by_ttl_a_whole_ttl() {
+    check(|store| {
+        let mut new = job(1);
+        new.policy.lost_lease_costs_attempt = true;
+        enqueue(store, vec![new, job(2)]);
+        claimed(store, NOW, claim_by_ttl(NODE, [1]));
+        claimed(store, NOW, claim_by_ttl(OTHER_NODE, [2]));
+        // It was down for longer than the leases, whose workers had nobody to speak to.
+        let started = at(10 * TTL_MS);
+        ask(store, started, Command::Recover { node: NODE }).unwrap();
+        let expected = started.plus_ms(TTL_MS);
+        let leases = store.reader().unwrap().remote_leases().unwrap();
+        let ends: Vec<_> = leases.iter().map(|held| held.lease.expires_at).collect();
+        assert_eq!(ends, [Some(expected), Some(expected)]);
+        assert_eq!(tick(store, started), (vec![], Some(expected)));
+        moved(store, started.plus_ms(1), heartbeat(current()));
+        // One that stays silent is lost then.
+        assert_eq!(tick(store, expected).0.len(), 1, "the other is revoked");
+        assert_eq!(stored(store).state, State::Running);
+    });
+}
+
+#[test]
+fn a_host_that_starts_changes_no_other_time_of_a_lease() {
+    check(|store| {
+        start(store, ack_window());
+        moved(store, at(1), cancel(9_000));
+        ask(store, at(4_000), Command::Recover { node: NODE }).unwrap();
+        let job = stored(store);
+        assert_eq!(job.lease.unwrap().ack_by, Some(at(WINDOW_MS)));
+        assert_eq!(job.cancel.unwrap().grace_ends_at, Some(at(9_001)));
+        let (effects, _) = tick(store, at(WINDOW_MS));
+        assert_eq!(effects, [REVOKE]);
+    });
+}

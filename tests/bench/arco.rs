@@ -1,0 +1,78 @@
+//! Arco's contract: tasks through a worker of ours under a control plane of ours, what heartbeats cost
+//! the control plane, how soon our worker stops a task that ignores its cancel, and the check of a
+//! token.
+
+mod heartbeats;
+mod peer;
+mod stops;
+mod tasks;
+
+use std::fmt::Write as _;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use host_protocols::arco::SignedToken;
+
+use crate::report::{Report, Target};
+use crate::{Args, Part, Stage};
+
+/// What dispatches present.
+const SECRET: &str = "secret-of-the-bench";
+
+/// How often a token is checked in a round.
+const CHECKS: u32 = 20_000;
+
+const CHECK_US_MAX: f64 = 5.0;
+
+pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
+    if args.wants(Part::Tokens) {
+        tokens(args, report)?;
+    }
+    if args.wants(Part::Tasks) {
+        tasks::measure(args, report).await?;
+    }
+    if args.wants(Part::Heartbeats) {
+        heartbeats::measure(args, report).await?;
+    }
+    if args.wants(Part::Stops) {
+        stops::measure(args, report).await?;
+    }
+    Ok(())
+}
+
+/// Starts a control plane with `settings` of its section, and its workers: names, URLs and how many
+/// attempts each may have.
+fn control_plane(settings: &str, workers: &[(String, String, usize)]) -> Result<Stage> {
+    let folder = crate::build_folder()?;
+    let secret = tempfile::NamedTempFile::new_in(&folder).context("cannot make a file")?;
+    std::fs::write(&secret, SECRET).context("cannot write a secret")?;
+    let mut text = settings.to_owned();
+    for (name, url, in_flight) in workers {
+        let secret = secret.path().display();
+        write!(
+            text,
+            "[protocol.arco.workers.{name}]\nurl = \"{url}\"\nmax_in_flight = {in_flight}\n\
+             secret_file = \"{secret}\"\n"
+        )?;
+    }
+    let config = tempfile::NamedTempFile::new_in(&folder).context("cannot make a file")?;
+    std::fs::write(&config, text).context("cannot write the configuration")?;
+    let config = config.path().display().to_string();
+    Stage::with(&[], vec!["--config".to_owned(), config])
+}
+
+fn tokens(args: &Args, report: &mut Report) -> Result<()> {
+    let key = b"a key of at least thirty-two bytes";
+    let token = SignedToken::new(key).context("no token is signed")?;
+    let mut times = Vec::new();
+    for _ in 0..args.rounds {
+        let start = Instant::now();
+        for _ in 0..CHECKS {
+            ensure!(token.is_valid(), "a token is refused");
+        }
+        times.push(start.elapsed().as_secs_f64() * 1e6 / f64::from(CHECKS));
+    }
+    let target = Some(Target::AtMost(CHECK_US_MAX));
+    report.add("check of a task token", "µs", times, target);
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! Where a Redis may be: behind a Unix socket, behind Sentinels that choose another master, and not in a
+//! Cluster.
+
+use host_tests::{Redis, Sentinel, eventually};
+use tempfile::TempDir;
+
+use crate::hero_serve::{Client, Fixture, WAIT_MAX, doctor, log};
+
+const MEMORY: [&str; 4] = ["--save", "", "--appendonly", "no"];
+
+#[test]
+fn jobs_run_over_a_unix_socket() {
+    let folder = TempDir::new().unwrap();
+    let socket = folder.path().join("redis.sock").display().to_string();
+    let args = [&MEMORY[..], &["--unixsocket", socket.as_str()]].concat();
+    let fixture = Fixture::new(Redis::with(&args));
+    let host = fixture.host_at("data", &format!("redis+unix://{socket}?db=1"));
+    let mut client = fixture.client();
+    let _: String = client.ask(&["SELECT", "1"]);
+    client.submit(1, &[("script", "40 + 2")]);
+    assert_eq!(client.reply(1), "42");
+    assert_eq!(host.stop(), Some(0));
+    let (_, said) = doctor(&[("HOST_HERO_URL", "redis+unix:///not/there")]);
+    assert!(said.contains("/not/there"), "{said}");
+}
+
+#[test]
+fn a_host_follows_the_master_that_the_sentinels_name() {
+    let mut fixture = Fixture::new(Redis::start());
+    let port = fixture.redis.port().to_string();
+    let args = [&MEMORY[..], &["--replicaof", "127.0.0.1", port.as_str()]].concat();
+    let replica = Redis::with(&args);
+    let sentinel = Sentinel::of(fixture.redis.port(), "main");
+    eventually("the Sentinel to see the replica", WAIT_MAX, || {
+        (sentinel.replicas("main") == 1).then_some(())
+    });
+    // The first one is none.
+    let sentinels = format!("127.0.0.1:1,127.0.0.1:{}", sentinel.port());
+    let host = fixture.host_at("data", &format!("redis-sentinel://{sentinels}/main"));
+    let mut client = fixture.client();
+    client.submit(1, &[("script", "1")]);
+    assert_eq!(client.reply(1), "1");
+    fixture.redis.kill();
+    let mut client = Client(replica.connection());
+    eventually("the replica to become the master", WAIT_MAX, || {
+        let role: Vec<redis::Value> = client.ask(&["ROLE"]);
+        (role[0] == redis::Value::BulkString(b"master".to_vec())).then_some(())
+    });
+    client.submit(2, &[("script", "2")]);
+    assert_eq!(client.reply(2), "2");
+    assert_eq!(host.stop(), Some(0));
+    let url = format!("redis-sentinel://127.0.0.1:{}/other", sentinel.port());
+    let (_, said) = doctor(&[("HOST_HERO_URL", &url)]);
+    assert!(said.contains("knows no master \"other\""), "{said}");
+    let url = format!("redis://127.0.0.1:{}", sentinel.port());
+    let (_, said) = doctor(&[("HOST_HERO_URL", &url)]);
+    assert!(said.contains("write redis-sentinel://"), "{said}");
+}
+
+#[test]
+fn a_node_of_a_cluster_is_refused() {
+    let fixture = Fixture::new(Redis::with(
+        &[&MEMORY[..], &["--cluster-enabled", "yes"]].concat(),
+    ));
+    let url = format!("redis://127.0.0.1:{}", fixture.redis.port());
+    let (status, said) = doctor(&[("HOST_HERO_URL", &url)]);
+    assert_eq!(status, "warn", "{said}");
+    assert!(said.contains("Redis Cluster"), "{said}");
+    let host = fixture.host_at("data", &url);
+    eventually("the refusal", WAIT_MAX, || {
+        log(&fixture.path("data"))
+            .contains("Redis Cluster")
+            .then_some(())
+    });
+    assert_eq!(host.stop(), Some(0));
+}
