@@ -63,6 +63,8 @@ pub struct WorkerConfig {
     /// The folder for files that are kept between starts.
     pub state: Option<PathBuf>,
     /// The variables that guests may be granted.
+    pub grantable: Environment,
+    /// The environment.
     pub environment: Environment,
 }
 
@@ -237,7 +239,7 @@ impl Workers {
             cache,
             lock,
             memory_mib: config.memory_mib,
-            environment: config.environment.clone(),
+            environment: config.grantable.clone(),
         };
         let data = match &config.source {
             Source::Data(data) => Some(data.as_path()),
@@ -249,7 +251,7 @@ impl Workers {
         let handlers = Handlers::default();
         let runs = RunBuilder::new(
             handlers.clone(),
-            config.environment.clone(),
+            config.grantable.clone(),
             wire::chain_handlers(),
         );
         let (cell_says, events) = mpsc::channel(EVENTS_MAX);

@@ -246,7 +246,8 @@ impl Common {
             slots: config.slots,
             memory_mib: config.memory_mib,
             state: config::state(&config.environment),
-            environment: config.grantable,
+            grantable: config.grantable,
+            environment: config.environment,
         })
     }
 }

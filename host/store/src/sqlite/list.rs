@@ -108,7 +108,7 @@ fn examine(
          FROM jobs {index} AND {from} ORDER BY seq {order}"
     );
     let start = match (after, filter.order) {
-        (Some(Cursor(last)), _) => i64::try_from(last).unwrap_or(i64::MAX),
+        (Some(Cursor(seq)), _) => i64::try_from(seq).unwrap_or(i64::MAX),
         (None, Order::Newest) => i64::MAX,
         (None, Order::Oldest) => 0,
     };
