@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use host_core::chain::ChainKind;
 use host_core::cell::GivenDir;
+use host_core::chain::ChainKind;
 use host_core::failure::{Failure, FailureKind};
 use host_core::handler::Grants;
 use host_core::name::Name;
