@@ -9,10 +9,9 @@ mod place;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -27,95 +26,10 @@ use self::files::Files;
 use self::place::Place;
 use super::orchestrator::{Orchestrator, worker};
 use super::section::{Launch, PoolConfig};
-use crate::process::{Launcher, Output, Reason};
-use crate::wire::executors::{WorkerHealth, WorkerState};
+use crate::process::Launcher;
 
 /// How often the files of jobs that are not kept any more are removed.
 const SWEEP_TIME: Duration = Duration::from_hours(1);
-
-/// What a place is, for people.
-#[derive(Debug)]
-struct Slot {
-    state: WorkerState,
-    pid: Option<u32>,
-    /// How many of its processes in a row were of no use.
-    failures: u32,
-    reason: Reason,
-}
-
-/// The places of all pools.
-#[derive(Debug)]
-pub(super) struct Slots(BTreeMap<Name, Mutex<Vec<Slot>>>);
-
-impl Slots {
-    pub(super) fn new(pools: &[PoolConfig]) -> Self {
-        let slot = || {
-            let mut reason = Reason::default();
-            reason.set("this host does not listen for HTTP, where its runners report");
-            Slot {
-                state: WorkerState::Down,
-                pid: None,
-                failures: 0,
-                reason,
-            }
-        };
-        let slots = pools.iter().filter_map(|pool| {
-            let launch = pool.launch.as_ref()?;
-            let slots = (0..launch.pool_size).map(|_| slot()).collect();
-            Some((pool.name.clone(), Mutex::new(slots)))
-        });
-        Self(slots.collect())
-    }
-
-    fn slots(&self, pool: &Name) -> Option<MutexGuard<'_, Vec<Slot>>> {
-        let slots = self.0.get(pool)?;
-        Some(slots.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Changes a place of a pool, counted from 1.
-    fn change(&self, pool: &Name, number: usize, change: impl FnOnce(&mut Slot)) {
-        if let Some(slot) = self
-            .slots(pool)
-            .as_mut()
-            .and_then(|slots| slots.get_mut(number.checked_sub(1)?))
-        {
-            change(slot);
-        }
-    }
-
-    /// Returns how the places of a pool are.
-    pub(super) fn health(&self, pool: &Name) -> Vec<WorkerHealth> {
-        let slots = self.slots(pool);
-        let slots = slots.iter().flat_map(|slots| slots.iter());
-        (1..)
-            .zip(slots)
-            .map(|(number, slot)| WorkerHealth {
-                pid: slot.pid,
-                failures: slot.failures,
-                reason: slot
-                    .reason
-                    .text()
-                    .filter(|_| slot.state != WorkerState::Up)
-                    .map(str::to_owned),
-                ..WorkerHealth::new(pool, number, slot.state)
-            })
-            .collect()
-    }
-}
-
-impl Slot {
-    fn is_up(&mut self, pid: Option<u32>) {
-        self.state = WorkerState::Up;
-        self.pid = pid;
-        self.reason.clear();
-    }
-
-    fn has_failed(&mut self, why: &str) {
-        self.state = WorkerState::Down;
-        self.failures += 1;
-        self.reason.note(Output::Host, why);
-    }
-}
 
 /// What the places of one pool share.
 struct Pool {

@@ -16,6 +16,7 @@ mod read;
 mod refusal;
 mod section;
 mod settings;
+mod slots;
 mod tags;
 mod tokens;
 mod wire;

@@ -22,11 +22,11 @@ use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
 
 use super::NAME;
 use super::book::{Book, Over};
-use super::launched::Slots;
 use super::lease_id::LeaseText;
 use super::read::About;
 use super::refusal::{Code, Refused, Stale};
 use super::section::{DeltaConfig, PoolConfig};
+use super::slots::Slots;
 use super::tags::{self, Lanes};
 use crate::wire::JobLogs;
 

@@ -14,6 +14,7 @@ use super::super::convert;
 use super::super::lease_id::LeaseText;
 use super::super::orchestrator::worker;
 use super::super::read::Ask;
+use super::super::slots::Slot;
 use super::Pool;
 use super::files::AttemptFiles;
 use super::job_log::{Attempt, JobLog};
@@ -74,7 +75,7 @@ impl Place {
         Self { pool, number }
     }
 
-    fn change(&self, change: impl FnOnce(&mut super::Slot)) {
+    fn change(&self, change: impl FnOnce(&mut Slot)) {
         let pool = &self.pool.config.name;
         self.pool
             .orchestrator

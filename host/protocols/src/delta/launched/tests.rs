@@ -18,6 +18,7 @@ use crate::delta::read;
 use crate::delta::section::{DeltaConfig, Times};
 use crate::delta::tokens::Tokens;
 use crate::lease_host::{LeaseHost, Refusals, TestClock};
+use crate::wire::executors::WorkerState;
 
 const BOUND: Duration = Duration::from_mins(1);
 
