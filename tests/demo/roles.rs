@@ -71,8 +71,9 @@ impl Roles {
         )
     }
 
-    fn paths(&self) -> [PathBuf; 3] {
-        ["ci.token", "spark.secret", "beads.sock"].map(|name| self.folder.join(name))
+    fn paths(&self) -> [String; 3] {
+        ["ci.token", "spark.secret", "beads.sock"]
+            .map(|name| self.folder.join(name).display().to_string())
     }
 
     /// Starts the second host beside what the first one does.

@@ -44,9 +44,9 @@ impl Witness {
                 ["update", issue, "--status=open"] => (issue, Call::Reopen),
                 ["close", issue] => (issue, Call::Close),
                 [KILLED] => {
-                    issues
-                        .values_mut()
-                        .for_each(|calls| calls.push(Call::Killed));
+                    for calls in issues.values_mut() {
+                        calls.push(Call::Killed);
+                    }
                     continue;
                 }
                 _ => panic!("a call that the document does not have: {line}"),
@@ -89,8 +89,9 @@ impl Witness {
 /// Starts a host with a socket for workers.
 fn orchestrator(folder: &Path, socket: &Path) -> Server {
     let config = folder.join("orchestrator.toml");
+    let socket = socket.display();
     let text =
-        format!("[protocol.beads]\nsocket = {socket:?}\nhold_seconds = 10\nwait_seconds = 1\n");
+        format!("[protocol.beads]\nsocket = \"{socket}\"\nhold_seconds = 10\nwait_seconds = 1\n");
     std::fs::write(&config, text).unwrap();
     let mut options = Options::new(&folder.join("orchestrator"));
     options.args = vec!["--config".to_owned(), config.display().to_string()];
@@ -163,12 +164,12 @@ fn a_host_that_works_for_an_orchestrator_goes_on_after_it_was_killed() {
     witness.until_busy(WORKERS, 0);
     let shown = client.get("/api/v1/runners").unwrap().body.to_string();
     assert!(shown.contains("builder-4 works on "), "{shown}");
-    let cells = processes::children(worker.pid());
-    assert!(!cells.is_empty());
+    let children = processes::children(worker.pid());
+    assert!(!children.is_empty());
     worker.kill();
     eventually("its guests to be gone", WAIT_MAX, || {
-        let mut cells = cells.iter();
-        (!cells.any(|cell| processes::is_alive(*cell))).then_some(())
+        let gone = children.iter().all(|child| !processes::is_alive(*child));
+        gone.then_some(())
     });
     witness.note_kill();
     eventually("all tasks to be available", WAIT_MAX, || {

@@ -16,8 +16,8 @@ fn stream(address: &str, job: &str, heard: Option<u64>) -> String {
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    let (head, events) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("HTTP/1.0 200 "), "{answer}");
+    let (status, events) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(status.starts_with("HTTP/1.0 200 "), "{answer}");
     events.to_owned()
 }
 

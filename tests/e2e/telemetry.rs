@@ -12,7 +12,7 @@ use host_tests::{Worker, eventually};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-const WAIT_MAX: Duration = Duration::from_secs(60);
+const WAIT_MAX: Duration = Duration::from_mins(1);
 
 /// What a collector got: the path, the header `x-key`, and the body.
 type Taken = Arc<Mutex<Vec<(String, String, Value)>>>;

@@ -9,11 +9,12 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use host_core::cell::{FRAME_BYTES_MAX, FromCell, RunId, Start, ToCell};
+use host_core::cell::{ComponentKey, FRAME_BYTES_MAX, FromCell, RunId, Start, ToCell};
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::{Meter, Outcome};
 use host_socket::ReadHalf;
@@ -117,6 +118,17 @@ impl Cell {
         let _sent = self.outgoing.send(message).await;
     }
 
+    fn load(
+        &self,
+        component: ComponentKey,
+        path: &Path,
+        file: Result<File, String>,
+        sha256: [u8; 32],
+    ) -> wasmtime::Result<()> {
+        let mut components = self.components.borrow_mut();
+        components.load(component, path, file, sha256)
+    }
+
     async fn handle(self: &Rc<Self>, message: ToCell, mut given: Given<'_>) {
         match message {
             ToCell::Load {
@@ -126,9 +138,7 @@ impl Cell {
                 file,
             } => {
                 let file = given.file(file);
-                let mut components = self.components.borrow_mut();
-                let loaded = components.load(component, &path, file, sha256);
-                drop(components);
+                let loaded = self.load(component, &path, file, sha256);
                 if let Err(error) = loaded {
                     let message = format!("{error:#}");
                     self.send(FromCell::LoadFailed { component, message }).await;

@@ -93,8 +93,9 @@ fn number(call: &libc::ucontext_t) -> libc::c_long {
 
 #[cfg(target_arch = "x86_64")]
 fn arguments(call: &libc::ucontext_t) -> [i64; 3] {
-    [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX]
-        .map(|register| call.uc_mcontext.gregs[register as usize])
+    let gregs = &call.uc_mcontext.gregs;
+    let at = |register: libc::c_int| gregs[register.cast_unsigned() as usize];
+    [at(libc::REG_RDI), at(libc::REG_RSI), at(libc::REG_RDX)]
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -77,130 +77,65 @@ fn found(store: &dyn Store, filter: &JobFilter) -> Vec<u128> {
 fn each_filter_finds_its_jobs_in_both_orders() {
     check(|store| {
         fill(store);
-        let none = JobFilter::default;
         let text = |text: &str| Some(text.to_owned());
-        let cases: Vec<(JobFilter, &[u128])> = vec![
+        let even = || Some("even".parse().unwrap());
+        let pair = |key: &str, value: &str| Some((key.to_owned(), value.to_owned()));
+        let cases: [(&dyn Fn(&mut JobFilter), &[u128]); 16] = [
             (
-                JobFilter {
-                    since: Some(NOW.plus_ms(6_000)),
-                    wire: text("http"),
-                    ..none()
+                &|it| {
+                    it.since = Some(NOW.plus_ms(6_000));
+                    it.wire = text("http");
                 },
                 &[6, 7],
             ),
             (
-                JobFilter {
-                    until: Some(NOW.plus_ms(3_000)),
-                    wire: text("http"),
-                    ..none()
+                &|it| {
+                    it.until = Some(NOW.plus_ms(3_000));
+                    it.wire = text("http");
                 },
                 &[1, 2],
             ),
+            (&|it| it.failure = Some(FailureKind::TimedOut), &[2]),
+            (&|it| it.failure = Some(FailureKind::UserError), &[1]),
+            (&|it| it.wire = text("rrq"), &[8]),
+            (&|it| it.wire = text("hero"), &[]),
+            (&|it| it.unique_key = text("key"), &[3]),
+            (&|it| it.unique_key = text("ke"), &[]),
+            (&|it| it.attribute = pair("team", "a"), &[2, 4, 6]),
+            (&|it| it.attribute = pair("team", "b"), &[]),
+            (&|it| it.id = text(&id(5).to_string()), &[5]),
             (
-                JobFilter {
-                    failure: Some(FailureKind::TimedOut),
-                    ..none()
-                },
-                &[2],
-            ),
-            (
-                JobFilter {
-                    failure: Some(FailureKind::UserError),
-                    ..none()
-                },
-                &[1],
-            ),
-            (
-                JobFilter {
-                    wire: text("rrq"),
-                    ..none()
-                },
-                &[8],
-            ),
-            (
-                JobFilter {
-                    wire: text("hero"),
-                    ..none()
-                },
-                &[],
-            ),
-            (
-                JobFilter {
-                    unique_key: text("key"),
-                    ..none()
-                },
-                &[3],
-            ),
-            (
-                JobFilter {
-                    unique_key: text("ke"),
-                    ..none()
-                },
-                &[],
-            ),
-            (
-                JobFilter {
-                    attribute: Some(("team".to_owned(), "a".to_owned())),
-                    ..none()
-                },
-                &[2, 4, 6],
-            ),
-            (
-                JobFilter {
-                    attribute: Some(("team".to_owned(), "b".to_owned())),
-                    ..none()
-                },
-                &[],
-            ),
-            (
-                JobFilter {
-                    id: text(&id(5).to_string()),
-                    ..none()
-                },
-                &[5],
-            ),
-            (
-                JobFilter {
-                    id: text(&id(5).to_string()[..35]),
-                    ..none()
-                },
+                &|it| it.id = text(&id(5).to_string()[..35]),
                 &[1, 2, 3, 4, 5, 6, 7, 8],
             ),
+            (&|it| it.id = text("0198"), &[]),
             (
-                JobFilter {
-                    id: text("0198"),
-                    ..none()
-                },
-                &[],
-            ),
-            (
-                JobFilter {
-                    id: text("0199"),
-                    queue: Some("even".parse().unwrap()),
-                    ..none()
+                &|it| {
+                    it.id = text("0199");
+                    it.queue = even();
                 },
                 &[2, 4, 6],
             ),
             (
-                JobFilter {
-                    state: Some(State::Discarded),
-                    queue: Some("even".parse().unwrap()),
-                    failure: Some(FailureKind::TimedOut),
-                    attribute: Some(("other".to_owned(), "b".to_owned())),
-                    ..none()
+                &|it| {
+                    it.state = Some(State::Discarded);
+                    it.queue = even();
+                    it.failure = Some(FailureKind::TimedOut);
+                    it.attribute = pair("other", "b");
                 },
                 &[2],
             ),
             (
-                JobFilter {
-                    state: Some(State::Running),
-                    id: text("0199"),
-                    ..none()
+                &|it| {
+                    it.state = Some(State::Running);
+                    it.id = text("0199");
                 },
                 &[3],
             ),
         ];
-        for (filter, expected) in cases {
+        for (set, expected) in cases {
+            let mut filter = JobFilter::default();
+            set(&mut filter);
             let oldest = JobFilter {
                 order: Order::Oldest,
                 ..filter.clone()

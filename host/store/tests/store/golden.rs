@@ -143,7 +143,10 @@ fn values(connection: &Connection, table: &str, text: &mut String) {
                     format!("'{}'", String::from_utf8_lossy(text).replace('\'', "''"))
                 }
                 ValueRef::Blob(bytes) => {
-                    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+                    let mut hex = String::new();
+                    for byte in bytes {
+                        write!(hex, "{byte:02x}").unwrap();
+                    }
                     format!("X'{hex}'")
                 }
             })

@@ -27,7 +27,7 @@ pub(super) struct Filter {
     /// Only jobs whose id starts so
     #[arg(long, value_name = "PREFIX")]
     id: Option<String>,
-    /// Only jobs whose latest attempt did not complete for this reason, such as timed_out
+    /// Only jobs whose latest attempt did not complete for this reason, such as `timed_out`
     #[arg(long, value_name = "KIND")]
     failure: Option<String>,
     /// Only jobs that came by this wire; http is the API

@@ -80,7 +80,7 @@ struct Refusal {
 
 /// What has been changed so far.
 #[derive(Default)]
-struct Changed {
+struct Totals {
     matched: u64,
     changed: u64,
     refused: u64,
@@ -127,7 +127,7 @@ impl Many {
         }
         self.confirm(&doing)?;
         let bar = Bar::new(output, &doing, matching.min(limit));
-        let mut changed = Changed::default();
+        let mut changed = Totals::default();
         for state in states {
             pages(
                 client,
@@ -241,7 +241,7 @@ fn pages(
     action: &Action,
     (state, filter, body): (State, &Parameters, &str),
     limit: u64,
-    changed: &mut Changed,
+    changed: &mut Totals,
     bar: &Bar,
 ) -> Result<(), CliError> {
     let doing = format!("{} jobs that are {}", action.name, state.as_str());
@@ -276,7 +276,7 @@ fn pages(
 /// How many refusals are shown.
 const REFUSALS_MAX: usize = 10;
 
-impl Changed {
+impl Totals {
     fn add(&mut self, matched: u64, changed: u64, refused: u64) {
         self.matched += matched;
         self.changed += changed;
@@ -284,7 +284,7 @@ impl Changed {
     }
 }
 
-fn tell(output: Output, action: &Action, changed: &Changed) -> Result<(), CliError> {
+fn tell(output: Output, action: &Action, changed: &Totals) -> Result<(), CliError> {
     let document = json!({
         "action": action.name,
         "matched": changed.matched,

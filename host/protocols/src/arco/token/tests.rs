@@ -285,17 +285,16 @@ fn bad(valid: &str, other: &[u8], random: &mut Random) -> Bad {
         8 => made(KEY, HEADER, &payload("", away(random), 0)),
         9 => made(KEY, HEADER, &payload("", 0, 3_600 + away(random))),
         _ => {
-            let token = match random.below(2) {
-                0 => made(KEY, HEADER, &payload(&at.to_string(), 0, 0)),
-                _ => {
-                    let of_attempt = |n: usize| format!(r#""attempt":{n},"#);
-                    let payload = payload("", 0, 0);
-                    made(
-                        KEY,
-                        HEADER,
-                        &payload.replace(&of_attempt(1), &of_attempt(2 + at)),
-                    )
-                }
+            let token = if random.below(2) == 0 {
+                made(KEY, HEADER, &payload(&at.to_string(), 0, 0))
+            } else {
+                let of_attempt = |n: usize| format!(r#""attempt":{n},"#);
+                let payload = payload("", 0, 0);
+                made(
+                    KEY,
+                    HEADER,
+                    &payload.replace(&of_attempt(1), &of_attempt(2 + at)),
+                )
             };
             return Bad::Other(token);
         }
