@@ -50,7 +50,7 @@ fn the_api_on_a_local_socket_is_for_its_user_alone() {
     let folder = TempDir::new().unwrap();
     let socket = folder.path().join("api.sock").display().to_string();
     let (mut host, ready) = start(&folder, &socket);
-    assert_eq!(ready, format!("ready http=off socket={socket}\n"));
+    assert_eq!(ready, format!("ready http=off socket={socket} rrq=off\n"));
     let found = std::fs::metadata(&socket).unwrap();
     assert_eq!(found.mode() & 0o777, 0o600);
     let listed = queues(&socket, None).unwrap();

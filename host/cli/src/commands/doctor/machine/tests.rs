@@ -8,7 +8,7 @@ fn kernels() {
     assert_eq!(kernel("6.7.0").status, Status::Ok);
     assert_eq!(kernel("10.0-rc1").status, Status::Ok);
     assert_eq!(kernel("6.1.0-18-amd64").status, Status::Warn);
-    assert!(kernel("5.10.0").found.contains("Landlock"));
+    assert_eq!(kernel("5.10.0").status, Status::Warn);
     assert_eq!(kernel("").status, Status::Fail);
 }
 
