@@ -28,8 +28,8 @@ Examples:
   host deploy target/guests/report.wasm --name billing --memory-mib 256 --timeout 5m
   host deploy report.wasm --env TZ --read-dir /srv/reports:/reports --accept-grants
 
-A manifest grants only what grants.read_roots and grants.env of the host allow. New grants are shown and
-need --accept-grants.
+A manifest grants only what `grants.read_roots` and `grants.env` of the host allow. New grants are
+shown, and need --accept-grants.
 
 A manifest is a TOML file:
   name = \"billing\"

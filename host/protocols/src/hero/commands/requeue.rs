@@ -19,8 +19,8 @@ Examples:
   host hero requeue 3f2b8a1c-7d5e-4c1a-9b1e-0a6f4d2c8e11
   host hero requeue --stale --worker w1
 
-A job is stale if it was started and its time limit has been over for 10 seconds, or if it is neither
-started nor in a queue: then its worker took it and was lost.")]
+A job is stale if it was started and its time limit has been over for 10 seconds, or if it is
+neither started nor in a queue: then its worker took it and was lost.")]
 pub(super) struct Requeue {
     /// The jobs' ids
     #[arg(
