@@ -114,6 +114,8 @@ impl Rows for Model {
         let seq = self.next_seq;
         self.next_seq += 1;
         self.order.insert(seq, job.id);
+        // A queue stays known when its last job is gone.
+        self.paused.entry(job.queue.clone()).or_insert(false);
         let entry = Entry {
             seq,
             lifecycle: job.clone(),

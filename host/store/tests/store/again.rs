@@ -231,3 +231,23 @@ fn a_filter_finds_a_job_behind_many_others() {
         }
     });
 }
+
+#[test]
+fn a_queue_stays_known_without_its_last_job() {
+    check(|store| {
+        enqueue(store, vec![job(1)]);
+        let cancel = Command::Cancel {
+            job: id(1),
+            reason: None,
+            grace_ms: None,
+        };
+        ask(store, NOW, cancel).unwrap();
+        ask(store, NOW, Command::Purge { job: id(1) }).unwrap();
+        let queues = store.reader().unwrap().queues().unwrap();
+        let shown: Vec<_> = queues
+            .iter()
+            .map(|it| (it.name.as_str(), it.counts))
+            .collect();
+        assert_eq!(shown, [("default", [0; 8])]);
+    });
+}

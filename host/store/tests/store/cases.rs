@@ -510,32 +510,6 @@ fn components_have_revisions_and_owners() {
 }
 
 #[test]
-fn lists_are_filtered_and_paged_newest_first() {
-    check(|store| {
-        let mut jobs: Vec<_> = (1..=9).map(job).collect();
-        for job in jobs.iter_mut().step_by(2) {
-            job.handler = "odd".parse().unwrap();
-        }
-        enqueue(store, jobs);
-        let reader = store.reader().unwrap();
-        let filter = JobFilter {
-            handler: Some((None, "odd".parse().unwrap())),
-            ..JobFilter::default()
-        };
-        let first = reader.jobs(&filter, None, 3).unwrap();
-        let ids: Vec<_> = first.items.iter().map(|item| item.lifecycle.id).collect();
-        assert_eq!(ids, [id(9), id(7), id(5)]);
-        let second = reader.jobs(&filter, first.next, 3).unwrap();
-        let ids: Vec<_> = second.items.iter().map(|item| item.lifecycle.id).collect();
-        assert_eq!((ids, second.next), (vec![id(3), id(1)], None));
-        let prefix = &id(4).to_string()[..36];
-        assert_eq!(reader.job_ids(prefix, 2).unwrap(), [id(4)]);
-        assert_eq!(reader.job_ids(&prefix[..20], 20).unwrap().len(), 9);
-        assert!(reader.job_ids("no hex", 2).unwrap().is_empty());
-    });
-}
-
-#[test]
 fn the_place_of_a_purged_job_is_not_given_again() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("host.db");

@@ -1,5 +1,6 @@
 //! Each filter of lists, in both orders, in pages, as a list of ids and as a count.
 
+use host_core::command::Command;
 use host_core::failure::FailureKind;
 use host_core::id::JobId;
 use host_core::job::{State, UniqueScope};
@@ -10,7 +11,6 @@ use crate::cases::check;
 use crate::jobs::{
     NOW, ask, claim, claimed, commit, complete, enqueue, failed, foreign, id, job, returned, unique,
 };
-use host_core::command::Command;
 
 /// How many jobs `fill` makes.
 const JOBS: u128 = 8;
@@ -192,5 +192,31 @@ fn an_operator_moves_and_purges_jobs() {
         let reader = store.reader().unwrap();
         assert_eq!(reader.state(id(1)).unwrap(), None);
         ask(store, NOW, purge(1)).unwrap_err();
+    });
+}
+
+#[test]
+fn lists_are_filtered_and_paged_newest_first() {
+    check(|store| {
+        let mut jobs: Vec<_> = (1..=9).map(job).collect();
+        for job in jobs.iter_mut().step_by(2) {
+            job.handler = "odd".parse().unwrap();
+        }
+        enqueue(store, jobs);
+        let reader = store.reader().unwrap();
+        let filter = JobFilter {
+            handler: Some((None, "odd".parse().unwrap())),
+            ..JobFilter::default()
+        };
+        let first = reader.jobs(&filter, None, 3).unwrap();
+        let ids: Vec<_> = first.items.iter().map(|item| item.lifecycle.id).collect();
+        assert_eq!(ids, [id(9), id(7), id(5)]);
+        let second = reader.jobs(&filter, first.next, 3).unwrap();
+        let ids: Vec<_> = second.items.iter().map(|item| item.lifecycle.id).collect();
+        assert_eq!((ids, second.next), (vec![id(3), id(1)], None));
+        let prefix = &id(4).to_string()[..36];
+        assert_eq!(reader.job_ids(prefix, 2).unwrap(), [id(4)]);
+        assert_eq!(reader.job_ids(&prefix[..20], 20).unwrap().len(), 9);
+        assert!(reader.job_ids("no hex", 2).unwrap().is_empty());
     });
 }

@@ -1,3 +1,5 @@
+//! The rules of names and the files of a new handler.
+
 use super::{RUST, parse_name};
 
 #[test]
