@@ -65,7 +65,6 @@ pub(super) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
     eprintln!("{TASKS} tasks are dispatched");
     dispatch(&address, &tasks).await?;
     let tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    say_all(&address, &tasks, "started").await?;
     let (mut percents, mut each_us, mut rates) = (Vec::new(), Vec::new(), Vec::new());
     for round in 1..=args.rounds {
         eprintln!("round {round} of {}, heartbeats", args.rounds);
@@ -92,7 +91,8 @@ pub(super) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Enqueues the tasks and waits until all of them are dispatched.
+/// Enqueues the tasks, an array at a time, and reports each as started when all of its array are
+/// dispatched: a worker has a time limit for that.
 async fn dispatch(address: &str, tasks: &Tasks) -> Result<()> {
     let mut connection = Connection::open(address).await?;
     let all = || tasks.lock().unwrap_or_else(PoisonError::into_inner).len();
@@ -108,6 +108,10 @@ async fn dispatch(address: &str, tasks: &Tasks) -> Result<()> {
             ensure!(start.elapsed() < PATIENCE, "{} tasks are dispatched", all());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        let taken = tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = taken[enqueued - ARRAY..].to_vec();
+        drop(taken);
+        say_all(address, &fresh, "started").await?;
     }
     Ok(())
 }
