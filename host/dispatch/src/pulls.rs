@@ -161,12 +161,12 @@ impl Pulls {
         for (waiter, waiting) in &mut self.waiting {
             let request = &waiting.request;
             let executor = request.executors.iter().find(|name| {
-                let jobs = left
-                    .entry((*name).clone())
-                    .or_insert_with(|| claimable(name));
-                let has = *jobs > 0;
-                *jobs = jobs.saturating_sub(1);
-                has
+                // Thousands may wait for a few executors: a name is copied once.
+                if !left.contains_key(*name) {
+                    left.insert((*name).clone(), claimable(name));
+                }
+                let jobs = left.get_mut(*name).filter(|jobs| **jobs > 0);
+                jobs.map(|jobs| *jobs -= 1).is_some()
             });
             if let Some(executor) = executor {
                 waiting.is_offered = true;

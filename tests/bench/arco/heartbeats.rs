@@ -108,9 +108,10 @@ async fn dispatch(address: &str, tasks: &Tasks) -> Result<()> {
             ensure!(start.elapsed() < PATIENCE, "{} tasks are dispatched", all());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        let taken = tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = taken[enqueued - ARRAY..].to_vec();
-        drop(taken);
+        let fresh = {
+            let taken = tasks.lock().unwrap_or_else(PoisonError::into_inner);
+            taken[enqueued - ARRAY..].to_vec()
+        };
         say_all(address, &fresh, "started").await?;
     }
     Ok(())
