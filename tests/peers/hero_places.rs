@@ -41,10 +41,11 @@ fn a_host_follows_the_master_that_the_sentinels_name() {
     client.submit(1, &[("script", "1")]);
     assert_eq!(client.reply(1), "1");
     fixture.redis.kill();
-    let mut client = Client(replica.connection());
-    eventually("the replica to become the master", WAIT_MAX, || {
+    // The Sentinel closes the replica's connections when it makes it the master.
+    let mut client = eventually("the replica to become the master", WAIT_MAX, || {
+        let mut client = Client(replica.connection());
         let role: Vec<redis::Value> = client.ask(&["ROLE"]);
-        (role[0] == redis::Value::BulkString(b"master".to_vec())).then_some(())
+        (role[0] == redis::Value::BulkString(b"master".to_vec())).then_some(client)
     });
     client.submit(2, &[("script", "2")]);
     assert_eq!(client.reply(2), "2");
