@@ -58,7 +58,7 @@ pub(super) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
         "{}".to_owned()
     })
     .await?;
-    let workers = (0..WORKERS).map(|n| (format!("w{n}"), peer.url(), TASKS));
+    let workers = (0..WORKERS).map(|n| (format!("w{n}"), peer.url(), TASKS / WORKERS + ARRAY));
     let workers: Vec<_> = workers.collect();
     let plane = super::control_plane(SETTINGS, &workers)?;
     let address = plane.server.address().to_owned();
