@@ -47,7 +47,7 @@ impl Layer {
         match self {
             Self::Core => &["host-core"],
             Self::Store => &["host-store"],
-            Self::Cell => &["host-cell", "host-socket"],
+            Self::Cell => &["host-cell"],
             Self::Server => &["host-server"],
             Self::Protocols => &["host-protocols"],
             Self::Cli => &["host"],

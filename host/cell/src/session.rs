@@ -8,7 +8,6 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,7 +16,8 @@ use futures_util::StreamExt as _;
 use host_core::cell::{ComponentKey, FRAME_BYTES_MAX, FromCell, RunId, Start, ToCell};
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::{Meter, Outcome};
-use host_socket::ReadHalf;
+use tokio::net::UnixStream;
+use tokio::net::unix::OwnedReadHalf;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::spawn_local;
@@ -59,7 +59,7 @@ struct Cell {
 /// Serves the orchestrator at the other end of `socket`: at most `slots` runs at once, with
 /// `memory_bytes` for all guests together. Returns `Ok` only when the orchestrator has closed the socket.
 pub(crate) fn serve(
-    socket: UnixStream,
+    socket: std::os::unix::net::UnixStream,
     engine: Engine,
     slots: u32,
     memory_bytes: u64,
@@ -76,8 +76,9 @@ pub(crate) fn serve(
         .enable_time()
         .build_local(LocalOptions::default())?;
     let session = async {
-        let (mut read, write) = host_socket::split(socket)?;
-        read.take_descriptors();
+        let given = Given::new(&socket)?;
+        socket.set_nonblocking(true)?;
+        let (read, write) = UnixStream::from_std(socket)?.into_split();
         let (outgoing, messages) = mpsc::channel(MESSAGES_MAX);
         let cell = Rc::new(Cell {
             resources: Resources::new(engine, memory_bytes, activity),
@@ -89,13 +90,13 @@ pub(crate) fn serve(
         spawn_local(write_messages(messages, write));
         spawn_local(send_output_periodically(Rc::clone(&cell)));
         cell.send(FromCell::Ready { slots }).await;
-        read_messages(&cell, read).await
+        read_messages(&cell, read, given).await
     };
     runtime.block_on(session)?;
     Ok(())
 }
 
-async fn read_messages(cell: &Rc<Cell>, read: ReadHalf) -> io::Result<()> {
+async fn read_messages(cell: &Rc<Cell>, read: OwnedReadHalf, mut given: Given) -> io::Result<()> {
     let mut codec = LengthDelimitedCodec::new();
     codec.set_max_frame_length(FRAME_BYTES_MAX);
     let mut frames = FramedRead::new(read, codec);
@@ -106,7 +107,7 @@ async fn read_messages(cell: &Rc<Cell>, read: ReadHalf) -> io::Result<()> {
             let (message, after) = postcard::take_from_bytes::<ToCell>(rest)
                 .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
             rest = after;
-            cell.handle(message, Given::new(frames.get_mut())).await;
+            cell.handle(message, &mut given).await;
         }
     }
     Ok(())
@@ -129,7 +130,7 @@ impl Cell {
         components.load(component, path, file, sha256)
     }
 
-    async fn handle(self: &Rc<Self>, message: ToCell, mut given: Given<'_>) {
+    async fn handle(self: &Rc<Self>, message: ToCell, given: &mut Given) {
         match message {
             ToCell::Load {
                 component,

@@ -1,8 +1,8 @@
 //! Real cells. One task for each process carries frames in both directions until the process is
 //! dead. This module makes no decisions.
 
+mod hand_over;
 mod listen;
-mod open;
 mod talk;
 
 use std::collections::HashMap;
@@ -14,10 +14,12 @@ use host_core::cell::{FromCell, Handover, RunId, ToCell};
 use host_core::failure::Failure;
 use host_core::handler::HandlerInfo;
 use thiserror::Error;
+use tokio::net::UnixStream;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use self::hand_over::Giver;
 use self::listen::{listen, log};
 use self::talk::talk;
 use crate::chain::Planning;
@@ -251,8 +253,12 @@ async fn converse(
     kill: &CancellationToken,
 ) -> String {
     let Spawned { mut child, socket } = spawned;
-    let (reader, writer) = match host_socket::split(socket) {
-        Ok(halves) => halves,
+    let opened = Giver::new(&socket, roots).and_then(|giver| {
+        socket.set_nonblocking(true)?;
+        Ok((UnixStream::from_std(socket)?.into_split(), giver))
+    });
+    let ((reader, writer), giver) = match opened {
+        Ok(opened) => opened,
         Err(error) => return format!("its socket cannot be used: {error}"),
     };
     let mut listening = pin!(listen(id, reader, events));
@@ -264,7 +270,7 @@ async fn converse(
     });
     let (mut heard, mut logged) = (false, false);
     let reason = {
-        let mut talking = pin!(talk(writer, messages, roots));
+        let mut talking = pin!(talk(writer, messages, giver));
         loop {
             tokio::select! {
                 end = &mut listening => {

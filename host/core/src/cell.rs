@@ -92,7 +92,11 @@ pub struct Start {
     pub read_dirs: Vec<GivenDir>,
 }
 
-/// Whether an open descriptor comes with a message.
+/// The most open descriptors that come with one message.
+pub const HANDED_OVER_MAX: usize = 64;
+
+/// Whether an open descriptor comes with a message. They come on a socket of their own, which is the first
+/// thing that is handed over, on the socket of the messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Handover {
     /// It comes, with the others of the message, in order.

@@ -45,11 +45,6 @@ const RULES: &[Rule] = &[
         never_directly: &[],
     },
     Rule {
-        package: "host-socket",
-        never: &["host-core", "tracing"],
-        never_directly: &[],
-    },
-    Rule {
         package: "host-cell",
         never: &["rusqlite", "axum", "redis", "toml", "host-runtime"],
         never_directly: &[],
@@ -89,22 +84,15 @@ const RULES: &[Rule] = &[
 /// for their commands and `host-http` for their routes.
 const MAY_SEE: &[(&str, &[&str])] = &[
     ("host-core", &[]),
-    ("host-socket", &[]),
     ("host-toolchain", &[]),
     ("host-runtime", &["host-core"]),
     ("host-console", &["host-core"]),
     ("host-store", &["host-core"]),
-    ("host-cell", &["host-core", "host-socket"]),
-    ("host-cells", &["host-core", "host-runtime", "host-socket"]),
+    ("host-cell", &["host-core"]),
+    ("host-cells", &["host-core", "host-runtime"]),
     (
         DISPATCH,
-        &[
-            "host-core",
-            "host-runtime",
-            "host-socket",
-            "host-store",
-            "host-cells",
-        ],
+        &["host-core", "host-runtime", "host-store", "host-cells"],
     ),
     ("host-http", &["host-core", "host-runtime"]),
     (
@@ -116,7 +104,6 @@ const MAY_SEE: &[(&str, &[&str])] = &[
         &[
             "host-core",
             "host-runtime",
-            "host-socket",
             "host-store",
             "host-cells",
             DISPATCH,

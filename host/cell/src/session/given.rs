@@ -1,19 +1,31 @@
-//! What came open with a message: the file of a component, or the directories of a run.
+//! What the orchestrator hands over open, on a socket beside that of the messages: the file of a component,
+//! or the directories of a run.
 
 use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 
-use host_core::cell::{GivenDir, Handover};
+use host_core::cell::{GivenDir, HANDED_OVER_MAX, Handover};
 use host_core::failure::{Failure, FailureKind};
-use host_socket::ReadHalf;
-use host_socket::handover::Group;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags};
 
-/// Takes what came with one message.
-pub(super) struct Given<'a>(&'a mut ReadHalf);
+/// Takes what is handed over, in the order of the messages that it belongs to.
+pub(super) struct Given(UnixStream);
 
-impl<'a> Given<'a> {
-    pub(super) fn new(socket: &'a mut ReadHalf) -> Self {
-        Self(socket)
+impl Given {
+    /// Takes the socket for descriptors, the first thing that comes on the socket of the messages. Waits
+    /// for it.
+    pub(super) fn new(messages: &UnixStream) -> io::Result<Self> {
+        let Received::Whole(group) = receive(messages)? else {
+            return Err(io::Error::other("this process may open no files"));
+        };
+        let [socket] = <[OwnedFd; 1]>::try_from(group).map_err(|_| io::Error::other(lost()))?;
+        let socket = UnixStream::from(socket);
+        // What belongs to a message is there before the message.
+        socket.set_nonblocking(true)?;
+        Ok(Self(socket))
     }
 
     /// Returns the file that came with the message, or why it did not.
@@ -53,11 +65,39 @@ impl<'a> Given<'a> {
     }
 
     fn group(&mut self, count: usize) -> Result<Vec<OwnedFd>, String> {
-        match self.0.next_group() {
-            Some(Group::Whole(group)) if group.len() == count => Ok(group),
-            Some(Group::Cut) => Err("the cell has too many open files".to_owned()),
-            Some(Group::Whole(_)) | None => Err(lost()),
+        match receive(&self.0) {
+            Ok(Received::Whole(group)) if group.len() == count => Ok(group),
+            Ok(Received::Cut) => Err("the cell has too many open files".to_owned()),
+            Ok(Received::Whole(_)) => Err(lost()),
+            Err(error) => Err(format!("it was not handed over: {error}")),
         }
+    }
+}
+
+/// Descriptors that were sent together.
+enum Received {
+    Whole(Vec<OwnedFd>),
+    /// This process may not have so many descriptors, so some of the group are closed.
+    Cut,
+}
+
+/// Receives one group. Each comes with a byte of its own.
+fn receive(socket: &UnixStream) -> io::Result<Received> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDED_OVER_MAX))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let mut room = [IoSliceMut::new(&mut byte)];
+    let received = rustix::net::recvmsg(socket, &mut room, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let mut group = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(fds) = message {
+            group.extend(fds);
+        }
+    }
+    if received.flags.contains(ReturnFlags::CTRUNC) {
+        Ok(Received::Cut)
+    } else {
+        Ok(Received::Whole(group))
     }
 }
 

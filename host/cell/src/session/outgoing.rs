@@ -3,8 +3,8 @@
 use std::io;
 
 use host_core::cell::FromCell;
-use host_socket::WriteHalf;
 use tokio::io::AsyncWriteExt as _;
+use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::mpsc;
 
 /// The most messages in one frame.
@@ -14,7 +14,10 @@ const BATCH_MESSAGES_MAX: usize = 256;
 const BATCH_BYTES: usize = 256 << 10;
 
 /// Writes messages, and combines waiting ones into one frame.
-pub(super) async fn write_messages(mut messages: mpsc::Receiver<FromCell>, mut write: WriteHalf) {
+pub(super) async fn write_messages(
+    mut messages: mpsc::Receiver<FromCell>,
+    mut write: OwnedWriteHalf,
+) {
     let mut batch = Vec::with_capacity(BATCH_MESSAGES_MAX);
     let mut frame = Vec::new();
     while messages.recv_many(&mut batch, BATCH_MESSAGES_MAX).await > 0 {
@@ -46,7 +49,7 @@ pub(super) async fn write_messages(mut messages: mpsc::Receiver<FromCell>, mut w
 }
 
 /// Sets the length of a frame, writes the frame and clears it.
-async fn send_frame(frame: &mut Vec<u8>, write: &mut WriteHalf) -> io::Result<()> {
+async fn send_frame(frame: &mut Vec<u8>, write: &mut OwnedWriteHalf) -> io::Result<()> {
     let length = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
     frame[..4].copy_from_slice(&length.to_be_bytes());
     write.write_all(frame).await?;

@@ -1,8 +1,9 @@
 //! A real cell, and the components it runs: compiled once for all tests by the real compile child.
 
 use std::collections::HashMap;
-use std::io::{Read as _, Write as _};
-use std::os::fd::OwnedFd;
+use std::io::{IoSlice, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -11,13 +12,13 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use host_core::cell::{
-    CompileReply, Compiled, ComponentKey, Context, FromCell, Handover, LogLine, RunId, Start,
-    ToCell,
+    CompileReply, Compiled, ComponentKey, Context, FromCell, HANDED_OVER_MAX, Handover, LogLine,
+    RunId, Start, ToCell,
 };
 use host_core::handler::Limits;
 use host_core::json::JsonText;
 use host_core::outcome::{Meter, Outcome, Progress};
-use host_socket::handover;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use tempfile::TempDir;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_cell-under-test");
@@ -103,10 +104,21 @@ pub(crate) fn compile(component: &[u8], output: &Path) -> CompileReply {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// Sends open descriptors with a byte.
+fn hand_over(socket: &UnixStream, group: &[OwnedFd]) {
+    let fds: Vec<_> = group.iter().map(OwnedFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDED_OVER_MAX))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
+    let bytes = [IoSlice::new(&[0])];
+    rustix::net::sendmsg(socket, &bytes, &mut control, SendFlags::empty()).unwrap();
+}
+
 /// A running cell; killed when it is dropped.
 pub(crate) struct Cell {
     child: Child,
     socket: UnixStream,
+    files: UnixStream,
     received: std::collections::VecDeque<FromCell>,
     loaded: HashMap<String, ComponentKey>,
     last_run: u64,
@@ -153,9 +165,12 @@ impl Cell {
         // What the cell was handed is closed here.
         drop(command);
         ours.set_read_timeout(Some(PATIENCE)).unwrap();
+        let (files, taken) = UnixStream::pair().unwrap();
+        hand_over(&ours, &[taken.into()]);
         let mut cell = Self {
             child,
             socket: ours,
+            files,
             received: std::collections::VecDeque::new(),
             loaded: HashMap::new(),
             last_run: 0,
@@ -189,12 +204,10 @@ impl Cell {
         let payload = postcard::to_stdvec(message).unwrap();
         let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
         let frame = [&length[..], &payload].concat();
-        let sent = if group.is_empty() {
-            0
-        } else {
-            handover::send(&self.socket, &frame, &group).unwrap()
-        };
-        self.socket.write_all(&frame[sent..]).unwrap();
+        if !group.is_empty() {
+            hand_over(&self.files, &group);
+        }
+        self.socket.write_all(&frame).unwrap();
     }
 
     pub(crate) fn receive(&mut self) -> FromCell {
