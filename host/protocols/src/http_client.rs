@@ -1,7 +1,8 @@
-//! Sends requests to other programs over HTTP/1.1: plain `http://` only, no redirects, no proxies, a
-//! limit on the time and the size of each answer. Connections are kept for later requests. Knows no
-//! wire and no path.
+//! Sends requests to other programs over HTTP/1.1, plain or with TLS: no redirects, no proxies, a limit on
+//! the time and the size of each answer. Connections are kept for later requests. Knows no wire and no
+//! path.
 
+mod tls;
 mod url;
 
 #[cfg(test)]
@@ -9,16 +10,20 @@ mod tests;
 
 use std::error::Error as _;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::http::uri::Scheme;
 use hyper::{Method, Request};
+use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use thiserror::Error;
+use tokio::sync::OnceCell;
 
 pub use self::url::{BaseUrl, Origin, UrlError};
 
@@ -38,7 +43,9 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// A client for any number of servers. Cloning shares its connections.
 #[derive(Clone, Debug)]
 pub struct HttpClient {
-    client: Client<HttpConnector, Full<Bytes>>,
+    plain: Client<HttpConnector, Full<Bytes>>,
+    /// Made for the first `https://` URL.
+    encrypted: Arc<OnceCell<Client<HttpsConnector<HttpConnector>, Full<Bytes>>>>,
 }
 
 /// One POST with a JSON body.
@@ -97,16 +104,38 @@ impl fmt::Debug for Post<'_> {
 
 impl Default for HttpClient {
     fn default() -> Self {
-        let mut connector = HttpConnector::new();
-        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        connector.set_nodelay(true);
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .pool_max_idle_per_host(IDLE_MAX)
-            .build(connector);
-        Self { client }
+        Self {
+            plain: pooled(connector()),
+            encrypted: Arc::default(),
+        }
     }
+}
+
+#[cfg(test)]
+impl HttpClient {
+    /// A client that trusts these authorities and no others.
+    fn trusting(roots: rustls::RootCertStore) -> Self {
+        let connector = tls::over(connector(), tls::config(roots).unwrap());
+        Self {
+            encrypted: Arc::new(OnceCell::new_with(Some(pooled(connector)))),
+            ..Self::default()
+        }
+    }
+}
+
+fn connector() -> HttpConnector {
+    let mut connector = HttpConnector::new();
+    connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    connector.set_nodelay(true);
+    connector
+}
+
+fn pooled<C: Connect + Clone>(connector: C) -> Client<C, Full<Bytes>> {
+    Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .pool_max_idle_per_host(IDLE_MAX)
+        .build(connector)
 }
 
 impl HttpClient {
@@ -137,7 +166,16 @@ impl HttpClient {
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Answer, RequestError> {
-        let response = self.client.request(request).await.map_err(|error| {
+        let response = if request.uri().scheme() == Some(&Scheme::HTTPS) {
+            let client = self.encrypted.get_or_try_init(|| async {
+                let connector = tls::connector(connector()).await?;
+                Ok(pooled(connector))
+            });
+            client.await?.request(request).await
+        } else {
+            self.plain.request(request).await
+        };
+        let response = response.map_err(|error| {
             let text = innermost(&error);
             if error.is_connect() {
                 RequestError::Connect(text)

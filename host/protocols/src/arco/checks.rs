@@ -99,7 +99,7 @@ async fn connect(peer: &Peer<'_>) -> Result<(), String> {
 }
 
 fn clear_text(peer: &Peer<'_>) -> Option<Check> {
-    if peer.origin.is_loopback() {
+    if !peer.origin.is_exposed() {
         return None;
     }
     Some(Check::warn(
@@ -108,7 +108,7 @@ fn clear_text(peer: &Peer<'_>) -> Option<Check> {
             "secrets and task tokens cross the network in clear text on the way to {}",
             peer.shown
         ),
-        "name a proxy on this machine that adds TLS instead, with an http:// URL of 127.0.0.1",
+        "name an https:// URL instead",
     ))
 }
 
@@ -136,6 +136,6 @@ fn callbacks(control: &ControlConfig, name: &Name, worker: &RemoteWorker) -> Opt
     Some(Check::warn(
         "arco callbacks",
         format!("{name} is on another machine, but is told to call back {shown}"),
-        "set protocol.arco.public_url to the http:// URL by which workers reach this host's API",
+        "set protocol.arco.public_url to the URL by which workers reach this host's API",
     ))
 }

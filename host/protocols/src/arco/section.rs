@@ -9,9 +9,9 @@ use std::net::SocketAddr;
 use host_core::name::Name;
 
 use super::settings::{
-    CANCEL_GRACE, CONCURRENCY, HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT, LISTEN, LOGS_TOKEN_ENV,
-    LOGS_TOKEN_FILE, ORIGINS, PREVIOUS_KEY_ENV, PREVIOUS_KEY_FILE, PUBLIC_URL, SECRET_ENV,
-    SECRET_FILE, TOKEN_KEY_ENV, TOKEN_KEY_FILE, TOKEN_TTL, WORKERS,
+    ALLOW_PLAINTEXT, CANCEL_GRACE, CONCURRENCY, HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT, LISTEN,
+    LOGS_TOKEN_ENV, LOGS_TOKEN_FILE, ORIGINS, PREVIOUS_KEY_ENV, PREVIOUS_KEY_FILE, PUBLIC_URL,
+    SECRET_ENV, SECRET_FILE, TOKEN_KEY_ENV, TOKEN_KEY_FILE, TOKEN_TTL, WORKERS,
 };
 use super::token::TTL_SECONDS_MAX;
 use super::token::key::{KEY_BYTES_MIN, Keys};
@@ -117,8 +117,10 @@ fn remote_worker(section: &Section<'_>, table: &NamedTable) -> Result<RemoteWork
     };
     let secret = section.table_secret(table, "secret_file", "secret_env")?;
     let in_flight = table.number("max_in_flight", IN_FLIGHT_MAX)?;
+    let url = url(table.origin("url"), text)?;
+    unexposed(section, table.origin("url"), &url)?;
     Ok(RemoteWorker {
-        url: url(table.origin("url"), text)?,
+        url,
         secret: secret.as_ref().map(word).transpose()?,
         in_flight_max: in_flight.unwrap_or(16),
     })
@@ -202,9 +204,10 @@ fn callback_origins(section: &Section<'_>) -> Result<Vec<Origin>, ConfigError> {
     for text in text.split(',').map(str::trim) {
         let base = url(origin.clone(), text)?;
         if !base.is_origin() {
-            let wanted = "an http:// URL without a path is";
+            let wanted = "an http:// or https:// URL without a path is";
             return Err(refused(origin, text, wanted));
         }
+        unexposed(section, origin.clone(), &base)?;
         if seen.insert(base.origin().to_string()) {
             origins.push(base.origin().clone());
         }
@@ -220,6 +223,19 @@ fn callback_origins(section: &Section<'_>) -> Result<Vec<Origin>, ConfigError> {
 fn url(origin: String, text: &str) -> Result<BaseUrl, ConfigError> {
     text.parse()
         .map_err(|error| hidden(origin, format!("the URL is not taken: {error}")))
+}
+
+/// Refuses a URL on whose way others can read secrets, if that is not allowed.
+fn unexposed(section: &Section<'_>, origin: String, base: &BaseUrl) -> Result<(), ConfigError> {
+    if !base.origin().is_exposed() || section.switch(ALLOW_PLAINTEXT)? {
+        return Ok(());
+    }
+    let message = format!(
+        "others could read secrets and task tokens on the way to {}; name an https:// URL, or set \
+         {ALLOW_PLAINTEXT} = true",
+        base.origin()
+    );
+    Err(hidden(origin, message))
 }
 
 fn word(secret: &SecretText) -> Result<Secret, ConfigError> {

@@ -11,6 +11,7 @@ pub(super) const TOKEN_TTL: &str = "protocol.arco.token_ttl_seconds";
 pub(super) const HEARTBEAT_INTERVAL: &str = "protocol.arco.heartbeat_interval_ms";
 pub(super) const HEARTBEAT_TIMEOUT: &str = "protocol.arco.heartbeat_timeout_ms";
 pub(super) const CANCEL_GRACE: &str = "protocol.arco.cancel_grace_period_ms";
+pub(super) const ALLOW_PLAINTEXT: &str = "protocol.arco.allow_plaintext";
 pub(super) const WORKERS: &str = "protocol.arco.workers";
 
 pub(super) const LISTEN: &str = "protocol.arco.worker.listen";
@@ -28,7 +29,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "HOST_ARCO_PUBLIC_URL",
         "URL",
         "http:// and the address of the API",
-        "What Arco workers call back: an http:// URL that reaches this host's API",
+        "What Arco workers call back: an http:// or https:// URL that reaches this host's API",
     ),
     setting(
         TOKEN_KEY_FILE,
@@ -87,6 +88,13 @@ pub(super) const SETTINGS: &[Setting] = &[
         "How long an Arco worker has to stop after a cancel, in milliseconds, at most 3600000",
     ),
     setting(
+        ALLOW_PLAINTEXT,
+        "HOST_ARCO_ALLOW_PLAINTEXT",
+        "BOOL",
+        "false",
+        "Whether `http://` URLs may lead to other machines, so that anybody between can read secrets and task tokens. Else they must be `https://`",
+    ),
+    setting(
         LISTEN,
         "HOST_ARCO_WORKER_LISTEN",
         "ADDR",
@@ -112,7 +120,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "HOST_ARCO_WORKER_CALLBACK_ORIGINS",
         "URLS",
         "none",
-        "Where callbacks may go: http:// URLs without a path, an array; in the variable, separated by commas. Nothing is ever sent elsewhere, and redirects are not followed",
+        "Where callbacks may go: https:// URLs without a path, or http:// ones of this machine, an array; in the variable, separated by commas. Nothing is ever sent elsewhere, and redirects are not followed",
     ),
     setting(
         CONCURRENCY,
@@ -141,7 +149,7 @@ pub(super) const TABLE_SETTINGS: &[TableSetting] = &[
     TableSetting {
         key: "protocol.arco.workers.NAME.url",
         default: "none",
-        about: "The Arco worker behind this name: an http:// URL; attempts go to `URL/dispatch`",
+        about: "The Arco worker behind this name: an https:// URL, or an http:// one of this machine; attempts go to `URL/dispatch`",
     },
     TableSetting {
         key: "protocol.arco.workers.NAME.secret_file",
@@ -193,7 +201,8 @@ all guests and reports their tasks as failed, to be tried again. The variables a
         WorkerFlag::new(LISTEN, "listen", "ADDR", "Where dispatches come: a loopback address and a port").required(),
         WorkerFlag::new(SECRET_ENV, "secret-env", "NAME", "The variable with the secret that dispatches must present"),
         WorkerFlag::new(SECRET_FILE, "secret-file", "FILE", "The file with that secret, instead of a variable"),
-        WorkerFlag::new(ORIGINS, "callback-origin", "URL", "Where callbacks may go: an http:// URL without a path; may be given again").repeated(),
+        WorkerFlag::new(ORIGINS, "callback-origin", "URL", "Where callbacks may go: an https:// URL without a path, or an http:// one of this machine; may be given again").repeated(),
+        WorkerFlag::new(ALLOW_PLAINTEXT, "allow-plaintext", "", "Let callbacks go to other machines without TLS"),
         WorkerFlag::new(CONCURRENCY, "concurrency", "N", "How many tasks run at once [default: 64]"),
     ],
 };

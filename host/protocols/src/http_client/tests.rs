@@ -1,7 +1,10 @@
 //! The client against a server in the test, and the URLs that it takes.
 
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use rustls::{RootCertStore, ServerConfig};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 use super::*;
 
@@ -70,6 +73,83 @@ async fn a_request_is_sent_and_its_answer_read() {
     );
 }
 
+/// A server with a certificate that it signed itself, for `127.0.0.1`. Answers each connection once.
+async fn served_over_tls() -> (BaseUrl, CertificateDer<'static>) {
+    let key = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let certificate = key.cert.der().clone();
+    let private = PrivatePkcs8KeyDer::from(key.signing_key.serialize_der());
+    let provider = rustls::crypto::ring::default_provider();
+    let config = ServerConfig::builder_with_provider(provider.into())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.clone()], private.into())
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let Ok(mut stream) = acceptor.accept(stream).await else {
+                continue;
+            };
+            let mut room = [0; 1_024];
+            let _asked = stream.read(&mut room).await;
+            let _gone = stream
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nsecret")
+                .await;
+        }
+    });
+    tasks.detach_all();
+    (url.parse().unwrap(), certificate)
+}
+
+#[tokio::test]
+async fn a_server_with_tls_must_have_a_certificate_that_is_trusted() {
+    let (base, certificate) = served_over_tls().await;
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate).unwrap();
+    let answer = HttpClient::trusting(roots)
+        .post(post(&base, &[]))
+        .await
+        .unwrap();
+    assert_eq!((answer.status, &answer.body[..]), (200, &b"secret"[..]));
+
+    let (base, _untrusted) = served_over_tls().await;
+    let mut roots = RootCertStore::empty();
+    roots
+        .add(
+            rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])
+                .unwrap()
+                .cert
+                .der()
+                .clone(),
+        )
+        .unwrap();
+    let error = HttpClient::trusting(roots)
+        .post(post(&base, &[]))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&error, RequestError::Connect(why) if why.contains("certificate")),
+        "{error}"
+    );
+
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let plain = format!("https://{}", listener.local_addr().unwrap());
+    let base: BaseUrl = plain.parse().unwrap();
+    let answering = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(b"HTTP/1.1 400 No\r\n\r\n").await.unwrap();
+        stream
+    };
+    let client = HttpClient::default();
+    let (answer, _stream) = tokio::join!(client.post(post(&base, &[])), answering);
+    let error = answer.unwrap_err();
+    assert!(matches!(error, RequestError::Connect(_)), "{error}");
+}
+
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
     let (elsewhere, mut asked_there) = served(Vec::new()).await;
@@ -118,6 +198,7 @@ fn urls_are_read_strictly() {
     let taken = [
         ("http://127.0.0.1:9000", "http://127.0.0.1:9000"),
         ("HTTP://LocalHost/", "http://localhost:80"),
+        ("https://api.example/x", "https://api.example:443/x"),
         ("http://[::1]:7/api/", "http://[::1]:7/api"),
         ("http://api.example:80/a/b", "http://api.example:80/a/b"),
         ("http://[0:0:0:0:0:0:0:1]:7", "http://[::1]:7"),
@@ -129,7 +210,7 @@ fn urls_are_read_strictly() {
         ("", UrlError::NotHttp),
         ("127.0.0.1:9000", UrlError::NotHttp),
         ("ftp://127.0.0.1", UrlError::NotHttp),
-        ("https://api.example", UrlError::Https),
+        ("https//api.example", UrlError::NotHttp),
         ("http://api@evil", UrlError::UserInfo),
         ("http://127.0.0.1:7700@evil:80", UrlError::UserInfo),
         ("http://", UrlError::Host),
@@ -164,7 +245,13 @@ fn urls_are_read_strictly() {
 fn origins_differ_by_what_is_meant() {
     let origin = |text: &str| text.parse::<BaseUrl>().unwrap().origin().clone();
     assert_eq!(origin("http://h"), origin("http://H:80/x"));
-    for other in ["http://h:81", "http://h.example", "http://127.0.0.1"] {
+    for other in [
+        "https://h",
+        "https://h:80",
+        "http://h:81",
+        "http://h.example",
+        "http://127.0.0.1",
+    ] {
         assert_ne!(origin("http://h"), origin(other));
     }
     assert_ne!(
@@ -173,4 +260,11 @@ fn origins_differ_by_what_is_meant() {
     );
     assert!(origin("http://[::1]").is_loopback() && origin("http://localhost").is_loopback());
     assert!(!origin("http://169.254.169.254").is_loopback());
+    for (text, exposed) in [
+        ("http://h", true),
+        ("https://h", false),
+        ("http://localhost", false),
+    ] {
+        assert_eq!(origin(text).is_exposed(), exposed, "{text}");
+    }
 }

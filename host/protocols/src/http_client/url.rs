@@ -11,12 +11,20 @@ use thiserror::Error;
 /// The longest URL, in bytes.
 const URL_BYTES_MAX: usize = 2_048;
 
-/// Who is asked. Two origins are equal if the same host and port are meant in the same way: an address
+/// Who is asked. Two origins are equal if the same scheme, host and port are meant in the same way: an address
 /// is not equal to a name, nor an IPv4 address to the same one written as IPv6.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
+    scheme: Scheme,
     host: Host,
     port: u16,
+}
+
+/// Whether what is sent is encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Scheme {
+    Http,
+    Https,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -36,12 +44,8 @@ pub struct BaseUrl {
 /// Why a text is no URL to send requests to. The text is not shown: it may contain a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum UrlError {
-    #[error("it is not an http:// URL")]
+    #[error("it is not an http:// or https:// URL")]
     NotHttp,
-    #[error(
-        "https:// is not supported; use an http:// URL of a proxy on this machine that adds TLS"
-    )]
-    Https,
     #[error("it is longer than {URL_BYTES_MAX} bytes")]
     TooLong,
     #[error("it has a user name or password; remove them")]
@@ -65,6 +69,16 @@ impl Origin {
             Host::Address(address) => address.is_loopback(),
             Host::Name(name) => name == "localhost",
         }
+    }
+
+    /// Returns whether what is sent is encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.scheme == Scheme::Https
+    }
+
+    /// Returns whether somebody on a network could read what is sent.
+    pub fn is_exposed(&self) -> bool {
+        !self.is_encrypted() && !self.is_loopback()
     }
 
     /// Returns host and port, as sockets take them.
@@ -103,11 +117,11 @@ impl FromStr for BaseUrl {
         let Some((scheme, rest)) = text.split_once("://") else {
             return Err(UrlError::NotHttp);
         };
-        match scheme.to_ascii_lowercase().as_str() {
-            "http" => {}
-            "https" => return Err(UrlError::Https),
+        let scheme = match scheme.to_ascii_lowercase().as_str() {
+            "http" => Scheme::Http,
+            "https" => Scheme::Https,
             _ => return Err(UrlError::NotHttp),
-        }
+        };
         if rest.contains(['?', '#']) {
             return Err(UrlError::Query);
         }
@@ -118,13 +132,13 @@ impl FromStr for BaseUrl {
             return Err(UrlError::UserInfo);
         }
         Ok(Self {
-            origin: read_origin(authority)?,
+            origin: read_origin(scheme, authority)?,
             path: read_path(path)?,
         })
     }
 }
 
-fn read_origin(authority: &str) -> Result<Origin, UrlError> {
+fn read_origin(scheme: Scheme, authority: &str) -> Result<Origin, UrlError> {
     if let Some(rest) = authority.strip_prefix('[') {
         let (address, port) = rest.split_once(']').ok_or(UrlError::Host)?;
         let address: Ipv6Addr = address.parse().map_err(|_| UrlError::Host)?;
@@ -133,8 +147,9 @@ fn read_origin(authority: &str) -> Result<Origin, UrlError> {
             _ => Some(port.strip_prefix(':').ok_or(UrlError::Host)?),
         };
         return Ok(Origin {
+            scheme,
             host: Host::Address(address.into()),
-            port: read_port(port)?,
+            port: read_port(scheme, port)?,
         });
     }
     let (host, port) = match authority.split_once(':') {
@@ -142,8 +157,9 @@ fn read_origin(authority: &str) -> Result<Origin, UrlError> {
         None => (authority, None),
     };
     Ok(Origin {
+        scheme,
         host: read_host(host)?,
-        port: read_port(port)?,
+        port: read_port(scheme, port)?,
     })
 }
 
@@ -165,9 +181,12 @@ fn read_host(text: &str) -> Result<Host, UrlError> {
     Ok(Host::Name(text.to_ascii_lowercase()))
 }
 
-fn read_port(text: Option<&str>) -> Result<u16, UrlError> {
+fn read_port(scheme: Scheme, text: Option<&str>) -> Result<u16, UrlError> {
     match text {
-        None => Ok(80),
+        None => Ok(match scheme {
+            Scheme::Http => 80,
+            Scheme::Https => 443,
+        }),
         Some(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
             let port = text.parse().map_err(|_| UrlError::Port)?;
             if port == 0 {
@@ -190,7 +209,11 @@ fn read_path(text: &str) -> Result<String, UrlError> {
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}", self.authority())
+        let scheme = match self.scheme {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        };
+        write!(f, "{scheme}://{}", self.authority())
     }
 }
 

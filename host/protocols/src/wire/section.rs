@@ -185,6 +185,15 @@ impl<'a> Section<'a> {
             .ok_or_else(|| refused(origin, text, format!("a number from {least} to {most} is")))
     }
 
+    /// Returns whether a switch is on. It is off where nothing is said.
+    pub fn switch(&self, key: &str) -> Result<bool, ConfigError> {
+        match self.find(key) {
+            None | Some((_, "false")) => Ok(false),
+            Some((_, "true")) => Ok(true),
+            Some((origin, text)) => Err(refused(origin, text, "true or false is")),
+        }
+    }
+
     /// Returns a duration.
     pub fn seconds(&self, key: &str) -> Result<Option<Seconds>, ConfigError> {
         let Some((origin, text)) = self.find(key) else {

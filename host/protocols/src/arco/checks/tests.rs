@@ -76,7 +76,8 @@ fn a_control_plane_that_can_be_called_back_is_found() {
 fn what_others_could_read_is_found() {
     // Names that end in `.invalid` are nobody's.
     let table = "url = 'http://spark.invalid:9000'\nsecret_env = 'SECRET'";
-    let checks = of(&[], &[("spark", table)]);
+    let plain = ("allow_plaintext", "true");
+    let checks = of(&[plain], &[("spark", table)]);
     let names: Vec<_> = checks
         .iter()
         .map(|(name, status, _)| (*name, *status))
@@ -87,9 +88,9 @@ fn what_others_could_read_is_found() {
         checks[2].2.contains("this host's own address"),
         "{checks:?}"
     );
-    let public = [("public_url", "http://host.invalid:7700")];
+    let public = [plain, ("public_url", "http://host.invalid:7700")];
     assert_eq!(of(&public, &[("spark", table)]).len(), 2);
-    let local = [("public_url", "http://localhost:7700")];
+    let local = [plain, ("public_url", "http://localhost:7700")];
     let checks = of(&local, &[("spark", table)]);
     assert!(checks[2].2.contains("http://localhost:7700"), "{checks:?}");
 }

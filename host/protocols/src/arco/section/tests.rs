@@ -74,7 +74,7 @@ fn workers_and_keys_are_read() {
             "url = 'http://127.0.0.1:9000/arco/'\nsecret_file = 'secret'\nmax_in_flight = 256",
         ),
         ("plain", "url = 'http://[::1]:9'"),
-        ("env", "url = 'http://h'\nsecret_env = 'SECRET'"),
+        ("env", "url = 'https://h'\nsecret_env = 'SECRET'"),
     ];
     let values = [
         ("public_url", "http://localhost:7700"),
@@ -110,7 +110,7 @@ fn the_worker_is_read() {
         ("worker.secret_env", "SECRET"),
         (
             "worker.callback_origins",
-            "http://127.0.0.1:8080, http://h,http://H:80/",
+            "http://127.0.0.1:8080, https://h,https://H:443/",
         ),
         ("worker.concurrency", "3"),
         ("worker.logs_token_file", "secret"),
@@ -119,7 +119,7 @@ fn the_worker_is_read() {
     assert_eq!(worker.secret.expose(), "from-env");
     assert_eq!(worker.concurrency, 3);
     let origins: Vec<_> = worker.origins.iter().map(ToString::to_string).collect();
-    assert_eq!(origins, ["http://127.0.0.1:8080", "http://h:80"]);
+    assert_eq!(origins, ["http://127.0.0.1:8080", "https://h:443"]);
     assert_eq!(worker.logs_token.unwrap().expose(), "from-file");
 }
 
@@ -144,8 +144,8 @@ fn workers_that_cannot_be_are_refused_with_their_place_and_no_secret() {
         (&[], &[("a", "")], "a worker has a `url`"),
         (
             &[],
-            &[("a", "url = 'https://h'")],
-            "https:// is not supported",
+            &[("a", "url = 'http://h'")],
+            "others could read secrets and task tokens on the way to http://h:80",
         ),
         (
             &[],
@@ -156,28 +156,28 @@ fn workers_that_cannot_be_are_refused_with_their_place_and_no_secret() {
             &[],
             &[(
                 "a",
-                "url = 'http://h'\nsecret_file = 'secret'\nsecret_env = 'SECRET'",
+                "url = 'https://h'\nsecret_file = 'secret'\nsecret_env = 'SECRET'",
             )],
             "exclude each other",
         ),
         (
             &[],
-            &[("a", "url = 'http://h'\nsecret_file = 'nowhere'")],
+            &[("a", "url = 'https://h'\nsecret_file = 'nowhere'")],
             "cannot read nowhere",
         ),
         (
             &[],
-            &[("a", "url = 'http://h'\nsecret_file = 'blank'")],
+            &[("a", "url = 'https://h'\nsecret_file = 'blank'")],
             "printable ASCII without blanks",
         ),
         (
             &[],
-            &[("a", "url = 'http://h'\nsecret_env = 'NOTHING'")],
+            &[("a", "url = 'https://h'\nsecret_env = 'NOTHING'")],
             "the variable NOTHING is not set or empty",
         ),
         (
             &[],
-            &[("a", "url = 'http://h'\nmax_in_flight = 0")],
+            &[("a", "url = 'https://h'\nmax_in_flight = 0")],
             "a number from 1 to 4096 is",
         ),
     ];

@@ -75,9 +75,9 @@ fn a_bad_value_is_named_and_no_token_is_shown() {
     for (flags, table, expected) in [
         (&[url][..], "", "the runner needs a name"),
         (
-            &[("orchestrator", "https://h"), id],
+            &[("orchestrator", "ftp://h"), id],
             "",
-            "https:// is not supported",
+            "it is not an http:// or https:// URL",
         ),
         (
             &[("orchestrator", "http://u:secret@h"), id],
