@@ -10,6 +10,7 @@ mod disk;
 mod events;
 mod hero;
 mod http;
+mod isolation;
 mod load;
 mod many;
 mod numbers;
@@ -80,6 +81,8 @@ enum Suite {
 enum Part {
     /// The disk, the store, the engine and jobs over HTTP, in turns
     Throughput,
+    /// The same load where components share no cell
+    Isolation,
     /// The same load with many jobs waiting
     Waiting,
     /// The same load beside backups
@@ -128,6 +131,7 @@ impl Part {
     const fn is_of(self, suite: Suite) -> bool {
         match self {
             Self::Throughput
+            | Self::Isolation
             | Self::Waiting
             | Self::Backup
             | Self::Many
@@ -243,6 +247,9 @@ async fn machine(args: &Args, report: &mut Report) -> Result<()> {
     }
     if args.wants(Part::Throughput) {
         rounds::measure(args, &stage, report).await?;
+    }
+    if args.wants(Part::Isolation) {
+        isolation::measure(args, &stage, report).await?;
     }
     if args.wants(Part::Latency) {
         cancel::pickup(args, stage.server.address(), report).await?;

@@ -21,6 +21,7 @@ mod from_wat;
 mod garbage;
 mod grants;
 mod hostile;
+mod isolation;
 mod life;
 mod local;
 mod rrq_garbage;

@@ -2,7 +2,7 @@
 //! components that are no longer deployed. The dispatch loop and the executor of foreign work both
 //! use it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use host_core::cell::ComponentKey;
@@ -67,6 +67,9 @@ impl<P: CellPort> Feed<P> {
         if !Arc::ptr_eq(&all, &self.matched) {
             self.matched = all;
             self.pool.keep_loaded(|component| handlers.needs(component));
+            let digests = self.matched.values().map(|handler| handler.revision.digest);
+            self.pool
+                .set_components(digests.collect::<BTreeSet<_>>().len());
         }
     }
 }

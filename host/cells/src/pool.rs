@@ -3,9 +3,10 @@
 
 mod cell;
 mod heard;
+mod isolation;
 mod seat;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use host_core::cell::{ComponentKey, RunId, ToCell};
 use host_core::handler::Limits;
@@ -22,6 +23,7 @@ use crate::placement::{self, Load};
 use crate::port::{CellId, CellPort};
 
 pub use self::heard::Heard;
+pub use self::isolation::Isolation;
 
 /// How long a cell may take to start, in milliseconds.
 const START_TIMEOUT_MS: u64 = 15_000;
@@ -35,6 +37,7 @@ pub struct Shape {
     pub cells: usize,
     /// How many runs one cell executes at once.
     pub slots: u32,
+    pub isolation: Isolation,
 }
 
 /// One run that is in a cell.
@@ -72,6 +75,8 @@ pub struct Run {
 pub enum Place {
     /// In this shared cell.
     Shared(CellId),
+    /// In a cell that executes its component only.
+    OfComponent,
     /// In a new cell of its own.
     Alone,
 }
@@ -87,6 +92,10 @@ pub struct Pool<P> {
     runs_made: u64,
     alone_made: u64,
     alone_not_before: Time,
+    /// How many components are deployed.
+    components: usize,
+    /// Whether the last cell that was to be of one component did not start.
+    hindered: bool,
     closing: bool,
 }
 
@@ -96,7 +105,7 @@ impl<P: CellPort> Pool<P> {
         Self {
             port,
             shape,
-            seats: (0..shape.cells).map(|_| Seat::default()).collect(),
+            seats: (0..shape.seats()).map(|_| Seat::default()).collect(),
             cells: BTreeMap::new(),
             runs: HashMap::new(),
             by_lease: HashMap::new(),
@@ -104,12 +113,17 @@ impl<P: CellPort> Pool<P> {
             runs_made: 0,
             alone_made: 0,
             alone_not_before: Time(i64::MIN),
+            components: 0,
+            hindered: false,
             closing: false,
         }
     }
 
     /// Returns how many more runs the shared cells can take now.
     pub fn free(&self) -> usize {
+        if self.shape.isolation == Isolation::Component {
+            return self.free_for_components();
+        }
         self.loads()
             .iter()
             .map(|load| load.slots.saturating_sub(load.runs) as usize)
@@ -130,14 +144,24 @@ impl<P: CellPort> Pool<P> {
         self.alone_not_before
     }
 
-    /// Returns cells for at most `wanted` runs.
-    pub fn offer(&self, wanted: usize) -> Vec<CellId> {
-        placement::spread(self.loads(), wanted)
+    /// Returns places for at most `wanted` runs.
+    pub fn offer(&self, wanted: usize) -> Vec<Place> {
+        match self.shape.isolation {
+            Isolation::Shared => {
+                let cells = placement::spread(self.loads(), wanted).into_iter();
+                cells.map(Place::Shared).collect()
+            }
+            Isolation::Component => vec![Place::OfComponent; wanted.min(self.free())],
+        }
     }
 
-    /// Returns the name of a cell, for people.
-    pub fn name(&self, cell: CellId) -> &str {
-        self.cells.get(&cell).map_or("cell-gone", |cell| &cell.name)
+    /// Returns the name of a place, for people. A place of a component is not known before its run.
+    pub fn name(&self, place: &Place) -> &str {
+        match place {
+            Place::Shared(cell) => self.cells.get(cell).map_or("cell-gone", |cell| &cell.name),
+            Place::OfComponent => self.shape.name,
+            Place::Alone => "cell-alone",
+        }
     }
 
     /// Returns how many runs the cells have now.
@@ -165,6 +189,7 @@ impl<P: CellPort> Pool<P> {
     ) -> Result<(), Box<Order>> {
         let id = match place {
             Place::Shared(id) => *id,
+            Place::OfComponent => self.cell_of(now, program.component),
             Place::Alone => self.open(now, Kind::Alone),
         };
         let Some(cell) = self.cells.get_mut(&id).filter(|cell| !cell.doomed) else {
@@ -234,6 +259,7 @@ impl<P: CellPort> Pool<P> {
 
     /// Unmaps components that no handler needs and no run uses.
     pub fn keep_loaded(&mut self, needed: impl Fn(ComponentKey) -> bool) {
+        self.retire_idle(|cell| !cell.loaded.iter().any(|component| needed(*component)));
         let runs = &self.runs;
         for (id, cell) in &mut self.cells {
             cell.unload(|component| {
@@ -255,6 +281,7 @@ impl<P: CellPort> Pool<P> {
         if self.closing {
             return;
         }
+        self.retire_idle(|cell| cell.retires_at().is_some_and(|at| now >= at));
         for seat in 0..self.seats.len() {
             if self.seats[seat].is_due(now) {
                 let cell = self.open(now, Kind::Shared { seat });
@@ -272,7 +299,9 @@ impl<P: CellPort> Pool<P> {
         let starts = self.cells.values().filter_map(Cell::start_limit);
         let seats = self.seats.iter().filter(|_| !self.closing);
         let seats = seats.filter_map(Seat::due);
-        kills.chain(starts).chain(seats).min()
+        let idle = self.cells.values().filter(|_| !self.closing);
+        let idle = idle.filter_map(Cell::retires_at);
+        kills.chain(starts).chain(seats).chain(idle).min()
     }
 
     /// Sends each cell the messages that have collected since the last call.
@@ -318,10 +347,11 @@ impl<P: CellPort> Pool<P> {
         let id = CellId(self.cells_made);
         self.cells_made += 1;
         let (name, slots) = match kind {
-            Kind::Shared { seat } => (
+            Kind::Shared { seat } if self.shape.isolation == Isolation::Shared => (
                 format!("{}-{}", self.shape.name, seat + 1),
                 self.shape.slots,
             ),
+            Kind::Shared { .. } | Kind::Bound { .. } => (self.unused_name(), self.shape.slots),
             Kind::Alone => {
                 self.alone_made += 1;
                 (format!("{}-alone-{}", self.shape.name, self.alone_made), 1)
@@ -330,6 +360,14 @@ impl<P: CellPort> Pool<P> {
         self.port.start(id, &name, slots);
         self.cells.insert(id, Cell::new(now, kind, name, slots));
         id
+    }
+
+    /// Returns the first name with a number that no cell has.
+    fn unused_name(&self) -> String {
+        let names: BTreeSet<&str> = self.cells.values().map(|cell| &*cell.name).collect();
+        let mut free = (1..).map(|number: u64| format!("{}-{number}", self.shape.name));
+        free.find(|name| !names.contains(&**name))
+            .unwrap_or_default()
     }
 
     fn late_starters(&self, now: Time) -> Vec<CellId> {

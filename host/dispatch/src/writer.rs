@@ -381,14 +381,14 @@ impl<P: CellPort> Writer<P> {
         let wanted = self.claimable.saturating_add(batch.newly_available_max);
         let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
         let mut rooms = Vec::new();
-        for cell in self.cells.pool.offer(wanted) {
-            let name = self.cells.pool.name(cell).to_owned();
-            rooms.push(Room::connected(Target::Cell(Place::Shared(cell)), name));
+        for place in self.cells.pool.offer(wanted) {
+            let name = self.cells.pool.name(&place).to_owned();
+            rooms.push(Room::connected(Target::Cell(place), name));
         }
         if self.suspects {
             for _ in 0..self.cells.pool.free_alone(now) {
-                let target = Target::Cell(Place::Alone);
-                rooms.push(Room::connected(target, "cell-alone".to_owned()));
+                let name = self.cells.pool.name(&Place::Alone).to_owned();
+                rooms.push(Room::connected(Target::Cell(Place::Alone), name));
             }
         }
         for (executor, slots) in self.executors.offer(&batch.for_executors) {

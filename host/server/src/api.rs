@@ -29,6 +29,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use host_cells::handlers::Handlers;
+use host_cells::pool::Isolation;
 use host_core::cell::Protection;
 use host_dispatch::Dispatch;
 use host_dispatch::costs::CostBook;
@@ -75,6 +76,8 @@ pub struct Api {
     pub hosts: AllowedHosts,
     /// How this system confines cells.
     pub protection: Arc<Protection>,
+    /// Which jobs share a cell.
+    pub isolation: Isolation,
     /// Cancelled when the host starts no more jobs. It still answers until the running jobs have
     /// ended.
     pub draining: CancellationToken,

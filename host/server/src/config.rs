@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use host_cells::build::Environment;
+use host_cells::pool::Isolation;
 use host_cells::spawn::Confinement;
 use host_core::name::Name;
 use host_protocols::WIRES;
@@ -86,8 +87,16 @@ pub const SETTINGS: &[Setting] = &[
         env: "HOST_CELL_MEMORY_MIB",
         flag: Some("cell-memory-mib"),
         value_name: "MIB",
-        default: "half of the machine's memory, divided among all cells",
+        default: "half of the machine's memory, divided among all cells that there may be",
         about: "How much memory the guests of one cell may take together, in MiB",
+    },
+    Setting {
+        key: "cells.isolation",
+        env: "HOST_CELLS_ISOLATION",
+        flag: Some("cell-isolation"),
+        value_name: "HOW",
+        default: "shared",
+        about: "Which jobs share a cell: `shared`, all of them; `component`, only those of the same component, in up to 4 times as many cells, at least 16",
     },
     Setting {
         key: "cells.user",
@@ -193,6 +202,8 @@ pub struct Config {
     pub slots: u32,
     /// The memory for the guests of one cell, in MiB.
     pub memory_mib: u64,
+    /// Which jobs share a cell.
+    pub isolation: Isolation,
     /// How long running jobs may continue when the host stops, in milliseconds.
     pub drain_ms: u64,
     /// How many bytes of guests' logs are kept.
@@ -266,8 +277,11 @@ impl Config {
         let cells = values
             .number("cells.count", 1, 256)?
             .unwrap_or(machine.cores.max(2) as u64);
+        let isolation = isolation(&values)?;
+        let cells = usize::try_from(cells).unwrap_or(usize::MAX);
         // Foreign work may use the same number of cells again.
-        let share = machine.memory_mib / 2 / (2 * cells);
+        let all_cells = 2 * isolation.cells_max(cells) as u64;
+        let share = machine.memory_mib / 2 / all_cells;
         let wires = wires(sources)?;
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
         Ok(Self {
@@ -279,7 +293,8 @@ impl Config {
             socket: values.path("http.socket"),
             routes: routes(&values, &wires)?,
             wires,
-            cells: usize::try_from(cells).unwrap_or(usize::MAX),
+            cells,
+            isolation,
             slots: values
                 .number("cells.slots", 1, 1_024)?
                 .map_or(64, |slots| u32::try_from(slots).unwrap_or(u32::MAX)),
@@ -302,6 +317,15 @@ impl Config {
         let wire = wires.find(|wire| wire.name == name)?;
         Some(&wire.configured)
     }
+}
+
+/// Reads which jobs share a cell.
+fn isolation(values: &Section<'_>) -> Result<Isolation, ConfigError> {
+    let Some((origin, text)) = values.find("cells.isolation") else {
+        return Ok(Isolation::default());
+    };
+    text.parse()
+        .map_err(|()| refused(origin, text, "shared or component is"))
 }
 
 /// Reads the names of proxies.

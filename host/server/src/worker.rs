@@ -13,7 +13,7 @@ use host_cells::compile::CompileError;
 use host_cells::examine::{Examiner, Setup, StartError};
 use host_cells::feed::Feed;
 use host_cells::handlers::Handlers;
-use host_cells::pool::{Pool, Shape};
+use host_cells::pool::{Isolation, Pool, Shape};
 use host_cells::process::ProcessPort;
 use host_cells::spawn::CellProgram;
 use host_core::name::Name;
@@ -60,6 +60,8 @@ pub struct WorkerConfig {
     pub slots: u32,
     /// The memory for the guests of one cell, in MiB.
     pub memory_mib: u64,
+    /// Which jobs share a cell.
+    pub isolation: Isolation,
     /// The folder for files that are kept between starts.
     pub state: Option<PathBuf>,
     /// The variables that guests may be granted.
@@ -260,6 +262,7 @@ impl Workers {
             name: "cell",
             cells: config.cells,
             slots: config.slots,
+            isolation: config.isolation,
         };
         let port = ProcessPort::new(examiner.cells.clone(), cell_says);
         // Cells start while the handlers are loaded.

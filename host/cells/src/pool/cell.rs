@@ -14,6 +14,8 @@ use crate::ladder::Overrun;
 pub(super) enum Kind {
     /// Executes many runs. If it dies, another cell replaces it.
     Shared { seat: usize },
+    /// Executes runs of this component only.
+    Bound { component: ComponentKey },
     /// Executes one suspect and then ends.
     Alone,
 }
@@ -33,6 +35,8 @@ pub(super) struct Cell {
     pub(super) culprits: Vec<(RunId, Overrun)>,
     pub(super) loaded: BTreeSet<ComponentKey>,
     pub(super) runs: BTreeSet<RunId>,
+    /// When the last run ended.
+    pub(super) idle_since: Time,
     pub(super) outbox: Vec<ToCell>,
 }
 
@@ -49,6 +53,7 @@ impl Cell {
             culprits: Vec::new(),
             loaded: BTreeSet::new(),
             runs: BTreeSet::new(),
+            idle_since: now,
             outbox: Vec::new(),
         }
     }
@@ -75,6 +80,12 @@ impl Cell {
         }
         self.runs.insert(start.run);
         self.outbox.push(ToCell::Start(Box::new(start)));
+    }
+
+    /// Records that a run is no longer in the cell.
+    pub(super) fn end(&mut self, now: Time, run: RunId) {
+        self.runs.remove(&run);
+        self.idle_since = now;
     }
 
     /// Unmaps components that are not needed.

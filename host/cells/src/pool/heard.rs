@@ -9,7 +9,7 @@ use host_core::time::Time;
 use host_core::transition::Loss;
 
 use super::cell::{Cell, Kind};
-use super::{Pool, Run};
+use super::{Isolation, Pool, Run};
 use crate::chain::{Left, Next, Planned};
 use crate::ladder::Overrun;
 use crate::port::{CellEvent, CellId, CellPort};
@@ -153,12 +153,13 @@ impl<P: CellPort> Pool<P> {
         if let Kind::Shared { seat } = cell.kind {
             self.seats[seat].leave(now, now.since_ms(cell.started_at));
         } else if !cell.ready {
+            self.hindered = cell.kind != Kind::Alone;
             self.alone_not_before = now.plus_ms(ALONE_PAUSE_MS);
         }
         // The pool ended this cell itself: its only run has ended, or the host stops.
         if self.closing && cell.runs.is_empty() {
             tracing::debug!(cell = cell.name, how, "a cell is gone");
-        } else if cell.kind != Kind::Alone || !cell.runs.is_empty() {
+        } else if matches!(cell.kind, Kind::Shared { .. }) || !cell.runs.is_empty() {
             let runs = cell.runs.len();
             tracing::warn!(cell = cell.name, how, runs, "a cell is gone");
         }
@@ -194,6 +195,7 @@ impl<P: CellPort> Pool<P> {
         }
         cell.slots = cell.slots.min(slots);
         cell.ready = true;
+        self.hindered = false;
         Ok(())
     }
 
@@ -228,7 +230,7 @@ impl<P: CellPort> Pool<P> {
     fn settle(&mut self, now: Time, id: RunId, outcome: Outcome, meter: Meter) -> Option<Heard> {
         let run = self.forget(id)?;
         if let Some(cell) = self.cells.get_mut(&run.cell) {
-            cell.runs.remove(&id);
+            cell.end(now, id);
             if cell.kind == Kind::Alone {
                 cell.doomed = true;
                 self.port.kill(run.cell);
@@ -284,22 +286,51 @@ impl<P: CellPort> Pool<P> {
             Next::End(outcome) => return Some((outcome, used)),
             Next::Run(program, start) => (program, start),
         };
-        let Some(cell) = self.cells.get_mut(&run.cell).filter(|cell| !cell.doomed) else {
-            let message = "the cell is killed before the next action could start in it";
+        let Some(cell) = self.cell_of_step(now, id, program.component) else {
+            let message = "no cell could take the next action";
             let failure = Failure::new(FailureKind::CellLost, message);
             return Some((Outcome::Failed(failure), used));
         };
         let next = RunId(self.runs_made);
         self.runs_made += 1;
-        cell.runs.remove(&id);
-        start.run = next;
-        cell.begin(&program, *start);
         let mut run = self.runs.remove(&id)?;
+        self.leave(now, run.cell, id, cell);
+        start.run = next;
+        self.cells.get_mut(&cell)?.begin(&program, *start);
+        run.cell = cell;
         run.component = program.component;
         run.step_started_at = now;
         self.by_lease.insert(run.lease, next);
         self.runs.insert(next, run);
         None
+    }
+
+    /// Returns the cell for the next step of a chain: the one that the chain is in, unless cells are of
+    /// one component.
+    fn cell_of_step(&mut self, now: Time, id: RunId, component: ComponentKey) -> Option<CellId> {
+        let run = self.runs.get(&id)?;
+        let (here, same) = (run.cell, run.component == component);
+        let cell = self.cells.get(&here).filter(|cell| !cell.doomed)?;
+        if same || self.shape.isolation == Isolation::Shared {
+            return Some(here);
+        }
+        if cell.kind == Kind::Alone {
+            return Some(self.open(now, Kind::Alone));
+        }
+        self.has_cell_for(component)
+            .then(|| self.cell_of(now, component))
+    }
+
+    /// Takes a step that has ended out of its cell. The next is in the cell `next`.
+    fn leave(&mut self, now: Time, id: CellId, run: RunId, next: CellId) {
+        let Some(cell) = self.cells.get_mut(&id) else {
+            return;
+        };
+        cell.end(now, run);
+        if cell.kind == Kind::Alone && id != next {
+            cell.doomed = true;
+            self.port.kill(id);
+        }
     }
 
     fn forget(&mut self, id: RunId) -> Option<Run> {

@@ -45,6 +45,15 @@ impl Seat {
         self.holder = Some(cell);
     }
 
+    /// Records that the cell is used elsewhere. Another may start at once, unless the cell has not shown
+    /// that cells start.
+    pub(super) fn vacate(&mut self, ready: bool) {
+        self.holder = None;
+        if ready {
+            *self = Self::default();
+        }
+    }
+
     /// Records the death of the cell, which lived for `lived_ms`.
     pub(super) fn leave(&mut self, now: Time, lived_ms: u64) {
         self.holder = None;

@@ -16,10 +16,13 @@ use crate::chain::Step;
 use crate::port::CellEvent;
 use crate::port::fake::{FakePort, Record, Told, compiled};
 
+mod isolation;
+
 const SHAPE: Shape = Shape {
     name: "cell",
     cells: 2,
     slots: 4,
+    isolation: Isolation::Shared,
 };
 
 struct Bench {
@@ -31,10 +34,14 @@ struct Bench {
 
 impl Bench {
     fn new(ready: bool) -> Self {
+        Self::with(SHAPE, ready)
+    }
+
+    fn with(shape: Shape, ready: bool) -> Self {
         let (sender, events) = mpsc::channel(1_000);
         let (port, record) = FakePort::new(sender, ready);
         let mut bench = Self {
-            pool: Pool::new(port, SHAPE),
+            pool: Pool::new(port, shape),
             events,
             record,
             orders: 0,
@@ -64,6 +71,17 @@ impl Bench {
         start: Start,
         chain: Option<Box<Chain>>,
     ) -> LeaseId {
+        self.begin_of(now, ComponentKey(7), place, start, chain)
+    }
+
+    fn begin_of(
+        &mut self,
+        now: i64,
+        component: ComponentKey,
+        place: &Place,
+        start: Start,
+        chain: Option<Box<Chain>>,
+    ) -> LeaseId {
         self.orders += 1;
         let lease = LeaseId(Uuid::from_u128(self.orders));
         let order = Order {
@@ -74,7 +92,7 @@ impl Bench {
             chain,
         };
         let program = Program {
-            component: ComponentKey(7),
+            component,
             path: PathBuf::from("/c.cwasm"),
             sha256: [0; 32],
             stubbed: Vec::new(),
@@ -86,8 +104,8 @@ impl Bench {
 
     /// Starts a run in the least loaded cell.
     fn shared(&mut self, now: i64, handler: &str) -> LeaseId {
-        let cell = self.pool.offer(1)[0];
-        self.start(now, &Place::Shared(cell), handler)
+        let place = self.pool.offer(1)[0].clone();
+        self.start(now, &place, handler)
     }
 
     fn count(&self, told: &Told) -> usize {
@@ -201,7 +219,7 @@ fn a_cell_that_gets_ready_late_is_killed_and_followed_by_another() {
 #[test]
 fn the_ladder_kills_for_the_one_that_does_not_stop_and_the_others_are_innocent() {
     let mut bench = Bench::new(true);
-    let cell = Place::Shared(bench.pool.offer(1)[0]);
+    let cell = bench.pool.offer(1)[0].clone();
     let stubborn = bench.start(0, &cell, "ignore");
     bench.start(0, &cell, "hang");
     bench.pool.stop(Time(10), stubborn, None, "cancelled");
@@ -229,7 +247,7 @@ fn a_run_over_its_time_limit_costs_its_cell() {
 #[test]
 fn all_in_a_cell_that_crashes_are_suspects() {
     let mut bench = Bench::new(true);
-    let cell = Place::Shared(bench.pool.offer(1)[0]);
+    let cell = bench.pool.offer(1)[0].clone();
     bench.start(0, &cell, "hang");
     bench.start(0, &cell, "crash");
     let heard = bench.hear(1);
@@ -390,7 +408,7 @@ fn chained(steps: &[&str]) -> (Start, Option<Box<Chain>>) {
 fn a_chain_keeps_its_slot_and_its_lease_to_the_end() {
     let mut bench = Bench::new(true);
     let (start, chain) = chained(&["echo", "noop", "echo"]);
-    let place = Place::Shared(bench.pool.offer(1)[0]);
+    let place = bench.pool.offer(1)[0].clone();
     bench.begin(0, &place, start, chain);
     let mut ended = Vec::new();
     for turn in 1..=3 {
@@ -426,7 +444,7 @@ fn a_chain_is_stopped_timed_and_lost_as_one_run() {
     let mut bench = Bench::new(true);
     let begin = |bench: &mut Bench, steps: &[&str]| {
         let (start, chain) = chained(steps);
-        let place = Place::Shared(bench.pool.offer(1)[0]);
+        let place = bench.pool.offer(1)[0].clone();
         let lease = bench.begin(0, &place, start, chain);
         bench.hear(0);
         bench.pool.flush();
@@ -470,7 +488,7 @@ fn a_chain_is_stopped_timed_and_lost_as_one_run() {
 fn a_chain_whose_plan_is_late_ends_without_its_cell() {
     let mut bench = Bench::new(true);
     let (start, chain) = chained(&["echo"]);
-    let place = Place::Shared(bench.pool.offer(1)[0]);
+    let place = bench.pool.offer(1)[0].clone();
     bench.begin(0, &place, start, chain);
     bench.pool.flush();
     let listed = bench.events.try_recv().unwrap();

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use host_core::cell::{Compiled, FromCell, Level, LogLine, LogSource, RunId, Start, ToCell};
+use host_core::cell::{
+    Compiled, ComponentKey, FromCell, Level, LogLine, LogSource, RunId, Start, ToCell,
+};
 use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
 use host_core::json::JsonText;
 use host_core::outcome::{Meter, Outcome, Progress};
@@ -38,6 +40,7 @@ pub(crate) struct Began {
 pub(crate) struct Record(
     Arc<Mutex<Vec<Told>>>,
     Arc<Mutex<Vec<(CellId, RunId, String)>>>,
+    Arc<Mutex<Vec<(CellId, ComponentKey)>>>,
 );
 
 impl Record {
@@ -50,6 +53,11 @@ impl Record {
         let runs = self.1.lock().unwrap();
         let (cell, run, _) = runs.iter().rfind(|(.., name)| name == handler).unwrap();
         (*cell, *run)
+    }
+
+    /// Returns which component was given to which cell.
+    pub(crate) fn loads(&self) -> Vec<(CellId, ComponentKey)> {
+        self.2.lock().unwrap().clone()
     }
 
     fn note(&self, told: Told) {
@@ -184,7 +192,10 @@ impl CellPort for FakePort {
             }
             let name = self.names[&cell].clone();
             match message {
-                ToCell::Load { .. } => self.record.note(Told::Load(name)),
+                ToCell::Load { component, .. } => {
+                    self.record.2.lock().unwrap().push((cell, component));
+                    self.record.note(Told::Load(name));
+                }
                 ToCell::Unload { .. } => self.record.note(Told::Unload(name)),
                 ToCell::Start(start) => self.begin(cell, *start),
                 ToCell::Stop { run, grace_ms, .. } => {

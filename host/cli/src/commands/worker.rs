@@ -47,6 +47,9 @@ struct Common {
     /// How much memory the guests of one cell share [default: a quarter of the machine's over all]
     #[arg(long, value_name = "MIB")]
     cell_memory_mib: Option<String>,
+    /// Which jobs share a cell: all, or only those of the same component [default: shared]
+    #[arg(long, value_name = "HOW")]
+    cell_isolation: Option<String>,
     /// The directories below which manifests may grant directories, with commas between them
     #[arg(long, value_name = "DIRS")]
     grant_read: Option<String>,
@@ -218,6 +221,7 @@ impl Common {
             ("cells.count", self.cells.clone()),
             ("cells.slots", self.cell_slots.clone()),
             ("cells.memory_mib", self.cell_memory_mib.clone()),
+            ("cells.isolation", self.cell_isolation.clone()),
             ("grants.read_roots", self.grant_read.clone()),
             ("grants.env", self.grant_env.clone()),
         ];
@@ -245,6 +249,7 @@ impl Common {
             cells: config.cells,
             slots: config.slots,
             memory_mib: config.memory_mib,
+            isolation: config.isolation,
             state: config::state(&config.environment),
             grantable: config.grantable,
             environment: config.environment,

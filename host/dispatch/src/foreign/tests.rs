@@ -19,7 +19,7 @@ use super::*;
 use crate::fake_cells::{FakePort, handlers};
 use crate::writer::EVENTS_MAX;
 use host_cells::build::RunBuilder;
-use host_cells::pool::{Pool, Shape};
+use host_cells::pool::{Isolation, Pool, Shape};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -78,6 +78,7 @@ impl Bench {
             name: "cell",
             cells: 2,
             slots: 2,
+            isolation: Isolation::Shared,
         };
         let (foreign, ended) = Foreign::start(Wiring {
             clock: Clock::start(),

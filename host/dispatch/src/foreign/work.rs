@@ -189,8 +189,7 @@ impl<P: CellPort> Work<P> {
         if self.waiting.is_empty() || self.is_held() {
             return;
         }
-        for cell in self.wiring.cells.pool.offer(self.waiting.len()) {
-            let place = Place::Shared(cell);
+        for place in self.wiring.cells.pool.offer(self.waiting.len()) {
             while let Some(waiting) = self.waiting.pop_front() {
                 if self.start(now, &place, waiting) {
                     break;

@@ -100,7 +100,7 @@ impl Offer {
     ) -> Slot {
         let lease = ids::lease();
         let lane = match &target {
-            Target::Cell(Place::Shared(_)) => {
+            Target::Cell(Place::Shared(_) | Place::OfComponent) => {
                 self.shared += 1;
                 Lane::Shared
             }

@@ -23,6 +23,8 @@ pub(super) struct Health {
     version: &'static str,
     /// How long it has been running.
     uptime_seconds: u64,
+    /// Which jobs share a cell: `shared`, all of them, or `component`, those of the same component.
+    isolation: &'static str,
     /// What this system does not give to confine cells, and `cells.allow_weak` goes without.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     weak: Vec<String>,
@@ -66,6 +68,7 @@ fn health(shared: &Shared) -> Health {
         status: "ok",
         version: env!("CARGO_PKG_VERSION"),
         uptime_seconds: shared.api.clock.uptime().as_secs(),
+        isolation: shared.api.isolation.as_str(),
         weak: shared.api.protection.missing.clone(),
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::*;
 use crate::published;
+use host_cells::pool::Isolation;
 use host_cells::roots::ReadRoots;
 
 const MACHINE: Machine = Machine {
@@ -98,6 +99,7 @@ logs.max_mib = 7
 count = 3
 slots = 4
 memory_mib = 512
+isolation = \"component\"
 user = 4000000000
 allow_weak = true
 [grants]
@@ -118,6 +120,7 @@ env = [\"LANG\", \"UNSET\"]
     assert_eq!(config.socket, Some(PathBuf::from("/s")));
     assert_eq!((config.drain_ms, config.log_bytes_max), (1_500, 7 << 20));
     assert_eq!((config.cells, config.slots, config.memory_mib), (3, 4, 512));
+    assert_eq!(config.isolation, Isolation::Component);
     assert_eq!(SETTINGS.len(), 14, "all of them are above");
 }
 
@@ -198,6 +201,7 @@ fn what_is_not_taken_is_named_with_its_place() {
         ("http.allowed_hosts", "a.example:443", "without scheme, port and `*`"),
         ("cells.user", "0",              "a number from 1 to"),
         ("cells.allow_weak", "yes",      "true or false"),
+        ("cells.isolation",  "handler",  "shared or component"),
         ("grants.read_roots", "/a,b",    "absolute paths"),
         ("grants.env", "LANG, HOST_DATA", "no variable of the host itself"),
         ("shutdown.grace_seconds", "-1", "a number of seconds"),

@@ -238,6 +238,7 @@ impl Host {
             costs: self.shared.numbers.costs().clone(),
             hosts: AllowedHosts::loopback_and(listen).and_proxies(&config.allowed_hosts),
             protection: Arc::clone(&self.protection),
+            isolation: config.isolation,
             draining: self.wires.stopping().clone(),
             stopping: self.tasks.stopping().clone(),
         }
@@ -447,6 +448,7 @@ fn feed(config: &Config, base: &Base, name: &'static str, port: ProcessPort) -> 
         name,
         cells: config.cells,
         slots: config.slots,
+        isolation: config.isolation,
     };
     Feed::new(Pool::new(port, shape), base.runs.clone())
 }

@@ -28,7 +28,7 @@ use crate::writer::{EVENTS_MAX, Phase, Wiring, spawn};
 use crate::{Dispatch, REQUESTS_MAX, Shared};
 use host_cells::build::RunBuilder;
 use host_cells::feed::Feed;
-use host_cells::pool::{Pool, Shape};
+use host_cells::pool::{Isolation, Pool, Shape};
 use host_runtime::clock::Clock;
 use host_runtime::ids;
 
@@ -88,6 +88,7 @@ impl Bench {
             name: "cell",
             cells: 2,
             slots: 4,
+            isolation: Isolation::Shared,
         };
         let runs = RunBuilder::new(handlers(), BTreeMap::new(), BTreeMap::new());
         let leases = LeaseDoor::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);

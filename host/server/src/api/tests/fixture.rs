@@ -38,6 +38,7 @@ use crate::api::{Api, router};
 use crate::executors::{Executors, Routes};
 use crate::metrics::Metrics;
 use host_cells::handlers::Handlers;
+use host_cells::pool::Isolation;
 use host_dispatch::costs::CostBook;
 use host_dispatch::readers::Readers;
 use host_dispatch::{Dispatch, Request, Shared};
@@ -265,6 +266,7 @@ pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: 
         costs: CostBook::default(),
         hosts: AllowedHosts::loopback_and(SocketAddr::from(([127, 0, 0, 9], 7700))),
         protection: Arc::default(),
+        isolation: Isolation::Shared,
         draining: tasks.stopping().clone(),
         stopping: tasks.stopping().clone(),
     }
