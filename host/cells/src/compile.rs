@@ -40,6 +40,9 @@ const SWEPT_AGE: Duration = Duration::from_hours(1);
 /// The same for files of other engines, because a worker of another version may still use them.
 const SWEPT_AGE_OTHER: Duration = Duration::from_hours(30 * 24);
 
+/// How much room compiled components may take by default, in bytes.
+pub const CACHE_BYTES_MAX: u64 = 16 << 30;
+
 /// Why a component was not compiled.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CompileError {
@@ -50,6 +53,17 @@ pub enum CompileError {
     Broken {
         /// How the child process failed.
         message: String,
+    },
+    /// The folder has no room for another compiled component.
+    #[error(
+        "compiled components take {} MiB in {}, and limits.cache_mib allows {} MiB; files there may be removed: \
+         they are made again when needed",
+        .bytes >> 20, .folder.display(), .bytes_max >> 20
+    )]
+    CacheFull {
+        folder: PathBuf,
+        bytes: u64,
+        bytes_max: u64,
     },
     #[error("cannot {operation} {}: {message}; check the folder and its disk", .path.display())]
     Cache {
@@ -67,16 +81,26 @@ const PRIVATE: &str = "compile-";
 pub struct Cache {
     folder: PathBuf,
     program: CellProgram,
+    /// How many bytes there may be in the folder before another component is compiled.
+    bytes_max: u64,
 }
 
 impl Cache {
     /// Uses `folder` and creates it if it does not exist.
-    pub fn open(folder: PathBuf, program: CellProgram) -> Result<Self, CompileError> {
+    pub fn open(
+        folder: PathBuf,
+        program: CellProgram,
+        bytes_max: u64,
+    ) -> Result<Self, CompileError> {
         // A program that can write here could make cells execute any code.
         make_folder(&folder)
             .and_then(|()| is_ours_alone(&folder))
             .map_err(cache("use the folder", &folder))?;
-        Ok(Self { folder, program })
+        Ok(Self {
+            folder,
+            program,
+            bytes_max,
+        })
     }
 
     /// Returns the path of the compiled component and what is known of it. Returns `None` if the
@@ -118,6 +142,8 @@ impl Cache {
         digest: Digest,
         component: &[u8],
     ) -> Result<(PathBuf, Compiled), CompileError> {
+        self.check_room()
+            .map_err(cache("look at", &self.folder))??;
         let note = self.note(digest);
         // No other process knows the file until it is whole.
         let own = self.folder.join(format!("{PRIVATE}{}", ids::unique()));
@@ -146,6 +172,23 @@ impl Cache {
         fs::write(&half.0, text).map_err(cache("write", &half.0))?;
         fs::rename(&half.0, &note).map_err(cache("write", &note))?;
         Ok((file, compiled))
+    }
+
+    /// Checks that the folder has room for another file.
+    fn check_room(&self) -> io::Result<Result<(), CompileError>> {
+        let mut bytes: u64 = 0;
+        for entry in fs::read_dir(&self.folder)? {
+            // Another process may have removed it.
+            bytes += entry?.metadata().map_or(0, |found| found.len());
+        }
+        if bytes < self.bytes_max {
+            return Ok(Ok(()));
+        }
+        Ok(Err(CompileError::CacheFull {
+            folder: self.folder.clone(),
+            bytes,
+            bytes_max: self.bytes_max,
+        }))
     }
 
     /// Lets a limited process compile schemas, unless they have passed before.
@@ -375,7 +418,7 @@ mod tests {
             engine_hash: "abc".to_owned(),
             confinement: Confinement::default(),
         };
-        let cache = Cache::open(folder.path().join("cache"), program).unwrap();
+        let cache = Cache::open(folder.path().join("cache"), program, CACHE_BYTES_MAX).unwrap();
         let (used, unused) = (Digest([1; 32]), Digest([2; 32]));
         let old = [
             (format!("{used}-abc.json"), true),
@@ -410,21 +453,38 @@ mod tests {
             confinement: Confinement::default(),
         };
         let cache = folder.path().join("cache");
-        assert!(Cache::open(cache.clone(), program()).is_ok());
+        assert!(Cache::open(cache.clone(), program(), CACHE_BYTES_MAX).is_ok());
         for mode in [0o770, 0o705, 0o777] {
             fs::set_permissions(&cache, fs::Permissions::from_mode(mode)).unwrap();
-            let refused = Cache::open(cache.clone(), program()).unwrap_err();
+            let refused = Cache::open(cache.clone(), program(), CACHE_BYTES_MAX).unwrap_err();
             assert!(refused.to_string().contains("chmod 700"), "{refused}");
         }
         fs::set_permissions(&cache, fs::Permissions::from_mode(0o700)).unwrap();
         let link = folder.path().join("link");
         symlink(&cache, &link).unwrap();
-        assert!(Cache::open(link, program()).is_err());
+        assert!(Cache::open(link, program(), CACHE_BYTES_MAX).is_err());
         if geteuid().is_root() {
             std::os::unix::fs::chown(&cache, Some(1), None).unwrap();
-            let refused = Cache::open(cache, program()).unwrap_err();
+            let refused = Cache::open(cache, program(), CACHE_BYTES_MAX).unwrap_err();
             assert!(refused.to_string().contains("the user 1"), "{refused}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_full_cache_compiles_nothing_more() {
+        let folder = TempDir::new().unwrap();
+        let program = CellProgram {
+            exe: PathBuf::from("/nowhere/host"),
+            engine_hash: "abc".to_owned(),
+            confinement: Confinement::default(),
+        };
+        let cache = Cache::open(folder.path().join("cache"), program, 100).unwrap();
+        let compile = async || cache.compile(Digest([1; 32]), b"").await.unwrap_err();
+        fs::write(cache.folder.join("a.cwasm"), [0; 99]).unwrap();
+        assert!(matches!(compile().await, CompileError::Broken { .. }));
+        fs::write(cache.folder.join("b.cwasm"), [0; 1]).unwrap();
+        let full = compile().await;
+        assert!(full.to_string().contains("limits.cache_mib"), "{full}");
     }
 
     /// A child that is taken over answers for a file that it did not write.
@@ -448,7 +508,7 @@ mod tests {
                 engine_hash: "abc".to_owned(),
                 confinement: Confinement::default(),
             };
-            let cache = Cache::open(folder.path().join("cache"), program).unwrap();
+            let cache = Cache::open(folder.path().join("cache"), program, CACHE_BYTES_MAX).unwrap();
             let refused = cache.compile(Digest([1; 32]), b"").await.unwrap_err();
             assert!(!matches!(refused, CompileError::Refused(_)), "{refused}");
             assert!(cache.get(Digest([1; 32])).await.is_none());

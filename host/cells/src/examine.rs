@@ -141,6 +141,8 @@ pub struct Setup {
     /// The executable of the cells.
     pub program: CellProgram,
     pub cache: PathBuf,
+    /// How many bytes of compiled components are kept there.
+    pub cache_bytes_max: u64,
     /// A lock that every cell inherits, so that a later host can tell whether a cell is still
     /// alive.
     pub lock: File,
@@ -156,7 +158,8 @@ impl Examiner {
     pub async fn start(setup: Setup, tasks: Tasks) -> Result<Self, StartError> {
         let protection = protection::probe(&setup.program).await?;
         let roots = setup.program.confinement.read_roots.clone();
-        let cache = Cache::open(setup.cache, setup.program.clone()).map_err(StartError::Cache)?;
+        let cache = Cache::open(setup.cache, setup.program.clone(), setup.cache_bytes_max)
+            .map_err(StartError::Cache)?;
         let spawner = Spawner::start(setup.program, setup.lock).map_err(StartError::Thread)?;
         Ok(Self {
             cache,

@@ -47,6 +47,18 @@ pub enum Rejection {
         job: JobId,
         limit: u32,
     },
+    /// A new job would need a new queue.
+    #[error("there are {limit} queues already, and none is named {queue}")]
+    TooManyQueues { queue: Name, limit: u64 },
+    /// Too many jobs have not ended.
+    #[error("{jobs} jobs have not ended, and at most {limit} may wait or run")]
+    TooManyWaiting {
+        /// How many have not ended.
+        jobs: u64,
+        limit: u64,
+    },
+    #[error("there are {limit} components already, and none is named {component}")]
+    TooManyComponents { component: Name, limit: u64 },
     #[error("no queue is named {0}")]
     UnknownQueue(Name),
     #[error("no component is named {0}")]

@@ -12,8 +12,10 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use host_cells::build::Environment;
+use host_cells::compile::CACHE_BYTES_MAX;
 use host_cells::pool::Isolation;
 use host_cells::spawn::Confinement;
+use host_core::capacity::Capacity;
 use host_core::name::Name;
 use host_protocols::WIRES;
 use host_protocols::wire::Configured;
@@ -131,6 +133,38 @@ pub const SETTINGS: &[Setting] = &[
         about: "The variables of the host that manifests may grant, with commas between them; never HOST_…",
     },
     Setting {
+        key: "limits.queues",
+        env: "HOST_LIMITS_QUEUES",
+        flag: None,
+        value_name: "N",
+        default: "10000",
+        about: "How many queues there may be, 1 to 1000000; a queue stays known when its last job is gone",
+    },
+    Setting {
+        key: "limits.waiting_jobs",
+        env: "HOST_LIMITS_WAITING_JOBS",
+        flag: None,
+        value_name: "N",
+        default: "10000000",
+        about: "How many jobs may wait or run, 1 to 1000000000",
+    },
+    Setting {
+        key: "limits.components",
+        env: "HOST_LIMITS_COMPONENTS",
+        flag: None,
+        value_name: "N",
+        default: "1000",
+        about: "How many components may be deployed, 1 to 100000",
+    },
+    Setting {
+        key: "limits.cache_mib",
+        env: "HOST_LIMITS_CACHE_MIB",
+        flag: None,
+        value_name: "MIB",
+        default: "16384",
+        about: "How much room compiled components may take on the disk, in MiB; also for workers",
+    },
+    Setting {
         key: "shutdown.grace_seconds",
         env: "HOST_SHUTDOWN_GRACE_SECONDS",
         flag: Some("shutdown-grace-seconds"),
@@ -202,6 +236,10 @@ pub struct Config {
     pub slots: u32,
     /// The memory for the guests of one cell, in MiB.
     pub memory_mib: u64,
+    /// How much the store keeps.
+    pub capacity: Capacity,
+    /// How many bytes of compiled components are kept.
+    pub cache_bytes_max: u64,
     /// Which jobs share a cell.
     pub isolation: Isolation,
     /// How long running jobs may continue when the host stops, in milliseconds.
@@ -295,6 +333,10 @@ impl Config {
             wires,
             cells,
             isolation,
+            capacity: capacity(&values)?,
+            cache_bytes_max: values
+                .number("limits.cache_mib", 1, 1 << 30)?
+                .map_or(CACHE_BYTES_MAX, |mib| mib << 20),
             slots: values
                 .number("cells.slots", 1, 1_024)?
                 .map_or(64, |slots| u32::try_from(slots).unwrap_or(u32::MAX)),
@@ -317,6 +359,17 @@ impl Config {
         let wire = wires.find(|wire| wire.name == name)?;
         Some(&wire.configured)
     }
+}
+
+/// Reads how much the store keeps.
+fn capacity(values: &Section<'_>) -> Result<Capacity, ConfigError> {
+    let usual = Capacity::default();
+    let read = |key, most, usual| Ok(values.number(key, 1, most)?.unwrap_or(usual));
+    Ok(Capacity {
+        queues_max: read("limits.queues", 1_000_000, usual.queues_max)?,
+        jobs_max: read("limits.waiting_jobs", 1_000_000_000, usual.jobs_max)?,
+        components_max: read("limits.components", 100_000, usual.components_max)?,
+    })
 }
 
 /// Reads which jobs share a cell.

@@ -7,6 +7,7 @@ use std::io;
 use std::path::PathBuf;
 
 use host_cells::build::{Caps, Environment, RunBuilder, RunRequest};
+use host_cells::compile::CACHE_BYTES_MAX;
 use host_cells::examine::{Candidate, Examiner, Flaw, Setup, StartError};
 use host_cells::handlers::Handlers;
 use host_cells::once::RunEvent;
@@ -96,6 +97,7 @@ async fn execute(
         cache,
         // No other host waits for this cell to end.
         lock: File::open("/dev/null").map_err(system("open /dev/null"))?,
+        cache_bytes_max: CACHE_BYTES_MAX,
         memory_mib: limits.memory_bytes.div_ceil(1 << 20) + CELL_SPARE_MIB,
         environment: asked.environment.clone(),
     };

@@ -60,6 +60,8 @@ pub struct WorkerConfig {
     pub slots: u32,
     /// The memory for the guests of one cell, in MiB.
     pub memory_mib: u64,
+    /// How many bytes of compiled components are kept.
+    pub cache_bytes_max: u64,
     /// Which jobs share a cell.
     pub isolation: Isolation,
     /// The folder for files that are kept between starts.
@@ -240,6 +242,7 @@ impl Workers {
             program,
             cache,
             lock,
+            cache_bytes_max: config.cache_bytes_max,
             memory_mib: config.memory_mib,
             environment: config.grantable.clone(),
         };

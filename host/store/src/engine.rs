@@ -1,6 +1,7 @@
 //! Applies commands to the rows of a store. Every backend uses this module, so backends differ only
 //! in how they keep rows. It contains no SQL.
 
+mod capacity;
 mod enqueue;
 mod foreign;
 mod moves;
@@ -10,6 +11,7 @@ mod retry;
 
 use std::collections::BTreeMap;
 
+use host_core::capacity::Capacity;
 use host_core::command::{Change, Claimed, Command, Committed, NewJob, Reply, Slot};
 use host_core::failure::Failure;
 use host_core::handler::Revision;
@@ -97,6 +99,10 @@ pub(crate) trait Rows {
     /// Counts the available jobs for this host's cells in queues that are not paused.
     fn available(&mut self) -> Result<u64, StoreError>;
     fn set_paused(&mut self, queue: &Name, paused: bool) -> Result<(), StoreError>;
+    fn has_queue(&mut self, queue: &Name) -> bool;
+    fn count_queues(&mut self) -> u64;
+    /// Counts the jobs that have not ended.
+    fn count_live(&mut self) -> u64;
 
     /// Keeps changes, the newest of all, and forgets the oldest. Returns the number of the first.
     fn keep_changes(&mut self, now: Time, changes: &[Change]) -> Result<u64, StoreError>;
@@ -118,6 +124,7 @@ pub(crate) trait Rows {
 /// A batch that is being applied in a transaction.
 pub(crate) struct Batch<'a, R> {
     now: Time,
+    capacity: Capacity,
     rows: &'a mut R,
     committed: Committed,
 }
@@ -126,10 +133,12 @@ pub(crate) struct Batch<'a, R> {
 pub(crate) fn run<R: Rows>(
     rows: &mut R,
     now: Time,
+    capacity: Capacity,
     commands: Vec<Command>,
 ) -> Result<Committed, StoreError> {
     let mut batch = Batch {
         now,
+        capacity,
         rows,
         committed: Committed::default(),
     };
@@ -192,6 +201,7 @@ impl<R: Rows> Batch<'_, R> {
             Command::Recover { node } => self.recover(node),
             Command::Record(foreign) => self.record(*foreign),
             Command::SetPaused { queue, paused } => {
+                self.check_queues([&queue])?;
                 self.rows.set_paused(&queue, paused)?;
                 Ok(Reply::Done)
             }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use host_core::capacity::Capacity;
 use host_core::command::{Change, Command, Committed, NewJob};
 use host_core::failure::Failure;
 use host_core::handler::{Digest, Revision};
@@ -26,6 +27,7 @@ use crate::store::{Reader, Store};
 #[derive(Default)]
 pub struct MemoryStore {
     state: Arc<Mutex<Model>>,
+    capacity: Capacity,
 }
 
 #[derive(Clone, Default)]
@@ -70,7 +72,11 @@ struct Ending {
 
 impl Store for MemoryStore {
     fn commit(&mut self, now: Time, batch: Vec<Command>) -> Result<Committed, StoreError> {
-        engine::run(&mut *lock(&self.state), now, batch)
+        engine::run(&mut *lock(&self.state), now, self.capacity, batch)
+    }
+
+    fn limit(&mut self, capacity: Capacity) {
+        self.capacity = capacity;
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, StoreError> {
@@ -249,6 +255,20 @@ impl Rows for Model {
     fn set_paused(&mut self, queue: &Name, paused: bool) -> Result<(), StoreError> {
         self.paused.insert(queue.clone(), paused);
         Ok(())
+    }
+
+    fn has_queue(&mut self, queue: &Name) -> bool {
+        self.paused.contains_key(queue)
+    }
+
+    fn count_queues(&mut self) -> u64 {
+        self.paused.len() as u64
+    }
+
+    fn count_live(&mut self) -> u64 {
+        let jobs = self.jobs.values();
+        jobs.filter(|job| !job.lifecycle.state.is_terminal())
+            .count() as u64
     }
 
     fn keep_changes(&mut self, now: Time, changes: &[Change]) -> Result<u64, StoreError> {

@@ -23,6 +23,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use host_core::capacity::Capacity;
 use host_core::command::{Command, Committed};
 use host_core::id::NodeId;
 use host_core::time::Time;
@@ -59,6 +60,7 @@ pub struct SqliteStore {
     counters: Counters,
     hot: Hot,
     reserve: Reserve,
+    capacity: Capacity,
     broken: Option<String>,
 }
 
@@ -88,6 +90,7 @@ impl SqliteStore {
             connection,
             hot: Hot::default(),
             reserve: Reserve::beside(path),
+            capacity: Capacity::default(),
             broken: None,
         })
     }
@@ -112,7 +115,7 @@ impl SqliteStore {
             .unchecked_transaction()
             .map_err(doing("begin a transaction"))?;
         let mut rows = Transaction::new(&transaction, &mut self.counters, &mut self.hot);
-        let committed = engine::run(&mut rows, now, batch)?;
+        let committed = engine::run(&mut rows, now, self.capacity, batch)?;
         rows.flush()?;
         self.counters.save(&transaction)?;
         transaction.commit().map_err(doing("commit a batch"))?;
@@ -162,6 +165,10 @@ impl Store for SqliteStore {
 
     fn reader(&self) -> Result<Box<dyn Reader>, StoreError> {
         open_reader(&self.path)
+    }
+
+    fn limit(&mut self, capacity: Capacity) {
+        self.capacity = capacity;
     }
 
     fn has_room(&mut self) -> bool {

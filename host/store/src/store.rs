@@ -3,6 +3,7 @@
 
 #![warn(missing_docs)]
 
+use host_core::capacity::Capacity;
 use host_core::command::{Command, Committed};
 use host_core::handler::{Digest, Revision};
 use host_core::id::JobId;
@@ -32,6 +33,9 @@ pub trait Store: Send {
     fn has_room(&mut self) -> bool {
         true
     }
+
+    /// Sets how much the store keeps from now on. What is kept already stays.
+    fn limit(&mut self, capacity: Capacity);
 
     /// Opens a reader. Each of its calls sees all batches that were committed before the call.
     fn reader(&self) -> Result<Box<dyn Reader>, StoreError>;

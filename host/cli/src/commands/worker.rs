@@ -250,6 +250,7 @@ impl Common {
             slots: config.slots,
             memory_mib: config.memory_mib,
             isolation: config.isolation,
+            cache_bytes_max: config.cache_bytes_max,
             state: config::state(&config.environment),
             grantable: config.grantable,
             environment: config.environment,

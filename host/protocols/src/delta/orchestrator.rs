@@ -255,6 +255,9 @@ impl Orchestrator {
             | Rejection::PrerequisiteGone(_)
             | Rejection::UnknownPrerequisite(_)
             | Rejection::TooManyDependents { .. }
+            | Rejection::TooManyQueues { .. }
+            | Rejection::TooManyWaiting { .. }
+            | Rejection::TooManyComponents { .. }
             | Rejection::UnknownQueue(_)
             | Rejection::UnknownComponent(_)
             | Rejection::UnknownRevision { .. }

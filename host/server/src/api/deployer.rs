@@ -57,6 +57,7 @@ fn flawed(flaw: &Flaw) -> &'static Kind {
         Flaw::TooLarge { .. } => &kinds::COMPONENT_TOO_LARGE,
         Flaw::Compile(CompileError::Refused(refusal)) => refused(refusal),
         Flaw::Compile(CompileError::Broken { .. }) => &kinds::COMPILE_FAILED,
+        Flaw::Compile(CompileError::CacheFull { .. }) => &kinds::CACHE_FULL,
         Flaw::Compile(CompileError::Cache { .. }) => &kinds::STORE_BROKEN,
         Flaw::Describe(_) | Flaw::Offer(_) => &kinds::DESCRIBE_FAILED,
         Flaw::Schema { .. } | Flaw::Schemas(_) => &kinds::SCHEMA_INVALID,

@@ -102,6 +102,11 @@ memory_mib = 512
 isolation = \"component\"
 user = 4000000000
 allow_weak = true
+[limits]
+queues = 2
+waiting_jobs = 3
+components = 4
+cache_mib = 5
 [grants]
 read_roots = [\"/srv/a\", \"/srv/b\"]
 env = [\"LANG\", \"UNSET\"]
@@ -121,7 +126,14 @@ env = [\"LANG\", \"UNSET\"]
     assert_eq!((config.drain_ms, config.log_bytes_max), (1_500, 7 << 20));
     assert_eq!((config.cells, config.slots, config.memory_mib), (3, 4, 512));
     assert_eq!(config.isolation, Isolation::Component);
-    assert_eq!(SETTINGS.len(), 14, "all of them are above");
+    let capacity = Capacity {
+        queues_max: 2,
+        jobs_max: 3,
+        components_max: 4,
+    };
+    assert_eq!(config.capacity, capacity);
+    assert_eq!(config.cache_bytes_max, 5 << 20);
+    assert_eq!(SETTINGS.len(), 19, "all of them are above");
 }
 
 #[test]

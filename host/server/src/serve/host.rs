@@ -115,8 +115,9 @@ impl Host {
         cells_lock: File,
     ) -> Result<Self, ServeError> {
         let tasks = Tasks::default();
-        let store =
+        let mut store =
             SqliteStore::open(&config.data.join(damage::STORE)).map_err(ServeError::Store)?;
+        store.limit(config.capacity);
         let log_store =
             damage::open_logs(&config.data, config.log_bytes_max).map_err(ServeError::Store)?;
         let examiner = examiner(config, program, cells_lock, &tasks).await?;
@@ -302,6 +303,7 @@ async fn examiner(
         program,
         cache: config.data.join("cache"),
         lock: cells_lock,
+        cache_bytes_max: config.cache_bytes_max,
         memory_mib: config.memory_mib,
         environment: config.grantable.clone(),
     };

@@ -16,8 +16,11 @@ impl<R: Rows> Batch<'_, R> {
     pub(super) fn enqueue(&mut self, jobs: &[NewJob]) -> Result<Reply, Stop> {
         let stands_for = self.existing(jobs)?;
         self.check_prerequisites(jobs, &stands_for)?;
+        let is_new = |new: &&NewJob| stands_for[&new.id] == new.id;
+        self.check_live(jobs.iter().filter(is_new).count())?;
+        self.check_queues(jobs.iter().filter(is_new).map(|new| &new.queue))?;
         for new in jobs {
-            if stands_for[&new.id] == new.id {
+            if is_new(&new) {
                 let mut accepted = new.clone();
                 accepted.depends_on = prerequisites(new, &stands_for);
                 let open = u32::try_from(accepted.depends_on.len()).unwrap_or(u32::MAX);

@@ -21,6 +21,7 @@ impl<R: Rows> Batch<'_, R> {
             finished_at,
             report,
         } = foreign;
+        self.check_queues([&new.queue])?;
         let now = self.now;
         self.now = started_at;
         let job = Lifecycle::accept(started_at, &new, 0);

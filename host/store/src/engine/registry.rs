@@ -27,6 +27,9 @@ impl<R: Rows> Batch<'_, R> {
                 unchanged: true,
             });
         }
+        if current.is_none() {
+            self.check_components(&revision.component)?;
+        }
         let latest = revisions.iter().map(|old| old.revision).max();
         let latest = match latest {
             Some(latest) => latest,

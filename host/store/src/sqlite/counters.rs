@@ -44,6 +44,8 @@ pub(super) struct Counters {
     for_runners: BTreeMap<i64, i64>,
     /// The sum of `for_cells` over the queues that are not paused.
     claimable_jobs: i64,
+    /// The number of jobs that have not ended.
+    live_jobs: i64,
     next_id: i64,
     next_seq: i64,
     next_change: u64,
@@ -62,6 +64,7 @@ impl Counters {
             for_cells: BTreeMap::new(),
             for_runners: available_for_runners(connection).map_err(&load)?,
             claimable_jobs: 0,
+            live_jobs: 0,
             next_id: 1,
             next_seq: connection
                 .query_row(
@@ -116,6 +119,9 @@ impl Counters {
                 .and_then(|name| counters.queues.get_mut(name));
             if let Some(count) = queue.and_then(|queue| queue.counts.get_mut(state)) {
                 *count = jobs;
+                if STATES.get(state).is_some_and(|state| !state.is_terminal()) {
+                    counters.live_jobs += jobs;
+                }
                 let others = counters.for_runners.get(&id).copied().unwrap_or(0);
                 if state == State::Available as usize && jobs > others {
                     counters.for_cells.insert(id, jobs - others);
@@ -246,6 +252,9 @@ impl Counters {
             let Some(state) = state else { continue };
             queue.counts[state as usize] += step;
             queue.dirty[state as usize] = true;
+            if !state.is_terminal() {
+                self.live_jobs += step;
+            }
             if state != State::Available {
                 continue;
             }
@@ -278,6 +287,16 @@ impl Counters {
     /// Returns whether the queue with this id is paused.
     pub(super) fn is_paused_id(&self, id: i64) -> bool {
         self.paused.contains(&id)
+    }
+
+    /// Returns how many queues there are.
+    pub(super) fn queues(&self) -> u64 {
+        self.queues.len() as u64
+    }
+
+    /// Returns how many jobs have not ended.
+    pub(super) fn live(&self) -> u64 {
+        u64::try_from(self.live_jobs).unwrap_or(0)
     }
 
     /// Returns how many jobs this host's cells may claim.

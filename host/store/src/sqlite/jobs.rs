@@ -433,6 +433,18 @@ impl Rows for Transaction<'_> {
         self.counters.set_paused(self.connection, queue, paused)
     }
 
+    fn has_queue(&mut self, queue: &Name) -> bool {
+        self.counters.queue_id(queue).is_some()
+    }
+
+    fn count_queues(&mut self) -> u64 {
+        self.counters.queues()
+    }
+
+    fn count_live(&mut self) -> u64 {
+        self.counters.live()
+    }
+
     fn keep_changes(&mut self, now: Time, changes: &[Change]) -> Result<u64, StoreError> {
         let first = self.counters.take_changes(changes.len());
         if !changes.is_empty() {

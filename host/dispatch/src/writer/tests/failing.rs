@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
+use host_core::capacity::Capacity;
 use host_core::command::{Command, Committed};
 use host_core::time::Time;
 use host_store::{Reader, Store, StoreError};
@@ -78,6 +79,10 @@ impl Store for FailingStore {
             }),
             _ => self.below.commit(now, batch),
         }
+    }
+
+    fn limit(&mut self, capacity: Capacity) {
+        self.below.limit(capacity);
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, StoreError> {

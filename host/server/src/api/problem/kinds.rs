@@ -30,6 +30,18 @@ host_http::kinds! {
     TOO_MANY_JOBS 413 "too_many_jobs", "Too many jobs in one request",
         "An array may have at most 1000 jobs.",
         "Split the array.";
+    TOO_MANY_QUEUES 409 "too_many_queues", "Too many queues",
+        "The host has as many queues as limits.queues allows. A queue stays known when its last job is gone.",
+        "Use a queue that exists; `host queue ls` lists them. Or raise limits.queues.";
+    TOO_MANY_WAITING 429 "too_many_waiting", "Too many jobs wait",
+        "As many jobs wait or run as limits.waiting_jobs allows. Nothing of this request was kept.",
+        "Wait until jobs have ended, cancel some, or raise limits.waiting_jobs.";
+    TOO_MANY_COMPONENTS 409 "too_many_components", "Too many components",
+        "The host has as many components as limits.components allows.",
+        "Remove one with `host component rm`, or raise limits.components.";
+    CACHE_FULL 507 "cache_full", "Cache of compiled components full",
+        "Compiled components take as much room as limits.cache_mib allows, so no other is compiled.",
+        "Remove files from the cache folder: they are made again when needed. Or raise limits.cache_mib.";
     INVALID_MULTIPART 400 "invalid_multipart", "Not a multipart body",
         "The body is not a multipart document with a part `component` and perhaps a part `manifest`.",
         "Send the two parts by these names, each at most once.";

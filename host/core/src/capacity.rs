@@ -1,0 +1,22 @@
+//! How much one store keeps at most. What is beyond that is refused.
+
+/// The limits of a store. The defaults are far above what a host is meant for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// The most queues. A queue stays known when its last job is gone.
+    pub queues_max: u64,
+    /// The most jobs that have not ended.
+    pub jobs_max: u64,
+    /// The most components.
+    pub components_max: u64,
+}
+
+impl Default for Capacity {
+    fn default() -> Self {
+        Self {
+            queues_max: 10_000,
+            jobs_max: 10_000_000,
+            components_max: 1_000,
+        }
+    }
+}

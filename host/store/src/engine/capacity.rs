@@ -1,0 +1,48 @@
+//! Refuses what is beyond the limits of a store.
+
+use std::collections::BTreeSet;
+
+use host_core::name::Name;
+use host_core::rejection::Rejection;
+
+use super::{Batch, Rows, Stop};
+
+impl<R: Rows> Batch<'_, R> {
+    /// Checks that the queues exist or may be made.
+    pub(super) fn check_queues<'n>(
+        &mut self,
+        queues: impl IntoIterator<Item = &'n Name>,
+    ) -> Result<(), Stop> {
+        let mut new = BTreeSet::new();
+        for queue in queues {
+            if self.rows.has_queue(queue) || !new.insert(queue) {
+                continue;
+            }
+            let limit = self.capacity.queues_max;
+            if self.rows.count_queues() + new.len() as u64 > limit {
+                let queue = queue.clone();
+                return Err(Rejection::TooManyQueues { queue, limit }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that so many more jobs may wait.
+    pub(super) fn check_live(&mut self, new: usize) -> Result<(), Stop> {
+        let (jobs, limit) = (self.rows.count_live(), self.capacity.jobs_max);
+        if new > 0 && jobs.saturating_add(new as u64) > limit {
+            return Err(Rejection::TooManyWaiting { jobs, limit }.into());
+        }
+        Ok(())
+    }
+
+    /// Checks that there may be another component.
+    pub(super) fn check_components(&mut self, component: &Name) -> Result<(), Stop> {
+        let limit = self.capacity.components_max;
+        if self.rows.current_revisions()?.len() as u64 >= limit {
+            let component = component.clone();
+            return Err(Rejection::TooManyComponents { component, limit }.into());
+        }
+        Ok(())
+    }
+}
