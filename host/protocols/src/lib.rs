@@ -9,6 +9,7 @@ pub mod http_client;
 mod json;
 #[cfg(test)]
 mod lease_host;
+mod owner;
 pub mod process;
 #[cfg(test)]
 mod sample;

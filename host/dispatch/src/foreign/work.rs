@@ -38,6 +38,9 @@ pub(super) enum Ask {
 /// The most jobs that may wait for room. Later ones are refused at once.
 const WAITING_MAX: usize = 4_096;
 
+/// The most bytes of params that these jobs may have together. Later ones are refused at once.
+const WAITING_BYTES_MAX: usize = 256 << 20;
+
 /// The most cell events handled at once.
 const EVENTS_BATCH_MAX: usize = 256;
 
@@ -51,6 +54,7 @@ pub(super) async fn run<P: CellPort>(wiring: Wiring<P>, asks: Arc<Mailbox<Ask>>)
         wiring,
         asks,
         waiting: VecDeque::new(),
+        waiting_bytes: 0,
         running: HashMap::new(),
         by_key: HashMap::new(),
         by_job: HashMap::new(),
@@ -93,6 +97,7 @@ struct Work<P> {
     wiring: Wiring<P>,
     asks: Arc<Mailbox<Ask>>,
     waiting: VecDeque<Waiting>,
+    waiting_bytes: usize,
     running: HashMap<LeaseId, Running>,
     by_key: HashMap<Key, LeaseId>,
     by_job: HashMap<JobId, LeaseId>,
@@ -162,9 +167,10 @@ impl<P: CellPort> Work<P> {
 
     fn ask(&mut self, now: Time, ask: Ask) {
         match ask {
-            Ask::Start { reply, .. } if self.waiting.len() >= WAITING_MAX => reply.busy(),
+            Ask::Start { job, reply, .. } if !self.has_room_for(&job) => reply.busy(),
             Ask::Start { key, job, reply } => {
                 self.awake = true;
+                self.waiting_bytes += bytes_of(&job);
                 self.waiting.push_back(Waiting { key, job, reply });
             }
             Ask::Stop { key, grace_ms, why } => {
@@ -177,11 +183,16 @@ impl<P: CellPort> Work<P> {
                 } else if let Some(at) = self.waiting.iter().position(|it| it.key == key)
                     && let Some(waiting) = self.waiting.remove(at)
                 {
+                    self.waiting_bytes -= bytes_of(&waiting.job);
                     let failure = Failure::new(FailureKind::Cancelled, why.as_str());
                     waiting.reply.failed(failure);
                 }
             }
         }
+    }
+
+    fn has_room_for(&self, job: &ForeignJob) -> bool {
+        self.waiting.len() < WAITING_MAX && self.waiting_bytes + bytes_of(job) <= WAITING_BYTES_MAX
     }
 
     /// Starts waiting work while there is room.
@@ -191,6 +202,7 @@ impl<P: CellPort> Work<P> {
         }
         for place in self.wiring.cells.pool.offer(self.waiting.len()) {
             while let Some(waiting) = self.waiting.pop_front() {
+                self.waiting_bytes -= bytes_of(&waiting.job);
                 if self.start(now, &place, waiting) {
                     break;
                 }
@@ -220,6 +232,7 @@ impl<P: CellPort> Work<P> {
                 return false;
             }
             Err(NotStarted::CellGone) => {
+                self.waiting_bytes += bytes_of(&job);
                 self.waiting.push_front(Waiting { key, job, reply });
                 return true;
             }
@@ -249,8 +262,13 @@ impl<P: CellPort> Work<P> {
         // A reply that is dropped answers that the work is lost.
         drop(self.asks.close());
         self.waiting.clear();
+        self.waiting_bytes = 0;
         self.wiring.cells.pool.close();
     }
+}
+
+fn bytes_of(job: &ForeignJob) -> usize {
+    job.params.as_str().len()
 }
 
 /// Collects the cells' events. Never returns once all cells are gone.

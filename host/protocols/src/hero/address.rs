@@ -5,6 +5,7 @@
 mod tests;
 
 use std::fmt;
+use std::net::IpAddr;
 
 use redis::{
     Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _,
@@ -63,6 +64,13 @@ pub enum UrlError {
          ca_file (HOST_HERO_CA_FILE)"
     )]
     Insecure,
+    /// A password would cross the network in plain text.
+    #[error(
+        "it has a password, which redis:// sends to another machine so that everyone on the way can \
+         read it; write rediss:// for TLS, or set allow_plaintext = true \
+         (HOST_HERO_ALLOW_PLAINTEXT) if the way is protected otherwise"
+    )]
+    Plaintext,
     /// There are certificates, but the address does not use TLS.
     #[error("ca_file, cert_file and key_file need TLS; write rediss:// in place of redis://")]
     NoTls,
@@ -238,6 +246,25 @@ impl RedisUrl {
 
     fn is_tcp(&self) -> bool {
         matches!(self.info.addr(), ConnectionAddr::Tcp(..))
+    }
+
+    /// Refuses an address whose password would leave this machine in plain text.
+    pub(super) fn not_in_plaintext(self) -> Result<Self, UrlError> {
+        let is_here = |host: &str| {
+            let address: Result<IpAddr, _> = host.parse();
+            host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+        };
+        let first = match self.info.addr() {
+            ConnectionAddr::Tcp(host, _) => Some(host.as_str()),
+            _ => None,
+        };
+        let sentinels = self.sentinels.iter().flat_map(|all| &all.addresses);
+        let mut hosts = sentinels.map(|(host, _)| host.as_str()).chain(first);
+        let leaves = self.is_tcp() && !hosts.all(is_here);
+        if leaves && self.info.redis_settings().password().is_some() {
+            return Err(UrlError::Plaintext);
+        }
+        Ok(self)
     }
 
     fn is_tls(&self) -> bool {

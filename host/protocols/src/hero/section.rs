@@ -10,7 +10,7 @@ use super::address::{Certificates, RedisUrl, UrlError};
 use super::client::lost::Workers;
 use super::config::WorkerConfig;
 use super::settings::{
-    CA_FILE, CERT_FILE, CONCURRENCY, DISPATCH_IN_FLIGHT, KEY_FILE, LOG_DIR, POP_SIDE,
+    ALLOW_PLAINTEXT, CA_FILE, CERT_FILE, CONCURRENCY, DISPATCH_IN_FLIGHT, KEY_FILE, LOG_DIR, POP_SIDE,
     REQUEUE_STALE, URL, URL_FILE, WORKER_IDS,
 };
 use super::wire::PopSide;
@@ -55,7 +55,12 @@ impl HeroConfig {
                 _ => Ok(None),
             };
         };
-        let url = RedisUrl::parse(&text).map_err(|error| bad_url(origin, error))?;
+        let allow_plaintext = allow_plaintext(section)?;
+        let url = RedisUrl::parse(&text).and_then(|url| match allow_plaintext {
+            true => Ok(url),
+            false => url.not_in_plaintext(),
+        });
+        let url = url.map_err(|error| bad_url(origin, error))?;
         let certificates = certificates(section)?;
         let log_dir = log_dir(section)?;
         let url = url.with_certificates(certificates);
@@ -83,6 +88,14 @@ impl HeroConfig {
             ..WorkerConfig::new(worker_id, format!("{instance}/{worker_id}"))
         })
     }
+}
+
+fn allow_plaintext(section: &Section<'_>) -> Result<bool, ConfigError> {
+    let Some((origin, text)) = section.find(ALLOW_PLAINTEXT) else {
+        return Ok(false);
+    };
+    text.parse()
+        .map_err(|_| refused(origin, text, "true or false is"))
 }
 
 /// Returns where the address of the Redis stands, and the address.

@@ -12,6 +12,7 @@ pub(super) const CONCURRENCY: &str = "protocol.hero.concurrency";
 pub(super) const DISPATCH_IN_FLIGHT: &str = "protocol.hero.dispatch_in_flight";
 pub(super) const POP_SIDE: &str = "protocol.hero.pop_side";
 pub(super) const LOG_DIR: &str = "protocol.hero.log_dir";
+pub(super) const ALLOW_PLAINTEXT: &str = "protocol.hero.allow_plaintext";
 pub(super) const REQUEUE_STALE: &str = "protocol.hero.requeue_stale";
 
 /// All keys. `host serve` has no flags for them.
@@ -95,6 +96,14 @@ pub(super) const SETTINGS: &[Setting] = &[
         value_name: "DIR",
         default: "none",
         about: "The folder below which the `log_path` of a job may name a file that its log is appended to; without it such jobs are refused",
+    },
+    Setting {
+        key: ALLOW_PLAINTEXT,
+        env: "HOST_HERO_ALLOW_PLAINTEXT",
+        flag: None,
+        value_name: "BOOL",
+        default: "false",
+        about: "Whether a password may go to a Redis on another machine without TLS: true or false",
     },
     Setting {
         key: REQUEUE_STALE,

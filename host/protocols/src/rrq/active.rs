@@ -16,13 +16,14 @@ use super::config::PoolConfig;
 use super::executors::Pools;
 use super::section::RrqConfig;
 use super::serve::{WorkerPorts, bind, serve};
+use super::worker::Rules;
 use crate::wire::executors::Executors;
 use crate::wire::{Active, ExecutorPorts, OpenError, Place, Ports};
 
 struct ActiveRrq {
     /// The address, and the socket that listens there.
     listening: Option<(SocketAddr, TcpListener)>,
-    deadline_margin_ms: u64,
+    rules: Rules,
     pools: BTreeMap<Name, PoolConfig>,
     is_worker: bool,
 }
@@ -40,7 +41,7 @@ pub(super) async fn open(config: &RrqConfig, place: &Place) -> Result<Box<dyn Ac
     };
     Ok(Box::new(ActiveRrq {
         listening,
-        deadline_margin_ms: config.deadline_margin_ms,
+        rules: config.rules,
         // `host worker` has no pools: it only executes jobs.
         pools: if is_worker {
             BTreeMap::new()
@@ -104,7 +105,7 @@ impl Active for ActiveRrq {
                 executor: (ports.execute)(),
                 clock: ports.clock,
                 counters: ports.counters,
-                deadline_margin_ms: self.deadline_margin_ms,
+                rules: self.rules,
             };
             serve(listener, worker, ports.stopping).await;
             Ok(())

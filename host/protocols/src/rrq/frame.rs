@@ -118,6 +118,11 @@ impl Framing for Frames {
     fn pending_bytes(&self) -> usize {
         self.buffer.len()
     }
+
+    fn expected_bytes(&self) -> usize {
+        let payload = self.payload_bytes().ok().flatten();
+        payload.map_or(self.buffer.len(), |payload| HEADER_BYTES + payload)
+    }
 }
 
 /// The payload is larger than any peer accepts. Nothing was written.

@@ -345,6 +345,8 @@ impl World {
             let workers = self.processes.iter().map(|process| &process.worker);
             let woken = workers
                 .filter_map(Session::wakeup)
+                // Idle connections are closed later than that.
+                .filter(|at| *at < over)
                 .chain(self.pool.wakeup())
                 .min();
             let next = self.events.first_key_value().map(|((at, _), _)| *at);

@@ -2,6 +2,7 @@
 //! passes on their output. The session makes all decisions.
 
 mod job_lines;
+mod listener;
 mod ordered;
 mod process;
 
@@ -15,7 +16,6 @@ use std::time::Duration;
 
 use host_core::name::Name;
 use host_core::port::{Assign, AssignEvents, Assignment, Clock, Counters, Tag};
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -64,6 +64,8 @@ pub(super) struct RunnerPool {
 struct RunnerProcess {
     address: Option<SocketAddr>,
     pid: Option<u32>,
+    /// The socket on which the process listens, once that is known to be its own.
+    listener: Option<u64>,
     stop: Option<Stop>,
     pipes: Option<Arc<Pipes>>,
     reason: Reason,
@@ -299,12 +301,8 @@ impl RunnerPool {
         let Some(address) = address else {
             return self.hub.report(PoolEvent::ConnectFailed { link });
         };
-        let connected = timeout(CONNECT_TIME, TcpStream::connect(address)).await;
-        let connected = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        let ready = connected.and_then(|stream| {
-            stream.set_nodelay(true)?;
-            Ok(stream)
-        });
+        let connected = timeout(CONNECT_TIME, self.reach(runner, address)).await;
+        let ready = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         match ready {
             Ok(stream) => {
                 let pipes = {

@@ -15,6 +15,7 @@ use crate::stream::{Cut, Pending};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Code {
     Busy,
+    CancelPeer,
     Direction,
     FieldMismatch,
     FieldRange,
@@ -36,8 +37,9 @@ pub(super) enum Code {
 pub(super) const CODES: [(&str, &str); ALL.len()] = crate::wire::codes!(ALL);
 
 /// In the order of declaration.
-const ALL: [Code; 16] = [
+const ALL: [Code; 17] = [
     Code::Busy,
+    Code::CancelPeer,
     Code::Direction,
     Code::FieldMismatch,
     Code::FieldRange,
@@ -61,6 +63,10 @@ impl Code {
             Self::Busy => {
                 "64 requests of this connection are in flight, or the host has no room; wait for \
                  an answer before the next request."
+            }
+            Self::CancelPeer => {
+                "A cancel names a request of another user of this machine; it is not followed. \
+                 protocol.rrq.cancels_for_all allows it."
             }
             Self::Direction => {
                 "The message is one that the other side sends: a runner takes request and cancel, \
@@ -101,6 +107,7 @@ impl Code {
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Busy => "E_BUSY",
+            Self::CancelPeer => "E_CANCEL_PEER",
             Self::Direction => "E_DIRECTION",
             Self::FieldMismatch => "E_FIELD_MISMATCH",
             Self::FieldRange => "E_FIELD_RANGE",

@@ -12,12 +12,14 @@ use toml::Value;
 
 use super::config::{Dialect, Launch, PoolConfig, Source};
 use super::serve::read_address;
-use super::worker::{IN_FLIGHT_MAX, MARGIN_MS_MAX, MARGIN_MS_MIN};
+use super::worker::{IDLE_MS, IN_FLIGHT_MAX, MARGIN_MS_MAX, MARGIN_MS_MIN, Rules};
 use crate::wire::section::{ConfigError, NamedTable, Section, loopback, refused};
 use crate::wire::settings::{Setting, TableSetting};
 
 pub(super) const LISTEN: &str = "protocol.rrq.listen";
 const DEADLINE_MARGIN: &str = "protocol.rrq.deadline_margin_ms";
+const IDLE_SECONDS: &str = "protocol.rrq.idle_seconds";
+const CANCELS_FOR_ALL: &str = "protocol.rrq.cancels_for_all";
 const DEFAULT_RUNNER: &str = "protocol.rrq.default_runner";
 const RUNNERS: &str = "protocol.rrq.runners";
 
@@ -43,6 +45,22 @@ pub(super) const SETTINGS: &[Setting] = &[
         value_name: "MS",
         default: "20",
         about: "How long before the deadline of a request an RRQ orchestrator is answered `timeout`, in milliseconds, 20 to 250. The margin is never less than 1 % of the request's time, and never more than 250. Raise it if processes on this machine have to wait for a core",
+    },
+    Setting {
+        key: IDLE_SECONDS,
+        env: "HOST_RRQ_IDLE_SECONDS",
+        flag: None,
+        value_name: "SECONDS",
+        default: "86400",
+        about: "After how long a connection of an RRQ orchestrator without requests is closed, in seconds, 10 to 604800; after 10 seconds if more than 3,000 are open",
+    },
+    Setting {
+        key: CANCELS_FOR_ALL,
+        env: "HOST_RRQ_CANCELS_FOR_ALL",
+        flag: None,
+        value_name: "BOOL",
+        default: "false",
+        about: "Whether an RRQ orchestrator may cancel requests that another user of this machine has sent: true or false",
     },
     Setting {
         key: DEFAULT_RUNNER,
@@ -107,8 +125,7 @@ pub(super) const TABLE_SETTINGS: &[TableSetting] = &[
 pub(super) struct RrqConfig {
     /// The address for orchestrators; `None` if the worker role is off.
     pub(super) listen: Option<SocketAddr>,
-    /// How long before its deadline a request is answered at least, in milliseconds.
-    pub(super) deadline_margin_ms: u64,
+    pub(super) rules: Rules,
     /// The key that names the executor for handlers that no component has, and that name.
     pub(super) default_runner: Option<(String, String)>,
     /// All pools, by name.
@@ -121,6 +138,7 @@ impl RrqConfig {
     /// Reads the section.
     pub(super) fn read(section: &Section<'_>) -> Result<Self, ConfigError> {
         let margin = section.number(DEADLINE_MARGIN, MARGIN_MS_MIN, MARGIN_MS_MAX)?;
+        let idle = section.number(IDLE_SECONDS, 10, 604_800)?;
         let default = section.find(DEFAULT_RUNNER);
         let pools = section.tables(RUNNERS).map(|(name, table)| {
             let pool = pool(section, name, table)?;
@@ -128,7 +146,11 @@ impl RrqConfig {
         });
         Ok(Self {
             listen: listen(section)?,
-            deadline_margin_ms: margin.unwrap_or(MARGIN_MS_MIN),
+            rules: Rules {
+                margin_ms_min: margin.unwrap_or(MARGIN_MS_MIN),
+                idle_ms: idle.map_or(IDLE_MS, |seconds| seconds * 1_000),
+                cancels_for_all: cancels_for_all(section)?,
+            },
             default_runner: default.map(|(origin, name)| (origin, name.to_owned())),
             pools: pools.collect::<Result<_, _>>()?,
             origins: section
@@ -137,6 +159,14 @@ impl RrqConfig {
                 .collect(),
         })
     }
+}
+
+fn cancels_for_all(section: &Section<'_>) -> Result<bool, ConfigError> {
+    let Some((origin, text)) = section.find(CANCELS_FOR_ALL) else {
+        return Ok(false);
+    };
+    text.parse()
+        .map_err(|_| refused(origin, text, "true or false is"))
 }
 
 /// Reads the address to listen on, in the notation of RRQ orchestrators.

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::worker::{Answered, Worker, WorkerEffect, WorkerEvent};
+use super::worker::{Answered, Rules, Worker, WorkerEffect, WorkerEvent};
 use crate::stream::{EffectHandler, Hub, Listener, accept};
 
 /// How long answers to everything in flight may take when the host stops.
@@ -29,8 +29,7 @@ pub(super) struct WorkerPorts {
     pub(super) executor: Arc<dyn Execute>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) counters: Arc<dyn Counters>,
-    /// How long before its deadline a request is answered at least, in milliseconds: 20 to 250.
-    pub(super) deadline_margin_ms: u64,
+    pub(super) rules: Rules,
 }
 
 /// The address cannot be listened on.
@@ -68,7 +67,7 @@ pub(super) async fn serve<L: Listener>(
     let executions = Executions {
         executor: ports.executor,
     };
-    let session = Worker::new(ports.deadline_margin_ms);
+    let session = Worker::new(ports.rules);
     let hub = Hub::new(session, executions, ports.clock, ports.counters);
     let serving = async {
         let mut open = accept(&hub, listener, &stopping).await;

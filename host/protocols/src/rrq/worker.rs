@@ -1,6 +1,8 @@
 //! The worker role: a foreign orchestrator gives us work over any number of connections. Decides
 //! when each request is answered and with what. Knows no socket, no clock and no cell.
 
+mod idle;
+
 #[cfg(test)]
 mod tests;
 
@@ -19,7 +21,10 @@ use super::frame::{Defect, Frames, PAYLOAD_BYTES_MAX};
 use super::read::{self, Cancel, Message, Request};
 use super::refusal::{Code, Ids, Refusal};
 use super::wire::{self, Out};
-use crate::stream::{Actions, Link, Moment, Session};
+
+pub(super) use self::idle::IDLE_MS;
+use self::idle::Idle;
+use crate::stream::{Actions, Link, Moment, Peer, Session};
 
 /// The most requests in flight on one connection.
 pub(super) const IN_FLIGHT_MAX: usize = 64;
@@ -72,11 +77,34 @@ pub(super) enum WorkerEvent {
     End,
 }
 
+/// What is configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rules {
+    /// How long before a deadline a request is answered at least, in milliseconds.
+    pub(super) margin_ms_min: u64,
+    /// After how long a connection without requests is closed, in milliseconds.
+    pub(super) idle_ms: u64,
+    /// Whether a cancel may name requests of other users of this machine.
+    pub(super) cancels_for_all: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            margin_ms_min: MARGIN_MS_MIN,
+            idle_ms: IDLE_MS,
+            cancels_for_all: false,
+        }
+    }
+}
+
 /// All connections of one listener and their executions.
 #[derive(Debug)]
 pub(super) struct Worker {
-    margin_ms_min: u64,
+    rules: Rules,
     links: BTreeMap<Link, usize>,
+    peers: BTreeMap<Link, Peer>,
+    idle: Idle,
     runs: BTreeMap<Tag, Run>,
     by_request: BTreeMap<String, BTreeSet<Tag>>,
     by_job: BTreeMap<String, BTreeSet<Tag>>,
@@ -113,6 +141,7 @@ type WorkerActions = Actions<Out, WorkerEffect>;
 
 impl Session for Worker {
     const WIRE: &'static str = WIRE;
+    const ASKS_FOR_PEERS: bool = true;
     type Framing = Frames;
     type In = Result<Message, Refusal>;
     type Out = Out;
@@ -127,8 +156,13 @@ impl Session for Worker {
         wire::put(message, out);
     }
 
-    fn on_open(&mut self, _now: Time, link: Link, _todo: &mut WorkerActions) {
+    fn on_peer(&mut self, link: Link, peer: Peer) {
+        self.peers.insert(link, peer);
+    }
+
+    fn on_open(&mut self, now: Time, link: Link, _todo: &mut WorkerActions) {
         self.links.insert(link, 0);
+        self.idle.begin(now, link);
     }
 
     fn on_message(
@@ -143,20 +177,22 @@ impl Session for Worker {
         }
         match message {
             Ok(Message::Request(request)) => self.on_request(at, link, *request, actions),
-            Ok(Message::Cancel(cancel)) => self.on_cancel(at.now, &cancel, actions),
+            Ok(Message::Cancel(cancel)) => self.on_cancel(at.now, link, &cancel, actions),
             Err(refusal) => self.refuse(at.now, link, &refusal, actions),
         }
     }
 
     fn on_event(&mut self, at: Moment, event: WorkerEvent, actions: &mut WorkerActions) {
         match event {
-            WorkerEvent::Answer(tag, answer) => self.on_answer(tag, &answer, actions),
+            WorkerEvent::Answer(tag, answer) => self.on_answer(at.now, tag, &answer, actions),
             WorkerEvent::Stop => self.on_stop(at.now, actions),
             WorkerEvent::End => self.on_end(actions),
         }
     }
 
     fn on_closed(&mut self, _now: Time, link: Link, actions: &mut WorkerActions) {
+        self.peers.remove(&link);
+        self.idle.end(link);
         if self.links.remove(&link).is_none() {
             return;
         }
@@ -180,7 +216,9 @@ impl Session for Worker {
     }
 
     fn wakeup(&self) -> Option<Time> {
-        self.due.first().map(|(at, _)| *at)
+        let due = self.due.first().map(|(at, _)| *at);
+        let idle = self.idle.due(self.links.len());
+        [due, idle].into_iter().flatten().min()
     }
 
     fn on_wakeup(&mut self, now: Time, actions: &mut WorkerActions) {
@@ -202,6 +240,11 @@ impl Session for Worker {
             let grace_ms = 0;
             actions.effect(WorkerEffect::Stop { tag, grace_ms, why });
         }
+        while let Some(link) = self.idle.next_over(now, self.links.len()) {
+            actions.close(link);
+            // What was already read from it is dropped.
+            self.on_closed(now, link, actions);
+        }
     }
 
     fn is_idle(&self) -> bool {
@@ -211,16 +254,18 @@ impl Session for Worker {
 
 impl Default for Worker {
     fn default() -> Self {
-        Self::new(MARGIN_MS_MIN)
+        Self::new(Rules::default())
     }
 }
 
 impl Worker {
-    /// Makes a session that answers at least this long before a deadline, in milliseconds.
-    pub(super) fn new(margin_ms_min: u64) -> Self {
+    pub(super) fn new(mut rules: Rules) -> Self {
+        rules.margin_ms_min = rules.margin_ms_min.clamp(MARGIN_MS_MIN, MARGIN_MS_MAX);
         Self {
-            margin_ms_min: margin_ms_min.clamp(MARGIN_MS_MIN, MARGIN_MS_MAX),
+            rules,
             links: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            idle: Idle::new(rules.idle_ms),
             runs: BTreeMap::new(),
             by_request: BTreeMap::new(),
             by_job: BTreeMap::new(),
@@ -267,14 +312,15 @@ impl Worker {
             actions.send(link, convert::busy(&ids));
             return;
         }
-        if let Some(tag) = self.same(&ids)
+        if let Some(tag) = self.same(link, &ids)
             && let Some(run) = self.runs.get_mut(&tag)
         {
             run.waiting.push(link);
             self.links.insert(link, in_flight + 1);
+            self.idle.end(link);
             return;
         }
-        let Some(deadline) = Deadline::of(at, request.deadline, self.margin_ms_min) else {
+        let Some(deadline) = Deadline::of(at, request.deadline, self.rules.margin_ms_min) else {
             actions.send(link, convert::timed_out(&ids, "Job deadline exceeded"));
             return;
         };
@@ -283,6 +329,7 @@ impl Worker {
             return;
         };
         self.links.insert(link, in_flight + 1);
+        self.idle.end(link);
         let tag = Tag(self.tags_made);
         self.tags_made += 1;
         self.remember(tag, ids, link, deadline.answer_at);
@@ -290,12 +337,19 @@ impl Worker {
         actions.effect(WorkerEffect::Start(tag, Box::new(job)));
     }
 
-    /// Finds the unanswered execution of the same request.
-    fn same(&self, ids: &Ids) -> Option<Tag> {
+    /// Finds the unanswered execution of the same request of the same user.
+    fn same(&self, link: Link, ids: &Ids) -> Option<Tag> {
         let tags = self.by_request.get(&ids.request)?;
-        tags.iter()
-            .copied()
-            .find(|tag| self.runs.get(tag).is_some_and(|run| run.ids.job == ids.job))
+        let is_it = |run: &Run| run.ids.job == ids.job && self.is_of_peer(run, link);
+        let mut tags = tags.iter().copied();
+        tags.find(|tag| self.runs.get(tag).is_some_and(is_it))
+    }
+
+    /// Returns whether the peer of `link` has sent the request.
+    fn is_of_peer(&self, run: &Run, link: Link) -> bool {
+        let peer = self.peers.get(&link);
+        let mut waiting = run.waiting.iter();
+        waiting.any(|other| *other == link || self.peers.get(other) == peer)
     }
 
     fn remember(&mut self, tag: Tag, ids: Ids, link: Link, answer_at: Option<Time>) {
@@ -313,13 +367,22 @@ impl Worker {
         self.runs.insert(tag, run);
     }
 
-    fn on_cancel(&mut self, now: Time, cancel: &Cancel, actions: &mut WorkerActions) {
+    fn on_cancel(&mut self, now: Time, link: Link, cancel: &Cancel, actions: &mut WorkerActions) {
         let tags = match &cancel.request {
             Some(request) => self.by_request.get(request),
             None => self.by_job.get(&cancel.job),
         };
         let hard = cancel.hard_kill;
         for tag in tags.cloned().unwrap_or_default() {
+            let is_allowed = self.rules.cancels_for_all
+                || self
+                    .runs
+                    .get(&tag)
+                    .is_some_and(|run| self.is_of_peer(run, link));
+            if !is_allowed {
+                actions.count(Code::CancelPeer.as_str());
+                continue;
+            }
             let Some(run) = self.runs.get_mut(&tag) else {
                 continue;
             };
@@ -339,7 +402,7 @@ impl Worker {
         }
     }
 
-    fn on_answer(&mut self, tag: Tag, answer: &Answered, actions: &mut WorkerActions) {
+    fn on_answer(&mut self, now: Time, tag: Tag, answer: &Answered, actions: &mut WorkerActions) {
         self.answer(tag, Some(answer), actions);
         self.disarm(tag);
         let Some(run) = self.runs.remove(&tag) else {
@@ -348,6 +411,9 @@ impl Worker {
         for link in run.waiting {
             if let Some(in_flight) = self.links.get_mut(&link) {
                 *in_flight -= 1;
+                if *in_flight == 0 && !self.stopping {
+                    self.idle.begin(now, link);
+                }
             }
         }
     }
@@ -376,6 +442,7 @@ impl Worker {
             self.answer(tag, None, actions);
             self.disarm(tag);
         }
+        self.idle.clear();
         for link in self.links.keys() {
             actions.close(*link);
         }

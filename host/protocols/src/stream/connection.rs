@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::driver::{EffectHandler, Hub, Input};
 use super::framing::{Cut, Framing, Next, Pending};
+use super::memory::Memory;
 use super::outbox::Outbox;
 use super::session::{Link, Session};
 
@@ -98,6 +99,7 @@ async fn read_frames<S: Session, H: EffectHandler<S>, T: AsyncRead + AsyncWrite>
     let mut framing = S::Framing::default();
     let mut pending = Pending::Nothing;
     let mut due = Instant::now();
+    let mut memory = Memory::of(hub.large());
     loop {
         let mut fresh = false;
         loop {
@@ -116,7 +118,10 @@ async fn read_frames<S: Session, H: EffectHandler<S>, T: AsyncRead + AsyncWrite>
             due = Instant::now() + S::Framing::time_limit(pending);
         }
         let cut = tokio::select! {
-            read = from.read_buf(framing.room()) => match read {
+            read = async {
+                memory.cover(framing.expected_bytes()).await;
+                from.read_buf(framing.room()).await
+            } => match read {
                 Ok(bytes) if bytes > 0 => None,
                 _ if framing.pending() == Pending::Nothing => return ReadEnd::Gone,
                 _ => Some(Cut::Short { bytes: framing.pending_bytes() }),

@@ -13,13 +13,16 @@ use host_core::time::Time;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::outbox::Outbox;
-use super::session::{Action, Actions, Link, Moment, Session};
+use super::session::{Action, Actions, Link, Moment, Peer, Session};
 
 /// The default limit on the open connections of a hub.
 pub const CONNECTIONS_MAX: usize = 4_096;
 
 /// How many messages may wait for a session before connections must wait to submit more.
 const WAITING_MAX: usize = 1_024;
+
+/// How much memory the large frames of all connections of a hub may take while they arrive, in KiB.
+const LARGE_KIB_MAX: usize = 256 << 10;
 
 /// Carries out the effects that a session decides on.
 pub trait EffectHandler<S: Session>: Send + Sync + Sized + 'static {
@@ -29,6 +32,7 @@ pub trait EffectHandler<S: Session>: Send + Sync + Sized + 'static {
 
 /// One step of a session.
 pub(super) enum Input<S: Session> {
+    Peer(Link, Peer),
     Opened(Link, Arc<Outbox>),
     Message(Link, S::In),
     /// Nothing more can be read from the connection.
@@ -60,6 +64,7 @@ pub struct Hub<S: Session, H> {
     handler: H,
     links_made: AtomicU64,
     connections: Arc<Semaphore>,
+    large: Arc<Semaphore>,
     clock: Arc<dyn Clock>,
     counters: Arc<dyn Counters>,
     room: Notify,
@@ -113,6 +118,7 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
             handler,
             links_made: AtomicU64::new(0),
             connections: Arc::new(Semaphore::new(connections_max)),
+            large: Arc::new(Semaphore::new(LARGE_KIB_MAX)),
             clock,
             counters,
             room: Notify::new(),
@@ -133,6 +139,11 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
             permit,
             Link(self.links_made.fetch_add(1, Ordering::Relaxed)),
         ))
+    }
+
+    /// Returns the memory that large frames share, one permit for each KiB.
+    pub(super) const fn large(&self) -> &Arc<Semaphore> {
+        &self.large
     }
 
     /// Reports something to the session. Never blocks for long.
@@ -248,6 +259,7 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
         };
         let (session, actions) = (&mut core.session, &mut core.actions);
         match input {
+            Input::Peer(link, peer) => session.on_peer(link, peer),
             Input::Opened(link, outbox) => {
                 core.links.insert(link, outbox);
                 session.on_open(at.now, link, actions);

@@ -61,6 +61,11 @@ pub trait Framing: Default + Send {
     /// Returns how many bytes of the current frame have arrived.
     fn pending_bytes(&self) -> usize;
 
+    /// Returns how many bytes the current frame takes as a whole, as far as that is known.
+    fn expected_bytes(&self) -> usize {
+        self.pending_bytes()
+    }
+
     /// Handles that the rest of the current frame did not come in time. [`Next::Skipped`] means that
     /// the framing skips the rest and the stream continues; anything else ends the stream.
     fn late(&mut self, stage: Pending) -> Next<Self::Defect> {

@@ -11,8 +11,9 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::serve_connection;
-use super::driver::{EffectHandler, Hub};
-use super::session::Session;
+use super::driver::{EffectHandler, Hub, Input};
+use super::session::{Peer, Session};
+use crate::owner;
 
 /// How long to wait after an error of `accept`, which mostly means that there are too few file
 /// descriptors.
@@ -24,6 +25,11 @@ pub trait Listener: Send {
 
     /// Waits for the next connection. Cancel safe.
     fn accept(&mut self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+
+    /// Returns who is at the other end, if that is known. Does not wait.
+    fn peer(_stream: &Self::Stream) -> Option<Peer> {
+        None
+    }
 }
 
 impl Listener for TcpListener {
@@ -36,6 +42,12 @@ impl Listener for TcpListener {
         stream.set_nodelay(true)?;
         Ok(stream)
     }
+
+    fn peer(stream: &TcpStream) -> Option<Peer> {
+        let ends = (stream.local_addr().ok()?, stream.peer_addr().ok()?);
+        let owner = owner::of_peer(ends.0, ends.1).ok()??;
+        Some(Peer { uid: owner.uid })
+    }
 }
 
 impl Listener for UnixListener {
@@ -44,6 +56,11 @@ impl Listener for UnixListener {
     async fn accept(&mut self) -> io::Result<UnixStream> {
         let (stream, _) = UnixListener::accept(self).await?;
         Ok(stream)
+    }
+
+    fn peer(stream: &UnixStream) -> Option<Peer> {
+        let uid = stream.peer_cred().ok()?.uid();
+        Some(Peer { uid })
     }
 }
 
@@ -70,6 +87,11 @@ where
                     if let Some((permit, link)) = hub.admit() {
                         let hub = Arc::clone(hub);
                         serving.spawn(async move {
+                            if S::ASKS_FOR_PEERS
+                                && let Some(peer) = L::peer(&stream)
+                            {
+                                hub.submit(Input::Peer(link, peer));
+                            }
                             serve_connection(hub, link, stream).await;
                             drop(permit);
                         });

@@ -8,6 +8,7 @@ pub mod listen;
 pub mod session;
 
 mod connection;
+mod memory;
 mod outbox;
 
 #[cfg(test)]
@@ -18,4 +19,4 @@ pub use driver::{CONNECTIONS_MAX, EffectHandler, Hub};
 pub use framing::{Cut, Framing, Next, Pending};
 pub use lines::{Endless, Lines};
 pub use listen::{Listener, accept};
-pub use session::{Action, Actions, ActionsOf, Link, Moment, Session};
+pub use session::{Action, Actions, ActionsOf, Link, Moment, Peer, Session};

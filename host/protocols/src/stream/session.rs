@@ -10,6 +10,12 @@ use super::framing::Framing;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Link(pub u64);
 
+/// Who is at the other end of a connection: a user of this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    pub uid: u32,
+}
+
 /// When a message arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
@@ -75,6 +81,8 @@ pub type ActionsOf<S> = Actions<<S as Session>::Out, <S as Session>::Effect>;
 pub trait Session: Send + 'static {
     /// The wire's name, used as a label of its metrics.
     const WIRE: &'static str;
+    /// Whether [`Session::on_peer`] is called.
+    const ASKS_FOR_PEERS: bool = false;
     /// Cuts the bytes of a connection into frames.
     type Framing: Framing;
     /// A message of the peer, or a defect.
@@ -92,6 +100,9 @@ pub trait Session: Send + 'static {
 
     /// Appends one message to `out`.
     fn write(message: &Self::Out, out: &mut BytesMut);
+
+    /// Says who is at the other end of a connection that is about to open, if that is known.
+    fn on_peer(&mut self, _link: Link, _peer: Peer) {}
 
     /// Handles a new connection.
     fn on_open(&mut self, now: Time, link: Link, actions: &mut ActionsOf<Self>);

@@ -58,6 +58,7 @@ fn every_key_of_the_file_counts() {
         ("pop_side", "left"),
         ("log_dir", "/var/log/hero"),
         ("requeue_stale", "fo,*"),
+        ("allow_plaintext", "true"),
         // Other tests cover the errors of these keys.
         ("ca_file", ""),
         ("cert_file", ""),
@@ -82,11 +83,11 @@ fn every_key_of_the_file_counts() {
 #[test]
 fn jobs_are_taken_from_the_redis_that_is_named() {
     assert_eq!(resolve(&[], &[]), Ok(None));
-    let file = [("url", "redis://me:hush@cache/2"), ("worker_ids", "a,b.c")];
+    let file = [("url", "rediss://me:hush@cache/2"), ("worker_ids", "a,b.c")];
     let hero = resolve(&[("HOST_HERO_CONCURRENCY", "8")], &file);
     let hero = hero.unwrap().unwrap();
     assert!(!format!("{hero:?}").contains("hush"));
-    assert_eq!(hero.url.to_string(), "redis://cache:6379/2");
+    assert_eq!(hero.url.to_string(), "rediss://cache:6379/2");
     assert_eq!(
         (hero.worker_ids, hero.concurrency, hero.pop_side),
         (vec!["a".to_owned(), "b.c".to_owned()], 8, PopSide::Right)
@@ -105,6 +106,36 @@ fn jobs_are_taken_from_the_redis_that_is_named() {
         (hero.worker_ids, hero.concurrency, hero.pop_side),
         (vec!["x".to_owned(), "y".to_owned()], 64, PopSide::Left)
     );
+}
+
+#[test]
+fn a_password_goes_to_no_other_machine_in_plain_text() {
+    let table = [
+        ("redis://me:hush@cache", false),
+        ("redis://:hush@10.0.0.7:7000/1", false),
+        ("redis://:hush@localhost.evil.example", false),
+        ("redis-sentinel://:hush@127.0.0.1,b/main", false),
+        ("redis-sentinel://:hush@127.0.0.1,localhost/main", true),
+        ("redis://:hush@127.0.0.1", true),
+        ("redis://:hush@[::1]:7000", true),
+        ("redis://:hush@localhost", true),
+        ("rediss://:hush@cache", true),
+        ("redis+unix:///run/redis.sock?pass=hush", true),
+        ("redis://cache", true),
+    ];
+    for (url, is_taken) in table {
+        let env = [("HOST_HERO_URL", url)];
+        match resolve(&env, &[]) {
+            Ok(_) => assert!(is_taken, "{url}"),
+            Err(error) => {
+                let said = error.to_string();
+                assert!(!is_taken && said.contains("allow_plaintext"), "{url}: {said}");
+                assert!(!said.contains("hush"), "{said}");
+            }
+        }
+        let allowed = [env[0], ("HOST_HERO_ALLOW_PLAINTEXT", "true")];
+        assert!(resolve(&allowed, &[]).is_ok(), "{url}");
+    }
 }
 
 #[test]
@@ -174,10 +205,10 @@ fn the_address_may_be_in_a_file() {
     let folder = tempfile::TempDir::new().unwrap();
     let path = folder.path().join("url");
     let path = path.to_str().unwrap();
-    std::fs::write(path, "redis://:hush@cache/3\n").unwrap();
+    std::fs::write(path, "rediss://:hush@cache/3\n").unwrap();
     let flags = [("protocol.hero.url_file", path)];
     let hero = with(&flags, &[], &[]).unwrap().unwrap();
-    assert_eq!(hero.url.to_string(), "redis://cache:6379/3");
+    assert_eq!(hero.url.to_string(), "rediss://cache:6379/3");
     let both = with(&flags, &[("HOST_HERO_URL", "redis://:hush@x")], &[]);
     std::fs::write(path, "http://:hush@cache").unwrap();
     let wrong = with(&flags, &[], &[]);

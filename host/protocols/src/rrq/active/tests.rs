@@ -16,13 +16,14 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::rrq::config::{Dialect, Source};
 use crate::rrq::serve::tests::fixture::{BOUND, Client, Counts, Handlers, Host, TestClock};
+use crate::rrq::worker::Rules;
 use crate::wire::executors::{Found, RestartError, WorkerState};
 use crate::wire::{Configured as _, JobLogs};
 
 fn config(listen: Option<&str>) -> RrqConfig {
     RrqConfig {
         listen: listen.map(|address| address.parse().unwrap()),
-        deadline_margin_ms: 20,
+        rules: Rules::default(),
         default_runner: None,
         origins: Vec::new(),
         pools: BTreeMap::new(),

@@ -40,6 +40,7 @@ impl RunnerPool {
             let mut runners = lock(&self.runners);
             runners[runner].stop = None;
             runners[runner].pid = None;
+            runners[runner].listener = None;
             runners[runner].pipes = None;
         }
         self.hub.report(PoolEvent::Exited { runner });
@@ -76,6 +77,7 @@ impl ProcessEvents for Life<'_> {
         {
             let process = &mut lock(&self.pool.runners)[runner];
             process.pid = pid;
+            process.listener = None;
             process.pipes = Some(pipes);
         }
         self.pool.hub.report(PoolEvent::Launched { runner });

@@ -12,6 +12,7 @@ use host_core::outcome::{Outcome, Progress};
 use host_core::port::conformance::AssignAudit;
 use host_core::port::{Assign as _, AssignEvents, Assignment, End, Tag};
 use host_core::time::Time;
+use tokio::io::AsyncReadExt as _;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -241,6 +242,43 @@ fn failure_kind(end: &End) -> Option<FailureKind> {
         End::Outcome(Outcome::Failed(failure)) => Some(failure.kind),
         _ => None,
     }
+}
+
+/// A process takes the port of a runner before the runner listens.
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "a test joins its own task")]
+async fn a_stranger_on_the_port_of_a_runner_is_sent_nothing() {
+    let stranger = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let port = stranger.local_addr().unwrap().port();
+    let heard = tokio::spawn(async move {
+        let mut bytes = Vec::new();
+        while let Ok(Ok((mut stream, _))) = timeout(BOUND, stranger.accept()).await {
+            let _ended = stream.read_to_end(&mut bytes).await;
+            assert_eq!(bytes, b"", "it was told something");
+        }
+    });
+    let launch = Launch {
+        command: vec!["sleep".to_owned(), "600".to_owned()],
+        pool_size: 1,
+        tcp_port: Some(port),
+        cwd: None,
+        env: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
+    };
+    for dialect in [Dialect::Current, Dialect::Documented] {
+        let mut launch = launch.clone();
+        if dialect == Dialect::Current {
+            // The address is added to its arguments.
+            launch.command = ["sh", "-c", "sleep 600", "sh"].map(str::to_owned).into();
+        }
+        let bench = Bench::start(Source::Launched(launch), 1, dialect);
+        bench.give(1, "echo", 60_000);
+        bench
+            .until_reason(|reason| reason.contains("is not the runner"))
+            .await;
+        bench.stop().await;
+    }
+    assert!(!heard.is_finished(), "it would have ended with a byte");
+    heard.abort();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -63,7 +63,7 @@ fn read(
 fn without_a_word_nothing_listens() {
     let expected = RrqConfig {
         listen: None,
-        deadline_margin_ms: 20,
+        rules: Rules::default(),
         default_runner: None,
         origins: Vec::new(),
         pools: BTreeMap::new(),
@@ -77,6 +77,8 @@ fn every_key_can_be_set_in_the_file() {
     let file = "
 listen = \"[::1]:0\"
 deadline_margin_ms = 40
+idle_seconds = 60
+cancels_for_all = true
 default_runner = \"there\"
 [runners.python]
 cmd = [\"python3\", \"-m\", \"runner\"]
@@ -114,7 +116,11 @@ external = \"localhost:7900\"
     let pools = [python, there].map(|pool| (pool.name.clone(), pool));
     let expected = RrqConfig {
         listen: Some("[::1]:0".parse().unwrap()),
-        deadline_margin_ms: 40,
+        rules: Rules {
+            margin_ms_min: 40,
+            idle_ms: 60_000,
+            cancels_for_all: true,
+        },
         default_runner: Some((
             "host.toml: protocol.rrq.default_runner".to_owned(),
             "there".to_owned(),
@@ -130,7 +136,7 @@ external = \"localhost:7900\"
     assert_eq!(config, expected);
     assert_eq!(
         (SETTINGS.len(), TABLE_SETTINGS.len()),
-        (3, 9),
+        (5, 9),
         "all of them are above"
     );
     assert!(config.has_executor("there") && !config.has_executor("nobody"));

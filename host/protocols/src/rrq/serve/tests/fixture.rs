@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::super::{WorkerPorts, serve};
+use super::super::{Rules, WorkerPorts, serve};
 use crate::stream::Listener;
 
 /// Longer than anything in a test takes.
@@ -153,7 +153,7 @@ impl Host {
             executor: Arc::<ExecuteAudit>::clone(&audit),
             clock: Arc::<TestClock>::clone(&clock),
             counters: Arc::<Counts>::clone(&counts),
-            deadline_margin_ms: 20,
+            rules: Rules::default(),
         };
         let serving = tokio::spawn(serve(listener, ports, stopping.clone()));
         Self {

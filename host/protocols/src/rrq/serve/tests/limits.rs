@@ -34,9 +34,14 @@ async fn a_slow_frame_ends_its_connection_and_an_idle_one_stays() {
         );
         host.counts.until("E_FRAME_TIMEOUT").await;
     }
-    tokio::time::sleep(Duration::from_hours(1)).await;
+    tokio::time::sleep(Duration::from_hours(23)).await;
     idle.send(&host.request("r", "echo", 1_000)).await;
     assert_eq!(idle.answer().await["status"], "success");
+    tokio::time::sleep(Duration::from_hours(23)).await;
+    idle.send(&host.request("r", "echo", 1_000)).await;
+    assert_eq!(idle.answer().await["status"], "success");
+    tokio::time::sleep(Duration::from_hours(25)).await;
+    assert_eq!(idle.next().await, None, "a day without a request");
     host.stop().await;
 }
 
@@ -105,5 +110,44 @@ async fn a_peer_that_reads_nothing_is_not_read_and_then_given_up() {
     host.handlers.until_running(0).await;
     let stops = host.handlers.stops.lock().unwrap().clone();
     assert_eq!(stops[0].2, Stop::Disconnected);
+    host.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_cannot_announce_more_than_there_is_memory() {
+    const LARGE: u32 = 16 << 20;
+    let (listener, network) = Memory::new();
+    let host = Host::start(listener);
+    let mut announcing = Vec::new();
+    for _ in 0..20 {
+        let mut large = connect(&network, 256 << 10).await;
+        large.0.write_all(&LARGE.to_be_bytes()).await.unwrap();
+        large.0.write_all(&[b' '; 200 << 10]).await.unwrap();
+        announcing.push(large);
+    }
+    // Small frames pass.
+    let mut small = connect(&network, 4_096).await;
+    small.send(&host.request("r", "echo", 1_000)).await;
+    assert_eq!(small.answer().await["status"], "success");
+    // The budget has room for 16. The others are not read until their time is over.
+    let mut unread = 0;
+    for large in &mut announcing {
+        let more = large.0.write_all(&[b' '; 200 << 10]);
+        unread += usize::from(
+            tokio::time::timeout(Duration::from_secs(1), more)
+                .await
+                .is_err(),
+        );
+    }
+    assert_eq!(unread, 5, "16 MiB and its length are more than a 16th");
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    let mut request = host.request("large", "echo", 1_000);
+    request["payload"]["params"]["pad"] = "x".repeat(1 << 20).into();
+    small.send(&request).await;
+    assert_eq!(
+        small.answer().await["status"],
+        "success",
+        "it is free again"
+    );
     host.stop().await;
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::rrq::frame::Frames;
 use crate::rrq::worker::{Answered, Worker, WorkerEffect, WorkerEvent};
-use crate::stream::{Action, Actions, Framing, Link, Moment, Next, Session};
+use crate::stream::{Action, Actions, Framing, Link, Moment, Next, Peer, Session};
 
 /// Host time at the start. The wall clock is a year ahead.
 pub(super) const START: Time = Time(1_763_000_000_000);
@@ -67,6 +67,12 @@ impl Bench {
         let link = Link(link);
         self.worker.on_open(self.now, link, &mut self.actions);
         self.carry_out();
+    }
+
+    /// Opens a connection of a user.
+    pub(super) fn open_as(&mut self, link: u64, uid: u32) {
+        self.worker.on_peer(Link(link), Peer { uid });
+        self.open(link);
     }
 
     pub(super) fn close(&mut self, link: u64) {
@@ -184,7 +190,7 @@ impl Bench {
     /// Checks that nothing is left.
     pub(super) fn check_empty(&mut self) {
         assert!(self.worker.is_idle());
-        assert_eq!(self.worker.wakeup(), None);
+        assert!(self.worker.due.is_empty());
         assert!(self.worker.by_request.is_empty());
         assert!(self.worker.by_job.is_empty());
         assert!(self.worker.links.values().all(|in_flight| *in_flight == 0));

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::fixture::{Bench, START, cancel, completed, stopped};
 use crate::rrq::worker::Answered;
-use crate::rrq::worker::{IN_FLIGHT_MAX, Worker, WorkerEvent};
+use crate::rrq::worker::idle::CROWDED;
+use crate::rrq::worker::{IDLE_MS, IN_FLIGHT_MAX, Rules, Worker, WorkerEvent};
 use crate::stream::Session as _;
 use host_core::port::Stop;
 
@@ -81,6 +82,78 @@ fn the_same_request_twice_runs_once_and_is_answered_twice() {
     assert_eq!(answers.len(), 2);
     assert_eq!(answers[0], answers[1]);
     bench.check_empty();
+}
+
+#[test]
+fn nobody_gets_the_result_of_another_user() {
+    let mut bench = Bench::new();
+    for (link, uid) in [(1, 1_000), (2, 1_000), (3, 1_001)] {
+        bench.open_as(link, uid);
+        bench.send(link, &bench.request("r", "j"));
+    }
+    bench.open(4);
+    bench.send(4, &bench.request("r", "j"));
+    assert_eq!(bench.started.len(), 3, "the second is the first again");
+    bench.end(bench.started[0].0, completed("1"));
+    let told = [1, 2, 3, 4].map(|link| bench.answers(link).len());
+    assert_eq!(told, [1, 1, 0, 0]);
+    bench.end(bench.started[1].0, completed("2"));
+    bench.end(bench.started[2].0, completed("3"));
+    let told = [3, 4].map(|link| bench.answer_of(link)["result"].clone());
+    assert_eq!(told, [json!(2), json!(3)]);
+    bench.check_empty();
+}
+
+#[test]
+fn nobody_cancels_requests_of_another_user_unless_that_is_configured() {
+    for (cancels_for_all, cancelled) in [(false, 0), (true, 4)] {
+        let mut bench = Bench::new();
+        bench.worker = Worker::new(Rules {
+            cancels_for_all,
+            ..Rules::default()
+        });
+        for (link, uid) in [(1, 1_000), (2, 1_001), (3, 1_000)] {
+            bench.open_as(link, uid);
+        }
+        bench.open(4);
+        bench.send(1, &bench.request("r", "j"));
+        for stranger in [2, 4] {
+            bench.send(stranger, &cancel("j", None, false));
+            bench.send(stranger, &cancel("j", Some("r"), true));
+        }
+        let refused = vec!["E_CANCEL_PEER"; 4 - cancelled];
+        assert_eq!(bench.counted, refused);
+        assert_eq!(bench.stopped.is_empty(), !cancels_for_all);
+        bench.send(3, &cancel("j", None, true));
+        let ends: Vec<_> = bench.stopped.iter().map(|(_, _, why)| *why).collect();
+        assert!(ends.contains(&Stop::Cancelled), "one of the same user does");
+        bench.end(bench.tag(), completed("1"));
+        assert_eq!(bench.answer_of(1)["error"]["type"], "cancelled");
+        bench.check_empty();
+    }
+}
+
+#[test]
+fn connections_without_requests_are_closed_sooner_if_there_are_many() {
+    let mut bench = Bench::connected();
+    bench.open(2);
+    bench.send(2, &bench.request_within("r", "j", 2 * 24 * 3_600_000));
+    bench.pass_ms(IDLE_MS - 1);
+    assert!(bench.closed.is_empty());
+    bench.pass_ms(1);
+    assert_eq!(bench.closed, [1], "the other one has a request");
+    bench.end(bench.tag(), completed("1"));
+    bench.answer_of(2);
+    for link in 3..2 + CROWDED as u64 {
+        bench.open(link);
+    }
+    bench.pass_ms(9_999);
+    assert_eq!(bench.closed, [1]);
+    bench.open(90_000);
+    bench.pass_ms(1);
+    // One of them is closed, then there are not so many any more.
+    assert_eq!(bench.closed.len(), 3, "{:?}", &bench.closed);
+    assert!(!bench.closed.contains(&90_000));
 }
 
 #[test]
@@ -204,7 +277,10 @@ fn the_margin_before_a_deadline_can_be_raised() {
         (0, 1_000, 980),
     ] {
         let mut bench = Bench::connected();
-        bench.worker = Worker::new(margin_ms);
+        bench.worker = Worker::new(Rules {
+            margin_ms_min: margin_ms,
+            ..Rules::default()
+        });
         bench.open(1);
         bench.send(1, &bench.request_within("r", "j", budget_ms));
         bench.pass_ms(answered_at_ms - 1);
