@@ -8,7 +8,7 @@ use host_tests::{ArcoWorker, Client, Options, Server, eventually, guests, ports}
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-const SECRET: &str = "dispatch-s3cret";
+const SECRET: &str = host_tests::secrets::ARCO_SECRET;
 
 /// A control plane at a fixed address, whose worker `spark` is at a fixed address too.
 struct Plane {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::client::Answer;
 
 /// The token of the pool `ci`.
-pub const TOKEN: &str = "a-token-of-the-pool-ci";
+pub const TOKEN: &str = crate::secrets::DELTA_TOKEN;
 
 /// A runner that speaks to one host.
 pub struct Runner {

@@ -13,6 +13,7 @@ pub mod processes;
 pub mod raw;
 pub mod redis;
 pub mod rrq;
+pub mod secrets;
 pub mod server;
 mod wait;
 pub mod worker;

@@ -1,7 +1,7 @@
 //! The real `host serve` as a child process.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::client::Client;
 use crate::guests::programs;
-use crate::processes;
+use crate::{processes, secrets};
 
 /// The options of a host.
 #[derive(Clone, Debug)]
@@ -26,10 +26,15 @@ pub struct Options {
     pub env: Vec<(String, String)>,
 }
 
-/// A running host. It is killed when dropped.
+/// A running host. It is killed when dropped, and what it has written is searched for planted secrets.
+///
+/// # Panics
+///
+/// When dropped, if it wrote a secret.
 pub struct Server {
     child: Child,
-    _stdout: BufReader<ChildStdout>,
+    stdout: BufReader<ChildStdout>,
+    data: PathBuf,
     address: String,
     rrq_address: String,
     arco_address: Option<String>,
@@ -75,6 +80,7 @@ impl Server {
             .args(["--rrq-listen", "127.0.0.1:0", "--data"])
             .arg(&options.data)
             .args(&options.args)
+            .envs([secrets::VARIABLE])
             .envs(options.env.iter().cloned())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -90,7 +96,8 @@ impl Server {
         });
         Self {
             child,
-            _stdout: stdout,
+            stdout,
+            data: options.data.clone(),
             address: ready.http.expect("the host listens for HTTP"),
             rrq_address: ready.rrq.unwrap_or_default(),
             arco_address: ready.arco,
@@ -173,8 +180,19 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        let is_alive = self.child.try_wait().is_ok_and(|ended| ended.is_none());
+        let page = is_alive.then(|| secrets::found_at(&self.address)).flatten();
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if std::thread::panicking() {
+            return;
+        }
+        assert_eq!(page, None, "a page has a secret");
+        let mut said = Vec::new();
+        let _ended = self.stdout.read_to_end(&mut said);
+        assert!(!secrets::has_secret(&said), "its output has a secret");
+        let file = secrets::found_in(&self.data);
+        assert_eq!(file, None, "a file has a secret");
     }
 }
 

@@ -10,8 +10,8 @@ use super::address::{Certificates, RedisUrl, UrlError};
 use super::client::lost::Workers;
 use super::config::WorkerConfig;
 use super::settings::{
-    ALLOW_PLAINTEXT, CA_FILE, CERT_FILE, CONCURRENCY, DISPATCH_IN_FLIGHT, KEY_FILE, LOG_DIR, POP_SIDE,
-    REQUEUE_STALE, URL, URL_FILE, WORKER_IDS,
+    ALLOW_PLAINTEXT, CA_FILE, CERT_FILE, CONCURRENCY, DISPATCH_IN_FLIGHT, KEY_FILE, LOG_DIR,
+    POP_SIDE, REQUEUE_STALE, URL, URL_FILE, WORKER_IDS,
 };
 use super::wire::PopSide;
 use crate::wire::section::{ConfigError, Section, refused};

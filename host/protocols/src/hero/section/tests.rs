@@ -129,7 +129,10 @@ fn a_password_goes_to_no_other_machine_in_plain_text() {
             Ok(_) => assert!(is_taken, "{url}"),
             Err(error) => {
                 let said = error.to_string();
-                assert!(!is_taken && said.contains("allow_plaintext"), "{url}: {said}");
+                assert!(
+                    !is_taken && said.contains("allow_plaintext"),
+                    "{url}: {said}"
+                );
                 assert!(!said.contains("hush"), "{said}");
             }
         }

@@ -1,0 +1,153 @@
+//! Secrets that suites plant where real ones are, and the search for them in what a host writes: raw, in
+//! hexadecimal and in base64.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What every planted secret contains. Nothing else does.
+const MARK: &str = "pl4nted-s3cret";
+
+/// The token of the pool `ci` of Delta runners.
+pub const DELTA_TOKEN: &str = "pl4nted-s3cret-of-the-pool-ci-91c3";
+/// The secret that an Arco worker expects of its control plane.
+pub const ARCO_SECRET: &str = "pl4nted-s3cret-of-dispatches-27aa";
+/// A variable of each host that no manifest is granted.
+pub const VARIABLE: (&str, &str) = ("PLANTED", "pl4nted-s3cret-in-the-environment-5d0e");
+
+/// Files in which tests themselves put secrets.
+const GIVEN: &[&str] = &["ci.token", "secret", "host.toml"];
+
+/// Pages that a host shows to anyone who may ask.
+const PAGES: &[&str] = &["/healthz", "/readyz", "/metrics", "/api/v1/runners"];
+
+/// How long a page may take. A host that is ending answers none.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Returns where a planted secret is: in a file below `folder`.
+pub fn found_in(folder: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(folder).ok()?;
+    for entry in entries.filter_map(Result::ok) {
+        let path = entry.path();
+        let is_given = GIVEN.iter().any(|given| path.ends_with(given));
+        let kind = entry.file_type().ok()?;
+        if kind.is_dir() {
+            if let Some(found) = found_in(&path) {
+                return Some(found);
+            }
+        } else if kind.is_file() && !is_given && fs::read(&path).is_ok_and(|text| has_secret(&text))
+        {
+            return Some(path);
+        }
+    }
+    None
+}
+
+/// Returns the page of the host at `address` that has a planted secret.
+pub fn found_at(address: &str) -> Option<&'static str> {
+    let pages = PAGES.iter().copied();
+    pages
+        .map(|page| (page, page_at(address, page).unwrap_or_default()))
+        .find(|(_, text)| has_secret(text))
+        .map(|(page, _)| page)
+}
+
+fn page_at(address: &str, page: &str) -> std::io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(PAGE_TIMEOUT))?;
+    write!(
+        stream,
+        "GET {page} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )?;
+    let mut text = Vec::new();
+    stream.read_to_end(&mut text)?;
+    Ok(text)
+}
+
+/// Returns whether the text has a planted secret.
+pub fn has_secret(text: &[u8]) -> bool {
+    forms().iter().any(|form| has(text, form))
+}
+
+fn has(text: &[u8], form: &[u8]) -> bool {
+    let Some(first) = form.first() else {
+        return false;
+    };
+    let mut rest = text;
+    while let Some(at) = rest.iter().position(|byte| byte == first) {
+        rest = &rest[at..];
+        if rest.starts_with(form) {
+            return true;
+        }
+        rest = &rest[1..];
+    }
+    false
+}
+
+/// Returns the mark as it may be written.
+fn forms() -> Vec<Vec<u8>> {
+    let small: String = MARK.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let mut forms = vec![MARK.as_bytes().to_vec(), small.to_uppercase().into_bytes()];
+    forms.push(small.into_bytes());
+    // In base64 it looks different after zero, one and two bytes. The first group has what was before it.
+    for skipped in 0..3 {
+        let whole = &MARK.as_bytes()[skipped..];
+        let whole = &whole[..whole.len() / 3 * 3];
+        forms.push(whole.chunks(3).flat_map(base64).collect());
+    }
+    forms
+}
+
+fn base64(group: &[u8]) -> Vec<u8> {
+    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let bits = group
+        .iter()
+        .fold(0_usize, |bits, byte| (bits << 8) | usize::from(*byte));
+    [18, 12, 6, 0]
+        .map(|shift| LETTERS[(bits >> shift) & 63])
+        .to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn planted_secrets_are_found_in_every_form() {
+        for secret in [DELTA_TOKEN, ARCO_SECRET, VARIABLE.1] {
+            assert!(secret.contains(MARK));
+        }
+        // `printf 'xpl4nted-s3crety' | base64`, with nothing, one and two bytes before it.
+        for text in [
+            "a pl4nted-s3cret-b",
+            "706c346e7465642d733363726574",
+            "706C346E7465642D733363726574",
+            "cGw0bnRlZC1zM2NyZXR5",
+            "eHBsNG50ZWQtczNjcmV0eQ==",
+            "eHhwbDRudGVkLXMzY3JldHk=",
+        ] {
+            assert!(has_secret(text.as_bytes()), "{text}");
+        }
+        for text in ["", "pl4nted-s3cre", "planted-secret", "706c346e7465642d"] {
+            assert!(!has_secret(text.as_bytes()), "{text}");
+        }
+    }
+
+    #[test]
+    fn planted_secrets_are_found_in_files() {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let put = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().expect("it has one")).expect("it can be made");
+            fs::write(&path, text).expect("it can be written");
+            path
+        };
+        put("ci.token", DELTA_TOKEN);
+        put("serve.log", "nothing");
+        assert_eq!(found_in(folder.path()), None);
+        let leak = put("deep/host.db", &format!("\0\0{}", VARIABLE.1));
+        assert_eq!(found_in(folder.path()), Some(leak));
+    }
+}
