@@ -88,7 +88,11 @@ fn has(text: &[u8], form: &[u8]) -> bool {
 
 /// Returns the mark as it may be written.
 fn forms() -> Vec<Vec<u8>> {
-    let small: String = MARK.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let digit = |byte: u8| char::from_digit(u32::from(byte), 16).unwrap_or_default();
+    let digits = MARK
+        .bytes()
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
+    let small: String = digits.collect();
     let mut forms = vec![MARK.as_bytes().to_vec(), small.to_uppercase().into_bytes()];
     forms.push(small.into_bytes());
     // In base64 it looks different after zero, one and two bytes. The first group has what was before it.

@@ -40,7 +40,8 @@ pub(crate) struct Began {
 pub(crate) struct Record(
     Arc<Mutex<Vec<Told>>>,
     Arc<Mutex<Vec<(CellId, RunId, String)>>>,
-    Arc<Mutex<Vec<(CellId, ComponentKey)>>>,
+    /// Which component was given to which cell.
+    pub(crate) Arc<Mutex<Vec<(CellId, ComponentKey)>>>,
 );
 
 impl Record {
@@ -53,11 +54,6 @@ impl Record {
         let runs = self.1.lock().unwrap();
         let (cell, run, _) = runs.iter().rfind(|(.., name)| name == handler).unwrap();
         (*cell, *run)
-    }
-
-    /// Returns which component was given to which cell.
-    pub(crate) fn loads(&self) -> Vec<(CellId, ComponentKey)> {
-        self.2.lock().unwrap().clone()
     }
 
     fn note(&self, told: Told) {

@@ -56,9 +56,12 @@ impl HeroConfig {
             };
         };
         let allow_plaintext = allow_plaintext(section)?;
-        let url = RedisUrl::parse(&text).and_then(|url| match allow_plaintext {
-            true => Ok(url),
-            false => url.not_in_plaintext(),
+        let url = RedisUrl::parse(&text).and_then(|url| {
+            if allow_plaintext {
+                Ok(url)
+            } else {
+                url.not_in_plaintext()
+            }
         });
         let url = url.map_err(|error| bad_url(origin, error))?;
         let certificates = certificates(section)?;

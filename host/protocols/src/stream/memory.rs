@@ -29,7 +29,8 @@ impl Memory {
             self.held = None;
             return;
         }
-        let has = self.held.as_ref().map_or(0, |held| held.num_permits());
+        let held = self.held.as_ref();
+        let has = held.map_or(0, OwnedSemaphorePermit::num_permits);
         let missing = bytes.div_ceil(1 << 10).saturating_sub(has);
         let missing = u32::try_from(missing).unwrap_or(u32::MAX);
         if missing == 0 {

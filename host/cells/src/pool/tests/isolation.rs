@@ -37,7 +37,7 @@ impl Bench {
     fn cells_of_components(&self) -> BTreeMap<ComponentKey, BTreeSet<CellId>> {
         let mut of_cell = BTreeMap::new();
         let mut cells: BTreeMap<_, BTreeSet<CellId>> = BTreeMap::new();
-        for (cell, component) in self.record.loads() {
+        for (cell, component) in self.record.2.lock().unwrap().clone() {
             let first = *of_cell.entry(cell).or_insert(component);
             assert_eq!(first, component, "{cell:?} has two components");
             cells.entry(component).or_default().insert(cell);

@@ -118,11 +118,12 @@ async fn connections_cannot_announce_more_than_there_is_memory() {
     const LARGE: u32 = 16 << 20;
     let (listener, network) = Memory::new();
     let host = Host::start(listener);
+    let part = vec![b' '; 200 << 10];
     let mut announcing = Vec::new();
     for _ in 0..20 {
         let mut large = connect(&network, 256 << 10).await;
         large.0.write_all(&LARGE.to_be_bytes()).await.unwrap();
-        large.0.write_all(&[b' '; 200 << 10]).await.unwrap();
+        large.0.write_all(&part).await.unwrap();
         announcing.push(large);
     }
     // Small frames pass.
@@ -132,7 +133,7 @@ async fn connections_cannot_announce_more_than_there_is_memory() {
     // The budget has room for 16. The others are not read until their time is over.
     let mut unread = 0;
     for large in &mut announcing {
-        let more = large.0.write_all(&[b' '; 200 << 10]);
+        let more = large.0.write_all(&part);
         unread += usize::from(
             tokio::time::timeout(Duration::from_secs(1), more)
                 .await
