@@ -64,6 +64,14 @@ pub(crate) struct Terms {
     pub(crate) is_foreign: bool,
 }
 
+/// How much there is of what is limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) queues: u64,
+    /// The jobs that have not ended.
+    pub(crate) live: u64,
+}
+
 /// The rows of one open transaction.
 pub(crate) trait Rows {
     fn job(&mut self, id: JobId) -> Result<Option<Lifecycle>, StoreError>;
@@ -100,9 +108,8 @@ pub(crate) trait Rows {
     fn available(&mut self) -> Result<u64, StoreError>;
     fn set_paused(&mut self, queue: &Name, paused: bool) -> Result<(), StoreError>;
     fn has_queue(&mut self, queue: &Name) -> bool;
-    fn count_queues(&mut self) -> u64;
-    /// Counts the jobs that have not ended.
-    fn count_live(&mut self) -> u64;
+    /// Counts what is limited.
+    fn counts(&mut self) -> Counts;
 
     /// Keeps changes, the newest of all, and forgets the oldest. Returns the number of the first.
     fn keep_changes(&mut self, now: Time, changes: &[Change]) -> Result<u64, StoreError>;

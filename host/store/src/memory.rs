@@ -19,7 +19,7 @@ use host_core::query::{
 };
 use host_core::time::Time;
 
-use crate::engine::{self, Ended, Rows, Terms};
+use crate::engine::{self, Counts, Ended, Rows, Terms};
 use crate::error::StoreError;
 use crate::store::{Reader, Store};
 
@@ -261,14 +261,13 @@ impl Rows for Model {
         self.paused.contains_key(queue)
     }
 
-    fn count_queues(&mut self) -> u64 {
-        self.paused.len() as u64
-    }
-
-    fn count_live(&mut self) -> u64 {
-        let jobs = self.jobs.values();
-        jobs.filter(|job| !job.lifecycle.state.is_terminal())
-            .count() as u64
+    fn counts(&mut self) -> Counts {
+        let live = self.jobs.values();
+        let live = live.filter(|job| !job.lifecycle.state.is_terminal());
+        Counts {
+            queues: self.paused.len() as u64,
+            live: live.count() as u64,
+        }
     }
 
     fn keep_changes(&mut self, now: Time, changes: &[Change]) -> Result<u64, StoreError> {

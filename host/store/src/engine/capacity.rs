@@ -19,7 +19,7 @@ impl<R: Rows> Batch<'_, R> {
                 continue;
             }
             let limit = self.capacity.queues_max;
-            if self.rows.count_queues() + new.len() as u64 > limit {
+            if self.rows.counts().queues + new.len() as u64 > limit {
                 let queue = queue.clone();
                 return Err(Rejection::TooManyQueues { queue, limit }.into());
             }
@@ -29,7 +29,7 @@ impl<R: Rows> Batch<'_, R> {
 
     /// Checks that so many more jobs may wait.
     pub(super) fn check_live(&mut self, new: usize) -> Result<(), Stop> {
-        let (jobs, limit) = (self.rows.count_live(), self.capacity.jobs_max);
+        let (jobs, limit) = (self.rows.counts().live, self.capacity.jobs_max);
         if new > 0 && jobs.saturating_add(new as u64) > limit {
             return Err(Rejection::TooManyWaiting { jobs, limit }.into());
         }

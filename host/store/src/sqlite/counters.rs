@@ -9,6 +9,7 @@ use host_core::name::Name;
 use rusqlite::{Connection, params};
 
 use super::{changes, doing};
+use crate::engine::Counts;
 use crate::error::StoreError;
 
 struct Queue {
@@ -289,14 +290,12 @@ impl Counters {
         self.paused.contains(&id)
     }
 
-    /// Returns how many queues there are.
-    pub(super) fn queues(&self) -> u64 {
-        self.queues.len() as u64
-    }
-
-    /// Returns how many jobs have not ended.
-    pub(super) fn live(&self) -> u64 {
-        u64::try_from(self.live_jobs).unwrap_or(0)
+    /// Returns how much there is of what is limited.
+    pub(super) fn all(&self) -> Counts {
+        Counts {
+            queues: self.queues.len() as u64,
+            live: u64::try_from(self.live_jobs).unwrap_or(0),
+        }
     }
 
     /// Returns how many jobs this host's cells may claim.

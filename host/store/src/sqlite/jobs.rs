@@ -16,7 +16,7 @@ use super::counters::Counters;
 use super::hot::{Entry, Hot};
 use super::record::{Record, decode, encode};
 use super::{changes, damaged, doing, registry};
-use crate::engine::{Ended, Rows, Terms};
+use crate::engine::{Counts, Ended, Rows, Terms};
 use crate::error::StoreError;
 
 /// One open transaction of the writer.
@@ -437,12 +437,8 @@ impl Rows for Transaction<'_> {
         self.counters.queue_id(queue).is_some()
     }
 
-    fn count_queues(&mut self) -> u64 {
-        self.counters.queues()
-    }
-
-    fn count_live(&mut self) -> u64 {
-        self.counters.live()
+    fn counts(&mut self) -> Counts {
+        self.counters.all()
     }
 
     fn keep_changes(&mut self, now: Time, changes: &[Change]) -> Result<u64, StoreError> {
