@@ -23,6 +23,7 @@ mod grants;
 mod hostile;
 mod isolation;
 mod life;
+mod limits;
 mod local;
 mod rrq_garbage;
 mod rrq_load;
