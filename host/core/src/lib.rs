@@ -23,4 +23,5 @@ pub mod query;
 pub mod rejection;
 pub mod seconds;
 pub mod time;
+pub mod trace;
 pub mod transition;
