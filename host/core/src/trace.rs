@@ -48,10 +48,11 @@ impl Parent {
         header.and_then(|(_, value)| Self::read(value))
     }
 
-    /// Puts the header among the pairs of a trace context, in place of the one that is there.
+    /// Puts the header before the pairs of a trace context, in place of the one that is there: some who
+    /// take pairs take the first ones only.
     pub fn put(self, pairs: &mut Vec<(String, String)>) {
         pairs.retain(|(name, _)| name != TRACEPARENT);
-        pairs.push((TRACEPARENT.to_owned(), self.to_string()));
+        pairs.insert(0, (TRACEPARENT.to_owned(), self.to_string()));
     }
 }
 
@@ -118,6 +119,6 @@ mod tests {
         };
         here.put(&mut pairs);
         let new = format!("00-{TRACE}-0000000000000001-01");
-        assert_eq!(pairs, [pair(TRACESTATE, "a=1"), pair(TRACEPARENT, &new)]);
+        assert_eq!(pairs, [pair(TRACEPARENT, &new), pair(TRACESTATE, "a=1")]);
     }
 }

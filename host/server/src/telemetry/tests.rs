@@ -148,7 +148,7 @@ fn metrics_are_written_with_their_kinds_labels_and_buckets() {
 fn receiver(answers: &'static [&'static str]) -> (String, mpsc::Receiver<(String, Vec<u8>)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    let (sender, received) = mpsc::channel();
+    let (sender, received) = mpsc::sync_channel(64);
     std::thread::spawn(move || {
         let mut answers = answers.iter();
         for stream in listener.incoming() {
