@@ -179,8 +179,8 @@ fn some_span() -> Span {
         name: "test.run",
         kind: Kind::Consumer,
         trace_id: 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736,
-        id: 0xf067_aa0b_a902_b8,
-        parent_id: Some(0xf067_aa0b_a902_b7),
+        id: 0x00f0_67aa_0ba9_02b8,
+        parent_id: Some(0x00f0_67aa_0ba9_02b7),
         began_at: Time(1_000),
         ended_at: Time(1_002),
         attributes: vec![("test.attempt".to_owned(), Attribute::Number(2))],
@@ -224,8 +224,8 @@ async fn spans_arrive_in_the_default_encoding_after_a_second_try_too() {
     let service = &of.resource.as_ref().unwrap().attributes[0];
     assert_eq!(service.key, "service.name");
     let span = &of.scope_spans[0].spans[0];
-    assert_eq!(span.parent_span_id, 0xf067_aa0b_a902_b7_u64.to_be_bytes());
-    assert_eq!(span.span_id, 0xf067_aa0b_a902_b8_u64.to_be_bytes());
+    assert_eq!(span.parent_span_id, 0x00f0_67aa_0ba9_02b7_u64.to_be_bytes());
+    assert_eq!(span.span_id, 0x00f0_67aa_0ba9_02b8_u64.to_be_bytes());
     assert_eq!(
         (span.name.as_str(), span.end_time_unix_nano),
         ("test.run", 1_002_000_000)
