@@ -146,7 +146,7 @@ fn one_trace_leads_from_a_producer_over_our_job_to_the_runner_of_another_process
     let untraced = server.client().enqueue(&json!({"handler": "own#noop"}));
     assert_eq!(server.client().wait(&untraced)["state"], "completed");
 
-    let named = |spans: &[Value], name: &str, id: &str| {
+    let find = |spans: &[Value], name: &str, id: &str| {
         let job = if name == "rrq.runner" {
             "rrq.job_id"
         } else {
@@ -161,7 +161,7 @@ fn one_trace_leads_from_a_producer_over_our_job_to_the_runner_of_another_process
             let names = ["host.enqueue", "host.attempt", "rrq.runner"];
             let found: Vec<Value> = names
                 .iter()
-                .filter_map(|name| named(&spans, name, id))
+                .filter_map(|name| find(&spans, name, id))
                 .collect();
             (found.len() == names.len()).then_some(found)
         })

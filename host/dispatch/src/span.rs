@@ -7,6 +7,9 @@ use host_core::time::Time;
 use host_core::trace::{CORRELATION, Parent};
 use host_runtime::ids;
 
+/// The spans of new jobs, in their order; none of those whose trace is not recorded.
+pub(crate) type Enqueues = Vec<Option<Open>>;
+
 /// A span that has not ended.
 #[derive(Debug)]
 pub(crate) struct Open {

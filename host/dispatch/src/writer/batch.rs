@@ -13,10 +13,10 @@ use host_core::transition::Loss;
 use host_runtime::ids;
 use tokio::sync::oneshot;
 
-use super::traces::Enqueues;
 use crate::lease_mail::Told;
 use crate::pulls::Waiter;
 use crate::renewals::Renewal;
+use crate::span::Enqueues;
 use crate::{Request, SubmitError};
 
 /// An attempt that has ended but is not stored yet.

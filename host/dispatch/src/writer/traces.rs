@@ -16,14 +16,11 @@ use host_core::time::Time;
 use host_core::transition::{Effect, Loss};
 
 use super::batch::{End, Finished, Origin};
-use crate::span::{Ended, Open};
+use crate::span::{Ended, Enqueues, Open};
 
 const ENQUEUE: (&str, Kind, &str) = ("host.enqueue", Kind::Producer, "host");
 
 const ATTEMPT: (&str, Kind, &str) = ("host.attempt", Kind::Consumer, "host");
-
-/// The spans of new jobs, in their order.
-pub(super) type Enqueues = Vec<Option<Open>>;
 
 /// The spans that have begun.
 pub(super) struct Traces {
