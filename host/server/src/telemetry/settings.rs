@@ -97,7 +97,7 @@ impl Settings {
         };
         let endpoint = endpoint.parse::<BaseUrl>().map_err(|error| SettingsError {
             variable: ENDPOINT,
-            wanted: format!("must name a collector by http://HOST:PORT: {error}"),
+            wanted: format!("must name a collector by http:// or https:// and HOST:PORT: {error}"),
         })?;
         let protocol = get(PROTOCOL).unwrap_or(PROTOCOLS[0].0);
         let known = PROTOCOLS.iter().find(|(name, _)| *name == protocol);

@@ -67,9 +67,20 @@ fn the_variables_of_opentelemetry_are_followed() {
 }
 
 #[test]
+fn a_collector_may_be_behind_tls() {
+    let endpoint = (
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "https://collector.example/otlp",
+    );
+    let settings = Settings::read(&environment(&[endpoint])).unwrap().unwrap();
+    let url = settings.url("/v1/traces");
+    assert_eq!(url, "https://collector.example:443/otlp/v1/traces");
+}
+
+#[test]
 fn what_cannot_be_followed_is_named_without_its_value() {
     for (name, value) in [
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://hush"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "ftp://hush"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "hush"),
         ("OTEL_EXPORTER_OTLP_HEADERS", "hush hush=1"),
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "hush"),
