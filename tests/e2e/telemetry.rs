@@ -1,4 +1,4 @@
-//! Spans and metrics of a worker at a collector, which is a few lines of HTTP here.
+//! Spans and metrics of a host and of a worker at a collector, which is a few lines of HTTP here.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use host_tests::pool::{launch_config, worker_env};
 use host_tests::rrq::{Connection, request};
 use host_tests::worker::{cache, command};
-use host_tests::{Worker, eventually};
+use host_tests::{Options, Server, Worker, eventually};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -41,6 +42,17 @@ impl Collector {
             }
         });
         Self { endpoint, taken }
+    }
+
+    /// Returns the variables of a process that sends here, in JSON.
+    fn variables(&self) -> [(&'static str, &str); 5] {
+        [
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", &self.endpoint),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "x-key=hush%20hush"),
+            ("OTEL_BSP_SCHEDULE_DELAY", "50"),
+            ("OTEL_METRIC_EXPORT_INTERVAL", "200"),
+        ]
     }
 
     /// Returns all values at this place of all bodies sent to `path`.
@@ -95,18 +107,87 @@ fn attribute<'a>(of: &'a Value, name: &str) -> Option<&'a str> {
     value.as_str()
 }
 
+/// Enqueues a job with a header of its producer, and returns its id.
+fn enqueue(address: &str, header: &str, job: &Value) -> String {
+    let body = job.to_string();
+    let length = body.len();
+    let request = format!(
+        "POST /api/v1/jobs HTTP/1.1\r\nhost: {address}\r\ntraceparent: {header}\r\n\
+         content-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    );
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    let body: Value = serde_json::from_str(body).unwrap();
+    body["id"].as_str().expect("an accepted job").to_owned()
+}
+
+#[test]
+fn one_trace_leads_from_a_producer_over_our_job_to_the_runner_of_another_process() {
+    let collector = Collector::start();
+    let data = TempDir::new().unwrap();
+    let pool = launch_config(&command(), &worker_env(&collector.variables()));
+    let path = data.path().join("host.toml");
+    std::fs::write(&path, format!("[protocol.rrq.runners.own]\n{pool}")).unwrap();
+    let mut options = Options::new(data.path());
+    options.args = vec!["--config".to_owned(), path.display().to_string()];
+    let variables = collector.variables().into_iter();
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    options.env = variables.collect();
+    let server = Server::start(&options);
+
+    let (trace, parent) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
+    let job = json!({"handler": "own#echo", "attributes": {"correlation.tenant": "t1"}});
+    let header = format!("00-{trace}-{parent}-01");
+    let id = enqueue(server.address(), &header, &job);
+    assert_eq!(server.client().wait(&id)["state"], "completed");
+    let untraced = server.client().enqueue(&json!({"handler": "own#noop"}));
+    assert_eq!(server.client().wait(&untraced)["state"], "completed");
+
+    let find = |spans: &[Value], name: &str, id: &str| {
+        let job = if name == "rrq.runner" {
+            "rrq.job_id"
+        } else {
+            "host.job_id"
+        };
+        let mut spans = spans.iter().filter(|span| span["name"] == name);
+        spans.find(|span| attribute(span, job) == Some(id)).cloned()
+    };
+    let chain = |id: &str| {
+        eventually("the three spans", WAIT_MAX, || {
+            let spans = collector.spans();
+            let names = ["host.enqueue", "host.attempt", "rrq.runner"];
+            let found: Vec<Value> = names
+                .iter()
+                .filter_map(|name| find(&spans, name, id))
+                .collect();
+            (found.len() == names.len()).then_some(found)
+        })
+    };
+    let ours = chain(&id);
+    assert_eq!(ours[0]["parentSpanId"], parent, "{ours:?}");
+    for span in &ours {
+        assert_eq!(span["traceId"], trace, "{span}");
+        assert_eq!(attribute(span, "tenant"), Some("t1"), "{span}");
+    }
+    for spans in [ours, chain(&untraced)] {
+        assert_eq!(spans[1]["parentSpanId"], spans[0]["spanId"], "{spans:?}");
+        assert_eq!(spans[2]["parentSpanId"], spans[1]["spanId"], "{spans:?}");
+        assert_eq!(spans[2]["traceId"], spans[0]["traceId"], "{spans:?}");
+        assert_eq!(attribute(&spans[1], "host.outcome"), Some("completed"));
+    }
+    assert_eq!(server.stop(), Some(0));
+}
+
 #[test]
 fn a_trace_of_a_producer_goes_on_in_our_spans_and_refusals_are_counted() {
     let collector = Collector::start();
     let data = TempDir::new().unwrap();
-    let mut line = vec!["env".to_owned()];
-    line.extend([
-        format!("OTEL_EXPORTER_OTLP_ENDPOINT={}", collector.endpoint),
-        "OTEL_EXPORTER_OTLP_HEADERS=x-key=hush%20hush".to_owned(),
-        "OTEL_BSP_SCHEDULE_DELAY=50".to_owned(),
-        "OTEL_METRIC_EXPORT_INTERVAL=200".to_owned(),
-        "OTEL_SERVICE_NAME=shop".to_owned(),
-    ]);
+    let mut line = vec!["env".to_owned(), "OTEL_SERVICE_NAME=shop".to_owned()];
+    let variables = collector.variables();
+    line.extend(variables.map(|(name, value)| format!("{name}={value}")));
     line.extend(command());
     let worker = Worker::launch(data.path(), &cache(), &line);
     let mut connection = Connection::open(worker.address());

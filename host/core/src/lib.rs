@@ -24,4 +24,5 @@ pub mod query;
 pub mod rejection;
 pub mod seconds;
 pub mod time;
+pub mod trace;
 pub mod transition;

@@ -16,6 +16,7 @@ pub mod numbers;
 mod pulls;
 pub mod readers;
 pub mod renewals;
+mod span;
 pub mod waiters;
 pub mod writer;
 

@@ -9,6 +9,7 @@ mod intake;
 mod pulled;
 mod settle;
 mod start;
+mod traces;
 
 use std::io;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use host_cells::pool::Place;
 use host_cells::port::{CellEvent, CellPort};
 use host_core::command::Command;
 use host_core::id::NodeId;
+use host_core::port::spans::Spans;
 use host_core::time::Time;
 use host_runtime::clock::Clock;
 use host_store::{Store, StoreError};
@@ -27,6 +29,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use self::batch::{Batch, End, Finished, Origin, Room, Target};
 use self::carried::Carried;
 use self::intake::Intake;
+use self::traces::Traces;
 use crate::executors::Executors;
 use crate::lease_mail::{self, LeaseDoor, LeaseMail};
 use crate::logged::Logs;
@@ -92,6 +95,8 @@ pub struct Wiring<P> {
     /// The most params in flight, in bytes: usually [`PARAMS_BYTES_MAX`].
     pub params_bytes_max: usize,
     pub numbers: Numbers,
+    /// Receives the spans of jobs, if they are collected.
+    pub spans: Option<Arc<dyn Spans>>,
 }
 
 /// Starts the loop on its own thread. The returned receiver gets the loop's result, an error if the
@@ -138,6 +143,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         room_at: None,
         drain_ms: wiring.drain_ms,
         numbers: wiring.numbers,
+        traces: wiring.spans.map(Traces::new),
         phase: Phase::Running,
         drain_until: Time(i64::MAX),
     };
@@ -152,7 +158,10 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
     }
     inputs.requests.close();
     while let Ok(request) = inputs.requests.try_recv() {
-        refuse(Origin::Request(request.reply), &SubmitError::Stopping);
+        refuse(
+            Origin::Request(request.reply, Vec::new()),
+            &SubmitError::Stopping,
+        );
     }
     Ok(())
 }
@@ -187,6 +196,8 @@ struct Writer<P> {
     room_at: Option<Time>,
     drain_ms: u64,
     numbers: Numbers,
+    /// The spans of jobs, if they are collected.
+    traces: Option<Traces>,
     phase: Phase,
     drain_until: Time,
 }
@@ -277,6 +288,9 @@ impl<P: CellPort> Writer<P> {
     /// Records an attempt that has ended.
     fn finish(&mut self, finished: Finished) {
         self.carried.end(finished.lease);
+        if let Some(traces) = &mut self.traces {
+            traces.finished(&finished);
+        }
         self.finished.push(finished);
     }
 
@@ -339,10 +353,14 @@ impl<P: CellPort> Writer<P> {
         batch.renew(self.pulls.renewals(now));
         let finished = self.plan(now, &mut batch);
         let asked = !intake.requests.is_empty();
-        for request in intake.requests {
+        for mut request in intake.requests {
             self.suspects |= matches!(&request.command, Command::SetPaused { paused: false, .. });
             self.executors.asked(&request.command);
-            batch.request(request);
+            let enqueues = match &self.traces {
+                Some(_) => Traces::enqueues(now, &mut request.command),
+                None => Vec::new(),
+            };
+            batch.request(request, enqueues);
         }
         self.hear_leases(now, &mut batch);
         self.plan_claim(now, &mut batch);
@@ -456,7 +474,7 @@ impl<P: CellPort> Writer<P> {
 /// Answers a request with an error: nothing was done.
 fn refuse(origin: Origin, error: &SubmitError) {
     match origin {
-        Origin::Request(reply) => {
+        Origin::Request(reply, _) => {
             // The requester may have gone.
             let _gone = reply.send(Err(error.clone()));
         }

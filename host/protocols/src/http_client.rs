@@ -165,6 +165,18 @@ impl HttpClient {
             .map_err(|_| RequestError::TimedOut(timeout))?
     }
 
+    /// Sends a request that others have made and reads its answer. Cancel safe: the server may have seen
+    /// the request.
+    pub async fn execute(
+        &self,
+        request: Request<Bytes>,
+        timeout: Duration,
+    ) -> Result<Answer, RequestError> {
+        tokio::time::timeout(timeout, self.exchange(request.map(Full::new)))
+            .await
+            .map_err(|_| RequestError::TimedOut(timeout))?
+    }
+
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Answer, RequestError> {
         let response = if request.uri().scheme() == Some(&Scheme::HTTPS) {
             let client = self.encrypted.get_or_try_init(|| async {

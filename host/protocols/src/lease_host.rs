@@ -1,100 +1,39 @@
 //! A host in memory for the tests of wires: the rules of `host_core` behind the door for leases, and a
 //! clock that the test moves. Nothing runs by itself.
 
+mod job;
+mod ports;
+
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use host_core::cell::LogLine;
-use host_core::failure::{Failure, FailureKind};
 use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::job::{Lifecycle, NewJob, Payload, State};
 use host_core::json::JsonText;
 use host_core::lease::Fence;
 use host_core::name::Name;
-use host_core::outcome::{Attempt, Meter, Outcome, Progress};
+use host_core::outcome::{Attempt, Meter};
 use host_core::policy::Policy;
+use host_core::port::Clock as _;
 use host_core::port::lease::{
     Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond, Resumed,
     Standing,
 };
-use host_core::port::{Assignment, Clock, Counters};
-use host_core::query::JobDetail;
 use host_core::rejection::Rejection;
 use host_core::time::Time;
 use host_core::transition::{Effect, Input, Loss};
 use tokio::sync::watch;
 use uuid::Uuid;
 
+use self::job::Job;
 use crate::wire::JobLogs;
 
-/// When every test begins.
-const START: Time = Time(1_800_000_000_000);
+pub(crate) use self::ports::{Refusals, TestClock};
 
 /// Nothing in a test takes as long.
 const BOUND: Duration = Duration::from_mins(1);
-
-/// Host time, and a wall clock beside it.
-#[derive(Debug, Default)]
-pub(crate) struct TestClock {
-    passed_ms: AtomicI64,
-    wall_ahead_ms: AtomicI64,
-}
-
-impl TestClock {
-    pub(crate) fn pass(&self, ms: i64) {
-        self.passed_ms.fetch_add(ms, Ordering::SeqCst);
-    }
-
-    pub(crate) fn set_wall_ahead(&self, ms: i64) {
-        self.wall_ahead_ms.store(ms, Ordering::SeqCst);
-    }
-}
-
-impl Clock for TestClock {
-    fn now(&self) -> Time {
-        Time(START.0 + self.passed_ms.load(Ordering::SeqCst))
-    }
-
-    fn wall(&self) -> Time {
-        Time(self.now().0 + self.wall_ahead_ms.load(Ordering::SeqCst))
-    }
-}
-
-/// Keeps the codes of refusals. All are of one wire.
-#[derive(Debug)]
-pub(crate) struct Refusals {
-    wire: &'static str,
-    pub(crate) codes: watch::Sender<Vec<&'static str>>,
-}
-
-impl Refusals {
-    pub(crate) fn of(wire: &'static str) -> Arc<Self> {
-        let codes = watch::Sender::default();
-        Arc::new(Self { wire, codes })
-    }
-}
-
-impl Counters for Refusals {
-    fn refused(&self, wire: &'static str, code: &'static str) {
-        assert_eq!(wire, self.wire);
-        self.codes.send_modify(|codes| codes.push(code));
-    }
-}
-
-/// One job, with what is kept of its attempts.
-pub(crate) struct Job {
-    pub(crate) lifecycle: Lifecycle,
-    payload: Payload,
-    pub(crate) attempts: Vec<Attempt>,
-    pub(crate) result: Option<JsonText>,
-    pub(crate) failure: Option<Failure>,
-    pub(crate) progress: Option<Progress>,
-    events: Option<Arc<dyn LeaseEvents>>,
-    /// Whether its lease was granted before the latest restart.
-    is_restored: bool,
-}
 
 struct Waiting {
     request: LeaseRequest,
@@ -420,105 +359,6 @@ impl Inner {
                 let _ended = host.change(|inner, now| inner.apply(now, id, &back));
             }
         })
-    }
-}
-
-impl Job {
-    /// Keeps what a message that was accepted says.
-    fn keep(&mut self, before: &Lifecycle, now: Time, message: LeaseMessage) {
-        let mut stopped = None;
-        let (outcome, meter) = match message {
-            LeaseMessage::Heartbeat { progress } => {
-                if progress.is_some() {
-                    self.progress = progress;
-                }
-                return;
-            }
-            LeaseMessage::Complete { outcome, meter } => (outcome, meter),
-            LeaseMessage::CancelAck { partial, message } => {
-                stopped = message;
-                (Outcome::Cancelled { partial }, Meter::default())
-            }
-            LeaseMessage::Ack | LeaseMessage::GiveBack { .. } => return,
-        };
-        let name = outcome.as_str();
-        let (result, failure) = match outcome {
-            Outcome::Completed { result } => (result, None),
-            Outcome::Failed(failure) => (None, Some(failure)),
-            Outcome::Retry { .. } => (None, None),
-            Outcome::Cancelled { partial } => {
-                let message = stopped.unwrap_or_else(|| "it was asked to stop".to_owned());
-                (partial, Some(Failure::new(FailureKind::Cancelled, message)))
-            }
-        };
-        self.end(before, now, name, failure.as_ref(), meter);
-        self.result = result;
-        self.failure = failure;
-    }
-
-    /// Records the end of an attempt.
-    fn end(
-        &mut self,
-        before: &Lifecycle,
-        now: Time,
-        outcome: &str,
-        failure: Option<&Failure>,
-        meter: Meter,
-    ) {
-        let lease = before.lease.as_ref().unwrap();
-        self.attempts.push(Attempt {
-            number: before.attempt,
-            executor: lease.worker.clone(),
-            revision: None,
-            started_at: lease.granted_at,
-            finished_at: now,
-            outcome: outcome.to_owned(),
-            failure: failure.cloned(),
-            meter,
-        });
-    }
-
-    fn granted(&self) -> Granted {
-        let (lifecycle, payload) = (&self.lifecycle, &self.payload);
-        let lease = lifecycle.lease.as_ref().unwrap();
-        Granted {
-            job: lifecycle.id,
-            lease: lease.id,
-            expires_at: lease.expires_at,
-            ack_by: lease.ack_by,
-            assignment: Assignment {
-                request_id: lease.id.0.to_string(),
-                job_id: lifecycle.id.to_string(),
-                handler: lifecycle.handler.to_string(),
-                params: payload.params.clone(),
-                queue: lifecycle.queue.to_string(),
-                priority: lifecycle.priority,
-                attempt: lifecycle.attempt,
-                enqueued_at: lifecycle.enqueued_at,
-                timeout_ms: lifecycle.policy.timeout_ms.unwrap_or(30_000),
-                deadline: lifecycle.deadline,
-                trace: payload.trace_context.clone(),
-                attributes: payload.attributes.clone(),
-                worker_id: "host".to_owned(),
-                losses: 0,
-            },
-        }
-    }
-
-    fn kept(&self) -> Kept {
-        Kept {
-            job: JobDetail {
-                lifecycle: self.lifecycle.clone(),
-                ran_ms: 0,
-                payload: self.payload.clone(),
-                unique_key: None,
-                depends_on: Vec::new(),
-                result: self.result.clone(),
-                failure: self.failure.clone(),
-                progress: self.progress.clone(),
-            },
-            attempts: self.attempts.clone(),
-        }
     }
 }
 

@@ -43,6 +43,19 @@ pub fn unique() -> String {
     Uuid::new_v4().simple().to_string()
 }
 
+/// Makes the id of a trace, never zero.
+#[expect(clippy::disallowed_methods, reason = "the home of chance")]
+pub fn trace() -> u128 {
+    Uuid::new_v4().as_u128()
+}
+
+/// Makes the id of a span, never zero.
+#[expect(clippy::disallowed_methods, reason = "the home of chance")]
+pub fn span() -> u64 {
+    // The second half has the bits of the variant, which are not all zero.
+    Uuid::new_v4().as_u64_pair().1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

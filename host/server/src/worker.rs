@@ -197,7 +197,7 @@ impl Watched {
             .metrics
             .register(|registry| numbers.register(registry));
         if let Some(settings) = Settings::read(&config.environment)? {
-            let (spans, export) = telemetry::open(settings, clock, &watched.metrics);
+            let (export, spans) = telemetry::open(settings, clock, &watched.metrics)?;
             let metrics = watched.metrics.clone();
             let collect: Collect = Arc::new(move || -> BoxFuture<'static, String> {
                 let metrics = metrics.clone();
@@ -205,7 +205,7 @@ impl Watched {
             });
             let stopping = watched.tasks.stopping().clone();
             watched.tasks.spawn(export.run(collect, stopping));
-            watched.spans = Some(spans);
+            watched.spans = spans;
         }
         Ok(watched)
     }

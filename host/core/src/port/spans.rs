@@ -1,18 +1,20 @@
-//! Spans: what tracing tells of executions, as data. Knows no format and no collector.
+//! Spans: what tracing tells of jobs, as data. Knows no format and no collector.
 
 use crate::time::Time;
 
-/// One execution that has ended, as a span of its trace.
+/// What has ended, as a span of its trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
     /// Its name.
     pub name: &'static str,
-    /// The trace: 32 hexadecimal digits.
-    pub trace_id: String,
-    /// Its own id: 16 hexadecimal digits.
-    pub id: String,
+    /// Its side of a message.
+    pub kind: Kind,
+    /// The trace.
+    pub trace_id: u128,
+    /// Its own id.
+    pub id: u64,
     /// The id of the span that caused it, if there is one.
-    pub parent_id: Option<String>,
+    pub parent_id: Option<u64>,
     /// When it began.
     pub began_at: Time,
     /// When it ended.
@@ -21,6 +23,15 @@ pub struct Span {
     pub attributes: Vec<(String, Attribute)>,
     /// Why it failed, if it did.
     pub error: Option<String>,
+}
+
+/// What a span has to do with a message that others handle at another time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It makes the message: a job is enqueued.
+    Producer,
+    /// It handles the message: an attempt of a job.
+    Consumer,
 }
 
 /// The value of an attribute.
@@ -32,8 +43,20 @@ pub enum Attribute {
     Number(i64),
 }
 
+impl Attribute {
+    /// Makes a text.
+    pub fn text(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+
+    /// Makes a number.
+    pub fn number(number: u64) -> Self {
+        Self::Number(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+}
+
 /// Takes spans. Never waits; may drop some.
 pub trait Spans: Send + Sync {
-    /// Takes the span of an execution that has ended.
+    /// Takes the span of something that has ended.
     fn ended(&self, span: Span);
 }

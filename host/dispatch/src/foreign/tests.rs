@@ -9,7 +9,7 @@ use host_core::failure::FailureKind;
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 use host_core::port::conformance::ExecuteAudit;
-use host_core::port::spans::{Attribute, Span, Spans};
+use host_core::port::spans::{Attribute, Kind};
 use host_core::port::{Answer, Answers};
 use host_core::time::Time;
 
@@ -17,6 +17,7 @@ use tokio::sync::oneshot::error::TryRecvError;
 
 use super::*;
 use crate::fake_cells::{FakePort, handlers};
+use crate::span::collected::Collected;
 use crate::writer::EVENTS_MAX;
 use host_cells::build::RunBuilder;
 use host_cells::pool::{Isolation, Pool, Shape};
@@ -41,16 +42,6 @@ struct Bench {
     ended: oneshot::Receiver<()>,
     audits: Mutex<Vec<Arc<ExecuteAudit>>>,
     spans: Arc<Collected>,
-}
-
-/// Keeps all spans.
-#[derive(Default)]
-struct Collected(Mutex<Vec<Span>>);
-
-impl Spans for Collected {
-    fn ended(&self, span: Span) {
-        self.0.lock().unwrap().push(span);
-    }
 }
 
 impl Drop for Bench {
@@ -295,14 +286,24 @@ fn waiting_costs_a_guest_none_of_its_own_time_and_a_deadline_holds() {
 
 #[test]
 fn an_execution_is_a_span_of_the_trace_that_came_with_it() {
-    let (trace, parent) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
+    let (trace, parent) = (
+        0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736,
+        0x00f0_67aa_0ba9_02b7,
+    );
     let bench = Bench::start();
     let session = bench.session();
     let traced = |flags: &str, handler: &str| ForeignJob {
         trace: vec![(
             "traceparent".to_owned(),
-            format!("00-{trace}-{parent}-{flags}"),
+            format!("00-{trace:032x}-{parent:016x}-{flags}"),
         )],
+        attributes: [
+            ("correlation.tenant", "t1"),
+            ("correlation.test.job_id", "forged"),
+            ("other", "x"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into(),
         worker_id: Some("theirs".to_owned()),
         ..job(handler)
     };
@@ -321,14 +322,19 @@ fn an_execution_is_a_span_of_the_trace_that_came_with_it() {
     } else {
         (other, first)
     };
-    assert_eq!((first.name, first.trace_id.as_str()), ("test.run", trace));
-    assert_eq!(first.parent_id.as_deref(), Some(parent));
-    assert!(first.id.len() == 16 && first.id != parent && first.began_at <= first.ended_at);
+    assert_eq!(
+        (first.name, first.kind, first.trace_id),
+        ("test.run", Kind::Consumer, trace)
+    );
+    assert_eq!(first.parent_id, Some(parent));
+    assert!(first.id != 0 && first.id != parent && first.began_at <= first.ended_at);
     let has = |name: &str, value: Attribute| first.attributes.contains(&(name.to_owned(), value));
     let text = |text: &str| Attribute::Text(text.to_owned());
     assert!(has("test.job_id", text("theirs")), "{first:?}");
     assert!(has("test.function", text("echo")) && has("test.attempt", Attribute::Number(3)));
     assert!(has("test.outcome", text("completed")) && has("test.worker_id", text("theirs")));
-    assert!(other.trace_id != trace && other.trace_id.len() == 32 && other.parent_id.is_none());
+    assert!(has("tenant", text("t1")) && !has("test.job_id", text("forged")));
+    assert!(first.attributes.iter().all(|(name, _)| name != "other"));
+    assert!(other.trace_id != trace && other.trace_id != 0 && other.parent_id.is_none());
     assert!(other.error.is_some(), "{other:?}");
 }

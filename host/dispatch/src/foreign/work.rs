@@ -20,6 +20,7 @@ use tracing::Span;
 
 use super::request::{Ids, request};
 use super::{Key, Wiring, span};
+use crate::span::Open;
 
 /// A request of a session.
 pub(super) enum Ask {
@@ -89,8 +90,8 @@ struct Running {
     reply: Reply,
     started_at: Time,
     span: Span,
-    /// Where spans are collected: its place in its trace, and its wire.
-    place: Option<(span::Place, &'static str)>,
+    /// Its span for the collector, if there is one.
+    traced: Option<Box<Open>>,
 }
 
 struct Work<P> {
@@ -224,7 +225,7 @@ impl<P: CellPort> Work<P> {
         };
         let mut request = request(now, ids, &job);
         let traced = self.wiring.spans.as_ref();
-        let traced = traced.and_then(|_| span::Place::begin(now, &job, &mut request.context.trace));
+        let traced = traced.and_then(|_| span::begin(now, &job, &mut request.context.trace));
         match self.wiring.cells.start(now, place, request) {
             Ok(()) => {}
             Err(NotStarted::Refused(refused)) => {
@@ -244,7 +245,7 @@ impl<P: CellPort> Work<P> {
         self.by_job.insert(ids.job, ids.lease);
         let running = Running {
             span: span::open(ids, &job),
-            place: traced.map(|place| (place, job.wire)),
+            traced,
             ids,
             key,
             wants_log: job.wants_log,

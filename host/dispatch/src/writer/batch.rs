@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use crate::lease_mail::Told;
 use crate::pulls::Waiter;
 use crate::renewals::Renewal;
+use crate::span::Enqueues;
 use crate::{Request, SubmitError};
 
 /// An attempt that has ended but is not stored yet.
@@ -125,7 +126,8 @@ impl Offer {
 
 /// Where the answer to a command goes.
 pub(super) enum Origin {
-    Request(oneshot::Sender<Result<Reply, SubmitError>>),
+    /// A request, with the spans of its new jobs.
+    Request(oneshot::Sender<Result<Reply, SubmitError>>, Enqueues),
     /// A worker's message about its lease.
     Lease(Told),
     /// A lease that was renewed in memory.
@@ -169,7 +171,7 @@ impl Batch {
         self.push(Command::Tick { limit }, Origin::Tick);
     }
 
-    pub(super) fn request(&mut self, request: Request) {
+    pub(super) fn request(&mut self, request: Request, enqueues: Enqueues) {
         if let Command::Enqueue(jobs) = &request.command {
             for executor in jobs.iter().filter_map(|job| job.runner.as_ref()) {
                 match self.for_executors.get_mut(executor) {
@@ -178,7 +180,7 @@ impl Batch {
                 }
             }
         }
-        self.push(request.command, Origin::Request(request.reply));
+        self.push(request.command, Origin::Request(request.reply, enqueues));
     }
 
     pub(super) fn told(&mut self, command: Command, told: Told) {

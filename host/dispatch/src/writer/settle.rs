@@ -25,6 +25,9 @@ impl<P: CellPort> Writer<P> {
         newly_available_max: u64,
         committed: Committed,
     ) {
+        if let Some(traces) = &mut self.traces {
+            traces.committed(now, &origins, &committed);
+        }
         self.next_wakeup = committed.next_wakeup;
         let may_be_more = self.claimable > 0 || newly_available_max > 0;
         self.claimable = if may_be_more { committed.available } else { 0 };
@@ -44,7 +47,10 @@ impl<P: CellPort> Writer<P> {
                 self.pulls.stored(now, job);
             }
             match origin {
-                Origin::Request(asked) => {
+                Origin::Request(asked, enqueues) => {
+                    if let Some(traces) = &self.traces {
+                        traces.accepted(self.clock.now(), enqueues, &reply);
+                    }
                     // The requester may have gone.
                     let _gone = asked.send(reply.map_err(SubmitError::Rejected));
                 }
@@ -116,9 +122,14 @@ impl<P: CellPort> Writer<P> {
         if all_bytes < offer.params_bytes_max {
             self.exhausted(&mut offer, &claimed);
         }
-        for job in claimed {
+        for mut job in claimed {
             if let Some(lease) = &job.lifecycle.lease {
                 self.carried.begin(lease.id, bytes(&job));
+                if let (Some(traces), Some((_, worker))) =
+                    (&mut self.traces, offer.places.get(&lease.id))
+                {
+                    traces.begun(now, lease.id, &mut job, worker);
+                }
             }
             self.start(now, &mut offer, job);
         }

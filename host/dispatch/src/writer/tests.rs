@@ -5,6 +5,7 @@ pub(crate) mod bench;
 mod failing;
 mod leases;
 mod runners;
+mod traces;
 
 use host_core::command::{Command, Reply};
 use host_core::failure::FailureKind;

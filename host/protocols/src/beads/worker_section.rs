@@ -1,6 +1,5 @@
 //! `[protocol.beads.worker]`, and the options of `host worker beads`: the worker role.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use host_core::name::Name;
@@ -9,7 +8,7 @@ use super::frame::Dialect;
 use super::program::ProgramCommand;
 use super::read::is_worker_id;
 use super::worker::WorkerSetup;
-use crate::wire::section::{ConfigError, Section, refused};
+use crate::wire::section::{ConfigError, Section, inherited_variables, refused};
 use crate::wire::settings::{Setting, WorkerFlag};
 
 const SOCKET: &str = "protocol.beads.worker.socket";
@@ -22,21 +21,12 @@ const BD: &str = "protocol.beads.worker.bd";
 /// The most workers of one host.
 const CONCURRENCY_MAX: u64 = 256;
 
-/// The host's variables that the program gets. Others may be secrets.
-const INHERITED: &[&str] = &[
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "TZ",
-    "TMPDIR",
-    "PWD",
-    "BEADS_DIR",
-    "BEADS_DB",
-];
+/// The variables that the program gets besides those of all programs: where its tasks are.
+macro_rules! own_variables {
+    () => {
+        "PWD, BEADS_DIR, BEADS_DB"
+    };
+}
 
 pub(super) const SETTINGS: [Setting; 6] = [
     Setting {
@@ -85,7 +75,12 @@ pub(super) const SETTINGS: [Setting; 6] = [
         flag: None,
         value_name: "PATH",
         default: "none",
-        about: "A program that is called as `update ID --status=in_progress`, `close ID` and `update ID --status=open`, each for at most 30 s. Of the host's variables it gets only PATH, HOME, USER, LOGNAME, LANG, LC_ALL, LC_CTYPE, TZ, TMPDIR, PWD, BEADS_DIR and BEADS_DB",
+        about: concat!(
+            "A program that is called as `update ID --status=in_progress`, `close ID` and `update ID --status=open`, each for at most 30 s. Of the host's variables it gets only ",
+            inherited_variables!(),
+            ", ",
+            own_variables!(),
+        ),
     },
 ];
 
@@ -193,11 +188,9 @@ impl WorkerConfig {
 }
 
 fn program(section: &Section<'_>, path: &Path) -> ProgramCommand {
-    let variable = |name: &&str| Some(((*name).to_owned(), section.variable(name)?.to_owned()));
-    let env: BTreeMap<String, String> = INHERITED.iter().filter_map(variable).collect();
     ProgramCommand {
         path: path.display().to_string(),
-        env,
+        env: section.inherited(own_variables!().split(", ")),
     }
 }
 

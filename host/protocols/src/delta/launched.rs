@@ -54,6 +54,7 @@ pub(super) struct Surroundings {
 
 /// Starts runners until the host stops, and then ends them.
 pub(super) async fn run(orchestrator: &Arc<Orchestrator>, surroundings: Surroundings) {
+    take_over(orchestrator, &surroundings.leases).await;
     if !orchestrator.config.launches() {
         return;
     }
@@ -63,8 +64,6 @@ pub(super) async fn run(orchestrator: &Arc<Orchestrator>, surroundings: Surround
         stopping,
         folder,
     } = surroundings;
-    // Their processes have ended with the host that started them.
-    take_back(orchestrator, &leases).await;
     let files = Files::new(folder);
     files.forget_leases();
     let listen = tokio::select! {
@@ -107,18 +106,19 @@ pub(super) async fn run(orchestrator: &Arc<Orchestrator>, surroundings: Surround
     }
 }
 
-/// Gives back the leases of the runners that an earlier life of this host had started.
-async fn take_back(orchestrator: &Arc<Orchestrator>, leases: &Arc<dyn Leases>) {
+/// Hears from now on of all leases of an earlier life of this host, for the heartbeats that wait. Gives
+/// back those of the runners that it had started, which have ended with it.
+pub(super) async fn take_over(orchestrator: &Arc<Orchestrator>, leases: &Arc<dyn Leases>) {
     for pool in &orchestrator.config.pools {
-        let Some(launch) = &pool.launch else {
-            continue;
-        };
         // The answer to the first request shows that the host has read its store: only then all lanes
         // are known.
         let mut resumed = resume(orchestrator, leases, pool.name.clone()).await;
         for lane in orchestrator.lanes_of(pool, &pool.capabilities) {
             resumed.extend(resume(orchestrator, leases, lane).await);
         }
+        let Some(launch) = &pool.launch else {
+            continue;
+        };
         for Resumed {
             granted,
             worker: of,

@@ -1,5 +1,6 @@
 //! The keys of `[protocol.delta]`, as data.
 
+use crate::wire::section::inherited_variables;
 use crate::wire::settings::{Setting, TableSetting, WorkerFlag, WorkerRole};
 
 pub(super) const LEASE_TTL: &str = "protocol.delta.lease_ttl_seconds";
@@ -150,7 +151,11 @@ pub(super) const TABLE_SETTINGS: &[TableSetting] = &[
     TableSetting {
         key: "protocol.delta.runners.NAME.env",
         default: "none",
-        about: "Variables that are set for `cmd`: a table of strings. Of the host's own variables it gets only PATH, HOME, USER, LOGNAME, LANG, LC_ALL, LC_CTYPE, TZ, TMPDIR and XDG_CACHE_HOME",
+        about: concat!(
+            "Variables that are set for `cmd`: a table of strings. Of the host's own variables it gets only ",
+            inherited_variables!(),
+            " and those that `inherit_env` names",
+        ),
     },
     TableSetting {
         key: "protocol.delta.runners.NAME.inherit_env",

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use host_core::time::Time;
+use host_core::trace::{Parent, TRACEPARENT, TRACESTATE};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -103,40 +104,21 @@ fn fits(text: &str) -> bool {
     text.len() <= PAIR_BYTES_MAX && !text.chars().any(char::is_control)
 }
 
-/// Reads a trace context as pairs. Skips an invalid `traceparent`, and with it the `tracestate`.
+/// Reads a trace context as pairs, with the names of its headers in lower case. Skips an invalid
+/// `traceparent`, and with it the `tracestate`.
 pub(super) fn trace(raw: Option<&RawValue>) -> Vec<(String, String)> {
+    let is = |key: &str, header: &str| key.eq_ignore_ascii_case(header);
     let mut pairs = pairs(raw);
     let broken = pairs
         .iter()
-        .any(|(key, value)| key.eq_ignore_ascii_case("traceparent") && !is_traceparent(value));
+        .any(|(key, value)| is(key, TRACEPARENT) && Parent::read(value).is_none());
     if broken {
-        pairs.retain(|(key, _)| {
-            !key.eq_ignore_ascii_case("traceparent") && !key.eq_ignore_ascii_case("tracestate")
-        });
+        pairs.retain(|(key, _)| !is(key, TRACEPARENT) && !is(key, TRACESTATE));
+    }
+    for (key, _) in &mut pairs {
+        if is(key, TRACEPARENT) || is(key, TRACESTATE) {
+            key.make_ascii_lowercase();
+        }
     }
     pairs
-}
-
-/// Returns whether a text is a W3C `traceparent`: version, trace, span and flags in lower-case hex,
-/// with neither id all zeros.
-fn is_traceparent(text: &str) -> bool {
-    let hex = |part: &str, length: usize| {
-        part.len() == length && part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-    };
-    let not_zero = |part: &str| part.bytes().any(|b| b != b'0');
-    let mut parts = text.splitn(5, '-');
-    let (Some(version), Some(trace), Some(span), Some(flags)) =
-        (parts.next(), parts.next(), parts.next(), parts.next())
-    else {
-        return false;
-    };
-    let more = parts.next().is_some();
-    hex(version, 2)
-        && version != "ff"
-        && hex(trace, 32)
-        && not_zero(trace)
-        && hex(span, 16)
-        && not_zero(span)
-        && hex(flags, 2)
-        && (version != "00" || !more)
 }

@@ -13,7 +13,9 @@ use toml::Value;
 use super::config::{Dialect, Launch, PoolConfig, Source};
 use super::serve::read_address;
 use super::worker::{IDLE_MS, IN_FLIGHT_MAX, MARGIN_MS_MAX, MARGIN_MS_MIN, Rules};
-use crate::wire::section::{ConfigError, NamedTable, Section, loopback, refused};
+use crate::wire::section::{
+    ConfigError, NamedTable, Section, inherited_variables, loopback, refused,
+};
 use crate::wire::settings::{Setting, TableSetting};
 
 pub(super) const LISTEN: &str = "protocol.rrq.listen";
@@ -106,7 +108,11 @@ pub(super) const TABLE_SETTINGS: &[TableSetting] = &[
     TableSetting {
         key: "protocol.rrq.runners.NAME.env",
         default: "none",
-        about: "Variables that are set for `cmd`: a table of strings. Of the host's own variables it gets only PATH, HOME, USER, LOGNAME, LANG, LC_ALL, LC_CTYPE, TZ, TMPDIR and XDG_CACHE_HOME",
+        about: concat!(
+            "Variables that are set for `cmd`: a table of strings. Of the host's own variables it gets only ",
+            inherited_variables!(),
+            " and those that `inherit_env` names",
+        ),
     },
     TableSetting {
         key: "protocol.rrq.runners.NAME.inherit_env",

@@ -13,6 +13,7 @@ use host_core::name::Name;
 use host_core::outcome::Outcome;
 use host_core::port::{ForeignJob, Stop, Tag};
 use host_core::time::Time;
+use host_core::trace::CORRELATION;
 
 use super::WIRE;
 use super::config::CANCEL_GRACE_MS;
@@ -539,7 +540,7 @@ impl Deadline {
 }
 
 fn foreign_job(request: Request, handler: Name, deadline: Option<Time>) -> ForeignJob {
-    let correlated = |(key, value): (String, String)| (format!("correlation.{key}"), value);
+    let correlated = |(key, value): (String, String)| (format!("{CORRELATION}{key}"), value);
     ForeignJob {
         wire: WIRE,
         external_id: request.ids.job,

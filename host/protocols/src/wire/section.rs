@@ -16,6 +16,7 @@ use thiserror::Error;
 
 use super::settings::Setting;
 
+pub(crate) use self::program::inherited_variables;
 pub use self::secret::SecretText;
 pub use self::table::{NamedTable, Tables};
 

@@ -8,13 +8,14 @@ mod route;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use host_cells::schema::Budget;
 use host_core::command::{Command, Enqueued, NewJob, Reply};
 use host_core::graph::find_cycle;
 use host_core::id::JobId;
 use host_core::time::Time;
+use host_core::trace::{Parent, TRACEPARENT, TRACESTATE};
 use host_http::json::{AtMost, JsonError, read, read_object};
 use host_runtime::ids;
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,9 @@ const JOBS_BYTES_MAX: usize = 8 << 20;
 
 /// The most jobs of one array.
 const JOBS_MAX: usize = 1_000;
+
+/// The longest `tracestate` that is kept, in bytes.
+const TRACE_STATE_BYTES_MAX: usize = 512;
 
 /// What became of one job of a request.
 #[derive(Debug, Serialize, ToSchema)]
@@ -97,7 +101,9 @@ enum AcceptedJobs {
     request_body(
         content = Entries,
         description = "One job, or an array of at most 1,000 jobs and 8 MiB. \
-                       `\"#n\"` in `depends_on` is entry n (from 0) of the same array."
+                       `\"#n\"` in `depends_on` is entry n (from 0) of the same array. \
+                       The request's `traceparent` and `tracestate` are those of jobs without a \
+                       `traceparent` in their `trace_context`."
     ),
     responses(
         (status = 201, body = AcceptedJobs, description = "Accepted; an array of these for an array"),
@@ -116,7 +122,11 @@ pub(super) async fn enqueue(
         .iter()
         .find(|byte| !byte.is_ascii_whitespace())
         == Some(&b'[');
-    let jobs = checking::jobs(&shared, &received.bytes, is_array).await?;
+    let mut jobs = checking::jobs(&shared, &received.bytes, is_array).await?;
+    let trace = trace_headers(&parts.headers);
+    for job in &mut jobs {
+        continue_trace(&mut job.payload.trace_context, &trace);
+    }
     let Reply::Enqueued(replies) = shared.api.dispatch.submit(Command::Enqueue(jobs)).await? else {
         return Err(ApiError::unexpected_reply("an enqueue"));
     };
@@ -125,6 +135,28 @@ pub(super) async fn enqueue(
         [one] if !is_array => respond(!one.existing, one),
         all => respond(true, all),
     })
+}
+
+/// Returns the trace context of a request, if its headers have a whole one.
+fn trace_headers(headers: &HeaderMap) -> Vec<(String, String)> {
+    let text = |name: &str| headers.get(name)?.to_str().ok();
+    let Some(parent) = text(TRACEPARENT).filter(|text| Parent::read(text).is_some()) else {
+        return Vec::new();
+    };
+    let state = text(TRACESTATE).filter(|text| text.len() <= TRACE_STATE_BYTES_MAX);
+    let pairs = [(TRACEPARENT, Some(parent)), (TRACESTATE, state)];
+    pairs
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
+        .collect()
+}
+
+/// Puts the trace of the request into that of a job that names none.
+fn continue_trace(of_job: &mut Vec<(String, String)>, of_request: &[(String, String)]) {
+    if of_job.iter().all(|(name, _)| name != TRACEPARENT) {
+        of_job.retain(|(name, _)| name != TRACESTATE || of_request.is_empty());
+        of_job.splice(0..0, of_request.iter().cloned());
+    }
 }
 
 fn respond<T: Serialize + ?Sized>(is_new: bool, body: &T) -> Response {

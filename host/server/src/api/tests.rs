@@ -9,3 +9,4 @@ mod jobs;
 mod runners;
 mod sample_executors;
 mod serve;
+mod traces;

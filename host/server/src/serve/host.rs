@@ -18,6 +18,7 @@ use host_cells::process::{Cells, ProcessPort};
 use host_cells::spawn::CellProgram;
 use host_core::cell::Protection;
 use host_core::handler::Digest;
+use host_core::port::spans::Spans;
 use host_dispatch::assign_mail::AssignMail;
 use host_dispatch::executors::Executors as Assigned;
 use host_dispatch::foreign::{Foreign, History, Wiring};
@@ -126,9 +127,12 @@ impl Host {
             logs::spawn(log_store, logged, logs.gaps()).map_err(ServeError::Store)?;
         let base = Base::new(config, logs);
         let settings = Settings::read(&config.environment).map_err(ServeError::Telemetry)?;
-        let telemetry =
-            settings.map(|settings| telemetry::open(settings, base.clock, &base.metrics));
-        let (spans, export) = telemetry.unzip();
+        let telemetry = settings
+            .map(|settings| telemetry::open(settings, base.clock, &base.metrics))
+            .transpose()
+            .map_err(ServeError::Telemetry)?;
+        let (export, spans) = telemetry.unzip();
+        let spans = spans.flatten();
         let reader = store.reader().map_err(ServeError::Store)?;
         let current = deploy::current(&*reader).map_err(ServeError::Store)?;
         sweep(
@@ -149,6 +153,7 @@ impl Host {
             leases: leases.clone(),
             shared,
             phase: entered,
+            spans: spans.clone(),
         };
         let (dispatch, ended) = dispatch(config, store, &base, &examiner.cells, loops)?;
         tasks.spawn(
@@ -372,6 +377,7 @@ struct LoopPorts {
     leases: LeaseDoor,
     shared: Arc<Shared>,
     phase: watch::Receiver<Phase>,
+    spans: Option<Arc<dyn Spans>>,
 }
 
 /// Starts the dispatch loop over the store.
@@ -385,6 +391,7 @@ fn dispatch(
         leases,
         shared,
         phase,
+        spans,
     }: LoopPorts,
 ) -> Result<Dispatching, ServeError> {
     let node = store.node(ids::node()).map_err(ServeError::Store)?;
@@ -414,6 +421,7 @@ fn dispatch(
         drain_ms: config.drain_ms,
         params_bytes_max: PARAMS_BYTES_MAX,
         numbers: base.numbers.clone(),
+        spans,
     })
     .map_err(system("start the dispatch loop"))?;
     Ok((dispatch, ended))

@@ -1,30 +1,39 @@
 //! The variables of OpenTelemetry that the export follows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue};
 use host_cells::build::Environment;
 use host_protocols::http_client::BaseUrl;
+use opentelemetry_otlp::{ExporterBuildError, Protocol};
 use thiserror::Error;
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 const PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
+const COMPRESSION: [&str; 2] = [
+    "OTEL_EXPORTER_OTLP_COMPRESSION",
+    "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION",
+];
 const TIMEOUT: &str = "OTEL_EXPORTER_OTLP_TIMEOUT";
 const SPAN_DELAY: &str = "OTEL_BSP_SCHEDULE_DELAY";
 const METRIC_INTERVAL: &str = "OTEL_METRIC_EXPORT_INTERVAL";
 const SERVICE_NAME: &str = "OTEL_SERVICE_NAME";
 const RESOURCE: &str = "OTEL_RESOURCE_ATTRIBUTES";
 
-/// The only encoding.
-const JSON: &str = "http/json";
+/// The encodings that can be asked for; the first is the default.
+const PROTOCOLS: [(&str, Protocol); 2] = [
+    ("http/protobuf", Protocol::HttpBinary),
+    ("http/json", Protocol::HttpJson),
+];
 
 /// Where spans and metrics go.
 #[derive(Clone)]
 pub struct Settings {
     pub(super) endpoint: BaseUrl,
+    pub(super) protocol: Protocol,
     /// These may have secrets.
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
     pub(super) timeout: Duration,
@@ -50,7 +59,30 @@ impl fmt::Debug for Settings {
     }
 }
 
+impl SettingsError {
+    /// Makes the error of variables that the exporter does not take.
+    pub(super) fn exporter(error: &ExporterBuildError) -> Self {
+        Self {
+            variable: "OTEL_EXPORTER_OTLP_…",
+            wanted: format!("cannot be followed: {error}"),
+        }
+    }
+}
+
 impl Settings {
+    /// Returns where `path` is at the collector.
+    pub(super) fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.endpoint)
+    }
+
+    /// Returns the headers as the exporter takes them. They may have secrets.
+    pub(super) fn header_texts(&self) -> HashMap<String, String> {
+        let headers = self.headers.iter().filter_map(|(name, value)| {
+            Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
+        });
+        headers.collect()
+    }
+
     /// Reads the variables; `None` if no collector is named, or the export is switched off.
     pub fn read(environment: &Environment) -> Result<Option<Self>, SettingsError> {
         let get = |name: &str| environment.get(name).map(|text| text.trim());
@@ -65,12 +97,22 @@ impl Settings {
         };
         let endpoint = endpoint.parse::<BaseUrl>().map_err(|error| SettingsError {
             variable: ENDPOINT,
-            wanted: format!("must name a collector by http://HOST:PORT: {error}"),
+            wanted: format!("must name a collector by http:// or https:// and HOST:PORT: {error}"),
         })?;
-        if get(PROTOCOL).is_some_and(|protocol| protocol != JSON) {
-            let wanted = "must be http/json or unset: nothing else is spoken; collectors take it at \
-                          the port for HTTP, 4318";
+        let protocol = get(PROTOCOL).unwrap_or(PROTOCOLS[0].0);
+        let known = PROTOCOLS.iter().find(|(name, _)| *name == protocol);
+        let Some((_, protocol)) = known else {
+            let wanted = "must be http/protobuf, http/json or unset: collectors take them at the port \
+                          for HTTP, 4318";
             return Err(refused(PROTOCOL, wanted));
+        };
+        for variable in COMPRESSION {
+            if get(variable).is_some_and(|how| how != "none") {
+                return Err(refused(
+                    variable,
+                    "must be none or unset: nothing is compressed",
+                ));
+            }
         }
         let number = |variable, default| match get(variable).map(str::parse::<u64>) {
             None => Ok(Duration::from_millis(default)),
@@ -102,6 +144,7 @@ impl Settings {
         let is_on = |variable: &str| get(variable) != Some("none");
         Ok(Some(Self {
             endpoint,
+            protocol: *protocol,
             headers,
             timeout: number(TIMEOUT, 10_000)?,
             span_delay: number(SPAN_DELAY, 5_000)?,

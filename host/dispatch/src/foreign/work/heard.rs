@@ -9,6 +9,7 @@ use host_core::time::Time;
 use super::{Running, Work};
 use crate::foreign::span;
 use crate::logged::Logged;
+use crate::span::Ended;
 
 impl<P: CellPort> Work<P> {
     /// Handles a cell's message or death.
@@ -67,8 +68,8 @@ impl<P: CellPort> Work<P> {
         self.by_key.remove(&running.key);
         self.by_job.remove(&running.ids.job);
         span::close(&running.span, &outcome, now.since_ms(running.started_at));
-        if let Some(((place, wire), spans)) = running.place.zip(self.wiring.spans.as_ref()) {
-            spans.ended(place.end(wire, (running.started_at, now), &outcome));
+        if let Some((open, spans)) = running.traced.zip(self.wiring.spans.as_ref()) {
+            spans.ended(open.end_as(now, Ended::from(&outcome)));
         }
         let Some((history, job)) = self.wiring.history.as_ref().zip(running.job) else {
             return running.reply.ended(outcome, meter);

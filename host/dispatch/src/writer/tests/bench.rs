@@ -11,6 +11,7 @@ use host_core::json::JsonText;
 use host_core::lease::Hold;
 use host_core::outcome::Attempt;
 use host_core::policy::{Backoff, Policy};
+use host_core::port::spans::Spans;
 use host_core::query::JobDetail;
 use host_core::time::Time;
 use host_store::memory::MemoryStore;
@@ -24,6 +25,7 @@ use crate::lease_mail::LeaseDoor;
 use crate::logged::{Logs, Waiting};
 use crate::numbers::Numbers;
 use crate::readers::Readers;
+use crate::span::collected::Collected;
 use crate::writer::{EVENTS_MAX, Phase, Wiring, spawn};
 use crate::{Dispatch, REQUESTS_MAX, Shared};
 use host_cells::build::RunBuilder;
@@ -74,6 +76,22 @@ impl Bench {
     }
 
     pub(crate) async fn start_as(node: NodeId, store: Box<dyn Store>) -> Self {
+        Self::start_whole(node, store, None).await
+    }
+
+    /// Starts a loop that collects spans.
+    pub(crate) async fn start_traced() -> (Self, Arc<Collected>) {
+        let spans = Arc::<Collected>::default();
+        let port = Arc::<Collected>::clone(&spans);
+        let store = Box::new(MemoryStore::default());
+        (Self::start_whole(NODE, store, Some(port)).await, spans)
+    }
+
+    async fn start_whole(
+        node: NodeId,
+        store: Box<dyn Store>,
+        spans: Option<Arc<dyn Spans>>,
+    ) -> Self {
         let (executors, runner) = FakeExecutor::executors("python");
         let (requests, asked) = mpsc::channel(REQUESTS_MAX);
         let (events, heard) = mpsc::channel(EVENTS_MAX);
@@ -107,6 +125,7 @@ impl Bench {
             drain_ms: 10_000,
             params_bytes_max: PARAMS_BYTES_MAX,
             numbers: Numbers::default(),
+            spans,
         })
         .unwrap();
         let bench = Self {

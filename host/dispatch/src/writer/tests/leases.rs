@@ -36,7 +36,7 @@ const LONG_MS: u64 = 600_000;
 const SHORT_MS: u64 = 30;
 
 /// A lease that does not run out during a test.
-const LONG: Hold = Hold::Ttl { ttl_ms: LONG_MS };
+pub(super) const LONG: Hold = Hold::Ttl { ttl_ms: LONG_MS };
 
 /// A lease that runs out while a test waits.
 const SHORT: Hold = Hold::Ttl { ttl_ms: SHORT_MS };
@@ -114,7 +114,7 @@ impl LeaseEvents for Ears {
 }
 
 /// A worker that pulls. [`Worker::tell`] audits its messages.
-struct Worker {
+pub(super) struct Worker {
     name: String,
     hold: Hold,
     audit: Arc<LeaseAudit>,
@@ -123,7 +123,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn of(bench: &Bench, name: &str, hold: Hold) -> Self {
+    pub(super) fn of(bench: &Bench, name: &str, hold: Hold) -> Self {
         let door: Arc<dyn Leases> = Arc::new(bench.leases.clone());
         Self {
             name: name.to_owned(),
@@ -157,12 +157,16 @@ impl Worker {
     }
 
     /// Leases the next job of the executor `pulled`.
-    async fn lease(&self) -> Granted {
+    pub(super) async fn lease(&self) -> Granted {
         self.ask(&["pulled"], LONG_MS).await.expect("a job")
     }
 
     /// Sends a message about a lease that it holds.
-    async fn tell(&self, of: &Granted, message: LeaseMessage) -> Result<Standing, LeaseError> {
+    pub(super) async fn tell(
+        &self,
+        of: &Granted,
+        message: LeaseMessage,
+    ) -> Result<Standing, LeaseError> {
         self.tell_with(of, Fence::Lease(of.lease), message).await
     }
 

@@ -24,7 +24,7 @@ fn succeeded() -> port::End {
 
 impl Bench {
     /// Waits until the pool got this many executions, and returns the latest.
-    async fn given(&self, executions: usize) -> (port::Tag, port::Assignment) {
+    pub(super) async fn given(&self, executions: usize) -> (port::Tag, port::Assignment) {
         let mut given = self.runner.started();
         let seen = async {
             while given.len() < executions {

@@ -11,6 +11,7 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::{Meter, Outcome};
 use host_core::port::{Answers, ForeignJob, Reply, Stop, Tag};
 use host_core::time::Time;
+use host_core::trace::{Parent, TRACEPARENT};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Worker;
@@ -157,8 +158,8 @@ impl Worker {
             enqueued_at: order.enqueued_at,
             deadline,
             trace: trace
-                .filter(|it| is_traceparent(it))
-                .map(|it| ("traceparent".to_owned(), it.clone()))
+                .filter(|it| Parent::read(it).is_some())
+                .map(|it| (TRACEPARENT.to_owned(), it.clone()))
                 .collect(),
             worker_id: Some(order.base.origin().to_string()),
             attributes: attributes.into_iter().flatten().collect(),
@@ -255,14 +256,6 @@ fn shut_down(end: End) -> End {
 fn lost(words: &str) -> (Outcome, Meter) {
     let failure = Failure::new(FailureKind::CellLost, words);
     (Outcome::Failed(failure), Meter::default())
-}
-
-/// Version 00 of W3C trace context, in its length and characters.
-fn is_traceparent(text: &str) -> bool {
-    text.len() == 55
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
 /// How long the end of a task is sent while this worker stops.

@@ -41,6 +41,9 @@ impl Orchestrator {
     ) -> Result<HeartbeatAck, Refused> {
         let named = Named::read(pool, &heartbeat.about)?;
         self.check_rate(&named)?;
+        if heartbeat.wait_seconds > 0 {
+            self.know(&named).await?;
+        }
         let changed = self.changed(named.lease, &named.worker);
         let mut changed = pin!(changed.notified());
         // From here on no cancel is missed.
@@ -68,6 +71,17 @@ impl Orchestrator {
         Ok(convert::heartbeat_ack(
             now, named.text, times, &standing, warnings,
         ))
+    }
+
+    /// Makes a lease of an earlier life of this host known, so that who waits hears of its changes.
+    async fn know(&self, named: &Named) -> Result<(), Refused> {
+        if self.book().live(named.lease, &named.worker).is_some() {
+            return Ok(());
+        }
+        let _turn = self.lock(named.lease).lock().await;
+        let heartbeat = LeaseMessage::Heartbeat { progress: None };
+        let standing = self.tell(named, heartbeat).await?;
+        self.alive(named, &standing)
     }
 
     fn check_rate(&self, named: &Named) -> Result<(), Refused> {

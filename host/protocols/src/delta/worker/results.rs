@@ -43,7 +43,8 @@ impl Results {
         self.results.push(result);
     }
 
-    /// Reports all results. The summary of one that did not succeed begins with `text`.
+    /// Reports all results. The summary of a job that did not succeed begins with `text`, and tells
+    /// what the steps before returned.
     pub(super) fn report(&self, has_succeeded: bool, text: &str) -> Report {
         let mut artifacts = Vec::new();
         let mut files = Vec::new();
@@ -64,18 +65,24 @@ impl Results {
         if has_succeeded && fits {
             return (all, artifacts, files);
         }
-        let mut summary = text.to_owned();
-        if has_succeeded {
-            summary = format!("the results have {} bytes", all.len());
-            if self.log.is_none() {
+        let mut said = text.to_owned();
+        if cut(&mut said, TEXT_BYTES_MAX) {
+            said.push('…');
+        }
+        let large = format!("the results have {} bytes", all.len());
+        let results = match (&self.log, fits) {
+            _ if self.results.is_empty() => None,
+            (_, true) => Some(format!("the results before: {all}")),
+            (Some(_), false) => Some(large),
+            (None, false) => {
                 let mut begin = all;
                 let _is_longer = cut(&mut begin, INLINE_BYTES_MAX);
-                summary = format!("{summary}; they begin with {begin}");
+                Some(format!("{large}; they begin with {begin}"))
             }
-        } else if cut(&mut summary, TEXT_BYTES_MAX) {
-            summary.push('…');
-        }
-        (summary, artifacts, files)
+        };
+        let said = (!has_succeeded).then_some(said);
+        let parts: Vec<String> = said.into_iter().chain(results).collect();
+        (parts.join("; "), artifacts, files)
     }
 }
 

@@ -1,21 +1,22 @@
 //! One lease, from its acknowledgement to its end: which message is sent when, when the guest runs
 //! and when it must stop. Pure: the driver sends, executes, and tells the time.
 
+mod beats;
+mod ending;
+mod steps;
 mod uploading;
 
 #[cfg(test)]
 mod tests;
 
 use host_core::cell::LogLine;
-use host_core::outcome::Outcome;
-use host_core::port::{Answer, ForeignJob, Stop, Tag};
+use host_core::port::{ForeignJob, Stop, Tag};
 use host_core::time::Time;
 
-use super::super::NAME;
 use super::super::read::Status;
 use super::exchange::{Heard, Kind};
 use super::lease::Lease;
-use super::results::{Results, failed_text};
+use super::results::Results;
 use super::upload::Upload;
 use super::words::{Dialect, End, Speaker, Stage};
 
@@ -213,82 +214,6 @@ impl Session {
         }
     }
 
-    fn send_beat(&mut self, now: Time, wall: &str) -> Act {
-        let wait = self.lease.interval_ms / 1_000;
-        let is_running = self.started_at.is_some() && self.stop.is_none();
-        let waits = self.is_network && wait > 0 && is_running;
-        let wait = waits.then_some(wait.min(WAIT_SECONDS_MAX));
-        let body = self
-            .speaker
-            .heartbeat(self.dialect, wall, &self.stage, wait);
-        let timeout_ms = ANSWER_MS + wait.unwrap_or_default() * 1_000;
-        self.next_beat = now.plus_ms(self.lease.interval_ms);
-        let kind = Kind::Heartbeat;
-        self.beat = Some(Pending::new(now, kind, String::new(), timeout_ms));
-        Act::Send {
-            kind,
-            body,
-            timeout_ms,
-        }
-    }
-
-    fn heard_heartbeat(&mut self, now: Time, wall: &str, heard: &Heard) -> Vec<Act> {
-        let Some(beat) = self.beat.take() else {
-            return Vec::new();
-        };
-        match heard {
-            // What ends the lease is on its way, and decides.
-            _ if self.end.is_some() => Vec::new(),
-            Heard::Accepted(reply) => {
-                let ttl_ms = reply.ttl_ms.unwrap_or(self.lease.ttl_ms);
-                self.live_until = beat.sent_at.plus_ms(ttl_ms);
-                self.beat_backoff_ms = BACKOFF_MS;
-                match (reply.cancel_ms, &self.started_at) {
-                    (Some(_), None) => {
-                        self.finish(now, wall, Status::Canceled, "stopped before it began")
-                    }
-                    (Some(ms), Some(_)) => self.cancel(ms),
-                    (None, Some(_)) => Vec::new(),
-                    (None, None) => {
-                        // Only now it is known how long the lease lives: an acknowledgement that is
-                        // sent again need not extend it.
-                        self.started_at = Some((now, wall.to_owned()));
-                        self.next_step(now, wall)
-                    }
-                }
-            }
-            Heard::Stale => self.lose("the orchestrator says that the lease is stale"),
-            Heard::UnknownField if self.dialect == Dialect::Documented => {
-                self.dialect = Dialect::Strict;
-                vec![self.send_beat(now, wall)]
-            }
-            // A heartbeat that is refused does not keep the lease; it ends by its time.
-            Heard::UnknownField | Heard::Refused(_) | Heard::Again | Heard::Logged(_) => {
-                self.next_beat = now.plus_ms(self.beat_backoff_ms);
-                let longest = BACKOFF_MS_MAX.min(self.lease.interval_ms);
-                self.beat_backoff_ms = (2 * self.beat_backoff_ms).min(longest);
-                Vec::new()
-            }
-        }
-    }
-
-    fn cancel(&mut self, deadline_ms: u64) -> Vec<Act> {
-        if self.stop.is_some() {
-            return Vec::new();
-        }
-        self.stop = Some(Why::Cancelled);
-        let deadline_ms = if deadline_ms == 0 {
-            CANCEL_MS
-        } else {
-            deadline_ms
-        };
-        let grace_ms = deadline_ms.saturating_sub(CANCEL_MARGIN_MS);
-        let stop = self
-            .guest
-            .map(|tag| Act::Stop(tag, grace_ms, Stop::Cancelled));
-        stop.into_iter().collect()
-    }
-
     /// The lease is over: the guest must stop at once, and nothing more is sent.
     fn lose(&mut self, why: &'static str) -> Vec<Act> {
         self.give_up(Done::Lost(why))
@@ -317,174 +242,6 @@ impl Session {
             return Vec::new();
         }
         self.give_up(Done::ShutDown)
-    }
-
-    /// Starts the next step, or ends the job.
-    fn next_step(&mut self, now: Time, wall: &str) -> Vec<Act> {
-        let at = self.results.len();
-        let Some(step) = self.lease.steps.get(at) else {
-            let status = if at == 0 {
-                Status::Failed
-            } else {
-                Status::Succeeded
-            };
-            let text = if at == 0 { "the job has no steps" } else { "" };
-            return self.finish(now, wall, status, text);
-        };
-        self.stage.step.clone_from(&step.name);
-        self.stage.step_index = at;
-        self.stage.progress = None;
-        let (handler, params) = match &step.run {
-            Ok((handler, params)) => (handler.clone(), params.clone()),
-            Err(why) => {
-                let text = why.clone();
-                return self.finish(now, wall, Status::Failed, &text);
-            }
-        };
-        let tag = Tag(at as u64);
-        let mut job = ForeignJob::new(NAME, &self.lease.job_id, handler, params);
-        job.request_id = format!("{}-{at}", self.lease.job_id);
-        job.worker_id = Some(self.speaker.runner.clone());
-        job.env.clone_from(&self.lease.env);
-        job.wants_log = true;
-        let run_id = self.lease.run_id.clone();
-        job.attributes
-            .extend(run_id.map(|id| ("delta.run_id".to_owned(), id)));
-        job.deadline = self
-            .lease
-            .max_runtime_ms
-            .zip(self.started_at.as_ref())
-            .map(|(most, (began, _))| began.plus_ms(most));
-        self.guest = Some(tag);
-        vec![Act::Start(tag, Box::new(job))]
-    }
-
-    /// Takes what a guest says.
-    pub(super) fn on_guest(&mut self, now: Time, wall: &str, tag: Tag, answer: Answer) -> Vec<Act> {
-        if self.guest != Some(tag) {
-            return Vec::new();
-        }
-        match answer {
-            Answer::Progressed(progress) => {
-                self.stage.progress = Some(progress);
-                Vec::new()
-            }
-            Answer::Logged { started_at, lines } if self.is_network => {
-                self.wrote(now, started_at, &lines)
-            }
-            Answer::Logged { started_at, lines } => vec![Act::Log(started_at, lines)],
-            Answer::Began => Vec::new(),
-            Answer::Busy => {
-                self.guest = None;
-                self.ended(
-                    now,
-                    wall,
-                    Err((Status::Failed, "this runner has no room".to_owned())),
-                )
-            }
-            Answer::Ended(outcome, _) => {
-                self.guest = None;
-                let ended = match outcome {
-                    Outcome::Completed { result } => {
-                        Ok(result.map_or("null".to_owned(), |it| it.0))
-                    }
-                    other => Err(failed_text(other)),
-                };
-                self.ended(now, wall, ended)
-            }
-        }
-    }
-
-    fn ended(
-        &mut self,
-        now: Time,
-        wall: &str,
-        ended: Result<String, (Status, String)>,
-    ) -> Vec<Act> {
-        if let Some(Why::Over(done)) = self.stop.take_if(|why| matches!(why, Why::Over(_))) {
-            self.is_done = true;
-            return vec![Act::Done(done)];
-        }
-        match ended {
-            Ok(result) => {
-                self.results.push(result);
-                let is_last = self.results.len() == self.lease.steps.len();
-                if self.stop.is_some() && !is_last {
-                    return self.finish(now, wall, Status::Canceled, "stopped between two steps");
-                }
-                self.next_step(now, wall)
-            }
-            Err((_, text)) if self.stop.is_some() => {
-                self.finish(now, wall, Status::Canceled, &text)
-            }
-            Err((status, text)) => self.finish(now, wall, status, &text),
-        }
-    }
-
-    fn finish(&mut self, now: Time, wall: &str, status: Status, text: &str) -> Vec<Act> {
-        let text = match (status, self.stage.step.as_str()) {
-            (Status::Succeeded, _) | (_, "") => text.to_owned(),
-            (_, step) => format!("{step}: {text}"),
-        };
-        let (summary, artifacts, files) = self.results.report(status == Status::Succeeded, &text);
-        let end = End {
-            status,
-            started_at: self
-                .started_at
-                .as_ref()
-                .map_or_else(String::new, |(_, at)| at.clone()),
-            finished_at: wall.to_owned(),
-            artifacts,
-            summary,
-        };
-        let kind = if status == Status::Canceled {
-            Kind::CancelAck
-        } else {
-            Kind::Complete
-        };
-        let mut acts: Vec<Act> = files
-            .into_iter()
-            .map(|(name, text)| Act::Keep(name, text))
-            .collect();
-        self.end = Some((kind, end));
-        self.end_at = self.log_wait(now);
-        acts.extend(if self.end_at.is_some() {
-            self.send_log(now)
-        } else {
-            self.send_end(now)
-        });
-        acts
-    }
-
-    fn send_end(&mut self, now: Time) -> Option<Act> {
-        let (kind, end) = self.end.as_ref()?;
-        let (kind, body) = match kind {
-            Kind::CancelAck => (*kind, self.speaker.cancel_ack(self.dialect, end)),
-            _ => (*kind, self.speaker.complete(self.dialect, end)),
-        };
-        Some(self.send_main(now, kind, body))
-    }
-
-    fn heard_end(&mut self, now: Time, kind: Kind, heard: &Heard) -> Vec<Act> {
-        let Some((_, end)) = &self.end else {
-            return Vec::new();
-        };
-        let done = match heard {
-            Heard::Accepted(_) => Done::Reported(end.status),
-            Heard::UnknownField if self.dialect == Dialect::Documented => {
-                self.dialect = Dialect::Strict;
-                return self.send_end(now).into_iter().collect();
-            }
-            Heard::Stale => Done::Refused(format!("{kind:?} was refused: the lease is stale")),
-            Heard::UnknownField | Heard::Refused(_) => {
-                Done::Refused(format!("{kind:?} was refused{}", said(heard)))
-            }
-            Heard::Again | Heard::Logged(_) => {
-                self.later(now);
-                return Vec::new();
-            }
-        };
-        self.give_up(done)
     }
 
     /// Sends the message again later, byte for byte.

@@ -173,7 +173,13 @@ async fn pools_are_executors_of_serve_alone() {
         (Found::Here, Found::Nobody)
     );
     assert!(pools.open(&name).is_some() && pools.open(&other).is_none());
-    assert_eq!(pools.policy(&name), crate::rrq::config::policy());
+    let policy = pools.policy(&name);
+    assert_eq!((policy.timeout_ms, policy.max_attempts), (Some(300_000), 5));
+    let backoff = (policy.backoff.base_ms, policy.backoff.max_ms);
+    assert_eq!(
+        (backoff, policy.cancel_grace_ms),
+        ((5_000, 3_600_000), Some(500))
+    );
     let health = pools.health();
     assert_eq!((health[0].wire, health[0].is_external), ("rrq", true));
     assert_eq!(health[0].workers[0].name, "there/1");

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::Outcome;
 use host_core::port::Assignment;
+use host_core::trace::CORRELATION;
 use serde_json::value::RawValue;
 
 use super::super::config::Dialect;
@@ -19,9 +20,6 @@ const OVERHEAD_BYTES: usize = 768 << 10;
 
 /// The most bytes of a correlation context; all attributes that a job may have fit.
 const CORRELATION_BYTES_MAX: usize = 32 << 10;
-
-/// The start of the names of attributes that were a correlation context when the job came.
-const CORRELATION: &str = "correlation.";
 
 /// Makes the request, or returns why no runner can execute this job.
 pub(super) fn request(

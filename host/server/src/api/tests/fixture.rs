@@ -341,6 +341,28 @@ impl Host {
         call(&self.router, request).await
     }
 
+    /// Sends JSON with more headers.
+    pub(super) async fn send_with(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> Answer {
+        let request = HttpRequest::builder().method(method).uri(path);
+        let all = [
+            ("host", "127.0.0.1:7700"),
+            ("content-type", "application/json"),
+        ];
+        let request = all
+            .iter()
+            .chain(headers)
+            .fold(request, |request, (name, value)| {
+                request.header(*name, *value)
+            });
+        call(&self.router, request.body(Body::from(body)).unwrap()).await
+    }
+
     /// Enqueues a job and returns its id.
     pub(super) async fn enqueue(&self, body: impl Into<String>) -> String {
         let answer = self.post("/api/v1/jobs", body).await;

@@ -1,12 +1,20 @@
 //! The life of a lease, as its runner sees it.
 
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
 use host_core::failure::FailureKind;
 use host_core::job::State;
-use host_core::port::lease::LeaseError;
+use host_core::port::lease::{LeaseError, Leases};
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::fixture::{Host, TIMES};
 use crate::delta::executors::Pools;
+use crate::delta::launched;
+use crate::lease_host::LeaseHost;
 use crate::wire::executors::Executors as _;
 
 #[tokio::test]
@@ -263,6 +271,25 @@ async fn a_heartbeat_that_waits_is_answered_at_once_when_the_job_is_cancelled() 
     assert_eq!(ack.is(200)["cancel_requested"], true);
     // While a cancel is requested, nothing waits.
     let ack = host.post("heartbeat", beat).await.is(200);
+    assert_eq!(ack["cancel_requested"], true);
+}
+
+#[tokio::test]
+async fn a_heartbeat_that_waits_after_a_restart_is_answered_at_once_too() {
+    let host = Host::start();
+    let job = host.enqueue();
+    let lease = host.lease("w1").await;
+    host.ack(&lease, "w1").await.is(200);
+    let host = host.restart();
+    let leases = Arc::<LeaseHost>::clone(&host.model) as Arc<dyn Leases>;
+    launched::take_over(&host.orchestrator, &leases).await;
+    let beat = json!({"lease_id": lease, "runner_id": "w1", "wait_seconds": 60}).to_string();
+    let mut waits = pin!(host.post("heartbeat", beat));
+    let early = waits.as_mut().now_or_never();
+    assert!(early.is_none(), "it waits for the cancel");
+    host.model.cancel(job, None).unwrap();
+    let ack = timeout(Duration::from_secs(20), waits).await;
+    let ack = ack.expect("an answer before the 60 s are over").is(200);
     assert_eq!(ack["cancel_requested"], true);
 }
 

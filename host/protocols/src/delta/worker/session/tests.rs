@@ -4,7 +4,8 @@ mod transcripts;
 
 use host_core::failure::{Failure, FailureKind};
 use host_core::json::JsonText;
-use host_core::outcome::{Meter, Progress};
+use host_core::outcome::{Meter, Outcome, Progress};
+use host_core::port::Answer;
 use serde_json::{Value, json};
 
 use super::super::exchange::Reply;
@@ -193,7 +194,8 @@ fn steps_run_in_order_and_the_first_that_fails_ends_the_job() {
     );
     let summary = end["summary"].as_str().unwrap();
     assert!(
-        summary.starts_with("make: \"make\" is no step that this runner"),
+        summary.starts_with("make: \"make\" is no step that this runner")
+            && summary.ends_with("; the results before: [1,2]"),
         "{summary}"
     );
     for (answer, status, expected) in [
@@ -222,6 +224,12 @@ fn steps_run_in_order_and_the_first_that_fails_ends_the_job() {
             (&json!(status), &json!(expected))
         );
     }
+    let mut it = bench(&json!(["wasm:a", "wasm:b"])).runs();
+    it.guest(0, completed("1"));
+    assert_eq!(
+        message(&it.guest(1, failed(FailureKind::UserError)))["summary"],
+        "wasm:b: user_error: no luck; the results before: 1"
+    );
     let mut it = bench(&json!(["wasm:a", "wasm:b"])).runs();
     it.guest(0, completed("1"));
     assert_eq!(

@@ -1,0 +1,178 @@
+//! The spans of our own jobs, where spans are collected: one for the enqueue, and as its children one for
+//! each attempt. What an attempt calls is a child of that.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use host_core::command::{Change, Claimed, Command, Committed, Reply};
+use host_core::failure::{Failure, FailureKind};
+use host_core::id::{JobId, LeaseId};
+use host_core::job::State;
+use host_core::name::{Name, address};
+use host_core::port::lease::LeaseMessage;
+use host_core::port::spans::{Attribute, Kind, Spans};
+use host_core::rejection::Rejection;
+use host_core::time::Time;
+use host_core::transition::{Effect, Loss};
+
+use super::batch::{End, Finished, Origin};
+use crate::span::{Ended, Enqueues, Open};
+
+const ENQUEUE: (&str, Kind, &str) = ("host.enqueue", Kind::Producer, "host");
+
+const ATTEMPT: (&str, Kind, &str) = ("host.attempt", Kind::Consumer, "host");
+
+/// The spans that have begun.
+pub(super) struct Traces {
+    spans: Arc<dyn Spans>,
+    /// Of the attempts that run.
+    attempts: HashMap<JobId, Attempt>,
+}
+
+struct Attempt {
+    lease: LeaseId,
+    open: Open,
+    /// How it has ended, once somebody has said so.
+    ended: Option<Ended>,
+}
+
+impl Traces {
+    pub(super) fn new(spans: Arc<dyn Spans>) -> Self {
+        Self {
+            spans,
+            attempts: HashMap::new(),
+        }
+    }
+
+    /// Begins the span of each new job.
+    pub(super) fn enqueues(now: Time, command: &mut Command) -> Enqueues {
+        let Command::Enqueue(jobs) = command else {
+            return Vec::new();
+        };
+        let begin = |job: &mut host_core::command::NewJob| {
+            let mut open = Open::begin(now, ENQUEUE, &mut job.payload.trace_context)?;
+            describe(&mut open, job.runner.as_ref(), &job.handler, &job.queue);
+            open.correlate(&job.payload.attributes);
+            Some(open)
+        };
+        jobs.iter_mut().map(begin).collect()
+    }
+
+    /// Ends the spans of jobs that were accepted.
+    pub(super) fn accepted(&self, now: Time, enqueues: Enqueues, reply: &Result<Reply, Rejection>) {
+        let Ok(Reply::Enqueued(accepted)) = reply else {
+            return;
+        };
+        for (open, job) in enqueues.into_iter().zip(accepted) {
+            let Some(mut open) = open else { continue };
+            open.add("job_id", Attribute::text(&job.id.to_string()));
+            if job.existing {
+                open.add("existing", Attribute::text("true"));
+            }
+            self.spans.ended(open.end(now, None));
+        }
+    }
+
+    /// Begins the span of an attempt.
+    pub(super) fn begun(
+        &mut self,
+        now: Time,
+        lease: LeaseId,
+        Claimed { lifecycle, payload }: &mut Claimed,
+        worker: &str,
+    ) {
+        let Some(mut open) = Open::begin(now, ATTEMPT, &mut payload.trace_context) else {
+            return;
+        };
+        let runner = lifecycle.runner.as_ref();
+        describe(&mut open, runner, &lifecycle.handler, &lifecycle.queue);
+        let waited_ms = now.since_ms(lifecycle.enqueued_at);
+        open.add("job_id", Attribute::text(&lifecycle.id.to_string()));
+        open.add("attempt", Attribute::number(lifecycle.attempt.into()));
+        open.add("worker_id", Attribute::text(worker));
+        open.add("queue_wait_ms", Attribute::number(waited_ms));
+        open.correlate(&payload.attributes);
+        let attempt = Attempt {
+            lease,
+            open,
+            ended: None,
+        };
+        self.attempts.insert(lifecycle.id, attempt);
+    }
+
+    /// Notes how an attempt has ended. One that did not begin has no span.
+    pub(super) fn finished(&mut self, finished: &Finished) {
+        let held = self.attempts.get_mut(&finished.job);
+        let Some(attempt) = held.filter(|attempt| attempt.lease == finished.lease) else {
+            return;
+        };
+        match &finished.end {
+            End::Reported(report) => attempt.ended = Some(Ended::from(&report.outcome)),
+            End::Lost {
+                loss: Loss::NotBegun,
+                ..
+            } => drop(self.attempts.remove(&finished.job)),
+            End::Lost { loss, .. } => attempt.ended = Some(Ended::lost(loss.failure())),
+        }
+    }
+
+    /// Ends the spans of attempts that are over with a commit.
+    pub(super) fn committed(&mut self, now: Time, origins: &[Origin], committed: &Committed) {
+        for (origin, reply) in origins.iter().zip(&committed.replies) {
+            if let (Origin::Lease(told), Ok(_)) = (origin, reply) {
+                self.told(told.job, &told.message);
+            }
+        }
+        for (job, effect) in &committed.effects {
+            if let Effect::Revoke { lease } = effect {
+                self.revoked(*job, *lease);
+            }
+        }
+        for change in &committed.changes {
+            self.changed(now, change);
+        }
+    }
+
+    fn told(&mut self, job: JobId, message: &LeaseMessage) {
+        match message {
+            LeaseMessage::Complete { outcome, .. } => {
+                if let Some(attempt) = self.attempts.get_mut(&job) {
+                    attempt.ended = Some(Ended::from(outcome));
+                }
+            }
+            LeaseMessage::GiveBack { begun: false } => drop(self.attempts.remove(&job)),
+            LeaseMessage::GiveBack { begun: true }
+            | LeaseMessage::Ack
+            | LeaseMessage::Heartbeat { .. }
+            | LeaseMessage::CancelAck { .. } => {}
+        }
+    }
+
+    fn revoked(&mut self, job: JobId, lease: LeaseId) {
+        let held = self.attempts.get_mut(&job);
+        if let Some(attempt) = held.filter(|attempt| attempt.lease == lease) {
+            let words = "its lease ran out, or the grace of its cancel";
+            let failure = Failure::new(FailureKind::LeaseLost, words);
+            attempt.ended = Some(Ended::lost(failure));
+        }
+    }
+
+    fn changed(&mut self, now: Time, change: &Change) {
+        if change.from != Some(State::Running) || change.to == Some(State::Running) {
+            return;
+        }
+        let Some(Attempt { open, ended, .. }) = self.attempts.remove(&change.job) else {
+            return;
+        };
+        let ended = ended.unwrap_or_else(|| match change.to {
+            Some(State::Cancelled) => Ended::well("cancelled"),
+            _ => Ended::lost(Loss::WorkerGone.failure()),
+        });
+        self.spans.ended(open.end_as(now, ended));
+    }
+}
+
+fn describe(open: &mut Open, runner: Option<&Name>, handler: &Name, queue: &Name) {
+    open.add("handler", Attribute::text(&address(runner, handler)));
+    open.add("queue", Attribute::text(queue.as_str()));
+}

@@ -1,0 +1,82 @@
+//! The way to the collector: our HTTP client behind the interface of OpenTelemetry. Says in the log when
+//! the collector stops taking what it is sent.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::http::header::RETRY_AFTER;
+use futures_util::future::BoxFuture;
+use host_protocols::http_client::{Answer, HttpClient, RequestError};
+use opentelemetry_http::{Bytes, HttpError, Request, Response};
+use tokio::runtime::Handle;
+
+/// A collector. Cloning shares it.
+#[derive(Clone)]
+pub(super) struct Collector {
+    client: HttpClient,
+    timeout: Duration,
+    /// Runs the requests: the SDK waits for them on a thread of its own.
+    runtime: Handle,
+    is_away: Arc<AtomicBool>,
+}
+
+impl fmt::Debug for Collector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Collector")
+    }
+}
+
+impl Collector {
+    /// Makes the way to a collector that has so long to answer. Needs a tokio runtime.
+    pub(super) fn new(timeout: Duration) -> Self {
+        Self {
+            client: HttpClient::default(),
+            timeout,
+            runtime: Handle::current(),
+            is_away: Arc::default(),
+        }
+    }
+
+    /// Sends a request.
+    pub(super) async fn send(&self, request: Request<Bytes>) -> Result<Answer, RequestError> {
+        let uri = request.uri().clone();
+        let answer = self.client.execute(request, self.timeout).await;
+        let why = match &answer {
+            Ok(answer) if (200..300).contains(&answer.status) => None,
+            Ok(answer) => Some(format!("it answers {}", answer.status)),
+            Err(error) => Some(error.to_string()),
+        };
+        let was_away = self.is_away.swap(why.is_some(), Ordering::Relaxed);
+        if let Some(why) = why.filter(|_| !was_away) {
+            let (collector, path) = (uri.authority().map(ToString::to_string), uri.path());
+            tracing::warn!(collector, path, why, "spans and metrics are not taken");
+        }
+        answer
+    }
+}
+
+impl opentelemetry_http::HttpClient for Collector {
+    fn send_bytes<'of, 'sent>(
+        &'of self,
+        request: Request<Bytes>,
+    ) -> BoxFuture<'sent, Result<Response<Bytes>, HttpError>>
+    where
+        'of: 'sent,
+        Self: 'sent,
+    {
+        let collector = self.clone();
+        let sent = self
+            .runtime
+            .spawn(async move { collector.send(request).await });
+        Box::pin(async move {
+            let answer = sent.await??;
+            let mut response = Response::builder().status(answer.status);
+            if let Some(after) = answer.retry_after {
+                response = response.header(RETRY_AFTER, after.as_secs());
+            }
+            Ok(response.body(answer.body)?)
+        })
+    }
+}
