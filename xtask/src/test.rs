@@ -85,6 +85,9 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
         if matches!(layer, Layer::E2e) {
             step("socat and jq", MinuteAtFirst, peers::shell_tools)?;
         }
+        if matches!(layer, Layer::E2e | Layer::Store) {
+            step("PostgreSQL", MinuteAtFirst, peers::postgres)?;
+        }
         programs::as_in_tests()?;
         let mut test = cargo(&["test"]);
         for package in layer.packages() {
@@ -101,6 +104,7 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
     })?;
     step("components", MinuteAtFirst, guests::build)?;
     step("peers", MinuteAtFirst, peers::set_up)?;
+    step("PostgreSQL", MinuteAtFirst, peers::postgres)?;
     step("lints", MinutesAtFirst, || {
         run(cargo(&["clippy", "--workspace", "--all-targets"]).args(["--", "--deny", "warnings"]))
     })?;

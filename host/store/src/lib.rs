@@ -6,6 +6,8 @@
 mod engine;
 pub mod error;
 pub mod memory;
+pub mod postgres;
+mod record;
 pub mod sqlite;
 pub mod store;
 

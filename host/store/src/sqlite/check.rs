@@ -10,9 +10,9 @@ use host_core::name::Name;
 use host_core::outcome::Attempt;
 use rusqlite::{Connection, OpenFlags, Row};
 
-use super::record::decode;
 use super::{connect, doing};
 use crate::error::StoreError;
+use crate::record::decode;
 
 /// The maximum number of findings in one check. A file with more cannot be repaired row by row.
 pub const FINDINGS_MAX: usize = 1_000;

@@ -14,4 +14,7 @@ mod interleavings;
 mod jobs;
 mod kill;
 mod leases;
+mod postgres;
+mod proxy;
+mod server;
 mod version_1;
