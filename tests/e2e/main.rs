@@ -23,6 +23,7 @@ mod grants;
 mod hostile;
 mod life;
 mod local;
+mod postgres;
 mod rrq_garbage;
 mod rrq_load;
 mod rrq_worker;

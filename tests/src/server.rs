@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::client::Client;
 use crate::guests::programs;
-use crate::processes;
+use crate::{postgres, processes};
 
 /// The options of a host.
 #[derive(Clone, Debug)]
@@ -75,6 +75,7 @@ impl Server {
             .args(["--rrq-listen", "127.0.0.1:0", "--data"])
             .arg(&options.data)
             .args(&options.args)
+            .envs(stored(&options.data))
             .envs(options.env.iter().cloned())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -176,6 +177,22 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Returns the variables of a host whose jobs are kept where `HOST_TEST_STORE` says: in the data
+/// directory, or with `postgres` in a schema that belongs to that directory.
+fn stored(data: &Path) -> Vec<(&'static str, String)> {
+    match std::env::var("HOST_TEST_STORE").as_deref() {
+        Ok("postgres") => {}
+        Ok(other) => panic!("HOST_TEST_STORE is postgres or not set, not {other}"),
+        Err(_) => return Vec::new(),
+    }
+    let name = data.to_string_lossy().to_lowercase();
+    let schema: String = name.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+    vec![
+        ("HOST_STORE_URL", postgres::schema(&schema)),
+        ("HOST_STORE_ALLOW_UNSAFE", "true".to_owned()),
+    ]
 }
 
 /// Returns the program under test.

@@ -74,6 +74,15 @@ impl Layer {
     }
 }
 
+/// The end-to-end suites that also run with jobs in a database.
+const ON_POSTGRES: &[&str] = &[
+    "deploy::",
+    "durability::",
+    "events::",
+    "life::",
+    "runners::",
+];
+
 /// Runs the tests.
 pub(crate) fn run_all(args: &Args) -> Result<()> {
     setup::toolchain()?;
@@ -111,5 +120,9 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
     programs::as_in_tests()?;
     step("tests", Minutes, || {
         run(&mut cargo(&["test", "--workspace"]))
+    })?;
+    step("tests on PostgreSQL", MinuteAtFirst, || {
+        let mut test = cargo(&["test", "--workspace", "--test", "e2e", "--"]);
+        run(test.args(ON_POSTGRES).env("HOST_TEST_STORE", "postgres"))
     })
 }

@@ -2,6 +2,8 @@
 //! read and locked together, the rules run on that, and what they changed is written together.
 //! All SQL for PostgreSQL is in this module and its submodules.
 
+pub mod admin;
+pub mod check;
 mod claim;
 mod client;
 mod counts;
@@ -97,10 +99,11 @@ impl From<Trouble> for Failed {
 }
 
 impl PostgresStore {
-    /// Opens the store for the host `node`. Makes the tables or raises their version.
-    pub fn open(target: &Target, node: NodeId, options: Options) -> Result<Self, StoreError> {
+    /// Opens the store for a host. Makes the tables or raises their version. If the database is not
+    /// shared, its only host has the same id wherever it runs: `fresh` if it has none yet.
+    pub fn open(target: &Target, fresh: NodeId, options: Options) -> Result<Self, StoreError> {
         let driver = Arc::new(Driver::start()?);
-        let (session, pool) = driver.wait(Session::open(target, node, options))?;
+        let (session, pool) = driver.wait(Session::open(target, fresh, options))?;
         Ok(Self {
             driver,
             session,
@@ -111,6 +114,11 @@ impl PostgresStore {
             next_change: 0,
             broken: None,
         })
+    }
+
+    /// Returns the id of the host.
+    pub fn node(&self) -> NodeId {
+        self.session.node()
     }
 
     /// Runs a batch until it is committed or cannot be.

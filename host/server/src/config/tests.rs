@@ -103,6 +103,9 @@ allow_weak = true
 [grants]
 read_roots = [\"/srv/a\", \"/srv/b\"]
 env = [\"LANG\", \"UNSET\"]
+[store]
+url = \"postgres://u:p@db/jobs\"
+allow_unsafe = true
 ";
     let config = resolve(&[], &[("LANG", "C"), ("OTHER", "x")], file).unwrap();
     let confined = &config.confinement;
@@ -118,7 +121,10 @@ env = [\"LANG\", \"UNSET\"]
     assert_eq!(config.socket, Some(PathBuf::from("/s")));
     assert_eq!((config.drain_ms, config.log_bytes_max), (1_500, 7 << 20));
     assert_eq!((config.cells, config.slots, config.memory_mib), (3, 4, 512));
-    assert_eq!(SETTINGS.len(), 14, "all of them are above");
+    let store = config.store.unwrap();
+    assert_eq!(store.target.to_string(), "postgres://db:5432/jobs");
+    assert!(store.allow_unsafe);
+    assert_eq!(SETTINGS.len(), 17, "all of them but store.url_file are above");
 }
 
 #[test]

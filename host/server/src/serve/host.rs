@@ -18,6 +18,7 @@ use host_cells::process::{Cells, ProcessPort};
 use host_cells::spawn::CellProgram;
 use host_core::cell::Protection;
 use host_core::handler::Digest;
+use host_core::id::NodeId;
 use host_dispatch::assign_mail::AssignMail;
 use host_dispatch::executors::Executors as Assigned;
 use host_dispatch::foreign::{Foreign, History, Wiring};
@@ -35,6 +36,7 @@ use host_protocols::wire::{self, Active, ExecutorPorts, Ports, STOP_TIME_MAX};
 use host_runtime::clock::Clock;
 use host_runtime::ids;
 use host_runtime::tasks::Tasks;
+use host_store::postgres::{Options, PostgresStore};
 use host_store::sqlite::SqliteStore;
 use host_store::{Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -115,8 +117,7 @@ impl Host {
         cells_lock: File,
     ) -> Result<Self, ServeError> {
         let tasks = Tasks::default();
-        let store =
-            SqliteStore::open(&config.data.join(damage::STORE)).map_err(ServeError::Store)?;
+        let (store, node) = store(config).map_err(ServeError::Store)?;
         let log_store =
             damage::open_logs(&config.data, config.log_bytes_max).map_err(ServeError::Store)?;
         let examiner = examiner(config, program, cells_lock, &tasks).await?;
@@ -149,7 +150,7 @@ impl Host {
             shared,
             phase: entered,
         };
-        let (dispatch, ended) = dispatch(config, store, &base, &examiner.cells, loops)?;
+        let (dispatch, ended) = dispatch(config, (store, node), &base, &examiner.cells, loops)?;
         tasks.spawn(
             leases
                 .clone()
@@ -371,10 +372,28 @@ struct LoopPorts {
     phase: watch::Receiver<Phase>,
 }
 
+/// Opens the store that the configuration names. Returns it with the id of this host in it.
+fn store(config: &Config) -> Result<(Box<dyn Store>, NodeId), StoreError> {
+    let fresh = ids::node();
+    let Some(database) = &config.store else {
+        let store = SqliteStore::open(&config.data.join(damage::STORE))?;
+        let node = store.node(fresh)?;
+        return Ok((Box::new(store), node));
+    };
+    let options = Options {
+        allow_unsafe: database.allow_unsafe,
+        shared: false,
+    };
+    let store = PostgresStore::open(&database.target, fresh, options)?;
+    tracing::info!(store = %database.target, "a database keeps the jobs");
+    let node = store.node();
+    Ok((Box::new(store), node))
+}
+
 /// Starts the dispatch loop over the store.
 fn dispatch(
     config: &Config,
-    store: SqliteStore,
+    (store, node): (Box<dyn Store>, NodeId),
     base: &Base,
     cells: &Cells,
     LoopPorts {
@@ -384,7 +403,6 @@ fn dispatch(
         phase,
     }: LoopPorts,
 ) -> Result<Dispatching, ServeError> {
-    let node = store.node(ids::node()).map_err(ServeError::Store)?;
     let (cell_says, events) = mpsc::channel(EVENTS_MAX);
     let readers = (0..READERS).map(|_| store.reader());
     let readers = readers.collect::<Result<_, _>>();
@@ -392,7 +410,7 @@ fn dispatch(
     let (requests, asked) = mpsc::channel(REQUESTS_MAX);
     let dispatch = Dispatch::new(requests, readers, Arc::clone(&shared));
     let ended = writer::spawn(writer::Wiring {
-        store: Box::new(store),
+        store,
         clock: base.clock,
         shared,
         cells: feed(

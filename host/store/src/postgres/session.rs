@@ -37,6 +37,7 @@ pub(super) struct Session {
     connector: Connector,
     client: ClientWrapper,
     writer: Writer,
+    node: NodeId,
     options: Options,
 }
 
@@ -44,7 +45,7 @@ impl Session {
     /// Connects, prepares the schema, and takes the place of this host's earlier processes.
     pub(super) async fn open(
         target: &Target,
-        node: NodeId,
+        fresh: NodeId,
         options: Options,
     ) -> Result<(Self, Pool), StoreError> {
         let connector = Connector::new(target)?;
@@ -54,12 +55,18 @@ impl Session {
         schema::migrate(&client).await?;
         let ready = set_up(&client, options).await;
         ready.map_err(|trouble| trouble.into_error("become the writer of the database"))?;
+        let node = if options.shared {
+            fresh
+        } else {
+            only_host(&client).await?.unwrap_or(fresh)
+        };
         let writer = take_place(&client, node).await?;
         let pool = connector.pool()?;
         let session = Self {
             connector,
             client,
             writer,
+            node,
             options,
         };
         Ok((session, pool))
@@ -67,6 +74,10 @@ impl Session {
 
     pub(super) fn client(&self) -> &ClientWrapper {
         &self.client
+    }
+
+    pub(super) fn node(&self) -> NodeId {
+        self.node
     }
 
     pub(super) fn writer(&self) -> Writer {
@@ -151,6 +162,13 @@ async fn set_up(client: &ClientWrapper, options: Options) -> Result<(), Trouble>
         message: "another host writes to it; stop that one, or give this one a database of its own"
             .to_owned(),
     }))
+}
+
+/// Returns the host that has had the database so far.
+async fn only_host(client: &ClientWrapper) -> Result<Option<NodeId>, StoreError> {
+    let sql = "SELECT id FROM host_nodes ORDER BY number LIMIT 1";
+    let found = rows(client, "look for the host of the database", sql, &[]).await?;
+    Ok(found.first().map(|row| NodeId(row.get(0))))
 }
 
 /// Takes the row of this host, so that its earlier processes write no more.

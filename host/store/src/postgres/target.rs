@@ -94,6 +94,12 @@ impl Target {
         text.starts_with("postgres://") || text.starts_with("postgresql://")
     }
 
+    /// Returns whether an address has a password. One that cannot be read has none.
+    pub fn has_password(url: &str) -> bool {
+        let read = Self::parse(url, None);
+        read.is_ok_and(|target| target.config.get_password().is_some())
+    }
+
     /// Reads an address. If it has no password, looks for one in `passfile`.
     pub fn parse(url: &str, passfile: Option<&Path>) -> Result<Self, TargetError> {
         if !Self::is_url(url) {

@@ -8,6 +8,9 @@ mod cases;
 mod check;
 mod claims;
 mod components;
+#[path = "../../../../tests/src/database.rs"]
+mod database;
+mod database_check;
 mod filters;
 mod golden;
 mod interleavings;
