@@ -3,12 +3,14 @@
 
 pub mod beads;
 pub mod client;
+mod database;
 pub mod delta;
 pub mod guests;
 pub mod hero;
 pub mod peers;
 pub mod pool;
 pub mod ports;
+mod postgres;
 pub mod processes;
 pub mod raw;
 pub mod redis;

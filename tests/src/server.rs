@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::client::Client;
 use crate::guests::programs;
-use crate::{processes, secrets};
+use crate::{postgres, processes, secrets};
 
 /// The options of a host.
 #[derive(Clone, Debug)]
@@ -81,6 +81,7 @@ impl Server {
             .arg(&options.data)
             .args(&options.args)
             .envs([secrets::VARIABLE])
+            .envs(stored(&options.data))
             .envs(options.env.iter().cloned())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -194,6 +195,22 @@ impl Drop for Server {
         let file = secrets::found_in(&self.data);
         assert_eq!(file, None, "a file has a secret");
     }
+}
+
+/// Returns the variables of a host whose jobs are kept where `HOST_TEST_STORE` says: in the data
+/// directory, or with `postgres` in a schema that belongs to that directory.
+fn stored(data: &Path) -> Vec<(&'static str, String)> {
+    match std::env::var("HOST_TEST_STORE").as_deref() {
+        Ok("postgres") => {}
+        Ok(other) => panic!("HOST_TEST_STORE is postgres or not set, not {other}"),
+        Err(_) => return Vec::new(),
+    }
+    let name = data.to_string_lossy().to_lowercase();
+    let schema: String = name.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+    vec![
+        ("HOST_STORE_URL", postgres::schema(&schema)),
+        ("HOST_STORE_ALLOW_UNSAFE", "true".to_owned()),
+    ]
 }
 
 /// Returns the program under test.

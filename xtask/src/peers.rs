@@ -30,6 +30,9 @@ const SOCKET_RUNNER: &str = "socket_runner";
 const RUST_RUNNER: &str = "tests/rust-runner";
 const RUST_RUNNER_BUILD: &str = "rust-runner";
 
+/// Where Debian has its releases of PostgreSQL, each in a folder of its own.
+const POSTGRES: &str = "/usr/lib/postgresql";
+
 /// Written once a folder is complete.
 const COMPLETE: &str = "complete";
 
@@ -64,6 +67,16 @@ pub(crate) fn redis() -> Result<()> {
         return Ok(());
     }
     setup::install(&["redis-server"]).context("a Redis server of our own is needed")
+}
+
+/// Installs Debian's PostgreSQL if there is none. Tests start servers of their own with it.
+pub(crate) fn postgres() -> Result<()> {
+    let folders = std::fs::read_dir(POSTGRES).into_iter().flatten();
+    let mut programs = folders.flatten().map(|folder| folder.path().join("bin"));
+    if programs.any(|programs| programs.join("initdb").exists()) {
+        return Ok(());
+    }
+    setup::install(&["postgresql"]).context("a PostgreSQL of our own is needed")
 }
 
 /// Installs what workers written in Bash are made with, if it is missing.

@@ -74,6 +74,15 @@ impl Layer {
     }
 }
 
+/// The end-to-end suites that also run with jobs in a database.
+const ON_POSTGRES: &[&str] = &[
+    "deploy::",
+    "durability::",
+    "events::",
+    "life::",
+    "runners::",
+];
+
 /// Runs the tests.
 pub(crate) fn run_all(args: &Args) -> Result<()> {
     setup::toolchain()?;
@@ -84,6 +93,9 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
         }
         if matches!(layer, Layer::E2e) {
             step("socat and jq", MinuteAtFirst, peers::shell_tools)?;
+        }
+        if matches!(layer, Layer::E2e | Layer::Store) {
+            step("PostgreSQL", MinuteAtFirst, peers::postgres)?;
         }
         programs::as_in_tests()?;
         let mut test = cargo(&["test"]);
@@ -101,11 +113,16 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
     })?;
     step("components", MinuteAtFirst, guests::build)?;
     step("peers", MinuteAtFirst, peers::set_up)?;
+    step("PostgreSQL", MinuteAtFirst, peers::postgres)?;
     step("lints", MinutesAtFirst, || {
         run(cargo(&["clippy", "--workspace", "--all-targets"]).args(["--", "--deny", "warnings"]))
     })?;
     programs::as_in_tests()?;
     step("tests", Minutes, || {
         run(&mut cargo(&["test", "--workspace"]))
+    })?;
+    step("tests on PostgreSQL", MinuteAtFirst, || {
+        let mut test = cargo(&["test", "--workspace", "--test", "e2e", "--"]);
+        run(test.args(ON_POSTGRES).env("HOST_TEST_STORE", "postgres"))
     })
 }

@@ -4,6 +4,7 @@
 
 mod file;
 mod grants;
+mod store;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -24,6 +25,7 @@ use host_protocols::wire::settings::{Setting, TableSetting};
 
 use self::file::File;
 pub use self::grants::{check_roots, for_one_run};
+pub use self::store::Database;
 use crate::executors::Routes;
 
 /// All keys that do not belong to a wire.
@@ -36,6 +38,9 @@ pub const SETTINGS: &[Setting] = &[
         default: "data",
         about: "Where jobs, components and logs are kept; one host at a time uses it",
     },
+    store::SETTINGS[0],
+    store::SETTINGS[1],
+    store::SETTINGS[2],
     Setting {
         key: "handlers",
         env: "HOST_HANDLERS",
@@ -216,6 +221,8 @@ pub struct Flags {
 pub struct Config {
     /// The data directory.
     pub data: PathBuf,
+    /// The database that keeps the jobs; `None` if the data directory does.
+    pub store: Option<Database>,
     /// Whether to go on without the store of a data directory that had one.
     pub fresh: bool,
     /// The folder of components that are deployed at start.
@@ -324,6 +331,7 @@ impl Config {
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
         Ok(Self {
             data: values.path("data").unwrap_or_else(|| PathBuf::from("data")),
+            store: store::database(&values)?,
             fresh: false,
             handlers: values.path("handlers"),
             listen: values.listen("http.listen", Some(listen))?,

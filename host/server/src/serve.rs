@@ -140,7 +140,9 @@ async fn serve(
         error,
     };
     let _data = DataLock::take(data).await.map_err(locked)?;
-    if let Some(left) = damage::store_is_gone(data).filter(|_| !config.fresh) {
+    if config.store.is_some() {
+        damage::warn_of_unused(data);
+    } else if let Some(left) = damage::store_is_gone(data).filter(|_| !config.fresh) {
         let path = data.clone();
         return Err(ServeError::Gone { path, left });
     }

@@ -1,16 +1,21 @@
 //! Stores for jobs and components: one trait, several backends and one conformance suite.
 //!
 //! Every backend applies the rules of `host-core` inside its own transaction, through the shared
-//! `engine`. This crate knows no wire, no cell and no clock.
+//! `engine`. This crate knows no wire, no cell and no clock. SQLite is the default, PostgreSQL for those
+//! who have it.
 
 mod engine;
 pub mod error;
+mod finding;
 pub mod memory;
+pub mod postgres;
+mod record;
 pub mod sqlite;
 pub mod store;
 
 pub use error::StoreError;
+pub use finding::Finding;
 pub use sqlite::backup;
-pub use sqlite::check::{Finding, check};
+pub use sqlite::check::check;
 pub use sqlite::logs;
 pub use store::{Reader, Store};

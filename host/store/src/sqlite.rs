@@ -11,7 +11,6 @@ mod jobs;
 mod list;
 pub mod logs;
 mod reader;
-mod record;
 mod registry;
 mod reserve;
 mod schema;

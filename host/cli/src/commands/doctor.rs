@@ -54,6 +54,7 @@ fn configured() -> Vec<Check> {
     match Config::load(&Flags::default()) {
         Ok(config) => {
             let mut checks = vec![cells::confined(config.confinement.clone())];
+            checks.extend(config.store.as_ref().map(super::store::database::checked));
             let wires = config.wires.iter();
             checks.extend(wires.flat_map(|wire| wire.configured.checks()));
             checks

@@ -1,4 +1,7 @@
-//! `host store`: checks the store in a data directory, without a host.
+//! `host store`: checks the store in a data directory or in a database, and raises the schema of a
+//! database, without a host.
+
+pub(crate) mod database;
 
 use std::path::PathBuf;
 
@@ -12,7 +15,9 @@ use host_console::table::{Cell, Column, Rows};
 use host_store::Finding;
 use serde_json::json;
 
-/// Check the store of a data directory.
+use self::database::{Asked, Place};
+
+/// Check a store; look at a database and raise its schema.
 #[derive(Debug, Args)]
 pub(crate) struct Store {
     #[command(subcommand)]
@@ -26,18 +31,36 @@ enum Verb {
 Examples:
   host store check --data ./data
   host store check --data /backup/data -o json
+  host store check --store postgres://host@db/jobs
 
 A host may use the store meanwhile. The check takes about a minute for ten million jobs.
 
 Exit codes: 0 nothing is wrong, 1 something is wrong, 5 DIR has no store.")]
     Check(Check),
+    /// Show the server, the schema and the size of a database
+    #[command(after_help = "\
+Examples:
+  host store status --store postgres://host@db/jobs
+  host store status --config host.toml -o json
+
+A password comes from store.url_file, from HOST_STORE_URL or from the file of PGPASSFILE.")]
+    Status(Asked),
+    /// Make the tables of a database, or raise their schema to the version of this program
+    #[command(after_help = "\
+Examples:
+  host store migrate --store postgres://host@db/jobs
+
+A host does this when it starts, if its user may. Nothing goes back to an earlier version.")]
+    Migrate(Asked),
 }
 
 #[derive(Debug, Args)]
 struct Check {
-    /// The data directory
-    #[arg(long, value_name = "DIR", default_value = "data")]
-    data: PathBuf,
+    /// The data directory [default: data, if no database is named]
+    #[arg(long, value_name = "DIR", conflicts_with = "store")]
+    data: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
     #[command(flatten)]
     shown: Shown,
 }
@@ -47,6 +70,8 @@ impl Store {
     pub(crate) fn run(self) -> Result<(), CliError> {
         match self.verb {
             Verb::Check(check) => check.run(),
+            Verb::Status(asked) => asked.status(),
+            Verb::Migrate(asked) => asked.migrate(),
         }
     }
 }
@@ -54,7 +79,19 @@ impl Store {
 impl Check {
     fn run(self) -> Result<(), CliError> {
         let output = self.shown.open();
-        let path = self.data.join("host.db");
+        let database = match self.data {
+            Some(_) => None,
+            None => self.place.find("check the store")?,
+        };
+        if let Some(database) = database {
+            let doing = format!("check the store {}", database.target);
+            let spinner = Spinner::new(output, &doing);
+            let findings = host_store::postgres::check::check(&database.target);
+            drop(spinner);
+            return report(output, &findings, &doing, "make a dump of it as it is now");
+        }
+        let data = self.data.unwrap_or_else(|| PathBuf::from("data"));
+        let path = data.join("host.db");
         let shown = path.display().to_string();
         let doing = format!("check the store {}", plain::line(&shown));
         if let Err(error) = std::fs::metadata(&path) {
@@ -64,14 +101,19 @@ impl Check {
         let spinner = Spinner::new(output, &doing);
         let findings = host_store::check(&path);
         drop(spinner);
-        print(output, &findings, &doing)?;
-        if findings.is_empty() {
-            output.note("nothing is wrong with it");
-            return Ok(());
-        }
-        output.hint("copy the data directory as it is now, then restore a backup");
-        Err(CliError::Silent(Exit::Failed))
+        let copy = "copy the data directory as it is now";
+        report(output, &findings, &doing, copy)
     }
+}
+
+fn report(output: Output, findings: &[Finding], doing: &str, copy: &str) -> Result<(), CliError> {
+    print(output, findings, doing)?;
+    if findings.is_empty() {
+        output.note("nothing is wrong with it");
+        return Ok(());
+    }
+    output.hint(&format!("{copy}, then restore a backup"));
+    Err(CliError::Silent(Exit::Failed))
 }
 
 fn print(output: Output, findings: &[Finding], doing: &str) -> Result<(), CliError> {

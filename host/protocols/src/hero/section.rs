@@ -55,7 +55,7 @@ impl HeroConfig {
                 _ => Ok(None),
             };
         };
-        let allow_plaintext = allow_plaintext(section)?;
+        let allow_plaintext = section.switch(ALLOW_PLAINTEXT)?;
         let url = RedisUrl::parse(&text).and_then(|url| {
             if allow_plaintext {
                 Ok(url)
@@ -91,14 +91,6 @@ impl HeroConfig {
             ..WorkerConfig::new(worker_id, format!("{instance}/{worker_id}"))
         })
     }
-}
-
-fn allow_plaintext(section: &Section<'_>) -> Result<bool, ConfigError> {
-    let Some((origin, text)) = section.find(ALLOW_PLAINTEXT) else {
-        return Ok(false);
-    };
-    text.parse()
-        .map_err(|_| refused(origin, text, "true or false is"))
 }
 
 /// Returns where the address of the Redis stands, and the address.

@@ -110,6 +110,9 @@ cache_mib = 5
 [grants]
 read_roots = [\"/srv/a\", \"/srv/b\"]
 env = [\"LANG\", \"UNSET\"]
+[store]
+url = \"postgres://u:p@db/jobs\"
+allow_unsafe = true
 ";
     let config = resolve(&[], &[("LANG", "C"), ("OTHER", "x")], file).unwrap();
     let confined = &config.confinement;
@@ -133,7 +136,14 @@ env = [\"LANG\", \"UNSET\"]
     };
     assert_eq!(config.capacity, capacity);
     assert_eq!(config.cache_bytes_max, 5 << 20);
-    assert_eq!(SETTINGS.len(), 19, "all of them are above");
+    let store = config.store.unwrap();
+    assert_eq!(store.target.to_string(), "postgres://db:5432/jobs");
+    assert!(store.allow_unsafe);
+    assert_eq!(
+        SETTINGS.len(),
+        22,
+        "all of them but store.url_file are above"
+    );
 }
 
 #[test]

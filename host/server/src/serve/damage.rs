@@ -35,6 +35,15 @@ pub(super) fn store_is_gone(data: &Path) -> Option<String> {
     (!left.is_empty()).then(|| left.join(" and "))
 }
 
+/// Says that the data directory has jobs of its own, while a database keeps the jobs of the host.
+pub(super) fn warn_of_unused(data: &Path) {
+    let path = data.join(STORE);
+    if path.exists() {
+        let store = path.display();
+        tracing::warn!(%store, "a database keeps the jobs; those of the data directory do not run");
+    }
+}
+
 /// Opens the logs. A damaged file is set aside, because no job needs it.
 pub(super) fn open_logs(data: &Path, bytes_max: u64) -> Result<LogStore, StoreError> {
     let path = data.join(LOGS);

@@ -18,6 +18,7 @@ use host_cells::process::{Cells, ProcessPort};
 use host_cells::spawn::CellProgram;
 use host_core::cell::Protection;
 use host_core::handler::Digest;
+use host_core::id::NodeId;
 use host_core::port::spans::Spans;
 use host_dispatch::assign_mail::AssignMail;
 use host_dispatch::executors::Executors as Assigned;
@@ -36,6 +37,7 @@ use host_protocols::wire::{self, Active, ExecutorPorts, Ports, STOP_TIME_MAX};
 use host_runtime::clock::Clock;
 use host_runtime::ids;
 use host_runtime::tasks::Tasks;
+use host_store::postgres::{Options, PostgresStore};
 use host_store::sqlite::SqliteStore;
 use host_store::{Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -116,8 +118,7 @@ impl Host {
         cells_lock: File,
     ) -> Result<Self, ServeError> {
         let tasks = Tasks::default();
-        let mut store =
-            SqliteStore::open(&config.data.join(damage::STORE)).map_err(ServeError::Store)?;
+        let (mut store, node) = store(config).map_err(ServeError::Store)?;
         store.limit(config.capacity);
         let log_store =
             damage::open_logs(&config.data, config.log_bytes_max).map_err(ServeError::Store)?;
@@ -155,7 +156,7 @@ impl Host {
             phase: entered,
             spans: spans.clone(),
         };
-        let (dispatch, ended) = dispatch(config, store, &base, &examiner.cells, loops)?;
+        let (dispatch, ended) = dispatch(config, (store, node), &base, &examiner.cells, loops)?;
         tasks.spawn(
             leases
                 .clone()
@@ -380,10 +381,28 @@ struct LoopPorts {
     spans: Option<Arc<dyn Spans>>,
 }
 
+/// Opens the store that the configuration names. Returns it with the id of this host in it.
+fn store(config: &Config) -> Result<(Box<dyn Store>, NodeId), StoreError> {
+    let fresh = ids::node();
+    let Some(database) = &config.store else {
+        let store = SqliteStore::open(&config.data.join(damage::STORE))?;
+        let node = store.node(fresh)?;
+        return Ok((Box::new(store), node));
+    };
+    let options = Options {
+        allow_unsafe: database.allow_unsafe,
+        shared: false,
+    };
+    let store = PostgresStore::open(&database.target, fresh, options)?;
+    tracing::info!(store = %database.target, "a database keeps the jobs");
+    let node = store.node();
+    Ok((Box::new(store), node))
+}
+
 /// Starts the dispatch loop over the store.
 fn dispatch(
     config: &Config,
-    store: SqliteStore,
+    (store, node): (Box<dyn Store>, NodeId),
     base: &Base,
     cells: &Cells,
     LoopPorts {
@@ -394,7 +413,6 @@ fn dispatch(
         spans,
     }: LoopPorts,
 ) -> Result<Dispatching, ServeError> {
-    let node = store.node(ids::node()).map_err(ServeError::Store)?;
     let (cell_says, events) = mpsc::channel(EVENTS_MAX);
     let readers = (0..READERS).map(|_| store.reader());
     let readers = readers.collect::<Result<_, _>>();
@@ -402,7 +420,7 @@ fn dispatch(
     let (requests, asked) = mpsc::channel(REQUESTS_MAX);
     let dispatch = Dispatch::new(requests, readers, Arc::clone(&shared));
     let ended = writer::spawn(writer::Wiring {
-        store: Box::new(store),
+        store,
         clock: base.clock,
         shared,
         cells: feed(

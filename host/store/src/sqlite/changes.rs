@@ -6,17 +6,11 @@ use host_core::command::Change;
 use host_core::query::{Changes, NumberedChange};
 use host_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, params};
-use serde::{Deserialize, Serialize};
 
 use super::doing;
-use super::record::{Record, decode, encode};
 use crate::error::StoreError;
+use crate::record::{ChangesOfBatch, decode, encode};
 use crate::store::CHANGES_KEPT;
-
-#[derive(Serialize, Deserialize)]
-struct Batch<'a>(Cow<'a, [Change]>);
-
-impl Record for Batch<'_> {}
 
 /// A row: the number of its first change, its time and its changes.
 type Row = (u64, Time, Vec<u8>);
@@ -26,7 +20,7 @@ fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
 }
 
 fn changes((first, at, body): Row) -> Result<impl Iterator<Item = NumberedChange>, StoreError> {
-    let Batch(changes) = decode(&body, || format!("the changes from {first}"))?;
+    let ChangesOfBatch(changes) = decode(&body, || format!("the changes from {first}"))?;
     let numbered = (first..).zip(changes.into_owned());
     Ok(numbered.map(move |(number, change)| NumberedChange { number, at, change }))
 }
@@ -38,7 +32,7 @@ pub(super) fn keep(
     now: Time,
     changes: &[Change],
 ) -> Result<(), StoreError> {
-    let body = encode(&Batch(Cow::Borrowed(changes)))?;
+    let body = encode(&ChangesOfBatch(Cow::Borrowed(changes)))?;
     connection
         .prepare_cached("INSERT INTO changes (first, at, body) VALUES (?1, ?2, ?3)")
         .and_then(|mut statement| statement.execute(params![first, now.0, body]))

@@ -10,21 +10,10 @@ use host_core::name::Name;
 use host_core::outcome::Attempt;
 use rusqlite::{Connection, OpenFlags, Row};
 
-use super::record::decode;
 use super::{connect, doing};
 use crate::error::StoreError;
-
-/// The maximum number of findings in one check. A file with more cannot be repaired row by row.
-pub const FINDINGS_MAX: usize = 1_000;
-
-/// One problem that a check has found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// What it concerns: the file, a job or a queue.
-    pub what: String,
-    /// What is wrong.
-    pub message: String,
-}
+use crate::finding::{Finding, Findings};
+use crate::record::decode;
 
 /// Queries that find errors, each with the text of the finding. Every row is one finding. The first
 /// column names what it concerns.
@@ -64,24 +53,14 @@ const ORPHANS: [(&str, &str); 6] = [
 ///
 /// This reads the whole file, which takes about a minute for ten million jobs.
 pub fn check(path: &Path) -> Vec<Finding> {
-    let mut findings = Findings(Vec::new());
+    let mut findings = Findings::default();
     if let Err(error) = findings.look(path) {
         findings.add("the store", error.to_string());
     }
-    findings.0.truncate(FINDINGS_MAX);
     findings.0
 }
 
-struct Findings(Vec<Finding>);
-
 impl Findings {
-    fn add(&mut self, what: impl Into<String>, message: impl Into<String>) {
-        if self.0.len() < FINDINGS_MAX {
-            let (what, message) = (what.into(), message.into());
-            self.0.push(Finding { what, message });
-        }
-    }
-
     fn look(&mut self, path: &Path) -> Result<(), StoreError> {
         let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         // One transaction, so that all reads see the same state.

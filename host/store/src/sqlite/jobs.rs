@@ -10,40 +10,20 @@ use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::counters::Counters;
 use super::hot::{Entry, Hot};
-use super::record::{Record, decode, encode};
 use super::{changes, damaged, doing, registry};
 use crate::engine::{Counts, Ended, Rows, Terms};
 use crate::error::StoreError;
+use crate::record::{Extra, decode, encode};
 
 /// One open transaction of the writer.
 pub(super) struct Transaction<'a> {
     connection: &'a Connection,
     counters: &'a mut Counters,
     hot: &'a mut Hot,
-}
-
-/// The parts of a payload that are rarely used.
-#[derive(Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Extra {
-    pub(super) external_id: Option<String>,
-    pub(super) trace_context: Vec<(String, String)>,
-    pub(super) attributes: Vec<(String, String)>,
-    pub(super) depends_on: Vec<JobId>,
-}
-
-impl Record for Extra {}
-
-impl Extra {
-    fn read(bytes: Option<Vec<u8>>, seq: i64) -> Result<Self, StoreError> {
-        match bytes {
-            Some(bytes) => decode(&bytes, || format!("the payload of job {seq}")),
-            None => Ok(Self::default()),
-        }
-    }
 }
 
 impl<'a> Transaction<'a> {
@@ -177,7 +157,7 @@ pub(super) fn payload_of(
             })
         })
         .map_err(doing("read a job's params"))?;
-    let extra = Extra::read(extra, seq)?;
+    let extra = Extra::read(extra, || seq.to_string())?;
     let payload = Payload {
         params: JsonText(params),
         wire,
@@ -225,17 +205,9 @@ impl Rows for Transaction<'_> {
         let seq = self.counters.take_seq();
         self.hot.insert(seq, job.clone(), &new.payload);
         self.counters.queue(self.connection, &job.queue)?;
-        let extra = Extra {
-            external_id: new.payload.external_id.clone(),
-            trace_context: new.payload.trace_context.clone(),
-            attributes: new.payload.attributes.clone(),
-            depends_on: new.depends_on.clone(),
-        };
-        let extra = if extra == Extra::default() {
-            None
-        } else {
-            Some(encode(&extra)?)
-        };
+        let extra = Extra::of(&new.payload, &new.depends_on)
+            .map(|extra| encode(&extra))
+            .transpose()?;
         let key = new.unique_key.as_ref().map(|unique| unique.key.as_str());
         self.execute(
             "insert a job's params",
@@ -329,7 +301,7 @@ impl Rows for Transaction<'_> {
                 statement.query_row([seq], |row| Ok((row.get(0)?, row.get(1)?)))
             })
             .map_err(doing("read what a job was enqueued with"))?;
-        let extra = Extra::read(extra, seq)?;
+        let extra = Extra::read(extra, || seq.to_string())?;
         Ok(Terms {
             unique_key,
             depends_on: extra.depends_on,

@@ -11,8 +11,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::doing;
 use super::jobs::payload_of;
-use super::record::decode;
 use crate::error::StoreError;
+use crate::record::decode;
 
 /// How many jobs a page examines at most if few of them match the filter.
 const SCAN_JOBS_MAX: u64 = 20_000;

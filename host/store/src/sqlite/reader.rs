@@ -16,9 +16,9 @@ use host_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::jobs::{job_id, payload_of, seq_of};
-use super::record::decode;
 use super::{changes, doing, list, registry};
 use crate::error::StoreError;
+use crate::record::decode;
 use crate::store::Reader;
 
 /// A job's result, failure and progress.

@@ -29,6 +29,7 @@ pub(crate) fn check(case: impl Fn(&mut dyn Store)) {
     case(&mut MemoryStore::default());
     let folder = TempDir::new().unwrap();
     case(&mut SqliteStore::open(&folder.path().join("host.db")).unwrap());
+    case(&mut crate::postgres::open(&crate::server::Schema::new()));
 }
 
 pub(crate) fn state(store: &dyn Store, n: u128) -> State {

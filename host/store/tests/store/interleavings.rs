@@ -1,7 +1,5 @@
-//! Random batches of commands with restarts between them: SQLite answers and keeps what the model
+//! Random batches of commands with restarts between them: each engine answers and keeps what the model
 //! does.
-
-use std::path::Path;
 
 use host_core::command::Command;
 use host_core::id::NodeId;
@@ -9,6 +7,7 @@ use host_core::job::{Lane, UniqueKey, UniqueScope};
 use host_core::lease::{Fence, Hold};
 use host_core::transition::Loss;
 use host_store::memory::MemoryStore;
+use host_store::postgres::PostgresStore;
 use host_store::sqlite::SqliteStore;
 use host_store::store::Store;
 use proptest::prelude::*;
@@ -16,6 +15,7 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use crate::jobs::{NOW, claim_in, complete, failed, id, job, read, returned, runner};
+use crate::server::Schema;
 
 /// One step; numbers are taken modulo what there is.
 #[derive(Clone, Debug)]
@@ -268,47 +268,113 @@ fn claim_as(by: u8, remote: bool, mut claim: Command) -> Command {
     claim
 }
 
-fn open(path: &Path) -> SqliteStore {
-    SqliteStore::open(path).unwrap()
+/// An engine whose stores outlive the process.
+trait Engine {
+    type Store: Store;
+
+    fn new() -> Self;
+    fn open(&self) -> Self::Store;
+}
+
+impl Engine for TempDir {
+    type Store = SqliteStore;
+
+    fn new() -> Self {
+        Self::new().unwrap()
+    }
+
+    fn open(&self) -> SqliteStore {
+        SqliteStore::open(&self.path().join("host.db")).unwrap()
+    }
+}
+
+impl Engine for Schema {
+    type Store = PostgresStore;
+
+    fn new() -> Self {
+        Self::new()
+    }
+
+    fn open(&self) -> PostgresStore {
+        crate::postgres::open(self)
+    }
+}
+
+/// Batches of steps, each with the time before it.
+type Batches = Vec<(Vec<Step>, u64)>;
+
+fn batches() -> impl Strategy<Value = Batches> {
+    proptest::collection::vec(
+        (proptest::collection::vec(step(), 1..6), 0_u64..3_000),
+        1..20,
+    )
+}
+
+/// Runs the batches in an engine and in the model.
+fn compare<E: Engine>(batches: Batches) -> Result<(), TestCaseError> {
+    let engine = E::new();
+    let mut model = MemoryStore::default();
+    let mut store = Some(engine.open());
+    let mut history = History {
+        next_lease: 1,
+        ..History::default()
+    };
+    let mut now = NOW;
+    for (steps, wait_ms) in batches {
+        now = now.plus_ms(wait_ms);
+        if matches!(steps[0], Step::Restart { .. }) {
+            drop(store.take());
+        }
+        let store = store.get_or_insert_with(|| engine.open());
+        let commands: Vec<_> = steps
+            .iter()
+            .map(|step| history.command(step, now))
+            .collect();
+        let expected = model.commit(now, commands.clone()).unwrap();
+        let committed = store.commit(now, commands).unwrap();
+        prop_assert_eq!(&committed, &expected, "{:?}", steps);
+        for reply in &committed.replies {
+            let Ok(host_core::command::Reply::Claimed(jobs)) = reply else {
+                continue;
+            };
+            let leases = jobs.iter().filter_map(|claimed| {
+                let lease = claimed.lifecycle.lease.as_ref()?;
+                let job = claimed.lifecycle.id.0.as_u128() - id(0).0.as_u128();
+                Some((job, lease.id.0.as_u128()))
+            });
+            history.leases.extend(leases);
+        }
+    }
+    let store = store.unwrap_or_else(|| engine.open());
+    let kept = read(&*store.reader().unwrap());
+    prop_assert_eq!(&kept, &read(&*model.reader().unwrap()));
+    let changes = |store: &dyn Store| store.reader().unwrap().changes(3, 50).unwrap();
+    prop_assert_eq!(changes(&store), changes(&model));
+    drop(store);
+    let again = engine.open();
+    prop_assert_eq!(
+        &read(&*again.reader().unwrap()),
+        &kept,
+        "a restart loses nothing"
+    );
+    Ok(())
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn sqlite_does_what_the_model_does(
-        batches in proptest::collection::vec((proptest::collection::vec(step(), 1..6), 0_u64..3_000), 1..20),
-    ) {
-        let folder = TempDir::new().unwrap();
-        let path = folder.path().join("host.db");
-        let mut model = MemoryStore::default();
-        let mut sqlite = open(&path);
-        let mut history = History { next_lease: 1, ..History::default() };
-        let mut now = NOW;
-        for (steps, wait_ms) in batches {
-            now = now.plus_ms(wait_ms);
-            if matches!(steps[0], Step::Restart { .. }) {
-                drop(sqlite);
-                sqlite = open(&path);
-            }
-            let commands: Vec<_> = steps.iter().map(|step| history.command(step, now)).collect();
-            let expected = model.commit(now, commands.clone()).unwrap();
-            let committed = sqlite.commit(now, commands).unwrap();
-            prop_assert_eq!(&committed, &expected, "{:?}", steps);
-            for reply in &committed.replies {
-                let Ok(host_core::command::Reply::Claimed(jobs)) = reply else { continue };
-                let leases = jobs.iter().filter_map(|claimed| {
-                    let lease = claimed.lifecycle.lease.as_ref()?;
-                    Some((claimed.lifecycle.id.0.as_u128() - id(0).0.as_u128(), lease.id.0.as_u128()))
-                });
-                history.leases.extend(leases);
-            }
-        }
-        let kept = read(&*sqlite.reader().unwrap());
-        prop_assert_eq!(&kept, &read(&*model.reader().unwrap()));
-        let changes = |store: &dyn Store| store.reader().unwrap().changes(3, 50).unwrap();
-        prop_assert_eq!(changes(&sqlite), changes(&model));
-        drop(sqlite);
-        prop_assert_eq!(&read(&*open(&path).reader().unwrap()), &kept, "a restart loses nothing");
+    fn sqlite_does_what_the_model_does(batches in batches()) {
+        compare::<TempDir>(batches)?;
+    }
+}
+
+proptest! {
+    // Each step is several round trips.
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn postgres_does_what_the_model_does(batches in batches()) {
+        compare::<Schema>(batches)?;
     }
 }

@@ -8,10 +8,16 @@ mod cases;
 mod check;
 mod claims;
 mod components;
+#[path = "../../../../tests/src/database.rs"]
+mod database;
+mod database_check;
 mod filters;
 mod golden;
 mod interleavings;
 mod jobs;
 mod kill;
 mod leases;
+mod postgres;
+mod proxy;
+mod server;
 mod version_1;

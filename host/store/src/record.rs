@@ -2,6 +2,7 @@
 //! depends on the order of fields and variants in the types of `host-core`. The tests hold samples
 //! of each version.
 
+mod parts;
 mod version_1;
 
 #[cfg(test)]
@@ -15,12 +16,14 @@ use serde::de::DeserializeOwned;
 
 use crate::error::StoreError;
 
+pub(crate) use self::parts::{ChangesOfBatch, Extra};
+
 /// The version that is written. If an encoded type changes, add a version here and code that reads
 /// the earlier ones.
 const VERSION: u8 = 2;
 
 /// A type that is stored as a record.
-pub(super) trait Record: Serialize + DeserializeOwned {
+pub(crate) trait Record: Serialize + DeserializeOwned {
     /// Reads the bytes after a version byte of 1.
     fn from_version_1(body: &[u8]) -> postcard::Result<Self> {
         postcard::from_bytes(body)
@@ -38,7 +41,7 @@ impl Record for Lifecycle {
 }
 
 /// Encodes a record.
-pub(super) fn encode(value: &impl Record) -> Result<Vec<u8>, StoreError> {
+pub(crate) fn encode(value: &impl Record) -> Result<Vec<u8>, StoreError> {
     postcard::to_extend(value, vec![VERSION]).map_err(|error| StoreError::Damaged {
         what: "a record to write".to_owned(),
         message: error.to_string(),
@@ -46,7 +49,7 @@ pub(super) fn encode(value: &impl Record) -> Result<Vec<u8>, StoreError> {
 }
 
 /// Decodes a record of any version. An error names the record as `what`.
-pub(super) fn decode<T: Record>(
+pub(crate) fn decode<T: Record>(
     bytes: &[u8],
     what: impl FnOnce() -> String,
 ) -> Result<T, StoreError> {

@@ -1,0 +1,196 @@
+//! The database that the configuration names, as `host store` is given it: what it is, and that its
+//! schema is raised.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::Args;
+use host_console::error::{CliError, Exit};
+use host_console::human;
+use host_console::options::Shown;
+use host_console::output::Output;
+use host_console::plain;
+use host_console::table::{Cell, Column, Rows};
+use host_protocols::wire::check::Check;
+use host_server::config::{Config, Database, Flags};
+use host_store::StoreError;
+use host_store::postgres::admin::{self, Status};
+use serde_json::json;
+
+/// The key that `--store` is.
+const STORE: &str = "store.url";
+
+/// Where the database is.
+#[derive(Debug, Args)]
+pub(super) struct Place {
+    /// The configuration file (TOML); `HOST_CONFIG` names it too
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The database; `HOST_STORE_URL` and the configuration name it too
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+}
+
+impl Place {
+    /// Returns the database; `None` if the configuration names none.
+    pub(super) fn find(self, doing: &str) -> Result<Option<Database>, CliError> {
+        let store = self.store.map(|url| (STORE.to_owned(), url));
+        let flags = Flags {
+            config: self.config,
+            values: store.into_iter().collect::<BTreeMap<_, _>>(),
+        };
+        let config = Config::load(&flags);
+        let config = config.map_err(|error| CliError::new(Exit::Usage, doing, error))?;
+        Ok(config.store)
+    }
+
+    fn need(self, doing: &str) -> Result<Database, CliError> {
+        self.find(doing)?.ok_or_else(|| {
+            CliError::new(Exit::Usage, doing, "no database is named")
+                .next("name it with --store, HOST_STORE_URL or store.url of the configuration")
+        })
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Asked {
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+impl Asked {
+    /// Brings the schema to the latest version.
+    pub(super) fn migrate(self) -> Result<(), CliError> {
+        let output = self.shown.open();
+        let doing = "migrate the database";
+        let database = self.place.need(doing)?;
+        let (before, after) =
+            admin::migrate(&database.target).map_err(|error| failed(doing, &error))?;
+        let document =
+            json!({"store": database.target.to_string(), "before": before, "after": after});
+        show(output, doing, &document, || {
+            vec![
+                ("STORE", database.target.to_string()),
+                ("SCHEMA BEFORE", version(before)),
+                ("SCHEMA NOW", version(after)),
+            ]
+        })
+    }
+
+    /// Shows what the database is.
+    pub(super) fn status(self) -> Result<(), CliError> {
+        let output = self.shown.open();
+        let doing = "look at the database";
+        let database = self.place.need(doing)?;
+        let status = admin::status(&database.target).map_err(|error| failed(doing, &error))?;
+        let document = json!({
+            "store": database.target.to_string(),
+            "server": status.server,
+            "schema": status.schema,
+            "schema_known": status.known,
+            "unsafe_settings": status.unsafe_settings,
+            "live_jobs": status.live_jobs,
+            "ended_jobs": status.ended_jobs,
+            "bytes": status.bytes,
+        });
+        show(output, doing, &document, || {
+            let unsafe_settings = match &status.unsafe_settings[..] {
+                [] => "none".to_owned(),
+                settings => format!("{} off", settings.join(", ")),
+            };
+            vec![
+                ("STORE", database.target.to_string()),
+                ("SERVER", status.server.clone()),
+                ("SCHEMA", schema(&status)),
+                ("UNSAFE SETTINGS", unsafe_settings),
+                ("LIVE JOBS", format!("about {}", status.live_jobs)),
+                ("ENDED JOBS", format!("about {}", status.ended_jobs)),
+                ("SIZE", human::bytes(status.bytes.unsigned_abs())),
+            ]
+        })
+    }
+}
+
+fn failed(doing: &str, error: &StoreError) -> CliError {
+    CliError::new(Exit::Failed, doing, error)
+}
+
+fn version(number: i64) -> String {
+    if number == 0 {
+        "none".to_owned()
+    } else {
+        number.to_string()
+    }
+}
+
+fn schema(status: &Status) -> String {
+    let (there, known) = (status.schema, status.known);
+    let next = match there.cmp(&known) {
+        std::cmp::Ordering::Less => "; `host store migrate` or a host that starts raises it",
+        std::cmp::Ordering::Equal => "",
+        std::cmp::Ordering::Greater => "; this program is too old for it",
+    };
+    format!("{}, this program knows {known}{next}", version(there))
+}
+
+fn show(
+    output: Output,
+    doing: &str,
+    document: &serde_json::Value,
+    lines: impl FnOnce() -> Vec<(&'static str, String)>,
+) -> Result<(), CliError> {
+    let raw = serde_json::value::to_raw_value(document)
+        .map_err(|error| CliError::new(Exit::Failed, doing, error))?;
+    output.list(
+        &[raw],
+        |_| String::new(),
+        || {
+            let mut rows = Rows::new(&[Column::Left("WHAT"), Column::Left("FOUND")]);
+            for (name, value) in lines() {
+                rows.row(vec![Cell::new(name), Cell::new(plain::line(&value))]);
+            }
+            rows
+        },
+    )
+}
+
+/// Looks at the database of a configuration, for `host doctor`.
+pub(crate) fn checked(database: &Database) -> Check {
+    let name = "store";
+    let place = &database.target;
+    let status = match admin::status(place) {
+        Ok(status) => status,
+        Err(error) => {
+            let found = format!("{place}: {error}");
+            return Check::fail(
+                name,
+                found,
+                "check store.url, the server and its pg_hba.conf",
+            );
+        }
+    };
+    let found = format!(
+        "{place}: PostgreSQL {}, schema {}",
+        status.server,
+        schema(&status)
+    );
+    if status.schema > status.known {
+        return Check::fail(
+            name,
+            found,
+            "start a host as new as the one that raised the schema",
+        );
+    }
+    let Some(setting) = status.unsafe_settings.first() else {
+        return Check::ok(name, found);
+    };
+    let found = format!("{found}; {setting} is off, so acknowledged jobs could be lost");
+    let next = format!("turn {setting} on");
+    if database.allow_unsafe {
+        Check::warn(name, found, next)
+    } else {
+        Check::fail(name, found, next)
+    }
+}

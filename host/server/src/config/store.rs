@@ -1,0 +1,104 @@
+//! Which store keeps the jobs: the data directory's own, or a database.
+
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use host_protocols::wire::section::{ConfigError, Section, refused};
+use host_protocols::wire::settings::Setting;
+use host_store::postgres::target::Target;
+
+const URL: &str = "store.url";
+const URL_FILE: &str = "store.url_file";
+const ALLOW_UNSAFE: &str = "store.allow_unsafe";
+
+/// The keys of the section.
+pub(super) const SETTINGS: [Setting; 3] = [
+    Setting {
+        key: URL,
+        env: "HOST_STORE_URL",
+        flag: Some("store"),
+        value_name: "URL",
+        default: "none",
+        about: "The database that keeps jobs and components in place of the data directory: postgres://USER@HOST/DATABASE. Give a password in url_file, in the variable or in the file of PGPASSFILE, never as a flag",
+    },
+    Setting {
+        key: URL_FILE,
+        env: "HOST_STORE_URL_FILE",
+        flag: None,
+        value_name: "PATH",
+        default: "none",
+        about: "A file with this address, which only the host may read",
+    },
+    Setting {
+        key: ALLOW_UNSAFE,
+        env: "HOST_STORE_ALLOW_UNSAFE",
+        flag: None,
+        value_name: "BOOL",
+        default: "false",
+        about: "Whether to use a database with fsync or synchronous_commit off, which may lose acknowledged jobs: true or false",
+    },
+];
+
+/// A database that keeps the jobs.
+#[derive(Clone, Debug)]
+pub struct Database {
+    /// Where it is.
+    pub target: Target,
+    /// Whether a server is accepted that may lose acknowledged data.
+    pub allow_unsafe: bool,
+}
+
+/// Reads the section. Returns `None` if the data directory keeps the jobs.
+pub(super) fn database(values: &Section<'_>) -> Result<Option<Database>, ConfigError> {
+    let Some((origin, url)) = url(values)? else {
+        return Ok(None);
+    };
+    let passfile = match values.variable("PGPASSFILE") {
+        Some(path) => Some(PathBuf::from(path)),
+        None => values
+            .variable("HOME")
+            .map(|home| PathBuf::from(home).join(".pgpass")),
+    };
+    let hidden = |message: String| ConfigError::Hidden {
+        origin: origin.clone(),
+        message,
+    };
+    let target = Target::parse(&url, passfile.as_deref());
+    let target = target
+        .map_err(|error| hidden(format!("the address of the database is not taken: {error}")))?;
+    if origin.starts_with("the flag") && Target::has_password(&url) {
+        let message = "other users see the flags of a process; give the password in store.url_file, \
+                       in HOST_STORE_URL or in the file of PGPASSFILE";
+        return Err(hidden(message.to_owned()));
+    }
+    let allow_unsafe = match values.find(ALLOW_UNSAFE) {
+        None => false,
+        Some((origin, text)) => text
+            .parse()
+            .map_err(|_| refused(origin, text, "true or false is"))?,
+    };
+    Ok(Some(Database {
+        target,
+        allow_unsafe,
+    }))
+}
+
+/// Returns where the address stands, and the address.
+fn url(values: &Section<'_>) -> Result<Option<(String, String)>, ConfigError> {
+    let stated = values.find(URL).filter(|(_, text)| !text.is_empty());
+    let file = values.secret(Some(URL_FILE), None)?;
+    match (stated, file) {
+        (Some((origin, _)), Some(_)) => Err(ConfigError::Hidden {
+            origin,
+            message: format!("it and {URL_FILE} exclude each other; keep one of them"),
+        }),
+        (Some((origin, text)), None) => Ok(Some((origin, text.to_owned()))),
+        (None, Some(file)) => {
+            let text = file.text()?.trim().to_owned();
+            Ok(Some((file.origin().to_owned(), text)))
+        }
+        (None, None) => Ok(None),
+    }
+}

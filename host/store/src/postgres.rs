@@ -1,0 +1,244 @@
+//! The store on PostgreSQL. A batch is one transaction of a few round trips: what its commands name is
+//! read and locked together, the rules run on that, and what they changed is written together.
+//! All SQL for PostgreSQL is in this module and its submodules.
+
+pub mod admin;
+pub mod check;
+mod claim;
+mod client;
+mod counts;
+mod fetch;
+mod flush;
+mod list;
+mod overlay;
+mod pipeline;
+mod reader;
+mod registry;
+mod rows;
+pub mod schema;
+mod session;
+pub mod target;
+mod tls;
+mod trouble;
+mod wait;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_postgres::Pool;
+use host_core::capacity::Capacity;
+use host_core::command::{Command, Committed};
+use host_core::id::NodeId;
+use host_core::time::Time;
+
+use self::counts::Counts;
+use self::fetch::Named;
+use self::flush::Told;
+use self::pipeline::Pipeline;
+use self::reader::PostgresReader;
+use self::rows::Transaction;
+use self::session::Session;
+use self::target::Target;
+use self::trouble::Trouble;
+use self::wait::Driver;
+use crate::engine;
+use crate::error::StoreError;
+use crate::record::{ChangesOfBatch, encode};
+use crate::store::{Reader, Store};
+
+/// How long a connection may take to open.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// After how long without an answer a connection counts as broken.
+const SILENCE_MAX: Duration = Duration::from_secs(15);
+
+/// How often a batch is run again because other hosts were in the way.
+const TRIES_MAX: u32 = 20;
+
+/// The pause after each of these, times their number.
+const CONFLICT_PAUSE: Duration = Duration::from_millis(2);
+
+/// For how long what other hosts have enqueued may stay unseen, in milliseconds.
+const COUNTS_AGE_MS: u64 = 100;
+
+/// How a store is opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Whether a server that may lose acknowledged data is accepted.
+    pub allow_unsafe: bool,
+    /// Whether other hosts may write at the same time.
+    pub shared: bool,
+}
+
+/// A store in a database, with one of its writers.
+pub struct PostgresStore {
+    driver: Arc<Driver>,
+    session: Session,
+    pool: Pool,
+    counts: Counts,
+    /// Whether the counts have to be read again.
+    stale: bool,
+    counted_at: Time,
+    /// The number after the last change that this writer knows.
+    next_change: i64,
+    broken: Option<String>,
+    capacity: Capacity,
+}
+
+/// Why a batch was not committed.
+struct Failed {
+    trouble: Trouble,
+    /// The result, if the commit was sent and may have landed.
+    sent: Option<Committed>,
+}
+
+impl From<Trouble> for Failed {
+    fn from(trouble: Trouble) -> Self {
+        let sent = None;
+        Self { trouble, sent }
+    }
+}
+
+impl PostgresStore {
+    /// Opens the store for a host. Makes the tables or raises their version. If the database is not
+    /// shared, its only host has the same id wherever it runs: `fresh` if it has none yet.
+    pub fn open(target: &Target, fresh: NodeId, options: Options) -> Result<Self, StoreError> {
+        let driver = Arc::new(Driver::start()?);
+        let (session, pool) = driver.wait(Session::open(target, fresh, options))?;
+        Ok(Self {
+            driver,
+            session,
+            pool,
+            counts: Counts::default(),
+            stale: true,
+            counted_at: Time(0),
+            next_change: 0,
+            broken: None,
+            capacity: Capacity::default(),
+        })
+    }
+
+    /// Returns the id of the host.
+    pub fn node(&self) -> NodeId {
+        self.session.node()
+    }
+
+    /// Runs a batch until it is committed or cannot be.
+    fn run(&mut self, now: Time, batch: &[Command]) -> Result<Committed, StoreError> {
+        self.session.next_batch();
+        let named = Named::by(batch);
+        for tries in 1..=TRIES_MAX {
+            let Failed { trouble, sent } = match self.transact(now, &named, batch.to_vec()) {
+                Ok(committed) => return Ok(committed),
+                Err(failed) => failed,
+            };
+            self.stale = true;
+            match trouble {
+                Trouble::Fatal(error) => {
+                    self.driver.wait(self.session.roll_back());
+                    return Err(error);
+                }
+                Trouble::Conflict => self.driver.wait(async {
+                    self.session.roll_back().await;
+                    tokio::time::sleep(CONFLICT_PAUSE * tries).await;
+                }),
+                Trouble::Lost(message) => {
+                    let landed = self.driver.wait(self.session.connect_again(&message))?;
+                    if let (Some(mut committed), Some(landed)) = (sent, landed) {
+                        if let Some(first) = landed.first_change {
+                            committed.first_change = first.unsigned_abs();
+                        }
+                        return Ok(committed);
+                    }
+                }
+            }
+        }
+        Err(Trouble::Conflict.into_error("commit a batch"))
+    }
+
+    /// Runs a batch once.
+    fn transact(
+        &mut self,
+        now: Time,
+        named: &Named,
+        batch: Vec<Command>,
+    ) -> Result<Committed, Failed> {
+        let client = self.session.client();
+        let writer = self.session.writer();
+        let begun = self.driver.wait(fetch::begin(client, writer, named))?;
+        // Other hosts have written. What they did is counted soon enough.
+        let others =
+            begun.next_change != self.next_change && now.since_ms(self.counted_at) >= COUNTS_AGE_MS;
+        if self.stale || others || begun.pauses != self.counts.pauses {
+            self.counts = self.driver.wait(Counts::load(client))?;
+            self.stale = false;
+            self.counted_at = now;
+        }
+        let mut transaction = Transaction {
+            driver: &self.driver,
+            client,
+            counts: &mut self.counts,
+            overlay: begun.overlay,
+            seqs: begun.seqs,
+            trouble: None,
+        };
+        let mut committed = match engine::run(&mut transaction, now, self.capacity, batch) {
+            Ok(committed) => committed,
+            Err(error) => {
+                let trouble = transaction.trouble.take();
+                return Err(trouble.unwrap_or(Trouble::Fatal(error)).into());
+            }
+        };
+        let changes = ChangesOfBatch(Cow::Borrowed(&committed.changes));
+        let told = Told {
+            node: writer.node,
+            batch: writer.batch,
+            now,
+            count: committed.changes.len(),
+            body: encode(&changes).map_err(Trouble::Fatal)?,
+        };
+        let count = i64::try_from(told.count).unwrap_or(i64::MAX);
+        let counts = self.counts.take_changed();
+        let commit = flush::commit(Pipeline::new(client), counts, told);
+        let first = match self.driver.wait(commit) {
+            Ok(first) => first.unwrap_or(begun.next_change),
+            Err(trouble) => {
+                let sent = Some(committed);
+                return Err(Failed { trouble, sent });
+            }
+        };
+        self.next_change = first + count;
+        committed.first_change = first.unsigned_abs();
+        Ok(committed)
+    }
+}
+
+impl Store for PostgresStore {
+    fn commit(&mut self, now: Time, batch: Vec<Command>) -> Result<Committed, StoreError> {
+        if let Some(message) = &self.broken {
+            return Err(StoreError::Broken {
+                operation: "write after an earlier failure",
+                message: message.clone(),
+            });
+        }
+        let result = self.run(now, &batch);
+        if let Err(error) = &result
+            && !matches!(error, StoreError::Full)
+        {
+            self.broken = Some(error.to_string());
+        }
+        result
+    }
+
+    fn limit(&mut self, capacity: Capacity) {
+        self.capacity = capacity;
+    }
+
+    fn reader(&self) -> Result<Box<dyn Reader>, StoreError> {
+        Ok(Box::new(PostgresReader {
+            driver: Arc::clone(&self.driver),
+            pool: self.pool.clone(),
+        }))
+    }
+}

@@ -1,0 +1,201 @@
+//! Checks a store: that every job obeys the rules, and that the tables agree. It changes nothing, and
+//! hosts may use the store at the same time. Whether the files of the server are intact is the server's
+//! own business (`pg_amcheck`).
+
+use std::pin::pin;
+
+use deadpool_postgres::ClientWrapper;
+use futures_util::StreamExt as _;
+use host_core::id::JobId;
+use host_core::invariants;
+use host_core::job::{Lifecycle, STATES};
+use host_core::name::Name;
+use host_core::outcome::Attempt;
+use tokio_postgres::Row;
+
+use super::admin;
+use super::client::rows;
+use super::target::Target;
+use super::trouble::doing;
+use crate::error::StoreError;
+use crate::finding::{Finding, Findings};
+use crate::record::decode;
+
+/// Queries that find errors, each with the text of the finding. Every row is one finding, and names what
+/// it concerns.
+const ORPHANS: [(&str, &str); 8] = [
+    (
+        "SELECT 'job ' || id FROM both_jobs WHERE id NOT IN (SELECT job FROM host_payloads)",
+        "its params are missing",
+    ),
+    (
+        "SELECT 'job ' || id FROM host_live JOIN host_ended USING (id)",
+        "it is both among the jobs that have ended and those that have not",
+    ),
+    (
+        "SELECT 'params of job ' || job FROM host_payloads \
+         WHERE job NOT IN (SELECT id FROM both_jobs)",
+        "they belong to no job",
+    ),
+    (
+        "SELECT 'attempt ' || number || ' of job ' || job FROM host_attempts \
+         WHERE job NOT IN (SELECT id FROM both_jobs)",
+        "it belongs to no job",
+    ),
+    (
+        "SELECT 'a unique key of queue ' || queue FROM host_unique_keys \
+         WHERE job IS NULL OR job NOT IN (SELECT id FROM both_jobs)",
+        "it stands for no job",
+    ),
+    (
+        "SELECT 'job ' || id FROM host_live WHERE state = 0 AND NOT EXISTS \
+         (SELECT FROM host_dependencies JOIN both_jobs AS other ON other.id = prerequisite \
+          WHERE dependent = host_live.id AND other.state <> 5)",
+        "it waits for jobs that have all completed",
+    ),
+    (
+        "SELECT 'component ' || name FROM host_components WHERE current > 0 AND NOT EXISTS \
+         (SELECT FROM host_revisions JOIN host_blobs USING (digest) \
+          WHERE component = name AND revision = current)",
+        "its current revision is missing",
+    ),
+    (
+        "SELECT 'queue ' || queue FROM both_jobs WHERE queue NOT IN (SELECT name FROM host_queues) \
+         GROUP BY queue",
+        "it has jobs and is not known",
+    ),
+];
+
+/// The jobs of both tables, before a query.
+const BOTH: &str = "WITH both_jobs AS (SELECT id, state, queue FROM host_live \
+                    UNION ALL SELECT id, state, queue FROM host_ended) ";
+
+/// Checks the store of a target. Returns no findings if nothing is wrong.
+pub fn check(target: &Target) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    let looked = admin::ask(target, async |client| {
+        let checking = doing("check the store");
+        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+        client.batch_execute(begin).await.map_err(checking)?;
+        for table in ["host_live", "host_ended"] {
+            jobs(&mut findings, client, table).await?;
+        }
+        attempts(&mut findings, client).await?;
+        counts(&mut findings, client).await?;
+        for (sql, message) in ORPHANS {
+            let sql = format!("{BOTH}{sql}");
+            for row in rows(client, "check the store", &sql, &[]).await? {
+                findings.add(row.get::<_, String>(0), message);
+            }
+        }
+        Ok(())
+    });
+    if let Err(error) = looked {
+        findings.add("the store", error.to_string());
+    }
+    findings.0
+}
+
+/// Calls `see` with each row, without all of them in memory at once.
+async fn each(
+    client: &ClientWrapper,
+    sql: &str,
+    mut see: impl FnMut(&Row),
+) -> Result<(), StoreError> {
+    let checking = doing("check the store");
+    let none: [&str; 0] = [];
+    let mut rows = pin!(client.query_raw(sql, none).await.map_err(checking)?);
+    while let Some(row) = rows.next().await {
+        see(&row.map_err(checking)?);
+    }
+    Ok(())
+}
+
+async fn jobs(
+    findings: &mut Findings,
+    client: &ClientWrapper,
+    table: &str,
+) -> Result<(), StoreError> {
+    let has_ended = table == "host_ended";
+    let sql = format!(
+        "SELECT id, state, queue, priority, suspect, handler, runner, wakeup_at, body FROM {table}"
+    );
+    each(client, &sql, |row| {
+        let id = JobId(row.get(0));
+        let what = format!("job {id}");
+        let job: Lifecycle = match decode(row.get(8), || "its record".to_owned()) {
+            Ok(job) => job,
+            Err(error) => return findings.add(what, error.to_string()),
+        };
+        if let Err(broken) = invariants::check(&job) {
+            findings.add(what.as_str(), format!("breaks the rule: {}", broken.0));
+        }
+        if job.state.is_terminal() != has_ended {
+            findings.add(what.as_str(), format!("it is in the wrong table, {table}"));
+        }
+        if let Some(column) = differing(row, &job) {
+            findings.add(what, format!("its {column} is not what its record says"));
+        }
+    })
+    .await
+}
+
+/// Returns the first column of a job that differs from its record.
+fn differing(row: &Row, job: &Lifecycle) -> Option<&'static str> {
+    let columns = [
+        ("id", JobId(row.get(0)) == job.id),
+        ("state", row.get::<_, i16>(1) == job.state as i16),
+        ("queue", row.get::<_, &str>(2) == job.queue.as_str()),
+        ("priority", row.get::<_, i16>(3) == i16::from(job.priority)),
+        ("suspect", row.get::<_, bool>(4) == job.suspect),
+        ("handler", row.get::<_, &str>(5) == job.handler.as_str()),
+        (
+            "runner",
+            row.get::<_, Option<&str>>(6) == job.runner.as_ref().map(Name::as_str),
+        ),
+        (
+            "wakeup",
+            row.get::<_, Option<i64>>(7) == job.wakeup().map(|at| at.0),
+        ),
+    ];
+    let differs = columns.into_iter().find(|(_, agrees)| !agrees);
+    differs.map(|(column, _)| column)
+}
+
+async fn attempts(findings: &mut Findings, client: &ClientWrapper) -> Result<(), StoreError> {
+    let sql = "SELECT job, number, body FROM host_attempts";
+    each(client, sql, |row| {
+        let (job, number): (_, i64) = (JobId(row.get(0)), row.get(1));
+        let what = format!("attempt {number} of job {job}");
+        match decode::<Attempt>(row.get(2), || "its record".to_owned()) {
+            Err(error) => findings.add(what, error.to_string()),
+            Ok(attempt) if i64::from(attempt.number) != number => {
+                findings.add(what, "its number is not what its record says");
+            }
+            Ok(_) => {}
+        }
+    })
+    .await
+}
+
+/// Compares the numbers of queues with the rows they count.
+async fn counts(findings: &mut Findings, client: &ClientWrapper) -> Result<(), StoreError> {
+    let sql = format!(
+        "{BOTH}SELECT queue, state, COALESCE(counted, 0)::bigint, COALESCE(there, 0)::bigint \
+         FROM (SELECT queue, state, sum(jobs) AS counted FROM host_counts WHERE state < 8 \
+               GROUP BY queue, state) AS kept \
+         FULL JOIN (SELECT queue, state, count(*) AS there FROM both_jobs GROUP BY queue, state) \
+         AS found USING (queue, state) \
+         WHERE COALESCE(counted, 0) <> COALESCE(there, 0) ORDER BY queue, state"
+    );
+    for row in rows(client, "check the store", &sql, &[]).await? {
+        let index = usize::try_from(row.get::<_, i16>(1)).unwrap_or(STATES.len());
+        let state = STATES.get(index).map_or("unknown", |state| state.as_str());
+        let (counted, there): (i64, i64) = (row.get(2), row.get(3));
+        findings.add(
+            format!("queue {}", row.get::<_, &str>(0)),
+            format!("its number of {state} jobs says {counted}, there are {there}"),
+        );
+    }
+    Ok(())
+}

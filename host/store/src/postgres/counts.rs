@@ -1,0 +1,176 @@
+//! How many jobs each queue has in each state, and which queues are paused: read once, and again when
+//! another host has written. A batch changes the numbers of its own node alone, so hosts do not wait
+//! for each other. What is wrong here for a moment makes a claim early or late, and nothing else.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use deadpool_postgres::ClientWrapper;
+use host_core::job::{Lane, Lifecycle, STATES, State};
+use host_core::name::Name;
+
+use crate::engine::Counts as Limited;
+
+use super::trouble::{Trouble, damaged};
+
+/// The number under which available jobs of foreign runners are counted.
+const FOR_RUNNERS: i16 = 8;
+
+#[derive(Default)]
+struct Queue {
+    paused: bool,
+    /// The available jobs, and those of them that are for foreign runners.
+    available: i64,
+    for_runners: i64,
+}
+
+/// The numbers of all queues.
+#[derive(Default)]
+pub(super) struct Counts {
+    queues: HashMap<Name, Queue>,
+    /// What the open batch has changed, by queue and state.
+    changed: BTreeMap<(Name, i16), i64>,
+    /// Queues that the open batch has made.
+    made: HashSet<Name>,
+    /// How many jobs cells may claim in queues that are not paused.
+    claimable: i64,
+    /// The jobs that have not ended.
+    live: i64,
+    /// How often a queue had been paused or resumed when the numbers were read.
+    pub(super) pauses: i64,
+}
+
+impl Counts {
+    /// Reads the numbers.
+    pub(super) async fn load(client: &ClientWrapper) -> Result<Self, Trouble> {
+        let reading = |error| Trouble::of("read the queues", &error);
+        let sql = "SELECT name, paused, \
+                   (SELECT sum(jobs)::bigint FROM host_counts WHERE queue = name AND state = 2), \
+                   (SELECT sum(jobs)::bigint FROM host_counts WHERE queue = name AND state = 8), \
+                   (SELECT pauses FROM host_log), \
+                   (SELECT sum(jobs)::bigint FROM host_counts WHERE state = ANY($1)) \
+                   FROM host_queues";
+        let statement = client.prepare_cached(sql).await.map_err(reading)?;
+        let live = STATES.iter().filter(|state| !state.is_terminal());
+        let live: Vec<i16> = live.map(|state| *state as i16).collect();
+        let mut counts = Self::default();
+        for row in client.query(&statement, &[&live]).await.map_err(reading)? {
+            let name = parse_name(row.get(0)).map_err(Trouble::Fatal)?;
+            let queue = Queue {
+                paused: row.get(1),
+                available: row.get::<_, Option<i64>>(2).unwrap_or(0),
+                for_runners: row.get::<_, Option<i64>>(3).unwrap_or(0),
+            };
+            counts.pauses = row.get(4);
+            counts.live = row.get::<_, Option<i64>>(5).unwrap_or(0);
+            if !queue.paused {
+                counts.claimable += queue.available - queue.for_runners;
+            }
+            counts.queues.insert(name, queue);
+        }
+        Ok(counts)
+    }
+
+    /// Moves one job from the number of one state to that of another.
+    pub(super) fn count(&mut self, job: &Lifecycle, from: Option<State>, to: Option<State>) {
+        if from == to {
+            return;
+        }
+        for (state, step) in [(from, -1), (to, 1)] {
+            let Some(state) = state else { continue };
+            self.step(&job.queue, state as i16, step);
+            if !state.is_terminal() {
+                self.live += step;
+            }
+            if state == State::Available {
+                let queue = self.queues.entry(job.queue.clone()).or_default();
+                queue.available += step;
+                if job.runner.is_some() {
+                    queue.for_runners += step;
+                    self.step(&job.queue, FOR_RUNNERS, step);
+                } else if !queue.paused {
+                    self.claimable += step;
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, queue: &Name, state: i16, step: i64) {
+        *self.changed.entry((queue.clone(), state)).or_default() += step;
+    }
+
+    /// Counts what is limited.
+    pub(super) fn limited(&self) -> Limited {
+        Limited {
+            queues: self.queues.len() as u64,
+            live: u64::try_from(self.live).unwrap_or(0),
+        }
+    }
+
+    pub(super) fn has(&self, queue: &Name) -> bool {
+        self.queues.contains_key(queue)
+    }
+
+    /// Makes sure that a queue exists.
+    pub(super) fn make(&mut self, queue: &Name) {
+        if !self.queues.contains_key(queue) {
+            self.queues.insert(queue.clone(), Queue::default());
+            self.made.insert(queue.clone());
+        }
+    }
+
+    pub(super) fn set_paused(&mut self, name: &Name, paused: bool) {
+        let queue = self.queues.entry(name.clone()).or_default();
+        let jobs = queue.available - queue.for_runners;
+        if paused && !queue.paused {
+            self.claimable -= jobs;
+        } else if !paused && queue.paused {
+            self.claimable += jobs;
+        }
+        queue.paused = paused;
+        self.pauses += 1;
+    }
+
+    pub(super) fn is_paused(&self, queue: &Name) -> bool {
+        self.queues.get(queue).is_some_and(|queue| queue.paused)
+    }
+
+    /// Returns the queues that may have jobs for a lane and from which they may be claimed.
+    pub(super) fn claimable(&self, lane: &Lane) -> Vec<&str> {
+        let may = |queue: &Queue| {
+            !queue.paused
+                && match lane {
+                    Lane::Shared | Lane::Alone => queue.available > queue.for_runners,
+                    Lane::Runner(_) => queue.for_runners > 0,
+                }
+        };
+        let queues = self.queues.iter().filter(|(_, queue)| may(queue));
+        queues.map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Returns how many jobs cells may claim.
+    pub(super) fn available(&self) -> u64 {
+        u64::try_from(self.claimable).unwrap_or(0)
+    }
+
+    /// Returns the queues that the batch has made, and forgets them.
+    pub(super) fn take_made(&mut self) -> Vec<String> {
+        let mut made: Vec<String> = self.made.drain().map(|name| name.to_string()).collect();
+        made.sort();
+        made
+    }
+
+    /// Returns what the batch has changed, and forgets it.
+    pub(super) fn take_changed(&mut self) -> Vec<(Name, i16, i64)> {
+        let changed = std::mem::take(&mut self.changed).into_iter();
+        let changed = changed.filter(|(_, step)| *step != 0);
+        changed
+            .map(|((queue, state), step)| (queue, state, step))
+            .collect()
+    }
+}
+
+/// Reads a name that a row has.
+pub(super) fn parse_name(name: &str) -> Result<Name, crate::error::StoreError> {
+    name.parse()
+        .map_err(|error| damaged(format!("the name {name}"), format!("{error}")))
+}

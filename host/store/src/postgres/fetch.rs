@@ -1,0 +1,375 @@
+//! Reads and locks, in one round trip, the rows that the commands of a batch name: keys first, then
+//! jobs, each in one order, so that hosts rarely wait for each other in a circle.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use deadpool_postgres::ClientWrapper;
+use host_core::command::Command;
+use host_core::id::JobId;
+use host_core::job::Lifecycle;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::overlay::{Held, Key, Overlay};
+use super::pipeline::{Pipeline, values};
+use super::trouble::Trouble;
+use crate::error::StoreError;
+use crate::record::decode;
+
+/// How often a job is looked for that is there and is moved between tables all the time.
+const LOOKS_MAX: u32 = 8;
+
+/// What the commands of a batch name.
+#[derive(Default)]
+pub(super) struct Named {
+    jobs: BTreeSet<JobId>,
+    keys: BTreeSet<Key>,
+    /// Jobs that are not there yet.
+    new: Vec<JobId>,
+    /// Whether the registry of components is read or changed.
+    registry: bool,
+}
+
+impl Named {
+    pub(super) fn by(commands: &[Command]) -> Self {
+        let mut named = Self::default();
+        for command in commands {
+            named.add(command);
+        }
+        named
+    }
+
+    fn add(&mut self, command: &Command) {
+        match command {
+            Command::Enqueue(jobs) => {
+                for new in jobs {
+                    self.new.push(new.id);
+                    self.jobs.extend(&new.depends_on);
+                    if let Some(unique) = &new.unique_key {
+                        self.keys.insert((new.queue.clone(), unique.key.clone()));
+                    }
+                }
+                for new in jobs {
+                    self.jobs.remove(&new.id);
+                }
+            }
+            Command::Record(foreign) => self.new.push(foreign.job.id),
+            Command::Ack { job, .. }
+            | Command::Heartbeat { job, .. }
+            | Command::Renew { job, .. }
+            | Command::Complete { job, .. }
+            | Command::Lose { job, .. }
+            | Command::Cancel { job, .. }
+            | Command::CancelAck { job, .. }
+            | Command::Retry { job, .. }
+            | Command::SetPriority { job, .. }
+            | Command::Reschedule { job, .. }
+            | Command::Purge { job } => {
+                self.jobs.insert(*job);
+            }
+            Command::Deploy { .. } | Command::Rollback { .. } | Command::Remove { .. } => {
+                self.registry = true;
+            }
+            Command::Claim { .. }
+            | Command::Tick { .. }
+            | Command::Recover { .. }
+            | Command::SetPaused { .. } => {}
+        }
+    }
+}
+
+/// What a batch begins with.
+pub(super) struct Begun {
+    pub(super) overlay: Overlay,
+    /// Places for the new jobs.
+    pub(super) seqs: VecDeque<i64>,
+    pub(super) next_change: i64,
+    pub(super) pauses: i64,
+}
+
+/// The node that writes, and the number of its batch.
+#[derive(Clone, Copy)]
+pub(super) struct Writer {
+    pub(super) node: i32,
+    pub(super) epoch: i64,
+    pub(super) batch: i64,
+}
+
+/// Begins a transaction and reads what the batch names.
+pub(super) async fn begin(
+    client: &ClientWrapper,
+    writer: Writer,
+    named: &Named,
+) -> Result<Begun, Trouble> {
+    let mut pipeline = Pipeline::new(client);
+    pipeline.say("begin a batch", "BEGIN");
+    pipeline
+        .add(
+            "write the number of a batch",
+            "UPDATE host_nodes SET batch = $3, seen_at = now() WHERE number = $1 AND epoch = $2 \
+             RETURNING number",
+            values![writer.node, writer.epoch, writer.batch],
+        )
+        .await?;
+    pipeline
+        .add(
+            "read the number of the next change",
+            "SELECT next_change, pauses FROM host_log",
+            values![],
+        )
+        .await?;
+    if named.registry {
+        let lock = "LOCK TABLE host_components IN SHARE ROW EXCLUSIVE MODE";
+        pipeline.say("lock the components", lock);
+    }
+    let new_jobs = i32::try_from(named.new.len()).unwrap_or(i32::MAX);
+    let seqs = "SELECT nextval('host_seq') FROM generate_series(1, $1)";
+    pipeline
+        .add("take places for jobs", seqs, values![new_jobs])
+        .await?;
+    let first_keys = 3 + usize::from(named.registry) + 1;
+    if !named.keys.is_empty() {
+        add_keys(&mut pipeline, &named.keys).await?;
+    }
+    if !named.jobs.is_empty() {
+        add_jobs(&mut pipeline, &named.jobs).await?;
+    }
+    let mut answers = pipeline.run().await?;
+    if answers[1].is_empty() {
+        return Err(Trouble::Fatal(StoreError::Broken {
+            operation: "write to the database",
+            message: "a later process of this host, or an operator, has taken its place".to_owned(),
+        }));
+    }
+    let (log, seqs) = (&answers[2], &answers[first_keys - 1]);
+    let [log] = &log[..] else {
+        return Err(Trouble::Fatal(super::trouble::damaged(
+            "the table host_log",
+            "it has not exactly one row",
+        )));
+    };
+    let mut begun = Begun {
+        overlay: Overlay::default(),
+        seqs: seqs.iter().map(|row| row.get(0)).collect(),
+        next_change: log.get(0),
+        pauses: log.get(1),
+    };
+    for id in &named.new {
+        begun.overlay.dependents.insert(*id, Vec::new());
+    }
+    let mut others = BTreeSet::new();
+    let rest = answers.split_off(first_keys);
+    begun.take(named, rest, &mut others)?;
+    // What keys and dependencies name, and what has ended.
+    let missing: Vec<JobId> = others
+        .into_iter()
+        .filter(|id| begun.overlay.get(*id).is_none())
+        .collect();
+    lock(client, &mut begun.overlay, &missing).await?;
+    Ok(begun)
+}
+
+impl Begun {
+    /// Takes the rows of keys, jobs and dependencies. Adds to `others` the jobs that are still to be
+    /// read.
+    fn take(
+        &mut self,
+        named: &Named,
+        answers: Vec<Vec<Row>>,
+        others: &mut BTreeSet<JobId>,
+    ) -> Result<(), Trouble> {
+        let mut answers = answers.into_iter();
+        if !named.keys.is_empty() {
+            // The first answer is that of the placeholders.
+            for row in answers.nth(1).unwrap_or_default() {
+                let (key, held) = key_of(&row).map_err(Trouble::Fatal)?;
+                others.extend(held.job);
+                self.overlay.keys.insert(key, held);
+            }
+        }
+        if !named.jobs.is_empty() {
+            for row in answers.next().unwrap_or_default() {
+                load(&mut self.overlay, &row).map_err(Trouble::Fatal)?;
+            }
+            for id in &named.jobs {
+                if self.overlay.get(*id).is_some() {
+                    self.overlay.dependents.insert(*id, Vec::new());
+                }
+                others.insert(*id);
+            }
+            let rows = answers.next().unwrap_or_default();
+            others.extend(take_dependents(&mut self.overlay, &rows));
+        }
+        Ok(())
+    }
+}
+
+/// Locks keys. A key that nobody has gets a row without a job, so that hosts that want the same new
+/// key take turns.
+async fn add_keys(pipeline: &mut Pipeline<'_>, keys: &BTreeSet<Key>) -> Result<(), Trouble> {
+    let queues: Vec<String> = keys.iter().map(|(queue, _)| queue.to_string()).collect();
+    let names: Vec<Vec<u8>> = keys
+        .iter()
+        .map(|(_, key)| key.clone().into_bytes())
+        .collect();
+    pipeline
+        .add(
+            "lock unique keys",
+            "INSERT INTO host_unique_keys (queue, key) \
+             SELECT * FROM unnest($1::text[], $2::bytea[]) ON CONFLICT DO NOTHING",
+            values![queues.clone(), names.clone()],
+        )
+        .await?;
+    pipeline
+        .add(
+            "look unique keys up",
+            "SELECT queue, key, job FROM host_unique_keys WHERE (queue, key) IN \
+             (SELECT * FROM unnest($1::text[], $2::bytea[])) ORDER BY queue, key FOR UPDATE",
+            values![queues, names],
+        )
+        .await
+}
+
+const LOCK_LIVE: &str =
+    "SELECT seq, id, body FROM host_live WHERE id = ANY($1) ORDER BY id FOR UPDATE";
+
+/// Locks jobs that have not ended, and then reads who waits for them. A lock on a job is what keeps
+/// others from waiting for it at the same time.
+async fn add_jobs(pipeline: &mut Pipeline<'_>, jobs: &BTreeSet<JobId>) -> Result<(), Trouble> {
+    let ids: Vec<Uuid> = jobs.iter().map(|id| id.0).collect();
+    pipeline
+        .add("lock jobs", LOCK_LIVE, values![ids.clone()])
+        .await?;
+    pipeline
+        .add("read dependents", DEPENDENTS, values![ids])
+        .await
+}
+
+/// Locks jobs wherever they are, and notes those that are not there.
+pub(super) async fn lock(
+    client: &ClientWrapper,
+    overlay: &mut Overlay,
+    jobs: &[JobId],
+) -> Result<(), Trouble> {
+    let mut missing: Vec<JobId> = jobs.to_vec();
+    for _ in 0..LOOKS_MAX {
+        missing.retain(|id| overlay.get(*id).is_none() && !overlay.is_absent(*id));
+        if missing.is_empty() {
+            return Ok(());
+        }
+        missing.sort_unstable();
+        let ids = || missing.iter().map(|id| id.0).collect::<Vec<Uuid>>();
+        let mut pipeline = Pipeline::new(client);
+        pipeline.add("lock jobs", LOCK_LIVE, values![ids()]).await?;
+        pipeline
+            .add(
+                "lock ended jobs",
+                "SELECT seq, id, body FROM host_ended WHERE id = ANY($1) ORDER BY id FOR UPDATE",
+                values![ids()],
+            )
+            .await?;
+        // A job may have moved from the second table to the first meanwhile. One look at both tells.
+        pipeline
+            .add(
+                "look for jobs",
+                "SELECT id FROM host_live WHERE id = ANY($1) \
+                 UNION ALL SELECT id FROM host_ended WHERE id = ANY($1)",
+                values![ids()],
+            )
+            .await?;
+        let answers = pipeline.run().await?;
+        for row in answers[..2].iter().flatten() {
+            load(overlay, row).map_err(Trouble::Fatal)?;
+        }
+        let there: BTreeSet<JobId> = answers[2].iter().map(|row| JobId(row.get(0))).collect();
+        for id in missing.iter().filter(|id| !there.contains(id)) {
+            if overlay.get(*id).is_none() {
+                overlay.note_absent(*id);
+            }
+        }
+    }
+    Err(Trouble::Conflict)
+}
+
+const DEPENDENTS: &str = "SELECT prerequisite, dependent, seq FROM host_dependencies \
+                          WHERE prerequisite = ANY($1) ORDER BY seq";
+
+/// Takes rows of dependencies, and returns the jobs that wait.
+fn take_dependents(overlay: &mut Overlay, rows: &[Row]) -> Vec<JobId> {
+    let mut found = Vec::new();
+    for row in rows {
+        // Who waits for a job that is not locked is read again when the job is.
+        if let Some(waiting) = overlay.dependents.get_mut(&JobId(row.get(0))) {
+            waiting.push((row.get(2), JobId(row.get(1))));
+            found.push(JobId(row.get(1)));
+        }
+    }
+    found
+}
+
+/// Reads who waits for jobs that are locked, and locks those too.
+pub(super) async fn dependents(
+    client: &ClientWrapper,
+    overlay: &mut Overlay,
+    jobs: &[JobId],
+) -> Result<(), Trouble> {
+    let unknown = jobs
+        .iter()
+        .filter(|id| !overlay.dependents.contains_key(id));
+    let unknown: Vec<JobId> = unknown.copied().collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = unknown.iter().map(|id| id.0).collect();
+    let mut pipeline = Pipeline::new(client);
+    pipeline
+        .add("read dependents", DEPENDENTS, values![ids])
+        .await?;
+    let rows = pipeline.run().await?.pop().unwrap_or_default();
+    for id in unknown {
+        overlay.dependents.insert(id, Vec::new());
+    }
+    let waiting = take_dependents(overlay, &rows);
+    lock(client, overlay, &waiting).await
+}
+
+/// Reads place, id and body of a job.
+pub(super) fn load(overlay: &mut Overlay, row: &Row) -> Result<JobId, StoreError> {
+    let id = JobId(row.get(1));
+    let job: Lifecycle = decode(row.get(2), || format!("job {id}"))?;
+    overlay.load(row.get(0), job);
+    Ok(id)
+}
+
+/// Reads a unique key and who has it.
+pub(super) fn key_of(row: &Row) -> Result<(Key, Held), StoreError> {
+    let queue = super::counts::parse_name(row.get(0))?;
+    let key = String::from_utf8(row.get(1))
+        .map_err(|error| super::trouble::damaged("a unique key", error.to_string()))?;
+    let job = row.get::<_, Option<Uuid>>(2).map(JobId);
+    // A row without a job is removed or filled before the batch ends.
+    let is_new = job.is_none();
+    Ok(((queue, key), Held { job, is_new }))
+}
+
+/// Locks one key that no command named, and the job that has it.
+pub(super) async fn lock_key(
+    client: &ClientWrapper,
+    overlay: &mut Overlay,
+    key: &Key,
+) -> Result<(), Trouble> {
+    let mut pipeline = Pipeline::new(client);
+    add_keys(&mut pipeline, &BTreeSet::from([key.clone()])).await?;
+    let rows = pipeline.run().await?.pop().unwrap_or_default();
+    for row in rows {
+        let (key, mut held) = key_of(&row).map_err(Trouble::Fatal)?;
+        if held.job.is_some_and(|job| overlay.was_deleted(job)) {
+            held = Held {
+                job: None,
+                is_new: true,
+            };
+        }
+        overlay.keys.insert(key, held);
+    }
+    Ok(())
+}

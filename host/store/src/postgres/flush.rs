@@ -1,0 +1,345 @@
+//! Writes what a batch has changed: one statement for all rows of a kind, all statements in one round
+//! trip.
+
+use host_core::id::JobId;
+use host_core::json::JsonText;
+use host_core::name::Name;
+use host_core::time::Time;
+use uuid::Uuid;
+
+use super::overlay::{Entry, Overlay, Table, Write};
+use super::pipeline::{Pipeline, Value, values};
+use super::trouble::Trouble;
+use crate::error::StoreError;
+use crate::record::{Extra, encode};
+use crate::store::CHANGES_KEPT;
+
+/// After how many batches of a node old changes are forgotten.
+const FORGET_EVERY: i64 = 256;
+
+/// The columns of rows of jobs.
+#[derive(Default)]
+struct Columns {
+    seq: Vec<i64>,
+    id: Vec<Uuid>,
+    state: Vec<i16>,
+    queue: Vec<String>,
+    priority: Vec<i16>,
+    suspect: Vec<bool>,
+    handler: Vec<String>,
+    runner: Vec<Option<String>>,
+    wakeup_at: Vec<Option<i64>>,
+    body: Vec<Vec<u8>>,
+}
+
+impl Columns {
+    fn push(&mut self, Entry { seq, job, .. }: &Entry) -> Result<(), StoreError> {
+        self.seq.push(*seq);
+        self.id.push(job.id.0);
+        self.state.push(job.state as i16);
+        self.queue.push(job.queue.to_string());
+        self.priority.push(job.priority.into());
+        self.suspect.push(job.suspect);
+        self.handler.push(job.handler.to_string());
+        self.runner.push(job.runner.as_ref().map(Name::to_string));
+        self.wakeup_at.push(job.wakeup().map(|at| at.0));
+        self.body.push(encode(job)?);
+        Ok(())
+    }
+
+    /// Returns the values of a new row.
+    fn whole(self) -> Vec<Value> {
+        values![
+            self.seq,
+            self.id,
+            self.state,
+            self.queue,
+            self.priority,
+            self.suspect,
+            self.handler,
+            self.runner,
+            self.wakeup_at,
+            self.body,
+        ]
+    }
+
+    /// Returns the place and what may change.
+    fn changing(self) -> Vec<Value> {
+        values![
+            self.seq,
+            self.state,
+            self.priority,
+            self.suspect,
+            self.wakeup_at,
+            self.body,
+        ]
+    }
+}
+
+const INSERT_LIVE: &str = "INSERT INTO host_live (seq, id, state, queue, priority, suspect, \
+    handler, runner, wakeup_at, body) SELECT * FROM unnest($1::bigint[], $2::uuid[], \
+    $3::smallint[], $4::text[], $5::smallint[], $6::boolean[], $7::text[], $8::text[], \
+    $9::bigint[], $10::bytea[])";
+
+const INSERT_ENDED: &str = "INSERT INTO host_ended (seq, id, state, queue, priority, suspect, \
+    handler, runner, wakeup_at, body) SELECT * FROM unnest($1::bigint[], $2::uuid[], \
+    $3::smallint[], $4::text[], $5::smallint[], $6::boolean[], $7::text[], $8::text[], \
+    $9::bigint[], $10::bytea[])";
+
+const UPDATE_LIVE: &str = "UPDATE host_live AS old SET state = new.state, \
+    priority = new.priority, suspect = new.suspect, wakeup_at = new.wakeup_at, body = new.body \
+    FROM unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::boolean[], $5::bigint[], \
+    $6::bytea[]) AS new (seq, state, priority, suspect, wakeup_at, body) WHERE old.seq = new.seq";
+
+const UPDATE_ENDED: &str = "UPDATE host_ended AS old SET state = new.state, \
+    priority = new.priority, suspect = new.suspect, wakeup_at = new.wakeup_at, body = new.body \
+    FROM unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::boolean[], $5::bigint[], \
+    $6::bytea[]) AS new (seq, state, priority, suspect, wakeup_at, body) WHERE old.seq = new.seq";
+
+const DELETE_LIVE: &str = "DELETE FROM host_live WHERE id = ANY($1)";
+const DELETE_ENDED: &str = "DELETE FROM host_ended WHERE id = ANY($1)";
+
+/// Everything that is kept for a job beside its row.
+const DELETE_REST: &[&str] = &[
+    "DELETE FROM host_payloads WHERE job = ANY($1)",
+    "DELETE FROM host_attempts WHERE job = ANY($1)",
+    "DELETE FROM host_failures WHERE job = ANY($1)",
+    "DELETE FROM host_unique_keys WHERE job = ANY($1)",
+    "DELETE FROM host_dependencies WHERE dependent = ANY($1)",
+    "DELETE FROM host_dependencies WHERE prerequisite = ANY($1)",
+];
+
+/// Adds the statements that write all changed rows, which then count as written.
+pub(super) async fn add(
+    pipeline: &mut Pipeline<'_>,
+    overlay: &mut Overlay,
+    queues_made: Vec<String>,
+) -> Result<(), Trouble> {
+    if !queues_made.is_empty() {
+        let sql = "INSERT INTO host_queues (name) SELECT * FROM unnest($1::text[]) \
+                   ON CONFLICT DO NOTHING";
+        pipeline
+            .add("make queues", sql, values![queues_made])
+            .await?;
+    }
+    jobs(pipeline, overlay).await?;
+    payloads(pipeline, overlay).await?;
+    keys(pipeline, overlay).await?;
+    dependencies(pipeline, overlay).await?;
+    attempts(pipeline, overlay).await
+}
+
+async fn jobs(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<(), Trouble> {
+    let (mut live, mut ended) = (Columns::default(), Columns::default());
+    let (mut live_again, mut ended_again) = (Columns::default(), Columns::default());
+    let (mut from_live, mut from_ended): (Vec<Uuid>, Vec<Uuid>) = (Vec::new(), Vec::new());
+    overlay
+        .write(|entry, Write { from, to }| {
+            let columns = match (from, to) {
+                (Some(Table::Live), Table::Live) => &mut live_again,
+                (Some(Table::Ended), Table::Ended) => &mut ended_again,
+                (_, Table::Live) => &mut live,
+                (_, Table::Ended) => &mut ended,
+            };
+            match from {
+                Some(Table::Live) if to == Table::Ended => from_live.push(entry.job.id.0),
+                Some(Table::Ended) if to == Table::Live => from_ended.push(entry.job.id.0),
+                _ => {}
+            }
+            columns.push(entry)
+        })
+        .map_err(Trouble::Fatal)?;
+    let deleted = std::mem::take(&mut overlay.deleted);
+    for (id, table) in &deleted {
+        match table {
+            Table::Live => from_live.push(id.0),
+            Table::Ended => from_ended.push(id.0),
+        }
+    }
+    for (sql, ids) in [(DELETE_LIVE, from_live), (DELETE_ENDED, from_ended)] {
+        if !ids.is_empty() {
+            pipeline
+                .add("remove rows of jobs", sql, values![ids])
+                .await?;
+        }
+    }
+    if !deleted.is_empty() {
+        let ids: Vec<Uuid> = deleted.iter().map(|(id, _)| id.0).collect();
+        for sql in DELETE_REST {
+            pipeline
+                .add("purge jobs", sql, values![ids.clone()])
+                .await?;
+        }
+    }
+    for (sql, columns) in [(INSERT_LIVE, live), (INSERT_ENDED, ended)] {
+        if !columns.seq.is_empty() {
+            pipeline.add("insert jobs", sql, columns.whole()).await?;
+        }
+    }
+    for (sql, columns) in [(UPDATE_LIVE, live_again), (UPDATE_ENDED, ended_again)] {
+        if !columns.seq.is_empty() {
+            pipeline.add("write jobs", sql, columns.changing()).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn payloads(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<(), Trouble> {
+    let new: Vec<JobId> = std::mem::take(&mut overlay.payloads);
+    if new.is_empty() {
+        return Ok(());
+    }
+    let (mut ids, mut params, mut wires) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut keys, mut extras) = (Vec::new(), Vec::new());
+    for id in new {
+        let Some(new) = overlay.new.get(&id) else {
+            continue;
+        };
+        let extra = Extra::of(&new.payload, &new.depends_on);
+        let extra = extra.map(|extra| encode(&extra)).transpose();
+        ids.push(id.0);
+        params.push(new.payload.params.as_str().to_owned());
+        wires.push(new.payload.wire.clone());
+        keys.push(new.unique_key.clone().map(String::into_bytes));
+        extras.push(extra.map_err(Trouble::Fatal)?);
+    }
+    let sql = "INSERT INTO host_payloads (job, params, wire, unique_key, extra) \
+               SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::bytea[])";
+    let values = values![ids, params, wires, keys, extras];
+    pipeline.add("insert jobs' params", sql, values).await
+}
+
+/// Writes who has which key, and removes the placeholders of those that nobody took.
+async fn keys(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<(), Trouble> {
+    let (mut queues, mut keys, mut jobs) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut free_queues, mut free_keys) = (Vec::new(), Vec::new());
+    for ((queue, key), held) in &mut overlay.keys {
+        if !std::mem::take(&mut held.is_new) {
+            continue;
+        }
+        let (queue, key) = (queue.to_string(), key.clone().into_bytes());
+        if let Some(job) = held.job {
+            queues.push(queue);
+            keys.push(key);
+            jobs.push(job.0);
+        } else {
+            free_queues.push(queue);
+            free_keys.push(key);
+        }
+    }
+    if !jobs.is_empty() {
+        let sql = "INSERT INTO host_unique_keys (queue, key, job) \
+                   SELECT * FROM unnest($1::text[], $2::bytea[], $3::uuid[]) \
+                   ON CONFLICT (queue, key) DO UPDATE SET job = EXCLUDED.job";
+        let values = values![queues, keys, jobs];
+        pipeline.add("write unique keys", sql, values).await?;
+    }
+    if !free_keys.is_empty() {
+        let sql = "DELETE FROM host_unique_keys WHERE (queue, key) IN \
+                   (SELECT * FROM unnest($1::text[], $2::bytea[]))";
+        let values = values![free_queues, free_keys];
+        pipeline.add("give unique keys back", sql, values).await?;
+    }
+    Ok(())
+}
+
+async fn dependencies(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<(), Trouble> {
+    let rows = std::mem::take(&mut overlay.dependencies);
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let prerequisites: Vec<Uuid> = rows.iter().map(|row| row.1.0).collect();
+    let dependents: Vec<Uuid> = rows.iter().map(|row| row.0.0).collect();
+    let seqs: Vec<i64> = rows.iter().map(|row| row.2).collect();
+    let sql = "INSERT INTO host_dependencies (prerequisite, dependent, seq) \
+               SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bigint[]) ON CONFLICT DO NOTHING";
+    let values = values![prerequisites, dependents, seqs];
+    pipeline.add("insert dependencies", sql, values).await
+}
+
+async fn attempts(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<(), Trouble> {
+    let rows = std::mem::take(&mut overlay.attempts);
+    if !rows.is_empty() {
+        let (mut jobs, mut numbers, mut bodies) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut progress, mut results) = (Vec::new(), Vec::new());
+        for row in rows {
+            jobs.push(row.job.0);
+            numbers.push(i64::from(row.number));
+            bodies.push(row.body);
+            progress.push(row.progress);
+            results.push(row.result.map(|JsonText(text)| text));
+        }
+        let sql = "INSERT INTO host_attempts (job, number, body, progress, result) SELECT * FROM \
+                   unnest($1::uuid[], $2::bigint[], $3::bytea[], $4::bytea[], $5::text[])";
+        let values = values![jobs, numbers, bodies, progress, results];
+        pipeline.add("write attempts", sql, values).await?;
+    }
+    let failures = std::mem::take(&mut overlay.failures);
+    if !failures.is_empty() {
+        let jobs: Vec<Uuid> = failures.keys().map(|job| job.0).collect();
+        let attempts: Vec<i64> = failures.values().map(|row| row.0.into()).collect();
+        let bodies: Vec<Vec<u8>> = failures.into_values().map(|row| row.1).collect();
+        let sql = "INSERT INTO host_failures (job, attempt, body) \
+                   SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bytea[]) \
+                   ON CONFLICT (job) DO UPDATE SET attempt = EXCLUDED.attempt, body = EXCLUDED.body";
+        let values = values![jobs, attempts, bodies];
+        pipeline.add("write why jobs failed", sql, values).await?;
+    }
+    Ok(())
+}
+
+/// The changes of a batch, and who made them.
+pub(super) struct Told {
+    pub(super) node: i32,
+    pub(super) batch: i64,
+    pub(super) now: Time,
+    pub(super) count: usize,
+    pub(super) body: Vec<u8>,
+}
+
+/// Writes the numbers of queues and the changes, and commits. Returns the number of the first change,
+/// `None` if there is none. From the first change to the commit other hosts wait: this gives batches
+/// their order.
+pub(super) async fn commit(
+    mut pipeline: Pipeline<'_>,
+    counts: Vec<(Name, i16, i64)>,
+    told: Told,
+) -> Result<Option<i64>, Trouble> {
+    let Told { node, batch, .. } = told;
+    if !counts.is_empty() {
+        let queues: Vec<String> = counts.iter().map(|row| row.0.to_string()).collect();
+        let states: Vec<i16> = counts.iter().map(|row| row.1).collect();
+        let steps: Vec<i64> = counts.iter().map(|row| row.2).collect();
+        let sql = "INSERT INTO host_counts AS old (node, queue, state, jobs) \
+                   SELECT $1, * FROM unnest($2::text[], $3::smallint[], $4::bigint[]) \
+                   ON CONFLICT (node, queue, state) DO UPDATE SET jobs = old.jobs + EXCLUDED.jobs";
+        let values = values![node, queues, states, steps];
+        pipeline
+            .add("write the numbers of queues", sql, values)
+            .await?;
+    }
+    if batch % FORGET_EVERY == 0 {
+        // A row is forgotten once the row after it is old enough too.
+        let sql = "DELETE FROM host_changes WHERE first < (SELECT max(first) FROM host_changes \
+                   WHERE first <= (SELECT next_change FROM host_log) - $1)";
+        let kept = i64::try_from(CHANGES_KEPT).unwrap_or(i64::MAX);
+        pipeline
+            .add("forget old changes", sql, values![kept])
+            .await?;
+    }
+    let changed = told.count > 0;
+    if changed {
+        let sql = "WITH log AS (UPDATE host_log SET next_change = next_change + $1 \
+                   RETURNING next_change - $1 AS first) \
+                   INSERT INTO host_changes (first, node, batch, at, body) \
+                   SELECT first, $2, $3, $4, $5 FROM log RETURNING first";
+        let count = i64::try_from(told.count).unwrap_or(i64::MAX);
+        let values = values![count, node, batch, told.now.0, told.body];
+        pipeline.add("keep changes", sql, values).await?;
+    }
+    pipeline.say("commit a batch", "COMMIT");
+    let mut answers = pipeline.run().await?;
+    let _committed = answers.pop();
+    let first = answers.pop().filter(|_| changed).unwrap_or_default();
+    Ok(first.first().map(|row| row.get(0)))
+}

@@ -1,0 +1,243 @@
+//! Lists and counts the jobs that match a filter. Columns are compared by the database; what has to be
+//! decoded is compared here, in chunks, so that a page looks at a bounded number of jobs.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use deadpool_postgres::ClientWrapper;
+use host_core::id::JobId;
+use host_core::job::Lifecycle;
+use host_core::name::Name;
+use host_core::query::{Cursor, JobCount, JobFilter, Order, PAGE_ITEMS_MAX, Page};
+use uuid::Uuid;
+
+use super::client::rows;
+use super::rows::payload_of;
+use crate::error::StoreError;
+use crate::record::decode;
+
+/// How many jobs a page examines at most if few of them match the filter.
+const SCAN_JOBS_MAX: u64 = 20_000;
+
+/// How many jobs are read at once.
+const CHUNK_JOBS_MAX: u32 = 1_000;
+
+/// Returns the jobs of one page.
+pub(super) async fn page(
+    client: &ClientWrapper,
+    filter: &JobFilter,
+    after: Option<Cursor>,
+    limit: u32,
+) -> Result<Page<Lifecycle>, StoreError> {
+    let limit = limit.min(PAGE_ITEMS_MAX);
+    let mut items = Vec::new();
+    let mut examined = 0;
+    let mut last = None;
+    let chunk = if is_by_columns(filter) {
+        limit + 1
+    } else {
+        CHUNK_JOBS_MAX
+    };
+    let stopped = examine(client, filter, after, chunk, |seq, job| {
+        if items.len() == limit as usize || examined == SCAN_JOBS_MAX {
+            return ControlFlow::Break(());
+        }
+        examined += 1;
+        last = Some(seq);
+        items.extend(job);
+        ControlFlow::Continue(())
+    })
+    .await?;
+    let last = last.filter(|_| stopped).map(i64::unsigned_abs);
+    Ok(Page {
+        items,
+        next: last.map(Cursor),
+    })
+}
+
+/// Counts the jobs that match, among the first `examined_max`.
+pub(super) async fn count(
+    client: &ClientWrapper,
+    filter: &JobFilter,
+    examined_max: u64,
+) -> Result<JobCount, StoreError> {
+    let mut count = JobCount::default();
+    let mut examined = 0;
+    let stopped = examine(client, filter, None, CHUNK_JOBS_MAX, |_, job| {
+        if examined == examined_max {
+            return ControlFlow::Break(());
+        }
+        examined += 1;
+        if let Some(job) = job {
+            count.add(&job);
+        }
+        ControlFlow::Continue(())
+    })
+    .await?;
+    count.complete = !stopped;
+    Ok(count)
+}
+
+/// Returns the wire that each job came by.
+pub(super) async fn wires(
+    client: &ClientWrapper,
+    jobs: &[JobId],
+) -> Result<BTreeMap<JobId, String>, StoreError> {
+    let ids: Vec<Uuid> = jobs.iter().map(|id| id.0).collect();
+    let sql = "SELECT job, wire FROM host_payloads WHERE job = ANY($1)";
+    let found = rows(client, "read how jobs came", sql, &[&ids]).await?;
+    Ok(found
+        .iter()
+        .map(|row| (JobId(row.get(0)), row.get(1)))
+        .collect())
+}
+
+/// Returns the first and the last id that start with these digits; `None` if no id does.
+pub(super) fn ids(start: &str) -> Option<(JobId, JobId)> {
+    let digits: String = start.chars().filter(|c| *c != '-').collect();
+    let id = |filled: String| filled.parse::<JobId>().ok();
+    let low = id(format!("{digits:0<32}"))?;
+    let high = id(format!("{digits:f<32}"))?;
+    Some((low, high))
+}
+
+/// Returns whether columns alone tell what matches.
+fn is_by_columns(filter: &JobFilter) -> bool {
+    let decoded = [
+        filter.since.is_some(),
+        filter.until.is_some(),
+        filter.failure.is_some(),
+    ];
+    !decoded.contains(&true) && !filter.needs_payload()
+}
+
+/// The rows of one table that match by columns. Conditions that the filter does not have are left out,
+/// so that the planner sees which index fits.
+fn select(table: &str, filter: &JobFilter) -> String {
+    let (place, order) = match filter.order {
+        Order::Newest => ("seq < $1", "DESC"),
+        Order::Oldest => ("seq > $1", "ASC"),
+    };
+    let mut sql = format!("(SELECT seq, id, body FROM {table} WHERE {place}");
+    // A value that is left out keeps its number.
+    let optional = [
+        (
+            filter.state.is_some(),
+            " AND state = $3",
+            " AND $3::smallint IS NULL",
+        ),
+        (
+            filter.queue.is_some(),
+            " AND queue = $4",
+            " AND $4::text IS NULL",
+        ),
+        (
+            filter.handler.is_some(),
+            " AND handler = $5 AND runner IS NOT DISTINCT FROM $6",
+            " AND $5::text IS NULL AND $6::text IS NULL",
+        ),
+        (
+            filter.id.is_some(),
+            " AND id BETWEEN $7 AND $8",
+            " AND $7::uuid IS NULL AND $8::uuid IS NULL",
+        ),
+    ];
+    for (is_set, condition, unused) in optional {
+        sql.push_str(if is_set { condition } else { unused });
+    }
+    sql.push_str(" ORDER BY seq ");
+    sql.push_str(order);
+    sql.push_str(" LIMIT $2)");
+    sql
+}
+
+/// Calls `see` for each job that matches by columns, with the job if it matches in all. Returns whether
+/// `see` has ended it.
+async fn examine(
+    client: &ClientWrapper,
+    filter: &JobFilter,
+    after: Option<Cursor>,
+    chunk: u32,
+    mut see: impl FnMut(i64, Option<Lifecycle>) -> ControlFlow<()>,
+) -> Result<bool, StoreError> {
+    let (low, high) = match filter.id.as_deref().map(ids) {
+        Some(None) => return Ok(false),
+        Some(Some((low, high))) => (Some(low.0), Some(high.0)),
+        None => (None, None),
+    };
+    let (live, ended) = (select("host_live", filter), select("host_ended", filter));
+    let order = match filter.order {
+        Order::Newest => "DESC",
+        Order::Oldest => "ASC",
+    };
+    let sql = format!("{live} UNION ALL {ended} ORDER BY seq {order} LIMIT $2");
+    let state = filter.state.map(|state| state as i16);
+    let queue = filter.queue.as_ref().map(Name::as_str);
+    let (runner, handler) = filter.handler.clone().unzip();
+    let runner = runner.flatten();
+    let (handler, runner) = (
+        handler.as_ref().map(Name::as_str),
+        runner.as_ref().map(Name::as_str),
+    );
+    let mut place = match (after, filter.order) {
+        (Some(Cursor(seq)), _) => i64::try_from(seq).unwrap_or(i64::MAX),
+        (None, Order::Newest) => i64::MAX,
+        (None, Order::Oldest) => 0,
+    };
+    let limit = i64::from(chunk);
+    loop {
+        let found = rows(
+            client,
+            "list jobs",
+            &sql,
+            &[
+                &place, &limit, &state, &queue, &handler, &runner, &low, &high,
+            ],
+        )
+        .await?;
+        let mut jobs = Vec::with_capacity(found.len());
+        for row in &found {
+            let id = JobId(row.get(1));
+            let job: Lifecycle = decode(row.get(2), || format!("job {id}"))?;
+            jobs.push((row.get(0), Some(job).filter(|job| filter.has(job))));
+        }
+        if filter.needs_payload() {
+            check_payloads(client, filter, &mut jobs).await?;
+        }
+        let full = jobs.len() as u64 == u64::from(chunk);
+        for (seq, job) in jobs {
+            place = seq;
+            if see(seq, job).is_break() {
+                return Ok(true);
+            }
+        }
+        if !full {
+            return Ok(false);
+        }
+    }
+}
+
+/// Drops the jobs whose payloads do not match.
+async fn check_payloads(
+    client: &ClientWrapper,
+    filter: &JobFilter,
+    jobs: &mut [(i64, Option<Lifecycle>)],
+) -> Result<(), StoreError> {
+    let candidates = jobs.iter().filter_map(|(_, job)| job.as_ref());
+    let ids: Vec<Uuid> = candidates.map(|job| job.id.0).collect();
+    let sql = "SELECT params, wire, unique_key, extra, job FROM host_payloads WHERE job = ANY($1)";
+    let mut matching = Vec::new();
+    for row in rows(client, "read jobs' params", sql, &[&ids]).await? {
+        let id = JobId(row.get(4));
+        let (payload, unique_key, _) = payload_of(&row, id)?;
+        if filter.has_payload(&payload, unique_key.as_deref()) {
+            matching.push(id);
+        }
+    }
+    matching.sort_unstable();
+    for (_, job) in jobs {
+        let matches = |job: &Lifecycle| matching.binary_search(&job.id).is_ok();
+        *job = job.take().filter(matches);
+    }
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! The rows that a batch has read or changed. A job that changes in the batch is written once at the
+//! end, however often it changes. It contains no SQL, and forgets everything with the batch.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use host_core::id::JobId;
+use host_core::job::{Lifecycle, Payload, State};
+use host_core::json::JsonText;
+use host_core::name::Name;
+
+/// The table of a job's row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Table {
+    Live,
+    Ended,
+}
+
+impl Table {
+    pub(super) fn of(state: State) -> Self {
+        if state.is_terminal() {
+            Self::Ended
+        } else {
+            Self::Live
+        }
+    }
+}
+
+/// One job.
+pub(super) struct Entry {
+    pub(super) seq: i64,
+    pub(super) job: Lifecycle,
+    /// The state in the job's row; `None` if it has no row.
+    pub(super) stored: Option<State>,
+    dirty: bool,
+}
+
+/// What a job was enqueued with.
+pub(super) struct New {
+    pub(super) payload: Payload,
+    pub(super) unique_key: Option<String>,
+    pub(super) depends_on: Vec<JobId>,
+}
+
+/// An attempt to write.
+pub(super) struct AttemptRow {
+    pub(super) job: JobId,
+    pub(super) number: u32,
+    pub(super) body: Vec<u8>,
+    pub(super) progress: Option<Vec<u8>>,
+    pub(super) result: Option<JsonText>,
+}
+
+/// Who has a unique key. `None` if nobody does.
+pub(super) struct Held {
+    pub(super) job: Option<JobId>,
+    pub(super) is_new: bool,
+}
+
+/// A queue and a key in it.
+pub(super) type Key = (Name, String);
+
+/// The rows of one batch.
+#[derive(Default)]
+pub(super) struct Overlay {
+    jobs: HashMap<JobId, Entry>,
+    /// The jobs whose rows must be written, in the order of their first change.
+    dirty: Vec<JobId>,
+    /// Jobs that are not there, or were deleted by this batch.
+    absent: HashSet<JobId>,
+    /// What the jobs of this batch were enqueued with.
+    pub(super) new: HashMap<JobId, New>,
+    /// Payloads that came with a claim.
+    pub(super) claimed: HashMap<JobId, Payload>,
+    pub(super) keys: BTreeMap<Key, Held>,
+    /// The jobs that wait for a job, in their order.
+    pub(super) dependents: HashMap<JobId, Vec<(i64, JobId)>>,
+    // Rows that are only written.
+    /// The new jobs whose payloads have no row.
+    pub(super) payloads: Vec<JobId>,
+    pub(super) attempts: Vec<AttemptRow>,
+    pub(super) failures: BTreeMap<JobId, (u32, Vec<u8>)>,
+    /// Who waits, for whom.
+    pub(super) dependencies: Vec<(JobId, JobId, i64)>,
+    /// Jobs to remove with everything that is kept of them.
+    pub(super) deleted: Vec<(JobId, Table)>,
+}
+
+/// What is to be done with the row of a changed job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Write {
+    /// The table that has the row.
+    pub(super) from: Option<Table>,
+    pub(super) to: Table,
+}
+
+impl Overlay {
+    pub(super) fn get(&self, id: JobId) -> Option<&Entry> {
+        self.jobs.get(&id)
+    }
+
+    pub(super) fn is_absent(&self, id: JobId) -> bool {
+        self.absent.contains(&id)
+    }
+
+    pub(super) fn note_absent(&mut self, id: JobId) {
+        self.absent.insert(id);
+    }
+
+    /// Adds a job as it is in its row, unless the batch has it already.
+    pub(super) fn load(&mut self, seq: i64, job: Lifecycle) {
+        if self.absent.contains(&job.id) {
+            return;
+        }
+        self.jobs.entry(job.id).or_insert_with(|| Entry {
+            seq,
+            stored: Some(job.state),
+            dirty: false,
+            job,
+        });
+    }
+
+    /// Adds a new job.
+    pub(super) fn insert(&mut self, seq: i64, job: Lifecycle, new: New) {
+        let id = job.id;
+        self.absent.remove(&id);
+        self.dirty.push(id);
+        self.payloads.push(id);
+        self.new.insert(id, new);
+        self.dependents.entry(id).or_default();
+        let entry = Entry {
+            seq,
+            stored: None,
+            dirty: true,
+            job,
+        };
+        self.jobs.insert(id, entry);
+    }
+
+    /// Replaces a job by its new version. Returns whether the batch has the job.
+    pub(super) fn change(&mut self, after: &Lifecycle) -> bool {
+        let Some(entry) = self.jobs.get_mut(&after.id) else {
+            return false;
+        };
+        entry.job.clone_from(after);
+        if !entry.dirty {
+            entry.dirty = true;
+            self.dirty.push(after.id);
+        }
+        true
+    }
+
+    /// Removes a job and everything that this batch was to write of it.
+    pub(super) fn delete(&mut self, id: JobId) {
+        let Some(entry) = self.jobs.remove(&id) else {
+            return;
+        };
+        self.absent.insert(id);
+        if let Some(stored) = entry.stored {
+            self.deleted.push((id, Table::of(stored)));
+        }
+        self.new.remove(&id);
+        self.payloads.retain(|job| *job != id);
+        self.attempts.retain(|row| row.job != id);
+        self.failures.remove(&id);
+        self.dependencies
+            .retain(|(dependent, prerequisite, _)| *dependent != id && *prerequisite != id);
+        self.dependents.remove(&id);
+        for waiting in self.dependents.values_mut() {
+            waiting.retain(|(_, job)| *job != id);
+        }
+        for held in self.keys.values_mut() {
+            if held.job == Some(id) {
+                *held = Held {
+                    job: None,
+                    is_new: true,
+                };
+            }
+        }
+    }
+
+    pub(super) fn was_deleted(&self, id: JobId) -> bool {
+        self.deleted.iter().any(|(job, _)| *job == id)
+    }
+
+    /// Returns the jobs with changes that are not in their rows.
+    pub(super) fn dirty(&self) -> impl Iterator<Item = &Entry> {
+        let entries = self.dirty.iter().filter_map(|id| self.jobs.get(id));
+        entries.filter(|entry| entry.dirty)
+    }
+
+    pub(super) fn is_dirty(&self, id: JobId) -> bool {
+        self.jobs.get(&id).is_some_and(|entry| entry.dirty)
+    }
+
+    /// Calls `write` for each job with changes that are not in its row. The job then counts as
+    /// written.
+    pub(super) fn write<E>(
+        &mut self,
+        mut write: impl FnMut(&Entry, Write) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for id in std::mem::take(&mut self.dirty) {
+            if let Some(entry) = self.jobs.get_mut(&id).filter(|entry| entry.dirty) {
+                let from = entry.stored.map(Table::of);
+                let to = Table::of(entry.job.state);
+                write(entry, Write { from, to })?;
+                entry.dirty = false;
+                entry.stored = Some(entry.job.state);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,86 @@
+//! Statements that are sent together and answered in order: one round trip for all of them.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use deadpool_postgres::ClientWrapper;
+use futures_util::FutureExt as _;
+use futures_util::future::{LocalBoxFuture, MaybeDone, maybe_done};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::trouble::Trouble;
+
+/// The value of a parameter.
+pub(super) type Value = Box<dyn ToSql + Sync>;
+
+type Answer = Result<Vec<Row>, Trouble>;
+
+/// Statements in the order in which they are sent.
+pub(super) struct Pipeline<'a> {
+    client: &'a ClientWrapper,
+    steps: Vec<MaybeDone<LocalBoxFuture<'a, Answer>>>,
+}
+
+impl<'a> Pipeline<'a> {
+    pub(super) fn new(client: &'a ClientWrapper) -> Self {
+        Self {
+            client,
+            steps: Vec::new(),
+        }
+    }
+
+    /// Adds a statement. The first time it is used on a connection, it is prepared here.
+    pub(super) async fn add(
+        &mut self,
+        operation: &'static str,
+        sql: &'static str,
+        values: Vec<Value>,
+    ) -> Result<(), Trouble> {
+        let failed = move |error| Trouble::of(operation, &error);
+        let client = self.client;
+        let statement = client.prepare_cached(sql).await.map_err(failed)?;
+        let step = async move {
+            let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(|it| &**it).collect();
+            client.query(&statement, &values).await.map_err(failed)
+        };
+        self.steps.push(maybe_done(step.boxed_local()));
+        Ok(())
+    }
+
+    /// Adds a statement without values and rows, such as `BEGIN`.
+    pub(super) fn say(&mut self, operation: &'static str, sql: &'static str) {
+        let client = self.client;
+        let step = async move {
+            let said = client.batch_execute(sql).await;
+            said.map_err(|error| Trouble::of(operation, &error))?;
+            Ok(Vec::new())
+        };
+        self.steps.push(maybe_done(step.boxed_local()));
+    }
+
+    /// Sends all statements and returns their rows, or the first error.
+    pub(super) async fn run(mut self) -> Result<Vec<Vec<Row>>, Trouble> {
+        let steps = &mut self.steps;
+        // A statement is sent when it is polled first.
+        poll_fn(|context| {
+            let mut done = true;
+            for step in steps.iter_mut() {
+                done &= step.poll_unpin(context).is_ready();
+            }
+            if done { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        let answers = self.steps.into_iter();
+        let taken = answers.filter_map(|mut step| std::pin::Pin::new(&mut step).take_output());
+        taken.collect()
+    }
+}
+
+/// Boxes the values of a statement.
+macro_rules! values {
+    ($($value:expr),* $(,)?) => {
+        vec![$(Box::new($value) as $crate::postgres::pipeline::Value),*]
+    };
+}
+pub(super) use values;

@@ -1,0 +1,357 @@
+//! The queries of the store. Each runs on a connection of the readers' pool; those that read several
+//! tables see one moment.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use deadpool_postgres::{ClientWrapper, Object, Pool, PoolError};
+use host_core::failure::Failure;
+use host_core::handler::{Digest, Revision};
+use host_core::id::JobId;
+use host_core::job::{Lifecycle, STATES, State};
+use host_core::json::JsonText;
+use host_core::name::Name;
+use host_core::outcome::{Attempt, Progress};
+use host_core::query::{
+    Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, NumberedChange, Page, QueueStatus,
+    RemoteLease,
+};
+use host_core::time::Time;
+use uuid::Uuid;
+
+use super::client::rows;
+use super::counts::parse_name;
+use super::list;
+use super::registry::{self, read_failed};
+use super::rows::payload_of;
+use super::trouble::{Trouble, damaged, doing};
+use super::wait::Driver;
+use crate::error::StoreError;
+use crate::record::{ChangesOfBatch, decode};
+use crate::store::Reader;
+
+/// Reads committed data.
+pub(super) struct PostgresReader {
+    pub(super) driver: Arc<Driver>,
+    pub(super) pool: Pool,
+}
+
+/// Why and how the latest attempt of a job ended.
+type Ending = (Option<JsonText>, Option<Failure>, Option<Progress>);
+
+impl PostgresReader {
+    /// Runs a question on a connection of the pool. One that turns out to be dead is replaced once.
+    fn ask<T>(
+        &self,
+        question: &impl AsyncFn(&ClientWrapper) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.driver.wait(async {
+            let first = self.connection().await?;
+            match question(&first).await {
+                Err(_) if first.is_closed() => {
+                    drop(first);
+                    question(&*self.connection().await?).await
+                }
+                answer => answer,
+            }
+        })
+    }
+
+    /// Runs a question whose statements all see one moment.
+    fn ask_moment<T>(
+        &self,
+        question: &impl AsyncFn(&ClientWrapper) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.ask(&async |client| {
+            let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+            let reading = doing("read the store");
+            client.batch_execute(begin).await.map_err(reading)?;
+            let answer = question(client).await;
+            // If this fails, so does the next question on this connection, which then is replaced.
+            let _ended = client.batch_execute("COMMIT").await;
+            answer
+        })
+    }
+
+    async fn connection(&self) -> Result<Object, StoreError> {
+        let operation = "connect to the database";
+        self.pool.get().await.map_err(|error| match error {
+            PoolError::Backend(error) => Trouble::of(operation, &error).into_error(operation),
+            other => StoreError::Broken {
+                operation,
+                message: other.to_string(),
+            },
+        })
+    }
+}
+
+/// Returns what a job's latest attempt left, or why the job failed after it.
+async fn ending(client: &ClientWrapper, id: JobId) -> Result<Ending, StoreError> {
+    let sql = "SELECT number, body, progress, result FROM host_attempts WHERE job = $1 \
+               ORDER BY number DESC LIMIT 1";
+    let attempt = rows(client, "read a job's last attempt", sql, &[&id.0]).await?;
+    let attempt = attempt.first();
+    let number: i64 = attempt.map_or(0, |row| row.get(0));
+    let sql = "SELECT body FROM host_failures WHERE job = $1 AND attempt >= $2";
+    let failure = rows(client, "read why a job failed", sql, &[&id.0, &number]).await?;
+    let what = || format!("the end of job {id}");
+    if let Some(row) = failure.first() {
+        return Ok((None, Some(decode(row.get(0), what)?), None));
+    }
+    let Some(row) = attempt else {
+        return Ok((None, None, None));
+    };
+    let attempt: Attempt = decode(row.get(1), what)?;
+    let progress: Option<&[u8]> = row.get(2);
+    let progress = progress.map(|bytes| decode(bytes, what)).transpose()?;
+    let result: Option<String> = row.get(3);
+    Ok((result.map(JsonText), attempt.failure, progress))
+}
+
+/// Returns the ended attempts of jobs, of each oldest first.
+pub(super) async fn attempts_of(
+    client: &ClientWrapper,
+    jobs: &[JobId],
+) -> Result<BTreeMap<JobId, Vec<Attempt>>, StoreError> {
+    let ids: Vec<Uuid> = jobs.iter().map(|id| id.0).collect();
+    let sql = "SELECT job, body FROM host_attempts WHERE job = ANY($1) ORDER BY job, number";
+    let mut attempts: BTreeMap<JobId, Vec<Attempt>> = BTreeMap::new();
+    for row in rows(client, "read jobs' attempts", sql, &[&ids]).await? {
+        let id = JobId(row.get(0));
+        let attempt = decode(row.get(1), || format!("an attempt of job {id}"))?;
+        attempts.entry(id).or_default().push(attempt);
+    }
+    Ok(attempts)
+}
+
+fn ran_ms(attempts: Option<&Vec<Attempt>>) -> u64 {
+    attempts.map_or(0, |all| all.iter().map(Attempt::ran_ms).sum())
+}
+
+const JOB: &str = "SELECT body FROM host_live WHERE id = $1 \
+                   UNION ALL SELECT body FROM host_ended WHERE id = $1";
+
+impl Reader for PostgresReader {
+    fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError> {
+        self.ask_moment(&async |client| {
+            let found = rows(client, "read a job", JOB, &[&id.0]).await?;
+            let Some(row) = found.first() else {
+                return Ok(None);
+            };
+            let lifecycle: Lifecycle = decode(row.get(0), || format!("job {id}"))?;
+            let sql = "SELECT params, wire, unique_key, extra FROM host_payloads WHERE job = $1";
+            let payload = rows(client, "read a job's params", sql, &[&id.0]).await?;
+            let missing = || damaged(format!("job {id}"), "its params are missing");
+            let payload = payload.first().ok_or_else(missing)?;
+            let (payload, unique_key, depends_on) = payload_of(payload, id)?;
+            let (result, failure, progress) = ending(client, id).await?;
+            Ok(Some(JobDetail {
+                lifecycle,
+                ran_ms: ran_ms(attempts_of(client, &[id]).await?.get(&id)),
+                payload,
+                unique_key,
+                depends_on,
+                result,
+                failure,
+                progress,
+            }))
+        })
+    }
+
+    fn job_ids(&self, prefix: &str, limit: u32) -> Result<Vec<JobId>, StoreError> {
+        let Some((low, high)) = list::ids(prefix) else {
+            return Ok(Vec::new());
+        };
+        let sql = "SELECT id FROM host_live WHERE id BETWEEN $1 AND $2 UNION ALL \
+                   SELECT id FROM host_ended WHERE id BETWEEN $1 AND $2 ORDER BY id LIMIT $3";
+        let limit = i64::from(limit);
+        let found = self.ask(&async |client| {
+            let operation = "look for a job's id";
+            rows(client, operation, sql, &[&low.0, &high.0, &limit]).await
+        })?;
+        let ids = found.iter().map(|row| JobId(row.get(0)));
+        Ok(ids
+            .filter(|id| id.to_string().starts_with(prefix))
+            .collect())
+    }
+
+    fn state(&self, id: JobId) -> Result<Option<State>, StoreError> {
+        let sql = "SELECT state FROM host_live WHERE id = $1 \
+                   UNION ALL SELECT state FROM host_ended WHERE id = $1";
+        let found =
+            self.ask(&async |client| rows(client, "read a job's state", sql, &[&id.0]).await)?;
+        let number = found.first().map(|row| row.get::<_, i16>(0));
+        let index = number.and_then(|number| usize::try_from(number).ok());
+        Ok(index.and_then(|index| STATES.get(index).copied()))
+    }
+
+    fn jobs(
+        &self,
+        filter: &JobFilter,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<JobSummary>, StoreError> {
+        self.ask_moment(&async |client| {
+            let page = list::page(client, filter, after, limit).await?;
+            let ids: Vec<JobId> = page.items.iter().map(|job| job.id).collect();
+            let attempts = attempts_of(client, &ids).await?;
+            let mut wires = list::wires(client, &ids).await?;
+            let items = page.items.into_iter().map(|lifecycle| JobSummary {
+                ran_ms: ran_ms(attempts.get(&lifecycle.id)),
+                wire: wires.remove(&lifecycle.id).unwrap_or_default(),
+                lifecycle,
+            });
+            Ok(Page {
+                items: items.collect(),
+                next: page.next,
+            })
+        })
+    }
+
+    fn matching(
+        &self,
+        filter: &JobFilter,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<JobId>, StoreError> {
+        let page =
+            self.ask_moment(&async |client| list::page(client, filter, after, limit).await)?;
+        Ok(Page {
+            items: page.items.into_iter().map(|job| job.id).collect(),
+            next: page.next,
+        })
+    }
+
+    fn count(&self, filter: &JobFilter, examined_max: u64) -> Result<JobCount, StoreError> {
+        self.ask_moment(&async |client| list::count(client, filter, examined_max).await)
+    }
+
+    fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, StoreError> {
+        let mut attempts = self.ask(&async |client| attempts_of(client, &[id]).await)?;
+        Ok(attempts.remove(&id).unwrap_or_default())
+    }
+
+    fn attempts_since(
+        &self,
+        since: Time,
+        limit: u32,
+    ) -> Result<Vec<(String, Attempt)>, StoreError> {
+        // The newest jobs with attempts are among the newest of each table that have any.
+        let sql = "SELECT jobs.handler, attempts.body FROM (\
+                   SELECT seq, id, handler FROM host_live \
+                   UNION ALL SELECT seq, id, handler FROM host_ended) AS jobs \
+                   JOIN host_attempts AS attempts ON attempts.job = jobs.id \
+                   ORDER BY jobs.seq DESC, attempts.number DESC LIMIT $1";
+        let limit = i64::from(limit);
+        let found = self
+            .ask(&async |client| rows(client, "read the latest attempts", sql, &[&limit]).await)?;
+        let mut attempts = Vec::new();
+        for row in found {
+            let attempt: Attempt = decode(row.get(1), || "an attempt".to_owned())?;
+            if attempt.revision.is_some() && attempt.finished_at >= since {
+                attempts.push((row.get(0), attempt));
+            }
+        }
+        Ok(attempts)
+    }
+
+    fn changes(&self, after: u64, limit: u32) -> Result<Changes, StoreError> {
+        // The database's numbers end here, and so do the numbers of changes.
+        let after_row = i64::try_from(after).unwrap_or(i64::MAX);
+        let limit_rows = i64::from(limit);
+        self.ask_moment(&async |client| {
+            let reading = "read changes";
+            let sql = "SELECT next_change, (SELECT min(first) FROM host_changes) FROM host_log";
+            let log = rows(client, reading, sql, &[]).await?;
+            let log = log
+                .first()
+                .ok_or_else(|| damaged("the table host_log", "it is empty"))?;
+            let number = |value: i64| value.unsigned_abs();
+            let next = number(log.get(0));
+            let sql = "SELECT first, at, body FROM host_changes WHERE first >= COALESCE(\
+                       (SELECT max(first) FROM host_changes WHERE first <= $1), 0) \
+                       ORDER BY first LIMIT $2";
+            // A row has at least one change, and the first may have none that is asked for.
+            let found = rows(client, reading, sql, &[&after_row, &(limit_rows + 1)]).await?;
+            let mut items = Vec::new();
+            for row in found {
+                let (first, at) = (number(row.get(0)), Time(row.get(1)));
+                let what = || format!("the changes from {first}");
+                let ChangesOfBatch(changes) = decode(row.get(2), what)?;
+                let numbered = (first..).zip(changes.into_owned());
+                let later = numbered.filter(|(number, _)| *number > after);
+                items.extend(later.map(|(number, change)| NumberedChange { number, at, change }));
+            }
+            items.truncate(limit as usize);
+            Ok(Changes {
+                items,
+                oldest: log.get::<_, Option<i64>>(1).map_or(next, number),
+                next,
+            })
+        })
+    }
+
+    fn queues(&self) -> Result<Vec<QueueStatus>, StoreError> {
+        let sql = "SELECT name, paused, state, sum(jobs)::bigint FROM host_queues \
+                   LEFT JOIN host_counts ON queue = name AND state < 8 \
+                   GROUP BY name, paused, state ORDER BY name";
+        let found = self.ask(&async |client| rows(client, "read the queues", sql, &[]).await)?;
+        let mut queues: BTreeMap<Name, QueueStatus> = BTreeMap::new();
+        for row in found {
+            let name = parse_name(row.get(0))?;
+            let queue = queues.entry(name.clone()).or_insert(QueueStatus {
+                name,
+                paused: row.get(1),
+                counts: [0; STATES.len()],
+            });
+            let state = row.get::<_, Option<i16>>(2).map(usize::try_from);
+            if let Some(Ok(state)) = state
+                && let Some(slot) = queue.counts.get_mut(state)
+            {
+                *slot = u64::try_from(row.get::<_, i64>(3)).unwrap_or(0);
+            }
+        }
+        Ok(queues.into_values().collect())
+    }
+
+    fn runners_awaited(&self) -> Result<Vec<Name>, StoreError> {
+        let sql = "SELECT DISTINCT runner FROM host_live \
+                   WHERE state = 2 AND runner IS NOT NULL ORDER BY runner";
+        let operation = "look for runners that are awaited";
+        let found = self.ask(&async |client| rows(client, operation, sql, &[]).await)?;
+        found.iter().map(|row| parse_name(row.get(0))).collect()
+    }
+
+    fn remote_leases(&self) -> Result<Vec<RemoteLease>, StoreError> {
+        let sql = "SELECT seq, id, body FROM host_live WHERE state = 3 ORDER BY seq";
+        let operation = "read the leases of running jobs";
+        let mut leases = Vec::new();
+        for row in self.ask(&async |client| rows(client, operation, sql, &[]).await)? {
+            let id = JobId(row.get(1));
+            let job: Lifecycle = decode(row.get(2), || format!("job {id}"))?;
+            leases.extend(RemoteLease::of(&job));
+        }
+        Ok(leases)
+    }
+
+    fn components(&self) -> Result<Vec<Revision>, StoreError> {
+        self.ask(&async |client| {
+            let read = registry::current_revisions(client).await;
+            read.map_err(read_failed)
+        })
+    }
+
+    fn revisions(&self, component: &Name) -> Result<(Vec<Revision>, u32), StoreError> {
+        self.ask_moment(&async |client| {
+            let read = registry::revisions(client, component).await;
+            let mut revisions = read.map_err(read_failed)?;
+            revisions.reverse();
+            let current = registry::current(client, component).await;
+            Ok((revisions, current.map_err(read_failed)?.unwrap_or_default()))
+        })
+    }
+
+    fn component_bytes(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {
+        self.ask(&async |client| registry::bytes(client, digest).await.map_err(read_failed))
+    }
+}

@@ -1,0 +1,387 @@
+//! The rows of one open transaction, for the engine. What the batch names is there already; the rest
+//! is read when it is asked for. Changes stay in the overlay until the end, or until a question needs
+//! them in the tables.
+
+use std::collections::VecDeque;
+
+use deadpool_postgres::ClientWrapper;
+use host_core::command::{Change, NewJob};
+use host_core::failure::Failure;
+use host_core::handler::Revision;
+use host_core::id::JobId;
+use host_core::job::{Lane, Lifecycle, Payload, State};
+use host_core::json::JsonText;
+use host_core::name::Name;
+use host_core::time::Time;
+use tokio_postgres::Row;
+
+use super::counts::Counts;
+use super::overlay::{AttemptRow, Held, New, Overlay};
+use super::pipeline::{Pipeline, Value, values};
+use super::trouble::{Trouble, damaged};
+use super::wait::Driver;
+use super::{claim, fetch, flush, registry};
+use crate::engine::{Ended, Rows, Terms};
+use crate::error::StoreError;
+use crate::record::{Extra, encode};
+
+/// One open transaction of the writer.
+pub(super) struct Transaction<'a> {
+    pub(super) driver: &'a Driver,
+    pub(super) client: &'a ClientWrapper,
+    pub(super) counts: &'a mut Counts,
+    pub(super) overlay: Overlay,
+    pub(super) seqs: VecDeque<i64>,
+    /// Why the batch failed, if the database is the reason.
+    pub(super) trouble: Option<Trouble>,
+}
+
+impl Transaction<'_> {
+    /// Waits for something asked of the database. Keeps why it failed.
+    fn wait<T>(
+        &mut self,
+        asked: impl AsyncFnOnce(&ClientWrapper, &mut Overlay) -> Result<T, Trouble>,
+    ) -> Result<T, StoreError> {
+        let answer = self.driver.wait(asked(self.client, &mut self.overlay));
+        answer.map_err(|trouble| {
+            self.trouble = Some(trouble);
+            StoreError::Broken {
+                operation: "run a batch",
+                message: "the database refused".to_owned(),
+            }
+        })
+    }
+
+    fn query(
+        &mut self,
+        operation: &'static str,
+        sql: &'static str,
+        values: Vec<Value>,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.wait(async |client, _| {
+            let mut pipeline = Pipeline::new(client);
+            pipeline.add(operation, sql, values).await?;
+            Ok(pipeline.run().await?.pop().unwrap_or_default())
+        })
+    }
+
+    /// Writes all changed rows. Then answers a question, in the same round trip.
+    fn flush_and_ask(
+        &mut self,
+        operation: &'static str,
+        sql: &'static str,
+        values: Vec<Value>,
+    ) -> Result<Vec<Row>, StoreError> {
+        let made = self.counts.take_made();
+        self.wait(async |client, overlay| {
+            let mut pipeline = Pipeline::new(client);
+            flush::add(&mut pipeline, overlay, made).await?;
+            pipeline.add(operation, sql, values).await?;
+            Ok(pipeline.run().await?.pop().unwrap_or_default())
+        })
+    }
+
+    /// Reads what a job was enqueued with.
+    fn enqueued(&mut self, id: JobId) -> Result<(Payload, Option<String>, Vec<JobId>), StoreError> {
+        let sql = "SELECT params, wire, unique_key, extra FROM host_payloads WHERE job = $1";
+        let rows = self.query("read a job's params", sql, values![id.0])?;
+        let row = rows.first().ok_or_else(|| missing(id))?;
+        payload_of(row, id)
+    }
+
+    fn place(&self, id: JobId) -> i64 {
+        self.overlay.get(id).map_or(0, |entry| entry.seq)
+    }
+}
+
+fn missing(id: JobId) -> StoreError {
+    damaged(format!("job {id}"), "it is not there any more")
+}
+
+/// Reads params, wire, key and the rare parts of a payload.
+pub(super) fn payload_of(
+    row: &Row,
+    id: JobId,
+) -> Result<(Payload, Option<String>, Vec<JobId>), StoreError> {
+    let key = row.get::<_, Option<Vec<u8>>>(2).map(String::from_utf8);
+    let key = key
+        .transpose()
+        .map_err(|error| damaged(format!("the unique key of job {id}"), error.to_string()))?;
+    let extra = Extra::read(row.get(3), || id.to_string())?;
+    let payload = Payload {
+        params: JsonText(row.get(0)),
+        wire: row.get(1),
+        external_id: extra.external_id,
+        trace_context: extra.trace_context,
+        attributes: extra.attributes,
+    };
+    Ok((payload, key, extra.depends_on))
+}
+
+impl Rows for Transaction<'_> {
+    fn job(&mut self, id: JobId) -> Result<Option<Lifecycle>, StoreError> {
+        if self.overlay.get(id).is_none() && !self.overlay.is_absent(id) {
+            self.wait(async |client, overlay| fetch::lock(client, overlay, &[id]).await)?;
+        }
+        Ok(self.overlay.get(id).map(|entry| entry.job.clone()))
+    }
+
+    fn payload(&mut self, id: JobId) -> Result<Payload, StoreError> {
+        if let Some(payload) = self.overlay.claimed.remove(&id) {
+            return Ok(payload);
+        }
+        match self.overlay.new.get(&id) {
+            Some(new) => Ok(new.payload.clone()),
+            None => Ok(self.enqueued(id)?.0),
+        }
+    }
+
+    fn insert(&mut self, job: &Lifecycle, new: &NewJob) -> Result<(), StoreError> {
+        let seq = self.seqs.pop_front().ok_or_else(|| {
+            damaged(
+                "the places of new jobs",
+                "there are fewer than jobs in a batch",
+            )
+        })?;
+        self.counts.make(&job.queue);
+        let key = new.unique_key.as_ref().map(|unique| unique.key.clone());
+        let kept = New {
+            payload: new.payload.clone(),
+            unique_key: key.clone(),
+            depends_on: new.depends_on.clone(),
+        };
+        self.overlay.insert(seq, job.clone(), kept);
+        if let Some(key) = key {
+            self.set_unique_key(job, &key)?;
+        }
+        for prerequisite in &new.depends_on {
+            // Who waits for it must be known before this job is added to them.
+            self.dependents(*prerequisite)?;
+            let waiting = self.overlay.dependents.entry(*prerequisite).or_default();
+            waiting.push((seq, job.id));
+            self.overlay.dependencies.push((job.id, *prerequisite, seq));
+        }
+        self.counts.count(job, None, Some(job.state));
+        Ok(())
+    }
+
+    fn update(&mut self, before: &Lifecycle, after: &Lifecycle) -> Result<(), StoreError> {
+        self.counts
+            .count(after, Some(before.state), Some(after.state));
+        if self.overlay.change(after) {
+            return Ok(());
+        }
+        self.job(after.id)?;
+        if self.overlay.change(after) {
+            Ok(())
+        } else {
+            Err(missing(after.id))
+        }
+    }
+
+    fn delete(&mut self, job: &Lifecycle) -> Result<(), StoreError> {
+        self.counts.count(job, Some(job.state), None);
+        self.overlay.delete(job.id);
+        Ok(())
+    }
+
+    fn add_attempt(&mut self, id: JobId, ended: &Ended) -> Result<(), StoreError> {
+        self.overlay.attempts.push(AttemptRow {
+            job: id,
+            number: ended.attempt.number,
+            body: encode(&ended.attempt)?,
+            progress: ended.progress.as_ref().map(encode).transpose()?,
+            result: ended.result.clone(),
+        });
+        Ok(())
+    }
+
+    fn set_failure(&mut self, job: &Lifecycle, failure: &Failure) -> Result<(), StoreError> {
+        let row = (job.attempt, encode(failure)?);
+        self.overlay.failures.insert(job.id, row);
+        Ok(())
+    }
+
+    fn terms(&mut self, id: JobId) -> Result<Terms, StoreError> {
+        if let Some(new) = self.overlay.new.get(&id) {
+            return Ok(Terms {
+                unique_key: new.unique_key.clone(),
+                depends_on: new.depends_on.clone(),
+                is_foreign: new.payload.external_id.is_some(),
+            });
+        }
+        let (payload, unique_key, depends_on) = self.enqueued(id)?;
+        Ok(Terms {
+            unique_key,
+            depends_on,
+            is_foreign: payload.external_id.is_some(),
+        })
+    }
+
+    fn set_unique_key(&mut self, job: &Lifecycle, key: &str) -> Result<(), StoreError> {
+        let held = Held {
+            job: Some(job.id),
+            is_new: true,
+        };
+        let key = (job.queue.clone(), key.to_owned());
+        self.overlay.keys.insert(key, held);
+        Ok(())
+    }
+
+    fn by_unique_key(&mut self, queue: &Name, key: &str) -> Result<Option<JobId>, StoreError> {
+        let key = (queue.clone(), key.to_owned());
+        if !self.overlay.keys.contains_key(&key) {
+            self.wait(async |client, overlay| fetch::lock_key(client, overlay, &key).await)?;
+        }
+        Ok(self.overlay.keys.get(&key).and_then(|held| held.job))
+    }
+
+    fn count_dependents(&mut self, prerequisite: JobId) -> Result<u32, StoreError> {
+        let dependents = self.dependents(prerequisite)?.len();
+        Ok(u32::try_from(dependents).unwrap_or(u32::MAX))
+    }
+
+    fn dependents(&mut self, prerequisite: JobId) -> Result<Vec<JobId>, StoreError> {
+        if !self.overlay.dependents.contains_key(&prerequisite) {
+            self.wait(async |client, overlay| {
+                fetch::dependents(client, overlay, &[prerequisite]).await
+            })?;
+        }
+        let waiting = self.overlay.dependents.get(&prerequisite);
+        let mut waiting = waiting.cloned().unwrap_or_default();
+        waiting.sort_unstable();
+        Ok(waiting.into_iter().map(|(_, job)| job).collect())
+    }
+
+    fn claimable(&mut self, lane: &Lane, limit: usize) -> Result<Vec<JobId>, StoreError> {
+        let in_hand = self.overlay.dirty().filter(|entry| {
+            let job = &entry.job;
+            job.state == State::Available && lane.has(job) && !self.counts.is_paused(&job.queue)
+        });
+        let in_hand = in_hand.map(|entry| (entry.job.priority, entry.seq, entry.job.id));
+        let mut found: Vec<(u8, i64, JobId)> = in_hand.collect();
+        let queues = self.counts.claimable(lane);
+        let stored = self.driver.wait(claim::claimable(
+            self.client,
+            &mut self.overlay,
+            (lane, queues),
+            limit,
+        ));
+        let stored = self.wait(async |_, _| stored)?;
+        for id in stored {
+            if !self.overlay.is_dirty(id)
+                && let Some(entry) = self.overlay.get(id)
+            {
+                found.push((entry.job.priority, entry.seq, id));
+            }
+        }
+        found.sort_unstable();
+        Ok(found.into_iter().take(limit).map(|(_, _, id)| id).collect())
+    }
+
+    fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError> {
+        let limit = limit as usize;
+        let stored =
+            self.wait(async |client, overlay| claim::due(client, overlay, now, limit).await)?;
+        let stored = stored.into_iter().filter(|id| !self.overlay.is_dirty(*id));
+        let in_hand = self.overlay.dirty().map(|entry| entry.job.id);
+        let entries = stored.chain(in_hand).filter_map(|id| self.overlay.get(id));
+        let due = entries.filter_map(|entry| {
+            let at = entry.job.wakeup().filter(|at| *at <= now)?;
+            Some((at, entry.seq, entry.job.id))
+        });
+        let mut due: Vec<(Time, i64, JobId)> = due.collect();
+        due.sort_unstable();
+        due.truncate(limit);
+        Ok(due.into_iter().map(|(_, _, id)| id).collect())
+    }
+
+    fn running(&mut self) -> Result<Vec<JobId>, StoreError> {
+        let stored = self.wait(async |client, overlay| claim::running(client, overlay).await)?;
+        let in_hand = self.overlay.dirty().map(|entry| entry.job.id);
+        let all = stored.into_iter().chain(in_hand);
+        let is_running = |id: &JobId| {
+            let entry = self.overlay.get(*id);
+            entry.is_some_and(|entry| entry.job.state == State::Running)
+        };
+        let mut running: Vec<JobId> = all.filter(is_running).collect();
+        running.sort_unstable_by_key(|id| (self.place(*id), *id));
+        running.dedup();
+        Ok(running)
+    }
+
+    fn next_wakeup(&mut self) -> Result<Option<Time>, StoreError> {
+        let sql = "SELECT LEAST((SELECT min(wakeup_at) FROM host_live), \
+                   (SELECT min(wakeup_at) FROM host_ended))";
+        let rows = self.flush_and_ask("look for the next wakeup", sql, values![])?;
+        Ok(rows.first().and_then(|row| row.get(0)).map(Time))
+    }
+
+    fn available(&mut self) -> Result<u64, StoreError> {
+        Ok(self.counts.available())
+    }
+
+    fn has_queue(&mut self, queue: &Name) -> bool {
+        self.counts.has(queue)
+    }
+
+    fn counts(&mut self) -> crate::engine::Counts {
+        self.counts.limited()
+    }
+
+    fn set_paused(&mut self, queue: &Name, paused: bool) -> Result<(), StoreError> {
+        self.counts.set_paused(queue, paused);
+        let values = values![queue.to_string(), paused];
+        let sql = "INSERT INTO host_queues (name, paused) VALUES ($1, $2) \
+                   ON CONFLICT (name) DO UPDATE SET paused = $2";
+        self.query("pause or resume a queue", sql, values)?;
+        let sql = "UPDATE host_log SET pauses = pauses + 1";
+        self.query("note that a queue is paused", sql, values![])?;
+        Ok(())
+    }
+
+    /// The store numbers changes when it commits: until then nobody else may.
+    fn keep_changes(&mut self, _now: Time, _changes: &[Change]) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+
+    fn revisions(&mut self, component: &Name) -> Result<Vec<Revision>, StoreError> {
+        self.wait(async |client, _| registry::revisions(client, component).await)
+    }
+
+    fn current(&mut self, component: &Name) -> Result<Option<u32>, StoreError> {
+        self.wait(async |client, _| registry::current(client, component).await)
+    }
+
+    fn removed_at(&mut self, component: &Name) -> Result<u32, StoreError> {
+        self.wait(async |client, _| registry::removed_at(client, component).await)
+    }
+
+    fn current_revisions(&mut self) -> Result<Vec<Revision>, StoreError> {
+        self.wait(async |client, _| registry::current_revisions(client).await)
+    }
+
+    fn add_revision(&mut self, revision: &Revision, bytes: &[u8]) -> Result<(), StoreError> {
+        self.wait(async |client, _| registry::add(client, revision, bytes).await)
+    }
+
+    fn forget_revisions(&mut self, component: &Name, number: u32) -> Result<(), StoreError> {
+        self.wait(async |client, _| registry::forget(client, component, number).await)
+    }
+
+    fn set_current(&mut self, component: &Name, revision: u32) -> Result<(), StoreError> {
+        self.wait(async |client, _| registry::set_current(client, component, revision).await)
+    }
+
+    fn remove_component(&mut self, component: &Name) -> Result<(), StoreError> {
+        self.wait(async |client, _| registry::remove(client, component).await)
+    }
+
+    fn live_jobs(&mut self, handler: &Name) -> Result<u64, StoreError> {
+        let sql = "SELECT count(*) FROM host_live WHERE handler = $1 AND runner IS NULL";
+        let values = values![handler.to_string()];
+        let rows = self.flush_and_ask("count a handler's jobs", sql, values)?;
+        let jobs = rows.first().map_or(0, |row| row.get::<_, i64>(0));
+        Ok(u64::try_from(jobs).unwrap_or(0))
+    }
+}

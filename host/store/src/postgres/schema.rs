@@ -1,0 +1,118 @@
+//! The tables, and what is checked before a host uses them. Migrations go forward only, one host at a
+//! time. A migration that has been released never changes.
+
+use deadpool_postgres::ClientWrapper;
+
+use super::trouble::doing;
+use crate::error::StoreError;
+
+/// Each migration makes the schema of the version before it into its own. The first version is 1.
+const MIGRATIONS: [&str; 1] = [include_str!("schema/1.sql")];
+
+/// The lock that a migration holds, so that of many hosts that start one migrates.
+const LOCK: i64 = 0x686f_7374_7363_686d;
+
+/// The latest version that this host knows.
+pub const VERSION: i64 = 1;
+
+/// Returns the version of the schema, 0 if there is none.
+pub(super) async fn version(client: &ClientWrapper) -> Result<i64, StoreError> {
+    let reading = doing("read the version of the schema");
+    let known = "SELECT to_regclass('host_schema') IS NOT NULL";
+    let row = client.query_one(known, &[]).await.map_err(reading)?;
+    if !row.get::<_, bool>(0) {
+        return Ok(0);
+    }
+    kept_version(client).await
+}
+
+async fn kept_version(client: &ClientWrapper) -> Result<i64, StoreError> {
+    let kept = "SELECT max(version) FROM host_schema";
+    let row = client.query_one(kept, &[]).await;
+    let row = row.map_err(doing("read the version of the schema"))?;
+    Ok(row.get::<_, Option<i64>>(0).unwrap_or(0))
+}
+
+/// Brings the schema to the latest version. Returns the versions before and after.
+pub(super) async fn migrate(client: &ClientWrapper) -> Result<(i64, i64), StoreError> {
+    let before = version(client).await?;
+    refuse_newer(before)?;
+    if before == VERSION {
+        return Ok((before, VERSION));
+    }
+    let migrating = doing("make the tables or raise their version");
+    let run = async |sql: &str| client.batch_execute(sql).await.map_err(migrating);
+    run(&format!("BEGIN; SELECT pg_advisory_xact_lock({LOCK})")).await?;
+    let migrated = async {
+        run("CREATE TABLE IF NOT EXISTS host_schema \
+             (version bigint PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())")
+        .await?;
+        // Another host may have done it while this one waited.
+        let from = kept_version(client).await?;
+        refuse_newer(from)?;
+        for (number, sql) in (1..).zip(MIGRATIONS) {
+            if number > from {
+                run(sql).await?;
+                run(&format!(
+                    "INSERT INTO host_schema (version) VALUES ({number})"
+                ))
+                .await?;
+            }
+        }
+        run("COMMIT").await
+    };
+    if let Err(error) = migrated.await {
+        // The connection may be what failed; the server then rolls back by itself.
+        let _best_effort = client.batch_execute("ROLLBACK").await;
+        return Err(error);
+    }
+    Ok((before, VERSION))
+}
+
+fn refuse_newer(version: i64) -> Result<(), StoreError> {
+    if version <= VERSION {
+        return Ok(());
+    }
+    Err(StoreError::Newer {
+        what: "the schema in the database",
+        version,
+        known: VERSION,
+    })
+}
+
+/// Refuses a server that would lose what a host has acknowledged, unless `allow_unsafe`.
+pub(super) async fn check_server(
+    client: &ClientWrapper,
+    allow_unsafe: bool,
+) -> Result<(), StoreError> {
+    let reading = doing("read the settings of the database");
+    let settings = "SELECT current_setting('server_version_num')::int, \
+                    current_setting('server_encoding'), current_setting('fsync'), \
+                    current_setting('synchronous_commit')";
+    let row = client.query_one(settings, &[]).await.map_err(reading)?;
+    let (version, encoding): (i32, String) = (row.get(0), row.get(1));
+    let refuse = |message: String| {
+        Err(StoreError::Broken {
+            operation: "use the database",
+            message,
+        })
+    };
+    if version < 140_000 {
+        return refuse("it is older than PostgreSQL 14".to_owned());
+    }
+    if encoding != "UTF8" {
+        return refuse(format!("its encoding is {encoding}; make one with UTF8"));
+    }
+    for (name, value) in [
+        ("fsync", row.get::<_, String>(2)),
+        ("synchronous_commit", row.get(3)),
+    ] {
+        if value == "off" && !allow_unsafe {
+            return refuse(format!(
+                "its setting {name} is off, so acknowledged jobs could be lost; turn it on, or \
+                 allow it with [store] allow_unsafe = true"
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! A store in a database is looked over: nothing is found in a good one, and each damage by its name.
+
+use host_core::command::Command;
+use host_core::job::UniqueScope;
+use host_store::postgres::admin;
+use host_store::postgres::check::check;
+use host_store::postgres::target::Target;
+
+use crate::jobs::{
+    NOW, claim, claimed, commit, complete, enqueue, failed, id, job, returned, revision, unique,
+};
+use crate::server::Schema;
+
+/// Makes a store with jobs in many states, one component and two queues.
+fn store() -> (Schema, Target) {
+    let schema = Schema::new();
+    let mut store = crate::postgres::open(&schema);
+    let mut dependent = job(5);
+    dependent.depends_on = vec![id(4)];
+    let mut keyed = job(6);
+    keyed.unique_key = Some(unique("k", UniqueScope::Active));
+    keyed.queue = "other".parse().unwrap();
+    let jobs = vec![job(1), job(2), job(3), job(4), dependent, keyed];
+    enqueue(&mut store, jobs);
+    claimed(&mut store, NOW, claim([1, 2, 3], false));
+    let cancel = Command::Cancel {
+        job: id(6),
+        reason: None,
+        grace_ms: None,
+    };
+    let batch = vec![
+        revision("basics", &["noop"], 1),
+        complete(1, 1, returned()),
+        complete(2, 2, failed(true)),
+        cancel,
+    ];
+    commit(&mut store, NOW, batch);
+    let target = Target::parse(&schema.url(), None).unwrap();
+    (schema, target)
+}
+
+#[test]
+fn nothing_is_found_in_a_good_database() {
+    let (_schema, target) = store();
+    assert_eq!(check(&target), []);
+    let status = admin::status(&target).unwrap();
+    assert_eq!(status.schema, status.known);
+    assert_eq!(status.unsafe_settings, ["fsync", "synchronous_commit"]);
+    assert_eq!(admin::migrate(&target).unwrap(), (1, 1));
+}
+
+#[test]
+fn a_database_without_a_store_is_told_and_migrated() {
+    let target = Target::parse(&Schema::new().url(), None).unwrap();
+    assert_eq!(admin::status(&target).unwrap().schema, 0);
+    assert_ne!(check(&target), []);
+    assert_eq!(admin::migrate(&target).unwrap(), (0, 1));
+    assert_eq!(check(&target), []);
+}
+
+#[test]
+fn each_damage_of_a_database_is_named() {
+    let named = |n| format!("job {}", id(n));
+    for (damage, what, message) in [
+        (
+            "UPDATE host_live SET state = 2 WHERE seq = 3",
+            named(3),
+            "its state is not",
+        ),
+        (
+            "UPDATE host_live SET wakeup_at = 5 WHERE seq = 4",
+            named(4),
+            "its wakeup is not",
+        ),
+        (
+            "UPDATE host_live SET runner = 'x' WHERE seq = 4",
+            named(4),
+            "its runner is not",
+        ),
+        (
+            "UPDATE host_live SET body = '\\x02ff' WHERE seq = 3",
+            named(3),
+            "record is damaged",
+        ),
+        (
+            "INSERT INTO host_live SELECT * FROM host_ended",
+            named(1),
+            "it is both among",
+        ),
+        (
+            "UPDATE host_counts SET jobs = 7 WHERE state = 3",
+            "queue default".to_owned(),
+            "running jobs says 7, there are 1",
+        ),
+        ("DELETE FROM host_payloads", named(3), "params are missing"),
+        (
+            "DELETE FROM host_ended",
+            format!("attempt 1 of {}", named(1)),
+            "belongs to no job",
+        ),
+        (
+            "UPDATE host_unique_keys SET job = NULL",
+            "a unique key of queue other".to_owned(),
+            "stands for no job",
+        ),
+        (
+            "DELETE FROM host_dependencies",
+            named(5),
+            "have all completed",
+        ),
+        (
+            "UPDATE host_attempts SET number = 9 WHERE number = 1",
+            format!("attempt 9 of {}", named(1)),
+            "its number",
+        ),
+        (
+            "DELETE FROM host_blobs",
+            "component basics".to_owned(),
+            "is missing",
+        ),
+        (
+            "DELETE FROM host_queues",
+            "queue default".to_owned(),
+            "is not known",
+        ),
+    ] {
+        let (schema, target) = store();
+        schema.run(damage);
+        let findings = check(&target);
+        let found = findings
+            .iter()
+            .any(|finding| finding.what == what && finding.message.contains(message));
+        assert!(found, "{damage}: {findings:?}");
+    }
+}

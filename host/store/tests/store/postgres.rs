@@ -1,0 +1,207 @@
+//! What only the store on PostgreSQL does: versions of the schema, servers that may lose data, several
+//! writers, and connections that break.
+
+use host_core::command::Command;
+use host_core::id::NodeId;
+use host_core::job::{Lifecycle, State, UniqueScope};
+use host_store::postgres::target::Target;
+use host_store::postgres::{Options, PostgresStore};
+use host_store::store::Store as _;
+use uuid::Uuid;
+
+use crate::jobs::{
+    NODE, NOW, claim, claimed, commit, complete, enqueue, id, job, read, returned, unique,
+};
+use crate::proxy::Break;
+use crate::server::Schema;
+
+/// The server of the tests may lose data.
+pub(crate) const TESTED: Options = Options {
+    allow_unsafe: true,
+    shared: false,
+};
+
+/// Opens the store in a schema.
+pub(crate) fn open(schema: &Schema) -> PostgresStore {
+    PostgresStore::open(&target(schema), NODE, TESTED).unwrap()
+}
+
+fn target(schema: &Schema) -> Target {
+    Target::parse(&schema.url(), None).unwrap()
+}
+
+fn refusal(schema: &Schema, options: Options) -> String {
+    let other = NodeId(Uuid::from_u128(7));
+    let opened = PostgresStore::open(&target(schema), other, options);
+    opened.map(drop).unwrap_err().to_string()
+}
+
+#[test]
+fn a_server_that_may_lose_data_is_refused_by_the_name_of_the_setting() {
+    let message = refusal(&Schema::new(), Options::default());
+    assert!(message.contains("fsync is off"), "{message}");
+    assert!(message.contains("allow_unsafe"), "{message}");
+}
+
+#[test]
+fn a_later_schema_is_refused_by_name() {
+    let schema = Schema::new();
+    drop(open(&schema));
+    schema.run("INSERT INTO host_schema (version) VALUES (99)");
+    let message = refusal(&schema, TESTED);
+    assert!(
+        message.contains("the schema in the database has version 99"),
+        "{message}"
+    );
+}
+
+#[test]
+fn one_host_alone_writes_unless_the_database_is_shared() {
+    let schema = Schema::new();
+    let first = open(&schema);
+    let message = refusal(&schema, TESTED);
+    assert!(message.contains("another host writes to it"), "{message}");
+    drop(first);
+    drop(open(&schema));
+}
+
+/// Whatever the connection does, a batch lands once and its answer is the one of a good connection.
+#[test]
+fn a_batch_whose_connection_breaks_lands_once() {
+    for at in [Break::AtBegin, Break::BeforeCommit, Break::AfterCommit] {
+        let schema = Schema::new();
+        let (proxy, url) = schema.proxy();
+        let target = Target::parse(&url, None).unwrap();
+        let mut store = PostgresStore::open(&target, NODE, TESTED).unwrap();
+        enqueue(&mut store, vec![job(1)]);
+        proxy.break_next(at);
+        let committed = commit(&mut store, NOW, vec![Command::Enqueue(vec![job(2)])]);
+        assert!(proxy.has_broken(), "{at:?}");
+        assert_eq!(
+            (committed.first_change, committed.available),
+            (2, 2),
+            "{at:?}"
+        );
+        let seen = read(&*store.reader().unwrap());
+        assert_eq!(seen.jobs.len(), 2, "{at:?}");
+        let claimed = claimed(&mut store, NOW, claim([1, 2, 3], false));
+        assert_eq!(claimed.len(), 2, "{at:?}");
+        drop(store);
+    }
+}
+
+#[test]
+fn an_earlier_process_of_a_host_writes_no_more() {
+    let schema = Schema::new();
+    let shared = Options {
+        shared: true,
+        ..TESTED
+    };
+    let open = || PostgresStore::open(&target(&schema), NODE, shared).unwrap();
+    let (mut earlier, mut later) = (open(), open());
+    enqueue(&mut later, vec![job(1)]);
+    let error = earlier.commit(NOW, vec![claim([1], false)]).unwrap_err();
+    assert!(error.to_string().contains("a later process"), "{error}");
+    assert_eq!(claimed(&mut later, NOW, claim([1], false)).len(), 1);
+}
+
+/// How many jobs several writers share, and how many each wants at once.
+const SHARED_JOBS: u128 = 300;
+const SLOTS: u128 = 7;
+
+/// Writers claim and complete at once: each job has one attempt, and all changes have numbers of their
+/// own without a gap.
+#[test]
+fn several_writers_share_jobs_without_running_any_twice() {
+    let schema = Schema::new();
+    let shared = Options {
+        shared: true,
+        ..TESTED
+    };
+    let open = |node: u128| {
+        let node = NodeId(Uuid::from_u128(node));
+        PostgresStore::open(&target(&schema), node, shared).unwrap()
+    };
+    let mut first = open(1);
+    let mut jobs: Vec<_> = (1..=SHARED_JOBS).map(job).collect();
+    for job in jobs.iter_mut().step_by(3) {
+        job.queue = "other".parse().unwrap();
+    }
+    enqueue(&mut first, jobs);
+    std::thread::scope(|scope| {
+        for writer in 1..=3 {
+            let open = &open;
+            scope.spawn(move || {
+                let mut store = open(writer + 1);
+                let mut next = writer << 32;
+                loop {
+                    let leases = next..next + SLOTS;
+                    next += SLOTS;
+                    let claimed = claimed(&mut store, NOW, claim(leases, false));
+                    let done: Vec<_> = claimed.iter().map(|it| completed(&it.lifecycle)).collect();
+                    if done.is_empty() {
+                        break;
+                    }
+                    let committed = commit(&mut store, NOW, done);
+                    assert!(committed.replies.iter().all(Result::is_ok), "{committed:?}");
+                }
+            });
+        }
+    });
+    let everything = read(&*first.reader().unwrap());
+    for (detail, attempts) in &everything.jobs {
+        assert_eq!(
+            (detail.lifecycle.state, attempts.len()),
+            (State::Completed, 1)
+        );
+    }
+    let changes = first.reader().unwrap().changes(0, 10_000).unwrap();
+    let numbers: Vec<u64> = changes.items.iter().map(|it| it.number).collect();
+    assert_eq!(numbers, (1..changes.next).collect::<Vec<_>>());
+    assert_eq!(numbers.len() as u128, 3 * SHARED_JOBS);
+}
+
+fn completed(job: &Lifecycle) -> Command {
+    let lease = job.lease.as_ref().unwrap().id;
+    complete(
+        job.id.0.as_u128() - id(0).0.as_u128(),
+        lease.0.as_u128(),
+        returned(),
+    )
+}
+
+/// Writers that want the same new key take turns, and those that wait for each other try again.
+#[test]
+fn writers_that_enqueue_the_same_keys_get_one_job_for_each() {
+    let schema = Schema::new();
+    let shared = Options {
+        shared: true,
+        ..TESTED
+    };
+    let keys = 20;
+    std::thread::scope(|scope| {
+        for writer in 1..=3_u128 {
+            let (schema, keys) = (&schema, keys);
+            scope.spawn(move || {
+                let node = NodeId(Uuid::from_u128(writer));
+                let mut store = PostgresStore::open(&target(schema), node, shared).unwrap();
+                let keyed = |n: u128| {
+                    let mut new = job(writer * 1_000 + n);
+                    new.unique_key = Some(unique(&format!("k{n}"), UniqueScope::Active));
+                    new
+                };
+                // In another order in each writer, in batches of several commands.
+                let order = (0..keys).map(|n| (n * 7 + writer * 3) % keys);
+                let commands: Vec<_> = order.map(|n| Command::Enqueue(vec![keyed(n)])).collect();
+                for batch in commands.chunks(3) {
+                    commit(&mut store, NOW, batch.to_vec());
+                }
+            });
+        }
+    });
+    let mut store = PostgresStore::open(&target(&schema), NODE, TESTED).unwrap();
+    let everything = read(&*store.reader().unwrap());
+    assert_eq!(everything.jobs.len() as u128, keys);
+    let all = claimed(&mut store, NOW, claim(1..=2 * keys, false));
+    assert_eq!(all.len() as u128, keys);
+}

@@ -1,0 +1,101 @@
+//! A proxy in front of the server that breaks a connection where a test wants it.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tempfile::TempDir;
+
+/// The name of a server's socket in its folder.
+const SOCKET: &str = ".s.PGSQL.5432";
+
+/// Where a connection breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Break {
+    /// Before the server hears of the commit.
+    BeforeCommit,
+    /// After the server has committed, before it says so.
+    AfterCommit,
+    /// While the batch reads.
+    AtBegin,
+}
+
+impl Break {
+    /// Returns what the client says when the connection breaks.
+    fn word(self) -> &'static [u8] {
+        match self {
+            Self::BeforeCommit | Self::AfterCommit => b"COMMIT\0",
+            Self::AtBegin => b"BEGIN\0",
+        }
+    }
+}
+
+/// A proxy. It ends with the process.
+pub(crate) struct Proxy {
+    pub(crate) folder: TempDir,
+    next: Arc<Mutex<Option<Break>>>,
+}
+
+impl Proxy {
+    pub(crate) fn before(server: &Path) -> Self {
+        let folder = TempDir::new().unwrap();
+        let listener = UnixListener::bind(folder.path().join(SOCKET)).unwrap();
+        let next: Arc<Mutex<Option<Break>>> = Arc::default();
+        let (breaks, server) = (Arc::clone(&next), server.join(SOCKET));
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                let (client, breaks) = (client.unwrap(), Arc::clone(&breaks));
+                let server = UnixStream::connect(&server).unwrap();
+                std::thread::spawn(move || carry(&client, &server, &breaks));
+            }
+        });
+        Self { folder, next }
+    }
+
+    /// Breaks the next connection that gets there, once.
+    pub(crate) fn break_next(&self, at: Break) {
+        *self.next.lock().unwrap() = Some(at);
+    }
+
+    pub(crate) fn has_broken(&self) -> bool {
+        self.next.lock().unwrap().is_none()
+    }
+}
+
+/// Carries bytes both ways until one side ends.
+fn carry(client: &UnixStream, server: &UnixStream, breaks: &Mutex<Option<Break>>) {
+    let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+    let deaf = Arc::new(AtomicBool::new(false));
+    let answers = {
+        let (mut from, mut to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+        let deaf = Arc::clone(&deaf);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 8_192];
+            while let Ok(bytes @ 1..) = from.read(&mut buffer) {
+                if !deaf.load(Ordering::Relaxed) && to.write_all(&buffer[..bytes]).is_err() {
+                    break;
+                }
+            }
+            let _gone = to.shutdown(std::net::Shutdown::Both);
+        })
+    };
+    let mut buffer = [0; 8_192];
+    while let Ok(bytes @ 1..) = from.read(&mut buffer) {
+        let said = &buffer[..bytes];
+        let mut next = breaks.lock().unwrap();
+        let at = next.take_if(|at| said.windows(at.word().len()).any(|word| word == at.word()));
+        drop(next);
+        deaf.store(at.is_some(), Ordering::Relaxed);
+        if matches!(at, Some(Break::BeforeCommit | Break::AtBegin)) || to.write_all(said).is_err() {
+            break;
+        }
+        if at.is_some() {
+            // The server ends the connection once it has done all that it was told.
+            break;
+        }
+    }
+    let _gone = to.shutdown(std::net::Shutdown::Write);
+    answers.join().unwrap();
+}

@@ -1,0 +1,52 @@
+//! A schema of its own for each test, on the server of this test process.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::database::{Database, database};
+use crate::proxy::Proxy;
+
+/// How many schemas are made at once.
+const AHEAD: u32 = 100;
+
+/// An empty schema, which no other test uses.
+pub(crate) struct Schema {
+    name: String,
+}
+
+impl Schema {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        static MADE: Mutex<u32> = Mutex::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let mut made = MADE.lock().unwrap();
+        if number > *made {
+            let more: String = (*made + 1..=*made + AHEAD)
+                .map(|n| format!("CREATE SCHEMA t{n};"))
+                .collect();
+            assert!(database().tell(&more));
+            *made += AHEAD;
+        }
+        Self {
+            name: format!("t{number}"),
+        }
+    }
+
+    /// Returns the address of a database in which the schema is the only one.
+    pub(crate) fn url(&self) -> String {
+        Database::url(&database().folder, &self.name)
+    }
+
+    /// Puts a proxy before the server, and returns it with the address there.
+    pub(crate) fn proxy(&self) -> (Proxy, String) {
+        let proxy = Proxy::before(&database().folder);
+        let url = Database::url(proxy.folder.path(), &self.name);
+        (proxy, url)
+    }
+
+    /// Runs statements in the schema.
+    pub(crate) fn run(&self, sql: &str) {
+        let in_schema = format!("SET search_path = {}; {sql}", self.name);
+        assert!(database().tell(&in_schema), "{sql}");
+    }
+}

@@ -1,0 +1,121 @@
+//! A PostgreSQL server of this test process. Each test has a schema of its own. The server ends with the
+//! process, however that ends, and nothing of it stays.
+
+use std::io::Write as _;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// Where Debian has its releases, and the oldest that hosts take.
+const RELEASES: &str = "/usr/lib/postgresql";
+const RELEASE_MIN: u32 = 14;
+
+/// The user `nobody`: a server refuses to run as root.
+const NOBODY: u32 = 65_534;
+
+/// How often the server is asked whether it is ready, and the pause between.
+const ASKS_MAX: u32 = 1_200;
+const ASK_PAUSE: Duration = Duration::from_millis(50);
+
+/// Makes a cluster, serves it until standard input ends, and removes it. Nothing here has to survive.
+const SERVE: &str = r#"
+trap 'rm -rf "$1"' EXIT
+"$2/initdb" --pgdata "$1/data" --auth trust --username postgres --encoding UTF8 --locale C \
+  --no-sync --no-instructions || exit 1
+"$2/postgres" -D "$1/data" -k "$1" -c listen_addresses= -c max_connections=300 -c fsync=off \
+  -c full_page_writes=off -c synchronous_commit=off -c shared_buffers=64MB &
+read -r _
+kill -QUIT $!
+wait $!
+"#;
+
+/// A server. It ends when this process does, because its standard input then ends.
+pub(crate) struct Database {
+    pub(crate) folder: PathBuf,
+    programs: PathBuf,
+    _serving: Child,
+}
+
+/// Returns the server of this process.
+pub(crate) fn database() -> &'static Database {
+    static DATABASE: OnceLock<Database> = OnceLock::new();
+    DATABASE.get_or_init(start)
+}
+
+/// Returns the folder of the server's programs.
+fn programs() -> PathBuf {
+    let folders = std::fs::read_dir(RELEASES).into_iter().flatten().flatten();
+    let releases = folders.filter_map(|folder| {
+        let number: u32 = folder.file_name().to_str()?.parse().ok()?;
+        Some((number, folder.path().join("bin")))
+    });
+    let usable = |(number, programs): &(u32, PathBuf)| {
+        *number >= RELEASE_MIN && programs.join("initdb").exists()
+    };
+    let newest = releases.filter(usable).max();
+    let (_, programs) = newest.expect("Debian's package postgresql is installed, 14 or later");
+    programs
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "between looks at a condition, with a bound"
+)]
+fn start() -> Database {
+    let folder = tempfile::Builder::new().prefix("host-pg-").tempdir();
+    // What serves it removes it.
+    let folder = folder.expect("a folder can be made").keep();
+    let private = std::fs::Permissions::from_mode(0o700);
+    std::fs::set_permissions(&folder, private).expect("a folder can be made private");
+    let programs = programs();
+    let log_path = folder.join("log");
+    let log = std::fs::File::create(&log_path).expect("a log can be made");
+    let mut serve = Command::new("sh");
+    serve.args(["-c", SERVE, "sh"]).arg(&folder).arg(&programs);
+    serve.current_dir("/").stdin(Stdio::piped());
+    serve.stdout(log.try_clone().expect("a file can be shared"));
+    serve.stderr(log);
+    if rustix::process::getuid().is_root() {
+        chown(&folder, Some(NOBODY), Some(NOBODY)).expect("root gives a folder away");
+        serve.uid(NOBODY).gid(NOBODY);
+    }
+    let database = Database {
+        _serving: serve.spawn().expect("sh starts"),
+        programs,
+        folder,
+    };
+    for _ in 0..ASKS_MAX {
+        if database.tell("SELECT 1") {
+            return database;
+        }
+        std::thread::sleep(ASK_PAUSE);
+    }
+    let log = std::fs::read_to_string(log_path);
+    panic!("the server does not start: {}", log.unwrap_or_default());
+}
+
+impl Database {
+    /// Runs statements. Returns whether all succeeded.
+    pub(crate) fn tell(&self, sql: &str) -> bool {
+        let mut psql = Command::new(self.programs.join("psql"));
+        psql.args(["-qAtX", "-v", "ON_ERROR_STOP=1"]);
+        psql.args(["-U", "postgres", "-d", "postgres", "-h"]);
+        psql.arg(&self.folder).stdin(Stdio::piped());
+        psql.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut psql = psql.spawn().expect("psql starts");
+        let mut input = psql.stdin.take().expect("its input is a pipe");
+        // A client without a server does not read.
+        let _refused = writeln!(input, "{sql}");
+        drop(input);
+        psql.wait().expect("psql ends").success()
+    }
+
+    /// Returns the address, over the socket in `folder`, of a database with one schema.
+    pub(crate) fn url(folder: &Path, schema: &str) -> String {
+        let folder = folder.display().to_string().replace('/', "%2F");
+        format!("postgres://postgres@{folder}/postgres?options=-csearch_path%3D{schema}")
+    }
+}
