@@ -10,7 +10,7 @@ pub mod hero;
 pub mod peers;
 pub mod pool;
 pub mod ports;
-mod postgres;
+pub mod postgres;
 pub mod processes;
 pub mod raw;
 pub mod redis;
