@@ -17,6 +17,7 @@ mod interleavings;
 mod jobs;
 mod kill;
 mod leases;
+mod limits;
 mod postgres;
 mod proxy;
 mod server;
