@@ -296,3 +296,13 @@ fn the_attributes_of_a_job_reach_its_guest() {
     assert_eq!(attributes(1), [("tenant".to_owned(), "t".to_owned())]);
     assert_eq!((attributes(2), attributes(3)), (Vec::new(), Vec::new()));
 }
+
+#[test]
+fn the_variables_of_a_job_reach_its_guest() {
+    let mut bench = Bench::new();
+    bench.enqueue(1, &[("env_vars", r#"{"MODE":"dry"}"#)]);
+    bench.enqueue(2, &[("env_vars", "null")]);
+    let env = |n| bench.guests[&bench.guest(n).unwrap()].env.clone();
+    assert_eq!(env(1), [("MODE".to_owned(), "dry".to_owned())]);
+    assert_eq!(env(2), []);
+}
