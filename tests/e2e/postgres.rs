@@ -40,18 +40,18 @@ fn jobs_and_components_outlive_a_kill_and_the_data_directory() {
     let (first, second) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let server = Server::start(&stored(&first, &url));
     deploy(&server.client(), "basics");
-    let add = json!({"handler": "add", "params": {"a": 2, "b": 3}});
-    let id = server.client().enqueue(&add);
+    let echo = json!({"handler": "echo", "params": {"a": 5}});
+    let id = server.client().enqueue(&echo);
     assert_eq!(server.client().wait(&id)["state"], "completed");
-    let later = json!({"handler": "add", "params": {"a": 2, "b": 3}, "delay": "1h"});
+    let later = json!({"handler": "noop", "delay_seconds": 3600});
     let waiting = server.client().enqueue(&later);
     server.kill();
     assert!(!first.path().join("host.db").exists());
 
     let server = Server::start(&stored(&second, &url));
-    assert_eq!(server.client().job(&id)["result"], 5);
+    assert_eq!(server.client().job(&id)["result"], echo["params"]);
     assert_eq!(server.client().job(&waiting)["state"], "scheduled");
-    assert_eq!(server.client().run(&add)["result"], 5);
+    assert_eq!(server.client().run(&echo)["result"], echo["params"]);
     assert_eq!(server.stop(), Some(0));
     let (code, found, said) = run(&url, &["store", "check", "-o", "json"]);
     assert_eq!((code, found.trim()), (Some(0), "[]"), "{said}");

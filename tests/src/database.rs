@@ -1,4 +1,4 @@
-//! A PostgreSQL server of this test process. Each test has a schema of its own. The server ends with the
+//! A server of `PostgreSQL` for this test process. Each test has a schema of its own. It ends with the
 //! process, however that ends, and nothing of it stays.
 
 use std::io::Write as _;

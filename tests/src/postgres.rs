@@ -7,7 +7,7 @@ use crate::database::{Database, database};
 ///
 /// # Panics
 ///
-/// If there is no PostgreSQL. The message names the package.
+/// If there is no server to start. The message names the package.
 pub fn schema(name: &str) -> String {
     let made = database().tell(&format!("CREATE SCHEMA IF NOT EXISTS {name}"));
     assert!(made, "a schema can be made");

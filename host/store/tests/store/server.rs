@@ -21,10 +21,10 @@ impl Schema {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let mut made = MADE.lock().unwrap();
         if number > *made {
-            let more: String = (*made + 1..=*made + AHEAD)
-                .map(|n| format!("CREATE SCHEMA t{n};"))
+            let more: Vec<String> = (*made + 1..=*made + AHEAD)
+                .map(|n| format!("CREATE SCHEMA t{n}"))
                 .collect();
-            assert!(database().tell(&more));
+            assert!(database().tell(&more.join(";")));
             *made += AHEAD;
         }
         Self {
