@@ -9,7 +9,7 @@ use host_core::job::{State, UniqueScope};
 use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::outcome::Outcome;
-use host_core::policy::Policy;
+use host_core::policy::{Policy, Retention};
 use host_core::query::JobFilter;
 use host_core::rejection::Rejection;
 use host_core::time::Time;
@@ -513,12 +513,44 @@ fn what_was_executed_for_others_is_kept_and_never_run_again() {
             .unwrap();
         assert_eq!(committed.replies[0], Err(Rejection::Foreign));
         assert_eq!(committed.replies[1], Ok(Reply::Claimed(Vec::new())));
-        let kept_ms = Policy::default().retention_ms;
+        let kept_ms = Policy::default().retention.ms;
         let later = NOW.plus_ms(kept_ms);
         store
             .commit(later, vec![Command::Tick { limit: 10 }])
             .unwrap();
         assert_eq!(store.reader().unwrap().job(id(1)).unwrap(), None);
+    });
+}
+
+#[test]
+fn discarded_jobs_are_kept_for_a_time_of_their_own() {
+    check(|store| {
+        let kept = |n| {
+            let mut new = job(n);
+            new.policy.retention = Retention {
+                ms: 1_000,
+                discarded_ms: 5_000,
+            };
+            new
+        };
+        enqueue(store, vec![kept(1), kept(2)]);
+        claimed(store, NOW, claim([1, 2], false));
+        commit(
+            store,
+            NOW,
+            vec![complete(1, 1, returned()), complete(2, 2, failed(false))],
+        );
+        for (after_ms, left) in [
+            (999, [true, true]),
+            (1_000, [false, true]),
+            (5_000, [false; 2]),
+        ] {
+            let tick = vec![Command::Tick { limit: 10 }];
+            commit(store, NOW.plus_ms(after_ms), tick);
+            let reader = store.reader().unwrap();
+            let found = [1, 2].map(|n| reader.job(id(n)).unwrap().is_some());
+            assert_eq!(found, left, "after {after_ms} ms");
+        }
     });
 }
 
@@ -597,7 +629,7 @@ fn the_place_of_a_purged_job_is_not_given_again() {
         places.map(Result::unwrap).collect::<Vec<i64>>()
     };
     let mut newest = job(2);
-    newest.policy.retention_ms = 1;
+    newest.policy.retention = Retention::equal(1);
     enqueue(&mut store, vec![job(1), newest]);
     let cancel = Command::Cancel {
         job: id(2),
