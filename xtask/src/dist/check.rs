@@ -82,7 +82,7 @@ pub(crate) fn check() -> Result<()> {
     ensure!(!config.exists(), "the configuration stays after a purge");
     let store = root.path("var/lib/host/host.db");
     ensure!(store.exists(), "a purge removed the jobs");
-    Ok(())
+    std::fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))
 }
 
 /// A folder that is the root of a system with Debian's list of packages.
