@@ -19,5 +19,6 @@ mod kill;
 mod leases;
 mod postgres;
 mod proxy;
+mod retention;
 mod server;
 mod version_1;
