@@ -78,7 +78,8 @@ fn texts(folders: &[&str]) -> Result<String> {
         for path in paths {
             let text = std::fs::read_to_string(&path);
             let text = text.with_context(|| format!("cannot read {}", path.display()))?;
-            all += &format!("== {}\n{text}", path.display());
+            let name = path.display().to_string();
+            all.extend(["== ", &name, "\n", &text]);
         }
     }
     Ok(all)

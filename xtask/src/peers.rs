@@ -31,7 +31,7 @@ const SOCKET_RUNNER: &str = "socket_runner";
 const RUST_RUNNER: &str = "tests/rust-runner";
 const RUST_RUNNER_BUILD: &str = "rust-runner";
 
-/// Where Debian has its releases of PostgreSQL, each in a folder of its own.
+/// Where Debian has its releases of `PostgreSQL`, each in a folder of its own.
 const POSTGRES: &str = "/usr/lib/postgresql";
 
 /// Written once a folder is complete.
@@ -71,7 +71,7 @@ pub(crate) fn redis() -> Result<()> {
     setup::install(&["redis-server"]).context("a Redis server of our own is needed")
 }
 
-/// Installs Debian's PostgreSQL if there is none. Tests start servers of their own with it.
+/// Installs Debian's `PostgreSQL` if there is none. Tests start servers of their own with it.
 pub(crate) fn postgres() -> Result<()> {
     let folders = std::fs::read_dir(POSTGRES).into_iter().flatten();
     let mut programs = folders.flatten().map(|folder| folder.path().join("bin"));

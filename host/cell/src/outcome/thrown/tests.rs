@@ -2,13 +2,16 @@
 
 use super::*;
 
-fn found(stderr: &str) -> Option<(String, Option<String>)> {
+/// A message and a stack.
+type Told = (String, Option<String>);
+
+fn found(stderr: &str) -> Option<Told> {
     let lines: Vec<String> = stderr.lines().map(str::to_owned).collect();
     find(&lines).map(|thrown| (thrown.message, thrown.stack))
 }
 
-fn thrown(message: &str, stack: Option<&str>) -> Option<(String, Option<String>)> {
-    Some((message.to_owned(), stack.map(str::to_owned)))
+fn thrown(message: &str, stack: Option<&str>) -> Told {
+    (message.to_owned(), stack.map(str::to_owned))
 }
 
 #[test]
@@ -16,7 +19,7 @@ fn a_panic_of_rust() {
     let stderr = "before\nthread 'main' (1) panicked at src/lib.rs:7:5:\nno luck\nat all\n\
                   note: run with `RUST_BACKTRACE=1`";
     let message = "panicked at src/lib.rs:7:5: no luck\nat all";
-    assert_eq!(found(stderr), thrown(message, None));
+    assert_eq!(found(stderr).unwrap(), thrown(message, None));
 }
 
 const PYTHON_END: &str = "\n\nthread '<unnamed>' (1) panicked at runtime/src/lib.rs:1293:29:\n\
@@ -28,7 +31,7 @@ fn an_exception_of_python() {
                      File \"/0/app.py\", line 22, in inner\nValueError: no luck\nat all";
     let stderr = format!("before\n{traceback}{PYTHON_END}");
     let message = "ValueError: no luck\nat all";
-    assert_eq!(found(&stderr), thrown(message, Some(traceback)));
+    assert_eq!(found(&stderr).unwrap(), thrown(message, Some(traceback)));
 }
 
 #[test]
@@ -37,18 +40,24 @@ fn an_exception_of_python_with_its_cause() {
         During handling of the above exception, another exception occurred:\n\n\
         Traceback (most recent call last):\n  File \"/0/app.py\", line 2, in b\nValueError: no x";
     let stderr = format!("{traceback}{PYTHON_END}");
-    assert_eq!(found(&stderr), thrown("ValueError: no x", Some(traceback)));
+    assert_eq!(
+        found(&stderr).unwrap(),
+        thrown("ValueError: no x", Some(traceback))
+    );
 }
 
 #[test]
 fn a_long_traceback_whose_beginning_is_gone() {
     let rest = "  File \"/0/app.py\", line 22, in inner\nValueError: no luck";
     let stderr = format!("{rest}{PYTHON_END}");
-    assert_eq!(found(&stderr), thrown("ValueError: no luck", Some(rest)));
+    assert_eq!(
+        found(&stderr).unwrap(),
+        thrown("ValueError: no luck", Some(rest))
+    );
     let nothing = PYTHON_END.trim_start();
     let message =
         "panicked at runtime/src/lib.rs:1293:29: Python function threw an unexpected exception";
-    assert_eq!(found(nothing), thrown(message, None));
+    assert_eq!(found(nothing).unwrap(), thrown(message, None));
 }
 
 #[test]
@@ -57,7 +66,7 @@ fn an_exception_of_javascript() {
     let failed = "invalid variant tag value `undefined` (received `RangeError: no luck with `a``) \
                   specified for `Failure`\nStack:\n  export_handler$handle@/tmp/initializer.js:612:17";
     assert_eq!(
-        found(&format!("{failed}{end}")),
+        found(&format!("{failed}{end}")).unwrap(),
         thrown(
             "RangeError: no luck with `a`",
             Some("export_handler$handle@/tmp/initializer.js:612:17")
@@ -65,7 +74,7 @@ fn an_exception_of_javascript() {
     );
     let other = format!("before\nno describe\nStack:\n  a@app.js:1:2\n  b@app.js:3:4{end}");
     let stack = "a@app.js:1:2\nb@app.js:3:4";
-    assert_eq!(found(&other), thrown("no describe", Some(stack)));
+    assert_eq!(found(&other).unwrap(), thrown("no describe", Some(stack)));
 }
 
 #[test]
