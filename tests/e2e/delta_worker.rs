@@ -227,7 +227,8 @@ fn a_host_executes_the_jobs_of_another_orchestrator() {
     let token = folder.path().join("ci.token");
     let config = format!(
         "[protocol.delta.orchestrators.up]\nurl = \"http://{}\"\nrunner_id = \"host-1\"\n\
-         token_file = {:?}\ncapabilities = [\"os:linux\"]\nconcurrency = 4\n",
+         token_file = {:?}\ncapabilities = [\"os:linux\"]\nconcurrency = 4\n\
+         [queues.default]\nretention_seconds = 3600\n",
         server.address(),
         token.display().to_string(),
     );
@@ -242,14 +243,17 @@ fn a_host_executes_the_jobs_of_another_orchestrator() {
     for id in &jobs {
         assert_eq!(client.wait(id)["state"], "completed");
     }
-    eventually("the work to be shown", WAIT_MAX, || {
+    let shown = eventually("the work to be shown", WAIT_MAX, || {
         let list = worker.client().get("/api/v1/jobs?limit=100").ok()?.body;
-        let foreign = list["items"]
+        let foreign: Vec<_> = list["items"]
             .as_array()?
             .iter()
             .filter(|job| job["wire"] == "delta")
-            .count();
-        (foreign == jobs.len()).then_some(())
+            .filter_map(|job| job["id"].as_str().map(str::to_owned))
+            .collect();
+        (foreign.len() == jobs.len()).then_some(foreign)
     });
+    let shown = worker.client().job(&shown[0]);
+    assert_eq!(shown["retention_seconds"], 3_600.0, "its queue says so");
     assert_eq!(worker.stop(), Some(0));
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use host_tests::eventually;
+use host_tests::{Options, Server, eventually};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
-use crate::fixture::{own, shared};
+use crate::fixture::{deploy, own, shared};
 
 fn state(job: &Value) -> &str {
     job["state"].as_str().unwrap()
@@ -162,6 +163,30 @@ fn a_running_job_is_cancelled_in_two_steps() {
             .unwrap();
         assert_eq!(again.status, 409);
     }
+}
+
+#[test]
+fn an_ended_job_is_forgotten_when_its_queue_says_so() {
+    let data = TempDir::new().unwrap();
+    let config = data.path().join("host.toml");
+    std::fs::write(&config, "[queues.short]\nretention_seconds = 1\n").unwrap();
+    let mut options = Options::new(data.path());
+    options.args = vec!["--config".to_owned(), config.display().to_string()];
+    let server = Server::start(&options);
+    let client = server.client();
+    deploy(&client, "basics");
+    let kept = client.run(&json!({"handler": "noop"}));
+    let short = client.run(&json!({"handler": "noop", "queue": "short"}));
+    let longer = json!({"handler": "noop", "queue": "short", "retention_seconds": 600});
+    let longer = client.run(&longer);
+    let status = |job: &Value| {
+        let id = job["id"].as_str().unwrap();
+        client.get(&format!("/api/v1/jobs/{id}")).unwrap().status
+    };
+    eventually("the job to be forgotten", Duration::from_secs(20), || {
+        (status(&short) == 404).then_some(())
+    });
+    assert_eq!((status(&kept), status(&longer)), (200, 200));
 }
 
 #[test]

@@ -20,6 +20,7 @@ mod hero_slow;
 mod hero_storm;
 mod hero_tls;
 mod hero_worker;
+mod languages;
 mod life;
 mod neighbors;
 mod openapi;

@@ -6,6 +6,9 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use ureq::http::Method;
 
+/// How long a deploy may take: compiling a large component takes minutes on a busy machine.
+const DEPLOY_TIME_MAX: Duration = Duration::from_mins(5);
+
 /// A client of one host. Clones share its connections.
 #[derive(Clone)]
 pub struct Client {
@@ -186,6 +189,9 @@ impl Client {
         let mut response = self
             .agent
             .put(format!("{}/api/v1/components/{name}{query}", self.base))
+            .config()
+            .timeout_global(Some(DEPLOY_TIME_MAX))
+            .build()
             .header(
                 "content-type",
                 format!("multipart/form-data; boundary={BOUNDARY}"),

@@ -31,6 +31,15 @@ pub fn openapi() -> PathBuf {
     installed("openapi-python-client-0.29.1", "test peers").join("bin")
 }
 
+/// Returns a component that was made with componentize-py or componentize-js: `python` or `javascript`.
+///
+/// # Panics
+///
+/// If it has not been made. The message names the command that makes it.
+pub fn in_language(language: &str) -> PathBuf {
+    installed(&format!("languages/{language}.wasm"), "test peers")
+}
+
 /// Returns the example runner of the crate `rrq-runner`, which has the handler `echo`.
 ///
 /// # Panics

@@ -3,7 +3,9 @@
 mod bench;
 mod cargo;
 mod demo;
+mod dist;
 mod guests;
+mod languages;
 mod peers;
 mod programs;
 mod progress;
@@ -30,6 +32,10 @@ enum Command {
     Bench(bench::Args),
     /// Shows what a host does, on real input
     Demo,
+    /// Makes a tarball and a package for Debian
+    Dist(dist::Args),
+    /// Installs, upgrades and removes the package for Debian in a folder, with the program of the tests
+    DistCheck,
     /// Builds every component of the repository into target/guests
     Guests,
     /// Sets up what tests need and runs all of them, or those of one layer
@@ -40,6 +46,8 @@ fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Bench(args) => bench::run_all(&args),
         Command::Demo => demo::run_all(),
+        Command::Dist(args) => dist::run_all(&args),
+        Command::DistCheck => programs::as_in_tests().and_then(|_demo| dist::check()),
         Command::Guests => guests::build().map(|folder| println!("{}", folder.display())),
         Command::Test(args) => test::run_all(&args),
     };

@@ -7,16 +7,17 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result};
 
 use crate::cargo::{cargo, root, run, target_dir};
-use crate::setup;
+use crate::{languages, setup};
 
 /// What is installed from `PyPI`: the last release of RRQ with the documented dialect, and the newest; a
-/// client of Hero that is none of ours; and what reads the document of the API, a maker of clients and a
-/// check. Each is a file in [`REQUIREMENTS`] with the hashes of all packages.
+/// client of Hero that is none of ours; what reads the document of the API, a maker of clients and a
+/// check; and what makes components of Python. Each is a file in [`REQUIREMENTS`] with the hashes of all packages.
 const PYTHON: &[&str] = &[
     "rrq-0.9.14",
     "rrq-0.11.1",
     "redis-7.1.1",
     "openapi-python-client-0.29.1",
+    languages::PYTHON,
 ];
 
 /// The folder of these files, which `uv pip compile --universal --generate-hashes` writes.
@@ -44,6 +45,7 @@ pub(crate) fn set_up() -> Result<()> {
     for name in PYTHON {
         python(&folder, name)?;
     }
+    languages::build(&folder)?;
     rust_runner(&folder.join(RUST_RUNNER_BUILD))
 }
 

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use crate::cargo::{cargo, run};
 use crate::progress::Expected::{MinuteAtFirst, Minutes, MinutesAtFirst, Seconds};
 use crate::progress::step;
-use crate::{guests, peers, programs, setup};
+use crate::{dist, guests, peers, programs, setup};
 
 /// What to test.
 #[derive(clap::Args)]
@@ -118,6 +118,7 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
         run(cargo(&["clippy", "--workspace", "--all-targets"]).args(["--", "--deny", "warnings"]))
     })?;
     programs::as_in_tests()?;
+    step("packages", Seconds, dist::check)?;
     step("tests", Minutes, || {
         run(&mut cargo(&["test", "--workspace"]))
     })?;

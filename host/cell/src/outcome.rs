@@ -1,5 +1,7 @@
 //! Converts every way a guest can end into an [`Outcome`].
 
+mod thrown;
+
 use host_core::failure::{Category, Failure, FailureKind};
 use host_core::handler::Limits;
 use host_core::json::{DEPTH_MAX, JsonText};
@@ -127,12 +129,18 @@ pub(crate) fn from_trap(error: &wasmtime::Error, output: &RunOutput, limits: &Li
     } else if is_hostcall_fuel_error(error) {
         hostcall_fuel_failure(backtrace.is_some(), limits)
     } else {
-        let trap = trap.map_or_else(|| error.root_cause().to_string(), Trap::to_string);
-        let message = panic_message(&output.stderr_tail()).unwrap_or(trap);
-        Failure::new(FailureKind::Trapped, message)
+        let mut trapped = Failure::new(FailureKind::Trapped, "");
+        if let Some(thrown) = thrown::find(&output.stderr_tail()) {
+            (trapped.message, trapped.stack) = (thrown.message, thrown.stack);
+        } else {
+            trapped.message = trap.map_or_else(|| error.root_cause().to_string(), Trap::to_string);
+        }
+        trapped
     };
     truncate(&mut failure.message, MESSAGE_BYTES_MAX);
-    failure.stack = backtrace.map(|backtrace| truncated(backtrace.to_string(), STACK_BYTES_MAX));
+    let stack = failure.stack.take();
+    let stack = stack.or_else(|| backtrace.map(ToString::to_string));
+    failure.stack = stack.map(|stack| truncated(stack, STACK_BYTES_MAX));
     failure
 }
 
@@ -166,22 +174,6 @@ fn result_too_large(limit: u64) -> Failure {
              result_kib in the manifest (at most 16 MiB)"
         ),
     )
-}
-
-/// Returns the message of a Rust panic, if the last lines of standard error contain one.
-fn panic_message(stderr: &[String]) -> Option<String> {
-    let at = stderr
-        .iter()
-        .rposition(|line| line.contains("panicked at "))?;
-    let place = stderr[at].split("panicked at ").nth(1)?;
-    let place = place.trim_end_matches(':');
-    let message = stderr[at + 1..]
-        .iter()
-        .take_while(|line| !line.starts_with("note: "))
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .join("\n");
-    Some(format!("panicked at {place}: {message}"))
 }
 
 /// Checks that the guest returned valid JSON within the limits.

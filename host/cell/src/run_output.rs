@@ -17,8 +17,10 @@ const LINE_BYTES_MAX: usize = 16 << 10;
 /// After how many bytes [`RunOutput::take`] returns no more lines: far below the size of a frame.
 const TAKE_BYTES: u64 = 1 << 20;
 
-/// How many of the last lines of standard error are kept to explain a trap.
-const STDERR_LINES_KEPT: usize = 12;
+/// How many of the last bytes of standard error are kept to explain a trap, in whole lines, and how many
+/// lines. The last line is kept in any case.
+const STDERR_BYTES_KEPT: usize = 16 << 10;
+const STDERR_LINES_KEPT: usize = 256;
 
 /// The longest message of a progress report, in bytes.
 const PROGRESS_BYTES_MAX: usize = 1 << 10;
@@ -44,7 +46,14 @@ struct Inner {
     progress: Option<Progress>,
     stdout: PartialLine,
     stderr: PartialLine,
-    stderr_tail: VecDeque<String>,
+    stderr_tail: Tail,
+}
+
+/// The last lines of standard error.
+#[derive(Debug, Default)]
+struct Tail {
+    lines: VecDeque<String>,
+    bytes: usize,
 }
 
 /// The beginning of a line whose end has not been written yet.
@@ -76,7 +85,7 @@ impl RunOutput {
                 progress: None,
                 stdout: PartialLine::default(),
                 stderr: PartialLine::default(),
-                stderr_tail: VecDeque::new(),
+                stderr_tail: Tail::default(),
             }),
         }
     }
@@ -163,7 +172,7 @@ impl RunOutput {
 
     /// Returns the last lines of standard error, oldest first.
     pub(crate) fn stderr_tail(&self) -> Vec<String> {
-        self.inner().stderr_tail.iter().cloned().collect()
+        self.inner().stderr_tail.lines.iter().cloned().collect()
     }
 }
 
@@ -178,10 +187,7 @@ impl Inner {
     fn end_line(&mut self, source: LogSource, at_ms: u64) {
         let message = self.partial(source).take();
         let level = if source == LogSource::Stderr {
-            if self.stderr_tail.len() == STDERR_LINES_KEPT {
-                self.stderr_tail.pop_front();
-            }
-            self.stderr_tail.push_back(message.clone());
+            self.stderr_tail.push(message.clone());
             Level::Warn
         } else {
             Level::Info
@@ -241,6 +247,19 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.memory.give_back(self.waiting_bytes);
+    }
+}
+
+impl Tail {
+    fn push(&mut self, line: String) {
+        self.bytes += line.len();
+        self.lines.push_back(line);
+        while self.lines.len() > 1
+            && (self.bytes > STDERR_BYTES_KEPT || self.lines.len() > STDERR_LINES_KEPT)
+            && let Some(first) = self.lines.pop_front()
+        {
+            self.bytes -= first.len();
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::handler::{Digest, Grants, HandlerInfo, Limits, Revision};
 use host_core::json::JsonText;
 use host_core::name::Name;
+use host_core::policy::RetentionChoice;
 use tokio::sync::Notify;
 
 use crate::schema::{Budget, Schema};
@@ -30,6 +31,11 @@ pub struct Handler {
 }
 
 impl Handler {
+    /// Returns how long the manifest wants jobs to be kept.
+    pub fn retention(&self) -> RetentionChoice {
+        self.revision.manifest.retention(&self.info.name)
+    }
+
     /// Checks params against the handler's schema, if it has one.
     pub fn check_params(&self, params: &JsonText, budget: &mut Budget) -> Result<(), Failure> {
         let Some(schema) = &self.params else {

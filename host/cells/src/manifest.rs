@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use host_core::handler::{DirGrant, HandlerInfo, Manifest, ManifestSection};
 use host_core::name::Name;
+use host_core::policy::RETENTION_MS_MIN;
 use thiserror::Error;
 
 /// The largest manifest, in bytes.
@@ -120,6 +121,18 @@ fn section(name: &str, section: &ManifestSection) -> Result<(), ManifestError> {
     {
         let range = "0.001 or more".to_owned();
         return Err(refused("timeout_seconds", "0".to_owned(), range));
+    }
+    for (key, given) in [
+        ("retention_seconds", section.retention_seconds),
+        (
+            "retention_discarded_seconds",
+            section.retention_discarded_seconds,
+        ),
+    ] {
+        if let Some(short) = given.filter(|given| given.ms < RETENTION_MS_MIN) {
+            let range = format!("{} or more", RETENTION_MS_MIN / 1_000);
+            return Err(refused(key, f64::from(short).to_string(), range));
+        }
     }
     let variables = section.env.iter().flatten();
     for variable in variables.clone() {

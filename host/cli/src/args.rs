@@ -7,7 +7,7 @@ use host_protocols::WIRES;
 
 use crate::commands::{
     backup, build, cell, completion, component, deploy, dev, docs, doctor, explain, handler, job,
-    new, queue, run, runner, serve, store, worker,
+    man, new, queue, run, runner, serve, store, worker,
 };
 
 const EXAMPLES: &str = "\
@@ -85,6 +85,9 @@ enum Noun {
     /// Print docs/cli.md
     #[command(name = "__cli-docs", hide = true)]
     CliDocs,
+    /// Write manual pages
+    #[command(name = "__man", hide = true)]
+    Man(man::Man),
 }
 
 /// Returns the definition of the whole command line, with the nouns of the wires among the others.
@@ -143,6 +146,7 @@ impl Noun {
             Self::Completion(completion) => completion.run(definition()),
             Self::Cell(cell) => cell.run(),
             Self::CliDocs => docs::run(definition()),
+            Self::Man(man) => man.run(definition()),
         }
     }
 }

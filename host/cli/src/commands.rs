@@ -12,6 +12,7 @@ pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod handler;
 pub(crate) mod job;
+pub(crate) mod man;
 pub(crate) mod new;
 pub(crate) mod queue;
 pub(crate) mod run;

@@ -72,6 +72,12 @@ impl CliError {
             .next("free some space or send the output elsewhere")
     }
 
+    /// Makes the error of a process that has no standard output.
+    pub(crate) fn closed_stdout() -> Self {
+        Self::new(Exit::Failed, "write to standard output", "it is closed")
+            .next("let it go to a file, a pipe or /dev/null")
+    }
+
     /// Returns what the process exits with.
     pub fn exit(&self) -> Exit {
         match self {

@@ -2,6 +2,7 @@
 //! and output in four formats. This crate knows no command and no wire.
 
 pub mod client;
+mod closed;
 pub mod command;
 pub mod error;
 pub mod human;

@@ -6,6 +6,7 @@ use std::io::{IsTerminal, Write};
 use clap::ValueEnum;
 use serde_json::value::RawValue;
 
+use crate::closed::stdout_is_closed;
 use crate::error::CliError;
 use crate::json;
 use crate::table::Rows;
@@ -130,6 +131,9 @@ impl Output {
 
 /// Writes `text` and a line break to standard output.
 pub fn put_line(text: &str) -> Result<(), CliError> {
+    if stdout_is_closed() {
+        return Err(CliError::closed_stdout());
+    }
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())
         .and_then(|()| out.write_all(b"\n"))

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::json::JsonText;
 use crate::name::Name;
+use crate::policy::RetentionChoice;
 use crate::seconds::Seconds;
 use crate::time::Time;
 
@@ -79,6 +80,10 @@ pub struct ManifestSection {
     pub result_kib: Option<u64>,
     /// The most log that is kept, in KiB.
     pub log_kib: Option<u64>,
+    /// How long jobs are kept after they have ended, in seconds.
+    pub retention_seconds: Option<Seconds>,
+    /// How long discarded jobs are kept, in seconds.
+    pub retention_discarded_seconds: Option<Seconds>,
     /// Names of environment variables that the guest sees.
     pub env: Option<Vec<String>>,
     /// Directories that the guest may read.
@@ -109,6 +114,12 @@ impl Manifest {
         limits
     }
 
+    /// Returns how long jobs of the handler `name` are kept, if they and their queue do not say so.
+    pub fn retention(&self, name: &Name) -> RetentionChoice {
+        let own = self.handlers.get(name).map(ManifestSection::retention);
+        own.unwrap_or_default().or(self.defaults.retention())
+    }
+
     /// Returns the grants of the handler `name`. A list that the handler sets replaces the
     /// component's list.
     pub fn grants(&self, name: &Name) -> Grants {
@@ -129,6 +140,14 @@ impl Manifest {
 }
 
 impl ManifestSection {
+    fn retention(&self) -> RetentionChoice {
+        let ms = |given: Option<Seconds>| given.map(|seconds| seconds.ms);
+        RetentionChoice {
+            ms: ms(self.retention_seconds),
+            discarded_ms: ms(self.retention_discarded_seconds),
+        }
+    }
+
     fn narrow(&self, limits: &mut Limits) {
         let set = |target: &mut u64, value: Option<u64>, unit: u64| {
             if let Some(value) = value {

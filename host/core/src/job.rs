@@ -152,6 +152,15 @@ impl Lifecycle {
             .saturating_sub(self.attempts_forgiven)
     }
 
+    /// Returns when an ended job is forgotten; `None` if it has not ended.
+    pub fn kept_until(&self) -> Option<Time> {
+        let kept_ms = match self.state {
+            State::Discarded => self.policy.retention.discarded_ms,
+            _ => self.policy.retention.ms,
+        };
+        self.finished_at.map(|end| end.plus_ms(kept_ms))
+    }
+
     /// Returns when time alone next changes this job; `None` if never.
     ///
     /// One instant covers start, backoff, acknowledgement, lease end, deadline, cancel grace and
@@ -169,9 +178,7 @@ impl Lifecycle {
                 let grace_end = self.cancel.as_ref().and_then(|cancel| cancel.grace_ends_at);
                 earliest(lease_end, grace_end)
             }
-            State::Completed | State::Cancelled | State::Discarded => self
-                .finished_at
-                .map(|end| end.plus_ms(self.policy.retention_ms)),
+            State::Completed | State::Cancelled | State::Discarded => self.kept_until(),
         }
     }
 }

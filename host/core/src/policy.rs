@@ -42,6 +42,65 @@ fn spread(job: JobId, attempt: u32) -> u64 {
     bits ^ (bits >> 31)
 }
 
+/// How long a job is kept after it has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retention {
+    /// A job that completed or was cancelled, in milliseconds.
+    pub ms: u64,
+    /// A job that was discarded, in milliseconds.
+    pub discarded_ms: u64,
+}
+
+impl Retention {
+    /// Keeps all ended jobs equally long.
+    pub const fn equal(ms: u64) -> Self {
+        Self {
+            ms,
+            discarded_ms: ms,
+        }
+    }
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self::equal(7 * 24 * 3_600_000)
+    }
+}
+
+/// The shortest retention: the time in which those who wait for a job read how it ended, in
+/// milliseconds.
+pub const RETENTION_MS_MIN: u64 = 1_000;
+
+/// What a job, its queue or its handler say about retention.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RetentionChoice {
+    pub ms: Option<u64>,
+    /// Without it, discarded jobs are kept as long as others.
+    pub discarded_ms: Option<u64>,
+}
+
+impl RetentionChoice {
+    /// Takes from `other` what this choice leaves open.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            ms: self.ms.or(other.ms),
+            discarded_ms: self.discarded_ms.or(other.discarded_ms),
+        }
+    }
+
+    /// Takes from `default` what this choice leaves open.
+    pub fn over(self, default: Retention) -> Retention {
+        Retention {
+            ms: self.ms.unwrap_or(default.ms),
+            discarded_ms: self
+                .discarded_ms
+                .or(self.ms)
+                .unwrap_or(default.discarded_ms),
+        }
+    }
+}
+
 /// What happens to a running job if its worker does not stop within the grace of a cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnGraceExpired {
@@ -62,8 +121,7 @@ pub struct Policy {
     /// grace.
     pub cancel_grace_ms: Option<u64>,
     pub backoff: Backoff,
-    /// How long the job is kept after it has ended, in milliseconds.
-    pub retention_ms: u64,
+    pub retention: Retention,
     /// What happens if the worker does not stop after a cancel.
     pub on_grace_expired: OnGraceExpired,
     /// Whether an attempt counts if its lease is lost.
@@ -82,7 +140,7 @@ impl Default for Policy {
                 base_ms: 1_000,
                 max_ms: 3_600_000,
             },
-            retention_ms: 7 * 24 * 3_600_000,
+            retention: Retention::default(),
             on_grace_expired: OnGraceExpired::Cancelled,
             lost_lease_costs_attempt: false,
             ack_window_ms: None,

@@ -24,7 +24,7 @@ use self::work::Ask;
 use crate::logged::Logs;
 use crate::numbers::Numbers;
 
-pub use self::history::{History, register_dropped};
+pub use self::history::{History, KeptFor, register_dropped};
 
 /// The most messages that may wait for the thread that feeds the cells. Later starts are refused.
 const WAITING_MAX: usize = 4_096;

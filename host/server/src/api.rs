@@ -46,6 +46,7 @@ use tokio_util::sync::CancellationToken;
 use self::ports::{Deployer, Logs};
 use crate::executors::Executors;
 use crate::metrics::Metrics;
+use crate::retention::Retentions;
 
 /// How many event streams may be open at once.
 const STREAMS_MAX: usize = 256;
@@ -62,6 +63,8 @@ pub struct Api {
     pub deployer: Arc<dyn Deployer>,
     /// The executors of foreign workers, and which jobs go to them.
     pub executors: Executors,
+    /// How long jobs of queues are kept.
+    pub retentions: Retentions,
     /// The memory budget for request bodies.
     pub bodies: ByteBudget,
     /// The routes of wires.

@@ -18,6 +18,7 @@ use host_cells::pool::Isolation;
 use host_cells::spawn::Confinement;
 use host_core::capacity::Capacity;
 use host_core::name::Name;
+use host_core::policy::{RETENTION_MS_MIN, RetentionChoice};
 use host_protocols::WIRES;
 use host_protocols::wire::Configured;
 use host_protocols::wire::section::{ConfigError, Section, Sources, refused};
@@ -27,6 +28,7 @@ use self::file::File;
 pub use self::grants::{check_roots, for_one_run};
 pub use self::store::Database;
 use crate::executors::Routes;
+use crate::retention::Retentions;
 
 /// All keys that do not belong to a wire.
 pub const SETTINGS: &[Setting] = &[
@@ -188,11 +190,23 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 /// All keys of tables that do not belong to a wire.
-pub const TABLE_SETTINGS: &[TableSetting] = &[TableSetting {
-    key: "queues.NAME.runner",
-    default: "none",
-    about: "The runner that is given all jobs of this queue, whatever their handler",
-}];
+pub const TABLE_SETTINGS: &[TableSetting] = &[
+    TableSetting {
+        key: "queues.NAME.runner",
+        default: "none",
+        about: "The runner that is given all jobs of this queue, whatever their handler",
+    },
+    TableSetting {
+        key: "queues.NAME.retention_seconds",
+        default: "as the handler's manifest says, else 604800 (7 days)",
+        about: "How long jobs of this queue are kept after they have ended, in seconds, 1 or more. A job's own value comes first",
+    },
+    TableSetting {
+        key: "queues.NAME.retention_discarded_seconds",
+        default: "`retention_seconds`",
+        about: "How long discarded jobs of this queue are kept, in seconds, 1 or more",
+    },
+];
 
 /// The variable with the path of the configuration file, used if no flag gives it.
 const FILE_ENV: &str = "HOST_CONFIG";
@@ -237,6 +251,8 @@ pub struct Config {
     pub wires: Vec<WireConfig>,
     /// Which jobs go to an executor without naming one.
     pub routes: Routes,
+    /// How long jobs of queues are kept.
+    pub retentions: Retentions,
     /// How many cells execute jobs.
     pub cells: usize,
     /// How many jobs one cell runs at once.
@@ -338,6 +354,7 @@ impl Config {
             allowed_hosts: allowed_hosts(&values)?,
             socket: values.path("http.socket"),
             routes: routes(&values, &wires)?,
+            retentions: retentions(&values)?,
             wires,
             cells,
             isolation,
@@ -460,6 +477,20 @@ fn routes(values: &Section<'_>, wires: &[WireConfig]) -> Result<Routes, ConfigEr
         }
     }
     Ok(routes)
+}
+
+/// Reads how long jobs of queues are kept.
+fn retentions(values: &Section<'_>) -> Result<Retentions, ConfigError> {
+    let mut queues = BTreeMap::new();
+    for (queue, table) in values.tables("queues") {
+        let seconds = |key| table.seconds(key, RETENTION_MS_MIN);
+        let choice = RetentionChoice {
+            ms: seconds("retention_seconds")?.map(|kept| kept.ms),
+            discarded_ms: seconds("retention_discarded_seconds")?.map(|kept| kept.ms),
+        };
+        queues.insert(queue.clone(), choice);
+    }
+    Ok(Retentions::new(queues))
 }
 
 /// Returns the cache folder, for files that can be made again at any time.

@@ -17,6 +17,7 @@ pub mod once;
 pub mod probe;
 #[cfg(test)]
 mod published;
+pub mod retention;
 pub mod serve;
 pub mod telemetry;
 pub mod worker;

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use host_cells::manifest::{self, LOG_KIB_MAX, MEMORY_MIB_MAX, RESULT_KIB_MAX};
 use host_core::handler::{DirGrant, FUEL_PER_SECOND, Limits, ManifestSection};
+use host_core::policy::Retention;
 use host_core::seconds::Seconds;
 
 use crate::published;
@@ -41,6 +42,8 @@ fuel = 5000000000
 grace_seconds = 0.5
 result_kib = 4096
 log_kib = 256
+retention_seconds = 86400
+retention_discarded_seconds = 2592000
 env = ["LANG"]
 read_dirs = [{ host = "/srv/reports", guest = "/reports" }]
 "#;
@@ -89,6 +92,18 @@ fn keys() -> Vec<(&'static str, String, String, &'static str)> {
             "How much of an attempt's log is kept, in KiB",
         ),
         (
+            "retention_seconds",
+            seconds(Retention::default().ms),
+            "1 or more".to_owned(),
+            "How long jobs are kept after they have ended, in seconds, if neither they nor their queue say so",
+        ),
+        (
+            "retention_discarded_seconds",
+            "`retention_seconds`".to_owned(),
+            "1 or more".to_owned(),
+            "How long discarded jobs are kept, in seconds",
+        ),
+        (
             "env",
             none(),
             "at most 64 names of `grants.env`".to_owned(),
@@ -122,6 +137,8 @@ fn every_key_of_a_manifest_is_published_and_the_example_is_taken() {
         grace_seconds: second,
         result_kib: Some(1),
         log_kib: Some(1),
+        retention_seconds: second,
+        retention_discarded_seconds: second,
         env: Some(Vec::new()),
         read_dirs: Some(vec![DirGrant {
             host: "/a".to_owned(),

@@ -1,9 +1,10 @@
-//! Encodes records as bytes: one byte for the version of the encoding, then postcard. Version 2
+//! Encodes records as bytes: one byte for the version of the encoding, then postcard. Version 3
 //! depends on the order of fields and variants in the types of `host-core`. The tests hold samples
 //! of each version.
 
 mod parts;
 mod version_1;
+mod version_2;
 
 #[cfg(test)]
 mod tests;
@@ -20,12 +21,17 @@ pub(crate) use self::parts::{ChangesOfBatch, Extra};
 
 /// The version that is written. If an encoded type changes, add a version here and code that reads
 /// the earlier ones.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// A type that is stored as a record.
 pub(crate) trait Record: Serialize + DeserializeOwned {
     /// Reads the bytes after a version byte of 1.
     fn from_version_1(body: &[u8]) -> postcard::Result<Self> {
+        postcard::from_bytes(body)
+    }
+
+    /// Reads the bytes after a version byte of 2.
+    fn from_version_2(body: &[u8]) -> postcard::Result<Self> {
         postcard::from_bytes(body)
     }
 }
@@ -37,6 +43,10 @@ impl Record for Progress {}
 impl Record for Lifecycle {
     fn from_version_1(body: &[u8]) -> postcard::Result<Self> {
         version_1::lifecycle(body)
+    }
+
+    fn from_version_2(body: &[u8]) -> postcard::Result<Self> {
+        version_2::lifecycle(body)
     }
 }
 
@@ -56,6 +66,7 @@ pub(crate) fn decode<T: Record>(
     let decoded = match bytes.split_first() {
         Some((&VERSION, body)) => postcard::from_bytes(body).map_err(|error| error.to_string()),
         Some((1, body)) => T::from_version_1(body).map_err(|error| error.to_string()),
+        Some((2, body)) => T::from_version_2(body).map_err(|error| error.to_string()),
         Some((version, _)) => Err(format!(
             "its encoding is {version}, this host knows encodings up to {VERSION}"
         )),

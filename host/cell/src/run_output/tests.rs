@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use host_core::cell::{Level, LogSource};
 
-use super::{LINE_BYTES_MAX, RunOutput};
+use super::{LINE_BYTES_MAX, RunOutput, STDERR_BYTES_KEPT, STDERR_LINES_KEPT};
 use crate::limits::CellMemory;
 
 fn output(log_bytes_max: u64) -> RunOutput {
@@ -61,6 +61,25 @@ fn a_huge_line_is_truncated_and_marked() {
     let missing = 100 * 4096 - LINE_BYTES_MAX;
     let expected = format!("{} … ({missing} more bytes)", "x".repeat(LINE_BYTES_MAX));
     assert_eq!(lines, [(LogSource::Stdout, expected)]);
+}
+
+#[test]
+fn the_end_of_standard_error_is_kept_whatever_the_log_takes() {
+    let output = output(0);
+    for n in 0..1_000 {
+        output.print(LogSource::Stderr, format!("line {n}\n").as_bytes());
+    }
+    let tail = output.stderr_tail();
+    assert_eq!(tail.len(), STDERR_LINES_KEPT);
+    assert_eq!(tail.last().unwrap(), "line 999");
+    let long = "x".repeat(STDERR_BYTES_KEPT / 2);
+    for _ in 0..3 {
+        output.print(LogSource::Stderr, format!("{long}\n").as_bytes());
+    }
+    assert_eq!(output.stderr_tail(), [long.clone(), long]);
+    let longest = "y".repeat(STDERR_BYTES_KEPT);
+    output.print(LogSource::Stderr, format!("{longest}z\n").as_bytes());
+    assert_eq!(output.stderr_tail().len(), 1, "the last line stays");
 }
 
 #[test]

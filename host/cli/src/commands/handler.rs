@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use host_console::error::CliError;
 use host_console::{human, plain};
 use host_core::handler::{FUEL_PER_SECOND, Grants, Limits};
+use host_core::seconds::Seconds;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -48,6 +49,8 @@ struct View {
     limits: Limits,
     #[serde(default)]
     grants: Grants,
+    retention_seconds: Option<Seconds>,
+    retention_discarded_seconds: Option<Seconds>,
     #[serde(default)]
     cost: Vec<RevisionCost>,
     params_schema: Option<Box<RawValue>>,

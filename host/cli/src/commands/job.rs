@@ -100,6 +100,7 @@ struct View {
     enqueued_at: Option<String>,
     run_at: Option<String>,
     finished_at: Option<String>,
+    kept_until: Option<String>,
     deadline: Option<String>,
     cancel_requested_at: Option<String>,
     unique_key: Option<String>,
@@ -265,7 +266,7 @@ fn fetch(client: &Client, doing: &str, id: &str) -> Result<Answer, CliError> {
         .get(doing, &path, std::time::Duration::ZERO)
         .map_err(|error| match error.exit() {
             Exit::NotFound => {
-                error.next("`host job ls` lists the jobs; ended jobs are kept 7 days")
+                error.next("`host job ls` lists the jobs; one that has ended is kept for its retention, by default 7 days")
             }
             _ => error,
         })

@@ -10,7 +10,7 @@ fn job(state: &str, more: &str) -> String {
     )
 }
 
-const COMPLETED: &str = r#","finished_at":"2026-05-17T18:25:01.250Z","params":{"z":1.10,"a":[]},"result":{"z":1.10,"a":[18446744073709551616]}"#;
+const COMPLETED: &str = r#","finished_at":"2026-05-17T18:25:01.250Z","kept_until":"2026-05-24T18:25:01.250Z","params":{"z":1.10,"a":[]},"result":{"z":1.10,"a":[18446744073709551616]}"#;
 const DISCARDED: &str = r#","finished_at":"2026-05-17T18:29:00.000Z","failure":{"kind":"user_error","message":"no \u001b[31mroom\nleft","category":"INFRASTRUCTURE","user_kind":"DiskFull","code":"E42","details":{"free":0},"stack":"at a\n  at b\u0007","retryable":false}"#;
 
 #[test]
@@ -74,6 +74,10 @@ fn enqueue_sends_what_it_was_given() {
         "3",
         "--timeout",
         "250ms",
+        "--retention",
+        "30d",
+        "--retention-discarded",
+        "90d",
         "--unique-key",
         "k",
         "--depends-on",

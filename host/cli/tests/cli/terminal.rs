@@ -16,6 +16,28 @@ fn help_of_all_and_wrong_usage() {
 }
 
 #[test]
+fn a_closed_standard_output_is_an_error() {
+    let handlers = r#"{"items":[]}"#;
+    let host = CannedHost::start(&[(200, handlers), (200, handlers)]);
+    let run = |redirection: &str| {
+        let script = format!("exec \"$0\" handler ls -o json {redirection}");
+        let output = Command::new("sh")
+            .args(["-c", &script, env!("CARGO_BIN_EXE_host")])
+            .env("HOST_SERVER", host.url())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), said)
+    };
+    let (code, said) = run(">&-");
+    assert_eq!(code, Some(1), "{said}");
+    let first = said.lines().next();
+    let expected = "error: cannot write to standard output: it is closed";
+    assert_eq!(first, Some(expected), "{said}");
+    assert_eq!(run("<>/dev/null >&0"), (Some(0), String::new()));
+}
+
+#[test]
 fn servers_that_are_no_servers() {
     let mut seen = Transcript::new("terminal_servers_that_are_no_servers");
     for server in [

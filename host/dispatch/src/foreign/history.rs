@@ -8,7 +8,7 @@ use host_core::command::{Command, Foreign, NewJob};
 use host_core::job::Payload;
 use host_core::name::Name;
 use host_core::outcome::{Outcome, Report};
-use host_core::policy::Policy;
+use host_core::policy::{Policy, Retention};
 use host_core::port::ForeignJob;
 use host_core::time::Time;
 use prometheus_client::metrics::counter::Counter;
@@ -31,9 +31,13 @@ const BATCH_MAX: usize = 128;
 /// The attribute that holds the orchestrator's attempt number.
 const EXTERNAL_ATTEMPT: &str = "external_attempt";
 
+/// Returns how long an entry of a queue and a handler is kept.
+pub type KeptFor = Arc<dyn Fn(&Name, &Name) -> Retention + Send + Sync>;
+
 /// Keeps history. Cloning shares it.
 #[derive(Clone)]
 pub struct History {
+    kept_for: KeptFor,
     waiting: mpsc::Sender<Entry>,
     room: Arc<Semaphore>,
     dropped: Counter,
@@ -53,12 +57,13 @@ struct Entry {
 
 impl History {
     /// Starts the task that writes history to the store.
-    pub fn start(dispatch: Dispatch, tasks: &Tasks) -> Self {
+    pub fn start(dispatch: Dispatch, tasks: &Tasks, kept_for: KeptFor) -> Self {
         let (waiting, entries) = mpsc::channel(WAITING_MAX);
         let dropped = Counter::default();
         tasks.spawn(write(dispatch, entries, dropped.clone()));
         let room = Arc::new(Semaphore::new(WAITING_KIB_MAX as usize));
         Self {
+            kept_for,
             waiting,
             room,
             dropped,
@@ -72,7 +77,7 @@ impl History {
 
     pub(super) fn keep(&self, ids: Ids, job: ForeignJob, times: (Time, Time), report: Report) {
         let entry = Foreign {
-            job: entry(ids, job),
+            job: entry(ids, job, &self.kept_for),
             lease: ids.lease,
             started_at: times.0,
             finished_at: times.1,
@@ -104,20 +109,23 @@ fn size_kib(entry: &Foreign) -> u32 {
     u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX)
 }
 
-fn entry(ids: Ids, job: ForeignJob) -> NewJob {
+fn entry(ids: Ids, job: ForeignJob, kept_for: &KeptFor) -> NewJob {
+    let queue = job.queue.parse().unwrap_or_else(|_| Name::default_queue());
+    let retention = kept_for(&queue, &job.handler);
     let mut attributes = job.attributes;
     attributes.push((EXTERNAL_ATTEMPT.to_owned(), job.attempt.to_string()));
     NewJob {
         id: ids.job,
         handler: job.handler,
         runner: None,
-        queue: job.queue.parse().unwrap_or_else(|_| Name::default_queue()),
+        queue,
         priority: 5,
         run_at: None,
         deadline: job.deadline,
         policy: Policy {
             max_attempts: 1,
             lost_lease_costs_attempt: true,
+            retention,
             ..Policy::default()
         },
         unique_key: None,

@@ -19,7 +19,7 @@ use utoipa::ToSchema;
 use super::Shared;
 use super::error::ApiError;
 use super::problem::kinds;
-use super::view::raw;
+use super::view::{raw, seconds};
 
 /// A handler, as its component's current revision has it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -37,6 +37,12 @@ pub(super) struct HandlerView {
     limits: LimitsView,
     /// What an attempt may reach beyond its params.
     grants: GrantsView,
+    /// How long its jobs are kept, in seconds, if the manifest says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retention_seconds: Option<f64>,
+    /// How long its discarded jobs are kept, in seconds, if the manifest says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retention_discarded_seconds: Option<f64>,
     /// What its attempts in this host's cells have cost, by revision, the one that ran last first. Only
     /// revisions that ran in the last day. After a restart it begins with the newest 100,000 attempts
     /// that the store has.
@@ -169,6 +175,7 @@ impl HandlerView {
         let info = &handler.info;
         let api = &shared.api;
         let cost = api.costs.of(info.name.as_str(), api.clock.now());
+        let kept = handler.retention();
         let schema = |schema: &Option<_>| schema.clone().filter(|_| with_schemas).map(raw);
         Self {
             name: info.name.to_string(),
@@ -177,6 +184,8 @@ impl HandlerView {
             revision: handler.revision.revision,
             limits: (&handler.limits).into(),
             grants: (&handler.grants).into(),
+            retention_seconds: kept.ms.map(seconds),
+            retention_discarded_seconds: kept.discarded_ms.map(seconds),
             cost: cost.into_iter().map(Into::into).collect(),
             params_schema: schema(&info.params_schema),
             result_schema: schema(&info.result_schema),

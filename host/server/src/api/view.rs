@@ -10,6 +10,7 @@ use host_core::lease::Lease;
 use host_core::name::address;
 use host_core::outcome::{Attempt, Meter, Progress};
 use host_core::query::{JobDetail, JobSummary};
+use host_core::seconds::Seconds;
 use host_core::time::Time;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -68,6 +69,15 @@ pub(super) struct JobView {
     /// The longest an attempt may take, if the job says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     timeout_seconds: Option<f64>,
+    /// When it is forgotten, if it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kept_until: Option<String>,
+    /// How long it is kept after it has completed or was cancelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retention_seconds: Option<f64>,
+    /// How long it is kept after it was discarded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retention_discarded_seconds: Option<f64>,
     /// How many jobs it still waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     prerequisites_open: Option<u32>,
@@ -189,6 +199,10 @@ impl JobView {
     /// Shows all of a job; `live` is what its running attempt said.
     pub(super) fn detail(job: JobDetail, live: Option<Progress>, now: Time) -> Self {
         let mut view = Self::new(&job.lifecycle, job.ran_ms, job.payload.wire, now);
+        let kept = job.lifecycle.policy.retention;
+        view.kept_until = job.lifecycle.kept_until().map(Time::to_rfc3339);
+        view.retention_seconds = Some(seconds(kept.ms));
+        view.retention_discarded_seconds = Some(seconds(kept.discarded_ms));
         view.unique_key = job.unique_key;
         view.depends_on = some(job.depends_on);
         view.external_id = job.payload.external_id;
@@ -214,8 +228,6 @@ impl JobView {
         let instant = |at: Option<Time>| at.map(Time::to_rfc3339);
         let cancel = job.cancel.as_ref();
         let reason = cancel.and_then(|cancel| cancel.reason.clone());
-        #[expect(clippy::cast_precision_loss, reason = "a timeout is at most a year")]
-        let seconds = |ms: u64| ms as f64 / 1000.0;
         Self {
             id: job.id,
             state: job.state.as_str(),
@@ -241,6 +253,9 @@ impl JobView {
             }),
             cancel_reason: reason,
             timeout_seconds: job.policy.timeout_ms.map(seconds),
+            kept_until: None,
+            retention_seconds: None,
+            retention_discarded_seconds: None,
             prerequisites_open: (job.state == State::Pending).then_some(job.prerequisites_open),
             unique_key: None,
             depends_on: None,
@@ -252,6 +267,11 @@ impl JobView {
             result: None,
         }
     }
+}
+
+/// Returns a duration as the API writes it.
+pub(super) fn seconds(ms: u64) -> f64 {
+    Seconds { ms }.into()
 }
 
 impl AttemptView {

@@ -164,6 +164,29 @@ fn jobs_are_routed_to_executors_of_any_wire() {
 }
 
 #[test]
+fn jobs_of_a_queue_are_kept_as_it_says() {
+    let file = "[queues.a]\nretention_seconds = 3600\n\
+                [queues.b]\nretention_seconds = 1.5\nretention_discarded_seconds = 7776000";
+    let config = resolve(&[], &[], file).unwrap();
+    let of = |queue: &str| config.retentions.of(&queue.parse().unwrap(), None);
+    let choice = |ms, discarded_ms| RetentionChoice { ms, discarded_ms };
+    assert_eq!(of("a"), choice(Some(3_600_000), None));
+    assert_eq!(of("b"), choice(Some(1_500), Some(7_776_000_000)));
+    assert_eq!(of("c"), RetentionChoice::default());
+    for (key, value) in [
+        ("retention_seconds", "0"),
+        ("retention_seconds", "'7d'"),
+        ("retention_discarded_seconds", "1e9"),
+    ] {
+        let said = resolve(&[], &[], &format!("[queues.q]\n{key} = {value}"));
+        let said = said.unwrap_err().to_string();
+        let place = format!("queues.q.{key}");
+        assert!(said.contains(&place), "{said}");
+        assert!(said.contains("seconds from 1 to 31536000"), "{said}");
+    }
+}
+
+#[test]
 fn routes_that_lead_nowhere_and_names_of_two_wires_are_refused_with_their_place() {
     #[rustfmt::skip]
     let table = [

@@ -19,10 +19,11 @@ use host_cells::spawn::CellProgram;
 use host_core::cell::Protection;
 use host_core::handler::Digest;
 use host_core::id::NodeId;
+use host_core::policy::Retention;
 use host_core::port::spans::Spans;
 use host_dispatch::assign_mail::AssignMail;
 use host_dispatch::executors::Executors as Assigned;
-use host_dispatch::foreign::{Foreign, History, Wiring};
+use host_dispatch::foreign::{Foreign, History, KeptFor, Wiring};
 use host_dispatch::lease_mail::LeaseDoor;
 use host_dispatch::logged::Logs;
 use host_dispatch::numbers::Numbers;
@@ -50,6 +51,7 @@ use crate::deploy::{self, Deployments};
 use crate::executors::Executors;
 use crate::logs::{self, ForeignLogs, JobLogs};
 use crate::metrics::Metrics;
+use crate::retention::Retentions;
 use crate::telemetry::{self, Collect, Settings};
 
 /// How long connections and cells may take to end when no job runs any more.
@@ -164,7 +166,9 @@ impl Host {
         );
         let costs = base.numbers.costs().clone();
         tasks.spawn(costs.reload(dispatch.clone(), base.clock.now()));
-        let history = History::start(dispatch.clone(), &tasks);
+        let handlers = base.runs.handlers().clone();
+        let kept_for = kept_for(config.retentions.clone(), handlers.clone());
+        let history = History::start(dispatch.clone(), &tasks, kept_for);
         base.metrics.register(|registry| history.register(registry));
         let foreign = Wiring {
             history: Some(history),
@@ -173,7 +177,6 @@ impl Host {
         };
         let (foreign, foreign_ended) =
             Foreign::start(foreign).map_err(system("start the thread of foreign work"))?;
-        let handlers = base.runs.handlers().clone();
         let protection = Arc::clone(&examiner.protection);
         let deployments = Deployments::new(dispatch.clone(), handlers, examiner, tasks.clone());
         deployments.repair();
@@ -234,6 +237,7 @@ impl Host {
             clock: self.shared.clock,
             deployer: Arc::new(self.deployments.clone()),
             executors: self.executors.clone(),
+            retentions: config.retentions.clone(),
             bodies: ports.bodies.clone(),
             wire_routes: config
                 .wires
@@ -327,6 +331,15 @@ fn sweep(examiner: &Examiner, kept: &BTreeSet<Digest>) {
         ),
         Err(error) => tracing::warn!(%error, "the folder of compiled components is not swept"),
     }
+}
+
+/// Returns what says how long the history of foreign work is kept.
+fn kept_for(retentions: Retentions, handlers: Handlers) -> KeptFor {
+    Arc::new(move |queue, handler| {
+        let handler = handlers.get(handler);
+        let choice = retentions.of(queue, handler.as_deref());
+        choice.over(Retention::default())
+    })
 }
 
 /// Returns what reads all metrics for an export.

@@ -12,7 +12,9 @@ use crate::error::StoreError;
 /// read (see `record`). Such a host must refuse the file when it opens it.
 ///
 /// Version 3 adds the table `changes` and indexes for the filters of lists.
-const VERSION: i64 = 3;
+///
+/// Version 4 has the same tables. Its records keep discarded jobs for a time of their own.
+const VERSION: i64 = 4;
 
 /// The table that version 2 adds. Its only row is the id of the host that this file belongs to.
 const NODE: &str = "
@@ -142,6 +144,7 @@ pub(super) fn prepare(connection: &Connection) -> Result<(), StoreError> {
         0 => [TABLES, NODE, CHANGES, BY_STATE].concat(),
         1 => [NODE, CHANGES, "DROP INDEX jobs_state;", BY_STATE].concat(),
         2 => [CHANGES, "DROP INDEX jobs_state;", BY_STATE].concat(),
+        3 => String::new(),
         VERSION => return Ok(()),
         version => {
             return Err(StoreError::Newer {

@@ -3,6 +3,7 @@
 use host_core::command::{Command, Reply};
 use host_core::job::{State, UniqueScope};
 use host_core::json::JsonText;
+use host_core::policy::Retention;
 use host_core::query::JobFilter;
 use host_core::rejection::Rejection;
 
@@ -146,7 +147,7 @@ fn a_dependent_that_is_run_again_waits_for_its_prerequisites() {
 fn a_dependent_does_not_wait_for_a_job_that_is_gone() {
     check(|store| {
         let mut short = job(1);
-        short.policy.retention_ms = 1_000;
+        short.policy.retention = Retention::equal(1_000);
         let mut waits = job(2);
         waits.depends_on = vec![id(1)];
         let mut later = job(3);

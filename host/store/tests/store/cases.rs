@@ -8,7 +8,7 @@ use host_core::job::{State, UniqueScope};
 use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::outcome::Outcome;
-use host_core::policy::Policy;
+use host_core::policy::{Policy, Retention};
 use host_core::query::JobFilter;
 use host_core::rejection::Rejection;
 use host_core::time::Time;
@@ -438,7 +438,7 @@ fn what_was_executed_for_others_is_kept_and_never_run_again() {
             .unwrap();
         assert_eq!(committed.replies[0], Err(Rejection::Foreign));
         assert_eq!(committed.replies[1], Ok(Reply::Claimed(Vec::new())));
-        let kept_ms = Policy::default().retention_ms;
+        let kept_ms = Policy::default().retention.ms;
         let later = NOW.plus_ms(kept_ms);
         store
             .commit(later, vec![Command::Tick { limit: 10 }])
@@ -522,7 +522,7 @@ fn the_place_of_a_purged_job_is_not_given_again() {
         places.map(Result::unwrap).collect::<Vec<i64>>()
     };
     let mut newest = job(2);
-    newest.policy.retention_ms = 1;
+    newest.policy.retention = Retention::equal(1);
     enqueue(&mut store, vec![job(1), newest]);
     let cancel = Command::Cancel {
         job: id(2),

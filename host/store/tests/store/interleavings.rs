@@ -5,6 +5,7 @@ use host_core::command::Command;
 use host_core::id::NodeId;
 use host_core::job::{Lane, UniqueKey, UniqueScope};
 use host_core::lease::{Fence, Hold};
+use host_core::policy::Retention;
 use host_core::transition::Loss;
 use host_store::memory::MemoryStore;
 use host_store::postgres::PostgresStore;
@@ -164,7 +165,10 @@ impl History {
                     new.deadline = deadline_ms.map(|ms| now.plus_ms(u64::from(ms)));
                     new.policy.max_attempts = 2;
                     new.policy.ack_window_ms = self.jobs.is_multiple_of(3).then_some(1_000);
-                    new.policy.retention_ms = 20_000;
+                    new.policy.retention = Retention {
+                        ms: 20_000,
+                        discarded_ms: 40_000,
+                    };
                     new
                 });
                 Command::Enqueue(new.collect())

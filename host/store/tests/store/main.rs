@@ -20,5 +20,6 @@ mod leases;
 mod limits;
 mod postgres;
 mod proxy;
+mod retention;
 mod server;
 mod version_1;

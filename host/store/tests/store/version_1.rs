@@ -34,7 +34,7 @@ fn a_store_of_version_1_opens_and_recovers() {
     let path = folder.path().join("host.db");
     restore(&path);
     let mut store = SqliteStore::open(&path).unwrap();
-    assert_eq!(version(&path), 3, "hosts of version 1 must refuse it now");
+    assert_eq!(version(&path), 4, "hosts of version 1 must refuse it now");
     assert_eq!(store.node(NODE).unwrap(), NODE);
     let states = |store: &SqliteStore| {
         let reader = store.reader().unwrap();

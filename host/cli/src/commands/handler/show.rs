@@ -60,6 +60,15 @@ fn print(output: Output, view: &View) -> Result<(), CliError> {
     rows.pair("fuel", &fuel(limits));
     rows.pair("largest result", &human::bytes(limits.result_bytes_max));
     rows.pair("kept log", &human::bytes(limits.log_bytes_max));
+    let kept = [
+        ("jobs kept", view.retention_seconds),
+        ("discarded kept", view.retention_discarded_seconds),
+    ];
+    for (what, seconds) in kept {
+        if let Some(seconds) = seconds {
+            rows.pair(what, &human::took(seconds.ms));
+        }
+    }
     let grants = grant_lines(&view.grants);
     if grants.is_empty() {
         rows.pair("grants", "none");

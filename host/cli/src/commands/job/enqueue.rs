@@ -51,6 +51,12 @@ pub(super) struct Enqueue {
     /// Let an attempt take at most this long
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
     timeout: Option<Seconds>,
+    /// Keep the job this long after it has ended
+    #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
+    retention: Option<Seconds>,
+    /// Keep the job this long if it is discarded
+    #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
+    retention_discarded: Option<Seconds>,
     /// If a job in scope has this key in the queue already, return that job instead
     #[arg(long, value_name = "KEY")]
     unique_key: Option<String>,
@@ -90,6 +96,10 @@ struct Request<'a> {
     max_attempts: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     timeout_seconds: Option<Seconds>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retention_seconds: Option<Seconds>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retention_discarded_seconds: Option<Seconds>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unique_key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -189,6 +199,8 @@ impl Enqueue {
             deadline: self.deadline.as_deref(),
             max_attempts: self.max_attempts,
             timeout_seconds: self.timeout,
+            retention_seconds: self.retention,
+            retention_discarded_seconds: self.retention_discarded,
             unique_key: self
                 .unique_key
                 .as_deref()

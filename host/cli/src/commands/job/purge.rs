@@ -19,7 +19,8 @@ Examples:
   host job purge --all --state completed --until 24h --dry-run
   host job purge --all --state discarded --handler report --yes
 
-Their params, results and attempts are gone for good. Without this, ended jobs are kept seven days.")]
+Their params, results and attempts are gone for good. Without this, ended jobs are kept for their
+retention, by default 7 days.")]
 pub(super) struct Purge {
     /// The jobs' ids or prefixes of them
     #[arg(required_unless_present = "all", value_name = "ID")]

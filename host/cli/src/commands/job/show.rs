@@ -129,6 +129,7 @@ fn header(view: &View, now: Option<Time>) -> Rows {
     pair("deadline", &instant(&view.deadline));
     pair("cancel asked", &instant(&view.cancel_requested_at));
     pair("finished", &instant(&view.finished_at));
+    pair("kept until", &instant(&view.kept_until));
     let (waited, ran) = view.times();
     pair("waited", &waited);
     pair("ran", &ran);

@@ -1,11 +1,11 @@
 //! Single rules that the table is too coarse to show.
 
-use super::fixture::{LEASE, NODE, NOW, TTL, available, claim, error, new_job, running};
+use super::fixture::{LEASE, NODE, NOW, TTL, available, claim, error, in_state, new_job, running};
 use crate::failure::{FAILURE_KINDS, Failure, FailureKind};
 use crate::job::{Lifecycle, State};
 use crate::lease::{Fence, Hold};
 use crate::outcome::Outcome;
-use crate::policy::{Backoff, OnGraceExpired, Policy};
+use crate::policy::{Backoff, OnGraceExpired, Policy, Retention, RetentionChoice};
 use crate::rejection::Rejection;
 use crate::transition::{Effect, FREE_LOSSES_MAX, Input, LONE_DEATHS_MAX, Loss};
 
@@ -213,6 +213,52 @@ fn a_repeated_cancel_only_shortens_the_grace() {
     assert_eq!(job.wakeup(), Some(NOW.plus_ms(5_000)));
     cancel(&mut job, Some(1_000)).unwrap();
     assert_eq!(job.wakeup(), Some(NOW.plus_ms(1_000)));
+}
+
+#[test]
+fn an_ended_job_is_kept_as_long_as_its_end_deserves() {
+    let retention = Retention {
+        ms: 10,
+        discarded_ms: 20,
+    };
+    for (state, kept_ms) in [
+        (State::Completed, 10),
+        (State::Cancelled, 10),
+        (State::Discarded, 20),
+    ] {
+        let mut job = in_state(state, Hold::Connection);
+        job.policy.retention = retention;
+        let end = NOW.plus_ms(kept_ms);
+        assert_eq!((job.kept_until(), job.wakeup()), (Some(end), Some(end)));
+        let before = NOW.plus_ms(kept_ms - 1);
+        assert_eq!(job.apply(before, &Input::Tick).unwrap(), [], "{state:?}");
+        assert_eq!(job.apply(end, &Input::Tick).unwrap(), [Effect::Purge]);
+    }
+    assert_eq!(available(Policy::default()).kept_until(), None);
+}
+
+#[test]
+fn the_closest_choice_of_a_retention_counts() {
+    let choice = |ms, discarded_ms| RetentionChoice { ms, discarded_ms };
+    let default = Retention {
+        ms: 1,
+        discarded_ms: 2,
+    };
+    #[rustfmt::skip]
+    let table = [
+        // the job's               its queue's             becomes
+        (choice(None, None),       choice(None, None),     (1, 2)),
+        (choice(None, None),       choice(Some(5), None),  (5, 5)),
+        (choice(Some(7), None),    choice(Some(5), None),  (7, 7)),
+        (choice(Some(7), None),    choice(None, Some(6)),  (7, 6)),
+        (choice(None, Some(8)),    choice(Some(5), None),  (5, 8)),
+        (choice(None, Some(8)),    choice(None, None),     (1, 8)),
+        (choice(Some(7), Some(8)), choice(Some(5), Some(6)), (7, 8)),
+    ];
+    for (job, queue, (ms, discarded_ms)) in table {
+        let kept = job.or(queue).over(default);
+        assert_eq!(kept, Retention { ms, discarded_ms }, "{job:?}, {queue:?}");
+    }
 }
 
 #[test]

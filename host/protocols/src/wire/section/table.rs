@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use host_core::name::Name;
+use host_core::seconds::{SECONDS_MAX, Seconds};
 use toml::{Table, Value};
 
 use super::{ConfigError, refused};
@@ -73,6 +74,22 @@ impl NamedTable {
             }
             Some(other) => Err(self.refused(key, other, &format!("a number from 1 to {most} is"))),
         }
+    }
+
+    /// Returns a duration of at least `least_ms`, written in seconds.
+    pub fn seconds(&self, key: &str, least_ms: u64) -> Result<Option<Seconds>, ConfigError> {
+        let Some(value) = self.table.get(key) else {
+            return Ok(None);
+        };
+        let seconds: Option<Seconds> = value.clone().try_into().ok();
+        let taken = seconds.filter(|seconds| seconds.ms >= least_ms);
+        let wanted = || {
+            let least = f64::from(Seconds { ms: least_ms });
+            format!("a number of seconds from {least} to {SECONDS_MAX} is")
+        };
+        taken
+            .map(Some)
+            .ok_or_else(|| self.refused(key, value, &wanted()))
     }
 
     /// Returns an array of strings.

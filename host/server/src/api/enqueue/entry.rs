@@ -8,7 +8,7 @@ use host_core::id::JobId;
 use host_core::job::{Payload, UniqueKey, UniqueScope};
 use host_core::json::JsonText;
 use host_core::name::Name;
-use host_core::policy::Policy;
+use host_core::policy::{Policy, RETENTION_MS_MIN, RetentionChoice};
 use host_core::seconds::Seconds;
 use host_core::time::Time;
 use host_http::json::{self, Pairs};
@@ -73,6 +73,15 @@ pub(in crate::api) struct Entry<'a> {
     #[serde(default)]
     #[schema(value_type = Option<f64>)]
     timeout_seconds: Option<Seconds>,
+    /// How long it is kept after it has ended, at least 1; if absent, as its queue says, else its
+    /// handler, else 604800 (7 days).
+    #[serde(default)]
+    #[schema(value_type = Option<f64>)]
+    retention_seconds: Option<Seconds>,
+    /// How long it is kept if it is discarded, at least 1; if absent everywhere, as long as others.
+    #[serde(default)]
+    #[schema(value_type = Option<f64>)]
+    retention_discarded_seconds: Option<Seconds>,
     /// If a job of the queue has this key and has not ended, it stands for this one. Short for
     /// `unique` with the scope `active`.
     #[serde(borrow, default)]
@@ -179,7 +188,8 @@ impl<'a> Entry<'a> {
                 "priority: it is 0 to {PRIORITY_LAST}, this one is {priority}"
             )));
         }
-        let policy = self.policy(route.policy)?;
+        let mut policy = self.policy(route.policy)?;
+        policy.retention = self.retention()?.or(route.retention).over(policy.retention);
         Ok(NewJob {
             id,
             handler: route.handler,
@@ -236,6 +246,23 @@ impl<'a> Entry<'a> {
             policy.timeout_ms = Some(timeout.ms);
         }
         Ok(policy)
+    }
+
+    fn retention(&self) -> Result<RetentionChoice, ApiError> {
+        let at_least = |field: &str, given: Option<Seconds>| match given {
+            Some(kept) if kept.ms < RETENTION_MS_MIN => Err(invalid(format!(
+                "{field}: it is at least {}",
+                RETENTION_MS_MIN / 1_000
+            ))),
+            given => Ok(given.map(|kept| kept.ms)),
+        };
+        Ok(RetentionChoice {
+            ms: at_least("retention_seconds", self.retention_seconds)?,
+            discarded_ms: at_least(
+                "retention_discarded_seconds",
+                self.retention_discarded_seconds,
+            )?,
+        })
     }
 
     fn prerequisites(&self, siblings: &[JobId]) -> Result<Vec<JobId>, ApiError> {

@@ -5,7 +5,7 @@
 use host_cells::handlers::Handler;
 use host_cells::schema::Budget;
 use host_core::name::{Name, RUNNER_SEPARATOR};
-use host_core::policy::Policy;
+use host_core::policy::{Policy, RetentionChoice};
 use host_http::json::nearest;
 
 use crate::api::error::ApiError;
@@ -21,6 +21,8 @@ pub(super) struct Route {
     pub(super) handler: Name,
     /// How jobs that are executed there are retried and bounded, if they say nothing else.
     pub(super) policy: Policy,
+    /// How long they are kept, if they do not say so.
+    pub(super) retention: RetentionChoice,
 }
 
 /// What decides where a job goes.
@@ -46,7 +48,9 @@ pub(super) fn find(api: &Api, asked: Asked<'_>, budget: &mut Budget) -> Result<R
     if let Some(deployed) = api.handlers.get(&handler) {
         check_schema(params, &deployed, budget)?;
         let runner = None;
+        let retention = api.retentions.of(&queue, Some(&deployed));
         return Ok(Route {
+            retention,
             queue,
             runner,
             handler,
@@ -102,6 +106,7 @@ fn to_runner(
     let policy = api.executors.policy(&runner);
     let runner = Some(runner);
     Ok(Route {
+        retention: api.retentions.of(&queue, None),
         queue,
         runner,
         handler,

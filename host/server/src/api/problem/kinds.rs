@@ -17,7 +17,7 @@ host_http::kinds! {
         "Take one of the references along the path in the detail out of its depends_on or dependencies.";
     UNKNOWN_PREREQUISITE 422 "unknown_prerequisite", "Unknown prerequisite",
         "A job to wait for is one that this host does not know, or no longer does.",
-        "Name a job that exists; ended jobs are kept 7 days.";
+        "Name a job that exists; one that has ended is kept for its retention, by default 7 days.";
     UNIQUE_KEY_TAKEN 409 "unique_key_taken", "Another job has the unique key",
         "Another job of the queue has the same unique key and has not ended, so this one cannot run again now.",
         "Wait for the job that the detail names, or cancel it.";
@@ -47,7 +47,7 @@ host_http::kinds! {
         "Send the two parts by these names, each at most once.";
     JOB_NOT_FOUND 404 "job_not_found", "No such job",
         "No job has this id or an id that starts so.",
-        "`host job ls` lists the jobs; ended jobs are kept 7 days.";
+        "`host job ls` lists the jobs; one that has ended is kept for its retention, by default 7 days.";
     AMBIGUOUS_ID 409 "ambiguous_id", "More than one job",
         "The ids of several jobs start so.",
         "Write more of the id.";

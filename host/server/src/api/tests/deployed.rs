@@ -28,7 +28,7 @@ fn form(parts: &[(&str, &str)]) -> (String, Vec<u8>) {
     )
 }
 
-async fn deploy(host: &Host, name: &str, parts: &[(&str, &str)]) -> Answer {
+pub(super) async fn deploy(host: &Host, name: &str, parts: &[(&str, &str)]) -> Answer {
     let (kind, body) = form(parts);
     host.send("PUT", &format!("/api/v1/components/{name}"), &kind, body)
         .await

@@ -158,6 +158,18 @@ const BAD: &[Case<'_>] = &[
         "timeout_seconds: it is at least",
     ),
     (
+        r#"{"handler":"noop","retention_seconds":0.5}"#,
+        422,
+        "invalid_request",
+        "retention_seconds: it is at least 1",
+    ),
+    (
+        r#"{"handler":"noop","retention_discarded_seconds":0}"#,
+        422,
+        "invalid_request",
+        "retention_discarded_seconds: it is at least 1",
+    ),
+    (
         r#"{"handler":"noop","timeout_seconds":1e30}"#,
         422,
         "invalid_request",
@@ -429,6 +441,7 @@ async fn a_job_is_kept_as_it_was_sent() {
             "timeout_seconds": 0.25, "prerequisites_open": 1, "unique_key": "k",
             "depends_on": [before], "trace_context": {"traceparent": "00-1"},
             "attributes": {"team": "a"},
+            "retention_seconds": 604_800.0, "retention_discarded_seconds": 604_800.0,
         })
     );
 }

@@ -37,6 +37,7 @@ use crate::api::problem::kinds;
 use crate::api::{Api, router};
 use crate::executors::{Executors, Routes};
 use crate::metrics::Metrics;
+use crate::retention::Retentions;
 use host_cells::handlers::Handlers;
 use host_cells::pool::Isolation;
 use host_dispatch::costs::CostBook;
@@ -259,6 +260,7 @@ pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: 
         handlers,
         clock,
         executors: executors(None, &metrics),
+        retentions: Retentions::default(),
         wire_routes: wire_routes(&bodies, tasks, clock),
         bodies,
         logs: Arc::clone(logs) as Arc<dyn Logs>,

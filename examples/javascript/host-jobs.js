@@ -1,0 +1,79 @@
+// Handlers of `host` in JavaScript: `export const handler = jobs({ NAME: { run(params, ctx) { … } } })`.
+//
+// What a handler returns is the result. What it throws ends the attempt: an `Error` as failed, with its
+// message and stack; `JobError`, `Retry` and `Cancelled` say more.
+
+import { cancelled } from 'host:jobs/control@1.0.0';
+import { write } from 'host:jobs/log@1.0.0';
+
+/** The attempt failed. `retryable` is whether another one may help; without it, the category decides. */
+export class JobError extends Error {
+  constructor(message, { kind = 'JobError', category = 'user-code', code, details, retryable } = {}) {
+    super(message);
+    Object.assign(this, { name: kind, category, code, details, retryable });
+  }
+}
+
+/** The handler asks for another attempt, `afterMs` milliseconds from now. */
+export class Retry extends Error {
+  constructor(reason, afterMs) {
+    super(reason);
+    this.afterMs = afterMs;
+  }
+}
+
+/** The handler stopped because it was asked to, with what it had by then. */
+export class Cancelled extends Error {
+  constructor(partial) {
+    super('cancelled');
+    this.partial = partial;
+  }
+}
+
+/** Writes a line to the log of the job. */
+export function info(message, fields = {}) {
+  write('info', message, Object.entries(fields).map(([key, value]) => [key, String(value)]));
+}
+
+/** Ends the attempt if the job was asked to stop. */
+export function checkCancelled(partial) {
+  if (cancelled() !== undefined) throw new Cancelled(partial);
+}
+
+const json = (value) => (value === undefined ? undefined : JSON.stringify(value));
+
+function failure(thrown) {
+  if (thrown instanceof Retry) {
+    return { tag: 'retry', val: { reason: thrown.message, afterMs: thrown.afterMs } };
+  }
+  if (thrown instanceof Cancelled) return { tag: 'cancelled', val: json(thrown.partial) };
+  const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+  const { name, message, stack, category = 'user-code', code, details, retryable } = error;
+  const val = { category, kind: name, message, code, details: json(details), stack, retryable };
+  return { tag: 'error', val };
+}
+
+/** Makes what a component exports of handlers by name: `{ description, paramsSchema, resultSchema, run }`. */
+export function jobs(handlers) {
+  return {
+    describe() {
+      return Object.entries(handlers).map(([name, { description, paramsSchema, resultSchema }]) => ({
+        name,
+        description,
+        paramsSchema: json(paramsSchema),
+        resultSchema: json(resultSchema),
+      }));
+    },
+    handle(ctx, params) {
+      if (!Object.hasOwn(handlers, ctx.function)) {
+        const message = `no handler is named ${ctx.function}`;
+        throw failure(new JobError(message, { kind: 'handler_not_found', category: 'configuration' }));
+      }
+      try {
+        return json(handlers[ctx.function].run(JSON.parse(params), ctx));
+      } catch (thrown) {
+        throw failure(thrown);
+      }
+    },
+  };
+}

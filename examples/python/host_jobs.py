@@ -1,0 +1,112 @@
+"""Handlers of `host` in Python.
+
+Register functions with `@handler`, and let the module that is made into a component have `Handler`:
+
+    from host_jobs import Handler, handler
+
+An exception ends the attempt as failed, with its message and its traceback. `JobError`, `Retry` and
+`Cancelled` say more precisely how it ends.
+"""
+
+import json
+import traceback
+
+from componentize_py_types import Err
+from wit_world import exports
+from wit_world.imports import control, log
+from wit_world.imports.types import (
+    Category,
+    Failure_Cancelled,
+    Failure_Error,
+    Failure_Retry,
+    HandlerInfo,
+    RetryRequest,
+)
+from wit_world.imports.types import JobError as Failed
+
+_handlers = {}
+
+
+class JobError(Exception):
+    """The attempt failed. `retryable` is whether another one may help; the category decides if it is None."""
+
+    def __init__(self, message, *, kind="JobError", category=Category.USER_CODE, code=None, details=None, retryable=None):
+        super().__init__(message)
+        self.kind, self.category, self.code = kind, category, code
+        self.details, self.retryable = details, retryable
+
+
+class Retry(Exception):
+    """The handler asks for another attempt, `after_ms` milliseconds from now."""
+
+    def __init__(self, reason, after_ms=None):
+        super().__init__(reason)
+        self.after_ms = after_ms
+
+
+class Cancelled(Exception):
+    """The handler stopped because it was asked to, with what it had by then."""
+
+    def __init__(self, partial=None):
+        super().__init__("cancelled")
+        self.partial = partial
+
+
+def handler(name, *, params_schema=None, result_schema=None):
+    """Makes a function a handler. It is given the params and the context, and returns the result."""
+
+    def register(function):
+        info = HandlerInfo(name, function.__doc__, _json(params_schema), _json(result_schema))
+        _handlers[name] = (info, function)
+        return function
+
+    return register
+
+
+def info(message, **fields):
+    """Writes a line to the log of the job."""
+    log.write(log.Level.INFO, message, [(key, str(value)) for key, value in fields.items()])
+
+
+def check_cancelled(partial=None):
+    """Ends the attempt if the job was asked to stop."""
+    if control.cancelled() is not None:
+        raise Cancelled(partial)
+
+
+class Handler(exports.Handler):
+    """What the component exports."""
+
+    def describe(self):
+        return [info for info, _ in _handlers.values()]
+
+    def handle(self, ctx, params):
+        if ctx.function not in _handlers:
+            raise Err(_failed("handler_not_found", f"no handler is named {ctx.function}", Category.CONFIGURATION))
+        _, function = _handlers[ctx.function]
+        try:
+            return _json(function(json.loads(params), ctx))
+        except Retry as retry:
+            raise Err(Failure_Retry(RetryRequest(str(retry), retry.after_ms)))
+        except Cancelled as cancelled:
+            raise Err(Failure_Cancelled(_json(cancelled.partial)))
+        except JobError as error:
+            raise Err(
+                Failure_Error(
+                    Failed(error.category, error.kind, str(error), error.code, _json(error.details), _stack(error), error.retryable)
+                )
+            )
+        except Exception as error:
+            raise Err(_failed(type(error).__name__, str(error), Category.USER_CODE, _stack(error)))
+
+
+def _failed(kind, message, category, stack=None):
+    return Failure_Error(Failed(category, kind, message, None, None, stack, None))
+
+
+def _stack(error):
+    return "".join(traceback.format_exception(error)).rstrip()
+
+
+def _json(value):
+    return None if value is None else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,168 @@
+//! Installs, starts, upgrades, removes and purges the package for Debian in a root of its own, with the
+//! program that the tests use. Nothing outside of that root changes.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::{Release, empty, folder, write};
+use crate::cargo::{output, run, target_dir};
+
+/// Two versions, the second of which upgrades the first.
+const VERSIONS: [&str; 2] = ["0.0.1", "0.0.2"];
+
+/// What an operator writes into the configuration, which an upgrade must keep.
+const CHANGED: &str = "# changed\ndata = \"/var/lib/host\"\n";
+
+/// Checks the package and the tarball.
+pub(crate) fn check() -> Result<()> {
+    if output(Command::new("id").arg("--user"))?.trim() != "0" {
+        eprintln!("packages are installed by root alone: skipped");
+        return Ok(());
+    }
+    let work = empty(&target_dir().join("dist-check"))?;
+    // What a debugger needs would be copied six times.
+    let program = work.join("stripped");
+    run(Command::new("strip")
+        .args(["--strip-debug", "-o"])
+        .args([&program, &target_dir().join("debug").join("host")]))?;
+    let mut packages = Vec::new();
+    for version in VERSIONS {
+        let release = Release::new(program.clone(), version, work.clone())?;
+        packages.push(release.debian("none")?);
+    }
+    let root = Root::new(&work.join("root"))?;
+    root.dpkg(&["--install"], &packages[0])?;
+    let host = root.path("usr/bin/host");
+    for file in [
+        "usr/share/man/man1/host.1.gz",
+        "usr/share/man/man1/host-job-enqueue.1.gz",
+        "usr/share/bash-completion/completions/host",
+        "usr/share/zsh/site-functions/_host",
+        "usr/share/fish/vendor_completions.d/host.fish",
+        "usr/lib/systemd/system/host.service",
+        "usr/share/doc/host/LICENSE",
+    ] {
+        ensure!(root.path(file).exists(), "the package has no {file}");
+    }
+    let config = root.path("etc/host/host.toml");
+    write(&config, CHANGED)?;
+
+    let running = Running::start(&root)?;
+    let paused = ["queue", "pause", "nightly", "--server"];
+    run(Command::new(&host)
+        .args(paused)
+        .arg(&running.url)
+        .stdout(std::io::stderr()))?;
+    root.dpkg(&["--install", "--force-confold"], &packages[1])?;
+    running.stop()?;
+    let running = Running::start(&root)?;
+    let listed = ["queue", "ls", "--output", "json", "--server"];
+    let queues = output(Command::new(&host).args(listed).arg(&running.url))?;
+    ensure!(
+        queues.contains("nightly"),
+        "an upgrade keeps the store: {queues}"
+    );
+    let kept = std::fs::read_to_string(&config)?;
+    ensure!(
+        kept == CHANGED,
+        "an upgrade changed the configuration: {kept}"
+    );
+    running.stop()?;
+
+    root.dpkg(&["--remove"], Path::new("host"))?;
+    ensure!(
+        !host.exists(),
+        "the program stays after its package was removed"
+    );
+    ensure!(config.exists(), "the configuration goes only with --purge");
+    root.dpkg(&["--purge"], Path::new("host"))?;
+    ensure!(!config.exists(), "the configuration stays after a purge");
+    let store = root.path("var/lib/host/host.db");
+    ensure!(store.exists(), "a purge removed the jobs");
+    std::fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))
+}
+
+/// A folder that is the root of a system with Debian's list of packages.
+struct Root(PathBuf);
+
+impl Root {
+    fn new(path: &Path) -> Result<Self> {
+        for below in ["etc", "var/lib/dpkg/info", "var/lib/dpkg/updates"] {
+            folder(&path.join(below))?;
+        }
+        let names = "root:x:0:0:root:/root:/bin/sh\n";
+        write(&path.join("etc/passwd"), names)?;
+        write(&path.join("etc/group"), "root:x:0:\n")?;
+        write(&path.join("etc/shadow"), "")?;
+        write(&path.join("etc/gshadow"), "")?;
+        write(&path.join("var/lib/dpkg/status"), "")?;
+        write(&path.join("var/lib/dpkg/available"), "")?;
+        Ok(Self(path.to_owned()))
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.0.join(below)
+    }
+
+    /// Runs dpkg on this root. What packages depend on is that of the machine.
+    fn dpkg(&self, args: &[&str], package: &Path) -> Result<()> {
+        run(Command::new("dpkg")
+            .arg(format!("--root={}", self.0.display()))
+            .args(["--force-script-chrootless", "--force-depends"])
+            .args(args)
+            .arg(package)
+            .stdout(std::io::stderr()))
+    }
+}
+
+/// The installed program, started by hand as its unit would.
+struct Running {
+    child: Child,
+    url: String,
+}
+
+impl Running {
+    fn start(root: &Root) -> Result<Self> {
+        let mut child = Command::new(root.path("usr/bin/host"))
+            .arg("serve")
+            .arg("--config")
+            .arg(root.path("etc/host/host.toml"))
+            .arg("--data")
+            .arg(root.path("var/lib/host"))
+            .args(["--listen", "127.0.0.1:0", "--allow-weak", "true"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start the installed host")?;
+        let mut ready = String::new();
+        let stdout = child.stdout.take().context("its output is a pipe")?;
+        BufReader::new(stdout).read_line(&mut ready)?;
+        let mut words = ready.split_whitespace();
+        let address = words.find_map(|word| word.strip_prefix("http="));
+        let Some(address) = address else {
+            let ended = child.wait()?;
+            bail!("the installed host is not ready: {ready:?}, {ended}");
+        };
+        Ok(Self {
+            url: format!("http://{address}"),
+            child,
+        })
+    }
+
+    fn stop(mut self) -> Result<()> {
+        run(Command::new("kill").arg(self.child.id().to_string()))?;
+        let ended = self.child.wait()?;
+        ensure!(ended.success(), "the installed host ended with {ended}");
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended if it was stopped.
+        let _ended = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}

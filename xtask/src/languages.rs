@@ -1,0 +1,115 @@
+//! Components in other languages for the suite of real peers, made with componentize-py and componentize-js
+//! of the registries. Each is made again only if what it is made of has changed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::cargo::{root, run};
+use crate::setup;
+
+/// The requirements that have componentize-py, and the folder they are installed in.
+pub(crate) const PYTHON: &str = "componentize-py-0.25.1";
+
+/// The folder that componentize-js is installed in, as the example's lock file says.
+const JAVASCRIPT: &str = "componentize-js-0.23.0";
+
+/// The examples, what the tests add to them, and the interface.
+const PYTHON_EXAMPLE: &str = "examples/python";
+const JAVASCRIPT_EXAMPLE: &str = "examples/javascript";
+const APPS: &str = "tests/peers/languages";
+const WIT: &str = "wit/host-jobs-1.0.0";
+
+/// What componentize-js is installed with.
+const PACKAGE: [&str; 3] = ["package.json", "package-lock.json", "build.mjs"];
+
+/// Makes both components in `languages` below `folder`, where the makers are installed.
+pub(crate) fn build(folder: &Path) -> Result<()> {
+    let output = folder.join("languages");
+    std::fs::create_dir_all(&output)
+        .with_context(|| format!("cannot make {}", output.display()))?;
+    let component = output.join("python.wasm");
+    make(&component, &[PYTHON_EXAMPLE], || {
+        let mut command = Command::new(folder.join(PYTHON).join("bin/componentize-py"));
+        command
+            .args(["--quiet", "--wit-path", WIT, "--world", "job"])
+            .args(["componentize", "app", "--python-path", PYTHON_EXAMPLE])
+            .args(["--python-path", APPS, "--output"])
+            .arg(&component);
+        run(command.current_dir(root()))
+    })?;
+    let component = output.join("javascript.wasm");
+    make(&component, &[JAVASCRIPT_EXAMPLE], || {
+        let installed = javascript(&folder.join(JAVASCRIPT))?;
+        let mut command = Command::new("node");
+        command
+            .arg(installed.join("build.mjs"))
+            .args([&format!("{APPS}/app.js"), WIT])
+            .arg(&component);
+        run(command.current_dir(root()))
+    })
+}
+
+/// Calls `maker` unless `component` was made of the same texts.
+fn make(component: &Path, sources: &[&str], maker: impl FnOnce() -> Result<()>) -> Result<()> {
+    let made_of = component.with_extension("inputs");
+    let inputs = texts(&[sources, &[APPS, WIT]].concat())?;
+    let same = std::fs::read_to_string(&made_of).is_ok_and(|kept| kept == inputs);
+    if same && component.exists() {
+        return Ok(());
+    }
+    eprintln!("making {}", component.display());
+    maker()?;
+    std::fs::write(&made_of, inputs).with_context(|| format!("cannot write {}", made_of.display()))
+}
+
+/// Returns all texts of some folders of the repository.
+fn texts(folders: &[&str]) -> Result<String> {
+    let mut all = String::new();
+    for folder in folders {
+        let entries = std::fs::read_dir(root().join(folder));
+        let entries = entries.with_context(|| format!("cannot read {folder}"))?;
+        let mut paths: Vec<PathBuf> = entries
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect::<Result<_, _>>()?;
+        paths.retain(|path| path.is_file());
+        paths.sort();
+        for path in paths {
+            let text = std::fs::read_to_string(&path);
+            let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+            let name = path.display().to_string();
+            all.extend(["== ", &name, "\n", &text]);
+        }
+    }
+    Ok(all)
+}
+
+/// Installs componentize-js. Does nothing if it is there.
+fn javascript(folder: &Path) -> Result<PathBuf> {
+    if !setup::is_there("node") || !setup::is_there("npm") {
+        setup::install(&["nodejs", "npm"])?;
+    }
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    for file in PACKAGE {
+        let from = root().join(JAVASCRIPT_EXAMPLE).join(file);
+        std::fs::copy(&from, folder.join(file))
+            .with_context(|| format!("cannot copy {}", from.display()))?;
+    }
+    let maker = folder.join("node_modules/@bytecodealliance/componentize-js");
+    if !maker.exists() {
+        eprintln!("installing {JAVASCRIPT} into {}", folder.display());
+        run(Command::new("npm")
+            .args([
+                "install",
+                "--no-save",
+                "--ignore-scripts",
+                "--no-audit",
+                "--no-fund",
+            ])
+            .args(["--loglevel", "error"])
+            .current_dir(folder))
+        .context("tests need componentize-js from npm; npm_config_registry may name a mirror")?;
+    }
+    Ok(folder.to_owned())
+}
