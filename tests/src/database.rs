@@ -23,6 +23,7 @@ const ASK_PAUSE: Duration = Duration::from_millis(50);
 /// Makes a cluster, serves it until standard input ends, and removes it. Nothing here has to survive.
 const SERVE: &str = r#"
 trap 'rm -rf "$1"' EXIT
+trap : INT TERM HUP
 "$2/initdb" --pgdata "$1/data" --auth trust --username postgres --encoding UTF8 --locale C \
   --no-sync --no-instructions || exit 1
 "$2/postgres" -D "$1/data" -k "$1" -c listen_addresses= -c max_connections=300 -c fsync=off \
