@@ -158,8 +158,9 @@ async fn three_tasks(dialect: Dialect, bytes: usize) -> bool {
         served.host.until(|seen| seen.done.len() == 3).await;
         served.stopping.cancel();
     };
-    let both = async { tokio::join!(working, playing) };
-    let (worked, ()) = timeout(BOUND, both).await.unwrap();
+    // Without a bound in time: a process that another test starts holds copies of our sockets for a moment, and
+    // the paused clock would run ahead meanwhile.
+    let (worked, ()) = tokio::join!(working, playing);
     let was_lost = lossy.left.load(Ordering::SeqCst) == 0;
     // SHUTDOWN itself may be lost with the connection: the orchestrator is gone by then.
     assert!(
