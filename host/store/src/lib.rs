@@ -11,6 +11,7 @@ pub mod memory;
 pub mod postgres;
 mod record;
 pub mod sqlite;
+mod start;
 pub mod store;
 
 pub use error::StoreError;

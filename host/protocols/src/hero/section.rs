@@ -49,7 +49,7 @@ impl HeroConfig {
         let worker_ids = read_worker_ids(section, WORKER_IDS)?;
         let requeue_stale = read_worker_ids(section, REQUEUE_STALE)?;
         let pop_side = pop_side(section)?;
-        let Some((origin, text)) = url(section)? else {
+        let Some((origin, text)) = section.or_in_file(section.find(URL), URL_FILE)? else {
             return match section.find(WORKER_IDS) {
                 Some((origin, _)) if !worker_ids.is_empty() => Err(no_redis(origin)),
                 _ => Ok(None),
@@ -90,24 +90,6 @@ impl HeroConfig {
             log_root: self.log_dir.as_ref().map(|dir| dir.display().to_string()),
             ..WorkerConfig::new(worker_id, format!("{instance}/{worker_id}"))
         })
-    }
-}
-
-/// Returns where the address of the Redis stands, and the address.
-fn url(section: &Section<'_>) -> Result<Option<(String, String)>, ConfigError> {
-    let stated = section.find(URL);
-    let file = section.secret(Some(URL_FILE), None)?;
-    match (stated, file) {
-        (Some((origin, _)), Some(_)) => Err(ConfigError::Hidden {
-            origin,
-            message: format!("it and {URL_FILE} exclude each other; keep one of them"),
-        }),
-        (Some((origin, text)), None) => Ok(Some((origin, text.to_owned()))),
-        (None, Some(file)) => {
-            let text = file.text()?.trim().to_owned();
-            Ok(Some((file.origin().to_owned(), text)))
-        }
-        (None, None) => Ok(None),
     }
 }
 

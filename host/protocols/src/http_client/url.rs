@@ -71,14 +71,9 @@ impl Origin {
         }
     }
 
-    /// Returns whether what is sent is encrypted.
-    pub fn is_encrypted(&self) -> bool {
-        self.scheme == Scheme::Https
-    }
-
     /// Returns whether somebody on a network could read what is sent.
     pub fn is_exposed(&self) -> bool {
-        !self.is_encrypted() && !self.is_loopback()
+        self.scheme == Scheme::Http && !self.is_loopback()
     }
 
     /// Returns host and port, as sockets take them.

@@ -195,6 +195,27 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// Returns a text and where it stands: `stated`, or what is in the file that the key `file` names.
+    pub fn or_in_file(
+        &self,
+        stated: Option<(String, &str)>,
+        file: &'static str,
+    ) -> Result<Option<(String, String)>, ConfigError> {
+        let found = self.secret(Some(file), None)?;
+        match (stated, found) {
+            (Some((origin, _)), Some(_)) => Err(ConfigError::Hidden {
+                origin,
+                message: format!("it and {file} exclude each other; keep one of them"),
+            }),
+            (Some((origin, text)), None) => Ok(Some((origin, text.to_owned()))),
+            (None, Some(found)) => {
+                let text = found.text()?.trim().to_owned();
+                Ok(Some((found.origin().to_owned(), text)))
+            }
+            (None, None) => Ok(None),
+        }
+    }
+
     /// Returns a duration.
     pub fn seconds(&self, key: &str) -> Result<Option<Seconds>, ConfigError> {
         let Some((origin, text)) = self.find(key) else {

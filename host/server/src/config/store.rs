@@ -5,7 +5,7 @@ mod tests;
 
 use std::path::PathBuf;
 
-use host_protocols::wire::section::{ConfigError, Section, refused};
+use host_protocols::wire::section::{ConfigError, Section};
 use host_protocols::wire::settings::Setting;
 use host_store::postgres::target::Target;
 
@@ -52,7 +52,8 @@ pub struct Database {
 
 /// Reads the section. Returns `None` if the data directory keeps the jobs.
 pub(super) fn database(values: &Section<'_>) -> Result<Option<Database>, ConfigError> {
-    let Some((origin, url)) = url(values)? else {
+    let stated = values.find(URL).filter(|(_, text)| !text.is_empty());
+    let Some((origin, url)) = values.or_in_file(stated, URL_FILE)? else {
         return Ok(None);
     };
     let passfile = match values.variable("PGPASSFILE") {
@@ -73,32 +74,8 @@ pub(super) fn database(values: &Section<'_>) -> Result<Option<Database>, ConfigE
                        in HOST_STORE_URL or in the file of PGPASSFILE";
         return Err(hidden(message.to_owned()));
     }
-    let allow_unsafe = match values.find(ALLOW_UNSAFE) {
-        None => false,
-        Some((origin, text)) => text
-            .parse()
-            .map_err(|_| refused(origin, text, "true or false is"))?,
-    };
     Ok(Some(Database {
         target,
-        allow_unsafe,
+        allow_unsafe: values.switch(ALLOW_UNSAFE)?,
     }))
-}
-
-/// Returns where the address stands, and the address.
-fn url(values: &Section<'_>) -> Result<Option<(String, String)>, ConfigError> {
-    let stated = values.find(URL).filter(|(_, text)| !text.is_empty());
-    let file = values.secret(Some(URL_FILE), None)?;
-    match (stated, file) {
-        (Some((origin, _)), Some(_)) => Err(ConfigError::Hidden {
-            origin,
-            message: format!("it and {URL_FILE} exclude each other; keep one of them"),
-        }),
-        (Some((origin, text)), None) => Ok(Some((origin, text.to_owned()))),
-        (None, Some(file)) => {
-            let text = file.text()?.trim().to_owned();
-            Ok(Some((file.origin().to_owned(), text)))
-        }
-        (None, None) => Ok(None),
-    }
 }

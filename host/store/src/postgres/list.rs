@@ -15,6 +15,7 @@ use super::client::rows;
 use super::rows::payload_of;
 use crate::error::StoreError;
 use crate::record::decode;
+use crate::start;
 
 /// How many jobs a page examines at most if few of them match the filter.
 const SCAN_JOBS_MAX: u64 = 20_000;
@@ -92,15 +93,6 @@ pub(super) async fn wires(
         .collect())
 }
 
-/// Returns the first and the last id that start with these digits; `None` if no id does.
-pub(super) fn ids(start: &str) -> Option<(JobId, JobId)> {
-    let digits: String = start.chars().filter(|c| *c != '-').collect();
-    let id = |filled: String| filled.parse::<JobId>().ok();
-    let low = id(format!("{digits:0<32}"))?;
-    let high = id(format!("{digits:f<32}"))?;
-    Some((low, high))
-}
-
 /// Returns whether columns alone tell what matches.
 fn is_by_columns(filter: &JobFilter) -> bool {
     let decoded = [
@@ -160,7 +152,7 @@ async fn examine(
     chunk: u32,
     mut see: impl FnMut(i64, Option<Lifecycle>) -> ControlFlow<()>,
 ) -> Result<bool, StoreError> {
-    let (low, high) = match filter.id.as_deref().map(ids) {
+    let (low, high) = match filter.id.as_deref().map(start::ids) {
         Some(None) => return Ok(false),
         Some(Some((low, high))) => (Some(low.0), Some(high.0)),
         None => (None, None),

@@ -28,6 +28,7 @@ use super::trouble::{Trouble, damaged, doing};
 use super::wait::Driver;
 use crate::error::StoreError;
 use crate::record::{ChangesOfBatch, decode};
+use crate::start;
 use crate::store::Reader;
 
 /// Reads committed data.
@@ -159,7 +160,7 @@ impl Reader for PostgresReader {
     }
 
     fn job_ids(&self, prefix: &str, limit: u32) -> Result<Vec<JobId>, StoreError> {
-        let Some((low, high)) = list::ids(prefix) else {
+        let Some((low, high)) = start::ids(prefix) else {
             return Ok(Vec::new());
         };
         let sql = "SELECT id FROM host_live WHERE id BETWEEN $1 AND $2 UNION ALL \

@@ -3,7 +3,6 @@
 
 use std::ops::ControlFlow;
 
-use host_core::id::JobId;
 use host_core::job::{Lifecycle, State};
 use host_core::name::Name;
 use host_core::query::{Cursor, JobCount, JobFilter, Order, PAGE_ITEMS_MAX, Page};
@@ -13,6 +12,7 @@ use super::doing;
 use super::jobs::payload_of;
 use crate::error::StoreError;
 use crate::record::decode;
+use crate::start;
 
 /// How many jobs a page examines at most if few of them match the filter.
 const SCAN_JOBS_MAX: u64 = 20_000;
@@ -89,7 +89,7 @@ fn examine(
     let list = doing("list jobs");
     // One transaction, so that rows and payloads are of one moment.
     let moment = connection.unchecked_transaction().map_err(&list)?;
-    let ids = match filter.id.as_deref().map(ids) {
+    let ids = match filter.id.as_deref().map(start::ids) {
         Some(None) => return Ok(false),
         Some(Some(ids)) => Some(ids),
         None => None,
@@ -150,15 +150,6 @@ fn has_payload(connection: &Connection, filter: &JobFilter, seq: i64) -> Result<
     }
     let (payload, unique_key, _) = payload_of(connection, seq)?;
     Ok(filter.has_payload(&payload, unique_key.as_deref()))
-}
-
-/// Returns the first and the last id that start with these digits; `None` if no id does.
-fn ids(start: &str) -> Option<(JobId, JobId)> {
-    let digits: String = start.chars().filter(|c| *c != '-').collect();
-    let id = |filled: String| filled.parse::<JobId>().ok();
-    let low = id(format!("{digits:0<32}"))?;
-    let high = id(format!("{digits:f<32}"))?;
-    Some((low, high))
 }
 
 /// Chooses the index in which the fewest jobs have to be examined. `None` if the counters say that no

@@ -19,6 +19,7 @@ use super::jobs::{job_id, payload_of, seq_of};
 use super::{changes, doing, list, registry};
 use crate::error::StoreError;
 use crate::record::decode;
+use crate::start;
 use crate::store::Reader;
 
 /// A job's result, failure and progress.
@@ -138,10 +139,7 @@ impl Reader for SqliteReader {
     }
 
     fn job_ids(&self, prefix: &str, limit: u32) -> Result<Vec<JobId>, StoreError> {
-        let digits: String = prefix.chars().filter(|c| *c != '-').collect();
-        let low = uuid::Uuid::try_parse(&format!("{digits:0<32}"));
-        let high = uuid::Uuid::try_parse(&format!("{digits:f<32}"));
-        let (Ok(low), Ok(high)) = (low, high) else {
+        let Some((low, high)) = start::ids(prefix) else {
             return Ok(Vec::new());
         };
         let read = || {
@@ -149,7 +147,7 @@ impl Reader for SqliteReader {
                 "SELECT id FROM jobs WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3",
             )?;
             let rows =
-                statement.query_map(params![low.as_bytes(), high.as_bytes(), limit], job_id)?;
+                statement.query_map(params![low.0.as_bytes(), high.0.as_bytes(), limit], job_id)?;
             rows.collect::<Result<Vec<JobId>, _>>()
         };
         let ids = read().map_err(doing("look for a job's id"))?;
