@@ -33,5 +33,6 @@ mod run;
 mod runners;
 mod scripts;
 mod serve;
+mod store_copy;
 mod telemetry;
 mod tour;

@@ -4,6 +4,7 @@
 //! `engine`. This crate knows no wire, no cell and no clock. SQLite is the default, PostgreSQL for those
 //! who have it.
 
+pub mod copy;
 mod engine;
 pub mod error;
 mod finding;

@@ -6,6 +6,7 @@ pub mod admin;
 pub mod check;
 mod claim;
 mod client;
+pub(crate) mod copy;
 mod counts;
 mod fetch;
 mod flush;

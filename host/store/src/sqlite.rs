@@ -5,6 +5,7 @@ pub mod backup;
 mod changes;
 pub mod check;
 mod checkpoint;
+pub(crate) mod copy;
 mod counters;
 mod hot;
 mod jobs;

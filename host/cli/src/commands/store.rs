@@ -1,6 +1,7 @@
-//! `host store`: checks the store in a data directory or in a database, and raises the schema of a
-//! database, without a host.
+//! `host store`: checks the store in a data directory or in a database, moves it from one to the other,
+//! and raises the schema of a database, without a host.
 
+mod copy;
 pub(crate) mod database;
 
 use std::path::PathBuf;
@@ -15,9 +16,10 @@ use host_console::table::{Cell, Column, Rows};
 use host_store::Finding;
 use serde_json::json;
 
+use self::copy::Copy;
 use self::database::{Asked, Place};
 
-/// Check a store; look at a database and raise its schema.
+/// Check or move a store; look at a database and raise its schema.
 #[derive(Debug, Args)]
 pub(crate) struct Store {
     #[command(subcommand)]
@@ -52,6 +54,18 @@ Examples:
 
 A host does this when it starts, if its user may. Nothing goes back to an earlier version.")]
     Migrate(Asked),
+    /// Move the store of a stopped host to a database, or back
+    #[command(after_help = "\
+Examples:
+  host store copy --from ./data --to postgres://host@db/jobs
+  host store copy --from postgres://host@db/jobs --to ./data -o json
+
+Stop the host first. The original is checked, copied, and compared with the copy row by row; then the copy
+is checked too. The copy appears at its end: if anything fails, nothing of it is there. The original stays
+as it is. Logs and keys of wires stay in the data directory.
+
+Exit codes: 0 copied and the same, 1 not copied, 5 DIR has no store.")]
+    Copy(Copy),
 }
 
 #[derive(Debug, Args)]
@@ -72,6 +86,7 @@ impl Store {
             Verb::Check(check) => check.run(),
             Verb::Status(asked) => asked.status(),
             Verb::Migrate(asked) => asked.migrate(),
+            Verb::Copy(copy) => copy.run(),
         }
     }
 }

@@ -148,6 +148,12 @@ async fn set_up(client: &ClientWrapper, options: Options) -> Result<(), Trouble>
     if options.shared {
         return Ok(());
     }
+    be_alone(client).await
+}
+
+/// Takes the lock of a database that is for one host alone. Waits a moment for another to give it up.
+pub(super) async fn be_alone(client: &ClientWrapper) -> Result<(), Trouble> {
+    let setting = |error| Trouble::of("become the writer of the database", &error);
     for _ in 0..LOOKS_MAX {
         let sql = "SELECT pg_try_advisory_lock(hashtext('host: the only writer'), \
                    hashtext(current_schema()))";
@@ -165,7 +171,7 @@ async fn set_up(client: &ClientWrapper, options: Options) -> Result<(), Trouble>
 }
 
 /// Returns the host that has had the database so far.
-async fn only_host(client: &ClientWrapper) -> Result<Option<NodeId>, StoreError> {
+pub(super) async fn only_host(client: &ClientWrapper) -> Result<Option<NodeId>, StoreError> {
     let sql = "SELECT id FROM host_nodes ORDER BY number LIMIT 1";
     let found = rows(client, "look for the host of the database", sql, &[]).await?;
     Ok(found.first().map(|row| NodeId(row.get(0))))

@@ -115,7 +115,7 @@ fn alone(copy: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Lets only the owner read the copy: it holds params, results and logs.
-fn private(path: &Path) -> Result<(), StoreError> {
+pub(super) fn private(path: &Path) -> Result<(), StoreError> {
     use std::os::unix::fs::PermissionsExt as _;
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(|error| {
         StoreError::Broken {

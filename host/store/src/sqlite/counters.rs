@@ -67,14 +67,7 @@ impl Counters {
             claimable_jobs: 0,
             live_jobs: 0,
             next_id: 1,
-            next_seq: connection
-                .query_row(
-                    "SELECT MAX((SELECT COALESCE(MAX(seq), 0) + 1 FROM jobs), \
-                     (SELECT COALESCE(MAX(jobs), 1) FROM counters WHERE queue = ?1))",
-                    [PURGED],
-                    |row| row.get(0),
-                )
-                .map_err(&load)?,
+            next_seq: next_seq(connection).map_err(&load)?,
             next_change: changes::next(connection)?,
             has_purged: false,
             has_dependencies: connection
@@ -302,6 +295,25 @@ impl Counters {
     pub(super) fn available(&self) -> u64 {
         u64::try_from(self.claimable_jobs).unwrap_or(0)
     }
+}
+
+/// Returns the place for the next new job.
+pub(super) fn next_seq(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row(
+        "SELECT MAX((SELECT COALESCE(MAX(seq), 0) + 1 FROM jobs), \
+         (SELECT COALESCE(MAX(jobs), 1) FROM counters WHERE queue = ?1))",
+        [PURGED],
+        |row| row.get(0),
+    )
+}
+
+/// Counts the jobs of a store that has no counters yet.
+pub(super) fn rebuild(connection: &Connection, next_seq: i64) -> rusqlite::Result<()> {
+    let count = "INSERT INTO counters (queue, state, jobs) \
+                 SELECT queue, state, COUNT(*) FROM jobs GROUP BY queue, state";
+    connection.execute(count, [])?;
+    let place = "INSERT INTO counters (queue, state, jobs) VALUES (?1, 0, ?2)";
+    connection.execute(place, [PURGED, next_seq]).map(drop)
 }
 
 /// Changes a queue's number of jobs. Removes the entry if the number becomes 0.

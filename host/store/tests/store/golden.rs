@@ -35,7 +35,7 @@ const STATES: [State; 8] = [
 ];
 
 /// Puts a job into each state, with attempts, failures, a dependency, a unique key and a component.
-fn story(store: &mut SqliteStore) {
+pub(crate) fn story(store: &mut SqliteStore) {
     store.node(NODE).unwrap();
     commit(
         store,

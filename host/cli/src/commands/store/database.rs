@@ -25,10 +25,10 @@ const STORE: &str = "store.url";
 pub(super) struct Place {
     /// The configuration file (TOML); `HOST_CONFIG` names it too
     #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    pub(super) config: Option<PathBuf>,
     /// The database; `HOST_STORE_URL` and the configuration name it too
     #[arg(long, value_name = "URL")]
-    store: Option<String>,
+    pub(super) store: Option<String>,
 }
 
 impl Place {
@@ -44,7 +44,7 @@ impl Place {
         Ok(config.store)
     }
 
-    fn need(self, doing: &str) -> Result<Database, CliError> {
+    pub(super) fn need(self, doing: &str) -> Result<Database, CliError> {
         self.find(doing)?.ok_or_else(|| {
             CliError::new(Exit::Usage, doing, "no database is named")
                 .next("name it with --store, HOST_STORE_URL or store.url of the configuration")

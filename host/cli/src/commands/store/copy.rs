@@ -1,0 +1,216 @@
+//! `host store copy`: moves the store of a host that is stopped from its data directory to a database, or
+//! back.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use host_console::error::{CliError, Exit};
+use host_console::options::Shown;
+use host_console::output::{Output, say};
+use host_console::progress::Spinner;
+use host_console::table::Rows;
+use host_console::{human, plain};
+use host_runtime::ids;
+use host_runtime::lock::DataLock;
+use host_server::config::Database;
+use host_store::Finding;
+use host_store::copy::{self, Moved, Progress, Step};
+use host_store::postgres::target::Target;
+use serde_json::json;
+
+use super::database::Place;
+
+/// The file of the jobs and components in a data directory.
+const STORE: &str = "host.db";
+
+#[derive(Debug, Args)]
+pub(super) struct Copy {
+    /// The data directory or the database to copy
+    #[arg(long, value_name = "DIR|URL", default_value = "data")]
+    from: String,
+    /// Where to: a database that no host has used, or a data directory without a store [default: the
+    /// database that `HOST_STORE_URL` or the configuration names]
+    #[arg(long, value_name = "URL|DIR")]
+    to: Option<String>,
+    /// The configuration file (TOML); `HOST_CONFIG` names it too
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+/// One end of a copy.
+enum End {
+    Data(PathBuf),
+    Database(Box<Database>),
+}
+
+impl End {
+    fn of(stated: Option<String>, config: Option<PathBuf>, doing: &str) -> Result<Self, CliError> {
+        match stated {
+            Some(path) if !Target::is_url(&path) => Ok(Self::Data(path.into())),
+            store => {
+                let place = Place { config, store };
+                Ok(Self::Database(Box::new(place.need(doing)?)))
+            }
+        }
+    }
+
+    fn shown(&self) -> String {
+        match self {
+            Self::Data(dir) => plain::line(&dir.display().to_string()).into_owned(),
+            Self::Database(database) => database.target.to_string(),
+        }
+    }
+
+    fn check(&self) -> Vec<Finding> {
+        match self {
+            Self::Data(dir) => host_store::check(&dir.join(STORE)),
+            Self::Database(database) => host_store::postgres::check::check(&database.target),
+        }
+    }
+}
+
+impl Copy {
+    pub(super) fn run(self) -> Result<(), CliError> {
+        let output = self.shown.open();
+        let doing = "copy the store";
+        let from = End::of(Some(self.from), self.config.clone(), doing)?;
+        let to = End::of(self.to, self.config, doing)?;
+        let doing = format!("copy the store {} to {}", from.shown(), to.shown());
+        let spinner = Spinner::new(output, &format!("checking {}", from.shown()));
+        let mut told = |progress: Progress| spinner.say(&line(progress));
+        let moved = match (&from, &to) {
+            (End::Data(dir), End::Database(database)) => {
+                into_database(dir, database, &doing, &mut || from.check(), &mut told)
+            }
+            (End::Database(database), End::Data(dir)) => {
+                into_data(database, dir, &doing, &mut || from.check(), &mut told)
+            }
+            _ => Err(CliError::new(
+                Exit::Usage,
+                &doing,
+                "one of --from and --to is a data directory and the other is a database",
+            )),
+        }?;
+        spinner.say(&format!("checking {}", to.shown()));
+        let found = to.check();
+        drop(spinner);
+        refuse(&found, &doing, "the copy")?;
+        print(output, moved, &from, &to)?;
+        output.hint(&next(&to));
+        Ok(())
+    }
+}
+
+/// What the copy calls on its way: a check of the original, and how far it is.
+type Check<'a> = &'a mut dyn FnMut() -> Vec<Finding>;
+type Told<'a> = &'a mut dyn FnMut(Progress);
+
+fn into_database(
+    dir: &Path,
+    database: &Database,
+    doing: &str,
+    check: Check<'_>,
+    told: Told<'_>,
+) -> Result<Moved, CliError> {
+    let store = dir.join(STORE);
+    if let Err(error) = std::fs::metadata(&store) {
+        return Err(CliError::new(Exit::NotFound, doing, error)
+            .next("give --from the data directory of a host"));
+    }
+    let _lock = lock(dir, doing)?;
+    refuse(&check(), doing, "the original")?;
+    let (to, allow_unsafe) = (&database.target, database.allow_unsafe);
+    copy::to_postgres(&store, to, allow_unsafe, ids::node(), told)
+        .map_err(|error| CliError::new(Exit::Failed, doing, error))
+}
+
+fn into_data(
+    database: &Database,
+    dir: &Path,
+    doing: &str,
+    check: Check<'_>,
+    told: Told<'_>,
+) -> Result<Moved, CliError> {
+    std::fs::create_dir_all(dir).map_err(|error| CliError::new(Exit::Failed, doing, error))?;
+    let _lock = lock(dir, doing)?;
+    let store = dir.join(STORE);
+    if store.exists() {
+        let cause = "the data directory has a store already";
+        return Err(CliError::new(Exit::Failed, doing, cause)
+            .next("move it away, or give another directory with --to"));
+    }
+    refuse(&check(), doing, "the original")?;
+    copy::to_sqlite(&database.target, &store, told)
+        .map_err(|error| CliError::new(Exit::Failed, doing, error))
+}
+
+fn lock(dir: &Path, doing: &str) -> Result<DataLock, CliError> {
+    DataLock::take_free(dir)
+        .map_err(|error| CliError::new(Exit::Failed, doing, error).next("stop the host first"))
+}
+
+/// Shows what a check has found, and refuses to go on with it.
+fn refuse(found: &[Finding], doing: &str, which: &str) -> Result<(), CliError> {
+    if found.is_empty() {
+        return Ok(());
+    }
+    for Finding { what, message } in found {
+        say(&format!("{}: {}", plain::line(what), plain::line(message)));
+    }
+    let cause = format!("{which} is damaged");
+    Err(CliError::new(Exit::Failed, doing, cause).next(
+        "`host store check` shows the same; restore a backup, or keep both as they are and ask",
+    ))
+}
+
+fn line(progress: Progress) -> String {
+    let Progress {
+        step,
+        part,
+        rows,
+        rows_total,
+    } = progress;
+    let step = match step {
+        Step::Copying => "copying",
+        Step::Verifying => "verifying",
+    };
+    let percent = (rows * 100).checked_div(rows_total).unwrap_or(100);
+    format!(
+        "{step} {part}: {percent} % of {} rows",
+        human::count(rows_total)
+    )
+}
+
+fn print(output: Output, moved: Moved, from: &End, to: &End) -> Result<(), CliError> {
+    let (from, to) = (from.shown(), to.shown());
+    let document = json!({
+        "from": from,
+        "to": to,
+        "jobs": moved.jobs,
+        "components": moved.components,
+        "rows": moved.rows,
+    });
+    output.one(&document.to_string(), &to, || {
+        let mut rows = Rows::pairs();
+        rows.pair("from", &from);
+        rows.pair("to", &to);
+        rows.pair("jobs", &human::count(moved.jobs));
+        rows.pair("components", &human::count(moved.components));
+        rows.pair("rows", &human::count(moved.rows));
+        rows.pair(
+            "check",
+            "each row is the same, and nothing is wrong with the copy",
+        );
+        output.rows(rows)
+    })
+}
+
+fn next(to: &End) -> String {
+    let place = match to {
+        End::Database(_) => "`host serve` with the same --data and --store",
+        End::Data(_) => "`host serve` with --data and without a database",
+    };
+    format!("{place} goes on with the copy; the original is as it was: do not run a host on both")
+}

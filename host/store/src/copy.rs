@@ -1,0 +1,266 @@
+//! Moves a store from one engine to the other: every row is copied and then compared, in one transaction
+//! that is committed only if all rows agree. Both engines name the same parts in the same order.
+
+use std::path::{Path, PathBuf};
+
+use host_core::id::NodeId;
+
+use crate::error::StoreError;
+use crate::postgres::copy::{Sink, Source};
+use crate::postgres::target::Target;
+use crate::sqlite::copy::{Reader, Writer};
+
+/// What a store consists of, in the order in which it is copied.
+pub(crate) const PARTS: [&str; 12] = [
+    "queues",
+    "jobs that have not ended",
+    "jobs that have ended",
+    "params",
+    "attempts",
+    "failures",
+    "unique keys",
+    "dependencies",
+    "components",
+    "revisions",
+    "component files",
+    "changes",
+];
+
+/// The parts that have a row for each job.
+const JOBS: [usize; 2] = [1, 2];
+
+/// The part that has a row for each component.
+const COMPONENTS: usize = 8;
+
+/// After how many rows progress is told.
+const TOLD_ROWS: u64 = 1_000;
+
+/// A value of a row, the same in both engines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    Null,
+    Int(i64),
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+pub(crate) type Row = Vec<Value>;
+
+/// Takes the rows of a part, one after the other.
+pub(crate) type See<'a> = &'a mut dyn FnMut(Row) -> Result<(), StoreError>;
+
+/// What is done with the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// They are copied.
+    Copying,
+    /// They are compared with the copy.
+    Verifying,
+}
+
+/// How far a copy is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What is being done.
+    pub step: Step,
+    /// The part it is being done with.
+    pub part: &'static str,
+    /// How many rows are done.
+    pub rows: u64,
+    /// How many rows there are.
+    pub rows_total: u64,
+}
+
+/// What was copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// The jobs, whatever their state.
+    pub jobs: u64,
+    /// The components, with those whose name is kept because they were removed.
+    pub components: u64,
+    /// All rows.
+    pub rows: u64,
+}
+
+/// Counts the rows of a step and tells how far it is.
+struct Count<'a> {
+    step: Step,
+    rows: u64,
+    total: u64,
+    told: &'a mut dyn FnMut(Progress),
+}
+
+impl Count<'_> {
+    fn one(&mut self, part: &'static str) {
+        if self.rows.is_multiple_of(TOLD_ROWS) {
+            (self.told)(Progress {
+                step: self.step,
+                part,
+                rows: self.rows,
+                rows_total: self.total,
+            });
+        }
+        self.rows += 1;
+    }
+}
+
+/// Copies the store at `from`, which no host may use meanwhile, into a database that has no store. The
+/// host keeps its id; `fresh` becomes that id if it has none yet. Raises the version of both first.
+///
+/// If this fails, the database is as it was, but for empty tables.
+pub fn to_postgres(
+    from: &Path,
+    to: &Target,
+    allow_unsafe: bool,
+    fresh: NodeId,
+    told: &mut dyn FnMut(Progress),
+) -> Result<Moved, StoreError> {
+    let source = Reader::open(from, fresh)?;
+    let counts = source.counts()?;
+    let mut sink = Sink::open(to, allow_unsafe, source.node())?;
+    let mut copying = counting(Step::Copying, &counts, told);
+    for (index, part) in PARTS.into_iter().enumerate() {
+        sink.begin(index)?;
+        source.each(index, &mut |row| {
+            copying.one(part);
+            sink.write(&row)
+        })?;
+        sink.finish()?;
+    }
+    sink.number(source.next_seq()?, source.next_change()?)?;
+    let mut verifying = counting(Step::Verifying, &counts, told);
+    for (index, part) in PARTS.into_iter().enumerate() {
+        let mut copied = sink.rows(index)?;
+        source.each(index, &mut |row| {
+            verifying.one(part);
+            same(part, Some(&row), copied.next()?.as_ref())
+        })?;
+        same(part, None, copied.next()?.as_ref())?;
+    }
+    sink.commit()?;
+    Ok(moved(&counts))
+}
+
+/// Copies the store in a database that no host uses into a file that does not exist.
+///
+/// If this fails, there is no file.
+pub fn to_sqlite(
+    from: &Target,
+    to: &Path,
+    told: &mut dyn FnMut(Progress),
+) -> Result<Moved, StoreError> {
+    let partial = Partial::beside(to)?;
+    let mut source = Source::open(from)?;
+    let sink = Writer::open(&partial.path, source.node())?;
+    let counts = source.counts()?;
+    let mut copying = counting(Step::Copying, &counts, told);
+    for (index, part) in PARTS.into_iter().enumerate() {
+        let mut rows = source.rows(index)?;
+        while let Some(row) = rows.next()? {
+            copying.one(part);
+            sink.write(index, &row)?;
+        }
+    }
+    sink.number(source.next_seq()?)?;
+    let mut verifying = counting(Step::Verifying, &counts, told);
+    for (index, part) in PARTS.into_iter().enumerate() {
+        let mut rows = source.rows(index)?;
+        sink.each(index, &mut |copied| {
+            verifying.one(part);
+            same(part, rows.next()?.as_ref(), Some(&copied))
+        })?;
+        same(part, rows.next()?.as_ref(), None)?;
+    }
+    sink.commit()?;
+    partial.keep(to)?;
+    Ok(moved(&counts))
+}
+
+fn counting<'a>(
+    step: Step,
+    counts: &[u64; PARTS.len()],
+    told: &'a mut dyn FnMut(Progress),
+) -> Count<'a> {
+    Count {
+        step,
+        rows: 0,
+        total: counts.iter().sum(),
+        told,
+    }
+}
+
+fn moved(counts: &[u64; PARTS.len()]) -> Moved {
+    Moved {
+        jobs: JOBS.into_iter().map(|part| counts[part]).sum(),
+        components: counts[COMPONENTS],
+        rows: counts.iter().sum(),
+    }
+}
+
+/// Refuses a copy that differs. Does not show the rows: they may have secrets.
+fn same(part: &'static str, original: Option<&Row>, copy: Option<&Row>) -> Result<(), StoreError> {
+    let message = match (original, copy) {
+        (Some(original), Some(copy)) if original == copy => return Ok(()),
+        (None, None) => return Ok(()),
+        (Some(_), None) => "the copy has fewer rows than the original",
+        (None, Some(_)) => "the copy has more rows than the original",
+        (Some(_), Some(_)) => "a row of the copy differs from the original",
+    };
+    Err(StoreError::Broken {
+        operation: "verify the copy",
+        message: format!("{part}: {message}; nothing was kept of it"),
+    })
+}
+
+/// A file that becomes the store when it is whole, and is removed otherwise.
+struct Partial {
+    path: PathBuf,
+}
+
+/// What SQLite keeps beside a file while it is open, and what the store sets aside.
+const BESIDE: [&str; 5] = ["", "-wal", "-shm", "-journal", "-reserve"];
+
+impl Partial {
+    fn beside(to: &Path) -> Result<Self, StoreError> {
+        if to.exists() {
+            return Err(unwritten(to, &std::io::ErrorKind::AlreadyExists.into()));
+        }
+        let mut path = to.as_os_str().to_owned();
+        path.push(".partial");
+        let partial = Self { path: path.into() };
+        partial.remove();
+        Ok(partial)
+    }
+
+    /// Gives the file its name, once it is on disk.
+    fn keep(&self, to: &Path) -> Result<(), StoreError> {
+        let sync = |path: &Path| std::fs::File::open(path).and_then(|file| file.sync_all());
+        let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
+        sync(&self.path)
+            .and_then(|()| std::fs::rename(&self.path, to))
+            .and_then(|()| sync(folder.unwrap_or(Path::new("."))))
+            .map_err(|error| unwritten(to, &error))
+    }
+
+    fn remove(&self) {
+        for suffix in BESIDE {
+            let mut path = self.path.as_os_str().to_owned();
+            path.push(suffix);
+            // Most of them were never there.
+            let _best_effort = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+fn unwritten(to: &Path, error: &std::io::Error) -> StoreError {
+    StoreError::Broken {
+        operation: "write the copy",
+        message: format!("{}: {error}", to.display()),
+    }
+}

@@ -1,0 +1,426 @@
+//! The rows of a store in a database, as they are moved to and from a file.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use deadpool_postgres::ClientWrapper;
+use futures_util::StreamExt as _;
+use host_core::id::NodeId;
+use host_core::job::Lifecycle;
+use host_core::lease::Hold;
+use tokio_postgres::RowStream;
+use tokio_postgres::binary_copy::BinaryCopyInWriter;
+use tokio_postgres::types::private::BytesMut;
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+
+use super::client::{Connector, rows};
+use super::target::Target;
+use super::trouble::{damaged, doing};
+use super::wait::Driver;
+use super::{schema, session};
+use crate::copy::{PARTS, Row, Value};
+use crate::error::StoreError;
+use crate::record::decode;
+
+/// How the rows of a part are read in their order, and into which columns they are written.
+struct Part {
+    read: &'static str,
+    table: &'static str,
+    columns: &'static str,
+}
+
+/// The columns of a job.
+const JOB: &str = "seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body";
+
+/// The part whose rows also say which node wrote them.
+const CHANGES: usize = PARTS.len() - 1;
+
+/// The parts, in the order of [`PARTS`].
+const SQL: [Part; PARTS.len()] = [
+    Part {
+        read: "SELECT name, paused FROM host_queues ORDER BY name",
+        table: "host_queues",
+        columns: "name, paused",
+    },
+    Part {
+        read: "SELECT seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body \
+               FROM host_live ORDER BY seq",
+        table: "host_live",
+        columns: JOB,
+    },
+    Part {
+        read: "SELECT seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body \
+               FROM host_ended ORDER BY seq",
+        table: "host_ended",
+        columns: JOB,
+    },
+    Part {
+        read: "SELECT job, params, wire, unique_key, extra FROM host_payloads ORDER BY job",
+        table: "host_payloads",
+        columns: "job, params, wire, unique_key, extra",
+    },
+    Part {
+        read: "SELECT job, number, body, progress, result FROM host_attempts ORDER BY job, number",
+        table: "host_attempts",
+        columns: "job, number, body, progress, result",
+    },
+    Part {
+        read: "SELECT job, attempt, body FROM host_failures ORDER BY job",
+        table: "host_failures",
+        columns: "job, attempt, body",
+    },
+    Part {
+        read: "SELECT queue, key, job FROM host_unique_keys ORDER BY queue, key",
+        table: "host_unique_keys",
+        columns: "queue, key, job",
+    },
+    Part {
+        read: "SELECT prerequisite, dependent, seq FROM host_dependencies \
+               ORDER BY prerequisite, dependent",
+        table: "host_dependencies",
+        columns: "prerequisite, dependent, seq",
+    },
+    Part {
+        read: "SELECT name, current FROM host_components ORDER BY name",
+        table: "host_components",
+        columns: "name, current",
+    },
+    Part {
+        read: "SELECT component, revision, digest, body FROM host_revisions \
+               ORDER BY component, revision",
+        table: "host_revisions",
+        columns: "component, revision, digest, body",
+    },
+    Part {
+        read: "SELECT digest, bytes FROM host_blobs ORDER BY digest",
+        table: "host_blobs",
+        columns: "digest, bytes",
+    },
+    Part {
+        read: "SELECT first, at, body FROM host_changes ORDER BY first",
+        table: "host_changes",
+        columns: "first, at, body, node, batch",
+    },
+];
+
+type Error = Box<dyn std::error::Error + Sync + Send>;
+
+impl<'a> FromSql<'a> for Value {
+    fn from_sql(ty: &Type, raw: &'a [u8]) -> Result<Self, Error> {
+        Ok(match *ty {
+            Type::INT2 => Self::Int(i16::from_sql(ty, raw)?.into()),
+            Type::INT4 => Self::Int(i32::from_sql(ty, raw)?.into()),
+            Type::INT8 => Self::Int(i64::from_sql(ty, raw)?),
+            Type::BOOL => Self::Int(bool::from_sql(ty, raw)?.into()),
+            Type::TEXT => Self::Text(String::from_sql(ty, raw)?),
+            _ => Self::Bytes(raw.to_owned()),
+        })
+    }
+
+    fn from_sql_null(_: &Type) -> Result<Self, Error> {
+        Ok(Self::Null)
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        [
+            Type::INT2,
+            Type::INT4,
+            Type::INT8,
+            Type::BOOL,
+            Type::TEXT,
+            Type::BYTEA,
+            Type::UUID,
+        ]
+        .contains(ty)
+    }
+}
+
+impl ToSql for Value {
+    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Error> {
+        match self {
+            Self::Null => Ok(IsNull::Yes),
+            Self::Int(number) => match *ty {
+                Type::INT2 => i16::try_from(*number)?.to_sql(ty, out),
+                Type::INT4 => i32::try_from(*number)?.to_sql(ty, out),
+                Type::BOOL => (*number != 0).to_sql(ty, out),
+                _ => number.to_sql(ty, out),
+            },
+            Self::Text(text) => text.to_sql(ty, out),
+            // The bytes of an id are those of a uuid.
+            Self::Bytes(bytes) => bytes.to_sql(ty, out),
+        }
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        <Self as FromSql<'_>>::accepts(ty)
+    }
+
+    to_sql_checked!();
+}
+
+/// The rows of one part, in their order.
+pub(crate) struct Rows {
+    driver: Arc<Driver>,
+    stream: Pin<Box<RowStream>>,
+}
+
+impl Rows {
+    pub(crate) fn next(&mut self) -> Result<Option<Row>, StoreError> {
+        let row = self.driver.wait(self.stream.next());
+        let row = row.transpose().map_err(doing("read the store"))?;
+        let values = |row: tokio_postgres::Row| {
+            let values = (0..row.len()).map(|column| row.try_get(column));
+            values.collect::<Result<Row, _>>()
+        };
+        let row = row.map(values).transpose();
+        row.map_err(doing("read the store"))
+    }
+}
+
+/// A connection in a transaction.
+struct Open {
+    driver: Arc<Driver>,
+    client: ClientWrapper,
+}
+
+impl Open {
+    /// Connects as the only user of the store, and begins.
+    fn begin(target: &Target, allow_unsafe: bool, begin: &str) -> Result<Self, StoreError> {
+        let driver = Arc::new(Driver::start()?);
+        let client = driver.wait(async {
+            let client = Connector::new(target)?.connect().await;
+            let client = client.map_err(|trouble| trouble.into_error("connect to the database"))?;
+            schema::check_server(&client, allow_unsafe).await?;
+            schema::migrate(&client).await?;
+            let alone = session::be_alone(&client).await;
+            alone.map_err(|trouble| trouble.into_error("use the database"))?;
+            // The other side may take its time between two rows.
+            let patient = "SET LOCAL idle_in_transaction_session_timeout = 0";
+            let ready = client.batch_execute(&format!("{begin}; {patient}")).await;
+            ready.map_err(doing("use the database"))?;
+            Ok(client)
+        })?;
+        Ok(Self { driver, client })
+    }
+
+    fn rows(&self, part: usize) -> Result<Rows, StoreError> {
+        let none: [&str; 0] = [];
+        let asked = self.client.query_raw(SQL[part].read, none);
+        let stream = self.driver.wait(asked).map_err(doing("read the store"))?;
+        Ok(Rows {
+            driver: Arc::clone(&self.driver),
+            stream: Box::pin(stream),
+        })
+    }
+
+    fn ask(&self, operation: &'static str, sql: &str) -> Result<Vec<Value>, StoreError> {
+        let found = self.driver.wait(rows(&self.client, operation, sql, &[]))?;
+        Ok(found.iter().map(|row| row.get(0)).collect())
+    }
+
+    fn number(&self, operation: &'static str, sql: &str) -> Result<i64, StoreError> {
+        match self.ask(operation, sql)?.first() {
+            Some(Value::Int(number)) => Ok(*number),
+            _ => Err(damaged("the database", "it has no row where it needs one")),
+        }
+    }
+
+    fn run(&self, operation: &'static str, sql: &str) -> Result<(), StoreError> {
+        let run = self.driver.wait(self.client.batch_execute(sql));
+        run.map_err(doing(operation))
+    }
+}
+
+/// Reads a store that no host uses.
+pub(crate) struct Source {
+    open: Open,
+    node: NodeId,
+}
+
+impl Source {
+    pub(crate) fn open(target: &Target) -> Result<Self, StoreError> {
+        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+        let open = Open::begin(target, true, begin)?;
+        let reading = "look for the host of the database";
+        let first = open.driver.wait(session::only_host(&open.client))?;
+        let node = first.ok_or_else(|| StoreError::Broken {
+            operation: "copy the store",
+            message: "no host has used the database".to_owned(),
+        })?;
+        for body in open.ask(reading, "SELECT body FROM host_live WHERE state = 3")? {
+            let Value::Bytes(body) = body else { continue };
+            let job: Lifecycle = decode(&body, || "a running job".to_owned())?;
+            let held = job.lease.filter(|lease| lease.hold == Hold::Connection);
+            if held.is_some_and(|lease| !lease.ends_with(node)) {
+                return Err(StoreError::Broken {
+                    operation: "copy the store",
+                    message: format!(
+                        "job {} is still held by a host that has gone, which one with a file could \
+                         not take back; start a host on the database and stop it again",
+                        job.id
+                    ),
+                });
+            }
+        }
+        Ok(Self { open, node })
+    }
+
+    /// Returns the host that the store belongs to.
+    pub(crate) fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// Counts the rows of each part.
+    pub(crate) fn counts(&self) -> Result<[u64; PARTS.len()], StoreError> {
+        let mut counts = [0; PARTS.len()];
+        for (count, part) in counts.iter_mut().zip(SQL) {
+            let sql = format!("SELECT count(*) FROM {}", part.table);
+            let counted = self.open.number("count the rows of the store", &sql)?;
+            *count = counted.unsigned_abs();
+        }
+        Ok(counts)
+    }
+
+    pub(crate) fn rows(&mut self, part: usize) -> Result<Rows, StoreError> {
+        self.open.rows(part)
+    }
+
+    /// Returns the place of the next new job.
+    pub(crate) fn next_seq(&self) -> Result<i64, StoreError> {
+        let sql = "SELECT last_value + CASE WHEN is_called THEN 1 ELSE 0 END FROM host_seq";
+        self.open.number("read the place of the next job", sql)
+    }
+}
+
+/// The rows that are being written.
+type Writing = Pin<Box<BinaryCopyInWriter>>;
+
+/// Writes a store into a database that has none, in one transaction.
+pub(crate) struct Sink {
+    open: Open,
+    /// The number of the host that the store belongs to.
+    node: i64,
+    writing: Option<Writing>,
+    part: usize,
+}
+
+impl Sink {
+    /// Refuses a database in which anything is kept.
+    pub(crate) fn open(
+        target: &Target,
+        allow_unsafe: bool,
+        node: NodeId,
+    ) -> Result<Self, StoreError> {
+        let open = Open::begin(target, allow_unsafe, "BEGIN")?;
+        let (looking, tables) = (
+            "look whether the database is empty",
+            SQL.map(|part| part.table),
+        );
+        for table in tables.into_iter().chain(["host_nodes"]) {
+            let sql = format!("SELECT count(*) FROM (SELECT FROM {table} LIMIT 1) AS first");
+            if open.number(looking, &sql)? > 0 {
+                return Err(StoreError::Broken {
+                    operation: "copy into the database",
+                    message: format!(
+                        "a host has used it: its table {table} has rows; give it a database or a \
+                         schema of its own"
+                    ),
+                });
+            }
+        }
+        let sql = "INSERT INTO host_nodes (number, id, epoch, batch, version, seen_at) \
+                   VALUES (nextval('host_node_numbers'), $1, 0, 0, $2, now()) RETURNING number";
+        let version = env!("CARGO_PKG_VERSION");
+        let entered = open.driver.wait(async {
+            rows(&open.client, "enter the host", sql, &[&node.0, &version]).await
+        })?;
+        let node = entered.first().map(|row| row.get::<_, i32>(0));
+        let node = node.ok_or_else(|| damaged("the table host_nodes", "it did not take a row"))?;
+        Ok(Self {
+            open,
+            node: node.into(),
+            writing: None,
+            part: 0,
+        })
+    }
+
+    /// Begins to write a part.
+    pub(crate) fn begin(&mut self, part: usize) -> Result<(), StoreError> {
+        let Part { table, columns, .. } = &SQL[part];
+        let client = &self.open.client;
+        let begun = async {
+            let shape = client
+                .prepare(&format!("SELECT {columns} FROM {table}"))
+                .await?;
+            let types: Vec<Type> = shape
+                .columns()
+                .iter()
+                .map(|it| it.type_().clone())
+                .collect();
+            let into = format!("COPY {table} ({columns}) FROM STDIN BINARY");
+            Ok(BinaryCopyInWriter::new(
+                client.copy_in(&into).await?,
+                &types,
+            ))
+        };
+        let begun = self
+            .open
+            .driver
+            .wait(begun)
+            .map_err(doing("write the copy"))?;
+        self.writing = Some(Box::pin(begun));
+        self.part = part;
+        Ok(())
+    }
+
+    pub(crate) fn write(&mut self, row: &Row) -> Result<(), StoreError> {
+        let Some(writing) = &mut self.writing else {
+            return Ok(());
+        };
+        let origin = [Value::Int(self.node), Value::Int(0)];
+        let origin = &origin[..if self.part == CHANGES { 2 } else { 0 }];
+        let values: Vec<&Value> = row.iter().chain(origin).collect();
+        let written = self.open.driver.wait(writing.as_mut().write_raw(values));
+        written.map_err(doing("write the copy"))
+    }
+
+    /// Ends the part.
+    pub(crate) fn finish(&mut self) -> Result<(), StoreError> {
+        let Some(mut writing) = self.writing.take() else {
+            return Ok(());
+        };
+        let finished = self.open.driver.wait(writing.as_mut().finish());
+        finished.map(drop).map_err(doing("write the copy"))
+    }
+
+    /// Writes the numbers of queues, and where those of jobs and changes go on.
+    pub(crate) fn number(&self, next_seq: i64, next_change: u64) -> Result<(), StoreError> {
+        let node = self.node;
+        let sql = format!(
+            "INSERT INTO host_counts (node, queue, state, jobs) \
+             SELECT {node}, queue, state, count(*) FROM host_live GROUP BY queue, state \
+             UNION ALL \
+             SELECT {node}, queue, state, count(*) FROM host_ended GROUP BY queue, state \
+             UNION ALL \
+             SELECT {node}, queue, 8, count(*) FROM host_live \
+             WHERE state = 2 AND runner IS NOT NULL GROUP BY queue; \
+             UPDATE host_log SET next_change = {next_change}; \
+             SELECT setval('host_seq', {next_seq}, FALSE)"
+        );
+        self.open.run("write the numbers of queues", &sql)
+    }
+
+    /// Reads a part that was written.
+    pub(crate) fn rows(&self, part: usize) -> Result<Rows, StoreError> {
+        self.open.rows(part)
+    }
+
+    /// Makes all of it durable, and lets the server look at it, so that it plans well at once.
+    pub(crate) fn commit(self) -> Result<(), StoreError> {
+        self.open.run("commit the copy", "COMMIT")?;
+        let tables = SQL.map(|part| part.table).join(", ");
+        // The server does it by itself some time later.
+        let _best_effort = self.open.run("analyze", &format!("ANALYZE {tables}"));
+        Ok(())
+    }
+}

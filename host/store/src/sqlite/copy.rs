@@ -1,0 +1,214 @@
+//! The rows of a store in a file, as they are moved to and from a database. A job is named by its id
+//! there and by its place here.
+
+use std::path::Path;
+
+use host_core::id::NodeId;
+use host_core::job::State;
+use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OpenFlags, params_from_iter};
+
+use super::{SqliteStore, backup, changes, connect, counters, doing};
+use crate::copy::{PARTS, Row, See, Value};
+use crate::error::StoreError;
+
+/// How the rows of a part are read in their order, and how one is written.
+struct Part {
+    read: &'static str,
+    write: &'static str,
+}
+
+/// The first of the states of jobs that have ended.
+const _ENDED_ARE_FROM_5: () = assert!(State::Completed as u8 == 5 && State::Discarded as u8 == 7);
+
+/// Writes a job, whichever state it is in.
+const WRITE_JOB: &str = "INSERT INTO jobs \
+    (seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body) VALUES \
+    (?1, ?2, ?3, (SELECT id FROM queues WHERE name = ?4), ?5, ?6, ?7, ?8, ?9, ?10)";
+
+/// The parts, in the order of [`PARTS`].
+const SQL: [Part; PARTS.len()] = [
+    Part {
+        read: "SELECT name, paused FROM queues ORDER BY name",
+        write: "INSERT INTO queues (name, paused) VALUES (?1, ?2)",
+    },
+    Part {
+        read: "SELECT seq, jobs.id, state, name, priority, suspect, handler, runner, wakeup_at, \
+               body FROM jobs JOIN queues ON queues.id = queue WHERE state < 5 ORDER BY seq",
+        write: WRITE_JOB,
+    },
+    Part {
+        read: "SELECT seq, jobs.id, state, name, priority, suspect, handler, runner, wakeup_at, \
+               body FROM jobs JOIN queues ON queues.id = queue WHERE state >= 5 ORDER BY seq",
+        write: WRITE_JOB,
+    },
+    Part {
+        read: "SELECT id, params, wire, CAST(unique_key AS BLOB), extra \
+               FROM jobs JOIN payloads USING (seq) ORDER BY id",
+        write: "INSERT INTO payloads (seq, params, wire, unique_key, extra) VALUES \
+                ((SELECT seq FROM jobs WHERE id = ?1), ?2, ?3, CAST(?4 AS TEXT), ?5)",
+    },
+    Part {
+        read: "SELECT id, number, attempts.body, progress, result \
+               FROM jobs JOIN attempts USING (seq) ORDER BY id, number",
+        write: "INSERT INTO attempts (seq, number, body, progress, result) VALUES \
+                ((SELECT seq FROM jobs WHERE id = ?1), ?2, ?3, ?4, ?5)",
+    },
+    Part {
+        read: "SELECT id, attempt, failures.body FROM jobs JOIN failures USING (seq) ORDER BY id",
+        write: "INSERT INTO failures (seq, attempt, body) VALUES \
+                ((SELECT seq FROM jobs WHERE id = ?1), ?2, ?3)",
+    },
+    Part {
+        read: "SELECT name, CAST(key AS BLOB), job \
+               FROM unique_keys JOIN queues ON queues.id = queue ORDER BY name, key",
+        write: "INSERT INTO unique_keys (queue, key, job) VALUES \
+                ((SELECT id FROM queues WHERE name = ?1), CAST(?2 AS TEXT), ?3)",
+    },
+    Part {
+        read: "SELECT prerequisite, job, dependent FROM dependencies ORDER BY prerequisite, job",
+        write: "INSERT INTO dependencies (prerequisite, job, dependent) VALUES (?1, ?2, ?3)",
+    },
+    Part {
+        read: "SELECT name, current FROM components ORDER BY name",
+        write: "INSERT INTO components (name, current) VALUES (?1, ?2)",
+    },
+    Part {
+        read: "SELECT component, revision, digest, body FROM revisions ORDER BY component, revision",
+        write: "INSERT INTO revisions (component, revision, digest, body) VALUES (?1, ?2, ?3, ?4)",
+    },
+    Part {
+        read: "SELECT digest, bytes FROM blobs ORDER BY digest",
+        write: "INSERT INTO blobs (digest, bytes) VALUES (?1, ?2)",
+    },
+    Part {
+        read: "SELECT first, at, body FROM changes ORDER BY first",
+        write: "INSERT INTO changes (first, at, body) VALUES (?1, ?2, ?3)",
+    },
+];
+
+impl FromSql for Value {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        Ok(match value {
+            ValueRef::Null => Self::Null,
+            ValueRef::Integer(number) => Self::Int(number),
+            ValueRef::Text(_) => Self::Text(String::column_result(value)?),
+            ValueRef::Blob(bytes) => Self::Bytes(bytes.to_owned()),
+            ValueRef::Real(_) => return Err(rusqlite::types::FromSqlError::InvalidType),
+        })
+    }
+}
+
+impl ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Int(number) => ValueRef::Integer(*number),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+/// Calls `see` with each row of a part.
+fn each(connection: &Connection, part: usize, see: See<'_>) -> Result<(), StoreError> {
+    let reading = doing("read the store");
+    let mut statement = connection
+        .prepare_cached(SQL[part].read)
+        .map_err(&reading)?;
+    let columns = statement.column_count();
+    let mut rows = statement.query([]).map_err(&reading)?;
+    while let Some(row) = rows.next().map_err(&reading)? {
+        let values = (0..columns).map(|column| row.get(column));
+        see(values.collect::<Result<Row, _>>().map_err(&reading)?)?;
+    }
+    Ok(())
+}
+
+/// Reads a store that no host uses.
+pub(crate) struct Reader {
+    connection: Connection,
+    node: NodeId,
+}
+
+impl Reader {
+    /// Opens the store as a host does, which raises its version and empties its log.
+    pub(crate) fn open(path: &Path, fresh: NodeId) -> Result<Self, StoreError> {
+        let node = SqliteStore::open(path)?.node(fresh)?;
+        let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let begin = connection.execute_batch("BEGIN");
+        begin.map_err(doing("read the store"))?;
+        Ok(Self { connection, node })
+    }
+
+    pub(crate) fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// Counts the rows of each part.
+    pub(crate) fn counts(&self) -> Result<[u64; PARTS.len()], StoreError> {
+        let mut counts = [0; PARTS.len()];
+        for (count, part) in counts.iter_mut().zip(SQL) {
+            let sql = format!("SELECT COUNT(*) FROM ({})", part.read);
+            let counted = self.connection.query_row(&sql, [], |row| row.get(0));
+            *count = counted.map_err(doing("count the rows of the store"))?;
+        }
+        Ok(counts)
+    }
+
+    pub(crate) fn each(&self, part: usize, see: See<'_>) -> Result<(), StoreError> {
+        each(&self.connection, part, see)
+    }
+
+    /// Returns the place of the next new job.
+    pub(crate) fn next_seq(&self) -> Result<i64, StoreError> {
+        let next = counters::next_seq(&self.connection);
+        next.map_err(doing("read the place of the next job"))
+    }
+
+    /// Returns the number of the next change.
+    pub(crate) fn next_change(&self) -> Result<u64, StoreError> {
+        changes::next(&self.connection)
+    }
+}
+
+/// Writes a new store, in one transaction.
+pub(crate) struct Writer {
+    connection: Connection,
+}
+
+impl Writer {
+    pub(crate) fn open(path: &Path, node: NodeId) -> Result<Self, StoreError> {
+        SqliteStore::open(path)?.node(node)?;
+        backup::private(path)?;
+        let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        // A file that is not whole is removed, so it needs no journal. It is synced when it is.
+        let begin = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN";
+        let ready = connection.execute_batch(begin);
+        ready.map_err(doing("write the copy"))?;
+        Ok(Self { connection })
+    }
+
+    pub(crate) fn write(&self, part: usize, row: &Row) -> Result<(), StoreError> {
+        let written = self
+            .connection
+            .prepare_cached(SQL[part].write)
+            .and_then(|mut statement| statement.execute(params_from_iter(row)));
+        written.map(drop).map_err(doing("write the copy"))
+    }
+
+    pub(crate) fn each(&self, part: usize, see: See<'_>) -> Result<(), StoreError> {
+        each(&self.connection, part, see)
+    }
+
+    /// Writes the numbers of queues and the place of the next new job.
+    pub(crate) fn number(&self, next_seq: i64) -> Result<(), StoreError> {
+        counters::rebuild(&self.connection, next_seq).map_err(doing("write the counters"))
+    }
+
+    pub(crate) fn commit(self) -> Result<(), StoreError> {
+        let failed = doing("write the copy");
+        self.connection.execute_batch("COMMIT").map_err(&failed)?;
+        self.connection.close().map_err(|(_, error)| failed(error))
+    }
+}

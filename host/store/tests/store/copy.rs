@@ -1,0 +1,174 @@
+//! A store that is moved to a database and back is the same each time, and goes on where it stopped.
+
+use std::path::{Path, PathBuf};
+
+use host_core::command::{Command, Reply};
+use host_core::job::{State, UniqueScope};
+use host_store::copy::{Moved, Progress, Step, to_postgres, to_sqlite};
+use host_store::postgres::PostgresStore;
+use host_store::postgres::check::check as check_database;
+use host_store::postgres::target::Target;
+use host_store::sqlite::{SqliteStore, open_reader};
+use host_store::{Store, StoreError, check};
+use tempfile::TempDir;
+
+use crate::golden::story;
+use crate::jobs::{
+    NODE, NOW, ask, claim, claimed, commit, complete, enqueue, id, job, job_for, read, returned,
+    revision, unique,
+};
+use crate::postgres::TESTED;
+use crate::server::Schema;
+
+/// A host that has another id than the one whose store is moved.
+const OTHER: host_core::id::NodeId = host_core::id::NodeId(uuid::Uuid::from_u128(77));
+
+/// Makes a store with a job in each state, jobs of runners, and a component that was removed.
+fn original(folder: &Path) -> PathBuf {
+    let path = folder.join("host.db");
+    let mut store = SqliteStore::open(&path).unwrap();
+    story(&mut store);
+    enqueue(&mut store, vec![job_for(20, "theirs"), job(21)]);
+    let gone = "gone".parse().unwrap();
+    let batch = vec![
+        revision("gone", &["away"], 3),
+        Command::Remove { component: gone },
+        Command::Cancel {
+            job: id(21),
+            reason: None,
+            grace_ms: None,
+        },
+        Command::Purge { job: id(21) },
+    ];
+    for reply in commit(&mut store, NOW, batch).replies {
+        reply.unwrap();
+    }
+    path
+}
+
+fn move_to(path: &Path, schema: &Schema) -> Result<Moved, StoreError> {
+    let target = Target::parse(&schema.url(), None).unwrap();
+    to_postgres(path, &target, true, OTHER, &mut |_| {})
+}
+
+fn running(store: &dyn Store) -> State {
+    let reader = store.reader().unwrap();
+    reader.state(id(3)).unwrap().unwrap()
+}
+
+#[test]
+fn a_store_in_a_database_is_what_it_was_in_a_file_and_goes_on() {
+    let (folder, schema) = (TempDir::new().unwrap(), Schema::new());
+    let path = original(folder.path());
+    let target = Target::parse(&schema.url(), None).unwrap();
+    let mut told = Vec::new();
+    let moved = to_postgres(&path, &target, true, OTHER, &mut |it: Progress| {
+        told.push(it);
+    });
+    let moved = moved.unwrap();
+    assert_eq!((moved.jobs, moved.components), (9, 2));
+    assert_eq!(
+        (told[0].step, told[0].rows_total),
+        (Step::Copying, moved.rows)
+    );
+    assert_eq!(told.last().unwrap().step, Step::Verifying);
+    assert_eq!(check_database(&target), []);
+
+    let mut store = PostgresStore::open(&target, OTHER, TESTED).unwrap();
+    assert_eq!(store.node(), NODE, "the host keeps its id");
+    let (before, after) = (open_reader(&path).unwrap(), store.reader().unwrap());
+    assert_eq!(read(&*after), read(&*before));
+    let changes = before.changes(0, 1_000).unwrap();
+    assert_eq!(after.changes(0, 1_000).unwrap(), changes);
+    for digest in read(&*before).components.iter().map(|it| it.digest) {
+        let bytes = before.component_bytes(digest).unwrap();
+        assert_eq!(after.component_bytes(digest).unwrap(), bytes);
+    }
+
+    assert_eq!(running(&store), State::Running);
+    ask(&mut store, NOW, Command::Recover { node: NODE }).unwrap();
+    assert_ne!(running(&store), State::Running, "its lease is taken back");
+    let mut keyed = job(30);
+    keyed.queue = "other".parse().unwrap();
+    keyed.unique_key = Some(unique("key", UniqueScope::Retained));
+    let kept = enqueue(&mut store, vec![keyed, job(31)]);
+    assert_eq!((kept[0].id, kept[0].existing), (id(7), true));
+    let claimed = claimed(&mut store, NOW, claim([40, 41, 42, 43], false));
+    let order: Vec<_> = claimed.iter().map(|it| it.lifecycle.id).collect();
+    assert_eq!(order.last(), Some(&id(31)), "it was accepted last");
+    let lease = 40 + order.iter().position(|it| *it == id(4)).unwrap() as u128;
+    let done = commit(&mut store, NOW, vec![complete(4, lease, returned())]);
+    assert!(done.first_change > changes.next, "numbers go on");
+    assert_eq!(
+        store.reader().unwrap().state(id(5)).unwrap(),
+        Some(State::Available),
+        "the job that waited for it"
+    );
+    let again = ask(&mut store, NOW, revision("gone", &["away"], 3)).unwrap();
+    let Reply::Deployed { revision, .. } = again else {
+        panic!("{again:?}")
+    };
+    assert_eq!(revision.revision, 2, "numbers of revisions go on");
+    drop(store);
+    assert_eq!(check_database(&target), []);
+}
+
+#[test]
+fn a_store_comes_back_from_a_database_as_it_was() {
+    let (folder, schema) = (TempDir::new().unwrap(), Schema::new());
+    let path = original(folder.path());
+    let moved = move_to(&path, &schema).unwrap();
+    let back = folder.path().join("back.db");
+    let target = Target::parse(&schema.url(), None).unwrap();
+    assert_eq!(to_sqlite(&target, &back, &mut |_| {}).unwrap(), moved);
+    assert_eq!(check(&back), []);
+    let (before, after) = (open_reader(&path).unwrap(), open_reader(&back).unwrap());
+    assert_eq!(read(&*after), read(&*before));
+    let changes = before.changes(0, 1_000).unwrap();
+    assert_eq!(after.changes(0, 1_000).unwrap(), changes);
+    drop(after);
+    let mut store = SqliteStore::open(&back).unwrap();
+    assert_eq!(store.node(OTHER).unwrap(), NODE);
+    enqueue(&mut store, vec![job(50)]);
+    let last = claimed(&mut store, NOW, claim([50, 51, 52], false));
+    assert_eq!(last.last().map(|it| it.lifecycle.id), Some(id(50)));
+    let there = to_sqlite(&target, &back, &mut |_| {}).unwrap_err();
+    assert!(there.to_string().contains("exists"), "{there}");
+}
+
+#[test]
+fn a_database_that_was_used_or_is_in_use_is_refused() {
+    let (folder, schema) = (TempDir::new().unwrap(), Schema::new());
+    let path = original(folder.path());
+    let used = crate::postgres::open(&schema);
+    let refused = move_to(&path, &schema).unwrap_err().to_string();
+    assert!(refused.contains("another host writes to it"), "{refused}");
+    let back = folder.path().join("back.db");
+    let target = Target::parse(&schema.url(), None).unwrap();
+    let refused = to_sqlite(&target, &back, &mut |_| {}).unwrap_err();
+    assert!(refused.to_string().contains("another host"), "{refused}");
+    assert!(!back.exists());
+    drop(used);
+    let refused = move_to(&path, &schema).unwrap_err().to_string();
+    assert!(refused.contains("a host has used it"), "{refused}");
+}
+
+#[test]
+fn a_copy_that_differs_is_not_kept() {
+    let (folder, schema) = (TempDir::new().unwrap(), Schema::new());
+    let path = original(folder.path());
+    let target = Target::parse(&schema.url(), None).unwrap();
+    host_store::postgres::admin::migrate(&target).unwrap();
+    schema.run(
+        "CREATE FUNCTION spoil() RETURNS trigger LANGUAGE plpgsql AS \
+         $$ BEGIN NEW.result := '[]'; RETURN NEW; END $$; \
+         CREATE TRIGGER spoil BEFORE INSERT ON host_attempts FOR EACH ROW EXECUTE FUNCTION spoil()",
+    );
+    let refused = move_to(&path, &schema).unwrap_err().to_string();
+    assert!(
+        refused.contains("attempts: a row of the copy differs"),
+        "{refused}"
+    );
+    schema.run("DROP TRIGGER spoil ON host_attempts");
+    move_to(&path, &schema).unwrap();
+}
