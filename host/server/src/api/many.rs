@@ -22,6 +22,10 @@ use super::problem::kinds;
 /// How many jobs a count examines.
 const COUNT_JOBS_MAX: u64 = 2_000_000;
 
+/// How many jobs are changed at once. The next ones wait for them, so a turn of the dispatch loop has few
+/// of them and spends most of its time on what else has arrived.
+const AT_ONCE: usize = 32;
+
 /// How many refusals an answer shows.
 const REFUSALS_MAX: usize = 10;
 
@@ -130,8 +134,7 @@ pub(super) async fn purge(
     change(&shared, &query, |job| Command::Purge { job }).await
 }
 
-/// Submits a command for each job of one page. The commands of a page share few commits with each other
-/// and with other requests.
+/// Submits a command for each job of one page. They share commits with each other and with other requests.
 async fn change(
     shared: &Shared,
     query: &FilterQuery,
@@ -146,8 +149,10 @@ async fn change(
     let page = dispatch
         .read(move |reader| reader.matching(&filter, after, limit))
         .await?;
-    let answers = page.items.iter().map(|id| dispatch.submit(command(*id)));
-    let answers = join_all(answers).await;
+    let mut answers = Vec::with_capacity(page.items.len());
+    for ids in page.items.chunks(AT_ONCE) {
+        answers.extend(join_all(ids.iter().map(|id| dispatch.submit(command(*id)))).await);
+    }
     let mut refused = Vec::new();
     for (id, answer) in page.items.iter().zip(answers) {
         match answer {

@@ -4,6 +4,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::thread;
+use std::time::Instant;
 
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
@@ -12,8 +13,9 @@ use super::{connect, doing};
 use crate::error::StoreError;
 
 /// How many pages of 4 KiB are copied in one step. The copy is synced after each, so that the host's
-/// own syncs never wait for much of it.
-const STEP_PAGES: i32 = 512;
+/// own syncs never wait for much of it, and then rests for as long as the step took: a busy host has the
+/// disk and the processor for itself half of the time.
+const STEP_PAGES: i32 = 128;
 
 /// What SQLite keeps beside a file while it is open.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
@@ -85,6 +87,7 @@ fn pages(from: &Path, to: &Path, told: &mut impl FnMut(Copied)) -> Result<(), St
         let backup = Backup::new(&moment, &mut copy).map_err(&failed)?;
         let file = File::open(to).map_err(|error| unsynced(to, &error))?;
         loop {
+            let start = Instant::now();
             let step = backup.step(STEP_PAGES).map_err(&failed)?;
             file.sync_data().map_err(|error| unsynced(to, &error))?;
             let progress = backup.progress();
@@ -96,7 +99,7 @@ fn pages(from: &Path, to: &Path, told: &mut impl FnMut(Copied)) -> Result<(), St
             });
             match step {
                 StepResult::Done => break,
-                StepResult::More => thread::yield_now(),
+                StepResult::More => thread::sleep(start.elapsed()),
                 _ => {
                     return Err(StoreError::Broken {
                         operation: "copy the file",
