@@ -50,6 +50,7 @@ pub(crate) fn check() -> Result<()> {
     let config = root.path("etc/host/host.toml");
     write(&config, CHANGED)?;
 
+    finds_the_sdk(&host, &work)?;
     let running = Running::start(&root)?;
     let paused = ["queue", "pause", "nightly", "--server"];
     run(Command::new(&host)
@@ -83,6 +84,24 @@ pub(crate) fn check() -> Result<()> {
     let store = root.path("var/lib/host/host.db");
     ensure!(store.exists(), "a purge removed the jobs");
     std::fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))
+}
+
+/// Checks that a new handler depends on the SDK of the package, and that cargo can read it.
+fn finds_the_sdk(host: &Path, work: &Path) -> Result<()> {
+    run(Command::new(host)
+        .args(["new", "greet"])
+        .current_dir(work)
+        .stdout(std::io::stderr()))?;
+    let read = ["metadata", "--offline", "--format-version=1", "--quiet"];
+    let metadata = output(
+        Command::new("cargo")
+            .args(read)
+            .arg("--manifest-path")
+            .arg(work.join("greet/Cargo.toml")),
+    )?;
+    let sdk = "usr/share/host/guest-sdk/macros/Cargo.toml";
+    ensure!(metadata.contains(sdk), "a new handler has another SDK");
+    Ok(())
 }
 
 /// A folder that is the root of a system with Debian's list of packages.
