@@ -30,6 +30,9 @@ fn of_wires() -> impl Iterator<Item = &'static dyn Command> {
 /// The noun that those of the wires follow, in the help as everywhere else.
 const BEFORE_WIRES: &str = "runner";
 
+/// The noun of child processes.
+const CELL: &str = "cell";
+
 /// Runs jobs in sandboxes and loses none of them
 #[derive(Debug, Parser)]
 #[command(name = "host", version, after_help = EXAMPLES, subcommand_required = true)]
@@ -80,7 +83,7 @@ enum Noun {
     /// Print a completion script for a shell
     Completion(completion::Completion),
     /// The child processes of a host
-    #[command(hide = true)]
+    #[command(name = CELL, hide = true)]
     Cell(cell::Cell),
     /// Print docs/cli.md
     #[command(name = "__cli-docs", hide = true)]
@@ -106,7 +109,12 @@ pub(crate) fn definition() -> clap::Command {
 
 /// Reads the command line of this process. The error is an answer, too: a help text, for instance.
 pub(crate) fn parse() -> Result<ArgMatches, clap::Error> {
-    definition().try_get_matches_from(worker::two_dashes(std::env::args_os()))
+    // A child process needs none of the other nouns, which would be half a megabyte in each cell.
+    let definition = match std::env::args_os().nth(1) {
+        Some(noun) if noun == CELL => Cli::command().subcommand(cell::Cell::definition(CELL)),
+        _ => definition(),
+    };
+    definition.try_get_matches_from(worker::two_dashes(std::env::args_os()))
 }
 
 /// Runs the command that `matches` name to its end.

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 
-use clap::{Args, Subcommand};
+use clap::{Args, Command, Subcommand};
 use host_cell::child::{self, Confinement};
 use host_cells::vet;
 use host_console::error::{CliError, Exit};
@@ -94,6 +94,11 @@ fn inherited(fd: RawFd) -> Result<OwnedFd, String> {
 }
 
 impl Cell {
+    /// Returns the definition of the noun `name` alone.
+    pub(crate) fn definition(name: &'static str) -> Command {
+        Self::augment_args(Command::new(name))
+    }
+
     /// Runs the verb.
     pub(crate) fn run(self) -> Result<(), CliError> {
         let (doing, done) = match self.verb {
