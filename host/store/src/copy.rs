@@ -11,7 +11,7 @@ use crate::postgres::target::Target;
 use crate::sqlite::copy::{Reader, Writer};
 
 /// What a store consists of, in the order in which it is copied.
-pub(crate) const PARTS: [&str; 12] = [
+pub(crate) const PARTS: [&str; 13] = [
     "queues",
     "jobs that have not ended",
     "jobs that have ended",
@@ -24,7 +24,11 @@ pub(crate) const PARTS: [&str; 12] = [
     "revisions",
     "component files",
     "changes",
+    "lines of logs",
 ];
+
+/// The part that is copied into a database only: a file of its own has it elsewhere, and no job needs it.
+pub(crate) const LOGS: usize = PARTS.len() - 1;
 
 /// The parts that have a row for each job.
 const JOBS: [usize; 2] = [1, 2];
@@ -104,8 +108,8 @@ impl Count<'_> {
     }
 }
 
-/// Copies the store at `from`, which no host may use meanwhile, into a database that has no store. The
-/// host keeps its id; `fresh` becomes that id if it has none yet. Raises the version of both first.
+/// Copies the store at `from` and the logs beside it, which no host may use meanwhile, into a database that
+/// has no store. The host keeps its id; `fresh` becomes that id if it has none yet. Raises the version of both first.
 ///
 /// If this fails, the database is as it was, but for empty tables.
 pub fn to_postgres(
@@ -141,7 +145,7 @@ pub fn to_postgres(
     Ok(moved(&counts))
 }
 
-/// Copies the store in a database that no host uses into a file that does not exist.
+/// Copies the store in a database that no host uses into a file that does not exist. Leaves the logs.
 ///
 /// If this fails, there is no file.
 pub fn to_sqlite(
@@ -152,9 +156,10 @@ pub fn to_sqlite(
     let partial = Partial::beside(to)?;
     let mut source = Source::open(from)?;
     let sink = Writer::open(&partial.path, source.node())?;
-    let counts = source.counts()?;
+    let mut counts = source.counts()?;
+    counts[LOGS] = 0;
     let mut copying = counting(Step::Copying, &counts, told);
-    for (index, part) in PARTS.into_iter().enumerate() {
+    for (index, part) in PARTS.into_iter().enumerate().take(LOGS) {
         let mut rows = source.rows(index)?;
         while let Some(row) = rows.next()? {
             copying.one(part);
@@ -163,7 +168,7 @@ pub fn to_sqlite(
     }
     sink.number(source.next_seq()?)?;
     let mut verifying = counting(Step::Verifying, &counts, told);
-    for (index, part) in PARTS.into_iter().enumerate() {
+    for (index, part) in PARTS.into_iter().enumerate().take(LOGS) {
         let mut rows = source.rows(index)?;
         sink.each(index, &mut |copied| {
             verifying.one(part);

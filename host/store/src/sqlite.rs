@@ -10,7 +10,7 @@ mod counters;
 mod hot;
 mod jobs;
 mod list;
-pub mod logs;
+pub(crate) mod logs;
 mod reader;
 mod registry;
 mod reserve;
