@@ -173,7 +173,7 @@ impl ports::Logs for JobLogs {
 mod tests {
     use host_core::cell::LogLine;
     use host_core::time::Time;
-    use host_store::logs::LogStore;
+    use host_store::sqlite::logs::LogStore;
     use tempfile::TempDir;
 
     use super::*;

@@ -6,29 +6,10 @@ use std::path::{Path, PathBuf};
 use host_core::id::NodeId;
 
 use crate::error::StoreError;
+use crate::parts::{LOGS, PARTS, Row};
 use crate::postgres::copy::{Sink, Source};
 use crate::postgres::target::Target;
 use crate::sqlite::copy::{Reader, Writer};
-
-/// What a store consists of, in the order in which it is copied.
-pub(crate) const PARTS: [&str; 13] = [
-    "queues",
-    "jobs that have not ended",
-    "jobs that have ended",
-    "params",
-    "attempts",
-    "failures",
-    "unique keys",
-    "dependencies",
-    "components",
-    "revisions",
-    "component files",
-    "changes",
-    "lines of logs",
-];
-
-/// The part that is copied into a database only: a file of its own has it elsewhere, and no job needs it.
-pub(crate) const LOGS: usize = PARTS.len() - 1;
 
 /// The parts that have a row for each job.
 const JOBS: [usize; 2] = [1, 2];
@@ -38,20 +19,6 @@ const COMPONENTS: usize = 8;
 
 /// After how many rows progress is told.
 const TOLD_ROWS: u64 = 1_000;
-
-/// A value of a row, the same in both engines.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Value {
-    Null,
-    Int(i64),
-    Text(String),
-    Bytes(Vec<u8>),
-}
-
-pub(crate) type Row = Vec<Value>;
-
-/// Takes the rows of a part, one after the other.
-pub(crate) type See<'a> = &'a mut dyn FnMut(Row) -> Result<(), StoreError>;
 
 /// What is done with the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ pub mod error;
 mod finding;
 pub mod logs;
 pub mod memory;
+mod parts;
 pub mod postgres;
 mod record;
 pub mod sqlite;

@@ -7,9 +7,6 @@ use host_core::time::Time;
 
 use crate::error::StoreError;
 
-pub use crate::postgres::logs::PostgresLogs;
-pub use crate::sqlite::logs::LogStore;
-
 /// The default limit on the size of the lines and their index, in bytes.
 pub const LOG_BYTES_MAX: u64 = 1 << 30;
 

@@ -11,7 +11,7 @@ mod counts;
 mod fetch;
 mod flush;
 mod list;
-pub(crate) mod logs;
+pub mod logs;
 mod overlay;
 mod pipeline;
 mod reader;

@@ -10,7 +10,7 @@ mod counters;
 mod hot;
 mod jobs;
 mod list;
-pub(crate) mod logs;
+pub mod logs;
 mod reader;
 mod registry;
 mod reserve;

@@ -19,8 +19,8 @@ use super::target::Target;
 use super::trouble::{damaged, doing};
 use super::wait::Driver;
 use super::{schema, session};
-use crate::copy::{LOGS, PARTS, Row, Value};
 use crate::error::StoreError;
+use crate::parts::{LOGS, PARTS, Row, Value};
 use crate::record::decode;
 
 /// How the rows of a part are read in their order, and into which columns they are written.

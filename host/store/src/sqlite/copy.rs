@@ -10,8 +10,8 @@ use rusqlite::{Connection, OpenFlags, params_from_iter};
 
 use super::logs::LogStore;
 use super::{SqliteStore, backup, changes, connect, counters, doing};
-use crate::copy::{LOGS, PARTS, Row, See, Value};
 use crate::error::StoreError;
+use crate::parts::{LOGS, PARTS, Row, See, Value};
 
 /// How the rows of a part are read in their order, and how one is written.
 struct Part {

@@ -3,10 +3,10 @@
 
 use host_core::cell::{Level, LogSource};
 use host_core::time::Time;
-use host_store::logs::{
-    LOG_BYTES_MAX, LogEntry, LogPage, LogReader, LogStore, LogWriter, PostgresLogs,
-};
+use host_store::logs::{LOG_BYTES_MAX, LogEntry, LogPage, LogReader, LogWriter};
+use host_store::postgres::logs::PostgresLogs;
 use host_store::postgres::target::Target;
+use host_store::sqlite::logs::LogStore;
 use tempfile::TempDir;
 
 use crate::jobs::id;
