@@ -3,6 +3,7 @@
 
 pub mod beads;
 pub mod client;
+pub mod cluster;
 mod database;
 pub mod delta;
 pub mod guests;
@@ -21,6 +22,7 @@ mod wait;
 pub mod worker;
 
 pub use client::Client;
+pub use cluster::Cluster;
 pub use redis::{Redis, Sentinel};
 pub use server::{Options, Server};
 pub use wait::eventually;
