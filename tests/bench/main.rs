@@ -49,7 +49,7 @@ struct Args {
     /// How many jobs wait while the throughput is measured again
     #[arg(long, default_value_t = 1_000_000)]
     waiting: usize,
-    /// How many jobs have ended while it is measured on PostgreSQL
+    /// How many jobs have ended while it is measured in the database
     #[arg(long, default_value_t = 10_000_000)]
     ended: usize,
     /// How many hosts share a database, each in turn
@@ -81,7 +81,7 @@ enum Suite {
     Delta,
     /// Jobs in cells in the same run, for Arco's tasks
     Arco,
-    /// On PostgreSQL: the bare statements on the same server, and another queue on it
+    /// On a database: the bare statements on the same server, and another queue on it
     Postgres,
 }
 
@@ -128,9 +128,9 @@ enum Part {
     Handout,
     /// For beads: what workers cost that have no task
     IdleWorkers,
-    /// On PostgreSQL: several hosts on one database
+    /// On a database: several hosts on one database
     Nodes,
-    /// On PostgreSQL: another queue
+    /// On a database: another queue
     Peers,
 }
 

@@ -1,4 +1,4 @@
-//! Hosts whose jobs are in PostgreSQL, beside what the same server does for the bare statements, and beside
+//! Hosts whose jobs are in `PostgreSQL`, beside what the same server does for the bare statements, and beside
 //! another queue on it. The server is as durable as by default, with its data in the build folder.
 
 mod bare;
