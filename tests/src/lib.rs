@@ -6,6 +6,7 @@ pub mod client;
 pub mod cluster;
 mod database;
 pub mod delta;
+pub mod faulty;
 pub mod guests;
 pub mod hero;
 pub mod peers;
