@@ -14,6 +14,7 @@ mod isolation;
 mod load;
 mod many;
 mod numbers;
+mod postgres;
 mod process;
 mod report;
 mod rest;
@@ -48,6 +49,12 @@ struct Args {
     /// How many jobs wait while the throughput is measured again
     #[arg(long, default_value_t = 1_000_000)]
     waiting: usize,
+    /// How many jobs have ended while it is measured in the database
+    #[arg(long, default_value_t = 10_000_000)]
+    ended: usize,
+    /// How many hosts share a database, each in turn
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4])]
+    nodes: Vec<usize>,
     /// How many jobs of each kind are cancelled
     #[arg(long, default_value_t = 200)]
     cancels: usize,
@@ -74,6 +81,8 @@ enum Suite {
     Delta,
     /// Jobs in cells in the same run, for Arco's tasks
     Arco,
+    /// On a database: the bare statements on the same server, and another queue on it
+    Postgres,
 }
 
 /// What can be measured by itself.
@@ -119,6 +128,10 @@ enum Part {
     Handout,
     /// For beads: what workers cost that have no task
     IdleWorkers,
+    /// On a database: several hosts on one database
+    Nodes,
+    /// On a database: another queue
+    Peers,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -130,13 +143,12 @@ enum Format {
 impl Part {
     const fn is_of(self, suite: Suite) -> bool {
         match self {
-            Self::Throughput
-            | Self::Isolation
-            | Self::Waiting
-            | Self::Backup
-            | Self::Many
-            | Self::Latency
-            | Self::Rest => matches!(suite, Suite::Machine),
+            Self::Throughput | Self::Waiting | Self::Rest => {
+                matches!(suite, Suite::Machine | Suite::Postgres)
+            }
+            Self::Isolation | Self::Backup | Self::Many | Self::Latency => {
+                matches!(suite, Suite::Machine)
+            }
             Self::Frames | Self::Jobs | Self::Idle => matches!(suite, Suite::Rrq),
             Self::Drain | Self::Times => matches!(suite, Suite::Hero),
             Self::Leases | Self::Polls => matches!(suite, Suite::Delta),
@@ -144,6 +156,7 @@ impl Part {
             Self::Tasks => matches!(suite, Suite::Arco | Suite::Beads),
             Self::Heartbeats => matches!(suite, Suite::Arco | Suite::Delta),
             Self::Handout | Self::IdleWorkers => matches!(suite, Suite::Beads),
+            Self::Nodes | Self::Peers => matches!(suite, Suite::Postgres),
         }
     }
 }
@@ -168,9 +181,14 @@ impl Stage {
 
     /// Starts one with other components and more arguments.
     fn with(components: &[&str], args: Vec<String>) -> Result<Self> {
+        Self::stored(components, args, Vec::new())
+    }
+
+    /// Starts one with variables that say where its jobs are.
+    fn stored(components: &[&str], args: Vec<String>, env: Vec<(String, String)>) -> Result<Self> {
         let folder = TempDir::new_in(build_folder()?).context("cannot make a data directory")?;
         let mut options = Options::new(&folder.path().join("data"));
-        options.args = args;
+        (options.args, options.env) = (args, env);
         let server = Server::start(&options);
         for name in components {
             let path = guests::component(name);
@@ -181,7 +199,7 @@ impl Stage {
                 .client()
                 .deploy(name, &component, manifest.as_deref())?;
             ensure!(
-                answer.status == 201,
+                matches!(answer.status, 200 | 201),
                 "cannot deploy {name}: {}",
                 answer.body
             );
@@ -236,6 +254,7 @@ async fn measure(args: &Args) -> Result<Report> {
         Suite::Delta => delta::measure(args, &mut report).await?,
         Suite::Hero => tokio::task::block_in_place(|| hero::measure(args, &mut report))?,
         Suite::Arco => arco::measure(args, &mut report).await?,
+        Suite::Postgres => postgres::measure(args, &mut report).await?,
     }
     Ok(report)
 }

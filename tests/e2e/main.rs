@@ -9,6 +9,7 @@ mod beads_load;
 mod beads_restart;
 mod beads_tasks;
 mod bombs;
+mod chaos;
 mod damage;
 mod delta;
 mod delta_launched;

@@ -64,7 +64,11 @@ fn a_second_host_on_the_same_data_is_refused() {
 #[test]
 fn the_data_directory_is_private_to_its_user() {
     let data = TempDir::new().unwrap();
-    let server = Server::start(&Options::new(data.path()));
+    let mut options = Options::new(data.path());
+    options
+        .env
+        .push(("HOST_STORE_URL".to_owned(), String::new()));
+    let server = Server::start(&options);
     assert_eq!(server.stop(), Some(0));
     for name in ["host.db", "logs.db", "host.lock", "cells.lock", "cache"] {
         let path = data.path().join(name);

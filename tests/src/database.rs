@@ -14,7 +14,7 @@ const RELEASES: &str = "/usr/lib/postgresql";
 const RELEASE_MIN: u32 = 14;
 
 /// The user `nobody`: a server refuses to run as root.
-const NOBODY: u32 = 65_534;
+pub(crate) const NOBODY: u32 = 65_534;
 
 /// How often the server is asked whether it is ready, and the pause between.
 const ASKS_MAX: u32 = 1_200;
@@ -36,7 +36,6 @@ wait $!
 /// A server. It ends when this process does, because its standard input then ends.
 pub(crate) struct Database {
     pub(crate) folder: PathBuf,
-    programs: PathBuf,
     _serving: Child,
 }
 
@@ -47,7 +46,7 @@ pub(crate) fn database() -> &'static Database {
 }
 
 /// Returns the folder of the server's programs.
-fn programs() -> PathBuf {
+pub(crate) fn programs() -> PathBuf {
     let folders = std::fs::read_dir(RELEASES).into_iter().flatten().flatten();
     let releases = folders.filter_map(|folder| {
         let number: u32 = folder.file_name().to_str()?.parse().ok()?;
@@ -85,7 +84,6 @@ fn start() -> Database {
     }
     let database = Database {
         _serving: serve.spawn().expect("sh starts"),
-        programs,
         folder,
     };
     for _ in 0..ASKS_MAX {
@@ -101,17 +99,24 @@ fn start() -> Database {
 impl Database {
     /// Runs statements. Returns whether all succeeded.
     pub(crate) fn tell(&self, sql: &str) -> bool {
-        let mut psql = Command::new(self.programs.join("psql"));
+        Self::client(&self.folder, sql).is_some()
+    }
+
+    /// Runs statements on the server with a socket in `folder`. Returns what they answer if all succeed.
+    pub(crate) fn client(folder: &Path, sql: &str) -> Option<String> {
+        let mut psql = Command::new(programs().join("psql"));
         psql.args(["-qAtX", "-v", "ON_ERROR_STOP=1"]);
         psql.args(["-U", "postgres", "-d", "postgres", "-h"]);
-        psql.arg(&self.folder).stdin(Stdio::piped());
-        psql.stdout(Stdio::null()).stderr(Stdio::null());
+        psql.arg(folder).stdin(Stdio::piped());
+        psql.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut psql = psql.spawn().expect("psql starts");
         let mut input = psql.stdin.take().expect("its input is a pipe");
         // A client without a server does not read.
         let _refused = writeln!(input, "{sql}");
         drop(input);
-        psql.wait().expect("psql ends").success()
+        let said = psql.wait_with_output().expect("psql ends");
+        let answer = String::from_utf8_lossy(&said.stdout).trim().to_owned();
+        said.status.success().then_some(answer)
     }
 
     /// Returns the address, over the socket in `folder`, of a database with one schema.

@@ -3,8 +3,10 @@
 
 pub mod beads;
 pub mod client;
+pub mod cluster;
 mod database;
 pub mod delta;
+pub mod faulty;
 pub mod guests;
 pub mod hero;
 pub mod peers;
@@ -21,6 +23,7 @@ mod wait;
 pub mod worker;
 
 pub use client::Client;
+pub use cluster::Cluster;
 pub use redis::{Redis, Sentinel};
 pub use server::{Options, Server};
 pub use wait::eventually;

@@ -40,6 +40,15 @@ pub fn in_language(language: &str) -> PathBuf {
     installed(&format!("languages/{language}.wasm"), "test peers")
 }
 
+/// Returns the folder of graphile-worker and of the bench's load for it.
+///
+/// # Panics
+///
+/// If it has not been installed. The message names the command that installs it.
+pub fn graphile_worker() -> PathBuf {
+    installed("graphile-worker-0.18.0", "bench postgres")
+}
+
 /// Returns the example runner of the crate `rrq-runner`, which has the handler `echo`.
 ///
 /// # Panics

@@ -67,6 +67,16 @@ impl Server {
     ///
     /// If the host ends before it is ready. Its output is in `serve.log` in its data directory.
     pub fn start(options: &Options) -> Self {
+        Self::try_start(options)
+            .unwrap_or_else(|log| panic!("host ended before it was ready:\n{log}"))
+    }
+
+    /// Starts a host that may be unable to. Returns what it has said if it ends before it is ready.
+    ///
+    /// # Panics
+    ///
+    /// If its data directory cannot be made.
+    pub fn try_start(options: &Options) -> Result<Self, String> {
         std::fs::create_dir_all(&options.data).expect("the data directory can be made");
         let log_path = options.data.join("serve.log");
         let log = File::options()
@@ -91,18 +101,23 @@ impl Server {
         }
         let mut child = command.spawn().expect("host starts");
         let mut stdout = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
-        let ready = read_ready(&mut stdout).unwrap_or_else(|| {
-            let log = std::fs::read_to_string(&log_path).unwrap_or_default();
-            panic!("host ended before it was ready:\n{log}")
-        });
-        Self {
+        let Some(ready) = read_ready(&mut stdout) else {
+            child.wait().expect("host ends");
+            return Err(std::fs::read_to_string(&log_path).unwrap_or_default());
+        };
+        Ok(Self {
             child,
             stdout,
             data: options.data.clone(),
             address: ready.http.expect("the host listens for HTTP"),
             rrq_address: ready.rrq.unwrap_or_default(),
             arco_address: ready.arco,
-        }
+        })
+    }
+
+    /// Returns whether the host has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        !self.child.try_wait().is_ok_and(|ended| ended.is_none())
     }
 
     /// Returns a client of this host.

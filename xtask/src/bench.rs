@@ -13,7 +13,7 @@ use crate::{guests, peers, programs, setup};
 #[command(
     after_help = "Examples: cargo xtask bench --only latency -o json, cargo xtask bench rrq, \
                   cargo xtask bench hero, cargo xtask bench delta, cargo xtask bench arco, \
-                  cargo xtask bench beads"
+                  cargo xtask bench beads, cargo xtask bench postgres"
 )]
 pub(crate) struct Args {
     /// Passed on: see `cargo xtask bench -- --help`
@@ -33,6 +33,10 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
     }
     if beside("hero") {
         step("Redis", Expected::MinuteAtFirst, peers::redis)?;
+    }
+    if beside("postgres") {
+        step("PostgreSQL", Expected::MinuteAtFirst, peers::postgres)?;
+        step("peers", Expected::MinuteAtFirst, peers::graphile_worker)?;
     }
     let bench = programs::optimized()?;
     run(Command::new(bench).args(&args.arguments))

@@ -34,6 +34,10 @@ const RUST_RUNNER_BUILD: &str = "rust-runner";
 /// Where Debian has its releases of `PostgreSQL`, each in a folder of its own.
 const POSTGRES: &str = "/usr/lib/postgresql";
 
+/// The queue of another project on `PostgreSQL`, as the bench's lock file says.
+const GRAPHILE_WORKER: &str = "graphile-worker-0.18.0";
+const GRAPHILE_WORKER_FILES: &str = "tests/bench/graphile-worker";
+
 /// Written once a folder is complete.
 const COMPLETE: &str = "complete";
 
@@ -109,6 +113,33 @@ pub(crate) fn socket_runner() -> Result<()> {
         // It is built in a folder of its own, which is then removed.
         .env_remove("CARGO_TARGET_DIR"))
     .context("the bench needs the crate rrq-runner")
+}
+
+/// Installs what the bench measures a database beside: a queue from npm.
+pub(crate) fn graphile_worker() -> Result<()> {
+    if !setup::is_there("node") || !setup::is_there("npm") {
+        setup::install(&["nodejs", "npm"])?;
+    }
+    let folder = target_dir().join("peers").join(GRAPHILE_WORKER);
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make {}", folder.display()))?;
+    for file in ["package.json", "package-lock.json", "load.mjs"] {
+        let from = root().join(GRAPHILE_WORKER_FILES).join(file);
+        std::fs::copy(&from, folder.join(file))
+            .with_context(|| format!("cannot copy {}", from.display()))?;
+    }
+    let complete = folder.join(COMPLETE);
+    if complete.exists() {
+        return Ok(());
+    }
+    eprintln!("installing {GRAPHILE_WORKER} into {}", folder.display());
+    run(Command::new("npm")
+        .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"])
+        .args(["--loglevel", "error"])
+        .current_dir(&folder))
+    .context("the bench needs graphile-worker from npm; npm_config_registry may name a mirror")?;
+    std::fs::write(&complete, "delete this file to install it again\n")
+        .with_context(|| format!("cannot write {}", complete.display()))
 }
 
 /// Installs what the requirements `name` list into a Python environment of this name below `folder`.

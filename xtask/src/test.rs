@@ -81,6 +81,7 @@ const ON_POSTGRES: &[&str] = &[
     "events::",
     "life::",
     "runners::",
+    "scripts::",
 ];
 
 /// Runs the tests.

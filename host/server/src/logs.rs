@@ -1,4 +1,4 @@
-//! Carries the logs of guests from the dispatch loop, which never waits, to their file: one thread
+//! Carries the logs of guests from the dispatch loop, which never waits, to their store: one thread
 //! writes, and several readers serve the API.
 
 use std::io;
@@ -11,7 +11,7 @@ use host_core::cell::{Level, LogLine, LogSource};
 use host_core::id::JobId;
 use host_core::time::Time;
 use host_store::StoreError;
-use host_store::logs::{LogEntry, LogPage, LogReader, LogStore};
+use host_store::logs::{LogEntry, LogPage, LogReader, LogWriter};
 use tokio::sync::mpsc;
 
 use crate::api::ports;
@@ -58,16 +58,16 @@ impl wire::JobLogs for ForeignLogs {
     }
 }
 
-/// Reads the log file for the API.
+/// Reads the logs for the API.
 pub struct JobLogs {
-    readers: Readers<LogReader>,
+    readers: Readers<Box<dyn LogReader>>,
 }
 
 /// Starts the thread that writes logs. It ends when all senders are gone and everything is written.
 /// If a log cannot be written, its lines are lost and the loss is reported; jobs are not affected.
 /// For each gap in `gaps` it writes a line into the affected log, after the lines that came before.
 pub fn spawn(
-    mut store: LogStore,
+    mut store: Box<dyn LogWriter>,
     mut waiting: mpsc::Receiver<Waiting>,
     gaps: Gaps,
 ) -> Result<(JobLogs, JoinHandle<()>), StoreError> {
@@ -77,9 +77,9 @@ pub fn spawn(
     let write = move || {
         let mut batch = Vec::with_capacity(BATCH_MAX);
         while waiting.blocking_recv_many(&mut batch, BATCH_MAX) > 0 {
-            let mut written = write(&mut store, batch.drain(..));
+            let mut written = write(&mut *store, batch.drain(..));
             if waiting.is_empty() {
-                written = written.and_then(|()| tell(&mut store, &gaps));
+                written = written.and_then(|()| tell(&mut *store, &gaps));
             }
             if let Err(error) = written {
                 tracing::error!(%error, "log lines of jobs are lost");
@@ -97,7 +97,10 @@ pub fn spawn(
     Ok((JobLogs { readers }, thread))
 }
 
-fn write(store: &mut LogStore, batch: impl Iterator<Item = Waiting>) -> Result<(), StoreError> {
+fn write(
+    store: &mut dyn LogWriter,
+    batch: impl Iterator<Item = Waiting>,
+) -> Result<(), StoreError> {
     let mut entries = Vec::new();
     let mut purged = Vec::new();
     let mut rooms = Vec::new();
@@ -132,7 +135,7 @@ fn write(store: &mut LogStore, batch: impl Iterator<Item = Waiting>) -> Result<(
 }
 
 /// Writes into each log how much of it was dropped.
-fn tell(store: &mut LogStore, gaps: &Gaps) -> Result<(), StoreError> {
+fn tell(store: &mut dyn LogWriter, gaps: &Gaps) -> Result<(), StoreError> {
     let told = gaps.take().into_iter().map(|gap| LogEntry {
         job: gap.job,
         attempt: gap.attempt,
@@ -170,6 +173,7 @@ impl ports::Logs for JobLogs {
 mod tests {
     use host_core::cell::LogLine;
     use host_core::time::Time;
+    use host_store::sqlite::logs::LogStore;
     use tempfile::TempDir;
 
     use super::*;
@@ -201,7 +205,7 @@ mod tests {
         }
         told.tell(line("dropped"));
         told.tell(line("dropped"));
-        let (_, thread) = spawn(store, waiting, told.gaps()).unwrap();
+        let (_, thread) = spawn(Box::new(store), waiting, told.gaps()).unwrap();
         drop(told);
         thread.join().unwrap();
         let Logged::Lines { job, .. } = line("") else {

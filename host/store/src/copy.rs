@@ -6,25 +6,10 @@ use std::path::{Path, PathBuf};
 use host_core::id::NodeId;
 
 use crate::error::StoreError;
+use crate::parts::{LOGS, PARTS, Row};
 use crate::postgres::copy::{Sink, Source};
 use crate::postgres::target::Target;
 use crate::sqlite::copy::{Reader, Writer};
-
-/// What a store consists of, in the order in which it is copied.
-pub(crate) const PARTS: [&str; 12] = [
-    "queues",
-    "jobs that have not ended",
-    "jobs that have ended",
-    "params",
-    "attempts",
-    "failures",
-    "unique keys",
-    "dependencies",
-    "components",
-    "revisions",
-    "component files",
-    "changes",
-];
 
 /// The parts that have a row for each job.
 const JOBS: [usize; 2] = [1, 2];
@@ -34,20 +19,6 @@ const COMPONENTS: usize = 8;
 
 /// After how many rows progress is told.
 const TOLD_ROWS: u64 = 1_000;
-
-/// A value of a row, the same in both engines.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Value {
-    Null,
-    Int(i64),
-    Text(String),
-    Bytes(Vec<u8>),
-}
-
-pub(crate) type Row = Vec<Value>;
-
-/// Takes the rows of a part, one after the other.
-pub(crate) type See<'a> = &'a mut dyn FnMut(Row) -> Result<(), StoreError>;
 
 /// What is done with the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,8 +75,8 @@ impl Count<'_> {
     }
 }
 
-/// Copies the store at `from`, which no host may use meanwhile, into a database that has no store. The
-/// host keeps its id; `fresh` becomes that id if it has none yet. Raises the version of both first.
+/// Copies the store at `from` and the logs beside it, which no host may use meanwhile, into a database that
+/// has no store. The host keeps its id; `fresh` becomes that id if it has none yet. Raises the version of both first.
 ///
 /// If this fails, the database is as it was, but for empty tables.
 pub fn to_postgres(
@@ -141,7 +112,7 @@ pub fn to_postgres(
     Ok(moved(&counts))
 }
 
-/// Copies the store in a database that no host uses into a file that does not exist.
+/// Copies the store in a database that no host uses into a file that does not exist. Leaves the logs.
 ///
 /// If this fails, there is no file.
 pub fn to_sqlite(
@@ -152,9 +123,10 @@ pub fn to_sqlite(
     let partial = Partial::beside(to)?;
     let mut source = Source::open(from)?;
     let sink = Writer::open(&partial.path, source.node())?;
-    let counts = source.counts()?;
+    let mut counts = source.counts()?;
+    counts[LOGS] = 0;
     let mut copying = counting(Step::Copying, &counts, told);
-    for (index, part) in PARTS.into_iter().enumerate() {
+    for (index, part) in PARTS.into_iter().enumerate().take(LOGS) {
         let mut rows = source.rows(index)?;
         while let Some(row) = rows.next()? {
             copying.one(part);
@@ -163,7 +135,7 @@ pub fn to_sqlite(
     }
     sink.number(source.next_seq()?)?;
     let mut verifying = counting(Step::Verifying, &counts, told);
-    for (index, part) in PARTS.into_iter().enumerate() {
+    for (index, part) in PARTS.into_iter().enumerate().take(LOGS) {
         let mut rows = source.rows(index)?;
         sink.each(index, &mut |copied| {
             verifying.one(part);

@@ -11,6 +11,7 @@ mod counts;
 mod fetch;
 mod flush;
 mod list;
+pub mod logs;
 mod overlay;
 mod pipeline;
 mod reader;

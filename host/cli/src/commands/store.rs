@@ -62,7 +62,8 @@ Examples:
 
 Stop the host first. The original is checked, copied, and compared with the copy row by row; then the copy
 is checked too. The copy appears at its end: if anything fails, nothing of it is there. The original stays
-as it is. Logs and keys of wires stay in the data directory.
+as it is. Logs of jobs go to a database too, and stay there on the way back. Keys of wires and compiled
+components stay in the data directory.
 
 Exit codes: 0 copied and the same, 1 not copied, 5 DIR has no store.")]
     Copy(Copy),

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use host_store::StoreError;
-use host_store::logs::LogStore;
+use host_store::sqlite::logs::LogStore;
 
 /// The file of the jobs and components.
 pub(super) const STORE: &str = "host.db";

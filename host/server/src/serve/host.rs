@@ -38,6 +38,8 @@ use host_protocols::wire::{self, Active, ExecutorPorts, Ports, STOP_TIME_MAX};
 use host_runtime::clock::Clock;
 use host_runtime::ids;
 use host_runtime::tasks::Tasks;
+use host_store::logs::LogWriter;
+use host_store::postgres::logs::PostgresLogs;
 use host_store::postgres::{Options, PostgresStore};
 use host_store::sqlite::SqliteStore;
 use host_store::{Store, StoreError};
@@ -122,8 +124,7 @@ impl Host {
         let tasks = Tasks::default();
         let (mut store, node) = store(config).map_err(ServeError::Store)?;
         store.limit(config.capacity);
-        let log_store =
-            damage::open_logs(&config.data, config.log_bytes_max).map_err(ServeError::Store)?;
+        let log_store = log_store(config).map_err(ServeError::Store)?;
         let examiner = examiner(config, program, cells_lock, &tasks).await?;
         let (logs, logged) = Logs::channel();
         let (job_logs, log_writer) =
@@ -410,6 +411,15 @@ fn store(config: &Config) -> Result<(Box<dyn Store>, NodeId), StoreError> {
     tracing::info!(store = %database.target, "a database keeps the jobs");
     let node = store.node();
     Ok((Box::new(store), node))
+}
+
+/// Opens the logs of guests, which are where the jobs are.
+fn log_store(config: &Config) -> Result<Box<dyn LogWriter>, StoreError> {
+    let bytes_max = config.log_bytes_max;
+    Ok(match &config.store {
+        Some(database) => Box::new(PostgresLogs::open(&database.target, bytes_max)?),
+        None => Box::new(damage::open_logs(&config.data, bytes_max)?),
+    })
 }
 
 /// Starts the dispatch loop over the store.

@@ -14,12 +14,13 @@ use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 use super::client::{Connector, rows};
+use super::logs::LINE_BYTES;
 use super::target::Target;
 use super::trouble::{damaged, doing};
 use super::wait::Driver;
 use super::{schema, session};
-use crate::copy::{PARTS, Row, Value};
 use crate::error::StoreError;
+use crate::parts::{LOGS, PARTS, Row, Value};
 use crate::record::decode;
 
 /// How the rows of a part are read in their order, and into which columns they are written.
@@ -33,7 +34,7 @@ struct Part {
 const JOB: &str = "seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body";
 
 /// The part whose rows also say which node wrote them.
-const CHANGES: usize = PARTS.len() - 1;
+const CHANGES: usize = LOGS - 1;
 
 /// The parts, in the order of [`PARTS`].
 const SQL: [Part; PARTS.len()] = [
@@ -100,6 +101,11 @@ const SQL: [Part; PARTS.len()] = [
         read: "SELECT first, at, body FROM host_changes ORDER BY first",
         table: "host_changes",
         columns: "first, at, body, node, batch",
+    },
+    Part {
+        read: "SELECT n, job, attempt, at, level, source, message, fields FROM host_logs ORDER BY n",
+        table: "host_logs",
+        columns: "n, job, attempt, at, level, source, message, fields",
     },
 ];
 
@@ -405,6 +411,9 @@ impl Sink {
              SELECT {node}, queue, 8, count(*) FROM host_live \
              WHERE state = 2 AND runner IS NOT NULL GROUP BY queue; \
              UPDATE host_log SET next_change = {next_change}; \
+             UPDATE host_logs_end SET (next, bytes) = \
+             (SELECT COALESCE(max(n), 0) + 1, COALESCE(sum({LINE_BYTES} + octet_length(message) \
+              + COALESCE(octet_length(fields), 0)), 0) FROM host_logs); \
              SELECT setval('host_seq', {next_seq}, FALSE)"
         );
         self.open.run("write the numbers of queues", &sql)

@@ -42,7 +42,7 @@ type Ending = (Option<JsonText>, Option<Failure>, Option<Progress>);
 
 impl PostgresReader {
     /// Runs a question on a connection of the pool. One that turns out to be dead is replaced once.
-    fn ask<T>(
+    pub(super) fn ask<T>(
         &self,
         question: &impl AsyncFn(&ClientWrapper) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {

@@ -8,9 +8,10 @@ use host_core::job::State;
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, params_from_iter};
 
+use super::logs::LogStore;
 use super::{SqliteStore, backup, changes, connect, counters, doing};
-use crate::copy::{PARTS, Row, See, Value};
 use crate::error::StoreError;
+use crate::parts::{LOGS, PARTS, Row, See, Value};
 
 /// How the rows of a part are read in their order, and how one is written.
 struct Part {
@@ -26,8 +27,17 @@ const WRITE_JOB: &str = "INSERT INTO jobs \
     (seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body) VALUES \
     (?1, ?2, ?3, (SELECT id FROM queues WHERE name = ?4), ?5, ?6, ?7, ?8, ?9, ?10)";
 
-/// The parts, in the order of [`PARTS`].
-const SQL: [Part; PARTS.len()] = [
+/// The logs, which are in a file of their own beside the store.
+const READ_LOGS: &str = "SELECT n, job, attempt, at, level, source, CAST(message AS BLOB), fields \
+                         FROM logs.lines ORDER BY n";
+const LOGS_FILE: &str = "logs.db";
+
+/// What stands for logs that are not there.
+const NO_LOGS: &str = "ATTACH ':memory:' AS logs; \
+    CREATE TABLE logs.lines (n, job, attempt, at, level, source, message, fields)";
+
+/// The parts without the logs, in the order of [`PARTS`].
+const SQL: [Part; LOGS] = [
     Part {
         read: "SELECT name, paused FROM queues ORDER BY name",
         write: "INSERT INTO queues (name, paused) VALUES (?1, ?2)",
@@ -110,11 +120,15 @@ impl ToSql for Value {
     }
 }
 
+fn reading_of(part: usize) -> &'static str {
+    SQL.get(part).map_or(READ_LOGS, |part| part.read)
+}
+
 /// Calls `see` with each row of a part.
 fn each(connection: &Connection, part: usize, see: See<'_>) -> Result<(), StoreError> {
     let reading = doing("read the store");
     let mut statement = connection
-        .prepare_cached(SQL[part].read)
+        .prepare_cached(reading_of(part))
         .map_err(&reading)?;
     let columns = statement.column_count();
     let mut rows = statement.query([]).map_err(&reading)?;
@@ -136,8 +150,18 @@ impl Reader {
     pub(crate) fn open(path: &Path, fresh: NodeId) -> Result<Self, StoreError> {
         let node = SqliteStore::open(path)?.node(fresh)?;
         let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        let begin = connection.execute_batch("BEGIN");
-        begin.map_err(doing("read the store"))?;
+        let logs = path.with_file_name(LOGS_FILE);
+        let attached = if logs.exists() {
+            drop(LogStore::open(&logs)?);
+            let attach = "ATTACH ?1 AS logs";
+            let attached = connection.execute(attach, [logs.to_string_lossy()]);
+            attached.map(drop)
+        } else {
+            connection.execute_batch(NO_LOGS)
+        };
+        attached.map_err(doing("open the logs"))?;
+        let ready = connection.execute_batch("BEGIN");
+        ready.map_err(doing("read the store"))?;
         Ok(Self { connection, node })
     }
 
@@ -148,8 +172,8 @@ impl Reader {
     /// Counts the rows of each part.
     pub(crate) fn counts(&self) -> Result<[u64; PARTS.len()], StoreError> {
         let mut counts = [0; PARTS.len()];
-        for (count, part) in counts.iter_mut().zip(SQL) {
-            let sql = format!("SELECT COUNT(*) FROM ({})", part.read);
+        for (part, count) in counts.iter_mut().enumerate() {
+            let sql = format!("SELECT COUNT(*) FROM ({})", reading_of(part));
             let counted = self.connection.query_row(&sql, [], |row| row.get(0));
             *count = counted.map_err(doing("count the rows of the store"))?;
         }

@@ -7,7 +7,6 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-use host_core::cell::{Level, LogSource};
 use host_core::id::JobId;
 use host_core::query::PAGE_ITEMS_MAX;
 use host_core::time::Time;
@@ -15,12 +14,9 @@ use rusqlite::{Connection, OpenFlags, Row, params};
 
 use super::{connect, damaged, doing};
 use crate::error::StoreError;
-
-/// The default limit on the size of the lines and their index, in bytes.
-pub const LOG_BYTES_MAX: u64 = 1 << 30;
-
-/// How many of the oldest lines one transaction drops.
-const DROP_LINES: u32 = 10_000;
+use crate::logs::{
+    DROP_LINES, LEVELS, LOG_BYTES_MAX, LogEntry, LogPage, LogReader, LogWriter, SOURCES,
+};
 
 /// The version of the table, kept in the file's `user_version`.
 const VERSION: i64 = 1;
@@ -41,50 +37,6 @@ CREATE TABLE lines (
 CREATE INDEX lines_job ON lines (job, n);
 ";
 
-/// The levels. The file holds a level's index in this list.
-const LEVELS: [Level; 5] = [
-    Level::Trace,
-    Level::Debug,
-    Level::Info,
-    Level::Warn,
-    Level::Error,
-];
-const SOURCES: [LogSource; 4] = [
-    LogSource::Log,
-    LogSource::Stdout,
-    LogSource::Stderr,
-    LogSource::Host,
-];
-
-/// One line of a job's log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogEntry {
-    /// The job that wrote the line.
-    pub job: JobId,
-    /// The number of the attempt.
-    pub attempt: u32,
-    /// When the line was written.
-    pub at: Time,
-    /// The severity.
-    pub level: Level,
-    /// Where the line came from: the `log` interface, an output stream or the host.
-    pub source: LogSource,
-    /// The text.
-    pub message: String,
-    /// Structured fields, in the order in which the guest gave them.
-    pub fields: Vec<(String, String)>,
-}
-
-/// A part of one job's log, oldest first.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogPage {
-    /// The lines with their numbers, which increase. To follow a log, pass the last number as
-    /// `after`.
-    pub items: Vec<(u64, LogEntry)>,
-    /// Where the next page starts. `None` if there were no more lines when this page was read.
-    pub next: Option<u64>,
-}
-
 /// The only writer of the logs.
 pub struct LogStore {
     path: PathBuf,
@@ -92,8 +44,8 @@ pub struct LogStore {
     pages_max: u64,
 }
 
-/// A read-only connection to the logs. It never blocks the writer.
-pub struct LogReader {
+/// A read-only connection to the logs.
+struct FileReader {
     connection: Connection,
 }
 
@@ -134,8 +86,31 @@ impl LogStore {
         })
     }
 
-    /// Adds all lines at the end, or none of them. Drops the oldest lines if the limit is exceeded.
-    pub fn append(&mut self, entries: Vec<LogEntry>) -> Result<(), StoreError> {
+    /// Drops the oldest lines until the used pages are within the limit.
+    fn bound(&mut self) -> Result<(), StoreError> {
+        let drop_oldest = doing("drop the oldest lines of the logs");
+        loop {
+            let pages = pragma(&self.connection, "page_count")?
+                - pragma(&self.connection, "freelist_count")?;
+            if pages.unsigned_abs() <= self.pages_max {
+                return Ok(());
+            }
+            let dropped = self
+                .connection
+                .prepare_cached(
+                    "DELETE FROM lines WHERE n IN (SELECT n FROM lines ORDER BY n LIMIT ?1)",
+                )
+                .and_then(|mut statement| statement.execute([DROP_LINES]))
+                .map_err(&drop_oldest)?;
+            if dropped == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl LogWriter for LogStore {
+    fn append(&mut self, entries: Vec<LogEntry>) -> Result<(), StoreError> {
         let write = doing("append to the logs");
         let transaction = self.connection.unchecked_transaction().map_err(&write)?;
         for entry in entries {
@@ -166,8 +141,7 @@ impl LogStore {
         self.bound()
     }
 
-    /// Removes the lines of jobs that were purged.
-    pub fn forget(&mut self, jobs: &[JobId]) -> Result<(), StoreError> {
+    fn forget(&mut self, jobs: &[JobId]) -> Result<(), StoreError> {
         let forget = doing("remove a job's log");
         let transaction = self.connection.unchecked_transaction().map_err(&forget)?;
         for job in jobs {
@@ -179,38 +153,14 @@ impl LogStore {
         transaction.commit().map_err(&forget)
     }
 
-    /// Opens a reader. Each of its calls sees all lines that were appended before the call.
-    pub fn reader(&self) -> Result<LogReader, StoreError> {
+    fn reader(&self) -> Result<Box<dyn LogReader>, StoreError> {
         let connection = connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        Ok(LogReader { connection })
-    }
-
-    /// Drops the oldest lines until the used pages are within the limit.
-    fn bound(&mut self) -> Result<(), StoreError> {
-        let drop_oldest = doing("drop the oldest lines of the logs");
-        loop {
-            let pages = pragma(&self.connection, "page_count")?
-                - pragma(&self.connection, "freelist_count")?;
-            if pages.unsigned_abs() <= self.pages_max {
-                return Ok(());
-            }
-            let dropped = self
-                .connection
-                .prepare_cached(
-                    "DELETE FROM lines WHERE n IN (SELECT n FROM lines ORDER BY n LIMIT ?1)",
-                )
-                .and_then(|mut statement| statement.execute([DROP_LINES]))
-                .map_err(&drop_oldest)?;
-            if dropped == 0 {
-                return Ok(());
-            }
-        }
+        Ok(Box::new(FileReader { connection }))
     }
 }
 
-impl LogReader {
-    /// Returns at most `limit` lines of a job that follow the line with number `after`.
-    pub fn page(&self, job: JobId, after: Option<u64>, limit: u32) -> Result<LogPage, StoreError> {
+impl LogReader for FileReader {
+    fn page(&self, job: JobId, after: Option<u64>, limit: u32) -> Result<LogPage, StoreError> {
         let limit = limit.clamp(1, PAGE_ITEMS_MAX) as usize;
         let after = after.map_or(0, |n| i64::try_from(n).unwrap_or(i64::MAX));
         let read = || {
@@ -224,17 +174,15 @@ impl LogReader {
             rows.collect::<Result<Vec<_>, _>>()
         };
         let rows = read().map_err(doing("read a job's log"))?;
-        let more = rows.len() > limit;
-        let mut items = Vec::with_capacity(rows.len().min(limit));
-        for ((n, mut entry), fields) in rows.into_iter().take(limit) {
+        let mut items = Vec::with_capacity(rows.len());
+        for ((n, mut entry), fields) in rows {
             if let Some(fields) = fields {
                 entry.fields =
                     serde_json::from_str(&fields).map_err(damaged(format!("log line {n}")))?;
             }
             items.push((n, entry));
         }
-        let next = items.last().map(|(n, _)| *n).filter(|_| more);
-        Ok(LogPage { items, next })
+        Ok(LogPage::of(items, limit))
     }
 }
 

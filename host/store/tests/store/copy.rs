@@ -2,12 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use host_core::cell::{Level, LogSource};
 use host_core::command::{Command, Reply};
 use host_core::job::{State, UniqueScope};
 use host_store::copy::{Moved, Progress, Step, to_postgres, to_sqlite};
+use host_store::logs::{LogEntry, LogWriter as _};
 use host_store::postgres::PostgresStore;
 use host_store::postgres::check::check as check_database;
+use host_store::postgres::logs::PostgresLogs;
 use host_store::postgres::target::Target;
+use host_store::sqlite::logs::LogStore;
 use host_store::sqlite::{SqliteStore, open_reader};
 use host_store::{Store, StoreError, check};
 use tempfile::TempDir;
@@ -43,7 +47,21 @@ fn original(folder: &Path) -> PathBuf {
     for reply in commit(&mut store, NOW, batch).replies {
         reply.unwrap();
     }
+    let mut logs = LogStore::open(&folder.join("logs.db")).unwrap();
+    logs.append(vec![line("one\0"), line("two")]).unwrap();
     path
+}
+
+fn line(message: &str) -> LogEntry {
+    LogEntry {
+        job: id(1),
+        attempt: 1,
+        at: NOW,
+        level: Level::Info,
+        source: LogSource::Log,
+        message: message.to_owned(),
+        fields: vec![("a".to_owned(), "b".to_owned())],
+    }
 }
 
 fn move_to(path: &Path, schema: &Schema) -> Result<Moved, StoreError> {
@@ -73,6 +91,18 @@ fn a_store_in_a_database_is_what_it_was_in_a_file_and_goes_on() {
     );
     assert_eq!(told.last().unwrap().step, Step::Verifying);
     assert_eq!(check_database(&target), []);
+    let mut logs = PostgresLogs::open(&target, 1 << 20).unwrap();
+    logs.append(vec![line("three")]).unwrap();
+    let page = logs.reader().unwrap().page(id(1), None, 10).unwrap();
+    let lines = ["one\0", "two", "three"].map(line);
+    assert_eq!(
+        page.items,
+        [
+            (1, lines[0].clone()),
+            (2, lines[1].clone()),
+            (3, lines[2].clone())
+        ]
+    );
 
     let mut store = PostgresStore::open(&target, OTHER, TESTED).unwrap();
     assert_eq!(store.node(), NODE, "the host keeps its id");
@@ -120,7 +150,12 @@ fn a_store_comes_back_from_a_database_as_it_was() {
     let moved = move_to(&path, &schema).unwrap();
     let back = folder.path().join("back.db");
     let target = Target::parse(&schema.url(), None).unwrap();
-    assert_eq!(to_sqlite(&target, &back, &mut |_| {}).unwrap(), moved);
+    let returned = to_sqlite(&target, &back, &mut |_| {}).unwrap();
+    assert_eq!(
+        (returned.jobs, returned.rows),
+        (moved.jobs, moved.rows - 2),
+        "all but the logs"
+    );
     assert_eq!(check(&back), []);
     let (before, after) = (open_reader(&path).unwrap(), open_reader(&back).unwrap());
     assert_eq!(read(&*after), read(&*before));

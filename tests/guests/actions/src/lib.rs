@@ -1,10 +1,15 @@
 //! Handlers named `actor.action`, which scripts of actions call.
 
+use std::time::Duration;
+
 use guest_sdk::{Ctx, Error, export_handlers, handler};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-export_handlers!(define, attempt, spin, fail_first);
+/// The pause after each line of [`tick`].
+const TICK_PAUSE: Duration = Duration::from_millis(5);
+
+export_handlers!(define, attempt, spin, fail_first, tick);
 
 /// Returns its params.
 #[handler("vm.define")]
@@ -40,6 +45,27 @@ struct FailFirst {
 fn fail_first(ctx: &Ctx, params: FailFirst) -> Result<(), Error> {
     let failing: u32 = params.attempts.parse()?;
     if ctx.job().attempt <= failing {
+        return Err(Error::retry_after_ms("not yet", 10));
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Tick {
+    /// How many lines are written.
+    lines: u32,
+    /// How many attempts fail after that.
+    fail_times: u32,
+}
+
+/// Writes a line now and then, so that the log says when it ran.
+#[handler("vm.tick")]
+fn tick(ctx: &Ctx, params: Tick) -> Result<(), Error> {
+    for _ in 0..params.lines {
+        ctx.info("tick");
+        ctx.sleep(TICK_PAUSE);
+    }
+    if ctx.job().attempt <= params.fail_times {
         return Err(Error::retry_after_ms("not yet", 10));
     }
     Ok(())

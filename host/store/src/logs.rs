@@ -1,0 +1,88 @@
+//! The logs of guests: what a line is, and what every backend does with them. No job needs them, so they
+//! are made durable lazily, and the oldest are dropped first when there are too many.
+
+use host_core::cell::{Level, LogSource};
+use host_core::id::JobId;
+use host_core::time::Time;
+
+use crate::error::StoreError;
+
+/// The default limit on the size of the lines and their index, in bytes.
+pub const LOG_BYTES_MAX: u64 = 1 << 30;
+
+/// How many of the oldest lines one statement drops.
+pub(crate) const DROP_LINES: u32 = 10_000;
+
+/// The levels. Stores hold a level's index in this list.
+pub(crate) const LEVELS: [Level; 5] = [
+    Level::Trace,
+    Level::Debug,
+    Level::Info,
+    Level::Warn,
+    Level::Error,
+];
+
+/// The sources, in the same way.
+pub(crate) const SOURCES: [LogSource; 4] = [
+    LogSource::Log,
+    LogSource::Stdout,
+    LogSource::Stderr,
+    LogSource::Host,
+];
+
+/// One line of a job's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogEntry {
+    /// The job that wrote the line.
+    pub job: JobId,
+    /// The number of the attempt.
+    pub attempt: u32,
+    /// When the line was written.
+    pub at: Time,
+    /// The severity.
+    pub level: Level,
+    /// Where the line came from: the `log` interface, an output stream or the host.
+    pub source: LogSource,
+    /// The text.
+    pub message: String,
+    /// Structured fields, in the order in which the guest gave them.
+    pub fields: Vec<(String, String)>,
+}
+
+/// A part of one job's log, oldest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogPage {
+    /// The lines with their numbers, which increase. To follow a log, pass the last number as
+    /// `after`.
+    pub items: Vec<(u64, LogEntry)>,
+    /// Where the next page starts. `None` if there were no more lines when this page was read.
+    pub next: Option<u64>,
+}
+
+impl LogPage {
+    /// Makes a page of at most `limit` of the lines. One more tells that there are more.
+    pub(crate) fn of(mut items: Vec<(u64, LogEntry)>, limit: usize) -> Self {
+        let more = items.len() > limit;
+        items.truncate(limit);
+        let next = items.last().map(|(n, _)| *n).filter(|_| more);
+        Self { items, next }
+    }
+}
+
+/// Writes logs.
+pub trait LogWriter: Send {
+    /// Adds all lines at the end, or none of them. Drops the oldest lines if the limit is exceeded.
+    fn append(&mut self, entries: Vec<LogEntry>) -> Result<(), StoreError>;
+
+    /// Removes the lines of jobs that were purged.
+    fn forget(&mut self, jobs: &[JobId]) -> Result<(), StoreError>;
+
+    /// Opens a reader. Each of its calls sees all lines that were appended before the call.
+    fn reader(&self) -> Result<Box<dyn LogReader>, StoreError>;
+}
+
+/// Reads logs. It never blocks the writer.
+pub trait LogReader: Send {
+    /// Returns at most `limit` lines of a job that follow the line with number `after`.
+    fn page(&self, job: JobId, after: Option<u64>, limit: u32) -> Result<LogPage, StoreError>;
+}

@@ -1,0 +1,37 @@
+//! What a store consists of, in terms that all engines share, so that it can be moved from one to another.
+
+use crate::error::StoreError;
+
+/// What a store consists of, in the order in which it is copied.
+pub(crate) const PARTS: [&str; 13] = [
+    "queues",
+    "jobs that have not ended",
+    "jobs that have ended",
+    "params",
+    "attempts",
+    "failures",
+    "unique keys",
+    "dependencies",
+    "components",
+    "revisions",
+    "component files",
+    "changes",
+    "lines of logs",
+];
+
+/// The part that is copied into a database only: a file of its own has it elsewhere, and no job needs it.
+pub(crate) const LOGS: usize = PARTS.len() - 1;
+
+/// A value of a row, the same in both engines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    Null,
+    Int(i64),
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+pub(crate) type Row = Vec<Value>;
+
+/// Takes the rows of a part, one after the other.
+pub(crate) type See<'a> = &'a mut dyn FnMut(Row) -> Result<(), StoreError>;

@@ -1,0 +1,311 @@
+//! Hosts whose jobs are in `PostgreSQL`, beside what the same server does for the bare statements, and beside
+//! another queue on it. The server is as durable as by default, with its data in the build folder.
+
+mod bare;
+mod seed;
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use host_tests::{Cluster, peers};
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use crate::load::{self, Shape};
+use crate::numbers::count;
+use crate::process::{cells, cpu_us};
+use crate::report::{Report, Target};
+use crate::rounds::{arrays, single};
+use crate::{Args, Part, Stage, build_folder};
+
+const SHAPES: [Shape; 2] = [single(256), arrays(256)];
+
+/// What the targets of the orders say.
+const BARE_RATIO_MIN: f64 = 0.5;
+const SINGLES_PER_SECOND_MIN: f64 = 5_000.0;
+const ARRAYS_RATIO_MIN: f64 = 1.5;
+const SEEDED_RATIO_MIN: f64 = 0.8;
+const IDLE_STATEMENTS_MAX: f64 = 2.0;
+const NODES_RATIO_MIN: f64 = 1.0;
+const NODES_CPU_MAX: f64 = 1.2;
+const PEER_RATIO_MIN: f64 = 2.0;
+
+/// How long a host is left alone before its statements are counted, and for how long they are.
+const SETTLE: Duration = Duration::from_secs(2);
+const IDLE_SPAN: Duration = Duration::from_secs(10);
+
+/// Statements are counted, and there is room for the connections of four hosts and another queue.
+const SETTINGS: [&str; 3] = [
+    "max_connections=200",
+    "shared_preload_libraries=pg_stat_statements",
+    "shared_buffers=256MB",
+];
+
+pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
+    let cluster = Cluster::start(&build_folder()?, &SETTINGS);
+    ensure!(
+        cluster.tell("CREATE EXTENSION pg_stat_statements"),
+        "no pg_stat_statements"
+    );
+    let stage = Database::make(&cluster, "bench")?.stage()?;
+    if args.wants(Part::Rest) {
+        idle(&cluster, report).await?;
+    }
+    if args.wants(Part::Throughput) {
+        throughput(args, &cluster, &stage, report).await?;
+    }
+    if args.wants(Part::Peers) {
+        beside_peers(args, &cluster, &stage, report).await?;
+    }
+    if args.wants(Part::Waiting) {
+        seeded(args, &cluster, &stage, report).await?;
+    }
+    stage.stop()?;
+    if args.wants(Part::Nodes) {
+        nodes(args, &cluster, report).await?;
+    }
+    Ok(())
+}
+
+/// A schema with a store of its own.
+struct Database {
+    url: String,
+}
+
+impl Database {
+    fn make(cluster: &Cluster, name: &str) -> Result<Self> {
+        ensure!(
+            cluster.tell(&format!("CREATE SCHEMA {name}")),
+            "cannot make {name}"
+        );
+        let url = format!("{}?options=-csearch_path%3D{name}", cluster.url());
+        Ok(Self { url })
+    }
+
+    /// Starts a host on it.
+    fn stage(&self) -> Result<Stage> {
+        let env = vec![("HOST_STORE_URL".to_owned(), self.url.clone())];
+        Stage::stored(&["basics"], Vec::new(), env)
+    }
+}
+
+/// Runs a load, and returns jobs and commits in a second.
+async fn rates(cluster: &Cluster, stage: &Stage, shape: Shape, span: Duration) -> Result<[f64; 2]> {
+    let commits = || -> Result<f64> {
+        let sql = "SELECT sum(calls) FROM pg_stat_statements WHERE query = 'COMMIT'";
+        Ok(cluster.ask(sql).parse().unwrap_or(0.0))
+    };
+    let before = commits()?;
+    let sample = load::run(stage.server.address(), shape, span).await?;
+    let per_job = (commits()? - before) / count(sample.jobs);
+    Ok([sample.jobs_per_second, per_job * sample.jobs_per_second])
+}
+
+/// The host and the bare statements in turns, these in batches of the size that the host made.
+async fn throughput(
+    args: &Args,
+    cluster: &Cluster,
+    stage: &Stage,
+    report: &mut Report,
+) -> Result<()> {
+    let span = Duration::from_secs_f64(args.seconds);
+    for shape in SHAPES {
+        let (mut hosts, mut batches, mut bares) = (Vec::new(), Vec::new(), Vec::new());
+        for round in 1..=args.rounds {
+            eprintln!("round {round} of {}, {}", args.rounds, shape.name());
+            let [jobs, commits] = rates(cluster, stage, shape, span).await?;
+            let batch = (jobs / commits.max(1.0)).round().max(1.0);
+            hosts.push(jobs);
+            batches.push(batch);
+            bares.push(tokio::task::block_in_place(|| {
+                bare::rate(cluster, batch, span)
+            })?);
+        }
+        let name = shape.name();
+        let bare = format!("{name}: bare statements in the same batches");
+        let least = (shape.batch == 1).then_some(Target::AtLeast(SINGLES_PER_SECOND_MIN));
+        report.add(name.as_str(), "jobs/s", hosts, least);
+        report.add(format!("{name}: jobs in a batch"), "jobs", batches, None);
+        report.add(bare.as_str(), "jobs/s", bares, None);
+        let ratio = format!("{name}: host to bare statements");
+        report.ratio(&ratio, &name, &bare, Target::AtLeast(BARE_RATIO_MIN));
+    }
+    let [singles, in_arrays] = SHAPES.map(Shape::name);
+    let target = Target::AtLeast(ARRAYS_RATIO_MIN);
+    report.ratio("arrays of 100 to single jobs", &in_arrays, &singles, target);
+    let dead = "SELECT COALESCE(sum(n_dead_tup), 0) FROM pg_stat_user_tables \
+                WHERE schemaname = 'bench'";
+    let dead: f64 = cluster
+        .ask(dead)
+        .parse()
+        .context("cannot count dead rows")?;
+    report.add("dead rows after these loads", "rows", vec![dead], None);
+    Ok(())
+}
+
+/// How many statements a host sends that has nothing to do.
+async fn idle(cluster: &Cluster, report: &mut Report) -> Result<()> {
+    eprintln!("a host at rest");
+    tokio::time::sleep(SETTLE).await;
+    let statements = || -> Result<f64> {
+        let sql = "SELECT sum(calls) FROM pg_stat_statements WHERE query NOT LIKE '%pg_stat%'";
+        cluster.ask(sql).parse().context("cannot count statements")
+    };
+    let before = statements()?;
+    tokio::time::sleep(IDLE_SPAN).await;
+    let per_second = (statements()? - before) / IDLE_SPAN.as_secs_f64();
+    report.add(
+        "at rest, statements of one host",
+        "1/s",
+        vec![per_second],
+        Some(Target::AtMost(IDLE_STATEMENTS_MAX)),
+    );
+    Ok(())
+}
+
+/// The same load on a store with many jobs and on one without, in turns.
+async fn seeded(args: &Args, cluster: &Cluster, empty: &Stage, report: &mut Report) -> Result<()> {
+    let database = Database::make(cluster, "seeded")?;
+    let full = database.stage()?;
+    eprintln!(
+        "{} jobs that wait and {} that have ended",
+        args.waiting, args.ended
+    );
+    let full = tokio::task::block_in_place(|| {
+        seed::fill(cluster, full, args.waiting, args.ended)?;
+        database.stage()
+    })?;
+    let span = Duration::from_secs_f64(args.seconds);
+    let (mut without, mut with) = (Vec::new(), Vec::new());
+    for round in 1..=args.rounds {
+        eprintln!("round {round} of {}, beside many jobs", args.rounds);
+        let sample = load::run(empty.server.address(), single(256), span).await?;
+        without.push(sample.jobs_per_second);
+        let sample = load::run(full.server.address(), single(256), span).await?;
+        with.push(sample.jobs_per_second);
+    }
+    let name = "HTTP, 256 jobs in flight, beside many jobs";
+    let beside = "HTTP, 256 jobs in flight, in turns with it";
+    report.add("jobs that wait", "jobs", vec![count(args.waiting)], None);
+    report.add(
+        "jobs that have ended",
+        "jobs",
+        vec![count(args.ended)],
+        None,
+    );
+    report.add(name, "jobs/s", with, None);
+    report.add(beside, "jobs/s", without, None);
+    let target = Target::AtLeast(SEEDED_RATIO_MIN);
+    report.ratio("beside many jobs to without", name, beside, target);
+    full.stop()
+}
+
+/// The host and graphile-worker in turns.
+async fn beside_peers(
+    args: &Args,
+    cluster: &Cluster,
+    stage: &Stage,
+    report: &mut Report,
+) -> Result<()> {
+    let span = Duration::from_secs_f64(args.seconds);
+    for shape in SHAPES {
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for round in 1..=args.rounds {
+            eprintln!("round {round} of {}, beside graphile-worker", args.rounds);
+            theirs.push(tokio::task::block_in_place(|| {
+                graphile(cluster, shape, args.seconds)
+            })?);
+            let sample = load::run(stage.server.address(), shape, span).await?;
+            ours.push(sample.jobs_per_second);
+        }
+        let name = format!("{}, in turns with graphile-worker", shape.name());
+        let peer = format!(
+            "graphile-worker, {} in flight by {}",
+            shape.in_flight, shape.batch
+        );
+        report.add(name.as_str(), "jobs/s", ours, None);
+        report.add(peer.as_str(), "jobs/s", theirs, None);
+        let ratio = format!("{}: host to graphile-worker", shape.name());
+        report.ratio(&ratio, &name, &peer, Target::AtLeast(PEER_RATIO_MIN));
+    }
+    Ok(())
+}
+
+fn graphile(cluster: &Cluster, shape: Shape, seconds: f64) -> Result<f64> {
+    let mut command = Command::new("node");
+    command.arg(peers::graphile_worker().join("load.mjs"));
+    command.arg(cluster.folder());
+    command.args([shape.in_flight, shape.batch].map(|n| n.to_string()));
+    let said = command
+        .arg(seconds.to_string())
+        .stderr(Stdio::inherit())
+        .output();
+    let said = said.context("cannot start node")?;
+    ensure!(
+        said.status.success(),
+        "graphile-worker ended with {}",
+        said.status
+    );
+    let said: Value = serde_json::from_slice(&said.stdout).context("not JSON")?;
+    said["jobs_per_second"].as_f64().context("no rate")
+}
+
+/// Several hosts on one database, each under its share of the same load.
+async fn nodes(args: &Args, cluster: &Cluster, report: &mut Report) -> Result<()> {
+    let span = Duration::from_secs_f64(args.seconds);
+    let named = |nodes: usize| format!("256 jobs in flight on {nodes} nodes");
+    let mut before = None;
+    for &nodes in &args.nodes {
+        let database = Database::make(cluster, &format!("nodes_{nodes}"))?;
+        let stages = (0..nodes)
+            .map(|_| database.stage())
+            .collect::<Result<Vec<_>>>()?;
+        let (mut rates, mut costs) = (Vec::new(), Vec::new());
+        for round in 1..=args.rounds {
+            eprintln!("round {round} of {}, {nodes} nodes", args.rounds);
+            let used = server_cpu_us(cluster)?;
+            let mut loads = JoinSet::new();
+            for stage in &stages {
+                let address = stage.server.address().to_owned();
+                loads.spawn(async move { load::run(&address, single(256 / nodes), span).await });
+            }
+            let (mut rate, mut jobs) = (0.0, 0);
+            while let Some(sample) = loads.join_next().await {
+                let sample = sample.context("a load panicked")??;
+                rate += sample.jobs_per_second;
+                jobs += sample.jobs;
+            }
+            rates.push(rate);
+            costs.push((server_cpu_us(cluster)? - used) / count(jobs));
+        }
+        let (name, cost) = (named(nodes), format!("{}, CPU of the server", named(nodes)));
+        report.add(name.as_str(), "jobs/s", rates, None);
+        report.add(cost.as_str(), "µs/job", costs, None);
+        if let Some(fewer) = before.replace(nodes) {
+            let ratio = format!("{nodes} nodes to {fewer}");
+            report.ratio(
+                &ratio,
+                &name,
+                &named(fewer),
+                Target::AtLeast(NODES_RATIO_MIN),
+            );
+            let first = format!("{}, CPU of the server", named(args.nodes[0]));
+            let ratio = format!("{nodes} nodes to {}, CPU of the server", args.nodes[0]);
+            report.ratio(&ratio, &cost, &first, Target::AtMost(NODES_CPU_MAX));
+        }
+        for stage in stages {
+            stage.stop()?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the time on a CPU of the server's processes that live, in microseconds.
+fn server_cpu_us(cluster: &Cluster) -> Result<f64> {
+    let children = cells(cluster.pid())?;
+    Ok(children
+        .into_iter()
+        .filter_map(|pid| cpu_us(pid).ok())
+        .sum())
+}

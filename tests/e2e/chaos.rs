@@ -1,0 +1,348 @@
+//! Hosts on one real server of PostgreSQL, while hosts are killed and stopped, the server crashes, and
+//! connections are dropped, delayed and cut in the middle of a commit. Every acknowledged job ends exactly
+//! once, never runs twice at one instant, and every wait is answered.
+//!
+//! `HOST_CHAOS_SEED` repeats a run, `HOST_CHAOS_SECONDS` makes it longer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use host_tests::faulty::{Fault, Faulty};
+use host_tests::server::host;
+use host_tests::{Client, Cluster, Options, Server, eventually, guests};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// How many hosts there are.
+const HOSTS: usize = 1;
+
+/// How many clients enqueue and wait at once.
+const CLIENTS: u64 = 12;
+
+/// For how long things go wrong.
+const SECONDS: u64 = 45;
+
+/// How long anything may take while they do, and how long everything after it.
+const PATIENCE: Duration = Duration::from_mins(3);
+
+/// A small generator, so that a seed repeats what is chosen (splitmix64).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % sides
+    }
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    let stated = std::env::var(name).ok();
+    stated.map_or(default, |text| text.parse().unwrap())
+}
+
+/// One host, and what is between it and the server.
+struct Place {
+    data: TempDir,
+    proxy: Faulty,
+    server: Mutex<Option<Server>>,
+    client: Mutex<Client>,
+}
+
+impl Place {
+    fn new(cluster: &Cluster) -> Self {
+        let proxy = Faulty::before(cluster.folder());
+        let data = TempDir::new().unwrap();
+        let server = Server::start(&options(data.path(), proxy.folder()));
+        let client = Mutex::new(server.client());
+        let server = Mutex::new(Some(server));
+        Self {
+            data,
+            proxy,
+            server,
+            client,
+        }
+    }
+
+    fn client(&self) -> Client {
+        self.client.lock().unwrap().clone()
+    }
+
+    /// Starts the host again if it has ended.
+    fn tend(&self) {
+        let mut server = self.server.lock().unwrap();
+        if server.as_mut().is_some_and(|server| !server.has_ended()) {
+            return;
+        }
+        *server = None;
+        if let Ok(started) = Server::try_start(&options(self.data.path(), self.proxy.folder())) {
+            *self.client.lock().unwrap() = started.client();
+            *server = Some(started);
+        }
+    }
+
+    fn kill(&self) {
+        if let Some(server) = self.server.lock().unwrap().take() {
+            server.kill();
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(server) = &*self.server.lock().unwrap() {
+            let pid = Pid::from_raw(server.pid().cast_signed()).unwrap();
+            // It may have ended by itself.
+            let _gone = kill_process(pid, signal);
+        }
+    }
+}
+
+fn options(data: &Path, socket: &Path) -> Options {
+    let mut options = Options::new(data);
+    let url = Cluster::url_at(socket);
+    options.env.push(("HOST_STORE_URL".to_owned(), url));
+    options
+}
+
+/// The clients and what they have been told.
+struct Load<'a> {
+    places: &'a [Place],
+    seed: u64,
+    next: AtomicU64,
+    stop: AtomicBool,
+    /// The job of each unique key.
+    acknowledged: Mutex<BTreeMap<String, String>>,
+}
+
+impl Load<'_> {
+    /// Asks one host after the other until one answers with one of the statuses.
+    fn ask(
+        &self,
+        dice: &mut Dice,
+        statuses: &[u16],
+        request: impl Fn(&Client) -> Option<(u16, Value)>,
+    ) -> Value {
+        eventually("an answer", PATIENCE, || {
+            let place = usize::try_from(dice.roll(HOSTS as u64)).unwrap();
+            let (status, body) = request(&self.places[place].client())?;
+            statuses.contains(&status).then_some(body)
+        })
+    }
+
+    fn post(&self, dice: &mut Dice, path: &str, body: &Value, statuses: &[u16]) -> Value {
+        self.ask(dice, statuses, |client| {
+            let answer = client.post(path, body).ok()?;
+            let known = statuses.contains(&answer.status) || answer.status >= 500;
+            assert!(known, "{path}: {} {}", answer.status, answer.body);
+            Some((answer.status, answer.body))
+        })
+    }
+
+    /// Enqueues jobs, two with each key, and waits for some, until it is stopped.
+    fn run(&self, client: u64) {
+        let mut dice = Dice(self.seed ^ (client + 1));
+        let mut last: Option<String> = None;
+        while !self.stop.load(Ordering::Relaxed) {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let key = format!("key-{}", number / 2);
+            let mut job = json!({
+                "handler": "vm.tick",
+                "params": {"lines": dice.roll(30), "fail_times": dice.roll(3)},
+                "max_attempts": 20,
+                "unique": {"key": key, "scope": "retained"},
+            });
+            if let Some(last) = last.take().filter(|_| dice.roll(4) == 0) {
+                job["depends_on"] = json!([last]);
+            }
+            let answer = self.post(&mut dice, "/api/v1/jobs", &job, &[200, 201]);
+            let id = answer["id"].as_str().unwrap().to_owned();
+            let before = self.acknowledged.lock().unwrap().insert(key, id.clone());
+            assert!(
+                before.is_none_or(|before| before == id),
+                "a key has two jobs"
+            );
+            if dice.roll(10) == 0 {
+                let path = format!("/api/v1/jobs/{id}/cancel");
+                self.post(&mut dice, &path, &json!({}), &[200, 202, 409]);
+            }
+            if dice.roll(2) == 0 {
+                self.wait(&mut dice, &id);
+            }
+            last = Some(id);
+        }
+    }
+
+    /// Waits for the end of a job on any host.
+    fn wait(&self, dice: &mut Dice, id: &str) {
+        let path = format!("/api/v1/jobs/{id}/wait?timeout_seconds=5");
+        eventually("the end of a job", PATIENCE, || {
+            let job = self.ask(dice, &[200], |client| {
+                let answer = client.get(&path).ok()?;
+                Some((answer.status, answer.body))
+            });
+            has_ended(&job).then_some(())
+        });
+    }
+}
+
+fn has_ended(job: &Value) -> bool {
+    ["completed", "cancelled", "discarded"].contains(&job["state"].as_str().unwrap())
+}
+
+/// Lets things go wrong, one after the other.
+fn harm(dice: &mut Dice, cluster: &mut Cluster, places: &[Place]) {
+    let place = &places[usize::try_from(dice.roll(HOSTS as u64)).unwrap()];
+    match dice.roll(9) {
+        0 => place.kill(),
+        1 => {
+            place.signal(Signal::STOP);
+            pause(dice, 12_000);
+            place.signal(Signal::CONT);
+        }
+        2 => {
+            cluster.crash();
+            pause(dice, 2_000);
+            cluster.serve();
+        }
+        3 => place.proxy.inject(Fault::Drop),
+        4 | 5 => place.proxy.inject(Fault::CutBeforeCommit),
+        6 | 7 => place.proxy.inject(Fault::CutAfterCommit),
+        _ => {
+            let fault = [Fault::Deafen, Fault::Delay(40)][usize::try_from(dice.roll(2)).unwrap()];
+            place.proxy.inject(fault);
+            pause(dice, 6_000);
+            place.proxy.heal();
+        }
+    }
+    pause(dice, 1_500);
+    for place in places {
+        place.tend();
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long things go wrong is what is tested"
+)]
+fn pause(dice: &mut Dice, ms_max: u64) {
+    std::thread::sleep(Duration::from_millis(dice.roll(ms_max)));
+}
+
+/// Returns all items of a list.
+fn items(client: &Client, path: &str) -> Vec<Value> {
+    let (mut all, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = client
+            .get(&format!("{path}?limit=1000{cursor}"))
+            .unwrap()
+            .body;
+        all.extend(page["items"].as_array().unwrap().iter().cloned());
+        match page["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return all,
+        }
+    }
+}
+
+/// The log is the witness: no line of an attempt is later than the first of the next one.
+fn assert_one_at_a_time(client: &Client, id: &str) {
+    let mut spans: BTreeMap<u64, (String, String)> = BTreeMap::new();
+    for line in items(client, &format!("/api/v1/jobs/{id}/logs")) {
+        let at = line["at"].as_str().unwrap().to_owned();
+        let attempt = line["attempt"].as_u64().unwrap();
+        let span = spans
+            .entry(attempt)
+            .or_insert_with(|| (at.clone(), at.clone()));
+        span.0 = span.0.clone().min(at.clone());
+        span.1 = span.1.clone().max(at);
+    }
+    let spans: Vec<_> = spans.values().collect();
+    for pair in spans.windows(2) {
+        assert!(pair[0].1 <= pair[1].0, "{id} ran twice at once: {spans:?}");
+    }
+}
+
+fn assert_ended_once(client: &Client, job: &Value) {
+    let id = job["id"].as_str().unwrap();
+    let attempts = items(client, &format!("/api/v1/jobs/{id}/attempts"));
+    let numbers: BTreeSet<_> = attempts.iter().map(|it| it["number"].as_u64()).collect();
+    assert_eq!(numbers.len(), attempts.len(), "{id} has an attempt twice");
+    let completed = attempts
+        .iter()
+        .filter(|it| it["outcome"] == "completed")
+        .count();
+    assert_eq!(
+        completed,
+        usize::from(job["state"] == "completed"),
+        "{job}: {attempts:?}"
+    );
+    assert_one_at_a_time(client, id);
+}
+
+#[test]
+fn every_acknowledged_job_ends_once_whatever_goes_wrong() {
+    let seed = setting("HOST_CHAOS_SEED", u64::from(std::process::id()));
+    println!("HOST_CHAOS_SEED={seed}");
+    let folder = guests::folder().with_file_name("chaos");
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut cluster = Cluster::start(&folder, &["max_connections=200"]);
+    let places: Vec<Place> = (0..HOSTS).map(|_| Place::new(&cluster)).collect();
+    crate::fixture::deploy(&places[0].client(), "actions");
+    let load = Load {
+        places: &places,
+        seed,
+        next: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+        acknowledged: Mutex::default(),
+    };
+    std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let load = &load;
+            scope.spawn(move || load.run(client));
+        }
+        let (mut dice, start) = (Dice(seed), Instant::now());
+        let span = Duration::from_secs(setting("HOST_CHAOS_SECONDS", SECONDS));
+        while start.elapsed() < span {
+            harm(&mut dice, &mut cluster, &places);
+        }
+        load.stop.store(true, Ordering::Relaxed);
+        for place in &places {
+            place.proxy.heal();
+        }
+        eventually("all hosts to be ready", PATIENCE, || {
+            places.iter().for_each(Place::tend);
+            let is_ready = |place: &Place| {
+                place
+                    .client()
+                    .get("/readyz")
+                    .is_ok_and(|it| it.status == 200)
+            };
+            places.iter().all(is_ready).then_some(())
+        });
+    });
+    let acknowledged = load.acknowledged.into_inner().unwrap();
+    let client = places[0].client();
+    let jobs = eventually("every job to end", PATIENCE, || {
+        let jobs = items(&client, "/api/v1/jobs");
+        jobs.iter().all(has_ended).then_some(jobs)
+    });
+    println!("{} jobs on {HOSTS} hosts", jobs.len());
+    let ids: BTreeSet<_> = jobs.iter().map(|job| job["id"].as_str().unwrap()).collect();
+    let told: BTreeSet<_> = acknowledged.values().map(String::as_str).collect();
+    assert_eq!(ids.len(), jobs.len(), "no job is there twice");
+    assert_eq!(told.len(), acknowledged.len(), "no job has two keys");
+    assert_eq!(told, ids, "no job is lost, and there are no others");
+    for job in &jobs {
+        assert_ended_once(&client, job);
+    }
+    let mut check = Command::new(host());
+    check.args(["store", "check", "--store", &cluster.url(), "-o", "json"]);
+    let found = check.output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&found.stdout).trim(), "[]");
+}
