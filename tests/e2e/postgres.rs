@@ -65,11 +65,11 @@ fn a_database_is_migrated_shown_and_looked_over_without_a_host() {
     let migrated: Value = serde_json::from_str(&migrated).unwrap();
     assert_eq!(
         (&migrated[0]["before"], &migrated[0]["after"]),
-        (&json!(0), &json!(1))
+        (&json!(0), &json!(2))
     );
     let (_, status, _) = run(&url, &["store", "status", "-o", "json"]);
     let status: Value = serde_json::from_str(&status).unwrap();
-    assert_eq!(status[0]["schema"], 1);
+    assert_eq!(status[0]["schema"], 2);
     let (_, checks, _) = run(&url, &["doctor", "-o", "json"]);
     let checks: Vec<Value> = serde_json::from_str(&checks).unwrap();
     let store = checks

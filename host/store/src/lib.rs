@@ -20,4 +20,4 @@ pub use finding::Finding;
 pub use sqlite::backup;
 pub use sqlite::check::check;
 pub use sqlite::logs;
-pub use store::{Reader, Store};
+pub use store::{Heartbeat, Reader, Store};

@@ -19,6 +19,7 @@ mod jobs;
 mod kill;
 mod leases;
 mod limits;
+mod nodes;
 mod postgres;
 mod proxy;
 mod retention;
