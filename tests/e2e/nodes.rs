@@ -5,12 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use host_tests::processes::{children, command, is_alive};
-use host_tests::{Client, Options, Server, eventually, postgres};
+use host_tests::{Client, Options, Server, eventually, guests, postgres};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-
-use crate::fixture::deploy;
 
 /// Longer than a node that is dead can stay unnoticed.
 const TAKEN_WITHIN: Duration = Duration::from_secs(40);
@@ -36,11 +34,23 @@ impl Node {
 
 fn options(data: &Path, url: &str) -> Options {
     let mut options = Options::new(data);
-    let env = [("HOST_STORE_URL", url), ("HOST_STORE_ALLOW_UNSAFE", "true")];
+    let env = [
+        ("HOST_STORE_URL", url),
+        ("HOST_STORE_ALLOW_UNSAFE", "true"),
+        ("HOST_SHUTDOWN_GRACE_SECONDS", "1"),
+    ];
     options
         .env
         .extend(env.map(|(name, value)| (name.to_owned(), value.to_owned())));
     options
+}
+
+/// Deploys the handlers of the tests, which may run for long.
+pub(crate) fn deploy(client: &Client) {
+    let component = std::fs::read(guests::component("basics")).unwrap();
+    let manifest = "name = \"basics\"\n[defaults]\ntimeout_seconds = 3600\n";
+    let answer = client.deploy("basics", &component, Some(manifest)).unwrap();
+    assert_eq!(answer.status, 201, "{}", answer.body);
 }
 
 /// A job that runs until it is stopped.
@@ -78,7 +88,7 @@ fn signal(host: &Server, signal: Signal) {
 fn what_a_killed_node_ran_runs_once_more_on_another() {
     let (first, second) = (Node::new("killed"), Node::new("killed"));
     let server = first.start();
-    deploy(&server.client(), "basics");
+    deploy(&server.client());
     let other = second.start();
     let id = server.client().enqueue(&endless());
     runs(&other.client(), &id, 1);
@@ -99,7 +109,7 @@ fn what_a_killed_node_ran_runs_once_more_on_another() {
 fn guests_of_a_stopped_node_end_before_others_run_their_jobs() {
     let (first, second) = (Node::new("stopped"), Node::new("stopped"));
     let server = first.start();
-    deploy(&server.client(), "basics");
+    deploy(&server.client());
     let other = second.start();
     let spin = json!({"handler": "spin", "timeout_seconds": 3600});
     let ids = [endless(), spin].map(|job| server.client().enqueue(&job));
@@ -134,7 +144,7 @@ fn guests_of_a_stopped_node_end_before_others_run_their_jobs() {
 fn a_node_that_pauses_for_a_moment_keeps_its_place() {
     let (first, second) = (Node::new("paused"), Node::new("paused"));
     let server = first.start();
-    deploy(&server.client(), "basics");
+    deploy(&server.client());
     let other = second.start();
     let id = server.client().enqueue(&endless());
     runs(&server.client(), &id, 1);
@@ -154,11 +164,10 @@ fn a_node_that_pauses_for_a_moment_keeps_its_place() {
 fn a_node_that_is_asked_to_stop_leaves_its_jobs_at_once() {
     let (first, second) = (Node::new("leaves"), Node::new("leaves"));
     let server = first.start();
-    deploy(&server.client(), "basics");
+    deploy(&server.client());
     let other = second.start();
     let id = server.client().enqueue(&endless());
     runs(&server.client(), &id, 1);
-    server.ask_to_stop();
     server.ask_to_stop();
     assert_eq!(server.ended(), Some(0));
     let job = runs(&other.client(), &id, 2);
