@@ -4,6 +4,7 @@ use host_core::command::Command;
 use host_core::job::UniqueScope;
 use host_store::postgres::admin;
 use host_store::postgres::check::check;
+use host_store::postgres::schema::VERSION;
 use host_store::postgres::target::Target;
 
 use crate::jobs::{
@@ -46,7 +47,7 @@ fn nothing_is_found_in_a_good_database() {
     let status = admin::status(&target).unwrap();
     assert_eq!(status.schema, status.known);
     assert_eq!(status.unsafe_settings, ["fsync", "synchronous_commit"]);
-    assert_eq!(admin::migrate(&target).unwrap(), (1, 1));
+    assert_eq!(admin::migrate(&target).unwrap(), (VERSION, VERSION));
 }
 
 #[test]
@@ -54,7 +55,7 @@ fn a_database_without_a_store_is_told_and_migrated() {
     let target = Target::parse(&Schema::new().url(), None).unwrap();
     assert_eq!(admin::status(&target).unwrap().schema, 0);
     assert_ne!(check(&target), []);
-    assert_eq!(admin::migrate(&target).unwrap(), (0, 1));
+    assert_eq!(admin::migrate(&target).unwrap(), (0, VERSION));
     assert_eq!(check(&target), []);
 }
 
