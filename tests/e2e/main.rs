@@ -26,6 +26,7 @@ mod isolation;
 mod life;
 mod limits;
 mod local;
+mod nodes;
 mod postgres;
 mod rrq_garbage;
 mod rrq_load;

@@ -28,9 +28,9 @@ pub unsafe fn inherited(fd: RawFd) -> Result<OwnedFd, String> {
 
 /// Runs guests for the orchestrator at the other end of `socket`: at most `slots` at once, with
 /// `memory_mib` of memory for all of them together. Returns when the orchestrator is gone, or with an
-/// error if the cell cannot work.
+/// error if the cell cannot work. The process ends when the timer `lifeline` runs out.
 pub fn run(
-    socket: OwnedFd,
+    (socket, lifeline): (OwnedFd, Option<OwnedFd>),
     slots: u32,
     memory_mib: u64,
     confinement: Confinement,
@@ -40,7 +40,8 @@ pub fn run(
     // It opens a file of the kernel.
     let engine = engine::pooled(slots).map_err(failed)?;
     harden::cell(confinement).map_err(unrestricted)?;
-    session::serve(UnixStream::from(socket), engine, slots, memory_mib << 20).map_err(failed)
+    let ends = (UnixStream::from(socket), lifeline);
+    session::serve(ends, engine, slots, memory_mib << 20).map_err(failed)
 }
 
 /// Restricts this process as a cell. Call it before the first thread is started.

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ use crate::component::Components;
 use crate::run::{self, Resources};
 use crate::run_output::RunOutput;
 use crate::stop::Stop;
-use crate::watchdog::{self, Activity};
+use crate::watchdog::{self, Activity, Ends};
 
 /// How many outgoing messages are queued before runs must wait to send theirs.
 const MESSAGES_MAX: usize = 1_024;
@@ -59,7 +60,7 @@ struct Cell {
 /// Serves the orchestrator at the other end of `socket`: at most `slots` runs at once, with
 /// `memory_bytes` for all guests together. Returns `Ok` only when the orchestrator has closed the socket.
 pub(crate) fn serve(
-    socket: std::os::unix::net::UnixStream,
+    (socket, lifeline): (std::os::unix::net::UnixStream, Option<OwnedFd>),
     engine: Engine,
     slots: u32,
     memory_bytes: u64,
@@ -69,7 +70,10 @@ pub(crate) fn serve(
     watchdog::start(
         engine.weak(),
         Arc::clone(&activity),
-        socket.try_clone()?.into(),
+        Ends {
+            orchestrator: socket.try_clone()?.into(),
+            lifeline,
+        },
     )?;
     let runtime = Builder::new_current_thread()
         .enable_io()

@@ -1,5 +1,5 @@
 //! The watchdog thread. While a guest computes, it advances the epoch, so that guests yield and can be
-//! stopped. When the orchestrator is gone, it ends the process, whatever guests do.
+//! stopped. When the orchestrator is gone or guests may run no longer, it ends the process, whatever they do.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -35,6 +35,15 @@ pub(crate) struct Activity {
 #[derive(Debug)]
 pub(crate) struct Active<'a>(&'a Activity);
 
+/// What ends the process.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    /// The cell's socket to the orchestrator, which closes.
+    pub(crate) orchestrator: OwnedFd,
+    /// A timer that the orchestrator moves on, which runs out.
+    pub(crate) lifeline: Option<OwnedFd>,
+}
+
 /// How long the thread sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pause {
@@ -67,7 +76,7 @@ impl Activity {
 
     /// Waits for the next tick, or until woken if the clock is parked. With `listening` it also returns
     /// when the orchestrator has sent data. Returns whether it has.
-    fn wait(&self, orchestrator: &OwnedFd, pause: Pause, listening: bool) -> io::Result<bool> {
+    fn wait(&self, ends: &Ends, pause: Pause, listening: bool) -> io::Result<bool> {
         let tick = |ms| Timespec::try_from(Duration::from_millis(ms)).ok();
         let timeout = match pause {
             Pause::Tick => tick(TICK_MS),
@@ -76,16 +85,22 @@ impl Activity {
         };
         let mut events = PollFlags::RDHUP;
         events.set(PollFlags::IN, listening);
+        let lifeline = ends.lifeline.as_ref();
         let mut fds = [
-            PollFd::new(orchestrator, events),
+            PollFd::new(&ends.orchestrator, events),
             PollFd::new(&self.wake, PollFlags::IN),
+            PollFd::new(lifeline.unwrap_or(&self.wake), PollFlags::IN),
         ];
-        match poll(&mut fds, timeout.as_ref()) {
+        let watched = if lifeline.is_some() { 3 } else { 2 };
+        match poll(&mut fds[..watched], timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
         if fds[0].revents().intersects(gone) {
+            std::process::exit(0);
+        }
+        if lifeline.is_some() && fds[2].revents().contains(PollFlags::IN) {
             std::process::exit(0);
         }
         if fds[1].revents().contains(PollFlags::IN) {
@@ -130,12 +145,8 @@ impl TickPolicy {
     }
 }
 
-/// Starts the thread. `orchestrator` is the cell's socket to it.
-pub(crate) fn start(
-    engine: EngineWeak,
-    activity: Arc<Activity>,
-    orchestrator: OwnedFd,
-) -> io::Result<()> {
+/// Starts the thread, which ends the process as `ends` says.
+pub(crate) fn start(engine: EngineWeak, activity: Arc<Activity>, ends: Ends) -> io::Result<()> {
     let run = move || {
         let mut policy = TickPolicy::default();
         let mut was_readable = false;
@@ -157,7 +168,7 @@ pub(crate) fn start(
             // may ask it to stop. That message may still be unread at the next wait, so after each such
             // wait one waits for the clock alone.
             let listening = pause == Pause::Tick && !was_readable;
-            was_readable = match activity.wait(&orchestrator, pause, listening) {
+            was_readable = match activity.wait(&ends, pause, listening) {
                 Ok(is_readable) => is_readable,
                 Err(error) => {
                     // Without ticks no guest can be stopped.

@@ -8,6 +8,7 @@ mod talk;
 use std::collections::HashMap;
 use std::pin::pin;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::Duration;
 
 use host_core::cell::{FromCell, Handover, RunId, ToCell};
@@ -27,6 +28,7 @@ use crate::handlers::Program;
 use crate::port::{CellEvent, CellId, CellPort, Deaf};
 use crate::roots::ReadRoots;
 use crate::spawn::{Room, Spawned, Spawner};
+use host_runtime::lifeline::Lifeline;
 use host_runtime::tasks::Tasks;
 
 /// How many batches of messages a cell may leave unread before it counts as unresponsive.
@@ -46,6 +48,7 @@ pub struct Cells {
     runtime: Handle,
     memory_mib: u64,
     roots: ReadRoots,
+    lifeline: Option<Arc<Lifeline>>,
 }
 
 /// The connection to one cell. The cell is killed when this is dropped.
@@ -84,7 +87,15 @@ impl Cells {
             runtime: Handle::current(),
             memory_mib,
             roots,
+            lifeline: None,
         }
+    }
+
+    /// Returns cells that end when `lifeline` does.
+    #[must_use]
+    pub fn until(mut self, lifeline: Arc<Lifeline>) -> Self {
+        self.lifeline = Some(lifeline);
+        self
     }
 
     /// Returns the directories below which runs may be given some.
@@ -152,6 +163,7 @@ impl Cells {
             },
             spawner: self.spawner.clone(),
             roots: self.roots.clone(),
+            lifeline: self.lifeline.clone(),
             messages,
             events,
             kill: kill.clone(),
@@ -218,6 +230,7 @@ struct Life {
     room: Room,
     spawner: Spawner,
     roots: ReadRoots,
+    lifeline: Option<Arc<Lifeline>>,
     messages: mpsc::Receiver<Vec<ToCell>>,
     events: mpsc::Sender<CellEvent>,
     kill: CancellationToken,
@@ -231,11 +244,12 @@ async fn live(life: Life) {
         room,
         spawner,
         roots,
+        lifeline,
         messages,
         events,
         kill,
     } = life;
-    let how = match spawner.spawn(room).await {
+    let how = match spawner.spawn(room, lifeline).await {
         Ok(spawned) => converse(id, &name, spawned, (messages, roots), &events, &kill).await,
         Err(error) => format!("it cannot be started: {error}"),
     };

@@ -1,13 +1,15 @@
 //! Starts the processes of cells. One thread starts them all, because the kernel kills a cell when
-//! the thread that started it ends. A cell inherits only its end of a socket pair and the lock that
-//! shows a later host that the cell is still alive.
+//! the thread that started it ends. A cell inherits only its end of a socket pair, the lock that shows a
+//! later host that the cell is still alive, and the time until which it may run guests.
 
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use host_runtime::lifeline::Lifeline;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -41,6 +43,7 @@ pub struct Spawned {
 
 struct Job {
     room: Room,
+    lifeline: Option<Arc<Lifeline>>,
     reply: oneshot::Sender<io::Result<Spawned>>,
 }
 
@@ -61,11 +64,16 @@ impl Spawner {
         Ok(Self { jobs })
     }
 
-    /// Starts a cell.
-    pub async fn spawn(&self, room: Room) -> io::Result<Spawned> {
+    /// Starts a cell, which ends when `lifeline` does.
+    pub async fn spawn(&self, room: Room, lifeline: Option<Arc<Lifeline>>) -> io::Result<Spawned> {
         let (reply, answer) = oneshot::channel();
+        let job = Job {
+            room,
+            lifeline,
+            reply,
+        };
         self.jobs
-            .try_send(Job { room, reply })
+            .try_send(job)
             .map_err(|_| io::Error::other("too many cells wait to be started"))?;
         answer
             .await
@@ -77,22 +85,34 @@ fn work(waiting: &Receiver<Job>, runtime: &Handle, program: &CellProgram, lock: 
     let _runtime = runtime.enter();
     while let Ok(job) = waiting.recv() {
         // If the caller has gone, the child is dropped and thereby killed.
-        let _gone = job.reply.send(spawn(program, lock, job.room));
+        let _gone = job
+            .reply
+            .send(spawn(program, lock, job.room, job.lifeline.as_deref()));
     }
 }
 
-fn spawn(program: &CellProgram, lock: &File, room: Room) -> io::Result<Spawned> {
+fn spawn(
+    program: &CellProgram,
+    lock: &File,
+    room: Room,
+    lifeline: Option<&Lifeline>,
+) -> io::Result<Spawned> {
     let (ours, theirs) = UnixStream::pair()?;
-    let words = [
+    let mut words = vec![
         "run".to_owned(),
         format!("--fd={SOCKET_FD}"),
         format!("--slots={}", room.slots),
         format!("--memory-mib={}", room.memory_mib),
     ];
+    // The lock stays open as long as the cell lives.
+    let mut handed = vec![theirs.into(), OwnedFd::from(lock.try_clone()?)];
+    if let Some(lifeline) = lifeline {
+        words.push("--lifeline".to_owned());
+        handed.push(lifeline.as_fd().try_clone_to_owned()?);
+    }
     let order = Order {
         words: &words,
-        // The lock stays open as long as the cell lives.
-        handed: vec![theirs.into(), OwnedFd::from(lock.try_clone()?)],
+        handed,
         reads: true,
         has_pipes: false,
     };

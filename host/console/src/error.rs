@@ -22,6 +22,8 @@ pub enum Exit {
     Unreachable = 6,
     /// The job had not ended when the wait timed out.
     WaitRanOut = 7,
+    /// The host has lost its place among the nodes of its store; it may start again.
+    Fenced = 8,
 }
 
 /// Why a command ends early.

@@ -9,6 +9,7 @@ use crate::job::{Lane, Lifecycle, Payload, State};
 use crate::json::JsonText;
 use crate::lease::{Fence, Hold};
 use crate::name::Name;
+use crate::node::Dead;
 use crate::outcome::Report;
 use crate::time::Time;
 use crate::transition::{Effect, Loss};
@@ -133,6 +134,10 @@ pub enum Command {
         /// The host that has started.
         node: NodeId,
     },
+    /// Another node of the store is dead. From now on it writes no more, and what it had is taken back
+    /// as by [`Command::Recover`]. Does nothing if it lives after all or another node was first.
+    /// Answered by [`Reply::Ticked`].
+    TakeOver(Dead),
     /// Keep the history of a job of another orchestrator. Answered by [`Reply::Moved`].
     Record(Box<Foreign>),
     /// Pause a queue, so that claims skip it, or resume it. A queue that has never had a job may be
@@ -181,7 +186,7 @@ pub enum Reply {
     Claimed(Vec<Claimed>),
     /// To commands about one job: the job after the command.
     Moved(Box<Lifecycle>),
-    /// To [`Command::Tick`] and [`Command::Recover`].
+    /// To [`Command::Tick`], [`Command::Recover`] and [`Command::TakeOver`].
     Ticked {
         /// How many jobs were handled. If this equals the limit, more may be due.
         jobs: u32,

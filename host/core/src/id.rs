@@ -35,6 +35,20 @@ impl NodeId {
     pub const NIL: Self = Self(Uuid::nil());
 }
 
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for NodeId {
+    type Err = uuid::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Uuid::parse_str(text).map(Self)
+    }
+}
+
 /// Identifies one lease of one job: 122 random bits that only its holder knows.
 ///
 /// A secret on the wires that carry it: `Debug` shows two bytes and there is no `Display`.

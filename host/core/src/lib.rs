@@ -17,6 +17,7 @@ pub mod job;
 pub mod json;
 pub mod lease;
 pub mod name;
+pub mod node;
 pub mod outcome;
 pub mod policy;
 pub mod port;

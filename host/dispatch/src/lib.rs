@@ -12,6 +12,7 @@ pub mod labels;
 pub mod lease_mail;
 pub mod live;
 pub mod logged;
+pub mod nodes;
 pub mod numbers;
 mod pulls;
 pub mod readers;

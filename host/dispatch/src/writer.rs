@@ -23,6 +23,7 @@ use host_core::id::NodeId;
 use host_core::port::spans::Spans;
 use host_core::time::Time;
 use host_runtime::clock::Clock;
+use host_runtime::lifeline::Lifeline;
 use host_store::{Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -83,6 +84,8 @@ pub struct Wiring<P> {
     pub leases: LeaseDoor,
     /// This host. It takes its own leases back when it restarts.
     pub node: NodeId,
+    /// For how long its cells may run guests, if other nodes share the store.
+    pub lifeline: Option<Arc<Lifeline>>,
     /// Receives guests' logs.
     pub logs: Logs,
     /// Commands from outside the loop.
@@ -133,6 +136,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         pulls: Pulls::new(wiring.leases.renewals().clone()),
         leases: wiring.leases,
         node: wiring.node,
+        lifeline: wiring.lifeline,
         logs: wiring.logs,
         finished: Vec::new(),
         carried: Carried::new(wiring.params_bytes_max),
@@ -181,6 +185,7 @@ struct Writer<P> {
     leases: LeaseDoor,
     pulls: Pulls,
     node: NodeId,
+    lifeline: Option<Arc<Lifeline>>,
     logs: Logs,
     /// Attempts that have ended but are not stored yet.
     finished: Vec<Finished>,

@@ -1,6 +1,7 @@
 //! The only reader of clocks. Host time is the wall clock at the start plus the elapsed monotonic
 //! time, so a jump of the wall clock moves no lease, timeout or backoff.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use host_core::time::Time;
@@ -10,6 +11,18 @@ use host_core::time::Time;
 pub struct Clock {
     started: Instant,
     wall_at_start_ms: i64,
+    helm: Option<Helm>,
+}
+
+/// Moves the host time of a node that shares its store with others, in small steps.
+#[derive(Clone, Copy, Debug)]
+pub struct Helm(&'static AtomicI64);
+
+impl Helm {
+    /// Moves host time by `ms`.
+    pub fn turn(self, ms: i64) {
+        self.0.fetch_add(ms, Ordering::Relaxed);
+    }
 }
 
 impl Clock {
@@ -22,13 +35,24 @@ impl Clock {
         Self {
             started: Instant::now(),
             wall_at_start_ms: i64::try_from(wall.as_millis()).unwrap_or(i64::MAX),
+            helm: None,
         }
+    }
+
+    /// Starts host time like [`Clock::start`]. It can be moved as long as the process lives.
+    pub fn steered() -> (Self, Helm) {
+        // A few bytes, once in a process.
+        let helm = Helm(Box::leak(Box::default()));
+        let mut clock = Self::start();
+        clock.helm = Some(helm);
+        (clock, helm)
     }
 
     /// Returns host time.
     pub fn now(&self) -> Time {
         let ms = u64::try_from(self.uptime().as_millis()).unwrap_or(u64::MAX);
-        Time(self.wall_at_start_ms).plus_ms(ms)
+        let moved = self.helm.map_or(0, |helm| helm.0.load(Ordering::Relaxed));
+        Time(self.wall_at_start_ms.saturating_add(moved)).plus_ms(ms)
     }
 
     /// Returns the wall clock, which may jump. Use it only for times that others state by their

@@ -3,6 +3,7 @@
 
 mod damage;
 mod host;
+mod node_id;
 mod supervisor;
 
 use std::io;
@@ -101,6 +102,13 @@ pub enum ServeError {
     /// A part of the host failed because of a bug.
     #[error("the dispatch loop ended by a mistake in the host; report it with the host's log")]
     Broken,
+}
+
+impl ServeError {
+    /// Returns whether other nodes may have taken this host's place. It may start again.
+    pub fn is_fenced(&self) -> bool {
+        matches!(self, Self::Store(StoreError::Fenced))
+    }
 }
 
 /// Runs a host until `SIGTERM` or `SIGINT`. Running jobs may then end within the grace period; a

@@ -21,6 +21,7 @@ use host_core::job::{Lane, Lifecycle, Payload, State};
 use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold};
 use host_core::name::Name;
+use host_core::node::Dead;
 use host_core::outcome::{Attempt, Progress};
 use host_core::rejection::Rejection;
 use host_core::time::Time;
@@ -104,6 +105,11 @@ pub(crate) trait Rows {
     fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError>;
     fn running(&mut self) -> Result<Vec<JobId>, StoreError>;
     fn next_wakeup(&mut self) -> Result<Option<Time>, StoreError>;
+    /// Makes sure that a dead node writes no more. Returns false if it is not dead, or no node may be:
+    /// the store has one host.
+    fn fence(&mut self, _dead: &Dead) -> Result<bool, StoreError> {
+        Ok(false)
+    }
     /// Counts the available jobs for this host's cells in queues that are not paused.
     fn available(&mut self) -> Result<u64, StoreError>;
     fn set_paused(&mut self, queue: &Name, paused: bool) -> Result<(), StoreError>;
@@ -206,6 +212,7 @@ impl<R: Rows> Batch<'_, R> {
             Command::Purge { job } => self.moved(job, &Input::Purge),
             Command::Tick { limit } => self.tick(limit),
             Command::Recover { node } => self.recover(node),
+            Command::TakeOver(dead) => self.take_over(&dead),
             Command::Record(foreign) => self.record(*foreign),
             Command::SetPaused { queue, paused } => {
                 self.check_queues([&queue])?;
@@ -301,6 +308,17 @@ impl<R: Rows> Batch<'_, R> {
         }
         Ok(Reply::Ticked {
             jobs,
+            next_wakeup: self.rows.next_wakeup()?,
+        })
+    }
+
+    /// Takes back the leases of a node that is dead, once it is sure to write no more.
+    fn take_over(&mut self, dead: &Dead) -> Result<Reply, Stop> {
+        if self.rows.fence(dead)? {
+            return self.recover(dead.node);
+        }
+        Ok(Reply::Ticked {
+            jobs: 0,
             next_wakeup: self.rows.next_wakeup()?,
         })
     }

@@ -19,6 +19,13 @@ pub enum StoreError {
         /// The error of the storage.
         message: String,
     },
+    /// Others may have taken the place of this host among the nodes of its store. What it runs may run
+    /// elsewhere.
+    #[error(
+        "this host has lost its place among the nodes of its store: it was not heard of for too long, or \
+         a later process of this host has taken its place; start it again"
+    )]
+    Fenced,
     /// The file was written by a later version of the host.
     #[error(
         "{what} has version {version}, this host knows versions up to {known}; \

@@ -12,6 +12,7 @@ mod fetch;
 mod flush;
 mod list;
 pub mod logs;
+pub mod nodes;
 mod overlay;
 mod pipeline;
 mod reader;
@@ -37,6 +38,7 @@ use host_core::time::Time;
 use self::counts::Counts;
 use self::fetch::Named;
 use self::flush::Told;
+use self::nodes::Beats;
 use self::pipeline::Pipeline;
 use self::reader::PostgresReader;
 use self::rows::Transaction;
@@ -69,8 +71,6 @@ const COUNTS_AGE_MS: u64 = 100;
 pub struct Options {
     /// Whether a server that may lose acknowledged data is accepted.
     pub allow_unsafe: bool,
-    /// Whether other hosts may write at the same time.
-    pub shared: bool,
 }
 
 /// A store in a database, with one of its writers.
@@ -103,11 +103,11 @@ impl From<Trouble> for Failed {
 }
 
 impl PostgresStore {
-    /// Opens the store for a host. Makes the tables or raises their version. If the database is not
-    /// shared, its only host has the same id wherever it runs: `fresh` if it has none yet.
-    pub fn open(target: &Target, fresh: NodeId, options: Options) -> Result<Self, StoreError> {
+    /// Opens the store for the host `node`, whose earlier processes write no more. Makes the tables or
+    /// raises their version.
+    pub fn open(target: &Target, node: NodeId, options: Options) -> Result<Self, StoreError> {
         let driver = Arc::new(Driver::start()?);
-        let (session, pool) = driver.wait(Session::open(target, fresh, options))?;
+        let (session, pool) = driver.wait(Session::open(target, node, options))?;
         Ok(Self {
             driver,
             session,
@@ -124,6 +124,16 @@ impl PostgresStore {
     /// Returns the id of the host.
     pub fn node(&self) -> NodeId {
         self.session.node()
+    }
+
+    /// Returns the heartbeats of the host, which it must send from now on.
+    pub fn heartbeat(&self) -> Beats {
+        Beats {
+            driver: Arc::clone(&self.driver),
+            connector: self.session.connector().clone(),
+            client: None,
+            writer: self.session.writer(),
+        }
     }
 
     /// Runs a batch until it is committed or cannot be.

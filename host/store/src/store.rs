@@ -9,6 +9,7 @@ use host_core::handler::{Digest, Revision};
 use host_core::id::JobId;
 use host_core::job::State;
 use host_core::name::Name;
+use host_core::node::Roll;
 use host_core::outcome::Attempt;
 use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease,
@@ -103,4 +104,14 @@ pub trait Reader: Send {
 
     /// Returns the bytes of a component, `None` if no component has this digest.
     fn component_bytes(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError>;
+}
+
+/// How a node tells the others that share its store that it lives. It waits for no batch.
+pub trait Heartbeat: Send {
+    /// Says that the node lives, with host time `ahead_ms` ahead of the database's, and returns all nodes.
+    /// Fails with [`StoreError::Fenced`] if the node has lost its place.
+    fn beat(&mut self, ahead_ms: i64) -> Result<Roll, StoreError>;
+
+    /// Says that the node has ended: what it left may be taken at once.
+    fn leave(&mut self) -> Result<(), StoreError>;
 }

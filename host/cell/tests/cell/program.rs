@@ -83,7 +83,7 @@ fn main() -> ExitCode {
             };
             let memory_mib = u64::from(number(memory_mib));
             child::run(
-                inherited(number(fd)),
+                (inherited(number(fd)), None),
                 number(slots),
                 memory_mib,
                 confinement,

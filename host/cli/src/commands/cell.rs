@@ -11,6 +11,9 @@ use host_console::error::{CliError, Exit};
 /// The first descriptor of a root: after the standard ones, and the socket and the lock of a cell.
 const ROOTS_FD: RawFd = 5;
 
+/// The descriptor that tells a cell until when guests may run, before those of the roots.
+const LIFELINE_FD: RawFd = 5;
+
 /// The first descriptor of a root of a child without socket and lock.
 const PROBE_ROOTS_FD: RawFd = 3;
 
@@ -34,6 +37,9 @@ enum Verb {
         /// How much memory all guests share
         #[arg(long)]
         memory_mib: u64,
+        /// The next descriptor is the time until which guests may run
+        #[arg(long)]
+        lifeline: bool,
         #[command(flatten)]
         confined: Confined,
     },
@@ -106,10 +112,15 @@ impl Cell {
                 fd,
                 slots,
                 memory_mib,
+                lifeline,
                 confined,
             } => {
-                let run = |confinement| child::run(inherited(fd)?, slots, memory_mib, confinement);
-                ("run as a cell", confined.take(ROOTS_FD).and_then(run))
+                let roots_fd = if lifeline { LIFELINE_FD + 1 } else { ROOTS_FD };
+                let run = |confinement| {
+                    let lifeline = lifeline.then(|| inherited(LIFELINE_FD)).transpose()?;
+                    child::run((inherited(fd)?, lifeline), slots, memory_mib, confinement)
+                };
+                ("run as a cell", confined.take(roots_fd).and_then(run))
             }
             Verb::Schemas { confined } => {
                 ("compile schemas", confined.take(ROOTS_FD).and_then(schemas))

@@ -62,8 +62,14 @@ impl Serve {
         })?;
         config.fresh = fresh;
         let program = program("serve", config.confinement.clone())?;
-        serve::run(config, program, announce)
-            .map_err(|error| CliError::new(Exit::Failed, "serve", error))
+        serve::run(config, program, announce).map_err(|error| {
+            let exit = if error.is_fenced() {
+                Exit::Fenced
+            } else {
+                Exit::Failed
+            };
+            CliError::new(exit, "serve", error)
+        })
     }
 
     fn flags(self) -> Flags {

@@ -115,6 +115,8 @@ impl<P: CellPort> Writer<P> {
             Heard::Lost { run, loss } => {
                 self.numbers.lost();
                 self.shared.live.forget(run.job);
+                let is_cut = self.lifeline.as_ref().is_some_and(|line| line.is_cut());
+                let loss = if is_cut { Loss::HostRestarted } else { loss };
                 self.finish(Finished {
                     job: run.job,
                     lease: run.lease,

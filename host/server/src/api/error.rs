@@ -117,7 +117,9 @@ impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         let kind = match &error {
             StoreError::Full => &kinds::STORE_FULL,
-            StoreError::Broken { .. } | StoreError::Newer { .. } => &kinds::STORE_BROKEN,
+            StoreError::Broken { .. } | StoreError::Newer { .. } | StoreError::Fenced => {
+                &kinds::STORE_BROKEN
+            }
             StoreError::Damaged { .. } => &kinds::STORE_DAMAGED,
         };
         tracing::error!(%error, "a request met a failure of the store");

@@ -26,6 +26,7 @@ use host_dispatch::executors::Executors as Assigned;
 use host_dispatch::foreign::{Foreign, History, KeptFor, Wiring};
 use host_dispatch::lease_mail::LeaseDoor;
 use host_dispatch::logged::Logs;
+use host_dispatch::nodes::{self, NoPlace, Place};
 use host_dispatch::numbers::Numbers;
 use host_dispatch::readers::{READERS, Readers};
 use host_dispatch::renewals::RENEWAL_MS_MAX;
@@ -37,6 +38,7 @@ use host_http::route::RoutePorts;
 use host_protocols::wire::{self, Active, ExecutorPorts, Ports, STOP_TIME_MAX};
 use host_runtime::clock::Clock;
 use host_runtime::ids;
+use host_runtime::lifeline::Lifeline;
 use host_runtime::tasks::Tasks;
 use host_store::logs::LogWriter;
 use host_store::postgres::logs::PostgresLogs;
@@ -46,7 +48,7 @@ use host_store::{Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::{ServeError, damage, supervisor, system};
+use super::{ServeError, damage, node_id, supervisor, system};
 use crate::api::Api;
 use crate::config::{self, Config};
 use crate::deploy::{self, Deployments};
@@ -84,6 +86,10 @@ pub(super) struct Host {
     foreign: Foreign,
     foreign_ended: oneshot::Receiver<()>,
     log_writer: JoinHandle<()>,
+    /// Among the nodes that share the store, if others can.
+    place: Option<Place>,
+    /// Whether the dispatch loop ended with an error.
+    has_failed: bool,
 }
 
 /// What all parts use.
@@ -96,10 +102,10 @@ struct Base {
 }
 
 impl Base {
-    fn new(config: &Config, logs: Logs) -> Self {
+    fn new(config: &Config, clock: Clock, logs: Logs) -> Self {
         let grantable = config.grantable.clone();
         let base = Self {
-            clock: Clock::start(),
+            clock,
             runs: RunBuilder::new(Handlers::default(), grantable, wire::chain_handlers()),
             logs,
             metrics: Metrics::default(),
@@ -122,14 +128,21 @@ impl Host {
         cells_lock: File,
     ) -> Result<Self, ServeError> {
         let tasks = Tasks::default();
-        let (mut store, node) = store(config).map_err(ServeError::Store)?;
+        let Opened {
+            mut store,
+            node,
+            mut place,
+        } = store(config)?;
         store.limit(config.capacity);
         let log_store = log_store(config).map_err(ServeError::Store)?;
         let examiner = examiner(config, program, cells_lock, &tasks).await?;
         let (logs, logged) = Logs::channel();
         let (job_logs, log_writer) =
             logs::spawn(log_store, logged, logs.gaps()).map_err(ServeError::Store)?;
-        let base = Base::new(config, logs);
+        let clock = place
+            .as_ref()
+            .map_or_else(Clock::start, |place| place.clock);
+        let base = Base::new(config, clock, logs);
         let settings = Settings::read(&config.environment).map_err(ServeError::Telemetry)?;
         let telemetry = settings
             .map(|settings| telemetry::open(settings, base.clock, &base.metrics))
@@ -158,8 +171,16 @@ impl Host {
             shared,
             phase: entered,
             spans: spans.clone(),
+            lifeline: place.as_ref().map(|place| Arc::clone(&place.lifeline)),
         };
         let (dispatch, ended) = dispatch(config, (store, node), &base, &examiner.cells, loops)?;
+        if let Some(news) = place.as_mut().and_then(|place| place.news.take()) {
+            tasks.spawn(nodes::heed(
+                news,
+                dispatch.clone(),
+                tasks.stopping().clone(),
+            ));
+        }
         tasks.spawn(
             leases
                 .clone()
@@ -201,6 +222,8 @@ impl Host {
             foreign,
             foreign_ended,
             log_writer,
+            place,
+            has_failed: false,
         })
     }
 
@@ -273,16 +296,19 @@ impl Host {
 
     /// Waits until the dispatch loop has ended. May be called once. Cancel safe.
     pub(super) async fn ended(&mut self) -> Result<(), ServeError> {
-        match (&mut self.ended).await {
+        let ended = match (&mut self.ended).await {
             Ok(ended) => ended.map_err(ServeError::Store),
             Err(_) => Err(ServeError::Broken),
-        }
+        };
+        self.has_failed = ended.is_err();
+        ended
     }
 
     /// Ends the other parts when the dispatch loop has ended.
     pub(super) async fn join(self) {
         self.wires.stop();
         let wires = tokio::time::timeout(WIRES_TIMEOUT, self.wires.join()).await;
+        // Heartbeats go on until all cells have ended. Then nobody sends news.
         let rest = async {
             self.tasks.stop();
             // If the sender is gone without a report, foreign work has ended as well.
@@ -290,6 +316,11 @@ impl Host {
             self.tasks.join().await;
         };
         let rest = tokio::time::timeout(JOIN_TIMEOUT, rest).await;
+        let has_ended = !self.has_failed && rest.is_ok();
+        if let Some(place) = self.place.filter(|_| has_ended) {
+            // It says why it fails.
+            let _left = tokio::task::spawn_blocking(|| place.leave()).await;
+        }
         if wires.is_err() || rest.is_err() {
             tracing::warn!("some connections do not end; they are cut");
         }
@@ -393,24 +424,46 @@ struct LoopPorts {
     shared: Arc<Shared>,
     phase: watch::Receiver<Phase>,
     spans: Option<Arc<dyn Spans>>,
+    lifeline: Option<Arc<Lifeline>>,
 }
 
-/// Opens the store that the configuration names. Returns it with the id of this host in it.
-fn store(config: &Config) -> Result<(Box<dyn Store>, NodeId), StoreError> {
-    let fresh = ids::node();
+/// The store, and this host in it.
+struct Opened {
+    store: Box<dyn Store>,
+    node: NodeId,
+    place: Option<Place>,
+}
+
+/// Opens the store that the configuration names.
+fn store(config: &Config) -> Result<Opened, ServeError> {
     let Some(database) = &config.store else {
-        let store = SqliteStore::open(&config.data.join(damage::STORE))?;
-        let node = store.node(fresh)?;
-        return Ok((Box::new(store), node));
+        let open = || {
+            let store = SqliteStore::open(&config.data.join(damage::STORE))?;
+            let node = store.node(ids::node())?;
+            Ok((Box::new(store), node))
+        };
+        let (store, node) = open().map_err(ServeError::Store)?;
+        return Ok(Opened {
+            store,
+            node,
+            place: None,
+        });
     };
     let options = Options {
         allow_unsafe: database.allow_unsafe,
-        shared: false,
     };
-    let store = PostgresStore::open(&database.target, fresh, options)?;
-    tracing::info!(store = %database.target, "a database keeps the jobs");
-    let node = store.node();
-    Ok((Box::new(store), node))
+    let node = node_id::of(&config.data).map_err(system("keep the id of this node"))?;
+    let store = PostgresStore::open(&database.target, node, options).map_err(ServeError::Store)?;
+    tracing::info!(store = %database.target, %node, "a database keeps the jobs");
+    let place = Place::take(node, Box::new(store.heartbeat())).map_err(|error| match error {
+        NoPlace::Store(error) => ServeError::Store(error),
+        NoPlace::System(error) => system("start heartbeats")(error),
+    })?;
+    Ok(Opened {
+        store: Box::new(store),
+        node,
+        place: Some(place),
+    })
 }
 
 /// Opens the logs of guests, which are where the jobs are.
@@ -434,6 +487,7 @@ fn dispatch(
         shared,
         phase,
         spans,
+        lifeline,
     }: LoopPorts,
 ) -> Result<Dispatching, ServeError> {
     let (cell_says, events) = mpsc::channel(EVENTS_MAX);
@@ -442,19 +496,19 @@ fn dispatch(
     let readers = Readers::new(readers.map_err(ServeError::Store)?);
     let (requests, asked) = mpsc::channel(REQUESTS_MAX);
     let dispatch = Dispatch::new(requests, readers, Arc::clone(&shared));
+    let cells = match &lifeline {
+        Some(lifeline) => cells.clone().until(Arc::clone(lifeline)),
+        None => cells.clone(),
+    };
     let ended = writer::spawn(writer::Wiring {
         store,
         clock: base.clock,
         shared,
-        cells: feed(
-            config,
-            base,
-            "cell",
-            ProcessPort::new(cells.clone(), cell_says),
-        ),
+        cells: feed(config, base, "cell", ProcessPort::new(cells, cell_says)),
         executors,
         leases,
         node,
+        lifeline,
         logs: base.logs.clone(),
         requests: asked,
         events,

@@ -18,7 +18,7 @@ use super::logs::LINE_BYTES;
 use super::target::Target;
 use super::trouble::{damaged, doing};
 use super::wait::Driver;
-use super::{schema, session};
+use super::{nodes, schema};
 use crate::error::StoreError;
 use crate::parts::{LOGS, PARTS, Row, Value};
 use crate::record::decode;
@@ -198,12 +198,11 @@ impl Open {
             let client = client.map_err(|trouble| trouble.into_error("connect to the database"))?;
             schema::check_server(&client, allow_unsafe).await?;
             schema::migrate(&client).await?;
-            let alone = session::be_alone(&client).await;
-            alone.map_err(|trouble| trouble.into_error("use the database"))?;
             // The other side may take its time between two rows.
             let patient = "SET LOCAL idle_in_transaction_session_timeout = 0";
             let ready = client.batch_execute(&format!("{begin}; {patient}")).await;
             ready.map_err(doing("use the database"))?;
+            nodes::be_alone(&client).await?;
             Ok(client)
         })?;
         Ok(Self { driver, client })
@@ -248,7 +247,7 @@ impl Source {
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
         let open = Open::begin(target, true, begin)?;
         let reading = "look for the host of the database";
-        let first = open.driver.wait(session::only_host(&open.client))?;
+        let first = open.driver.wait(nodes::first(&open.client))?;
         let node = first.ok_or_else(|| StoreError::Broken {
             operation: "copy the store",
             message: "no host has used the database".to_owned(),
@@ -334,8 +333,14 @@ impl Sink {
                 });
             }
         }
-        let sql = "INSERT INTO host_nodes (number, id, epoch, batch, version, seen_at) \
-                   VALUES (nextval('host_node_numbers'), $1, 0, 0, $2, now()) RETURNING number";
+        // It has left: the first node that starts takes back what it ran.
+        let sql = "WITH entered AS (\
+                     INSERT INTO host_nodes (number, id, epoch, batch, version, seen_at) \
+                     VALUES (nextval('host_node_numbers'), $1, 0, 0, $2, now()) RETURNING number), \
+                   left_behind AS (\
+                     INSERT INTO host_beats (node, epoch, beat, life, ahead, seen_at) \
+                     SELECT number, 0, 0, 1, 0, now() FROM entered) \
+                   SELECT number FROM entered";
         let version = env!("CARGO_PKG_VERSION");
         let entered = open.driver.wait(async {
             rows(&open.client, "enter the host", sql, &[&node.0, &version]).await

@@ -73,6 +73,7 @@ impl Named {
             Command::Claim { .. }
             | Command::Tick { .. }
             | Command::Recover { .. }
+            | Command::TakeOver(_)
             | Command::SetPaused { .. } => {}
         }
     }
@@ -136,10 +137,7 @@ pub(super) async fn begin(
     }
     let mut answers = pipeline.run().await?;
     if answers[1].is_empty() {
-        return Err(Trouble::Fatal(StoreError::Broken {
-            operation: "write to the database",
-            message: "a later process of this host, or an operator, has taken its place".to_owned(),
-        }));
+        return Err(Trouble::Fatal(StoreError::Fenced));
     }
     let (log, seqs) = (&answers[2], &answers[first_keys - 1]);
     let [log] = &log[..] else {

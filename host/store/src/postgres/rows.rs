@@ -12,6 +12,7 @@ use host_core::id::JobId;
 use host_core::job::{Lane, Lifecycle, Payload, State};
 use host_core::json::JsonText;
 use host_core::name::Name;
+use host_core::node::Dead;
 use host_core::time::Time;
 use tokio_postgres::Row;
 
@@ -20,7 +21,7 @@ use super::overlay::{AttemptRow, Held, New, Overlay};
 use super::pipeline::{Pipeline, Value, values};
 use super::trouble::{Trouble, damaged};
 use super::wait::Driver;
-use super::{claim, fetch, flush, registry};
+use super::{claim, fetch, flush, nodes, registry};
 use crate::engine::{Ended, Rows, Terms};
 use crate::error::StoreError;
 use crate::record::{Extra, encode};
@@ -315,6 +316,11 @@ impl Rows for Transaction<'_> {
                    (SELECT min(wakeup_at) FROM host_ended))";
         let rows = self.flush_and_ask("look for the next wakeup", sql, values![])?;
         Ok(rows.first().and_then(|row| row.get(0)).map(Time))
+    }
+
+    fn fence(&mut self, dead: &Dead) -> Result<bool, StoreError> {
+        let dead = *dead;
+        self.wait(async move |client, _| nodes::fence(client, &dead).await)
     }
 
     fn available(&mut self) -> Result<u64, StoreError> {

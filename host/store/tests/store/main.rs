@@ -20,6 +20,7 @@ mod kill;
 mod leases;
 mod limits;
 mod logs;
+mod nodes;
 mod postgres;
 mod proxy;
 mod retention;

@@ -16,17 +16,14 @@ use crate::proxy::Break;
 use crate::server::Schema;
 
 /// The server of the tests may lose data.
-pub(crate) const TESTED: Options = Options {
-    allow_unsafe: true,
-    shared: false,
-};
+pub(crate) const TESTED: Options = Options { allow_unsafe: true };
 
 /// Opens the store in a schema.
 pub(crate) fn open(schema: &Schema) -> PostgresStore {
     PostgresStore::open(&target(schema), NODE, TESTED).unwrap()
 }
 
-fn target(schema: &Schema) -> Target {
+pub(crate) fn target(schema: &Schema) -> Target {
     Target::parse(&schema.url(), None).unwrap()
 }
 
@@ -53,16 +50,6 @@ fn a_later_schema_is_refused_by_name() {
         message.contains("the schema in the database has version 99"),
         "{message}"
     );
-}
-
-#[test]
-fn one_host_alone_writes_unless_the_database_is_shared() {
-    let schema = Schema::new();
-    let first = open(&schema);
-    let message = refusal(&schema, TESTED);
-    assert!(message.contains("another host writes to it"), "{message}");
-    drop(first);
-    drop(open(&schema));
 }
 
 /// Whatever the connection does, a batch lands once and its answer is the one of a good connection.
@@ -93,11 +80,7 @@ fn a_batch_whose_connection_breaks_lands_once() {
 #[test]
 fn an_earlier_process_of_a_host_writes_no_more() {
     let schema = Schema::new();
-    let shared = Options {
-        shared: true,
-        ..TESTED
-    };
-    let open = || PostgresStore::open(&target(&schema), NODE, shared).unwrap();
+    let open = || PostgresStore::open(&target(&schema), NODE, TESTED).unwrap();
     let (mut earlier, mut later) = (open(), open());
     enqueue(&mut later, vec![job(1)]);
     let error = earlier.commit(NOW, vec![claim([1], false)]).unwrap_err();
@@ -114,13 +97,9 @@ const SLOTS: u128 = 7;
 #[test]
 fn several_writers_share_jobs_without_running_any_twice() {
     let schema = Schema::new();
-    let shared = Options {
-        shared: true,
-        ..TESTED
-    };
     let open = |node: u128| {
         let node = NodeId(Uuid::from_u128(node));
-        PostgresStore::open(&target(&schema), node, shared).unwrap()
+        PostgresStore::open(&target(&schema), node, TESTED).unwrap()
     };
     let mut first = open(1);
     let mut jobs: Vec<_> = (1..=SHARED_JOBS).map(job).collect();
@@ -174,17 +153,13 @@ fn completed(job: &Lifecycle) -> Command {
 #[test]
 fn writers_that_enqueue_the_same_keys_get_one_job_for_each() {
     let schema = Schema::new();
-    let shared = Options {
-        shared: true,
-        ..TESTED
-    };
     let keys = 20;
     std::thread::scope(|scope| {
         for writer in 1..=3_u128 {
             let (schema, keys) = (&schema, keys);
             scope.spawn(move || {
                 let node = NodeId(Uuid::from_u128(writer));
-                let mut store = PostgresStore::open(&target(schema), node, shared).unwrap();
+                let mut store = PostgresStore::open(&target(schema), node, TESTED).unwrap();
                 let keyed = |n: u128| {
                     let mut new = job(writer * 1_000 + n);
                     new.unique_key = Some(unique(&format!("k{n}"), UniqueScope::Active));

@@ -117,6 +117,7 @@ impl Bench {
             cells: Feed::new(Pool::new(port, shape), runs),
             executors,
             leases: leases.clone(),
+            lifeline: None,
             node,
             logs,
             requests: asked,

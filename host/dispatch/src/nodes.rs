@@ -1,0 +1,215 @@
+//! The place of this host among the nodes that share its store: a thread says each second that it lives,
+//! lets its cells go on as long as that is answered, and finds nodes that are dead.
+
+mod watch;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use host_core::command::{Command, Reply};
+use host_core::id::NodeId;
+use host_core::node::{Dead, Roll};
+use host_runtime::clock::{Clock, Helm};
+use host_runtime::lifeline::Lifeline;
+use host_store::{Heartbeat, StoreError};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use self::watch::Watch;
+use crate::{Dispatch, SubmitError};
+
+pub use self::watch::{LEASE, STOP};
+
+/// How often a node says that it lives.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// The pause after a heartbeat that failed.
+const AGAIN: Duration = Duration::from_millis(250);
+
+/// How much news may wait. What does not fit is told again with a later heartbeat.
+const NEWS_MAX: usize = 64;
+
+/// What a heartbeat shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    Dead(Dead),
+    /// This host has lost its place.
+    Fenced,
+}
+
+/// The place of this host. The heartbeats go on until it is dropped or given up.
+pub struct Place {
+    /// The host time that the nodes share.
+    pub clock: Clock,
+    /// For how long cells may run guests.
+    pub lifeline: Arc<Lifeline>,
+    /// What the heartbeats show.
+    pub news: Option<mpsc::Receiver<News>>,
+    /// Ends the heartbeats when it is dropped.
+    beating: SyncSender<()>,
+    thread: JoinHandle<Box<dyn Heartbeat>>,
+}
+
+/// Why a host has no place.
+#[derive(Debug)]
+pub enum NoPlace {
+    Store(StoreError),
+    /// The system has no timer or thread for it.
+    System(io::Error),
+}
+
+impl Place {
+    /// Takes the place of `own`, for which the store is open.
+    pub fn take(own: NodeId, mut heartbeat: Box<dyn Heartbeat>) -> Result<Self, NoPlace> {
+        let (clock, helm) = Clock::steered();
+        let (sent, before) = (Lifeline::now(), clock.now());
+        let roll = heartbeat.beat(0).map_err(NoPlace::Store)?;
+        let after = clock.now();
+        // Host time is that of the nodes that live, else that of the database.
+        let ahead_ms = watch::ahead_of_others(own, &roll.nodes).unwrap_or(0);
+        let between = before.0.midpoint(after.0);
+        helm.turn(roll.at.0.saturating_add(ahead_ms).saturating_sub(between));
+        let lifeline = Arc::new(Lifeline::new(sent + STOP).map_err(NoPlace::System)?);
+        let (told, news) = mpsc::channel(NEWS_MAX);
+        let (beating, ending) = sync_channel(0);
+        let mut beats = Beats {
+            own,
+            heartbeat,
+            clock,
+            helm,
+            lifeline: Arc::clone(&lifeline),
+            watch: Watch::default(),
+            ahead_ms,
+            told,
+            is_silent: false,
+        };
+        let thread = std::thread::Builder::new()
+            .name("heartbeat".to_owned())
+            .spawn(move || {
+                let mut pause = BEAT;
+                while ending.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                    match beats.beat() {
+                        Some(next) => pause = next,
+                        None => break,
+                    }
+                }
+                beats.heartbeat
+            })
+            .map_err(NoPlace::System)?;
+        Ok(Self {
+            clock,
+            lifeline,
+            news: Some(news),
+            beating,
+            thread,
+        })
+    }
+
+    /// Gives the place up: what this host has left may be taken at once. Its cells must have ended.
+    /// Blocks.
+    pub fn leave(self) {
+        drop(self.beating);
+        let left = match self.thread.join() {
+            Ok(mut heartbeat) => heartbeat.leave(),
+            Err(_panicked) => return,
+        };
+        if let Err(error) = left {
+            tracing::warn!(%error, "the other nodes are not told that this host ends; they find out");
+        }
+    }
+}
+
+struct Beats {
+    own: NodeId,
+    heartbeat: Box<dyn Heartbeat>,
+    clock: Clock,
+    helm: Helm,
+    lifeline: Arc<Lifeline>,
+    watch: Watch,
+    ahead_ms: i64,
+    told: mpsc::Sender<News>,
+    /// Whether the last heartbeat was not answered.
+    is_silent: bool,
+}
+
+impl Beats {
+    /// Says that this host lives. Returns the pause before the next time, `None` if there is none.
+    fn beat(&mut self) -> Option<Duration> {
+        let (sent, before) = (Lifeline::now(), self.clock.now());
+        match self.heartbeat.beat(self.ahead_ms) {
+            Ok(roll) => {
+                if std::mem::take(&mut self.is_silent) {
+                    tracing::info!("the database answers heartbeats again");
+                }
+                let answered = Lifeline::now();
+                self.live(sent + STOP);
+                let between = before.0.midpoint(self.clock.now().0);
+                self.keep_time(between, &roll);
+                for dead in self.watch.look((sent, answered), self.own, &roll.nodes) {
+                    self.tell(News::Dead(dead));
+                }
+                Some(BEAT.saturating_sub(Lifeline::now().saturating_sub(sent)))
+            }
+            Err(StoreError::Fenced) => {
+                tracing::error!(
+                    "this host has lost its place among the nodes; its guests are stopped"
+                );
+                self.live(Duration::ZERO);
+                self.tell(News::Fenced);
+                None
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.is_silent, true) {
+                    let stop_s = STOP.as_secs();
+                    tracing::warn!(%error, stop_s, "a heartbeat is not answered; guests are stopped if that lasts");
+                }
+                Some(AGAIN)
+            }
+        }
+    }
+
+    fn live(&self, end: Duration) {
+        if self.lifeline.is_cut() && !end.is_zero() {
+            tracing::warn!("guests were stopped because heartbeats were not answered in time");
+        }
+        if let Err(error) = self.lifeline.extend(end) {
+            tracing::error!(%error, "the time of guests cannot be extended");
+        }
+    }
+
+    fn keep_time(&mut self, between: i64, roll: &Roll) {
+        let others_ms = watch::ahead_of_others(self.own, &roll.nodes);
+        let ahead_ms = between.saturating_sub(roll.at.0);
+        let step_ms = watch::step(ahead_ms, others_ms);
+        self.helm.turn(step_ms);
+        self.ahead_ms = ahead_ms.saturating_add(step_ms);
+    }
+
+    fn tell(&self, news: News) {
+        // What does not fit is found again with the next heartbeat.
+        let _told = self.told.try_send(news);
+    }
+}
+
+/// Carries out what heartbeats show, until `stopping`.
+pub async fn heed(mut news: mpsc::Receiver<News>, dispatch: Dispatch, stopping: CancellationToken) {
+    while let Some(Some(news)) = stopping.run_until_cancelled(news.recv()).await {
+        let command = match news {
+            News::Dead(dead) => Command::TakeOver(dead),
+            // The loop finds out with its next batch, and ends.
+            News::Fenced => Command::Tick { limit: 0 },
+        };
+        match (news, dispatch.submit(command).await) {
+            (News::Dead(dead), Ok(Reply::Ticked { jobs, .. })) => {
+                let node = dead.node;
+                tracing::info!(%node, jobs, "took back what another node had left");
+            }
+            (_, Err(SubmitError::Stopping)) => return,
+            (_, Ok(_)) => {}
+            (news, Err(error)) => tracing::warn!(?news, %error, "not done; it is tried again"),
+        }
+    }
+}

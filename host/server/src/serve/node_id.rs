@@ -1,0 +1,63 @@
+//! The id of this host among the nodes of its database: kept in the data directory, so that a host that
+//! starts again takes back what it left. A copy of the directory is another node.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use host_core::id::NodeId;
+use host_runtime::ids;
+
+/// The file in the data directory.
+const FILE: &str = "node";
+
+/// Returns the id that `data` has, and gives it one if it has none.
+pub(super) fn of(data: &Path) -> io::Result<NodeId> {
+    let path = data.join(FILE);
+    match fs::read_to_string(&path) {
+        Ok(text) => {
+            if let Some(node) = kept(&text, fs::metadata(&path)?.ino()) {
+                return Ok(node);
+            }
+            tracing::info!(
+                "the data directory is a copy of another host's, so it gets a node id of its own"
+            );
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let node = ids::node();
+    let new = data.join("node.new");
+    let mut file = File::create(&new)?;
+    let inode = file.metadata()?.ino();
+    writeln!(file, "{node} {inode}")?;
+    file.sync_all()?;
+    fs::rename(&new, &path)?;
+    Ok(node)
+}
+
+/// Reads the id. Returns `None` if the file, which has the number `inode`, is a copy.
+fn kept(text: &str, inode: u64) -> Option<NodeId> {
+    let (id, of) = text.trim().split_once(' ')?;
+    let is_same = of.parse() == Ok(inode);
+    is_same.then(|| id.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_keeps_its_id_and_a_copy_gets_another() {
+        let (data, copy) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        let id = of(data.path()).unwrap();
+        assert_eq!(of(data.path()).unwrap(), id);
+        fs::copy(data.path().join(FILE), copy.path().join(FILE)).unwrap();
+        let other = of(copy.path()).unwrap();
+        assert_ne!(other, id);
+        assert_eq!(of(copy.path()).unwrap(), other);
+    }
+}

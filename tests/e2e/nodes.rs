@@ -1,0 +1,176 @@
+//! Hosts that share a database: one that is killed, stopped or drained leaves its jobs to the others, and
+//! no job runs in two places at once.
+
+use std::path::Path;
+use std::time::Duration;
+
+use host_tests::processes::{children, command, is_alive};
+use host_tests::{Client, Options, Server, eventually, guests, postgres};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Longer than a node that is dead can stay unnoticed.
+const TAKEN_WITHIN: Duration = Duration::from_secs(40);
+
+/// A data directory, and what kind of host uses it.
+pub(crate) struct Node {
+    data: TempDir,
+    url: String,
+}
+
+impl Node {
+    pub(crate) fn new(schema: &str) -> Self {
+        Self {
+            data: TempDir::new().unwrap(),
+            url: postgres::schema(schema),
+        }
+    }
+
+    pub(crate) fn start(&self) -> Server {
+        Server::start(&options(self.data.path(), &self.url))
+    }
+}
+
+fn options(data: &Path, url: &str) -> Options {
+    let mut options = Options::new(data);
+    let env = [
+        ("HOST_STORE_URL", url),
+        ("HOST_STORE_ALLOW_UNSAFE", "true"),
+        ("HOST_SHUTDOWN_GRACE_SECONDS", "1"),
+    ];
+    options
+        .env
+        .extend(env.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    options
+}
+
+/// Deploys the handlers of the tests, which may run for long.
+pub(crate) fn deploy(client: &Client) {
+    let component = std::fs::read(guests::component("basics")).unwrap();
+    let manifest = "name = \"basics\"\n[defaults]\ntimeout_seconds = 3600\n";
+    let answer = client.deploy("basics", &component, Some(manifest)).unwrap();
+    assert_eq!(answer.status, 201, "{}", answer.body);
+}
+
+/// A job that runs until it is stopped.
+fn endless() -> Value {
+    json!({"handler": "sleep", "params": {"ms": 3_600_000}, "timeout_seconds": 3600})
+}
+
+/// Waits until the attempt with this number runs.
+fn runs(client: &Client, id: &str, attempt: u64) -> Value {
+    eventually("the attempt runs", TAKEN_WITHIN, || {
+        let job = client.job(id);
+        (job["state"] == "running" && job["attempt"] == attempt).then_some(job)
+    })
+}
+
+/// Returns the processes in which guests of a host run.
+fn cells(host: &Server) -> Vec<u32> {
+    let mut cells = children(host.pid());
+    cells.retain(|pid| command(*pid).contains("cell run"));
+    cells
+}
+
+fn cancel(client: &Client, id: &str) {
+    let answer = client.post(&format!("/api/v1/jobs/{id}/cancel"), &json!({}));
+    assert!(answer.unwrap().status < 300);
+    assert_eq!(client.wait(id)["state"], "cancelled");
+}
+
+fn signal(host: &Server, signal: Signal) {
+    let pid = Pid::from_raw(host.pid().cast_signed()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+#[test]
+fn what_a_killed_node_ran_runs_once_more_on_another() {
+    let (first, second) = (Node::new("killed"), Node::new("killed"));
+    let server = first.start();
+    deploy(&server.client());
+    let other = second.start();
+    let id = server.client().enqueue(&endless());
+    runs(&other.client(), &id, 1);
+    server.kill();
+    let job = runs(&other.client(), &id, 2);
+    assert_eq!(job["attempts_charged"], 1, "the first is free: {job}");
+    let echo = json!({"handler": "echo", "params": [1]});
+    assert_eq!(other.client().run(&echo)["result"], json!([1]));
+    // It comes back, and takes nothing from the other.
+    let server = first.start();
+    runs(&server.client(), &id, 2);
+    cancel(&other.client(), &id);
+    assert_eq!((server.stop(), other.stop()), (Some(0), Some(0)));
+}
+
+/// The orchestrator is stopped, so it can neither say that it lives nor stop its guests.
+#[test]
+fn guests_of_a_stopped_node_end_before_others_run_their_jobs() {
+    let (first, second) = (Node::new("stopped"), Node::new("stopped"));
+    let server = first.start();
+    deploy(&server.client());
+    let other = second.start();
+    let spin = json!({"handler": "spin", "timeout_seconds": 3600});
+    let ids = [endless(), spin].map(|job| server.client().enqueue(&job));
+    for id in &ids {
+        runs(&other.client(), id, 1);
+    }
+    let its_cells = cells(&server);
+    assert!(!its_cells.is_empty());
+    signal(&server, Signal::STOP);
+    // Not one attempt begins elsewhere while a guest is left.
+    eventually("the cells of the stopped host end", TAKEN_WITHIN, || {
+        let begun = ids.iter().any(|id| other.client().job(id)["attempt"] != 1);
+        let left = its_cells.iter().any(|pid| is_alive(*pid));
+        assert!(!(begun && left), "a job runs in two places");
+        (!left).then_some(())
+    });
+    for id in &ids {
+        runs(&other.client(), id, 2);
+    }
+    signal(&server, Signal::CONT);
+    assert_eq!(server.ended(), Some(8), "it says that it may start again");
+    let server = first.start();
+    let echo = json!({"handler": "echo", "params": [2]});
+    assert_eq!(server.client().run(&echo)["result"], json!([2]));
+    for id in &ids {
+        cancel(&other.client(), id);
+    }
+}
+
+/// A pause shorter than a lease costs an attempt nothing.
+#[test]
+fn a_node_that_pauses_for_a_moment_keeps_its_place() {
+    let (first, second) = (Node::new("paused"), Node::new("paused"));
+    let server = first.start();
+    deploy(&server.client());
+    let other = second.start();
+    let id = server.client().enqueue(&endless());
+    runs(&server.client(), &id, 1);
+    signal(&server, Signal::STOP);
+    // The other goes on meanwhile.
+    let echo = json!({"handler": "echo", "params": [3]});
+    assert_eq!(other.client().run(&echo)["result"], json!([3]));
+    signal(&server, Signal::CONT);
+    let echo = json!({"handler": "echo", "params": [4]});
+    assert_eq!(server.client().run(&echo)["result"], json!([4]));
+    assert_eq!(other.client().job(&id)["attempt"], 1);
+    cancel(&server.client(), &id);
+}
+
+/// What it ran is free as soon as it has ended, and another takes it without waiting for a lease.
+#[test]
+fn a_node_that_is_asked_to_stop_leaves_its_jobs_at_once() {
+    let (first, second) = (Node::new("leaves"), Node::new("leaves"));
+    let server = first.start();
+    deploy(&server.client());
+    let other = second.start();
+    let id = server.client().enqueue(&endless());
+    runs(&server.client(), &id, 1);
+    server.ask_to_stop();
+    assert_eq!(server.ended(), Some(0));
+    let job = runs(&other.client(), &id, 2);
+    assert_eq!(job["attempts_charged"], 1, "the first is free: {job}");
+    cancel(&other.client(), &id);
+}
