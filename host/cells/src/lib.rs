@@ -25,6 +25,7 @@ mod programs;
 pub mod protection;
 pub mod roots;
 pub mod schema;
+mod seal;
 pub mod spawn;
 pub mod suspects;
 
