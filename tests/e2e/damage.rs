@@ -86,7 +86,7 @@ impl Cached {
         let mut notes = files(&data.join("cache")).into_iter();
         let note = notes.find(|path| {
             let name = path.file_name().unwrap().to_str().unwrap();
-            name.starts_with(digest) && name.ends_with(".json")
+            name.starts_with(digest) && path.extension().is_some_and(|it| it == "json")
         });
         let note = note.expect("it is in the cache");
         let stem = note.file_stem().unwrap().to_str().unwrap().to_owned();
@@ -97,7 +97,7 @@ impl Cached {
         let mut found = files(self.note.parent().unwrap());
         found.retain(|path| {
             let name = path.file_name().unwrap().to_str().unwrap();
-            name.starts_with(&self.stem) && name.ends_with(".cwasm")
+            name.starts_with(&self.stem) && path.extension().is_some_and(|it| it == "cwasm")
         });
         found
     }

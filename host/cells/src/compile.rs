@@ -312,6 +312,7 @@ impl Cache {
             handed: vec![file.into()],
             reads: false,
             has_pipes: true,
+            group: None,
         };
         Child::start(&self.program, order)
     }

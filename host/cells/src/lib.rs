@@ -4,6 +4,7 @@
 //! wire.
 
 pub mod build;
+pub mod cgroup;
 pub mod chain;
 pub mod check;
 mod child;

@@ -89,8 +89,8 @@ fn read(path: &Path) -> io::Result<Option<[u8; BYTES]>> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = options.read(true).custom_flags(flags).open(path)?;
     let found = file.metadata()?;
-    let is_ours = found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0;
-    if !found.is_file() || !is_ours {
+    let (is_ours, of_others) = (found.uid() == geteuid().as_raw(), found.mode() & 0o077);
+    if !found.is_file() || !is_ours || of_others != 0 {
         return Ok(None);
     }
     let mut key = Vec::with_capacity(BYTES + 1);

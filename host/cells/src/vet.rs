@@ -99,6 +99,7 @@ async fn ask(program: &CellProgram, schemas: &[u8]) -> Result<Reply, String> {
         handed: Vec::new(),
         reads: false,
         has_pipes: true,
+        group: None,
     };
     let mut child = Child::start(program, order).map_err(failed)?;
     let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
