@@ -1,4 +1,4 @@
-//! Hosts on one real server of PostgreSQL, while hosts are killed and stopped, the server crashes, and
+//! Hosts on one real `PostgreSQL` server, while hosts are killed and stopped, the server crashes, and
 //! connections are dropped, delayed and cut in the middle of a commit. Every acknowledged job ends exactly
 //! once, never runs twice at one instant, and every wait is answered.
 //!

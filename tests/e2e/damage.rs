@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use host_tests::{Client, Options, Server};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::fixture::{Own, own};
+use crate::fixture::{Own, deploy, own};
 
 /// Starts a host that is expected to refuse.
 fn refused(data: &Path) -> Output {
@@ -26,9 +26,8 @@ fn said(output: &Output) -> String {
 }
 
 fn compiled(data: &Path) -> PathBuf {
-    let files = fs::read_dir(data.join("cache")).unwrap();
-    let mut files = files.map(|file| file.unwrap().path());
-    files
+    files(&data.join("cache"))
+        .into_iter()
         .find(|path| path.extension().is_some_and(|it| it == "cwasm"))
         .unwrap()
 }
@@ -66,6 +65,92 @@ fn a_damaged_compiled_component_is_compiled_again() {
 
     fs::remove_file(compiled(data.path())).unwrap();
     assert_eq!(server.stop(), Some(0));
+    let server = Server::start(&Options::new(data.path()));
+    assert_first_attempt_completes(&server.client());
+}
+
+/// The files of one component in the cache.
+struct Cached {
+    note: PathBuf,
+    stem: String,
+}
+
+impl Cached {
+    fn find(data: &Path, client: &Client, component: &str) -> Self {
+        let known = client.get("/api/v1/components").unwrap().body;
+        let mut known = known["items"].as_array().unwrap().iter();
+        let revision = known.find(|revision| revision["component"] == component);
+        let digest = revision.expect("it is deployed")["digest"]
+            .as_str()
+            .unwrap();
+        let mut notes = files(&data.join("cache")).into_iter();
+        let note = notes.find(|path| {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            name.starts_with(digest) && path.extension().is_some_and(|it| it == "json")
+        });
+        let note = note.expect("it is in the cache");
+        let stem = note.file_stem().unwrap().to_str().unwrap().to_owned();
+        Self { note, stem }
+    }
+
+    fn code(&self) -> Vec<PathBuf> {
+        let mut found = files(self.note.parent().unwrap());
+        found.retain(|path| {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            name.starts_with(&self.stem) && path.extension().is_some_and(|it| it == "cwasm")
+        });
+        found
+    }
+
+    /// Puts the code of another component where the host looks for this one's, with a note that says so.
+    /// Its seal is that of one of the two notes: who writes in the cache cannot make another.
+    fn replace(&self, other: &Self, keeps_seal: bool) {
+        let read =
+            |path: &Path| -> Value { serde_json::from_slice(&fs::read(path).unwrap()).unwrap() };
+        let (mut forged, theirs) = (read(&self.note), read(&other.note));
+        forged["compiled"] = theirs["compiled"].clone();
+        if !keeps_seal {
+            forged["seal"] = theirs["seal"].clone();
+        }
+        for own in self.code() {
+            damage(&own);
+        }
+        let code = &other.code()[0];
+        let content = code.file_name().unwrap().to_str().unwrap();
+        let content = content.strip_prefix(&other.stem).unwrap();
+        fs::copy(
+            code,
+            self.note.with_file_name(format!("{}{content}", self.stem)),
+        )
+        .unwrap();
+        fs::write(&self.note, forged.to_string()).unwrap();
+    }
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder).unwrap();
+    files.map(|file| file.unwrap().path()).collect()
+}
+
+#[test]
+fn compiled_code_that_the_host_did_not_compile_is_compiled_again() {
+    let Own { server, data } = own();
+    let client = server.client();
+    deploy(&client, "hostile");
+    let find = |component| Cached::find(data.path(), &client, component);
+    let (ours, other) = (find("basics"), find("hostile"));
+    // While the host runs, and while it is stopped.
+    ours.replace(&other, true);
+    assert_first_attempt_completes(&client);
+    assert_eq!(server.stop(), Some(0));
+    for keeps_seal in [true, false] {
+        ours.replace(&other, keeps_seal);
+        let server = Server::start(&Options::new(data.path()));
+        assert_first_attempt_completes(&server.client());
+        assert_eq!(server.stop(), Some(0));
+    }
+    // A key that is not the host's own makes all that was compiled worth nothing.
+    fs::write(data.path().join("cache.key"), [7; 32]).unwrap();
     let server = Server::start(&Options::new(data.path()));
     assert_first_attempt_completes(&server.client());
 }

@@ -19,6 +19,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::net::unix::pipe;
 
 use self::clone::Prepared;
+use crate::cgroup::Group;
 use crate::roots::ReadRoots;
 
 /// The user that the children of root become.
@@ -66,6 +67,8 @@ pub(crate) struct Order<'a> {
     pub(crate) reads: bool,
     /// Whether standard input and output are pipes. Else they lead nowhere.
     pub(crate) has_pipes: bool,
+    /// The control group that the child has for itself.
+    pub(crate) group: Option<Group>,
 }
 
 /// A child process. It is killed when this is dropped.
@@ -73,6 +76,7 @@ pub(crate) struct Order<'a> {
 pub struct Child {
     process: AsyncFd<OwnedFd>,
     has_ended: bool,
+    group: Option<Group>,
     pub(crate) stdin: Option<pipe::Sender>,
     pub(crate) stdout: Option<pipe::Receiver>,
     pub(crate) stderr: Option<pipe::Receiver>,
@@ -110,10 +114,12 @@ impl Child {
         fds.extend(roots);
         let words = words(program, order.words, root_count);
         let exe = CString::new(program.exe.as_os_str().as_bytes())?;
-        let process = Prepared::new(exe, words, fds)?.start()?;
+        let door = order.group.as_ref().map(Group::door).transpose()?;
+        let process = Prepared::new(exe, words, fds, door)?.start()?;
         Ok(Self {
             process: register(process)?,
             has_ended: false,
+            group: order.group,
             stdin: ours_in.map(pipe::Sender::from_owned_fd).transpose()?,
             stdout: ours_out.map(pipe::Receiver::from_owned_fd).transpose()?,
             stderr: Some(pipe::Receiver::from_owned_fd(errors)?),
@@ -122,6 +128,9 @@ impl Child {
 
     /// Kills the process. [`Child::wait`] returns when it has ended.
     pub(crate) fn start_kill(&self) -> io::Result<()> {
+        if let Some(group) = &self.group {
+            group.kill();
+        }
         Ok(pidfd_send_signal(self.process.get_ref(), Signal::KILL)?)
     }
 
@@ -203,6 +212,7 @@ mod tests {
             handed,
             reads: false,
             has_pipes: true,
+            group: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Compiles components in a child process and keeps the results in the cache folder. A file's name
 //! contains the component's digest and the engine's hash. A note beside each file holds the file's
-//! own hash. A file without a note is ignored.
+//! own hash, sealed with a key that is not in the folder. A file without a sealed note is ignored.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,11 +13,13 @@ use host_core::cell::{CompileReply, Compiled, Refusal};
 use host_core::handler::Digest;
 use host_core::json::JsonText;
 use rustix::process::geteuid;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::child::{CellProgram, Child, Order};
+use crate::seal::{self, Seal, Sealer};
 use crate::vet::{Refused, vet};
 use host_runtime::ids;
 
@@ -81,12 +83,21 @@ const PRIVATE: &str = "compile-";
 pub struct Cache {
     folder: PathBuf,
     program: CellProgram,
+    sealer: Sealer,
     /// How many bytes there may be in the folder before another component is compiled.
     bytes_max: u64,
 }
 
+/// What stands in the note beside a compiled file.
+#[derive(Serialize, Deserialize)]
+struct Note {
+    compiled: Compiled,
+    /// Shows that this host, or one with the same key, compiled it.
+    seal: Seal,
+}
+
 impl Cache {
-    /// Uses `folder` and creates it if it does not exist.
+    /// Uses `folder`, and the key beside it. Creates both if they do not exist.
     pub fn open(
         folder: PathBuf,
         program: CellProgram,
@@ -96,15 +107,19 @@ impl Cache {
         make_folder(&folder)
             .and_then(|()| is_ours_alone(&folder))
             .map_err(cache("use the folder", &folder))?;
+        let key = seal::path_beside(&folder);
+        let sealer = Sealer::beside(&folder).map_err(cache("use the key", &key))?;
         Ok(Self {
             folder,
             program,
+            sealer,
             bytes_max,
         })
     }
 
     /// Returns the path of the compiled component and what is known of it. Returns `None` if the
-    /// component is not in the cache or was compiled for another engine. A damaged file is set aside.
+    /// component is not in the cache or was compiled for another engine. A file that is damaged, or that
+    /// no host with this key compiled, is set aside.
     pub async fn get(&self, digest: Digest) -> Option<(PathBuf, Compiled)> {
         let cache = self.clone();
         let found = tokio::task::spawn_blocking(move || cache.find(digest));
@@ -112,7 +127,14 @@ impl Cache {
     }
 
     fn find(&self, digest: Digest) -> Option<(PathBuf, Compiled)> {
-        let compiled: Compiled = serde_json::from_slice(&fs::read(self.note(digest)).ok()?).ok()?;
+        let note = fs::read(self.note(digest)).ok()?;
+        let Some(compiled) = self.vouched(digest, &note) else {
+            let path = self.note(digest);
+            let path = path.display();
+            tracing::warn!(%path, "nothing shows that this host compiled it: it is compiled again");
+            let _best_effort = fs::remove_file(self.note(digest));
+            return None;
+        };
         let file = self.file(digest, &compiled);
         let found = hash(&file).ok()?;
         if found == compiled.sha256 {
@@ -122,6 +144,21 @@ impl Cache {
         tracing::warn!(%path, "a compiled component is damaged: it is set aside");
         self.set_aside(digest, &file);
         None
+    }
+
+    /// Reads a note that a host with this key has written about this component and engine.
+    fn vouched(&self, digest: Digest, note: &[u8]) -> Option<Compiled> {
+        let Note { compiled, seal } = serde_json::from_slice(note).ok()?;
+        let text = serde_json::to_vec(&compiled).ok()?;
+        let is_vouched = self.sealer.holds(&seal, &self.stem(digest), &text);
+        is_vouched.then_some(compiled)
+    }
+
+    fn sealed(&self, digest: Digest, compiled: &Compiled) -> serde_json::Result<Vec<u8>> {
+        let text = serde_json::to_vec(compiled)?;
+        let seal = self.sealer.seal(&self.stem(digest), &text);
+        let compiled = compiled.clone();
+        serde_json::to_vec(&Note { compiled, seal })
     }
 
     /// Gives a damaged file another name. If that fails, compiling replaces it.
@@ -161,7 +198,8 @@ impl Cache {
             );
             return Err(CompileError::Broken { message });
         }
-        let text = serde_json::to_vec(&compiled).map_err(|error| CompileError::Broken {
+        let text = self.sealed(digest, &compiled);
+        let text = text.map_err(|error| CompileError::Broken {
             message: error.to_string(),
         })?;
         // A cell may have mapped an older file. That file stays as it is, because the new one has
@@ -193,7 +231,7 @@ impl Cache {
 
     /// Lets a limited process compile schemas, unless they have passed before.
     pub(crate) async fn vet(&self, schemas: &[&JsonText]) -> Result<(), Refused> {
-        vet(&self.program, &self.folder, schemas).await
+        vet(&self.program, &self.folder, &self.sealer, schemas).await
     }
 
     /// Removes files of components that are not in `used`, old files of other engines, and
@@ -274,6 +312,7 @@ impl Cache {
             handed: vec![file.into()],
             reads: false,
             has_pipes: true,
+            group: None,
         };
         Child::start(&self.program, order)
     }
@@ -485,6 +524,52 @@ mod tests {
         fs::write(cache.folder.join("b.cwasm"), [0; 1]).unwrap();
         let full = compile().await;
         assert!(full.to_string().contains("limits.cache_mib"), "{full}");
+    }
+
+    /// Who can write in the folder knows all of it but the key.
+    #[tokio::test]
+    async fn notes_that_no_host_has_sealed_are_not_believed() {
+        let home = TempDir::new().unwrap();
+        let program = || CellProgram {
+            exe: PathBuf::from("host"),
+            engine_hash: "abc".to_owned(),
+            confinement: Confinement::default(),
+        };
+        let open =
+            |name: &str| Cache::open(home.path().join(name), program(), CACHE_BYTES_MAX).unwrap();
+        let (cache, other) = (open("cache"), open("other"));
+        let (ours, theirs) = (Digest([1; 32]), Digest([2; 32]));
+        let put = |code: &[u8]| {
+            let compiled = Compiled {
+                sha256: Sha256::digest(code).into(),
+                bytes: code.len() as u64,
+                stubbed: Vec::new(),
+            };
+            fs::write(cache.file(ours, &compiled), code).unwrap();
+            compiled
+        };
+        let compiled = put(b"code");
+        let good = cache.sealed(ours, &compiled).unwrap();
+        fs::write(cache.note(ours), &good).unwrap();
+        assert_eq!(cache.get(ours).await.unwrap().1, compiled);
+
+        let evil = put(b"evil");
+        let Note { seal, .. } = serde_json::from_slice(&good).unwrap();
+        let with_seal = |seal| {
+            let compiled = evil.clone();
+            serde_json::to_vec(&Note { compiled, seal }).unwrap()
+        };
+        for (what, note) in [
+            ("no seal", serde_json::to_vec(&evil).unwrap()),
+            ("the seal of another file", with_seal(seal)),
+            ("no real seal", with_seal([0; 32])),
+            ("another component", cache.sealed(theirs, &evil).unwrap()),
+            ("another key", other.sealed(ours, &evil).unwrap()),
+        ] {
+            fs::write(cache.note(ours), note).unwrap();
+            assert!(cache.get(ours).await.is_none(), "{what}");
+            assert!(!cache.note(ours).exists(), "{what}: it is gone");
+        }
     }
 
     /// A child that is taken over answers for a file that it did not write.

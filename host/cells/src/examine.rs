@@ -15,6 +15,7 @@ use host_runtime::tasks::Tasks;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
+use crate::cgroup::{self, Groups};
 use crate::compile::{Cache, CompileError};
 use crate::grants;
 use crate::handlers::{Handlers, Program};
@@ -160,7 +161,8 @@ impl Examiner {
         let roots = setup.program.confinement.read_roots.clone();
         let cache = Cache::open(setup.cache, setup.program.clone(), setup.cache_bytes_max)
             .map_err(StartError::Cache)?;
-        let spawner = Spawner::start(setup.program, setup.lock).map_err(StartError::Thread)?;
+        let spawner = Spawner::start(setup.program, setup.lock, groups());
+        let spawner = spawner.map_err(StartError::Thread)?;
         Ok(Self {
             cache,
             cells: Cells::new(spawner, tasks, setup.memory_mib, roots),
@@ -248,6 +250,21 @@ impl Examiner {
             },
             (None, message) => Flaw::Schemas(message),
         })
+    }
+}
+
+/// Takes the control group that is delegated to this process, if one is.
+fn groups() -> Option<Groups> {
+    match cgroup::find().and_then(cgroup::Delegated::divide) {
+        Ok(groups) => {
+            let limits = groups.controllers();
+            tracing::info!(?limits, "each cell has a control group");
+            Some(groups)
+        }
+        Err(reason) => {
+            tracing::debug!(%reason, "cells have no control groups");
+            None
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! wire.
 
 pub mod build;
+pub mod cgroup;
 pub mod chain;
 pub mod check;
 mod child;
@@ -25,6 +26,7 @@ mod programs;
 pub mod protection;
 pub mod roots;
 pub mod schema;
+mod seal;
 pub mod spawn;
 pub mod suspects;
 

@@ -52,6 +52,7 @@ async fn ask(program: &CellProgram) -> Result<Protection, String> {
         handed: Vec::new(),
         reads: true,
         has_pipes: true,
+        group: None,
     };
     let mut child = Child::start(program, order).map_err(failed)?;
     drop(child.stdin.take());

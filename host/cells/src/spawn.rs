@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 
 use host_runtime::lifeline::Lifeline;
 use tokio::runtime::Handle;
@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 
 pub use crate::child::{CellProgram, Child, Confinement};
 
+use crate::cgroup::Groups;
 use crate::child::Order;
 
 /// The file descriptor of a cell's end of the socket pair.
@@ -54,13 +55,22 @@ pub struct Spawner {
 }
 
 impl Spawner {
-    /// Starts the thread. The runtime in which this is called waits for the processes.
-    pub fn start(program: CellProgram, lock: File) -> io::Result<Self> {
-        let (jobs, waiting) = sync_channel(WAITING_MAX);
+    /// Starts the thread. The runtime in which this is called waits for the processes. Each cell has one
+    /// of the `groups`, if there are any.
+    pub fn start(program: CellProgram, lock: File, groups: Option<Groups>) -> io::Result<Self> {
+        let (jobs, waiting) = sync_channel::<Job>(WAITING_MAX);
         let runtime = Handle::current();
         std::thread::Builder::new()
             .name("cell-spawner".to_owned())
-            .spawn(move || work(&waiting, &runtime, &program, &lock))?;
+            .spawn(move || {
+                let _runtime = runtime.enter();
+                while let Ok(job) = waiting.recv() {
+                    let lifeline = job.lifeline.as_deref();
+                    let spawned = spawn(&program, &lock, groups.as_ref(), job.room, lifeline);
+                    // If the caller has gone, the child is dropped and thereby killed.
+                    let _gone = job.reply.send(spawned);
+                }
+            })?;
         Ok(Self { jobs })
     }
 
@@ -81,19 +91,10 @@ impl Spawner {
     }
 }
 
-fn work(waiting: &Receiver<Job>, runtime: &Handle, program: &CellProgram, lock: &File) {
-    let _runtime = runtime.enter();
-    while let Ok(job) = waiting.recv() {
-        // If the caller has gone, the child is dropped and thereby killed.
-        let _gone = job
-            .reply
-            .send(spawn(program, lock, job.room, job.lifeline.as_deref()));
-    }
-}
-
 fn spawn(
     program: &CellProgram,
     lock: &File,
+    groups: Option<&Groups>,
     room: Room,
     lifeline: Option<&Lifeline>,
 ) -> io::Result<Spawned> {
@@ -115,6 +116,7 @@ fn spawn(
         handed,
         reads: true,
         has_pipes: false,
+        group: groups.map(|groups| groups.open(room)).transpose()?,
     };
     let child = Child::start(program, order)?;
     Ok(Spawned {

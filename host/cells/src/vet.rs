@@ -1,5 +1,5 @@
 //! Lets a child process with limits on memory and time compile the schemas of a component before the
-//! host does. The verdict on schemas that pass is kept in the cache folder.
+//! host does. The verdict on schemas that pass is kept in the cache folder, sealed.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -11,6 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::child::{CellProgram, Child, Order};
 use crate::schema::{SCHEMA_BYTES_MAX, Schema};
+use crate::seal::Sealer;
 
 use host_runtime::ids;
 
@@ -29,6 +30,9 @@ const REPLY_BYTES_MAX: u64 = 64 << 10;
 /// The most bytes of all schemas of one component together.
 const SCHEMAS_BYTES_MAX: usize = 4 << 20;
 
+/// What a note about schemas says.
+const PASSED: &[u8] = b"passed";
+
 /// Why schemas are not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
@@ -45,6 +49,7 @@ type Reply = Result<(), (usize, String)>;
 pub(crate) async fn vet(
     program: &CellProgram,
     folder: &Path,
+    sealer: &Sealer,
     schemas: &[&JsonText],
 ) -> Result<(), Refused> {
     let bytes: usize = schemas.iter().map(|schema| schema.as_str().len()).sum();
@@ -64,8 +69,9 @@ pub(crate) async fn vet(
     let text = serde_json::to_vec(schemas)
         .map_err(|error| Refused::All(format!("the schemas cannot be written: {error}")))?;
     let digest = host_core::handler::Digest(Sha256::digest(&text).into());
-    let note = folder.join(format!("{digest}-{}.schemas", program.engine_hash));
-    if note.exists() {
+    let name = format!("{digest}-{}.schemas", program.engine_hash);
+    let note = folder.join(&name);
+    if std::fs::read(&note).is_ok_and(|seal| sealer.holds(&seal, &name, PASSED)) {
         return Ok(());
     }
     let child = tokio::time::timeout(TIMEOUT, ask(program, &text));
@@ -77,7 +83,8 @@ pub(crate) async fn vet(
         Ok(Ok(())) => {
             // Without the note the schemas are compiled again.
             let half = note.with_extension(ids::unique());
-            let _noted = std::fs::write(&half, b"").and_then(|()| std::fs::rename(&half, &note));
+            let seal = sealer.seal(&name, PASSED);
+            let _noted = std::fs::write(&half, seal).and_then(|()| std::fs::rename(&half, &note));
             Ok(())
         }
         Ok(Err((index, message))) => Err(Refused::One(index, message)),
@@ -92,6 +99,7 @@ async fn ask(program: &CellProgram, schemas: &[u8]) -> Result<Reply, String> {
         handed: Vec::new(),
         reads: false,
         has_pipes: true,
+        group: None,
     };
     let mut child = Child::start(program, order).map_err(failed)?;
     let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {

@@ -10,6 +10,7 @@ mod json;
 #[cfg(test)]
 mod lease_host;
 mod owner;
+mod pause;
 pub mod process;
 #[cfg(test)]
 mod sample;

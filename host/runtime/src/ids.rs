@@ -56,6 +56,16 @@ pub fn span() -> u64 {
     Uuid::new_v4().as_u64_pair().1
 }
 
+/// Makes a secret key: 256 random bits.
+pub fn key() -> [u8; 32] {
+    let mut key = [0; 32];
+    let halves = [lease(), lease()];
+    for (part, half) in key.chunks_exact_mut(16).zip(halves) {
+        part.copy_from_slice(half.0.as_bytes());
+    }
+    key
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

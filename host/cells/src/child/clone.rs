@@ -28,22 +28,29 @@ pub(super) struct Prepared {
     words: Vec<CString>,
     /// The number of each is its place in the child.
     fds: Vec<OwnedFd>,
+    /// Where the child enters its control group.
+    door: Option<OwnedFd>,
     user_map: Vec<u8>,
 }
 
 impl Prepared {
-    pub(super) fn new(exe: CString, words: Vec<String>, fds: Vec<OwnedFd>) -> io::Result<Self> {
+    pub(super) fn new(
+        exe: CString,
+        words: Vec<String>,
+        fds: Vec<OwnedFd>,
+        door: Option<OwnedFd>,
+    ) -> io::Result<Self> {
         // Beyond all places, so that none is overwritten before it is moved.
         let least = i32::try_from(fds.len()).map_err(io::Error::other)?;
-        let fds = fds
-            .into_iter()
-            .map(|fd| fcntl_dupfd_cloexec(fd, least))
-            .collect::<Result<_, _>>()?;
+        let beyond = |fd| fcntl_dupfd_cloexec::<OwnedFd>(fd, least);
+        let fds = fds.into_iter().map(beyond).collect::<Result<_, _>>()?;
+        let door = door.map(beyond).transpose()?;
         let words = words.into_iter().map(CString::new);
         Ok(Self {
             exe,
             words: words.collect::<Result<_, _>>()?,
             fds,
+            door,
             user_map: format!("0 {} 1\n", geteuid().as_raw()).into_bytes(),
         })
     }
@@ -95,13 +102,36 @@ impl Prepared {
         }
     }
 
-    /// Becomes the program. Runs in the child.
+    /// Enters the group and becomes the program. Runs in the child.
     fn execute(
         &self,
         namespaces: libc::c_int,
         words: &[*const libc::c_char],
         report: &OwnedFd,
     ) -> ! {
+        let error = match self.enter_group() {
+            Ok(()) => self.become_program(namespaces, words),
+            Err(error) => error.raw_os_error(),
+        };
+        let _unheard = rustix::io::write(report, &error.to_ne_bytes());
+        // SAFETY: it ends this process and nothing else.
+        unsafe { libc::_exit(NOT_EXECUTED) }
+    }
+
+    /// Puts this process under the limits of its control group.
+    fn enter_group(&self) -> rustix::io::Result<()> {
+        match &self.door {
+            Some(door) => rustix::io::write(door, b"0").map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns why the program could not be executed.
+    fn become_program(
+        &self,
+        namespaces: libc::c_int,
+        words: &[*const libc::c_char],
+    ) -> libc::c_int {
         if namespaces & libc::CLONE_NEWUSER != 0 {
             // Without it the child has no rights in its namespace, and says so.
             let _denied = self.map_user();
@@ -118,12 +148,8 @@ impl Prepared {
             libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
             libc::execve(self.exe.as_ptr(), words.as_ptr(), environment.as_ptr());
         }
-        let error = io::Error::last_os_error()
-            .raw_os_error()
-            .unwrap_or_default();
-        let _unheard = rustix::io::write(report, &error.to_ne_bytes());
-        // SAFETY: it ends this process and nothing else.
-        unsafe { libc::_exit(NOT_EXECUTED) }
+        let error = io::Error::last_os_error().raw_os_error();
+        error.unwrap_or_default()
     }
 
     /// Makes this process root of its own namespace.

@@ -3,6 +3,7 @@
 
 mod folder;
 mod restore;
+mod step;
 
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,7 @@ use host_store::backup::Copied;
 use serde_json::json;
 
 pub(crate) use self::restore::Restore;
+use self::step::Step;
 
 /// How much less of a processor the copy gets than a host that needs it.
 const NICE: i32 = 10;
@@ -61,7 +63,11 @@ impl Backup {
         // A host that is busy comes first.
         let _unchanged = rustix::process::nice(NICE);
         let spinner = Spinner::new(output, &doing);
-        let mut tell = |name: &str, copied: Copied| spinner.say(&progress(name, copied));
+        let mut step = Step::begin();
+        let mut tell = |name: &str, copied: Copied| {
+            spinner.say(&progress(name, copied));
+            step.rest();
+        };
         let store = if is_file(&self.to) {
             let copied = folder::copy_store(&self.data.join(folder::STORE), &self.to, &mut tell);
             copied.map(|()| self.to.clone())

@@ -53,7 +53,10 @@ impl Doctor {
 fn configured() -> Vec<Check> {
     match Config::load(&Flags::default()) {
         Ok(config) => {
-            let mut checks = vec![cells::confined(config.confinement.clone())];
+            let mut checks = vec![
+                cells::confined(config.confinement.clone()),
+                cells::grouped(),
+            ];
             checks.extend(config.store.as_ref().map(super::store::database::checked));
             let wires = config.wires.iter();
             checks.extend(wires.flat_map(|wire| wire.configured.checks()));

@@ -16,13 +16,14 @@ use host_core::port::{Answer, Answers, Execute, Reply, Tag};
 use host_runtime::tasks::TaskGroup;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::ending::Endings;
 use super::program::{CALL_TIME, Calls, Program};
 use super::worker::{Effect, Event, GRACE_MS, Worker};
 use super::worker_section::WorkerConfig;
+use crate::pause::Pauses;
 use crate::process::Launcher;
 use crate::stream::{EffectHandler, Hub, Link, Moment, Session as _, serve_connection};
 use crate::wire::{OpenError, Ports};
@@ -35,7 +36,7 @@ const PAUSES: [Duration; 3] = [
 ];
 
 /// How long `host serve` waits before it connects again, if nobody listens or the orchestrator has
-/// told the worker to end.
+/// told the worker to end. Also the longest pause if connections end soon after they began.
 const REST_TIME: Duration = Duration::from_secs(30);
 
 /// How long a guest and the program may take when the worker ends.
@@ -167,13 +168,14 @@ async fn live(
     stopping: &CancellationToken,
     comes_back: bool,
 ) -> End {
+    let mut pauses = Pauses::up_to(REST_TIME);
     for link in 0.. {
         let connecting = endings.are_over().then(|()| connect(path));
         let connected = tokio::select! {
             connected = connecting => connected,
             () = stopping.cancelled() => return End::Told,
         };
-        let is_reached = connected.is_ok();
+        let (is_reached, connected_at) = (connected.is_ok(), Instant::now());
         match connected {
             Ok(stream) => serve(hub, Link(link), stream, endings, stopping).await,
             Err(why) if comes_back => {
@@ -185,11 +187,19 @@ async fn live(
         if stopping.is_cancelled() || (was_shut_down && !comes_back) {
             return End::Told;
         }
-        if was_shut_down || !is_reached {
+        let pause = if was_shut_down || !is_reached {
+            Some(REST_TIME)
+        } else {
+            pauses.rest(connected_at.elapsed())
+        };
+        if let Some(pause) = pause {
             tokio::select! {
-                () = sleep(REST_TIME) => hub.report(Event::Again),
+                () = sleep(pause) => {}
                 () = stopping.cancelled() => return End::Told,
             }
+        }
+        if was_shut_down {
+            hub.report(Event::Again);
         }
     }
     End::Told

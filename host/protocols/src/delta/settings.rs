@@ -8,6 +8,8 @@ pub(super) const HEARTBEAT_INTERVAL: &str = "protocol.delta.heartbeat_interval_s
 pub(super) const ACK: &str = "protocol.delta.ack_seconds";
 pub(super) const CANCEL_DEADLINE: &str = "protocol.delta.cancel_deadline_seconds";
 
+pub(super) const ALLOW_PLAINTEXT: &str = "protocol.delta.allow_plaintext";
+
 pub(super) const ORCHESTRATOR: &str = "protocol.delta.worker.orchestrator";
 pub(super) const RUNNER_ID: &str = "protocol.delta.worker.runner_id";
 pub(super) const TOKEN_ENV: &str = "protocol.delta.worker.token_env";
@@ -55,6 +57,14 @@ pub(super) const SETTINGS: &[Setting] = &[
         value_name: "SECONDS",
         default: "30",
         about: "How long a Delta runner has to stop a cancelled job, in whole seconds; then the job is cancelled without it",
+    },
+    Setting {
+        key: ALLOW_PLAINTEXT,
+        env: "HOST_DELTA_ALLOW_PLAINTEXT",
+        flag: None,
+        value_name: "BOOL",
+        default: "false",
+        about: "Whether `http://` URLs of orchestrators may lead to other machines, so that anybody between can read tokens, jobs and logs. Else they must be `https://`",
     },
     Setting {
         key: ORCHESTRATOR,
@@ -165,7 +175,7 @@ pub(super) const TABLE_SETTINGS: &[TableSetting] = &[
     TableSetting {
         key: "protocol.delta.orchestrators.NAME.url",
         default: "none",
-        about: "An orchestrator of others whose jobs this host executes: `http://HOST:PORT`",
+        about: "An orchestrator of others whose jobs this host executes: an https:// URL, or an http:// one of this machine",
     },
     TableSetting {
         key: "protocol.delta.orchestrators.NAME.runner_id",
@@ -214,6 +224,7 @@ gives the job to another runner.",
         WorkerFlag::new(ORCHESTRATOR, "orchestrator", "URL", "The orchestrator: `http://HOST:PORT`"),
         WorkerFlag::new(RUNNER_ID, "runner-id", "ID", "Its name for the orchestrator"),
         WorkerFlag::new(TOKEN_ENV, "token-env", "NAME", "The variable that holds the bearer token; may be left out with --lease"),
+        WorkerFlag::new(ALLOW_PLAINTEXT, "allow-plaintext", "", "Let an `http://` URL lead to another machine, without TLS"),
         WorkerFlag::new(CAPABILITIES, "capability", "TAG", "What it offers, like `os:linux`; may be given again").repeated(),
         WorkerFlag::new(CONCURRENCY, "concurrency", "N", "How many leases it holds at once [default: 1]"),
         WorkerFlag::new(LEASE_FILE, "lease", "FILE", "Execute the lease in this file and exit"),

@@ -14,6 +14,8 @@ mod words;
 
 #[cfg(test)]
 mod pair;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -24,7 +26,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde::Serialize;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use self::client::{Client, Leased};
 use self::driver::{Host, Orchestrator, drive};
@@ -32,6 +34,7 @@ use self::lease::Lease;
 use self::log_file::LogFile;
 use self::session::Done;
 use crate::http_client::BaseUrl;
+use crate::pause::Pauses;
 use crate::wire::{OpenError, Ports};
 
 /// The largest lease file, in bytes.
@@ -41,9 +44,11 @@ const LEASE_BYTES_MAX: u64 = 1 << 20;
 const WAIT_SECONDS: u64 = 30;
 const ANSWER_MS: u64 = 15_000;
 
-/// The wait after a request for a lease has failed: it doubles up to the longest.
-const BACKOFF: Duration = Duration::from_secs(1);
-const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// The longest pause after a request for a lease has failed.
+const FAILED_PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// The longest pause if an orchestrator says at once that it has no job, and does not let the request wait.
+const EMPTY_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// A bearer token. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
@@ -155,29 +160,37 @@ impl Peer {
     }
 
     async fn slot(&self, orchestrator: &Orchestrator, ports: &Ports) {
-        let mut backoff = BACKOFF;
+        let mut failed = Pauses::up_to(FAILED_PAUSE_MAX);
+        let mut empty = Pauses::up_to(EMPTY_PAUSE_MAX);
         while !ports.stopping.is_cancelled() {
+            let asked_at = Instant::now();
             let leased = tokio::select! {
                 leased = self.lease(&orchestrator.client) => leased,
                 () = ports.stopping.cancelled() => return,
             };
-            match leased {
+            if leased.is_ok() {
+                failed.reset();
+            }
+            let pause = match leased {
                 Ok(Some(lease)) => {
-                    backoff = BACKOFF;
+                    empty.reset();
                     let job = lease.job_id.clone();
                     let done = drive(orchestrator, &host(ports), lease, None).await;
                     report(orchestrator, &job, &done);
+                    None
                 }
-                Ok(None) => backoff = BACKOFF,
+                Ok(None) => empty.rest(asked_at.elapsed()),
                 Err(error) => {
+                    let pause = failed.take();
                     let orchestrator = orchestrator.client.base();
-                    tracing::warn!(%orchestrator, error, "no lease; asking again in {backoff:?}");
-                    tokio::select! {
-                        () = sleep(backoff) => {}
-                        () = ports.stopping.cancelled() => return,
-                    }
-                    backoff = (2 * backoff).min(BACKOFF_MAX);
+                    tracing::warn!(%orchestrator, error, "no lease; asking again in {pause:?}");
+                    Some(pause)
                 }
+            };
+            let Some(pause) = pause else { continue };
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = ports.stopping.cancelled() => return,
             }
         }
     }

@@ -10,7 +10,8 @@ use host_core::name::Name;
 use super::read::check_runner_id;
 use super::section::{capabilities, needed, secret};
 use super::settings::{
-    CAPABILITIES, CONCURRENCY, LEASE_FILE, LOG, ORCHESTRATOR, ORCHESTRATORS, RUNNER_ID, TOKEN_ENV,
+    ALLOW_PLAINTEXT, CAPABILITIES, CONCURRENCY, LEASE_FILE, LOG, ORCHESTRATOR, ORCHESTRATORS,
+    RUNNER_ID, TOKEN_ENV,
 };
 use super::tags::{self, TAGS_MAX};
 use super::tokens;
@@ -59,7 +60,7 @@ fn of_table(section: &Section<'_>, name: &Name, table: &NamedTable) -> Result<Pe
     let secret = needed(secret(section, table)?, table)?;
     let concurrency = table.number("concurrency", i64::from(CONCURRENCY_MAX))?;
     Ok(Peer {
-        url: url(table.origin("url"), required("url")?)?,
+        url: url(section, table.origin("url"), required("url")?)?,
         runner_id: runner_id(table.origin("runner_id"), required("runner_id")?)?,
         token: Some(token(&secret)?),
         capabilities: capabilities(table)?,
@@ -71,7 +72,7 @@ fn of_flags(section: &Section<'_>) -> Result<Option<Peer>, ConfigError> {
     let Some((origin, text)) = section.find(ORCHESTRATOR) else {
         return Ok(None);
     };
-    let url = url(origin, text)?;
+    let url = url(section, origin, text)?;
     let Some((origin, text)) = section.find(RUNNER_ID) else {
         return Err(ConfigError::Hidden {
             origin: RUNNER_ID.to_owned(),
@@ -90,12 +91,24 @@ fn of_flags(section: &Section<'_>) -> Result<Option<Peer>, ConfigError> {
     }))
 }
 
-fn url(origin: String, text: &str) -> Result<BaseUrl, ConfigError> {
+fn url(section: &Section<'_>, origin: String, text: &str) -> Result<BaseUrl, ConfigError> {
     // The text may contain a password.
-    text.parse().map_err(|error| ConfigError::Hidden {
-        origin,
-        message: format!("the URL of the orchestrator is not taken: {error}"),
-    })
+    let hidden = |message: String| ConfigError::Hidden { origin, message };
+    let url: BaseUrl = match text.parse() {
+        Ok(url) => url,
+        Err(error) => {
+            let message = format!("the URL of the orchestrator is not taken: {error}");
+            return Err(hidden(message));
+        }
+    };
+    if url.origin().is_exposed() && !section.switch(ALLOW_PLAINTEXT)? {
+        return Err(hidden(format!(
+            "others could read tokens, jobs and logs on the way to {}; name an https:// URL, or set \
+             {ALLOW_PLAINTEXT} = true",
+            url.origin()
+        )));
+    }
+    Ok(url)
 }
 
 fn runner_id(origin: String, text: &str) -> Result<String, ConfigError> {

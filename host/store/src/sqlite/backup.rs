@@ -4,7 +4,6 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::Instant;
 
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
@@ -13,8 +12,7 @@ use super::{connect, doing};
 use crate::error::StoreError;
 
 /// How many pages of 4 KiB are copied in one step. The copy is synced after each, so that the host's
-/// own syncs never wait for much of it, and then rests for as long as the step took: a busy host has the
-/// disk and the processor for itself half of the time.
+/// own syncs never wait for much of it.
 const STEP_PAGES: i32 = 128;
 
 /// What SQLite keeps beside a file while it is open.
@@ -30,7 +28,8 @@ pub struct Copied {
 /// Copies the file at `from` to `to`, which must not exist. The copy is one file and on disk when this
 /// returns. It holds all that was committed before the call, and no part of a later batch.
 ///
-/// Writers of `from` go on, but its log grows until the copy is made.
+/// Calls `told` after each step, which may rest there. Writers of `from` go on, but its log grows until the
+/// copy is made.
 pub fn copy(from: &Path, to: &Path, mut told: impl FnMut(Copied)) -> Result<(), StoreError> {
     let failed = |error: std::io::Error| StoreError::Broken {
         operation: "write the copy",
@@ -87,7 +86,6 @@ fn pages(from: &Path, to: &Path, told: &mut impl FnMut(Copied)) -> Result<(), St
         let backup = Backup::new(&moment, &mut copy).map_err(&failed)?;
         let file = File::open(to).map_err(|error| unsynced(to, &error))?;
         loop {
-            let start = Instant::now();
             let step = backup.step(STEP_PAGES).map_err(&failed)?;
             file.sync_data().map_err(|error| unsynced(to, &error))?;
             let progress = backup.progress();
@@ -99,7 +97,7 @@ fn pages(from: &Path, to: &Path, told: &mut impl FnMut(Copied)) -> Result<(), St
             });
             match step {
                 StepResult::Done => break,
-                StepResult::More => thread::sleep(start.elapsed()),
+                StepResult::More => thread::yield_now(),
                 _ => {
                     return Err(StoreError::Broken {
                         operation: "copy the file",

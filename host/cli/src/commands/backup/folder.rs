@@ -15,8 +15,14 @@ pub(super) const STORE: &str = "host.db";
 /// The other files of SQLite.
 const LOGS: &str = "logs.db";
 
-/// What is not copied: locks, compiled components, and the space that a store sets aside.
-const LEFT_OUT: &[&str] = &["host.lock", "cells.lock", "cache", "host.db-reserve"];
+/// What is not copied: locks, compiled components and their key, and the space that a store sets aside.
+const LEFT_OUT: &[&str] = &[
+    "host.lock",
+    "cells.lock",
+    "cache",
+    "cache.key",
+    "host.db-reserve",
+];
 
 /// What is not copied, by the end of the name: what SQLite keeps beside its files.
 const ENDINGS_LEFT_OUT: &[&str] = &["-wal", "-shm", "-journal", ".partial"];
@@ -119,6 +125,7 @@ mod tests {
             "host.lock",
             "cells.lock",
             "host.db-reserve",
+            "cache.key",
             "cache/a.cwasm",
             "logs.db.damaged-1",
             "key",

@@ -1,5 +1,6 @@
 //! How this system confines cells: a child that is confined as one tells it.
 
+use host_cells::cgroup::{self, NotDelegated};
 use host_cells::spawn::Confinement;
 use host_core::cell::Protection;
 use host_server::probe;
@@ -51,11 +52,44 @@ fn judge(protection: &Protection, is_allowed: bool) -> Check {
     Check::warn(NAME, format!("confined, but: {}", reduced.join(", ")), next)
 }
 
+/// Says what the kernel limits, if cells of a host that is started here have control groups.
+pub(super) fn grouped() -> Check {
+    groups(cgroup::find().map(|found| found.controllers))
+}
+
+fn groups(controllers: Result<Vec<&'static str>, NotDelegated>) -> Check {
+    let found = match controllers {
+        Ok(none) if none.is_empty() => {
+            "one for each cell, which is killed with it; limits are not delegated".to_owned()
+        }
+        Ok(some) => format!("one for each cell, with limits: {}", some.join(", ")),
+        Err(reason) => format!("none for a host that is started here: {reason}"),
+    };
+    Check::ok("control groups", found)
+}
+
 #[cfg(test)]
 mod tests {
     use host_protocols::wire::check::Status;
 
     use super::*;
+
+    #[test]
+    fn it_says_which_limits_the_kernel_keeps() {
+        let table = [
+            (Ok(vec!["memory", "cpu"]), "with limits: memory, cpu"),
+            (Ok(Vec::new()), "not delegated"),
+            (
+                Err(NotDelegated("it is full".to_owned())),
+                "none for a host that is started here: it is full",
+            ),
+        ];
+        for (controllers, words) in table {
+            let check = groups(controllers);
+            assert_eq!(check.status, Status::Ok, "a host does without");
+            assert!(check.found.contains(words), "{check:?}");
+        }
+    }
 
     #[test]
     fn what_is_missing_fails_unless_it_is_allowed() {

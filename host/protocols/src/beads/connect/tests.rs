@@ -244,6 +244,32 @@ async fn an_orchestrator_that_is_not_there_is_tried_four_times() {
     assert_eq!(start.elapsed().as_secs(), 7);
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_orchestrator_that_hangs_up_at_once_is_called_ever_less_often() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("rude.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let ports = ports(&Arc::new(Cells::default()));
+    let stopping = ports.stopping.clone();
+    let start = Instant::now();
+    let working = work(config(&path, 1, Dialect::Lines), ports, true);
+    let playing = async {
+        let mut seconds = Vec::new();
+        for _ in 0..7 {
+            drop(listener.accept().await.unwrap());
+            seconds.push(start.elapsed().as_secs());
+        }
+        stopping.cancel();
+        seconds
+    };
+    let (worked, seconds) = tokio::join!(working, playing);
+    worked.unwrap();
+    let pauses = seconds.windows(2).map(|pair| pair[1] - pair[0]);
+    let least = [1, 2, 4, 8, 16, 30];
+    let is_least = pauses.zip(least).all(|(pause, least)| pause >= least);
+    assert!(is_least, "called after {seconds:?} s");
+}
+
 #[test]
 fn workers_are_numbered() {
     let names = |first: &str| -> Vec<String> {

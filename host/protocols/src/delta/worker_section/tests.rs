@@ -12,8 +12,13 @@ type Pairs<'a> = &'a [(&'a str, &'a str)];
 
 fn read(flags: Pairs<'_>, table: &str) -> Result<WorkerSection, String> {
     let flags = flags.iter();
-    let flags =
-        flags.map(|(key, text)| (format!("protocol.delta.worker.{key}"), (*text).to_owned()));
+    let flags = flags.map(|(key, text)| {
+        let key = match *key {
+            "allow_plaintext" => ALLOW_PLAINTEXT.to_owned(),
+            key => format!("protocol.delta.worker.{key}"),
+        };
+        (key, (*text).to_owned())
+    });
     let environment = [
         ("TOKEN", "secret"),
         ("TWO", "secret-a\nsecret-b"),
@@ -61,11 +66,36 @@ fn every_option_and_key_counts() {
     );
     assert!(!format!("{section:?}").contains("secret"));
     let table =
-        "url = \"http://h:1/x\"\nrunner_id = \"r\"\ntoken_env = \"TOKEN\"\ncapabilities = [\"a\"]";
+        "url = \"https://h:1/x\"\nrunner_id = \"r\"\ntoken_env = \"TOKEN\"\ncapabilities = [\"a\"]";
     let section = read(&[], table).unwrap();
     assert_eq!(section.peers[0].concurrency, 1);
-    assert_eq!(section.peers[0].url.to_string(), "http://h:1/x");
+    assert_eq!(section.peers[0].url.to_string(), "https://h:1/x");
     assert_eq!(section.peer, None);
+}
+
+#[test]
+fn nothing_goes_to_another_machine_in_plain_text() {
+    let allowed = ("allow_plaintext", "true");
+    for (url, is_exposed) in [
+        ("http://127.0.0.1:7700", false),
+        ("http://[::1]:7700", false),
+        ("http://localhost:7700", false),
+        ("https://ci.example", false),
+        ("http://ci.example", true),
+        ("http://192.0.2.1:7700", true),
+        ("http://0.0.0.0:7700", true),
+    ] {
+        let flags = [("orchestrator", url), ("runner_id", "r")];
+        let table = format!("url = \"{url}\"\nrunner_id = \"r\"\ntoken_env = \"TOKEN\"");
+        for (flags, table) in [(&flags[..], ""), (&[], table.as_str())] {
+            let refused = read(flags, table).err();
+            assert_eq!(refused.is_some(), is_exposed, "{url}: {refused:?}");
+            let said = refused.unwrap_or_default();
+            assert!(!is_exposed || said.contains("allow_plaintext"), "{said}");
+            let with = [flags, &[allowed]].concat();
+            read(&with, table).unwrap();
+        }
+    }
 }
 
 #[test]
@@ -114,7 +144,7 @@ fn a_bad_value_is_named_and_no_token_is_shown() {
         ),
         (
             &[],
-            "token_env = \"TOKEN\"\nurl = \"http://h\"",
+            "token_env = \"TOKEN\"\nurl = \"https://h\"",
             "up.runner_id: the orchestrator up needs it",
         ),
         (
@@ -124,7 +154,7 @@ fn a_bad_value_is_named_and_no_token_is_shown() {
         ),
         (
             &[],
-            "token_env = \"TOKEN\"\nurl = \"http://h\"\nrunner_id = \"r\"\nconcurrency = 257",
+            "token_env = \"TOKEN\"\nurl = \"https://h\"\nrunner_id = \"r\"\nconcurrency = 257",
             "up.concurrency",
         ),
     ] {
