@@ -12,7 +12,7 @@ use rustix::fs::{Access, access};
 use rustix::process::{geteuid, getpid};
 use thiserror::Error;
 
-use crate::spawn::Room;
+use crate::room::Room;
 
 /// The controllers that limit cells.
 const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];

@@ -24,6 +24,7 @@ pub mod port;
 pub mod process;
 mod programs;
 pub mod protection;
+pub mod room;
 pub mod roots;
 pub mod schema;
 mod seal;

@@ -26,8 +26,9 @@ use self::talk::talk;
 use crate::chain::Planning;
 use crate::handlers::Program;
 use crate::port::{CellEvent, CellId, CellPort, Deaf};
+use crate::room::Room;
 use crate::roots::ReadRoots;
-use crate::spawn::{Room, Spawned, Spawner};
+use crate::spawn::{Spawned, Spawner};
 use host_runtime::lifeline::Lifeline;
 use host_runtime::tasks::Tasks;
 

@@ -17,21 +17,13 @@ pub use crate::child::{CellProgram, Child, Confinement};
 
 use crate::cgroup::Groups;
 use crate::child::Order;
+use crate::room::Room;
 
 /// The file descriptor of a cell's end of the socket pair.
 const SOCKET_FD: i32 = 3;
 
 /// How many requests to start a cell may wait.
 const WAITING_MAX: usize = 256;
-
-/// The capacity of one cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
-    /// How many runs it executes at once.
-    pub slots: u32,
-    /// Memory for all its guests together, in MiB.
-    pub memory_mib: u64,
-}
 
 /// A started cell.
 #[derive(Debug)]

@@ -1,3 +1,5 @@
+//! Limits are written where a folder has them; a real group is killed as one.
+
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
