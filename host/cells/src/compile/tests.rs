@@ -1,0 +1,162 @@
+//! The cache: what is used again, what is refused, what is made anew.
+
+use std::fs::{File, FileTimes};
+use std::time::UNIX_EPOCH;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::child::Confinement;
+
+#[test]
+fn what_nobody_needs_is_swept_once_it_is_old() {
+    let folder = TempDir::new().unwrap();
+    let program = CellProgram {
+        exe: PathBuf::from("host"),
+        engine_hash: "abc".to_owned(),
+        confinement: Confinement::default(),
+    };
+    let cache = Cache::open(folder.path().join("cache"), program, CACHE_BYTES_MAX).unwrap();
+    let (used, unused) = (Digest([1; 32]), Digest([2; 32]));
+    let old = [
+        (format!("{used}-abc.json"), true),
+        (format!("{used}-abc-0123456789abcdef.cwasm"), true),
+        (format!("{used}-abc.17.cwasm"), false),
+        (format!("{used}-other.json"), false),
+        (format!("{unused}-abc.json"), false),
+        (format!("{unused}-abc-0123456789abcdef.cwasm"), false),
+        ("notes-of-somebody.txt".to_owned(), true),
+    ];
+    let put = |name: &str| File::create(folder.path().join("cache").join(name)).unwrap();
+    for (name, _) in &old {
+        let long_ago = FileTimes::new().set_modified(UNIX_EPOCH);
+        put(name).set_times(long_ago).unwrap();
+    }
+    let young = format!("{unused}-abc-fedcba9876543210.cwasm");
+    put(&young);
+    assert_eq!(cache.sweep(&BTreeSet::from([used])).unwrap(), 4);
+    for (name, stays) in &old {
+        assert_eq!(cache.folder.join(name).exists(), *stays, "{name}");
+    }
+    assert!(cache.folder.join(young).exists());
+}
+
+#[test]
+fn folders_that_others_may_use_are_refused() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let folder = TempDir::new().unwrap();
+    let program = || CellProgram {
+        exe: PathBuf::from("host"),
+        engine_hash: "abc".to_owned(),
+        confinement: Confinement::default(),
+    };
+    let cache = folder.path().join("cache");
+    assert!(Cache::open(cache.clone(), program(), CACHE_BYTES_MAX).is_ok());
+    for mode in [0o770, 0o705, 0o777] {
+        fs::set_permissions(&cache, fs::Permissions::from_mode(mode)).unwrap();
+        let refused = Cache::open(cache.clone(), program(), CACHE_BYTES_MAX).unwrap_err();
+        assert!(refused.to_string().contains("chmod 700"), "{refused}");
+    }
+    fs::set_permissions(&cache, fs::Permissions::from_mode(0o700)).unwrap();
+    let link = folder.path().join("link");
+    symlink(&cache, &link).unwrap();
+    assert!(Cache::open(link, program(), CACHE_BYTES_MAX).is_err());
+    if geteuid().is_root() {
+        std::os::unix::fs::chown(&cache, Some(1), None).unwrap();
+        let refused = Cache::open(cache, program(), CACHE_BYTES_MAX).unwrap_err();
+        assert!(refused.to_string().contains("the user 1"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_full_cache_compiles_nothing_more() {
+    let folder = TempDir::new().unwrap();
+    let program = CellProgram {
+        exe: PathBuf::from("/nowhere/host"),
+        engine_hash: "abc".to_owned(),
+        confinement: Confinement::default(),
+    };
+    let cache = Cache::open(folder.path().join("cache"), program, 100).unwrap();
+    let compile = async || cache.compile(Digest([1; 32]), b"").await.unwrap_err();
+    fs::write(cache.folder.join("a.cwasm"), [0; 99]).unwrap();
+    assert!(matches!(compile().await, CompileError::Broken { .. }));
+    fs::write(cache.folder.join("b.cwasm"), [0; 1]).unwrap();
+    let full = compile().await;
+    assert!(full.to_string().contains("limits.cache_mib"), "{full}");
+}
+
+/// Who can write in the folder knows all of it but the key.
+#[tokio::test]
+async fn notes_that_no_host_has_sealed_are_not_believed() {
+    let home = TempDir::new().unwrap();
+    let program = || CellProgram {
+        exe: PathBuf::from("host"),
+        engine_hash: "abc".to_owned(),
+        confinement: Confinement::default(),
+    };
+    let open =
+        |name: &str| Cache::open(home.path().join(name), program(), CACHE_BYTES_MAX).unwrap();
+    let (cache, other) = (open("cache"), open("other"));
+    let (ours, theirs) = (Digest([1; 32]), Digest([2; 32]));
+    let put = |code: &[u8]| {
+        let compiled = Compiled {
+            sha256: Sha256::digest(code).into(),
+            bytes: code.len() as u64,
+            stubbed: Vec::new(),
+        };
+        fs::write(cache.file(ours, &compiled), code).unwrap();
+        compiled
+    };
+    let compiled = put(b"code");
+    let good = cache.sealed(ours, &compiled).unwrap();
+    fs::write(cache.note(ours), &good).unwrap();
+    assert_eq!(cache.get(ours).await.unwrap().1, compiled);
+
+    let evil = put(b"evil");
+    let Note { seal, .. } = serde_json::from_slice(&good).unwrap();
+    let with_seal = |seal| {
+        let compiled = evil.clone();
+        serde_json::to_vec(&Note { compiled, seal }).unwrap()
+    };
+    for (what, note) in [
+        ("no seal", serde_json::to_vec(&evil).unwrap()),
+        ("the seal of another file", with_seal(seal)),
+        ("no real seal", with_seal([0; 32])),
+        ("another component", cache.sealed(theirs, &evil).unwrap()),
+        ("another key", other.sealed(ours, &evil).unwrap()),
+    ] {
+        fs::write(cache.note(ours), note).unwrap();
+        assert!(cache.get(ours).await.is_none(), "{what}");
+        assert!(!cache.note(ours).exists(), "{what}: it is gone");
+    }
+}
+
+/// A child that is taken over answers for a file that it did not write.
+#[tokio::test]
+async fn the_host_believes_no_child_about_its_file() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = TempDir::new().unwrap();
+    let liar = folder.path().join("liar");
+    let said = serde_json::to_string(&CompileReply::Ok(Compiled {
+        sha256: [7; 32],
+        bytes: 5,
+        stubbed: Vec::new(),
+    }))
+    .unwrap();
+    for work in ["echo else >&3", "true"] {
+        let script = format!("#!/bin/sh\n{work}\necho '{said}'\n");
+        fs::write(&liar, script).unwrap();
+        fs::set_permissions(&liar, fs::Permissions::from_mode(0o700)).unwrap();
+        let program = CellProgram {
+            exe: liar.clone(),
+            engine_hash: "abc".to_owned(),
+            confinement: Confinement::default(),
+        };
+        let cache = Cache::open(folder.path().join("cache"), program, CACHE_BYTES_MAX).unwrap();
+        let refused = cache.compile(Digest([1; 32]), b"").await.unwrap_err();
+        assert!(!matches!(refused, CompileError::Refused(_)), "{refused}");
+        assert!(cache.get(Digest([1; 32])).await.is_none());
+        let left = fs::read_dir(&cache.folder).unwrap().count();
+        assert_eq!(left, 0, "{work}: nothing of it stays");
+    }
+}
