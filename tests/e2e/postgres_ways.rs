@@ -1,5 +1,5 @@
-//! The ways from a host to a real server of PostgreSQL: over TLS with each check of the certificate, and
-//! through PgBouncer.
+//! The ways from a host to a real server of `PostgreSQL`: over TLS with each check of the certificate, and
+//! through `PgBouncer`.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
