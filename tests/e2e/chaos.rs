@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// How many hosts there are.
-const HOSTS: usize = 1;
+const HOSTS: usize = 3;
 
 /// How many clients enqueue and wait at once.
-const CLIENTS: u64 = 12;
+const CLIENTS: u64 = 24;
 
 /// For how long things go wrong.
 const SECONDS: u64 = 45;
@@ -171,7 +171,7 @@ impl Load<'_> {
                 let path = format!("/api/v1/jobs/{id}/cancel");
                 self.post(&mut dice, &path, &json!({}), &[200, 202, 409]);
             }
-            if dice.roll(2) == 0 {
+            if dice.roll(4) == 0 {
                 self.wait(&mut dice, &id);
             }
             last = Some(id);
@@ -292,8 +292,9 @@ fn every_acknowledged_job_ends_once_whatever_goes_wrong() {
     let folder = guests::folder().with_file_name("chaos");
     std::fs::create_dir_all(&folder).unwrap();
     let mut cluster = Cluster::start(&folder, &["max_connections=200"]);
-    let places: Vec<Place> = (0..HOSTS).map(|_| Place::new(&cluster)).collect();
+    let mut places = vec![Place::new(&cluster)];
     crate::fixture::deploy(&places[0].client(), "actions");
+    places.extend((1..HOSTS).map(|_| Place::new(&cluster)));
     let load = Load {
         places: &places,
         seed,

@@ -28,6 +28,7 @@ mod limits;
 mod local;
 mod nodes;
 mod postgres;
+mod postgres_ways;
 mod rrq_garbage;
 mod rrq_load;
 mod rrq_worker;

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::database::{Database, NOBODY, programs};
+use crate::database::{Database, NOBODY, PORT, programs};
+use crate::ports;
 use crate::wait::eventually;
 
 /// How long a server may take until it answers: after a crash it first recovers.
@@ -30,6 +31,7 @@ wait $!
 pub struct Cluster {
     folder: TempDir,
     settings: Vec<String>,
+    port: u16,
     serving: Option<(Child, ChildStdin)>,
 }
 
@@ -41,18 +43,47 @@ impl Cluster {
     ///
     /// If the server does not start.
     pub fn start(parent: &Path, settings: &[&str]) -> Self {
+        let mut cluster = Self::make(parent);
+        cluster.settings = settings.iter().map(|it| (*it).to_owned()).collect();
+        cluster.serve();
+        cluster
+    }
+
+    /// Makes one that listens on a TCP port of the loopback address as well, with TLS, a certificate and
+    /// its key.
+    ///
+    /// # Panics
+    ///
+    /// If the server does not start.
+    pub fn with_tls(parent: &Path, certificate: &str, key: &str) -> Self {
+        let mut cluster = Self::make(parent);
+        cluster.port = ports::free(1);
+        for (name, text) in [("server.crt", certificate), ("server.key", key)] {
+            let path = cluster.data().join(name);
+            std::fs::write(&path, text).expect("a file can be written");
+            let private = std::fs::Permissions::from_mode(0o600);
+            std::fs::set_permissions(&path, private).expect("a file can be made private");
+            cluster.give(&path);
+        }
+        let port = format!("port={}", cluster.port);
+        cluster.settings = ["listen_addresses=127.0.0.1", "ssl=on", &port]
+            .map(str::to_owned)
+            .into();
+        cluster.serve();
+        cluster
+    }
+
+    fn make(parent: &Path) -> Self {
         let folder = TempDir::new_in(parent).expect("a folder can be made");
         let readable = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(folder.path(), readable).expect("a folder can be opened");
-        if rustix::process::getuid().is_root() {
-            let given = chown(folder.path(), Some(NOBODY), Some(NOBODY));
-            given.expect("root gives a folder away");
-        }
-        let mut cluster = Self {
+        let cluster = Self {
             folder,
-            settings: settings.iter().map(|it| (*it).to_owned()).collect(),
+            settings: Vec::new(),
+            port: PORT,
             serving: None,
         };
+        cluster.give(cluster.folder());
         let mut initdb = cluster.command(&programs().join("initdb"));
         initdb.arg("--pgdata").arg(cluster.data());
         initdb.args(["--auth", "trust", "--username", "postgres"]);
@@ -62,8 +93,23 @@ impl Cluster {
             .status()
             .expect("initdb starts");
         assert!(made.success(), "initdb ended with {made}");
-        cluster.serve();
         cluster
+    }
+
+    /// Lets a file or a folder belong to the user of the server.
+    ///
+    /// # Panics
+    ///
+    /// If it is not there.
+    pub fn give(&self, path: &Path) {
+        if rustix::process::getuid().is_root() {
+            chown(path, Some(NOBODY), Some(NOBODY)).expect("root gives a file away");
+        }
+    }
+
+    /// Returns the TCP port that it listens on, if it does.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// Starts the server, and waits until it answers.
@@ -134,7 +180,7 @@ impl Cluster {
 
     /// Runs statements. Returns whether all succeeded.
     pub fn tell(&self, sql: &str) -> bool {
-        Database::client(self.folder(), sql).is_some()
+        Database::client(self.folder(), self.port, sql).is_some()
     }
 
     /// Asks a question with one answer.
@@ -143,7 +189,7 @@ impl Cluster {
     ///
     /// If the server refuses.
     pub fn ask(&self, sql: &str) -> String {
-        Database::client(self.folder(), sql).unwrap_or_else(|| panic!("refused: {sql}"))
+        Database::client(self.folder(), self.port, sql).unwrap_or_else(|| panic!("refused: {sql}"))
     }
 
     /// Returns a program that comes with the server.

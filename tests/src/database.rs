@@ -16,6 +16,9 @@ const RELEASE_MIN: u32 = 14;
 /// The user `nobody`: a server refuses to run as root.
 pub(crate) const NOBODY: u32 = 65_534;
 
+/// Where a server listens if nobody says otherwise.
+pub(crate) const PORT: u16 = 5_432;
+
 /// How often the server is asked whether it is ready, and the pause between.
 const ASKS_MAX: u32 = 1_200;
 const ASK_PAUSE: Duration = Duration::from_millis(50);
@@ -99,16 +102,18 @@ fn start() -> Database {
 impl Database {
     /// Runs statements. Returns whether all succeeded.
     pub(crate) fn tell(&self, sql: &str) -> bool {
-        Self::client(&self.folder, sql).is_some()
+        Self::client(&self.folder, PORT, sql).is_some()
     }
 
     /// Runs statements on the server with a socket in `folder`. Returns what they answer if all succeed.
-    pub(crate) fn client(folder: &Path, sql: &str) -> Option<String> {
+    pub(crate) fn client(folder: &Path, port: u16, sql: &str) -> Option<String> {
         let mut psql = Command::new(programs().join("psql"));
         psql.args(["-qAtX", "-v", "ON_ERROR_STOP=1"]);
         psql.args(["-U", "postgres", "-d", "postgres", "-h"]);
-        psql.arg(folder).stdin(Stdio::piped());
-        psql.stdout(Stdio::piped()).stderr(Stdio::null());
+        psql.arg(folder).args(["-p", &port.to_string()]);
+        psql.stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
         let mut psql = psql.spawn().expect("psql starts");
         let mut input = psql.stdin.take().expect("its input is a pipe");
         // A client without a server does not read.

@@ -34,6 +34,9 @@ const RUST_RUNNER_BUILD: &str = "rust-runner";
 /// Where Debian has its releases of `PostgreSQL`, each in a folder of its own.
 const POSTGRES: &str = "/usr/lib/postgresql";
 
+/// Where Debian has the pooler, which is in the path of root alone.
+const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
+
 /// The queue of another project on `PostgreSQL`, as the bench's lock file says.
 const GRAPHILE_WORKER: &str = "graphile-worker-0.18.0";
 const GRAPHILE_WORKER_FILES: &str = "tests/bench/graphile-worker";
@@ -75,14 +78,21 @@ pub(crate) fn redis() -> Result<()> {
     setup::install(&["redis-server"]).context("a Redis server of our own is needed")
 }
 
-/// Installs Debian's `PostgreSQL` if there is none. Tests start servers of their own with it.
+/// Installs Debian's `PostgreSQL` and its pooler if there is none. Tests start servers of their own.
 pub(crate) fn postgres() -> Result<()> {
     let folders = std::fs::read_dir(POSTGRES).into_iter().flatten();
     let mut programs = folders.flatten().map(|folder| folder.path().join("bin"));
-    if programs.any(|programs| programs.join("initdb").exists()) {
+    let has_server = programs.any(|programs| programs.join("initdb").exists());
+    let missing = [
+        ("postgresql", has_server),
+        ("pgbouncer", Path::new(PGBOUNCER).exists()),
+    ];
+    let missing = missing.into_iter().filter(|(_, is_there)| !is_there);
+    let missing: Vec<&str> = missing.map(|(package, _)| package).collect();
+    if missing.is_empty() {
         return Ok(());
     }
-    setup::install(&["postgresql"]).context("a PostgreSQL of our own is needed")
+    setup::install(&missing).context("a PostgreSQL of our own is needed, and its pooler")
 }
 
 /// Installs what workers written in Bash are made with, if it is missing.

@@ -1,0 +1,188 @@
+//! The ways from a host to a real server of `PostgreSQL`: over TLS with each check of the certificate, and
+//! through `PgBouncer`.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use host_tests::server::host;
+use host_tests::{Cluster, Options, Server, eventually, guests};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::fixture::deploy;
+
+/// Where Debian has the pooler.
+const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
+
+/// An authority that signs the certificates of servers.
+struct Authority {
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let pem = params.self_signed(&key).unwrap().pem();
+        let issuer = Issuer::new(params, key);
+        Self { pem, issuer }
+    }
+
+    /// Signs a certificate for a name. Returns it with its key.
+    fn sign(&self, name: &str) -> [String; 2] {
+        let params = CertificateParams::new([name.to_owned()]).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        [certificate.pem(), key.serialize_pem()]
+    }
+}
+
+/// Makes the folder of the clusters, on disk and not in a temporary folder.
+fn folder() -> std::path::PathBuf {
+    let folder = guests::folder().with_file_name("clusters");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// Runs a job on a host whose jobs are at `url`, and checks the store.
+fn assert_works(url: &str, meanwhile: impl FnOnce()) {
+    let data = TempDir::new().unwrap();
+    let mut options = Options::new(data.path());
+    options
+        .env
+        .push(("HOST_STORE_URL".to_owned(), url.to_owned()));
+    let server = Server::start(&options);
+    deploy(&server.client(), "basics");
+    let echo = json!({"handler": "echo", "params": {"a": 5}});
+    assert_eq!(server.client().run(&echo)["result"], echo["params"]);
+    meanwhile();
+    assert_eq!(server.stop(), Some(0));
+    let (is_done, said) = store(&["check", "--store", url]);
+    assert!(is_done, "{said}");
+}
+
+/// Runs `host store …`. Returns whether it did what it was asked, and what it said.
+fn store(args: &[&str]) -> (bool, String) {
+    let output = Command::new(host())
+        .arg("store")
+        .args(args)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.success(), said)
+}
+
+#[test]
+fn a_certificate_is_checked_as_the_mode_says() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let files = TempDir::new().unwrap();
+    let pem = |name: &str, authority: &Authority| {
+        let path = files.path().join(name);
+        std::fs::write(&path, &authority.pem).unwrap();
+        path.display().to_string()
+    };
+    let (known, wrong) = (pem("known.pem", &authority), pem("wrong.pem", &other));
+    let [certificate, key] = authority.sign("localhost");
+    let cluster = Cluster::with_tls(&folder(), &certificate, &key);
+    let url = |name: &str, mode: &str, roots: &str| {
+        let port = cluster.port();
+        format!("postgres://postgres@{name}:{port}/postgres?sslmode={mode}&sslrootcert={roots}")
+    };
+    assert_works(&url("localhost", "verify-full", &known), || {
+        let plain = "SELECT count(*) FROM pg_stat_activity JOIN pg_stat_ssl USING (pid) \
+                     WHERE application_name = 'host' AND NOT ssl";
+        assert_eq!(cluster.ask(plain), "0", "each connection is over TLS");
+    });
+    for (name, mode, roots, reason) in [
+        ("127.0.0.1", "verify-ca", &known, None),
+        ("127.0.0.1", "require", &known, None),
+        (
+            "127.0.0.1",
+            "verify-full",
+            &known,
+            Some("invalid peer certificate"),
+        ),
+        (
+            "localhost",
+            "verify-full",
+            &wrong,
+            Some("invalid peer certificate"),
+        ),
+        (
+            "localhost",
+            "verify-ca",
+            &wrong,
+            Some("invalid peer certificate"),
+        ),
+        (
+            "localhost",
+            "require",
+            &wrong,
+            Some("invalid peer certificate"),
+        ),
+    ] {
+        let (is_done, said) = store(&["migrate", "--store", &url(name, mode, roots)]);
+        match reason {
+            None => assert!(is_done, "{mode} {name}: {said}"),
+            Some(reason) => assert!(!is_done && said.contains(reason), "{mode} {name}: {said}"),
+        }
+    }
+}
+
+/// A pooler in front of a server. It ends when dropped.
+struct Pooler {
+    child: Child,
+    folder: TempDir,
+}
+
+impl Pooler {
+    fn before(cluster: &Cluster, mode: &str) -> Self {
+        let folder = TempDir::new().unwrap();
+        cluster.give(folder.path());
+        let shown = folder.path().display();
+        let settings = format!(
+            "[databases]\n* = host={}\n[pgbouncer]\nlisten_port = 5432\nunix_socket_dir = {shown}\n\
+             auth_type = any\npool_mode = {mode}\ndefault_pool_size = 20\n\
+             ignore_startup_parameters = extra_float_digits\n",
+            cluster.folder().display()
+        );
+        let path = folder.path().join("pgbouncer.ini");
+        std::fs::write(
+            &path,
+            settings.replace("* = host", "* = user=postgres host"),
+        )
+        .unwrap();
+        cluster.give(&path);
+        let mut command = cluster.command(Path::new(PGBOUNCER));
+        command.arg("--quiet").arg(&path).stdin(Stdio::null());
+        let child = command
+            .spawn()
+            .expect("Debian's package pgbouncer is installed");
+        eventually("the pooler to listen", Duration::from_secs(30), || {
+            folder.path().join(".s.PGSQL.5432").exists().then_some(())
+        });
+        Self { child, folder }
+    }
+}
+
+impl Drop for Pooler {
+    fn drop(&mut self) {
+        let _ended = self.child.kill();
+        let _ended = self.child.wait();
+    }
+}
+
+#[test]
+fn a_host_works_behind_a_pooler_in_session_mode() {
+    let cluster = Cluster::start(&folder(), &[]);
+    let pooler = Pooler::before(&cluster, "session");
+    assert_works(&Cluster::url_at(pooler.folder.path()), || {
+        let direct = "SELECT count(DISTINCT backend_start) > 1 FROM pg_stat_activity \
+                      WHERE application_name LIKE 'host%'";
+        assert_eq!(cluster.ask(direct), "t");
+    });
+}
