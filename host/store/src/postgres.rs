@@ -13,6 +13,7 @@ mod flush;
 mod list;
 pub mod logs;
 pub mod nodes;
+pub mod others;
 mod overlay;
 mod pipeline;
 mod reader;
@@ -39,6 +40,7 @@ use self::counts::Counts;
 use self::fetch::Named;
 use self::flush::Told;
 use self::nodes::Beats;
+use self::others::PostgresOthers;
 use self::pipeline::Pipeline;
 use self::reader::PostgresReader;
 use self::rows::Transaction;
@@ -136,6 +138,16 @@ impl PostgresStore {
         }
     }
 
+    /// Returns what the host hears of other nodes.
+    pub fn others(&self) -> PostgresOthers {
+        PostgresOthers {
+            connector: self.session.connector().clone(),
+            pool: self.pool.clone(),
+            node: self.session.writer().node,
+            hinted: Arc::default(),
+        }
+    }
+
     /// Runs a batch until it is committed or cannot be.
     fn run(&mut self, now: Time, batch: &[Command]) -> Result<Committed, StoreError> {
         self.session.next_batch();
@@ -190,6 +202,7 @@ impl PostgresStore {
         let mut transaction = Transaction {
             driver: &self.driver,
             client,
+            node: self.session.node(),
             counts: &mut self.counts,
             overlay: begun.overlay,
             seqs: begun.seqs,

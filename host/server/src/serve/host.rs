@@ -26,7 +26,7 @@ use host_dispatch::executors::Executors as Assigned;
 use host_dispatch::foreign::{Foreign, History, KeptFor, Wiring};
 use host_dispatch::lease_mail::LeaseDoor;
 use host_dispatch::logged::Logs;
-use host_dispatch::nodes::{self, NoPlace, Place};
+use host_dispatch::nodes::{self, Committed, ELSEWHERE_MAX, Elsewhere, Following, NoPlace, Place};
 use host_dispatch::numbers::Numbers;
 use host_dispatch::readers::{READERS, Readers};
 use host_dispatch::renewals::RENEWAL_MS_MAX;
@@ -44,7 +44,7 @@ use host_store::logs::LogWriter;
 use host_store::postgres::logs::PostgresLogs;
 use host_store::postgres::{Options, PostgresStore};
 use host_store::sqlite::SqliteStore;
-use host_store::{Store, StoreError};
+use host_store::{Others, Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -131,8 +131,10 @@ impl Host {
         let Opened {
             mut store,
             node,
-            mut place,
+            place,
         } = store(config)?;
+        let (place, mut following) = place.unzip();
+        let mut place: Option<Place> = place;
         store.limit(config.capacity);
         let log_store = log_store(config).map_err(ServeError::Store)?;
         let examiner = examiner(config, program, cells_lock, &tasks).await?;
@@ -163,8 +165,20 @@ impl Host {
         let (phase, entered) = watch::channel(Phase::Running);
         let foreign_logs = Arc::new(ForeignLogs::new(base.logs.clone()));
         let (executors, assigned) = executors(config, wires, &base, &foreign_logs, &tasks);
-        let shared = Arc::new(Shared::default());
-        let leases = LeaseDoor::new(base.clock, Arc::clone(&shared), RENEWAL_MS_MAX);
+        let is_shared = place.is_some();
+        let shared = if is_shared {
+            Arc::new(Shared::among_nodes())
+        } else {
+            Arc::default()
+        };
+        let mut leases = LeaseDoor::new(base.clock, Arc::clone(&shared), RENEWAL_MS_MAX);
+        let (elsewhere, done) = mpsc::channel(ELSEWHERE_MAX);
+        let committed = Committed::default();
+        let mut assigned = assigned;
+        if is_shared {
+            leases = leases.among_nodes();
+            assigned = assigned.among_nodes();
+        }
         let loops = LoopPorts {
             executors: assigned,
             leases: leases.clone(),
@@ -172,6 +186,7 @@ impl Host {
             phase: entered,
             spans: spans.clone(),
             lifeline: place.as_ref().map(|place| Arc::clone(&place.lifeline)),
+            others: is_shared.then(|| (done, committed.clone())),
         };
         let (dispatch, ended) = dispatch(config, (store, node), &base, &examiner.cells, loops)?;
         if let Some(news) = place.as_mut().and_then(|place| place.news.take()) {
@@ -202,6 +217,25 @@ impl Host {
         let protection = Arc::clone(&examiner.protection);
         let deployments = Deployments::new(dispatch.clone(), handlers, examiner, tasks.clone());
         deployments.repair();
+        if let (Some(place), Some(others)) = (&place, following.take()) {
+            let refreshed = deployments.clone();
+            let following = Following {
+                others,
+                listen: config.store.as_ref().is_none_or(|store| store.listen),
+                dispatch: dispatch.clone(),
+                elsewhere,
+                committed,
+                beats: place.beats.clone(),
+                on_components: Arc::new(move || {
+                    let refreshed = refreshed.clone();
+                    Box::pin(async move { refreshed.follow().await })
+                }),
+            };
+            let stopping = tasks.stopping().clone();
+            tasks.spawn(async move {
+                stopping.run_until_cancelled(following.run()).await;
+            });
+        }
         if let Some(export) = export {
             let collect = collect(&dispatch, &executors, &base.metrics);
             tasks.spawn(export.run(collect, tasks.stopping().clone()));
@@ -425,13 +459,14 @@ struct LoopPorts {
     phase: watch::Receiver<Phase>,
     spans: Option<Arc<dyn Spans>>,
     lifeline: Option<Arc<Lifeline>>,
+    others: Option<(mpsc::Receiver<Elsewhere>, Committed)>,
 }
 
 /// The store, and this host in it.
 struct Opened {
     store: Box<dyn Store>,
     node: NodeId,
-    place: Option<Place>,
+    place: Option<(Place, Arc<dyn Others>)>,
 }
 
 /// Opens the store that the configuration names.
@@ -455,6 +490,7 @@ fn store(config: &Config) -> Result<Opened, ServeError> {
     let node = node_id::of(&config.data).map_err(system("keep the id of this node"))?;
     let store = PostgresStore::open(&database.target, node, options).map_err(ServeError::Store)?;
     tracing::info!(store = %database.target, %node, "a database keeps the jobs");
+    let others: Arc<dyn Others> = Arc::new(store.others());
     let place = Place::take(node, Box::new(store.heartbeat())).map_err(|error| match error {
         NoPlace::Store(error) => ServeError::Store(error),
         NoPlace::System(error) => system("start heartbeats")(error),
@@ -462,7 +498,7 @@ fn store(config: &Config) -> Result<Opened, ServeError> {
     Ok(Opened {
         store: Box::new(store),
         node,
-        place: Some(place),
+        place: Some((place, others)),
     })
 }
 
@@ -488,6 +524,7 @@ fn dispatch(
         phase,
         spans,
         lifeline,
+        others,
     }: LoopPorts,
 ) -> Result<Dispatching, ServeError> {
     let (cell_says, events) = mpsc::channel(EVENTS_MAX);
@@ -509,6 +546,7 @@ fn dispatch(
         leases,
         node,
         lifeline,
+        others,
         logs: base.logs.clone(),
         requests: asked,
         events,
