@@ -99,7 +99,7 @@ impl Following {
             match done {
                 Ok(pulse) => known = Some(pulse),
                 Err(error) => {
-                    tracing::debug!(%error, "not known what other nodes did; asked again")
+                    tracing::debug!(%error, "not known what other nodes did; asked again");
                 }
             }
             sleep(LOOK).await;
@@ -134,11 +134,11 @@ impl Following {
             let effects = self.others.mail().await?;
             self.tell(Elsewhere::Effects(effects)).await;
         }
-        let Some(known) = known else { return Ok(()) };
-        if pulse.pauses != known.pauses {
+        // At first, something may have changed since the host read it.
+        if known.is_none_or(|known| pulse.pauses != known.pauses) {
             self.tell(Elsewhere::Queues).await;
         }
-        if pulse.components != known.components {
+        if known.is_none_or(|known| pulse.components != known.components) {
             (self.on_components)().await;
         }
         Ok(())

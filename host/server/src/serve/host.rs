@@ -26,7 +26,6 @@ use host_dispatch::executors::Executors as Assigned;
 use host_dispatch::foreign::{Foreign, History, KeptFor, Wiring};
 use host_dispatch::lease_mail::LeaseDoor;
 use host_dispatch::logged::Logs;
-use host_dispatch::nodes::{self, Committed, ELSEWHERE_MAX, Elsewhere, Following, NoPlace, Place};
 use host_dispatch::numbers::Numbers;
 use host_dispatch::readers::{READERS, Readers};
 use host_dispatch::renewals::RENEWAL_MS_MAX;
@@ -44,10 +43,11 @@ use host_store::logs::LogWriter;
 use host_store::postgres::logs::PostgresLogs;
 use host_store::postgres::{Options, PostgresStore};
 use host_store::sqlite::SqliteStore;
-use host_store::{Others, Store, StoreError};
+use host_store::{Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::node::{LoopEnd, Node};
 use super::{ServeError, damage, node_id, supervisor, system};
 use crate::api::Api;
 use crate::config::{self, Config};
@@ -87,7 +87,7 @@ pub(super) struct Host {
     foreign_ended: oneshot::Receiver<()>,
     log_writer: JoinHandle<()>,
     /// Among the nodes that share the store, if others can.
-    place: Option<Place>,
+    node: Option<Node>,
     /// Whether the dispatch loop ended with an error.
     has_failed: bool,
 }
@@ -128,22 +128,14 @@ impl Host {
         cells_lock: File,
     ) -> Result<Self, ServeError> {
         let tasks = Tasks::default();
-        let Opened {
-            mut store,
-            node,
-            place,
-        } = store(config)?;
-        let (place, mut following) = place.unzip();
-        let mut place: Option<Place> = place;
+        let (mut store, own, mut node) = store(config)?;
         store.limit(config.capacity);
         let log_store = log_store(config).map_err(ServeError::Store)?;
         let examiner = examiner(config, program, cells_lock, &tasks).await?;
         let (logs, logged) = Logs::channel();
         let (job_logs, log_writer) =
             logs::spawn(log_store, logged, logs.gaps()).map_err(ServeError::Store)?;
-        let clock = place
-            .as_ref()
-            .map_or_else(Clock::start, |place| place.clock);
+        let clock = node.as_ref().map_or_else(Clock::start, Node::clock);
         let base = Base::new(config, clock, logs);
         let settings = Settings::read(&config.environment).map_err(ServeError::Telemetry)?;
         let telemetry = settings
@@ -165,37 +157,17 @@ impl Host {
         let (phase, entered) = watch::channel(Phase::Running);
         let foreign_logs = Arc::new(ForeignLogs::new(base.logs.clone()));
         let (executors, assigned) = executors(config, wires, &base, &foreign_logs, &tasks);
-        let is_shared = place.is_some();
-        let shared = if is_shared {
-            Arc::new(Shared::among_nodes())
-        } else {
-            Arc::default()
-        };
-        let mut leases = LeaseDoor::new(base.clock, Arc::clone(&shared), RENEWAL_MS_MAX);
-        let (elsewhere, done) = mpsc::channel(ELSEWHERE_MAX);
-        let committed = Committed::default();
-        let mut assigned = assigned;
-        if is_shared {
-            leases = leases.among_nodes();
-            assigned = assigned.among_nodes();
-        }
+        let (shared, leases, assigned) = loop_doors(base.clock, node.is_some(), assigned);
         let loops = LoopPorts {
             executors: assigned,
             leases: leases.clone(),
             shared,
             phase: entered,
             spans: spans.clone(),
-            lifeline: place.as_ref().map(|place| Arc::clone(&place.lifeline)),
-            others: is_shared.then(|| (done, committed.clone())),
+            lifeline: node.as_ref().map(Node::lifeline),
+            others: node.as_mut().and_then(Node::loop_end),
         };
-        let (dispatch, ended) = dispatch(config, (store, node), &base, &examiner.cells, loops)?;
-        if let Some(news) = place.as_mut().and_then(|place| place.news.take()) {
-            tasks.spawn(nodes::heed(
-                news,
-                dispatch.clone(),
-                tasks.stopping().clone(),
-            ));
-        }
+        let (dispatch, ended) = dispatch(config, (store, own), &base, &examiner.cells, loops)?;
         tasks.spawn(
             leases
                 .clone()
@@ -217,24 +189,8 @@ impl Host {
         let protection = Arc::clone(&examiner.protection);
         let deployments = Deployments::new(dispatch.clone(), handlers, examiner, tasks.clone());
         deployments.repair();
-        if let (Some(place), Some(others)) = (&place, following.take()) {
-            let refreshed = deployments.clone();
-            let following = Following {
-                others,
-                listen: config.store.as_ref().is_none_or(|store| store.listen),
-                dispatch: dispatch.clone(),
-                elsewhere,
-                committed,
-                beats: place.beats.clone(),
-                on_components: Arc::new(move || {
-                    let refreshed = refreshed.clone();
-                    Box::pin(async move { refreshed.follow().await })
-                }),
-            };
-            let stopping = tasks.stopping().clone();
-            tasks.spawn(async move {
-                stopping.run_until_cancelled(following.run()).await;
-            });
+        if let Some(node) = &mut node {
+            node.follow(&dispatch, &deployments, &tasks);
         }
         if let Some(export) = export {
             let collect = collect(&dispatch, &executors, &base.metrics);
@@ -256,7 +212,7 @@ impl Host {
             foreign,
             foreign_ended,
             log_writer,
-            place,
+            node,
             has_failed: false,
         })
     }
@@ -351,9 +307,9 @@ impl Host {
         };
         let rest = tokio::time::timeout(JOIN_TIMEOUT, rest).await;
         let has_ended = !self.has_failed && rest.is_ok();
-        if let Some(place) = self.place.filter(|_| has_ended) {
+        if let Some(node) = self.node.filter(|_| has_ended) {
             // It says why it fails.
-            let _left = tokio::task::spawn_blocking(|| place.leave()).await;
+            let _left = tokio::task::spawn_blocking(|| node.leave()).await;
         }
         if wires.is_err() || rest.is_err() {
             tracing::warn!("some connections do not end; they are cut");
@@ -459,47 +415,31 @@ struct LoopPorts {
     phase: watch::Receiver<Phase>,
     spans: Option<Arc<dyn Spans>>,
     lifeline: Option<Arc<Lifeline>>,
-    others: Option<(mpsc::Receiver<Elsewhere>, Committed)>,
+    others: Option<LoopEnd>,
 }
 
-/// The store, and this host in it.
-struct Opened {
-    store: Box<dyn Store>,
-    node: NodeId,
-    place: Option<(Place, Arc<dyn Others>)>,
-}
+/// The store, the id of this host in it, and its place if others may share it.
+type Opened = (Box<dyn Store>, NodeId, Option<Node>);
 
 /// Opens the store that the configuration names.
 fn store(config: &Config) -> Result<Opened, ServeError> {
     let Some(database) = &config.store else {
         let open = || {
             let store = SqliteStore::open(&config.data.join(damage::STORE))?;
-            let node = store.node(ids::node())?;
-            Ok((Box::new(store), node))
+            let own = store.node(ids::node())?;
+            Ok((store, own))
         };
-        let (store, node) = open().map_err(ServeError::Store)?;
-        return Ok(Opened {
-            store,
-            node,
-            place: None,
-        });
+        let (store, own) = open().map_err(ServeError::Store)?;
+        return Ok((Box::new(store), own, None));
     };
     let options = Options {
         allow_unsafe: database.allow_unsafe,
     };
-    let node = node_id::of(&config.data).map_err(system("keep the id of this node"))?;
-    let store = PostgresStore::open(&database.target, node, options).map_err(ServeError::Store)?;
-    tracing::info!(store = %database.target, %node, "a database keeps the jobs");
-    let others: Arc<dyn Others> = Arc::new(store.others());
-    let place = Place::take(node, Box::new(store.heartbeat())).map_err(|error| match error {
-        NoPlace::Store(error) => ServeError::Store(error),
-        NoPlace::System(error) => system("start heartbeats")(error),
-    })?;
-    Ok(Opened {
-        store: Box::new(store),
-        node,
-        place: Some((place, others)),
-    })
+    let own = node_id::of(&config.data).map_err(system("keep the id of this node"))?;
+    let store = PostgresStore::open(&database.target, own, options).map_err(ServeError::Store)?;
+    tracing::info!(store = %database.target, node = %own, "a database keeps the jobs");
+    let node = Node::enter(&store, own, database.listen)?;
+    Ok((Box::new(store), own, Some(node)))
 }
 
 /// Opens the logs of guests, which are where the jobs are.
@@ -509,6 +449,22 @@ fn log_store(config: &Config) -> Result<Box<dyn LogWriter>, StoreError> {
         Some(database) => Box::new(PostgresLogs::open(&database.target, bytes_max)?),
         None => Box::new(damage::open_logs(&config.data, bytes_max)?),
     })
+}
+
+/// Makes what the dispatch loop publishes in and is reached by.
+fn loop_doors(
+    clock: Clock,
+    is_shared: bool,
+    assigned: Assigned,
+) -> (Arc<Shared>, LeaseDoor, Assigned) {
+    if !is_shared {
+        let shared = Arc::new(Shared::default());
+        let leases = LeaseDoor::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
+        return (shared, leases, assigned);
+    }
+    let shared = Arc::new(Shared::among_nodes());
+    let leases = LeaseDoor::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
+    (shared, leases.among_nodes(), assigned.among_nodes())
 }
 
 /// Starts the dispatch loop over the store.
