@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::fixture::own;
 
 /// Reads the stream of one job until it ends.
-fn stream(address: &str, job: &str, heard: Option<u64>) -> String {
+pub(crate) fn stream(address: &str, job: &str, heard: Option<u64>) -> String {
     let heard = heard.map_or(String::new(), |id| format!("last-event-id: {id}\r\n"));
     let request =
         format!("GET /api/v1/events?job={job} HTTP/1.0\r\nhost: {address}\r\n{heard}\r\n");

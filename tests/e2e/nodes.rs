@@ -10,6 +10,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::events::stream;
+
 /// Longer than a node that is dead can stay unnoticed.
 const TAKEN_WITHIN: Duration = Duration::from_secs(40);
 
@@ -28,7 +30,17 @@ impl Node {
     }
 
     pub(crate) fn start(&self) -> Server {
-        Server::start(&options(self.data.path(), &self.url))
+        self.start_with(&[])
+    }
+
+    /// Starts a host with these variables.
+    pub(crate) fn start_with(&self, env: &[(&str, &str)]) -> Server {
+        let mut options = options(self.data.path(), &self.url);
+        let env = env
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        options.env.extend(env);
+        Server::start(&options)
     }
 }
 
@@ -82,6 +94,103 @@ fn cancel(client: &Client, id: &str) {
 fn signal(host: &Server, signal: Signal) {
     let pid = Pid::from_raw(host.pid().cast_signed()).unwrap();
     kill_process(pid, signal).unwrap();
+}
+
+/// Waits until a node knows the handlers.
+fn knows(client: &Client) {
+    eventually("the node has the component", TAKEN_WITHIN, || {
+        let answer = client.get("/api/v1/handlers/echo").ok()?;
+        (answer.status == 200).then_some(())
+    });
+}
+
+/// What a client does behind a load balancer: each request reaches another node.
+#[test]
+fn any_node_answers_for_all() {
+    let (first, second) = (Node::new("balanced"), Node::new("balanced"));
+    // With hints, and without.
+    for listen in ["true", "false"] {
+        let start = |node: &Node| node.start_with(&[("HOST_STORE_LISTEN", listen)]);
+        let servers = [start(&first), start(&second)];
+        let clients = [servers[0].client(), servers[1].client()];
+        if listen == "true" {
+            deploy(&clients[0]);
+        }
+        // Both have been running when it was deployed.
+        clients.iter().for_each(knows);
+        for n in 0..20 {
+            let (one, other) = (&clients[n % 2], &clients[(n + 1) % 2]);
+            let id = one.enqueue(&json!({"handler": "echo", "params": [n]}));
+            assert_eq!(other.wait(&id)["result"], json!([n]));
+            assert_eq!(one.job(&id)["state"], "completed");
+        }
+        for [one, other] in [[0, 1], [1, 0]] {
+            let id = clients[one].enqueue(&endless());
+            runs(&clients[one], &id, 1);
+            // It is stopped in the cell of the other node, which reports it.
+            let waiting = clients[other].clone();
+            let waited = std::thread::spawn({
+                let id = id.clone();
+                move || waiting.wait(&id)
+            });
+            cancel(&clients[other], &id);
+            assert_eq!(waited.join().unwrap()["state"], "cancelled");
+            let attempts = clients[other].get(&format!("/api/v1/jobs/{id}/attempts"));
+            let attempts = attempts.unwrap().body;
+            assert_eq!(attempts["items"][0]["outcome"], "cancelled", "{attempts}");
+        }
+    }
+}
+
+#[test]
+fn a_node_with_room_runs_what_another_has_no_room_for() {
+    let (first, second) = (Node::new("room"), Node::new("room"));
+    let small = first.start_with(&[("HOST_CELLS", "1"), ("HOST_CELL_SLOTS", "1")]);
+    deploy(&small.client());
+    let long = small.client().enqueue(&endless());
+    runs(&small.client(), &long, 1);
+    let large = second.start();
+    let id = small
+        .client()
+        .enqueue(&json!({"handler": "echo", "params": [5]}));
+    assert_eq!(small.client().wait(&id)["result"], json!([5]));
+    // What one pauses or resumes, the other does not claim or claims.
+    let verb = |server: &Server, verb: &str| {
+        let answer = server
+            .client()
+            .post(&format!("/api/v1/queues/default/{verb}"), &json!({}));
+        assert_eq!(answer.unwrap().status, 200);
+    };
+    verb(&small, "pause");
+    let id = large
+        .client()
+        .enqueue(&json!({"handler": "echo", "params": [6]}));
+    assert_eq!(large.client().job(&id)["state"], "available");
+    verb(&small, "resume");
+    assert_eq!(large.client().wait(&id)["result"], json!([6]));
+    cancel(&large.client(), &long);
+}
+
+#[test]
+fn the_stream_of_one_node_tells_of_jobs_of_another() {
+    let (first, second) = (Node::new("streams"), Node::new("streams"));
+    let (server, other) = (first.start(), second.start());
+    deploy(&server.client());
+    knows(&other.client());
+    let id = server.client().enqueue(&endless());
+    runs(&other.client(), &id, 1);
+    let address = other.address().to_owned();
+    let listening = std::thread::spawn({
+        let id = id.clone();
+        move || stream(&address, &id, Some(0))
+    });
+    cancel(&server.client(), &id);
+    let heard = listening.join().unwrap();
+    for to in ["available", "running", "cancelled"] {
+        assert!(heard.contains(&format!("\"to\":\"{to}\"")), "{heard}");
+    }
+    // The numbers are the same on all nodes.
+    assert_eq!(stream(server.address(), &id, Some(0)), heard);
 }
 
 #[test]

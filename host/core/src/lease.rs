@@ -71,4 +71,7 @@ pub enum Fence {
     Worker(String),
     /// The lease's id and the worker that holds it, if messages name both.
     Holder(LeaseId, String),
+    /// The same, but only of a lease by heartbeats: another node may have granted it, and this one does
+    /// not know who holds it.
+    Remote(Box<Fence>),
 }

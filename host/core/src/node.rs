@@ -37,6 +37,20 @@ pub struct Roll {
     /// The time of the database.
     pub at: Time,
     pub nodes: Vec<Seen>,
+    pub pulse: Pulse,
+}
+
+/// What tells a node whether others have changed anything that concerns it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pulse {
+    /// The number of the next change of a job's state.
+    pub next_change: u64,
+    /// How often a queue was paused or resumed.
+    pub pauses: i64,
+    /// Differs if other revisions of components are current.
+    pub components: String,
+    /// Whether there are messages for this node.
+    pub has_mail: bool,
 }
 
 /// A node that counts as dead since it was last seen.

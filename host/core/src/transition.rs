@@ -141,11 +141,16 @@ impl Lifecycle {
         let Some(lease) = &self.lease else {
             return Err(Rejection::Stale);
         };
-        let current = match fence {
+        let is_current = |fence: &Fence| match fence {
             Fence::Lease(id) => *id == lease.id,
             Fence::Attempt(number) => *number == self.attempt,
             Fence::Worker(worker) => *worker == lease.worker,
             Fence::Holder(id, worker) => *id == lease.id && *worker == lease.worker,
+            Fence::Remote(_) => false,
+        };
+        let current = match fence {
+            Fence::Remote(inner) => lease.hold != Hold::Connection && is_current(inner),
+            other => is_current(other),
         };
         current.then_some(lease).ok_or(Rejection::Stale)
     }

@@ -80,6 +80,7 @@ pub struct Executors {
     by_lease: HashMap<LeaseId, Tag>,
     mail: Arc<AssignMail>,
     open: Open,
+    is_shared: bool,
     tags_made: u64,
     stopping: CancellationToken,
     _stops_with_us: DropGuard,
@@ -100,6 +101,7 @@ impl Executors {
             by_lease: HashMap::new(),
             mail,
             open: Box::new(open),
+            is_shared: false,
             tags_made: 0,
             _stops_with_us: stopping.clone().drop_guard(),
             stopping,
@@ -115,6 +117,8 @@ impl Executors {
         let port: Option<Box<dyn Assign>> = match (self.open)(name) {
             Opened::Pushed(port) => Some(port),
             Opened::Pulled => None,
+            // Another node may have it, now or later.
+            Opened::Unknown if self.is_shared => None,
             Opened::Unknown => {
                 tracing::warn!(runner = %name, "there are jobs for a runner that is not configured; they are discarded");
                 self.capacity.insert(name.clone(), missing::AT_ONCE_MAX);
@@ -128,6 +132,13 @@ impl Executors {
             claimable_max: u64::MAX,
         };
         self.by_name.insert(name.clone(), executor);
+    }
+
+    /// Leaves jobs for runners that are not configured here to other nodes.
+    #[must_use]
+    pub fn among_nodes(mut self) -> Self {
+        self.is_shared = true;
+        self
     }
 
     pub(crate) fn mail(&self) -> &Arc<AssignMail> {

@@ -83,6 +83,13 @@ impl LeaseDoor {
         }
     }
 
+    /// Makes it the door of a node that shares its store with others.
+    #[must_use]
+    pub fn among_nodes(mut self) -> Self {
+        self.renewals = self.renewals.among_nodes();
+        self
+    }
+
     /// Returns the leases that are renewed in memory.
     pub(crate) fn renewals(&self) -> &Renewals {
         &self.renewals

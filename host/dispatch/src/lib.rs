@@ -22,7 +22,7 @@ pub mod waiters;
 pub mod writer;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use host_core::command::{Command, Reply};
 use host_core::id::JobId;
@@ -88,9 +88,24 @@ pub struct Shared {
     pub live: Live,
     /// Whether the disk has no room for new jobs.
     pub store_full: AtomicBool,
+    /// Whether jobs run here.
+    pub(crate) is_busy: AtomicBool,
 }
 
 impl Shared {
+    /// Makes what the loop of a node publishes that shares its store with others.
+    pub fn among_nodes() -> Self {
+        Self {
+            events: Events::ordered(),
+            ..Self::default()
+        }
+    }
+
+    /// Returns whether somebody waits here for what other nodes do.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.waiters.any() || self.events.is_heard() || self.is_busy.load(Ordering::Relaxed)
+    }
+
     /// Publishes the progress of a running job.
     pub(crate) fn progressed(&self, now: Time, job: JobId, attempt: u32, progress: Progress) {
         self.live.tell(job, progress.clone());

@@ -1,6 +1,7 @@
 //! The place of this host among the nodes that share its store: a thread says each second that it lives,
 //! lets its cells go on as long as that is answered, and finds nodes that are dead.
 
+mod follow;
 mod watch;
 
 use std::io;
@@ -11,16 +12,17 @@ use std::time::Duration;
 
 use host_core::command::{Command, Reply};
 use host_core::id::NodeId;
-use host_core::node::{Dead, Roll};
+use host_core::node::{Dead, Life, Pulse, Roll};
 use host_runtime::clock::{Clock, Helm};
 use host_runtime::lifeline::Lifeline;
 use host_store::{Heartbeat, StoreError};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch as latest};
 use tokio_util::sync::CancellationToken;
 
 use self::watch::Watch;
 use crate::{Dispatch, SubmitError};
 
+pub use self::follow::{Committed, ELSEWHERE_MAX, Elsewhere, Following, OnComponents};
 pub use self::watch::{LEASE, STOP};
 
 /// How often a node says that it lives.
@@ -48,6 +50,8 @@ pub struct Place {
     pub lifeline: Arc<Lifeline>,
     /// What the heartbeats show.
     pub news: Option<mpsc::Receiver<News>>,
+    /// What the last heartbeat showed, and whether other nodes live.
+    pub beats: latest::Receiver<(Pulse, bool)>,
     /// Ends the heartbeats when it is dropped.
     beating: SyncSender<()>,
     thread: JoinHandle<Box<dyn Heartbeat>>,
@@ -75,6 +79,7 @@ impl Place {
         let lifeline = Arc::new(Lifeline::new(sent + STOP).map_err(NoPlace::System)?);
         let (told, news) = mpsc::channel(NEWS_MAX);
         let (beating, ending) = sync_channel(0);
+        let (showing, shown) = latest::channel((roll.pulse.clone(), has_others(own, &roll)));
         let mut beats = Beats {
             own,
             heartbeat,
@@ -84,6 +89,7 @@ impl Place {
             watch: Watch::default(),
             ahead_ms,
             told,
+            showing,
             is_silent: false,
         };
         let thread = std::thread::Builder::new()
@@ -103,6 +109,7 @@ impl Place {
             clock,
             lifeline,
             news: Some(news),
+            beats: shown,
             beating,
             thread,
         })
@@ -131,6 +138,7 @@ struct Beats {
     watch: Watch,
     ahead_ms: i64,
     told: mpsc::Sender<News>,
+    showing: latest::Sender<(Pulse, bool)>,
     /// Whether the last heartbeat was not answered.
     is_silent: bool,
 }
@@ -151,6 +159,8 @@ impl Beats {
                 for dead in self.watch.look((sent, answered), self.own, &roll.nodes) {
                     self.tell(News::Dead(dead));
                 }
+                let has_others = has_others(self.own, &roll);
+                self.showing.send_replace((roll.pulse, has_others));
                 Some(BEAT.saturating_sub(Lifeline::now().saturating_sub(sent)))
             }
             Err(StoreError::Fenced) => {
@@ -192,6 +202,11 @@ impl Beats {
         // What does not fit is found again with the next heartbeat.
         let _told = self.told.try_send(news);
     }
+}
+
+fn has_others(own: NodeId, roll: &Roll) -> bool {
+    let mut nodes = roll.nodes.iter();
+    nodes.any(|seen| seen.id != own && seen.is_fresh && seen.life == Life::Lives)
 }
 
 /// Carries out what heartbeats show, until `stopping`.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use host_core::command::{Change, Claimed, Command};
-use host_core::id::{JobId, LeaseId};
+use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::job::{Lifecycle, State};
 use host_core::lease::{Fence, Hold};
 use host_core::name::Name;
@@ -65,11 +65,14 @@ pub(crate) struct Pulls {
     /// The jobs of each executor whose leases were granted before the host restarted.
     restored: BTreeMap<Name, Vec<JobId>>,
     renewals: Renewals,
+    /// This node, if others share the store.
+    node: Option<NodeId>,
 }
 
 impl Pulls {
-    /// Makes one without workers. Heartbeats are answered from `renewals`.
-    pub(crate) fn new(renewals: Renewals) -> Self {
+    /// Makes one without workers. Heartbeats are answered from `renewals`; if other nodes share the store,
+    /// those of leases that `node` has granted.
+    pub(crate) fn new(renewals: Renewals, node: Option<NodeId>) -> Self {
         Self {
             waiting: BTreeMap::new(),
             waiters_made: 0,
@@ -77,13 +80,16 @@ impl Pulls {
             by_lease: HashMap::new(),
             restored: BTreeMap::new(),
             renewals,
+            node,
         }
     }
 
     /// Takes note of a job as it is stored now, if a worker that pulls holds it. From then on its
     /// heartbeats are answered from memory.
     pub(crate) fn stored(&self, now: Time, job: &Lifecycle) {
-        if self.held.contains_key(&job.id) && job.state == State::Running {
+        let by = job.lease.as_ref().map(|lease| lease.node);
+        let is_ours = self.node.is_none() || self.node == by;
+        if is_ours && self.held.contains_key(&job.id) && job.state == State::Running {
             self.renewals.know(now, job);
         }
     }
@@ -258,11 +264,12 @@ impl Pulls {
 
     /// Makes the command for a worker's message. If the job is not leased to a worker that pulls,
     /// it may be running in a cell. The command then gets a fence that matches no attempt, so that
-    /// the rules refuse it.
+    /// the rules refuse it; if other nodes share the store, one that matches no lease of a cell.
     pub(crate) fn command(&self, told: &Told, progress: Option<Progress>) -> Command {
         let job = told.job;
         let (fence, worker) = match self.held.get(&job) {
             Some(held) => (told.fence.clone(), held.worker.as_str()),
+            None if self.node.is_some() => (Fence::Remote(Box::new(told.fence.clone())), ""),
             None => (Fence::Attempt(0), ""),
         };
         match &told.message {
@@ -325,6 +332,12 @@ impl Pulls {
         let ended = change.from == Some(State::Running);
         let held = ended.then(|| self.forget(change.job)).flatten()?;
         Some(held.lease)
+    }
+
+    /// Records a change that another node has made, perhaps long ago, and returns the lease that it ended.
+    pub(crate) fn changed_elsewhere(&mut self, change: &Change) -> Option<LeaseId> {
+        let held = self.held.get(&change.job)?;
+        (held.attempt == change.attempt).then(|| self.changed(change))?
     }
 
     /// Returns a job's attempt at a worker that pulls: its number, and when it was granted.

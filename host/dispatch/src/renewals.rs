@@ -27,6 +27,8 @@ const BATCH_MAX: usize = 512;
 pub(crate) struct Renewals {
     table: Arc<Mutex<Table>>,
     wait_ms_max: u64,
+    /// Whether other nodes may end leases that have run out in the store.
+    is_shared: bool,
 }
 
 #[derive(Debug, Default)]
@@ -68,7 +70,14 @@ impl Renewals {
         Self {
             table: Arc::default(),
             wait_ms_max,
+            is_shared: false,
         }
+    }
+
+    /// Leaves heartbeats to the store that come shortly before the stored end: other nodes know no other.
+    pub(crate) fn among_nodes(mut self) -> Self {
+        self.is_shared = true;
+        self
     }
 
     /// Renews a lease. Returns nothing if it is not known here, or if the rules refuse the heartbeat:
@@ -85,6 +94,9 @@ impl Renewals {
         // it read before.
         let now = now();
         let known = table.leases.get_mut(&job)?;
+        if self.is_shared && known.ends_soon(now) {
+            return None;
+        }
         known.job.apply(now, &Input::Heartbeat(fence)).ok()?;
         note(now, known.job.attempt);
         let standing = Standing::from(&known.job);
@@ -193,6 +205,16 @@ impl Table {
 }
 
 impl Known {
+    /// Returns whether a quarter of the lease or less is left in the store.
+    fn ends_soon(&self, now: Time) -> bool {
+        let lease = self.job.lease.as_ref();
+        let Some(Hold::Ttl { ttl_ms }) = lease.map(|lease| lease.hold) else {
+            return false;
+        };
+        self.stored_end
+            .is_some_and(|end| end.since_ms(now) <= ttl_ms / 4)
+    }
+
     /// Returns the end that is stored if the lease was renewed since.
     fn unstored(&self) -> Option<Time> {
         let end = self.job.lease.as_ref()?.expires_at;

@@ -40,6 +40,12 @@ impl Waiters {
         }
     }
 
+    /// Returns whether any request waits.
+    pub(crate) fn any(&self) -> bool {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        !waiting.is_empty()
+    }
+
     /// Wakes the requests that wait for `job`, which has ended or was purged.
     pub fn ended(&self, job: JobId) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);

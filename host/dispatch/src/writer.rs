@@ -4,6 +4,7 @@
 
 mod batch;
 mod carried;
+mod elsewhere;
 mod heard;
 mod intake;
 mod pulled;
@@ -34,6 +35,7 @@ use self::traces::Traces;
 use crate::executors::Executors;
 use crate::lease_mail::{self, LeaseDoor, LeaseMail};
 use crate::logged::Logs;
+use crate::nodes::{Committed, Elsewhere};
 use crate::numbers::Numbers;
 use crate::pulls::Pulls;
 use crate::{Request, Shared, SubmitError};
@@ -86,6 +88,8 @@ pub struct Wiring<P> {
     pub node: NodeId,
     /// For how long its cells may run guests, if other nodes share the store.
     pub lifeline: Option<Arc<Lifeline>>,
+    /// What other nodes that share the store do, and where to say that this one has done something.
+    pub others: Option<(mpsc::Receiver<Elsewhere>, Committed)>,
     /// Receives guests' logs.
     pub logs: Logs,
     /// Commands from outside the loop.
@@ -122,7 +126,10 @@ pub fn spawn<P: CellPort + 'static>(
 }
 
 async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
+    let (elsewhere, told) = wiring.others.unzip();
+    let is_shared = told.is_some();
     let mut inputs = Inputs {
+        elsewhere,
         requests: wiring.requests,
         events: wiring.events,
         phase: wiring.phase,
@@ -133,10 +140,14 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         shared: wiring.shared,
         cells: wiring.cells,
         executors: wiring.executors,
-        pulls: Pulls::new(wiring.leases.renewals().clone()),
+        pulls: Pulls::new(
+            wiring.leases.renewals().clone(),
+            is_shared.then_some(wiring.node),
+        ),
         leases: wiring.leases,
         node: wiring.node,
         lifeline: wiring.lifeline,
+        told,
         logs: wiring.logs,
         finished: Vec::new(),
         carried: Carried::new(wiring.params_bytes_max),
@@ -171,6 +182,8 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
 }
 
 struct Inputs {
+    /// `None` if no other node shares the store.
+    elsewhere: Option<mpsc::Receiver<Elsewhere>>,
     requests: mpsc::Receiver<Request>,
     events: mpsc::Receiver<CellEvent>,
     phase: watch::Receiver<Phase>,
@@ -186,6 +199,8 @@ struct Writer<P> {
     pulls: Pulls,
     node: NodeId,
     lifeline: Option<Arc<Lifeline>>,
+    /// Hears of batches, if other nodes must.
+    told: Option<Committed>,
     logs: Logs,
     /// Attempts that have ended but are not stored yet.
     finished: Vec<Finished>,
@@ -246,6 +261,12 @@ impl<P: CellPort> Writer<P> {
             };
             let mail = Arc::clone(self.executors.mail());
             let leases = self.leases.clone();
+            let elsewhere = async {
+                match &mut inputs.elsewhere {
+                    Some(elsewhere) => elsewhere.recv().await,
+                    None => None,
+                }
+            };
             tokio::select! {
                 biased;
                 () = mail.arrived() => {}
@@ -253,8 +274,14 @@ impl<P: CellPort> Writer<P> {
                 Some(event) = inputs.events.recv() => intake.events.push(event),
                 Some(request) = inputs.requests.recv() => intake.add(request),
                 Ok(()) = inputs.phase.changed() => {}
+                Some(done) = elsewhere => intake.elsewhere.push(done),
                 () = due => {}
             }
+        }
+        if let Some(elsewhere) = &mut inputs.elsewhere {
+            intake
+                .elsewhere
+                .extend(std::iter::from_fn(|| elsewhere.try_recv().ok()));
         }
         intake.fill(&mut inputs.requests, &mut inputs.events);
         self.enter(*inputs.phase.borrow_and_update());
@@ -349,6 +376,9 @@ impl<P: CellPort> Writer<P> {
         for heard in self.executors.hear() {
             self.hear_executor(now, heard);
         }
+        for elsewhere in intake.elsewhere {
+            self.hear_elsewhere(now, elsewhere);
+        }
         self.cells.tick(now);
         if self.room_at.is_some_and(|at| now >= at) {
             let is_full = !self.store.has_room();
@@ -374,8 +404,9 @@ impl<P: CellPort> Writer<P> {
         }
         self.pulls.expire(now, self.phase > Phase::Running);
         self.cells.pool.flush();
-        self.numbers
-            .pool(self.cells.pool.runs(), self.cells.pool.ready());
+        let runs = self.cells.pool.runs();
+        self.shared.is_busy.store(runs > 0, Ordering::Relaxed);
+        self.numbers.pool(runs, self.cells.pool.ready());
         Ok(())
     }
 
@@ -447,6 +478,9 @@ impl<P: CellPort> Writer<P> {
                 self.numbers
                     .committed(commands, self.clock.uptime().saturating_sub(begun));
                 self.settle(now, batch.origins, newly_available_max, committed);
+                if let Some(told) = &self.told {
+                    told.tell();
+                }
                 Ok(())
             }
             Err(StoreError::Full) => {

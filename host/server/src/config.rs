@@ -43,6 +43,7 @@ pub const SETTINGS: &[Setting] = &[
     store::SETTINGS[0],
     store::SETTINGS[1],
     store::SETTINGS[2],
+    store::SETTINGS[3],
     Setting {
         key: "handlers",
         env: "HOST_HANDLERS",

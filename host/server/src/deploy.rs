@@ -125,6 +125,15 @@ impl Deployments {
         self.run(async move { shared.remove(name).await }).await
     }
 
+    /// Takes in what other nodes have deployed: compiles what is new here, and publishes it.
+    pub async fn follow(&self) {
+        let shared = Arc::clone(&self.shared);
+        let following = async move { shared.follow().await };
+        if let Err(error) = self.run(following).await {
+            tracing::warn!(%error, "cannot take in what another node has deployed");
+        }
+    }
+
     async fn run<T: Send + 'static>(
         &self,
         change: impl Future<Output = Result<T, DeployError>> + Send + 'static,
@@ -342,6 +351,19 @@ impl Shared {
         Ok(revisions
             .into_iter()
             .find(|revision| revision.component == *name))
+    }
+
+    /// Compiles the current components that are new here, and publishes what is deployed.
+    async fn follow(&self) -> Result<(), DeployError> {
+        let _one = self.one_at_a_time.lock().await;
+        let current = self.dispatch.read(current).await.map_err(unread)?;
+        for (revision, bytes) in current {
+            if let Err(flaw) = self.compiled(revision.digest, &bytes).await {
+                let component = revision.component.as_str();
+                tracing::error!(component, %flaw, "a component of another node does not compile here");
+            }
+        }
+        self.refresh().await
     }
 
     /// Publishes what is deployed now.

@@ -3,6 +3,7 @@
 
 mod damage;
 mod host;
+mod node;
 mod node_id;
 mod supervisor;
 

@@ -105,6 +105,10 @@ pub(crate) trait Rows {
     fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError>;
     fn running(&mut self) -> Result<Vec<JobId>, StoreError>;
     fn next_wakeup(&mut self) -> Result<Option<Time>, StoreError>;
+    /// Tells the node that has granted a lease what it must do, if it is not the one that writes.
+    fn tell(&mut self, _node: NodeId, _job: JobId, _effect: &Effect) -> Result<(), StoreError> {
+        Ok(())
+    }
     /// Makes sure that a dead node writes no more. Returns false if it is not dead, or no node may be:
     /// the store has one host.
     fn fence(&mut self, _dead: &Dead) -> Result<bool, StoreError> {
@@ -355,6 +359,9 @@ impl<R: Rows> Batch<'_, R> {
         for effect in effects {
             match effect {
                 Effect::Stop { .. } | Effect::Revoke { .. } => {
+                    if let Some(lease) = &before.lease {
+                        self.rows.tell(lease.node, after.id, &effect)?;
+                    }
                     self.committed.effects.push((after.id, effect));
                 }
                 Effect::AttemptLost { failure } => self.attempt_lost(before, after, failure)?,

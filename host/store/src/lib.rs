@@ -21,4 +21,4 @@ pub use error::StoreError;
 pub use finding::Finding;
 pub use sqlite::backup;
 pub use sqlite::check::check;
-pub use store::{Heartbeat, Reader, Store};
+pub use store::{Heartbeat, Others, Reader, Store};

@@ -13,6 +13,7 @@ mod flush;
 mod list;
 pub mod logs;
 pub mod nodes;
+pub mod others;
 mod overlay;
 mod pipeline;
 mod reader;
@@ -39,6 +40,7 @@ use self::counts::Counts;
 use self::fetch::Named;
 use self::flush::Told;
 use self::nodes::Beats;
+use self::others::PostgresOthers;
 use self::pipeline::Pipeline;
 use self::reader::PostgresReader;
 use self::rows::Transaction;
@@ -63,7 +65,8 @@ const TRIES_MAX: u32 = 20;
 /// The pause after each of these, times their number.
 const CONFLICT_PAUSE: Duration = Duration::from_millis(2);
 
-/// For how long what other hosts have enqueued may stay unseen, in milliseconds.
+/// For how long what other hosts have enqueued may stay unseen by claims that find enough, in
+/// milliseconds.
 const COUNTS_AGE_MS: u64 = 100;
 
 /// How a store is opened.
@@ -81,6 +84,8 @@ pub struct PostgresStore {
     counts: Counts,
     /// Whether the counts have to be read again.
     stale: bool,
+    /// Whether other hosts have written since.
+    unseen: bool,
     counted_at: Time,
     /// The number after the last change that this writer knows.
     next_change: i64,
@@ -114,6 +119,7 @@ impl PostgresStore {
             pool,
             counts: Counts::default(),
             stale: true,
+            unseen: false,
             counted_at: Time(0),
             next_change: 0,
             broken: None,
@@ -133,6 +139,16 @@ impl PostgresStore {
             connector: self.session.connector().clone(),
             client: None,
             writer: self.session.writer(),
+        }
+    }
+
+    /// Returns what the host hears of other nodes.
+    pub fn others(&self) -> PostgresOthers {
+        PostgresOthers {
+            connector: self.session.connector().clone(),
+            pool: self.pool.clone(),
+            node: self.session.writer().node,
+            hinted: Arc::default(),
         }
     }
 
@@ -180,16 +196,18 @@ impl PostgresStore {
         let writer = self.session.writer();
         let begun = self.driver.wait(fetch::begin(client, writer, named))?;
         // Other hosts have written. What they did is counted soon enough.
-        let others =
-            begun.next_change != self.next_change && now.since_ms(self.counted_at) >= COUNTS_AGE_MS;
+        self.unseen |= begun.next_change != self.next_change;
+        let is_old = now.since_ms(self.counted_at) >= COUNTS_AGE_MS;
+        let others = self.unseen && (is_old || self.counts.starve(&batch));
         if self.stale || others || begun.pauses != self.counts.pauses {
             self.counts = self.driver.wait(Counts::load(client))?;
-            self.stale = false;
+            (self.stale, self.unseen) = (false, false);
             self.counted_at = now;
         }
         let mut transaction = Transaction {
             driver: &self.driver,
             client,
+            node: self.session.node(),
             counts: &mut self.counts,
             overlay: begun.overlay,
             seqs: begun.seqs,
@@ -221,6 +239,7 @@ impl PostgresStore {
             }
         };
         self.next_change = first + count;
+        self.unseen |= first != begun.next_change;
         committed.first_change = first.unsigned_abs();
         Ok(committed)
     }

@@ -12,6 +12,7 @@ mod tests;
 use host_core::failure::Failure;
 use host_core::job::Lifecycle;
 use host_core::outcome::{Attempt, Progress};
+use host_core::transition::Effect;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -37,6 +38,7 @@ pub(crate) trait Record: Serialize + DeserializeOwned {
 }
 
 impl Record for Attempt {}
+impl Record for Effect {}
 impl Record for Failure {}
 impl Record for Progress {}
 

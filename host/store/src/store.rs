@@ -3,18 +3,20 @@
 
 #![warn(missing_docs)]
 
+use futures_util::future::BoxFuture;
 use host_core::capacity::Capacity;
 use host_core::command::{Command, Committed};
 use host_core::handler::{Digest, Revision};
 use host_core::id::JobId;
 use host_core::job::State;
 use host_core::name::Name;
-use host_core::node::Roll;
+use host_core::node::{Pulse, Roll};
 use host_core::outcome::Attempt;
 use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease,
 };
 use host_core::time::Time;
+use host_core::transition::Effect;
 
 use crate::error::StoreError;
 
@@ -114,4 +116,22 @@ pub trait Heartbeat: Send {
 
     /// Says that the node has ended: what it left may be taken at once.
     fn leave(&mut self) -> Result<(), StoreError>;
+}
+
+/// What a node must know soon of what other nodes do.
+pub trait Others: Send + Sync {
+    /// Listens for hints, as long as it is polled.
+    fn listen(&self) -> BoxFuture<'_, ()>;
+
+    /// Waits until another node, or this one, has given a hint. A hint may be lost.
+    fn hinted(&self) -> BoxFuture<'_, ()>;
+
+    /// Gives all nodes a hint that something has changed.
+    fn hint(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Returns what tells whether anything has changed.
+    fn pulse(&self) -> BoxFuture<'_, Result<Pulse, StoreError>>;
+
+    /// Takes what this node must do about its jobs, because other nodes have changed them.
+    fn mail(&self) -> BoxFuture<'_, Result<Vec<(JobId, Effect)>, StoreError>>;
 }

@@ -4,6 +4,7 @@ use host_core::command::Command;
 use tokio::sync::mpsc;
 
 use crate::Request;
+use crate::nodes::Elsewhere;
 use host_cells::port::CellEvent;
 
 /// The most requests in one batch.
@@ -23,6 +24,8 @@ const COMMAND_BYTES: usize = 256;
 pub(super) struct Intake {
     pub(super) requests: Vec<Request>,
     pub(super) events: Vec<CellEvent>,
+    /// What other nodes have done: at most as much as may wait.
+    pub(super) elsewhere: Vec<Elsewhere>,
     bytes: usize,
 }
 

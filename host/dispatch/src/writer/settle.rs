@@ -69,7 +69,7 @@ impl<P: CellPort> Writer<P> {
         self.tell(now, committed.first_change, &committed.changes);
     }
 
-    fn carry_out(&mut self, now: Time, job: JobId, effect: Effect) {
+    pub(super) fn carry_out(&mut self, now: Time, job: JobId, effect: Effect) {
         match effect {
             Effect::Stop {
                 lease,

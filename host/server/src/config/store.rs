@@ -12,9 +12,10 @@ use host_store::postgres::target::Target;
 const URL: &str = "store.url";
 const URL_FILE: &str = "store.url_file";
 const ALLOW_UNSAFE: &str = "store.allow_unsafe";
+const LISTEN: &str = "store.listen";
 
 /// The keys of the section.
-pub(super) const SETTINGS: [Setting; 3] = [
+pub(super) const SETTINGS: [Setting; 4] = [
     Setting {
         key: URL,
         env: "HOST_STORE_URL",
@@ -39,6 +40,14 @@ pub(super) const SETTINGS: [Setting; 3] = [
         default: "false",
         about: "Whether to use a database with fsync or synchronous_commit off, which may lose acknowledged jobs: true or false",
     },
+    Setting {
+        key: LISTEN,
+        env: "HOST_STORE_LISTEN",
+        flag: None,
+        value_name: "BOOL",
+        default: "true",
+        about: "Whether other hosts of the database are heard by LISTEN; turn it off behind a pooler that cannot, and the host asks instead while something waits: true or false",
+    },
 ];
 
 /// A database that keeps the jobs.
@@ -48,6 +57,8 @@ pub struct Database {
     pub target: Target,
     /// Whether a server is accepted that may lose acknowledged data.
     pub allow_unsafe: bool,
+    /// Whether the server gives hints of what other hosts do.
+    pub listen: bool,
 }
 
 /// Reads the section. Returns `None` if the data directory keeps the jobs.
@@ -77,5 +88,6 @@ pub(super) fn database(values: &Section<'_>) -> Result<Option<Database>, ConfigE
     Ok(Some(Database {
         target,
         allow_unsafe: values.switch(ALLOW_UNSAFE)?,
+        listen: values.switch(LISTEN)?,
     }))
 }

@@ -26,7 +26,6 @@ use host_dispatch::executors::Executors as Assigned;
 use host_dispatch::foreign::{Foreign, History, KeptFor, Wiring};
 use host_dispatch::lease_mail::LeaseDoor;
 use host_dispatch::logged::Logs;
-use host_dispatch::nodes::{self, NoPlace, Place};
 use host_dispatch::numbers::Numbers;
 use host_dispatch::readers::{READERS, Readers};
 use host_dispatch::renewals::RENEWAL_MS_MAX;
@@ -48,6 +47,7 @@ use host_store::{Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::node::{LoopEnd, Node};
 use super::{ServeError, damage, node_id, supervisor, system};
 use crate::api::Api;
 use crate::config::{self, Config};
@@ -87,7 +87,7 @@ pub(super) struct Host {
     foreign_ended: oneshot::Receiver<()>,
     log_writer: JoinHandle<()>,
     /// Among the nodes that share the store, if others can.
-    place: Option<Place>,
+    node: Option<Node>,
     /// Whether the dispatch loop ended with an error.
     has_failed: bool,
 }
@@ -128,20 +128,14 @@ impl Host {
         cells_lock: File,
     ) -> Result<Self, ServeError> {
         let tasks = Tasks::default();
-        let Opened {
-            mut store,
-            node,
-            mut place,
-        } = store(config)?;
+        let (mut store, own, mut node) = store(config)?;
         store.limit(config.capacity);
         let log_store = log_store(config).map_err(ServeError::Store)?;
         let examiner = examiner(config, program, cells_lock, &tasks).await?;
         let (logs, logged) = Logs::channel();
         let (job_logs, log_writer) =
             logs::spawn(log_store, logged, logs.gaps()).map_err(ServeError::Store)?;
-        let clock = place
-            .as_ref()
-            .map_or_else(Clock::start, |place| place.clock);
+        let clock = node.as_ref().map_or_else(Clock::start, Node::clock);
         let base = Base::new(config, clock, logs);
         let settings = Settings::read(&config.environment).map_err(ServeError::Telemetry)?;
         let telemetry = settings
@@ -163,24 +157,17 @@ impl Host {
         let (phase, entered) = watch::channel(Phase::Running);
         let foreign_logs = Arc::new(ForeignLogs::new(base.logs.clone()));
         let (executors, assigned) = executors(config, wires, &base, &foreign_logs, &tasks);
-        let shared = Arc::new(Shared::default());
-        let leases = LeaseDoor::new(base.clock, Arc::clone(&shared), RENEWAL_MS_MAX);
+        let (shared, leases, assigned) = loop_doors(base.clock, node.is_some(), assigned);
         let loops = LoopPorts {
             executors: assigned,
             leases: leases.clone(),
             shared,
             phase: entered,
             spans: spans.clone(),
-            lifeline: place.as_ref().map(|place| Arc::clone(&place.lifeline)),
+            lifeline: node.as_ref().map(Node::lifeline),
+            others: node.as_mut().and_then(Node::loop_end),
         };
-        let (dispatch, ended) = dispatch(config, (store, node), &base, &examiner.cells, loops)?;
-        if let Some(news) = place.as_mut().and_then(|place| place.news.take()) {
-            tasks.spawn(nodes::heed(
-                news,
-                dispatch.clone(),
-                tasks.stopping().clone(),
-            ));
-        }
+        let (dispatch, ended) = dispatch(config, (store, own), &base, &examiner.cells, loops)?;
         tasks.spawn(
             leases
                 .clone()
@@ -202,6 +189,9 @@ impl Host {
         let protection = Arc::clone(&examiner.protection);
         let deployments = Deployments::new(dispatch.clone(), handlers, examiner, tasks.clone());
         deployments.repair();
+        if let Some(node) = &mut node {
+            node.follow(&dispatch, &deployments, &tasks);
+        }
         if let Some(export) = export {
             let collect = collect(&dispatch, &executors, &base.metrics);
             tasks.spawn(export.run(collect, tasks.stopping().clone()));
@@ -222,7 +212,7 @@ impl Host {
             foreign,
             foreign_ended,
             log_writer,
-            place,
+            node,
             has_failed: false,
         })
     }
@@ -317,9 +307,9 @@ impl Host {
         };
         let rest = tokio::time::timeout(JOIN_TIMEOUT, rest).await;
         let has_ended = !self.has_failed && rest.is_ok();
-        if let Some(place) = self.place.filter(|_| has_ended) {
+        if let Some(node) = self.node.filter(|_| has_ended) {
             // It says why it fails.
-            let _left = tokio::task::spawn_blocking(|| place.leave()).await;
+            let _left = tokio::task::spawn_blocking(|| node.leave()).await;
         }
         if wires.is_err() || rest.is_err() {
             tracing::warn!("some connections do not end; they are cut");
@@ -425,45 +415,31 @@ struct LoopPorts {
     phase: watch::Receiver<Phase>,
     spans: Option<Arc<dyn Spans>>,
     lifeline: Option<Arc<Lifeline>>,
+    others: Option<LoopEnd>,
 }
 
-/// The store, and this host in it.
-struct Opened {
-    store: Box<dyn Store>,
-    node: NodeId,
-    place: Option<Place>,
-}
+/// The store, the id of this host in it, and its place if others may share it.
+type Opened = (Box<dyn Store>, NodeId, Option<Node>);
 
 /// Opens the store that the configuration names.
 fn store(config: &Config) -> Result<Opened, ServeError> {
     let Some(database) = &config.store else {
         let open = || {
             let store = SqliteStore::open(&config.data.join(damage::STORE))?;
-            let node = store.node(ids::node())?;
-            Ok((Box::new(store), node))
+            let own = store.node(ids::node())?;
+            Ok((store, own))
         };
-        let (store, node) = open().map_err(ServeError::Store)?;
-        return Ok(Opened {
-            store,
-            node,
-            place: None,
-        });
+        let (store, own) = open().map_err(ServeError::Store)?;
+        return Ok((Box::new(store), own, None));
     };
     let options = Options {
         allow_unsafe: database.allow_unsafe,
     };
-    let node = node_id::of(&config.data).map_err(system("keep the id of this node"))?;
-    let store = PostgresStore::open(&database.target, node, options).map_err(ServeError::Store)?;
-    tracing::info!(store = %database.target, %node, "a database keeps the jobs");
-    let place = Place::take(node, Box::new(store.heartbeat())).map_err(|error| match error {
-        NoPlace::Store(error) => ServeError::Store(error),
-        NoPlace::System(error) => system("start heartbeats")(error),
-    })?;
-    Ok(Opened {
-        store: Box::new(store),
-        node,
-        place: Some(place),
-    })
+    let own = node_id::of(&config.data).map_err(system("keep the id of this node"))?;
+    let store = PostgresStore::open(&database.target, own, options).map_err(ServeError::Store)?;
+    tracing::info!(store = %database.target, node = %own, "a database keeps the jobs");
+    let node = Node::enter(&store, own, database.listen)?;
+    Ok((Box::new(store), own, Some(node)))
 }
 
 /// Opens the logs of guests, which are where the jobs are.
@@ -473,6 +449,22 @@ fn log_store(config: &Config) -> Result<Box<dyn LogWriter>, StoreError> {
         Some(database) => Box::new(PostgresLogs::open(&database.target, bytes_max)?),
         None => Box::new(damage::open_logs(&config.data, bytes_max)?),
     })
+}
+
+/// Makes what the dispatch loop publishes in and is reached by.
+fn loop_doors(
+    clock: Clock,
+    is_shared: bool,
+    assigned: Assigned,
+) -> (Arc<Shared>, LeaseDoor, Assigned) {
+    if !is_shared {
+        let shared = Arc::new(Shared::default());
+        let leases = LeaseDoor::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
+        return (shared, leases, assigned);
+    }
+    let shared = Arc::new(Shared::among_nodes());
+    let leases = LeaseDoor::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
+    (shared, leases.among_nodes(), assigned.among_nodes())
 }
 
 /// Starts the dispatch loop over the store.
@@ -488,6 +480,7 @@ fn dispatch(
         phase,
         spans,
         lifeline,
+        others,
     }: LoopPorts,
 ) -> Result<Dispatching, ServeError> {
     let (cell_says, events) = mpsc::channel(EVENTS_MAX);
@@ -509,6 +502,7 @@ fn dispatch(
         leases,
         node,
         lifeline,
+        others,
         logs: base.logs.clone(),
         requests: asked,
         events,

@@ -18,9 +18,12 @@ impl<R: Rows> Batch<'_, R> {
         &mut self,
         id: JobId,
         fence: &Fence,
-        report: Report,
+        mut report: Report,
     ) -> Result<Reply, Stop> {
         let before = self.get(id)?;
+        if let Some(lease) = before.lease.as_ref().filter(|_| report.executor.is_empty()) {
+            report.executor.clone_from(&lease.worker);
+        }
         let after = self.apply(&before, &Input::Complete(fence, &report.outcome))?;
         self.attempt_reported(&before, &after, report, None)?;
         Ok(Reply::Moved(Box::new(after)))

@@ -1,12 +1,14 @@
 //! Connections to the database: the writer's, and a pool for readers. One statement on them.
 
+use std::task::{Context, Poll};
+
 use deadpool_postgres::{ClientWrapper, Connect, Manager, ManagerConfig, Pool, RecyclingMethod};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tokio::task::JoinHandle;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, Row};
+use tokio_postgres::{AsyncMessage, Client, Config, Error, Row};
 
 use super::target::{Security, Target};
 use super::tls::Tls;
@@ -18,6 +20,16 @@ const READERS_MAX: usize = 8;
 
 /// A connection, and the task that drives it.
 type Dialled = (Client, JoinHandle<()>);
+
+/// Polls for the next message of a connection.
+type Messages =
+    Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<Result<AsyncMessage, Error>>> + Send>;
+
+/// A connection whose messages are taken.
+pub(super) struct Listening {
+    pub(super) client: Client,
+    pub(super) messages: Messages,
+}
 
 /// Makes connections to the servers of one target.
 #[derive(Clone)]
@@ -62,6 +74,23 @@ impl Connector {
         let (client, driven) =
             dialled.map_err(|error| Trouble::of("connect to the database", &error))?;
         Ok(ClientWrapper::new(client, driven))
+    }
+
+    /// Makes a connection whose messages the caller takes. They drive it.
+    pub(super) async fn listen(&self) -> Result<Listening, Trouble> {
+        let connecting = |error| Trouble::of("connect to the database", &error);
+        let mut config = self.config.clone();
+        let mode = match self.security {
+            Security::Allow => SslMode::Prefer,
+            other => other.mode(),
+        };
+        config.ssl_mode(mode);
+        let connected = config.connect(self.tls.clone()).await;
+        let (client, mut connection) = connected.map_err(connecting)?;
+        Ok(Listening {
+            client,
+            messages: Box::new(move |context| connection.poll_message(context)),
+        })
     }
 
     /// Makes a pool of connections, which are opened when they are needed.

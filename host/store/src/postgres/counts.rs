@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use deadpool_postgres::ClientWrapper;
+use host_core::command::{Command, Slot};
 use host_core::job::{Lane, Lifecycle, STATES, State};
 use host_core::name::Name;
 
@@ -145,6 +146,17 @@ impl Counts {
         };
         let queues = self.queues.iter().filter(|(_, queue)| may(queue));
         queues.map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Returns whether a claim of the batch wants more than is known to be there.
+    pub(super) fn starve(&self, batch: &[Command]) -> bool {
+        batch.iter().any(|command| {
+            let Command::Claim { slots, .. } = command else {
+                return false;
+            };
+            let lacks = |slot: &Slot| self.claimable(&slot.lane).is_empty();
+            self.available() < slots.len() as u64 || slots.iter().any(lacks)
+        })
     }
 
     /// Returns how many jobs cells may claim.

@@ -126,6 +126,7 @@ pub(super) async fn add(
     payloads(pipeline, overlay).await?;
     keys(pipeline, overlay).await?;
     dependencies(pipeline, overlay).await?;
+    mail(pipeline, overlay).await?;
     attempts(pipeline, overlay).await
 }
 
@@ -255,6 +256,24 @@ async fn dependencies(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Res
                SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bigint[]) ON CONFLICT DO NOTHING";
     let values = values![prerequisites, dependents, seqs];
     pipeline.add("insert dependencies", sql, values).await
+}
+
+async fn mail(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<(), Trouble> {
+    let mail = std::mem::take(&mut overlay.mail);
+    if mail.is_empty() {
+        return Ok(());
+    }
+    let (mut nodes, mut jobs, mut bodies) = (Vec::new(), Vec::new(), Vec::new());
+    for (node, job, body) in mail {
+        nodes.push(node.0);
+        jobs.push(job.0);
+        bodies.push(body);
+    }
+    let sql = "INSERT INTO host_mail (node, job, body) SELECT number, job, body \
+               FROM unnest($1::uuid[], $2::uuid[], $3::bytea[]) AS new (to_node, job, body) \
+               JOIN host_nodes ON host_nodes.id = to_node";
+    let values = values![nodes, jobs, bodies];
+    pipeline.add("tell other nodes", sql, values).await
 }
 
 async fn attempts(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<(), Trouble> {

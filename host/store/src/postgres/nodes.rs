@@ -11,6 +11,7 @@ use host_core::time::Time;
 
 use super::client::{Connector, rows};
 use super::fetch::Writer;
+use super::others::{self, PULSE};
 use super::trouble::{Trouble, damaged, doing};
 use super::wait::Driver;
 use crate::error::StoreError;
@@ -41,8 +42,10 @@ pub(super) async fn enter(client: &ClientWrapper, node: NodeId) -> Result<Writer
     let row = found
         .first()
         .ok_or_else(|| damaged("the table host_nodes", "it did not take a row"))?;
+    let number: i32 = row.get(0);
+    others::forget_mail(client, number).await?;
     Ok(Writer {
-        node: row.get(0),
+        node: number,
         epoch: row.get(1),
         batch: row.get(2),
     })
@@ -118,8 +121,10 @@ const BEAT: &str = "WITH mine AS (\
       UPDATE host_beats SET beat = beat + 1, seen_at = now(), ahead = $3 \
       WHERE node = $1 AND epoch = $2 AND life = 0 RETURNING node) \
     SELECT id, beats.epoch, beat, life, ahead, beats.seen_at > now() - interval '10 s', \
-      EXISTS (SELECT FROM mine), (extract(epoch FROM clock_timestamp()) * 1000)::bigint \
-    FROM host_beats AS beats JOIN host_nodes ON number = node ORDER BY node";
+      EXISTS (SELECT FROM mine), (extract(epoch FROM clock_timestamp()) * 1000)::bigint, ";
+
+const BEATS: &str =
+    " FROM host_beats AS beats JOIN host_nodes ON number = beats.node ORDER BY number";
 
 const LEAVE: &str = "UPDATE host_beats SET beat = beat + 1, life = 1, seen_at = now() \
                      WHERE node = $1 AND epoch = $2 AND life = 0 RETURNING node";
@@ -129,7 +134,7 @@ impl Beats {
     fn ask(
         &mut self,
         operation: &'static str,
-        sql: &'static str,
+        sql: &str,
         ahead_ms: Option<i64>,
     ) -> Result<Vec<tokio_postgres::Row>, StoreError> {
         let (client, connector) = (self.client.take(), &self.connector);
@@ -167,7 +172,11 @@ impl Beats {
 
 impl Heartbeat for Beats {
     fn beat(&mut self, ahead_ms: i64) -> Result<Roll, StoreError> {
-        let rows = self.ask("say that this host lives", BEAT, Some(ahead_ms))?;
+        let rows = self.ask(
+            "say that this host lives",
+            &format!("{BEAT}{PULSE}{BEATS}"),
+            Some(ahead_ms),
+        )?;
         let Some(first) = rows.first().filter(|row| row.get(6)) else {
             return Err(StoreError::Fenced);
         };
@@ -185,7 +194,8 @@ impl Heartbeat for Beats {
             is_fresh: row.get(5),
         };
         let nodes = rows.iter().map(seen).collect();
-        Ok(Roll { at, nodes })
+        let pulse = others::pulse(first, 8);
+        Ok(Roll { at, nodes, pulse })
     }
 
     fn leave(&mut self) -> Result<(), StoreError> {

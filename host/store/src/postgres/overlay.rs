@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use host_core::id::JobId;
+use host_core::id::{JobId, NodeId};
 use host_core::job::{Lifecycle, Payload, State};
 use host_core::json::JsonText;
 use host_core::name::Name;
@@ -79,6 +79,8 @@ pub(super) struct Overlay {
     pub(super) payloads: Vec<JobId>,
     pub(super) attempts: Vec<AttemptRow>,
     pub(super) failures: BTreeMap<JobId, (u32, Vec<u8>)>,
+    /// What other nodes must do about jobs.
+    pub(super) mail: Vec<(NodeId, JobId, Vec<u8>)>,
     /// Who waits, for whom.
     pub(super) dependencies: Vec<(JobId, JobId, i64)>,
     /// Jobs to remove with everything that is kept of them.

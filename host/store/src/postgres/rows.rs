@@ -8,12 +8,13 @@ use deadpool_postgres::ClientWrapper;
 use host_core::command::{Change, NewJob};
 use host_core::failure::Failure;
 use host_core::handler::Revision;
-use host_core::id::JobId;
+use host_core::id::{JobId, NodeId};
 use host_core::job::{Lane, Lifecycle, Payload, State};
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::node::Dead;
 use host_core::time::Time;
+use host_core::transition::Effect;
 use tokio_postgres::Row;
 
 use super::counts::Counts;
@@ -30,6 +31,8 @@ use crate::record::{Extra, encode};
 pub(super) struct Transaction<'a> {
     pub(super) driver: &'a Driver,
     pub(super) client: &'a ClientWrapper,
+    /// The node that writes.
+    pub(super) node: NodeId,
     pub(super) counts: &'a mut Counts,
     pub(super) overlay: Overlay,
     pub(super) seqs: VecDeque<i64>,
@@ -321,6 +324,14 @@ impl Rows for Transaction<'_> {
     fn fence(&mut self, dead: &Dead) -> Result<bool, StoreError> {
         let dead = *dead;
         self.wait(async move |client, _| nodes::fence(client, &dead).await)
+    }
+
+    fn tell(&mut self, node: NodeId, job: JobId, effect: &Effect) -> Result<(), StoreError> {
+        if node != self.node {
+            let body = encode(effect)?;
+            self.overlay.mail.push((node, job, body));
+        }
+        Ok(())
     }
 
     fn available(&mut self) -> Result<u64, StoreError> {

@@ -142,12 +142,17 @@ impl State {
         let granted = lock(&self.granted);
         let mut of_job = granted.iter().filter(|((its, _), _)| *its == job);
         // A worker's name stands for its latest attempt.
+        let fence = match fence {
+            Fence::Remote(inner) => inner,
+            other => other,
+        };
         let found = match fence {
             Fence::Lease(id) | Fence::Holder(id, _) => of_job.find(|((_, lease), _)| lease == id),
             Fence::Attempt(number) => of_job.find(|(_, lease)| lease.attempt == *number),
             Fence::Worker(worker) => of_job
                 .filter(|(_, lease)| lease.worker == *worker)
                 .max_by_key(|(_, lease)| lease.attempt),
+            Fence::Remote(_) => None,
         };
         let Some(((_, id), lease)) = found else {
             self.violations.note(format!(

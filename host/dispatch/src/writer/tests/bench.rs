@@ -118,6 +118,7 @@ impl Bench {
             executors,
             leases: leases.clone(),
             lifeline: None,
+            others: None,
             node,
             logs,
             requests: asked,

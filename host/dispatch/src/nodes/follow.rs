@@ -1,0 +1,199 @@
+//! Follows what other nodes change: a hint, a heartbeat or a poll says that there is something, and it is
+//! then read for all who wait for it. Gives others hints when this node has changed something.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use host_core::command::Change;
+use host_core::id::JobId;
+use host_core::node::Pulse;
+use host_core::transition::Effect;
+use host_store::{Others, StoreError};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::Dispatch;
+
+/// The least time between two hints to others, and between two looks at what they did.
+const HINT: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(5);
+
+/// How often a node looks that gets no hints, while somebody here waits for something.
+const POLL: Duration = Duration::from_millis(40);
+
+/// How many changes are read at once.
+const CHANGES_READ: u32 = 1_000;
+
+/// How much of what others did may wait for the loop.
+pub const ELSEWHERE_MAX: usize = 64;
+
+/// What other nodes have done.
+#[derive(Debug)]
+pub enum Elsewhere {
+    Changes(Vec<Change>),
+    /// What this node must do about its jobs.
+    Effects(Vec<(JobId, Effect)>),
+    /// A queue was paused or resumed.
+    Queues,
+}
+
+/// How the dispatch loop and what follows other nodes meet.
+#[derive(Clone, Default)]
+pub struct Committed(Arc<Notify>);
+
+impl Committed {
+    /// Says that a batch was committed.
+    pub(crate) fn tell(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// Called when other revisions of components are current.
+pub type OnComponents = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// What following needs.
+pub struct Following {
+    pub others: Arc<dyn Others>,
+    /// Whether others can give hints.
+    pub listen: bool,
+    pub dispatch: Dispatch,
+    /// To the dispatch loop.
+    pub elsewhere: mpsc::Sender<Elsewhere>,
+    pub committed: Committed,
+    /// What heartbeats show, and whether other nodes live.
+    pub beats: watch::Receiver<(Pulse, bool)>,
+    pub on_components: OnComponents,
+}
+
+impl Following {
+    /// Follows as long as it is polled.
+    pub async fn run(mut self) {
+        let (others, listens) = (Arc::clone(&self.others), self.listen);
+        let listening = async move {
+            if listens {
+                others.listen().await;
+            }
+            std::future::pending::<()>().await;
+        };
+        let others = Arc::clone(&self.others);
+        let hinting = hint(others, self.committed.clone(), self.beats.clone());
+        tokio::select! {
+            () = listening => {}
+            () = hinting => {}
+            () = self.follow() => {}
+        }
+    }
+
+    async fn follow(&mut self) {
+        let mut known: Option<Pulse> = None;
+        loop {
+            let pulse = match self.woken().await {
+                Some(pulse) => Ok(pulse),
+                None => self.others.pulse().await,
+            };
+            let done = match pulse {
+                Ok(pulse) => self.take(known.as_ref(), &pulse).await.map(|()| pulse),
+                Err(error) => Err(error),
+            };
+            match done {
+                Ok(pulse) => known = Some(pulse),
+                Err(error) => {
+                    tracing::debug!(%error, "not known what other nodes did; asked again");
+                }
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Waits until there may be something. Returns what is known already.
+    async fn woken(&mut self) -> Option<Pulse> {
+        let shared = self.dispatch.shared();
+        let polls = !self.listen && self.beats.borrow().1;
+        let polled = async {
+            if !polls {
+                std::future::pending::<()>().await;
+            }
+            while !shared.is_awaited() {
+                sleep(POLL).await;
+            }
+            sleep(POLL).await;
+        };
+        tokio::select! {
+            () = self.others.hinted() => None,
+            () = shared.events.missing() => None,
+            () = polled => None,
+            Ok(()) = self.beats.changed() => Some(self.beats.borrow_and_update().0.clone()),
+        }
+    }
+
+    /// Takes in what has changed since `known`.
+    async fn take(&self, known: Option<&Pulse>, pulse: &Pulse) -> Result<(), StoreError> {
+        self.changes(pulse.next_change).await?;
+        if pulse.has_mail {
+            let effects = self.others.mail().await?;
+            self.tell(Elsewhere::Effects(effects)).await;
+        }
+        // At first, something may have changed since the host read it.
+        if known.is_none_or(|known| pulse.pauses != known.pauses) {
+            self.tell(Elsewhere::Queues).await;
+        }
+        if known.is_none_or(|known| pulse.components != known.components) {
+            (self.on_components)().await;
+        }
+        Ok(())
+    }
+
+    /// Reads the changes before `end` that are not known, and publishes them.
+    async fn changes(&self, end: u64) -> Result<(), StoreError> {
+        let events = &self.dispatch.shared().events;
+        while let Some(next) = events.next().filter(|next| *next < end) {
+            let read = move |reader: &dyn host_store::Reader| {
+                reader.changes(next.saturating_sub(1), CHANGES_READ)
+            };
+            let items = self.dispatch.read(read).await?.items;
+            let Some((first, at)) = items.first().map(|it| (it.number, it.at)) else {
+                return Ok(());
+            };
+            let mut changes = Vec::with_capacity(items.len());
+            let (mut run_first, mut run_at) = (first, at);
+            let mut run = Vec::new();
+            for item in items {
+                if item.at != run_at {
+                    events.changed(run_at, run_first, &run);
+                    run.clear();
+                    (run_first, run_at) = (item.number, item.at);
+                }
+                run.push(item.change.clone());
+                changes.push(item.change);
+            }
+            events.changed(run_at, run_first, &run);
+            self.tell(Elsewhere::Changes(changes)).await;
+        }
+        Ok(())
+    }
+
+    async fn tell(&self, elsewhere: Elsewhere) {
+        // The loop may have ended.
+        let _ended = self.elsewhere.send(elsewhere).await;
+    }
+}
+
+/// Gives others hints after batches, as long as there are others.
+async fn hint(
+    others: Arc<dyn Others>,
+    committed: Committed,
+    beats: watch::Receiver<(Pulse, bool)>,
+) {
+    loop {
+        committed.0.notified().await;
+        if !beats.borrow().1 {
+            continue;
+        }
+        let next = Instant::now() + HINT;
+        if let Err(error) = others.hint().await {
+            tracing::debug!(%error, "other nodes get no hint; their heartbeats show what has changed");
+        }
+        sleep_until(next).await;
+    }
+}

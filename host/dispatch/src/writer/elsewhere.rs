@@ -1,0 +1,55 @@
+//! What other nodes of the store have done, in the loop: who waits for it here, and what may be claimed.
+
+use host_cells::port::CellPort;
+use host_core::command::{Change, Command};
+use host_core::job::State;
+use host_core::time::Time;
+
+use super::Writer;
+use crate::nodes::Elsewhere;
+
+impl<P: CellPort> Writer<P> {
+    pub(super) fn hear_elsewhere(&mut self, now: Time, elsewhere: Elsewhere) {
+        match elsewhere {
+            Elsewhere::Changes(changes) => self.changed_elsewhere(&changes),
+            Elsewhere::Effects(effects) => {
+                for (job, effect) in effects {
+                    // What is known of it in memory is not current any more.
+                    self.leases.renewals().forget(job);
+                    self.carry_out(now, job, effect);
+                }
+            }
+            Elsewhere::Queues => {
+                self.claimable = u64::MAX;
+                self.suspects = true;
+                if let Ok(queue) = "default".parse() {
+                    let paused = false;
+                    self.executors.asked(&Command::SetPaused { queue, paused });
+                }
+            }
+        }
+    }
+
+    fn changed_elsewhere(&mut self, changes: &[Change]) {
+        let mut available = 0_i64;
+        for change in changes {
+            self.executors.changed(change);
+            if let Some(lease) = self.pulls.changed_elsewhere(change) {
+                self.carried.end(lease);
+                self.shared.live.forget(change.job);
+            }
+            if change.to.is_none_or(State::is_terminal) {
+                self.shared.waiters.ended(change.job);
+            }
+            if change.runner.is_none() {
+                available += i64::from(change.to == Some(State::Available));
+                available -= i64::from(change.from == Some(State::Available));
+                self.suspects |=
+                    change.from == Some(State::Running) && change.to == Some(State::Available);
+            }
+        }
+        // Too many make a claim that finds nothing.
+        let available = u64::try_from(available).unwrap_or(0);
+        self.claimable = self.claimable.saturating_add(available);
+    }
+}

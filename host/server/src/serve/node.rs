@@ -1,0 +1,99 @@
+//! A host as one of the nodes that share a database: its place among them, and how it hears what the others
+//! do.
+
+use std::sync::Arc;
+
+use host_core::id::NodeId;
+use host_dispatch::Dispatch;
+use host_dispatch::nodes::{self, Committed, ELSEWHERE_MAX, Elsewhere, Following, NoPlace, Place};
+use host_runtime::clock::Clock;
+use host_runtime::lifeline::Lifeline;
+use host_runtime::tasks::Tasks;
+use host_store::Others;
+use host_store::postgres::PostgresStore;
+use tokio::sync::mpsc;
+
+use super::{ServeError, system};
+use crate::deploy::Deployments;
+
+/// How the dispatch loop hears of other nodes, and tells them.
+pub(super) type LoopEnd = (mpsc::Receiver<Elsewhere>, Committed);
+
+/// This host among the nodes.
+pub(super) struct Node {
+    place: Place,
+    others: Arc<dyn Others>,
+    /// Whether the database can give hints.
+    listen: bool,
+    elsewhere: mpsc::Sender<Elsewhere>,
+    done: Option<mpsc::Receiver<Elsewhere>>,
+    committed: Committed,
+}
+
+impl Node {
+    /// Takes the place of the host that `store` is open for. Its heartbeats begin.
+    pub(super) fn enter(
+        store: &PostgresStore,
+        node: NodeId,
+        listen: bool,
+    ) -> Result<Self, ServeError> {
+        let others: Arc<dyn Others> = Arc::new(store.others());
+        let place = Place::take(node, Box::new(store.heartbeat()));
+        let place = place.map_err(|error| match error {
+            NoPlace::Store(error) => ServeError::Store(error),
+            NoPlace::System(error) => system("start heartbeats")(error),
+        })?;
+        let (elsewhere, done) = mpsc::channel(ELSEWHERE_MAX);
+        Ok(Self {
+            place,
+            others,
+            listen,
+            elsewhere,
+            done: Some(done),
+            committed: Committed::default(),
+        })
+    }
+
+    pub(super) fn clock(&self) -> Clock {
+        self.place.clock
+    }
+
+    pub(super) fn lifeline(&self) -> Arc<Lifeline> {
+        Arc::clone(&self.place.lifeline)
+    }
+
+    /// Returns the end of the dispatch loop. May be called once.
+    pub(super) fn loop_end(&mut self) -> Option<LoopEnd> {
+        Some((self.done.take()?, self.committed.clone()))
+    }
+
+    /// Takes over from nodes that die, and follows what the others do, until the tasks stop.
+    pub(super) fn follow(&mut self, dispatch: &Dispatch, deployments: &Deployments, tasks: &Tasks) {
+        if let Some(news) = self.place.news.take() {
+            let heeding = nodes::heed(news, dispatch.clone(), tasks.stopping().clone());
+            tasks.spawn(heeding);
+        }
+        let deployments = deployments.clone();
+        let following = Following {
+            others: Arc::clone(&self.others),
+            listen: self.listen,
+            dispatch: dispatch.clone(),
+            elsewhere: self.elsewhere.clone(),
+            committed: self.committed.clone(),
+            beats: self.place.beats.clone(),
+            on_components: Arc::new(move || {
+                let deployments = deployments.clone();
+                Box::pin(async move { deployments.follow().await })
+            }),
+        };
+        let stopping = tasks.stopping().clone();
+        tasks.spawn(async move {
+            stopping.run_until_cancelled(following.run()).await;
+        });
+    }
+
+    /// Gives the place up. All cells must have ended. Blocks.
+    pub(super) fn leave(self) {
+        self.place.leave();
+    }
+}

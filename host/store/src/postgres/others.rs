@@ -1,0 +1,160 @@
+//! What a node must know soon of what others do: hints over a connection that listens, what has changed in
+//! one small question, and messages for the node.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_postgres::{ClientWrapper, Pool};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use host_core::id::JobId;
+use host_core::node::Pulse;
+use host_core::transition::Effect;
+use tokio::sync::Notify;
+use tokio_postgres::{AsyncMessage, Row};
+
+use super::client::{Connector, Listening, rows};
+use super::trouble::{Trouble, damaged};
+use crate::error::StoreError;
+use crate::record::decode;
+use crate::store::Others;
+
+/// The pause before a lost connection is made again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The name of the channel: the schema tells stores of one database apart.
+const CHANNEL: &str = "SELECT 'host_' || md5(current_schema())";
+
+/// What [`Pulse`] is read from: columns of a question about node `$1`.
+pub(super) const PULSE: &str = "(SELECT next_change FROM host_log), (SELECT pauses FROM host_log), \
+    (SELECT md5(string_agg(name || ' ' || current, ',' ORDER BY name)) FROM host_components), \
+    EXISTS (SELECT FROM host_mail WHERE host_mail.node = $1)";
+
+/// Reads the columns of [`PULSE`], which begin at `first`.
+pub(super) fn pulse(row: &Row, first: usize) -> Pulse {
+    Pulse {
+        next_change: row.get::<_, i64>(first).unsigned_abs(),
+        pauses: row.get(first + 1),
+        components: row.get::<_, Option<String>>(first + 2).unwrap_or_default(),
+        has_mail: row.get(first + 3),
+    }
+}
+
+/// The other nodes, for one.
+pub struct PostgresOthers {
+    pub(super) connector: Connector,
+    pub(super) pool: Pool,
+    pub(super) node: i32,
+    pub(super) hinted: Arc<Notify>,
+}
+
+impl PostgresOthers {
+    async fn ask(
+        &self,
+        operation: &'static str,
+        sql: &str,
+        values: &[&(dyn tokio_postgres::types::ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let client = self.pool.get().await;
+        let client = client.map_err(|error| StoreError::Broken {
+            operation,
+            message: error.to_string(),
+        })?;
+        rows(&client, operation, sql, values).await
+    }
+
+    /// Listens until the connection is lost.
+    async fn listen_once(&self) -> Result<(), Trouble> {
+        let Listening {
+            client,
+            mut messages,
+        } = self.connector.listen().await?;
+        let asking = async {
+            let failed = |error| Trouble::of("listen to the database", &error);
+            let row = client.query_one(CHANNEL, &[]).await.map_err(failed)?;
+            let listen = format!("LISTEN {}", row.get::<_, String>(0));
+            client.batch_execute(&listen).await.map_err(failed)?;
+            // Hints before this are lost.
+            self.hinted.notify_one();
+            std::future::pending::<Result<(), Trouble>>().await
+        };
+        let hearing = async {
+            while let Some(message) = poll_fn(|context| messages(context)).await {
+                match message {
+                    Ok(AsyncMessage::Notification(_)) => self.hinted.notify_one(),
+                    Ok(_) => {}
+                    Err(error) => return Err(Trouble::of("listen to the database", &error)),
+                }
+            }
+            Err(Trouble::Lost("the connection has ended".to_owned()))
+        };
+        tokio::select! {
+            ended = asking => ended,
+            ended = hearing => ended,
+        }
+    }
+}
+
+impl Others for PostgresOthers {
+    fn listen(&self) -> BoxFuture<'_, ()> {
+        async {
+            loop {
+                // Without hints, heartbeats show what has changed.
+                let _lost = self.listen_once().await;
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+        .boxed()
+    }
+
+    fn hinted(&self) -> BoxFuture<'_, ()> {
+        self.hinted.notified().boxed()
+    }
+
+    fn hint(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        async {
+            let sql = "SELECT pg_notify('host_' || md5(current_schema()), '')";
+            self.ask("give other nodes a hint", sql, &[])
+                .await
+                .map(drop)
+        }
+        .boxed()
+    }
+
+    fn pulse(&self) -> BoxFuture<'_, Result<Pulse, StoreError>> {
+        async {
+            let operation = "look what other nodes have done";
+            let sql = format!("SELECT {PULSE}");
+            let found = self.ask(operation, &sql, &[&self.node]).await?;
+            let row = found.first();
+            let row = row.ok_or_else(|| damaged("the table host_log", "it is empty"))?;
+            Ok(pulse(row, 0))
+        }
+        .boxed()
+    }
+
+    fn mail(&self) -> BoxFuture<'_, Result<Vec<(JobId, Effect)>, StoreError>> {
+        async {
+            let sql = "DELETE FROM host_mail WHERE node = $1 RETURNING id, job, body";
+            let operation = "take messages for this node";
+            let mut found = self.ask(operation, sql, &[&self.node]).await?;
+            found.sort_by_key(|row| row.get::<_, i64>(0));
+            let message = |row: &Row| {
+                let job = JobId(row.get(1));
+                let effect = decode(row.get(2), || format!("a message about job {job}"))?;
+                Ok((job, effect))
+            };
+            found.iter().map(message).collect()
+        }
+        .boxed()
+    }
+}
+
+/// Removes messages to earlier processes of a node.
+pub(super) async fn forget_mail(client: &ClientWrapper, node: i32) -> Result<(), StoreError> {
+    let sql = "DELETE FROM host_mail WHERE node = $1";
+    rows(client, "forget old messages", sql, &[&node])
+        .await
+        .map(drop)
+}
