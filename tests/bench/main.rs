@@ -9,6 +9,7 @@ mod delta;
 mod disk;
 mod events;
 mod hero;
+mod hostile;
 mod http;
 mod isolation;
 mod load;
@@ -92,6 +93,8 @@ enum Part {
     Throughput,
     /// The same load where components share no cell
     Isolation,
+    /// The loop's longest turn and the memory beside hostile guests and bombs
+    Hostile,
     /// The same load with many jobs waiting
     Waiting,
     /// The same load beside backups
@@ -146,7 +149,7 @@ impl Part {
             Self::Throughput | Self::Waiting | Self::Rest => {
                 matches!(suite, Suite::Machine | Suite::Postgres)
             }
-            Self::Isolation | Self::Backup | Self::Many | Self::Latency => {
+            Self::Isolation | Self::Hostile | Self::Backup | Self::Many | Self::Latency => {
                 matches!(suite, Suite::Machine)
             }
             Self::Frames | Self::Jobs | Self::Idle => matches!(suite, Suite::Rrq),
@@ -279,6 +282,9 @@ async fn machine(args: &Args, report: &mut Report) -> Result<()> {
     }
     if args.wants(Part::Backup) {
         backup::measure(args, report).await?;
+    }
+    if args.wants(Part::Hostile) {
+        tokio::task::block_in_place(|| hostile::measure(report))?;
     }
     if args.wants(Part::Many) {
         many::measure(args, report).await?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use host_tests::beads::Socat;
 use host_tests::server::host;
 use host_tests::worker::cache;
-use host_tests::{Options, Server, eventually, guests};
+use host_tests::{Options, Server, eventually, guests, secrets};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -34,6 +34,7 @@ pub(crate) fn worker(socket: &Path, handler: &str, args: &[&str]) -> Command {
         .arg(socket)
         .args(args)
         .env("XDG_CACHE_HOME", cache())
+        .envs([secrets::VARIABLE])
         .stdin(Stdio::null());
     command
 }

@@ -5,11 +5,10 @@ use std::io::Write as _;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use host_tests::eventually;
+use host_tests::{eventually, from_wat};
 use serde_json::{Value, json};
 
 use crate::fixture::{Own, own};
-use crate::from_wat;
 
 /// How much the host's memory may grow, in bytes.
 const MEMORY_SLACK_BYTES: u64 = 24 << 20;

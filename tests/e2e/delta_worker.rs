@@ -7,7 +7,7 @@ use std::time::Duration;
 use host_tests::delta::{Runner, TOKEN, config};
 use host_tests::server::host;
 use host_tests::worker::cache;
-use host_tests::{Client, Options, Server, eventually, guests};
+use host_tests::{Client, Options, Server, eventually, guests, secrets};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -23,22 +23,24 @@ fn orchestrator(folder: &Path, ttl_seconds: u64) -> Server {
 }
 
 /// A worker that is killed when the test ends.
-struct Worker(Child);
+struct Worker(Child, std::path::PathBuf);
 
 impl Worker {
     fn start(folder: &Path, args: &[&str]) -> Self {
-        let log = std::fs::File::create(folder.join("worker.log")).unwrap();
+        let path = folder.join("worker.log");
+        let log = std::fs::File::create(&path).unwrap();
         let child = Command::new(host())
             .args(["worker", "delta", "--handlers"])
             .arg(guests::folder())
             .args(args)
             .env("XDG_CACHE_HOME", cache())
             .env("CI_TOKEN", TOKEN)
+            .envs([secrets::VARIABLE])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
             .spawn();
-        Self(child.unwrap())
+        Self(child.unwrap(), path)
     }
 
     fn ends(mut self, folder: &Path) -> (Option<i32>, String) {
@@ -53,6 +55,10 @@ impl Drop for Worker {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+        if !std::thread::panicking() {
+            let log = std::fs::read(&self.1).unwrap_or_default();
+            assert!(!secrets::has_secret(&log), "its log has a secret");
+        }
     }
 }
 

@@ -4,11 +4,10 @@
 use std::time::Duration;
 
 use host_tests::client::Answer;
-use host_tests::{Client, eventually, guests};
+use host_tests::{Client, eventually, from_wat, guests};
 use serde_json::{Value, json};
 
 use crate::fixture::own;
-use crate::from_wat;
 
 /// Components in `guests/wat` that are refused: the possible codes, and a word in the detail.
 const REFUSED: &[(&str, &[&str], &str)] = &[

@@ -3,11 +3,10 @@
 
 use std::time::Duration;
 
-use host_tests::{Client, eventually};
+use host_tests::{Client, eventually, from_wat};
 use serde_json::{Value, json};
 
 use crate::fixture::{Own, deploy, own};
-use crate::from_wat;
 
 /// How many well-behaved jobs run beside each hostile one.
 const GOOD_JOBS: usize = 8;

@@ -7,6 +7,7 @@ pub mod cluster;
 mod database;
 pub mod delta;
 pub mod faulty;
+pub mod from_wat;
 pub mod guests;
 pub mod hero;
 pub mod peers;

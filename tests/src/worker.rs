@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::guests::{built, folder};
+use crate::secrets;
 use crate::server::{Ready, host, read_ready};
 
 /// A running `host worker rrq`. It is killed when dropped.
@@ -28,10 +29,11 @@ pub struct ArcoWorker {
     address: String,
 }
 
-/// A child process that has printed its `ready` line.
+/// A child process that has printed its `ready` line. What it says is searched for planted secrets.
 struct Process {
     child: Child,
     stdout: BufReader<ChildStdout>,
+    log_path: PathBuf,
 }
 
 /// Returns the command line of a worker with all built components, without an address.
@@ -240,6 +242,7 @@ impl Process {
     fn start(command: &mut Command, log_path: &Path) -> (Self, Ready) {
         let log = std::fs::File::create(log_path).expect("the log can be opened");
         let mut child = command
+            .envs([secrets::VARIABLE])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log)
@@ -250,7 +253,13 @@ impl Process {
             let log = std::fs::read_to_string(log_path).unwrap_or_default();
             panic!("the worker ended before it was ready:\n{log}")
         });
-        (Self { child, stdout }, ready)
+        let log_path = log_path.to_owned();
+        let process = Self {
+            child,
+            stdout,
+            log_path,
+        };
+        (process, ready)
     }
 
     fn stop(mut self) -> (Option<i32>, Duration) {
@@ -269,5 +278,9 @@ impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if !std::thread::panicking() {
+            let log = std::fs::read(&self.log_path).unwrap_or_default();
+            assert!(!secrets::has_secret(&log), "its log has a secret");
+        }
     }
 }

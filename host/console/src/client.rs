@@ -77,6 +77,17 @@ fn settings() -> Config {
         .build()
 }
 
+/// Returns what a person may see of a URL: not the user and the password that may stand before `@`.
+fn without_user(url: &str) -> String {
+    match (url.split_once("://"), url.rsplit_once('@')) {
+        (_, None) => url.to_owned(),
+        (Some((scheme, _)), Some((before, rest))) if before.len() > scheme.len() => {
+            format!("{scheme}://…@{rest}")
+        }
+        (_, Some((_, rest))) => format!("…@{rest}"),
+    }
+}
+
 impl Client {
     /// Makes a client of the host at `server`, an `http://` URL without a path, or `unix://` and the path
     /// of a socket. An empty one, such as an empty variable gives, is the default.
@@ -93,7 +104,7 @@ impl Client {
         let refused = |cause: &str| {
             Err(CliError::new(
                 Exit::Usage,
-                format!("use {} as a server", plain::line(server)),
+                format!("use {} as a server", plain::line(&without_user(server))),
                 cause,
             )
             .next(format!(
@@ -121,7 +132,7 @@ impl Client {
     /// Makes a client of the host at the local socket `path`.
     fn local(server: &str, path: &str) -> Result<Self, CliError> {
         if !path.starts_with('/') {
-            let doing = format!("use {} as a server", plain::line(server));
+            let doing = format!("use {} as a server", plain::line(&without_user(server)));
             let cause = "the path of a socket begins with a slash";
             return Err(CliError::new(Exit::Usage, doing, cause)
                 .next("write it like unix:///run/host/api.sock"));
@@ -241,4 +252,24 @@ pub fn read<T: DeserializeOwned>(doing: &str, json: &str) -> Result<T, CliError>
         )
         .next("use a `host` command of the same version as the server")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_server_is_shown_without_user_and_password() {
+        for (url, shown) in [
+            ("http://u:secret@h:1", "http://…@h:1"),
+            ("redis://:se@cret@h", "redis://…@h"),
+            ("u:secret@h://x", "…@h://x"),
+            ("u:secret@h", "…@h"),
+            ("http://h/x", "http://h/x"),
+        ] {
+            assert_eq!(without_user(url), shown);
+            let refused = Client::new(url).map(drop).unwrap_err();
+            assert!(!format!("{refused:?}").contains("cret@"), "{refused:?}");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! The metrics of the dispatch loop, and what handlers cost.
 
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use host_cells::pool::Run;
@@ -35,6 +36,9 @@ struct Entered {
     state: &'static str,
 }
 
+/// The longest time of something, in seconds.
+type Longest = Gauge<f64, AtomicU64>;
+
 /// The loop's metrics. Cloning shares them.
 #[derive(Clone)]
 pub struct Numbers {
@@ -45,6 +49,8 @@ pub struct Numbers {
     attempt_seconds: Histogram,
     commands: Counter,
     commit_seconds: Histogram,
+    commit_longest: Longest,
+    turn_longest: Longest,
     runs: Gauge,
     cells: Gauge,
     store_full: Gauge,
@@ -61,6 +67,8 @@ impl Default for Numbers {
             attempt_seconds: Histogram::new(SECONDS),
             commands: Counter::default(),
             commit_seconds: Histogram::new(SECONDS),
+            commit_longest: Longest::default(),
+            turn_longest: Longest::default(),
             runs: Gauge::default(),
             cells: Gauge::default(),
             store_full: Gauge::default(),
@@ -84,6 +92,12 @@ impl Numbers {
         registry.register("store_commands", commands, self.commands.clone());
         let commits = "Time of a commit of a batch of commands";
         registry.register("store_commit_seconds", commits, self.commit_seconds.clone());
+        let longest = "The longest of these commits since the host started";
+        let name = "store_commit_longest_seconds";
+        registry.register(name, longest, self.commit_longest.clone());
+        let turn = "The longest turn of the dispatch loop since the host started, with its commit: as long \
+                    it answered nobody";
+        registry.register("turn_longest_seconds", turn, self.turn_longest.clone());
         registry.register("runs", "Attempts in cells now", self.runs.clone());
         registry.register("cells", "Cells that take runs now", self.cells.clone());
         let full = "1 while the disk has no room for new jobs, and enqueues are refused";
@@ -138,6 +152,11 @@ impl Numbers {
     pub(super) fn committed(&self, commands: usize, took: Duration) {
         self.commands.inc_by(commands as u64);
         self.commit_seconds.observe(took.as_secs_f64());
+        raise(&self.commit_longest, took);
+    }
+
+    pub(super) fn turned(&self, took: Duration) {
+        raise(&self.turn_longest, took);
     }
 
     pub(super) fn store_full(&self, is_full: bool) {
@@ -151,5 +170,30 @@ impl Numbers {
 
     fn attempt(&self, outcome: &'static str) {
         self.attempts.get_or_create(&Ended { outcome }).inc();
+    }
+}
+
+/// Only the dispatch loop calls it.
+fn raise(longest: &Longest, took: Duration) {
+    let seconds = took.as_secs_f64();
+    if seconds > longest.get() {
+        longest.set(seconds);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_turn_and_commit_are_kept() {
+        let numbers = Numbers::default();
+        for ms in [3, 40, 7] {
+            numbers.turned(Duration::from_millis(2 * ms));
+            numbers.committed(1, Duration::from_millis(ms));
+        }
+        let longest = [&numbers.turn_longest, &numbers.commit_longest];
+        let ms = longest.map(|longest| Duration::from_secs_f64(longest.get()).as_millis());
+        assert_eq!(ms, [80, 40]);
     }
 }

@@ -166,7 +166,10 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
     writer.recover()?;
     loop {
         let intake = writer.gather(&mut inputs).await;
+        let begun = writer.clock.uptime();
         writer.turn(intake)?;
+        let took = writer.clock.uptime().saturating_sub(begun);
+        writer.numbers.turned(took);
         if writer.is_done() {
             break;
         }

@@ -7,6 +7,7 @@ mod grants;
 mod store;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -223,16 +224,30 @@ const ALLOWED_HOSTS_MAX: usize = 64;
 /// The default port of the API.
 const PORT: u16 = 7_700;
 
-/// The values from the command line.
-#[derive(Clone, Debug, Default)]
+/// The values from the command line. They may hold secrets.
+#[derive(Clone, Default)]
 pub struct Flags {
     /// The path of the configuration file.
     pub config: Option<PathBuf>,
     pub values: BTreeMap<String, String>,
 }
 
-/// The settings of a host.
-#[derive(Clone, Debug)]
+impl fmt::Debug for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys: Vec<_> = self.values.keys().collect();
+        f.debug_tuple("Flags").field(&keys).finish()
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut config = f.debug_struct("Config");
+        config.field("data", &self.data).finish_non_exhaustive()
+    }
+}
+
+/// The settings of a host. Its environment may hold secrets.
+#[derive(Clone)]
 pub struct Config {
     /// The data directory.
     pub data: PathBuf,

@@ -363,3 +363,20 @@ fn the_published_keys_are_those_of_the_code() {
     let config = resolve(&[], &[], example.strip_prefix("toml").unwrap()).unwrap();
     assert_eq!((config.cells, config.memory_mib), (4, 1_024));
 }
+
+/// What a panic could print.
+#[test]
+fn debug_output_shows_no_secret() {
+    const SECRET: &str = "pl4nted-s3cret";
+    let url = format!("postgres://u:{SECRET}@127.0.0.1/x");
+    let values = BTreeMap::from([("store.url".to_owned(), url.clone())]);
+    let flags = Flags {
+        config: None,
+        values,
+    };
+    let environment = [("HOST_STORE_URL", url.as_str()), ("TOKEN", SECRET)];
+    let config = resolve(&[], &environment, "").unwrap();
+    for shown in [format!("{flags:?}"), format!("{config:?}")] {
+        assert!(!shown.contains(SECRET), "{shown}");
+    }
+}

@@ -3,20 +3,28 @@
 use std::path::PathBuf;
 
 /// Assembles the component `name`.
-pub(crate) fn component(name: &str) -> Vec<u8> {
+///
+/// # Panics
+///
+/// If there is no such file, or it is wrong.
+pub fn component(name: &str) -> Vec<u8> {
     let path = folder().join(format!("{name}.wat"));
     wat::parse_file(&path).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Assembles a component whose handler `by_hand` returns nothing and has this schema of its params.
-pub(crate) fn with_schema(schema: &str) -> Vec<u8> {
+///
+/// # Panics
+///
+/// If the file that it is made from is gone.
+pub fn with_schema(schema: &str) -> Vec<u8> {
     const TEXT_AT: u32 = 1 << 16;
-    let good = std::fs::read_to_string(folder().join("good.wat")).unwrap();
+    let good = std::fs::read_to_string(folder().join("good.wat")).expect("it is there");
     let escaped = |bytes: &[u8]| {
         let bytes = bytes.iter().map(|byte| format!("\\{byte:02x}"));
         bytes.collect::<Vec<_>>().concat()
     };
-    let length = u32::try_from(schema.len()).unwrap();
+    let length = u32::try_from(schema.len()).expect("no schema is that long");
     let text = escaped(schema.as_bytes());
     let pages = 2 + schema.len() / (1 << 16);
     let memory = format!("(memory (export \"memory\") {pages})\n");

@@ -1,0 +1,179 @@
+//! Secrets that a user gives to commands: in no help, no error, no finding of `doctor`, and on no page.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use host_tests::server::host;
+use host_tests::worker::cache;
+use host_tests::{Options, Server, guests, secrets};
+use tempfile::TempDir;
+
+/// What is planted as a password, a token and a key.
+const PASSWORD: &str = secrets::VARIABLE.1;
+
+/// Variables of the environment with a secret in each, as a user may have set them. Nobody listens at port 1.
+fn planted() -> Vec<(String, String)> {
+    let with_password = |scheme: &str| format!("{scheme}://user:{PASSWORD}@127.0.0.1:1/0");
+    let pairs = [
+        ("HOST_HERO_URL", with_password("redis")),
+        ("HOST_STORE_URL", with_password("postgres")),
+        ("HOST_DELTA_ORCHESTRATOR", with_password("http")),
+        ("HOST_ARCO_PUBLIC_URL", with_password("https")),
+        ("HOST_ARCO_WORKER_CALLBACK_ORIGINS", with_password("https")),
+        ("HOST_SERVER", with_password("http")),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", with_password("http")),
+        (
+            "OTEL_EXPORTER_OTLP_HEADERS",
+            format!("authorization=Bearer {PASSWORD}"),
+        ),
+        ("HOST_DELTA_TOKEN_ENV", "PLANTED".to_owned()),
+        ("HOST_ARCO_WORKER_SECRET_ENV", "PLANTED".to_owned()),
+        ("HOST_ARCO_TOKEN_KEY_ENV", "PLANTED".to_owned()),
+        ("PLANTED", PASSWORD.to_owned()),
+    ];
+    pairs.map(|(name, value)| (name.to_owned(), value)).to_vec()
+}
+
+fn run(folder: &Path, args: &[&str], environment: &[(String, String)]) -> Output {
+    Command::new(host())
+        .args(args)
+        .current_dir(folder)
+        .env("XDG_CACHE_HOME", cache())
+        .env("XDG_STATE_HOME", folder)
+        .env("RUST_BACKTRACE", "1")
+        .envs(environment.iter().cloned())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn assert_silent(what: &str, output: &Output) {
+    for (name, text) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
+        let shown = String::from_utf8_lossy(text);
+        assert!(!secrets::has_secret(text), "{what}: {name}: {shown}");
+    }
+}
+
+#[test]
+fn help_shows_no_secret_of_the_environment() {
+    let folder = TempDir::new().unwrap();
+    for command in [
+        &["--help"][..],
+        &["serve", "--help"],
+        &["doctor", "--help"],
+        &["store", "migrate", "--help"],
+        &["job", "ls", "--help"],
+        &["worker", "rrq", "--help"],
+        &["worker", "hero", "--help"],
+        &["worker", "delta", "--help"],
+        &["worker", "arco", "--help"],
+        &["worker", "beads", "--help"],
+    ] {
+        let output = run(folder.path(), command, &planted());
+        assert_eq!(output.status.code(), Some(0), "{command:?}");
+        assert!(!output.stdout.is_empty(), "{command:?}");
+        assert_silent(&command.join(" "), &output);
+    }
+}
+
+#[test]
+fn errors_and_findings_show_no_secret() {
+    let folder = TempDir::new().unwrap();
+    let handlers = guests::folder().display().to_string();
+    // Each variable alone too: the first that is refused keeps the others from being read.
+    let mut environments: Vec<_> = planted().into_iter().map(|pair| vec![pair]).collect();
+    environments.push(planted());
+    // Another machine: a password does not go there in plain text.
+    let url = format!("redis://user:{PASSWORD}@192.0.2.1/0");
+    let server = format!("http://user:{PASSWORD}@127.0.0.1:1");
+    let delta = format!("ftp://user:{PASSWORD}@127.0.0.1:1");
+    for environment in &environments {
+        for command in [
+            &["doctor"][..],
+            &["doctor", "-o", "json"],
+            &["job", "ls"],
+            &["store", "status"],
+        ] {
+            let output = run(folder.path(), command, environment);
+            assert_silent(&format!("{command:?} with {:?}", environment[0].0), &output);
+        }
+    }
+    for command in [
+        &["job", "ls", "--server", &server][..],
+        &[
+            "serve",
+            "--data",
+            "d",
+            "--listen",
+            "127.0.0.1:0",
+            "--store",
+            &url,
+        ],
+        &[
+            "worker",
+            "hero",
+            "--handlers",
+            &handlers,
+            "--worker-id",
+            "w",
+            "--url",
+            &url,
+        ],
+        &[
+            "worker",
+            "delta",
+            "--handlers",
+            &handlers,
+            "--runner-id",
+            "r",
+            "--orchestrator",
+            &delta,
+        ],
+        &[
+            "worker",
+            "delta",
+            "--handlers",
+            &handlers,
+            "--runner-id",
+            "r",
+            "--orchestrator",
+            &server,
+        ],
+        &[
+            "worker",
+            "arco",
+            "--handlers",
+            &handlers,
+            "--secret-env",
+            "PLANTED",
+            "--callback-origin",
+            &delta,
+        ],
+    ] {
+        let output = run(folder.path(), command, &[]);
+        assert_ne!(output.status.code(), Some(0), "{command:?}");
+        assert!(!output.stderr.is_empty(), "{command:?}");
+        assert_silent(command[..2].join(" ").as_str(), &output);
+    }
+    assert_eq!(secrets::found_in(folder.path()), None);
+}
+
+/// What the host shows of a Redis that it cannot reach, and of a collector, has no password. The search is
+/// made when the host ends.
+#[test]
+fn pages_and_files_of_a_host_show_no_secret() {
+    let folder = TempDir::new().unwrap();
+    let mut options = Options::new(&folder.path().join("data"));
+    let given = ["HOST_HERO_URL", "OTEL_EXPORTER_OTLP_HEADERS"];
+    options.env = planted();
+    options
+        .env
+        .retain(|(name, _)| given.contains(&name.as_str()));
+    let collector = "http://127.0.0.1:1".to_owned();
+    options
+        .env
+        .push(("OTEL_EXPORTER_OTLP_ENDPOINT".to_owned(), collector));
+    let server = Server::start(&options);
+    assert_eq!(server.client().get("/readyz").unwrap().status, 200);
+    drop(server);
+}
