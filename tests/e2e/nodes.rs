@@ -109,11 +109,11 @@ fn knows(client: &Client) {
 fn any_node_answers_for_all() {
     let (first, second) = (Node::new("balanced"), Node::new("balanced"));
     // With hints, and without.
-    for listen in ["true", "false"] {
-        let start = |node: &Node| node.start_with(&[("HOST_STORE_LISTEN", listen)]);
+    for poll in ["false", "true"] {
+        let start = |node: &Node| node.start_with(&[("HOST_STORE_POLL", poll)]);
         let servers = [start(&first), start(&second)];
         let clients = [servers[0].client(), servers[1].client()];
-        if listen == "true" {
+        if poll == "false" {
             deploy(&clients[0]);
         }
         // Both have been running when it was deployed.

@@ -12,7 +12,7 @@ use host_store::postgres::target::Target;
 const URL: &str = "store.url";
 const URL_FILE: &str = "store.url_file";
 const ALLOW_UNSAFE: &str = "store.allow_unsafe";
-const LISTEN: &str = "store.listen";
+const POLL: &str = "store.poll";
 
 /// The keys of the section.
 pub(super) const SETTINGS: [Setting; 4] = [
@@ -41,12 +41,12 @@ pub(super) const SETTINGS: [Setting; 4] = [
         about: "Whether to use a database with fsync or synchronous_commit off, which may lose acknowledged jobs: true or false",
     },
     Setting {
-        key: LISTEN,
-        env: "HOST_STORE_LISTEN",
+        key: POLL,
+        env: "HOST_STORE_POLL",
         flag: None,
         value_name: "BOOL",
-        default: "true",
-        about: "Whether other hosts of the database are heard by LISTEN; turn it off behind a pooler that cannot, and the host asks instead while something waits: true or false",
+        default: "false",
+        about: "Whether to ask the database what other hosts do while something waits, in place of LISTEN, which some poolers cannot: true or false",
     },
 ];
 
@@ -88,6 +88,6 @@ pub(super) fn database(values: &Section<'_>) -> Result<Option<Database>, ConfigE
     Ok(Some(Database {
         target,
         allow_unsafe: values.switch(ALLOW_UNSAFE)?,
-        listen: values.switch(LISTEN)?,
+        listen: !values.switch(POLL)?,
     }))
 }

@@ -113,6 +113,7 @@ env = [\"LANG\", \"UNSET\"]
 [store]
 url = \"postgres://u:p@db/jobs\"
 allow_unsafe = true
+poll = true
 ";
     let config = resolve(&[], &[("LANG", "C"), ("OTHER", "x")], file).unwrap();
     let confined = &config.confinement;
@@ -138,10 +139,10 @@ allow_unsafe = true
     assert_eq!(config.cache_bytes_max, 5 << 20);
     let store = config.store.unwrap();
     assert_eq!(store.target.to_string(), "postgres://db:5432/jobs");
-    assert!(store.allow_unsafe);
+    assert!(store.allow_unsafe && !store.listen);
     assert_eq!(
         SETTINGS.len(),
-        22,
+        23,
         "all of them but store.url_file are above"
     );
 }
