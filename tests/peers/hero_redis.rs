@@ -10,6 +10,9 @@ use crate::hero_serve::{Client, Fixture, WAIT_MAX, doctor, id, log};
 
 const SPEC: &str = include_str!("../../host/protocols/src/hero/SPEC.md");
 
+/// The password of the worker, which is also a value in the environment of a job.
+const PASSWORD: &str = host_tests::secrets::VARIABLE.1;
+
 /// Sends a command given as one line.
 fn send_line(redis: &mut Connection, line: &str) {
     let mut words = line.split(' ');
@@ -20,7 +23,8 @@ fn send_line(redis: &mut Connection, line: &str) {
 /// Returns the `n`th `ACL SETUSER` of the specification, with a password.
 fn setuser(n: usize) -> String {
     let mut lines = SPEC.lines().filter(|line| line.starts_with("ACL SETUSER "));
-    lines.nth(n).unwrap().replace(">PASSWORD", ">hush-hush")
+    let password = format!(">{PASSWORD}");
+    lines.nth(n).unwrap().replace(">PASSWORD", &password)
 }
 
 /// A client of database 3.
@@ -53,7 +57,8 @@ fn wait_for_warning(fixture: &Fixture, words: &str) {
 fn work(fixture: &Fixture) {
     let mut client = client(fixture);
     let flaky = r#"{"fail_times":1}"#;
-    client.submit(1, &[("script", "40 + 2")]);
+    let env = format!(r#"{{"DB_PASSWORD":"{PASSWORD}"}}"#);
+    client.submit(1, &[("script", "40 + 2"), ("env_vars", &env)]);
     client.submit(
         2,
         &[("handler", "flaky"), ("script", flaky), ("retries", "1")],
@@ -81,7 +86,7 @@ fn the_documented_worker_permissions_are_enough() {
     let fixture = Fixture::new(Redis::start());
     send_line(&mut fixture.redis.connection(), &setuser(0));
     let (folder, handlers) = (fixture.path(""), fixture.path("handlers"));
-    let url = url(&fixture, "hush-hush");
+    let url = url(&fixture, PASSWORD);
     let worker = HeroWorker::start(&folder, "worker", &handlers, &url, &["w1"]);
     work(&fixture);
     // A job that has not ended is given back.
@@ -92,7 +97,7 @@ fn the_documented_worker_permissions_are_enough() {
     assert_eq!(said.0, Some(0));
     assert_eq!(client.length("work_queue"), 1);
     assert_eq!(client.length("processing"), 0);
-    let refused = ["NOPERM", "may not", "hush"];
+    let refused = ["NOPERM", "may not", PASSWORD];
     assert!(!refused.iter().any(|it| ended.contains(it)), "{ended}");
 }
 
@@ -102,18 +107,21 @@ fn the_documented_host_permissions_are_enough() {
     for n in 0..2 {
         send_line(&mut fixture.redis.connection(), &setuser(n));
     }
-    let url = url(&fixture, "hush-hush");
+    let url = url(&fixture, PASSWORD);
     let host = fixture.host_at("data", &url);
     work(&fixture);
     let listed = host.client().get("/api/v1/hero/jobs").unwrap();
     assert_eq!(listed.status, 200, "{}", listed.body);
     assert_eq!(host.stop(), Some(0));
     let said = log(&fixture.path("data"));
-    assert!(!said.contains("NOPERM") && !said.contains("hush"), "{said}");
+    assert!(
+        !said.contains("NOPERM") && !said.contains(PASSWORD),
+        "{said}"
+    );
     let (status, said) = doctor(&[("HOST_HERO_URL", &url)]);
     assert_eq!(status, "warn", "{said}");
     assert!(
-        said.contains("append-only") && !said.contains("hush"),
+        said.contains("append-only") && !said.contains(PASSWORD),
         "{said}"
     );
 }
@@ -126,10 +134,10 @@ fn a_user_with_too_few_permissions_takes_no_work_and_names_them() {
     send_line(&mut redis, "ACL SETUSER host -lpos -hset");
     let mut client = client(&fixture);
     client.submit(1, &[("script", "1")]);
-    let _host = fixture.host_at("data", &url(&fixture, "hush-hush"));
+    let _host = fixture.host_at("data", &url(&fixture, PASSWORD));
     wait_for_warning(&fixture, "may not run HSET, LPOS");
     assert_eq!(client.length("work_queue"), 1, "no job was taken");
-    assert!(!log(&fixture.path("data")).contains("hush"));
+    assert!(!log(&fixture.path("data")).contains(PASSWORD));
     assert!(warnings(&fixture, "may not run") < 10);
     send_line(&mut redis, "ACL SETUSER host +lpos +hset");
     assert_eq!(client.reply(1), "1");

@@ -26,6 +26,8 @@ pub struct ForeignJob {
     pub handler: Name,
     /// What the handler is called with: a JSON object.
     pub params: JsonText,
+    /// What the history shows in place of `params`, if those hold what must not be kept.
+    pub kept_params: Option<JsonText>,
     /// The queue, as the orchestrator names it; may be any text.
     pub queue: String,
     /// The orchestrator's number of the attempt; the first is 1.
@@ -65,6 +67,7 @@ impl ForeignJob {
             request_id: id.to_owned(),
             handler,
             params,
+            kept_params: None,
             queue: "default".to_owned(),
             attempt: 1,
             enqueued_at: None,

@@ -131,7 +131,7 @@ fn entry(ids: Ids, job: ForeignJob, kept_for: &KeptFor) -> NewJob {
         unique_key: None,
         depends_on: Vec::new(),
         payload: Payload {
-            params: job.params,
+            params: job.kept_params.unwrap_or(job.params),
             wire: job.wire.to_owned(),
             external_id: Some(job.external_id),
             trace_context: job.trace,

@@ -163,6 +163,7 @@ pub(super) fn work(job: &HeroJob, worker: &str, attempt: u32) -> Result<ForeignJ
         request_id: format!("{}-{attempt}", job.id),
         handler,
         params: JsonText(params),
+        kept_params: job.kept_params().map(JsonText),
         queue: worker.to_owned(),
         attempt,
         enqueued_at: job.created_at,

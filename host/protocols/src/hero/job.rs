@@ -32,6 +32,9 @@ pub const DEPENDENCIES_MAX: usize = 1_000;
 const NO_LOG_FOLDER: &str = "no folder for logs is configured; set log_dir in [protocol.hero] or \
                              HOST_HERO_LOG_DIR, or submit the job without it";
 
+/// What the history has in place of a variable's value.
+const NOT_KEPT: &str = "(not kept)";
+
 /// The most environment variables.
 const VARIABLES_MAX: usize = 256;
 
@@ -460,12 +463,29 @@ impl HeroJob {
             Runs::Rhai(script) => ("hero.rhai", script),
             Runs::HeroScript(script) => ("hero.heroscript", script),
         };
-        let params = json!({
+        Ok((named(handler)?, self.script_params(script, &self.env)))
+    }
+
+    /// Returns the params of the call as the history keeps them: without values of the environment.
+    /// `None` if there are no such values in them.
+    pub(super) fn kept_params(&self) -> Option<String> {
+        match &self.runs {
+            Runs::Rhai(script) | Runs::HeroScript(script) if !self.env.is_empty() => {
+                let names = self.env.keys().cloned();
+                let env = names.map(|name| (name, NOT_KEPT.to_owned())).collect();
+                Some(self.script_params(script, &env))
+            }
+            _ => None,
+        }
+    }
+
+    fn script_params(&self, script: &str, env: &BTreeMap<String, String>) -> String {
+        json!({
             "script": script,
             "caller_id": self.caller_id,
             "context_id": self.context_id,
-            "env": self.env,
-        });
-        Ok((named(handler)?, params.to_string()))
+            "env": env,
+        })
+        .to_string()
     }
 }

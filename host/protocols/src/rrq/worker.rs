@@ -547,6 +547,7 @@ fn foreign_job(request: Request, handler: Name, deadline: Option<Time>) -> Forei
         request_id: request.ids.request,
         handler,
         params: request.params,
+        kept_params: None,
         queue: request.queue,
         attempt: request.attempt,
         enqueued_at: request.enqueued_at,

@@ -75,6 +75,9 @@ fn a_job_as_documented_is_read() {
         "script": "40 + 2", "caller_id": "alice", "context_id": "project-7", "env": {"REGION": "eu"},
     });
     assert_eq!(params, expected);
+    let kept: serde_json::Value = serde_json::from_str(&read.kept_params().unwrap()).unwrap();
+    assert_eq!(kept["env"], serde_json::json!({"REGION": "(not kept)"}));
+    assert_eq!(kept["script"], params["script"]);
 }
 
 #[test]
@@ -86,6 +89,7 @@ fn what_is_absent_has_a_default() {
     );
     assert_eq!(read.log_path, None);
     assert!(read.env.is_empty() && read.depends_on.is_empty());
+    assert_eq!(read.kept_params(), None);
 }
 
 #[test]
