@@ -21,7 +21,7 @@ use crate::{Args, Part, Stage, build_folder};
 
 const SHAPES: [Shape; 2] = [single(256), arrays(256)];
 
-/// What the targets of the orders say.
+/// The targets.
 const BARE_RATIO_MIN: f64 = 0.5;
 const SINGLES_PER_SECOND_MIN: f64 = 5_000.0;
 const ARRAYS_RATIO_MIN: f64 = 1.5;

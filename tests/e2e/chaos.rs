@@ -234,26 +234,10 @@ fn pause(dice: &mut Dice, ms_max: u64) {
     std::thread::sleep(Duration::from_millis(dice.roll(ms_max)));
 }
 
-/// Returns all items of a list.
-fn items(client: &Client, path: &str) -> Vec<Value> {
-    let (mut all, mut cursor) = (Vec::new(), String::new());
-    loop {
-        let page = client
-            .get(&format!("{path}?limit=1000{cursor}"))
-            .unwrap()
-            .body;
-        all.extend(page["items"].as_array().unwrap().iter().cloned());
-        match page["next_cursor"].as_str() {
-            Some(next) => cursor = format!("&cursor={next}"),
-            None => return all,
-        }
-    }
-}
-
 /// The log is the witness: no line of an attempt is later than the first of the next one.
 fn assert_one_at_a_time(client: &Client, id: &str) {
     let mut spans: BTreeMap<u64, (String, String)> = BTreeMap::new();
-    for line in items(client, &format!("/api/v1/jobs/{id}/logs")) {
+    for line in client.items(&format!("/api/v1/jobs/{id}/logs")) {
         let at = line["at"].as_str().unwrap().to_owned();
         let attempt = line["attempt"].as_u64().unwrap();
         let span = spans
@@ -270,7 +254,7 @@ fn assert_one_at_a_time(client: &Client, id: &str) {
 
 fn assert_ended_once(client: &Client, job: &Value) {
     let id = job["id"].as_str().unwrap();
-    let attempts = items(client, &format!("/api/v1/jobs/{id}/attempts"));
+    let attempts = client.items(&format!("/api/v1/jobs/{id}/attempts"));
     let numbers: BTreeSet<_> = attempts.iter().map(|it| it["number"].as_u64()).collect();
     assert_eq!(numbers.len(), attempts.len(), "{id} has an attempt twice");
     let completed = attempts
@@ -330,7 +314,7 @@ fn every_acknowledged_job_ends_once_whatever_goes_wrong() {
     let acknowledged = load.acknowledged.into_inner().unwrap();
     let client = places[0].client();
     let jobs = eventually("every job to end", PATIENCE, || {
-        let jobs = items(&client, "/api/v1/jobs");
+        let jobs = client.items("/api/v1/jobs");
         jobs.iter().all(has_ended).then_some(jobs)
     });
     println!("{} jobs on {HOSTS} hosts", jobs.len());

@@ -6,7 +6,7 @@ use std::sync::{Mutex, RwLock};
 use std::time::Duration;
 
 use host_tests::{Client, Options, Server, eventually};
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::fixture::deploy;
@@ -51,22 +51,6 @@ impl Load {
     }
 }
 
-fn jobs(client: &Client) -> Vec<Value> {
-    let mut all = Vec::new();
-    let mut cursor = String::new();
-    loop {
-        let page = client
-            .get(&format!("/api/v1/jobs?limit=1000{cursor}"))
-            .unwrap()
-            .body;
-        all.extend(page["items"].as_array().unwrap().iter().cloned());
-        match page["next_cursor"].as_str() {
-            Some(next) => cursor = format!("&cursor={next}"),
-            None => return all,
-        }
-    }
-}
-
 #[test]
 fn every_acknowledged_job_ends_exactly_once_despite_five_kills() {
     let data = TempDir::new().unwrap();
@@ -102,7 +86,7 @@ fn every_acknowledged_job_ends_exactly_once_despite_five_kills() {
         let queue = client.get("/api/v1/queues/default").ok()?.body;
         (queue["counts"]["completed"].as_u64()? == JOBS as u64).then_some(())
     });
-    let kept = jobs(&client);
+    let kept = client.items("/api/v1/jobs");
     let ids: BTreeSet<&str> = kept.iter().map(|job| job["id"].as_str().unwrap()).collect();
     assert_eq!(
         kept.len(),

@@ -72,6 +72,25 @@ impl Client {
         self.call("GET", path, None)
     }
 
+    /// Returns all items of a list, page by page.
+    ///
+    /// # Panics
+    ///
+    /// If the host does not answer with a page.
+    pub fn items(&self, path: &str) -> Vec<Value> {
+        let (mut all, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = self.get(&format!("{path}?limit=1000{cursor}"));
+            let page = page.expect("the host answers").body;
+            let items = page["items"].as_array().expect("a page has items");
+            all.extend(items.iter().cloned());
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return all,
+            }
+        }
+    }
+
     /// Sends a POST request with a JSON body.
     pub fn post(&self, path: &str, body: &Value) -> Result<Answer> {
         self.call("POST", path, Some(body))
