@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use host_tests::{Client, Options, Server};
 use serde_json::{Value, json};
 
-use crate::fixture::{Own, deploy, own};
+use crate::fixture::{Own, deploy, own_with};
 
 /// Starts a host that is expected to refuse.
 fn refused(data: &Path) -> Output {
@@ -19,6 +19,11 @@ fn refused(data: &Path) -> Output {
         .unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     output
+}
+
+/// Starts a host that has compiled all that is in its cache.
+fn compiling() -> Own {
+    own_with(|options| options.compiles_all = true)
 }
 
 fn said(output: &Output) -> String {
@@ -53,7 +58,7 @@ fn assert_first_attempt_completes(client: &Client) {
 
 #[test]
 fn a_damaged_compiled_component_is_compiled_again() {
-    let Own { server, data } = own();
+    let Own { server, data } = compiling();
     let file = compiled(data.path());
     damage(&file);
     assert_first_attempt_completes(&server.client());
@@ -134,7 +139,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn compiled_code_that_the_host_did_not_compile_is_compiled_again() {
-    let Own { server, data } = own();
+    let Own { server, data } = compiling();
     let client = server.client();
     deploy(&client, "hostile");
     let find = |component| Cached::find(data.path(), &client, component);
@@ -157,7 +162,7 @@ fn compiled_code_that_the_host_did_not_compile_is_compiled_again() {
 
 #[test]
 fn a_store_that_is_gone_is_not_replaced_without_a_word() {
-    let Own { server, data } = own();
+    let Own { server, data } = compiling();
     server.client().run(&json!({"handler": "noop"}));
     assert_eq!(server.stop(), Some(0));
     let store = data.path().join("host.db");
@@ -178,7 +183,7 @@ fn a_store_that_is_gone_is_not_replaced_without_a_word() {
 
 #[test]
 fn damaged_logs_do_not_keep_a_host_from_starting() {
-    let Own { server, data } = own();
+    let Own { server, data } = compiling();
     assert_eq!(server.stop(), Some(0));
     let logs = data.path().join("logs.db");
     fs::write(&logs, vec![b'x'; 10_000]).unwrap();
@@ -190,7 +195,7 @@ fn damaged_logs_do_not_keep_a_host_from_starting() {
 
 #[test]
 fn a_damaged_store_is_refused_with_the_name_of_its_table() {
-    let Own { server, data } = own();
+    let Own { server, data } = compiling();
     let ids: Vec<_> = (0..200)
         .map(|n| {
             server

@@ -15,8 +15,15 @@ pub(crate) struct Own {
 
 /// Starts a host with the component `basics`.
 pub(crate) fn own() -> Own {
+    own_with(|_| {})
+}
+
+/// Starts a host with other options and the component `basics`.
+pub(crate) fn own_with(change: impl FnOnce(&mut Options)) -> Own {
     let data = TempDir::new().unwrap();
-    let server = Server::start(&Options::new(data.path()));
+    let mut options = Options::new(data.path());
+    change(&mut options);
+    let server = Server::start(&options);
     deploy(&server.client(), "basics");
     Own { server, data }
 }

@@ -4,6 +4,7 @@
 pub mod beads;
 pub mod client;
 pub mod cluster;
+mod compiled;
 mod database;
 pub mod delta;
 pub mod faulty;

@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::client::Client;
 use crate::guests::programs;
-use crate::{postgres, processes, secrets};
+use crate::{compiled, postgres, processes, secrets};
 
 /// The options of a host.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ pub struct Options {
     pub args: Vec<String>,
     /// More variables of its environment.
     pub env: Vec<(String, String)>,
+    /// Whether it compiles all components itself, also those that another host in tests has compiled.
+    pub compiles_all: bool,
 }
 
 /// A running host. It is killed when dropped, and what it has written is searched for planted secrets.
@@ -49,6 +51,7 @@ impl Options {
             listen: "127.0.0.1:0".to_owned(),
             args: Vec::new(),
             env: Vec::new(),
+            compiles_all: false,
         }
     }
 
@@ -78,6 +81,9 @@ impl Server {
     /// If its data directory cannot be made.
     pub fn try_start(options: &Options) -> Result<Self, String> {
         std::fs::create_dir_all(&options.data).expect("the data directory can be made");
+        if !options.compiles_all {
+            compiled::give_key(&options.data);
+        }
         let log_path = options.data.join("serve.log");
         let log = File::options()
             .create(true)
@@ -105,6 +111,7 @@ impl Server {
             child.wait().expect("host ends");
             return Err(std::fs::read_to_string(&log_path).unwrap_or_default());
         };
+        compiled::give(&options.data);
         Ok(Self {
             child,
             stdout,
@@ -203,6 +210,7 @@ impl Drop for Server {
         if std::thread::panicking() {
             return;
         }
+        compiled::keep(&self.data);
         assert_eq!(page, None, "a page has a secret");
         let mut said = Vec::new();
         let _ended = self.stdout.read_to_end(&mut said);

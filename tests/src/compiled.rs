@@ -1,0 +1,61 @@
+//! Compiled components that hosts of all suites share: the hosts have one key, and what one of them has
+//! compiled is linked into the caches of others. Otherwise tests would mostly compile.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::guests::built;
+
+/// The key that seals what the hosts compile.
+const KEY: [u8; 32] = *b"the key that hosts in tests have";
+
+fn shared() -> PathBuf {
+    built("compiled")
+}
+
+/// Gives a host that never ran the key of all.
+pub(crate) fn give_key(data: &Path) {
+    let key = File::options()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(data.join("cache.key"));
+    if let Ok(mut key) = key {
+        key.write_all(&KEY).expect("the key can be written");
+    }
+}
+
+/// Links what other hosts have compiled into the cache of this one, unless it has a key of its own.
+pub(crate) fn give(data: &Path) {
+    if has_key(data) {
+        link_all(&shared(), &data.join("cache"));
+    }
+}
+
+/// Keeps what this host has compiled for others, unless it has a key of its own.
+pub(crate) fn keep(data: &Path) {
+    if has_key(data) {
+        let _exists = fs::create_dir_all(shared());
+        link_all(&data.join("cache"), &shared());
+    }
+}
+
+fn has_key(data: &Path) -> bool {
+    fs::read(data.join("cache.key")).is_ok_and(|key| key == KEY)
+}
+
+/// Links compiled code, and then the notes that vouch for it. Where the system cannot link, each host
+/// compiles for itself.
+fn link_all(from: &Path, to: &Path) {
+    let Ok(entries) = fs::read_dir(from) else {
+        return;
+    };
+    let names = entries.filter_map(|entry| Some(entry.ok()?.file_name()));
+    let (code, notes): (Vec<_>, Vec<_>) =
+        names.partition(|name| name.to_string_lossy().ends_with(".cwasm"));
+    for name in code.iter().chain(&notes) {
+        let _linked_before = fs::hard_link(from.join(name), to.join(name));
+    }
+}
