@@ -135,6 +135,8 @@ enum Part {
     Nodes,
     /// On a database: another queue
     Peers,
+    /// On a database, only if it is named: dead rows and sizes, measured after each round of a load
+    Growth,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -159,7 +161,7 @@ impl Part {
             Self::Tasks => matches!(suite, Suite::Arco | Suite::Beads),
             Self::Heartbeats => matches!(suite, Suite::Arco | Suite::Delta),
             Self::Handout | Self::IdleWorkers => matches!(suite, Suite::Beads),
-            Self::Nodes | Self::Peers => matches!(suite, Suite::Postgres),
+            Self::Nodes | Self::Peers | Self::Growth => matches!(suite, Suite::Postgres),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! another queue on it. The server is as durable as by default, with its data in the build folder.
 
 mod bare;
+mod growth;
 mod seed;
 
 use std::process::{Command, Stdio};
@@ -19,7 +20,9 @@ use crate::report::{Report, Target};
 use crate::rounds::{arrays, single};
 use crate::{Args, Part, Stage, build_folder};
 
-const SHAPES: [Shape; 2] = [single(256), arrays(256)];
+/// 256 jobs are two arrays and a half, each of which waits for the one before. In 2,560 there are as many
+/// arrays under way as the host can take.
+const SHAPES: [Shape; 3] = [single(256), arrays(256), arrays(2_560)];
 
 /// The targets.
 const BARE_RATIO_MIN: f64 = 0.5;
@@ -60,6 +63,9 @@ pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
     }
     if args.wants(Part::Waiting) {
         seeded(args, &cluster, &stage, report).await?;
+    }
+    if args.only.contains(&Part::Growth) {
+        growth::measure(args, &cluster, &stage, report).await?;
     }
     stage.stop()?;
     if args.wants(Part::Nodes) {
@@ -131,7 +137,7 @@ async fn throughput(
         let ratio = format!("{name}: host to bare statements");
         report.ratio(&ratio, &name, &bare, Target::AtLeast(BARE_RATIO_MIN));
     }
-    let [singles, in_arrays] = SHAPES.map(Shape::name);
+    let [singles, _, in_arrays] = SHAPES.map(Shape::name);
     let target = Target::AtLeast(ARRAYS_RATIO_MIN);
     report.ratio("arrays of 100 to single jobs", &in_arrays, &singles, target);
     let dead = "SELECT COALESCE(sum(n_dead_tup), 0) FROM pg_stat_user_tables \

@@ -105,6 +105,10 @@ pub(crate) trait Rows {
     fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError>;
     fn running(&mut self) -> Result<Vec<JobId>, StoreError>;
     fn next_wakeup(&mut self) -> Result<Option<Time>, StoreError>;
+    /// Returns the next wakeup once the batch is over, `None` if the store finds it when it commits.
+    fn wakeup_after(&mut self) -> Result<Option<Time>, StoreError> {
+        self.next_wakeup()
+    }
     /// Tells the node that has granted a lease what it must do, if it is not the one that writes.
     fn tell(&mut self, _node: NodeId, _job: JobId, _effect: &Effect) -> Result<(), StoreError> {
         Ok(())
@@ -168,7 +172,7 @@ pub(crate) fn run<R: Rows>(
     }
     let changes = &batch.committed.changes;
     batch.committed.first_change = batch.rows.keep_changes(now, changes)?;
-    batch.committed.next_wakeup = batch.rows.next_wakeup()?;
+    batch.committed.next_wakeup = batch.rows.wakeup_after()?;
     batch.committed.available = batch.rows.available()?;
     Ok(batch.committed)
 }

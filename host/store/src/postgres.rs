@@ -41,7 +41,6 @@ use self::fetch::Named;
 use self::flush::Told;
 use self::nodes::Beats;
 use self::others::PostgresOthers;
-use self::pipeline::Pipeline;
 use self::reader::PostgresReader;
 use self::rows::Transaction;
 use self::session::Session;
@@ -177,6 +176,7 @@ impl PostgresStore {
                         if let Some(first) = landed.first_change {
                             committed.first_change = first.unsigned_abs();
                         }
+                        committed.next_wakeup = landed.next_wakeup;
                         return Ok(committed);
                     }
                 }
@@ -229,15 +229,18 @@ impl PostgresStore {
             body: encode(&changes).map_err(Trouble::Fatal)?,
         };
         let count = i64::try_from(told.count).unwrap_or(i64::MAX);
-        let counts = self.counts.take_changed();
-        let commit = flush::commit(Pipeline::new(client), counts, told);
-        let first = match self.driver.wait(commit) {
-            Ok(first) => first.unwrap_or(begun.next_change),
+        let mut overlay = transaction.overlay;
+        let (made, counts) = (self.counts.take_made(), self.counts.take_changed());
+        let commit = flush::commit(client, &mut overlay, made, counts, told);
+        let landing = match self.driver.wait(commit) {
+            Ok(landing) => landing,
             Err(trouble) => {
                 let sent = Some(committed);
                 return Err(Failed { trouble, sent });
             }
         };
+        let first = landing.first_change.unwrap_or(begun.next_change);
+        committed.next_wakeup = landing.next_wakeup;
         self.next_change = first + count;
         self.unseen |= first != begun.next_change;
         committed.first_change = first.unsigned_abs();

@@ -35,23 +35,48 @@ runner.events.on("job:complete", ({ job }) => {
   ended.push(performance.now());
   waiting.get(n)();
   waiting.delete(n);
+  release();
 });
 
 let next = 0;
+let free = inFlight;
+const queued = [];
+function admit() {
+  while (queued.length > 0 && free >= batch) {
+    free -= batch;
+    queued.shift()();
+  }
+}
+function release() {
+  free++;
+  admit();
+}
+function acquire() {
+  return new Promise((resolve) => {
+    queued.push(resolve);
+    admit();
+  });
+}
 const from = performance.now() + (seconds * 1000) / 4;
 const until = from + seconds * 1000;
 
+// As our own load: an array begins when so many jobs have ended, and does not wait for the rest of another.
 async function one() {
+  const arrays = [];
   while (performance.now() < until) {
+    await acquire();
     const jobs = Array.from({ length: batch }, () => ({ n: next++ }));
     const done = jobs.map(({ n }) => new Promise((resolve) => waiting.set(n, resolve)));
     if (batch === 1) await utils.addJob("noop", jobs[0]);
     else await utils.addJobs(jobs.map((payload) => ({ identifier: "noop", payload })));
-    await Promise.all(done);
+    if (batch === 1) await done[0];
+    else arrays.push(Promise.all(done));
   }
+  await Promise.all(arrays);
 }
 
-await Promise.all(Array.from({ length: Math.ceil(inFlight / batch) }, one));
+const connections = batch === 1 ? inFlight : Math.ceil(inFlight / batch) + 1;
+await Promise.all(Array.from({ length: connections }, one));
 const within = ended.filter((at) => at >= from && at < until).length;
 console.log(JSON.stringify({ jobs_per_second: within / seconds }));
 await runner.stop();

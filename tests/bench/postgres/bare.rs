@@ -54,6 +54,8 @@ pub(crate) fn rate(cluster: &Cluster, batch: f64, span: Duration) -> Result<f64>
     pgbench.arg("--time").arg(span.as_secs().max(1).to_string());
     pgbench.arg("--define").arg(format!("batch={batch}"));
     pgbench.arg("--file").arg(script.path()).arg("postgres");
+    // What the host asks of the planner: otherwise the server reads the whole table again and again.
+    pgbench.env("PGOPTIONS", "-c enable_seqscan=off -c jit=off");
     let said = pgbench.output().context("cannot start pgbench")?;
     let text = String::from_utf8_lossy(&said.stdout);
     let tps = text.lines().find_map(|line| line.strip_prefix("tps = "));

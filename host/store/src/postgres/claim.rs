@@ -69,7 +69,7 @@ async fn ask(
 pub(super) async fn claimable(
     client: &ClientWrapper,
     overlay: &mut Overlay,
-    (lane, queues): (&Lane, Vec<&str>),
+    (lane, queues): (&Lane, Vec<String>),
     limit: usize,
 ) -> Result<Vec<JobId>, Trouble> {
     if queues.is_empty() {
@@ -78,7 +78,6 @@ pub(super) async fn claimable(
     let changed = overlay.dirty();
     let changed = changed.filter(|entry| entry.stored == Some(State::Available));
     let rows = i64::try_from(limit + changed.count()).unwrap_or(i64::MAX);
-    let queues: Vec<String> = queues.into_iter().map(str::to_owned).collect();
     let (sql, values) = match lane {
         Lane::Shared => (SHARED, values![queues, rows]),
         Lane::Alone => (ALONE, values![rows]),

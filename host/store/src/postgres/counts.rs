@@ -44,12 +44,13 @@ impl Counts {
     /// Reads the numbers.
     pub(super) async fn load(client: &ClientWrapper) -> Result<Self, Trouble> {
         let reading = |error| Trouble::of("read the queues", &error);
-        let sql = "SELECT name, paused, \
-                   (SELECT sum(jobs)::bigint FROM host_counts WHERE queue = name AND state = 2), \
-                   (SELECT sum(jobs)::bigint FROM host_counts WHERE queue = name AND state = 8), \
-                   (SELECT pauses FROM host_log), \
-                   (SELECT sum(jobs)::bigint FROM host_counts WHERE state = ANY($1)) \
-                   FROM host_queues";
+        let sql = "SELECT name, paused, available, for_runners, live, \
+                   (SELECT pauses FROM host_log WHERE id = 1) \
+                   FROM host_queues LEFT JOIN (SELECT queue, \
+                     sum(jobs) FILTER (WHERE state = 2)::bigint AS available, \
+                     sum(jobs) FILTER (WHERE state = 8)::bigint AS for_runners, \
+                     sum(jobs) FILTER (WHERE state = ANY($1))::bigint AS live \
+                   FROM host_counts GROUP BY queue) AS counted ON queue = name";
         let statement = client.prepare_cached(sql).await.map_err(reading)?;
         let live = STATES.iter().filter(|state| !state.is_terminal());
         let live: Vec<i16> = live.map(|state| *state as i16).collect();
@@ -61,8 +62,8 @@ impl Counts {
                 available: row.get::<_, Option<i64>>(2).unwrap_or(0),
                 for_runners: row.get::<_, Option<i64>>(3).unwrap_or(0),
             };
-            counts.pauses = row.get(4);
-            counts.live = row.get::<_, Option<i64>>(5).unwrap_or(0);
+            counts.live += row.get::<_, Option<i64>>(4).unwrap_or(0);
+            counts.pauses = row.get(5);
             if !queue.paused {
                 counts.claimable += queue.available - queue.for_runners;
             }
@@ -135,28 +136,42 @@ impl Counts {
         self.queues.get(queue).is_some_and(|queue| queue.paused)
     }
 
-    /// Returns the queues that may have jobs for a lane and from which they may be claimed.
-    pub(super) fn claimable(&self, lane: &Lane) -> Vec<&str> {
-        let may = |queue: &Queue| {
-            !queue.paused
-                && match lane {
-                    Lane::Shared | Lane::Alone => queue.available > queue.for_runners,
-                    Lane::Runner(_) => queue.for_runners > 0,
-                }
+    /// Returns the queues from which jobs of a lane may be claimed, and how many each may have.
+    pub(super) fn claimable(&self, lane: &Lane) -> HashMap<&str, i64> {
+        let jobs = |queue: &Queue| match lane {
+            Lane::Shared | Lane::Alone => queue.available - queue.for_runners,
+            Lane::Runner(_) => queue.for_runners,
         };
-        let queues = self.queues.iter().filter(|(_, queue)| may(queue));
-        queues.map(|(name, _)| name.as_str()).collect()
+        let open = self.queues.iter().filter(|(_, queue)| !queue.paused);
+        let queues = open.map(|(name, queue)| (name.as_str(), jobs(queue)));
+        queues.filter(|(_, jobs)| *jobs > 0).collect()
     }
 
-    /// Returns whether a claim of the batch wants more than is known to be there.
+    /// Returns whether a claim of the batch wants more than is known to be there and than the batch brings.
     pub(super) fn starve(&self, batch: &[Command]) -> bool {
-        batch.iter().any(|command| {
-            let Command::Claim { slots, .. } = command else {
-                return false;
-            };
-            let lacks = |slot: &Slot| self.claimable(&slot.lane).is_empty();
-            self.available() < slots.len() as u64 || slots.iter().any(lacks)
-        })
+        let (mut brought, mut for_runners, mut starves) = (self.available(), 0_u64, false);
+        for command in batch {
+            match command {
+                Command::Enqueue(jobs) => {
+                    let ours = jobs.iter().filter(|job| job.runner.is_none()).count();
+                    brought += ours as u64;
+                    for_runners += (jobs.len() - ours) as u64;
+                }
+                // A job that waits for this one, or this one again.
+                Command::Complete { .. } | Command::Lose { .. } => brought += 1,
+                Command::Claim { slots, .. } => {
+                    let is_empty = |slot: &Slot| match &slot.lane {
+                        Lane::Shared | Lane::Alone => false,
+                        lane @ Lane::Runner(_) => {
+                            for_runners == 0 && self.claimable(lane).is_empty()
+                        }
+                    };
+                    starves |= brought < slots.len() as u64 || slots.iter().any(is_empty);
+                }
+                _ => {}
+            }
+        }
+        starves
     }
 
     /// Returns how many jobs cells may claim.

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::overlay::{Held, Key, Overlay};
 use super::pipeline::{Pipeline, values};
-use super::trouble::Trouble;
+use super::trouble::{Trouble, damaged};
 use crate::error::StoreError;
 use crate::record::decode;
 
@@ -96,6 +96,21 @@ pub(super) struct Writer {
     pub(super) batch: i64,
 }
 
+/// Begins a batch. What is set ends with it. A batch whose host has gone ends by itself, and none waits for
+/// a lock for long. The planner must take an index: it makes a plan when a table has few rows, and keeps it
+/// while thousands die there until the next vacuum. A scan that has no index would look dear to it, and is
+/// not worth compiling.
+pub(super) const BEGIN: &str = "BEGIN; SET LOCAL enable_seqscan = off; SET LOCAL jit = off; \
+    SET LOCAL lock_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '10s'";
+
+/// Writes the number of a batch, takes places for jobs and reads the number of the next change. No row if
+/// the node has a later epoch.
+const ENTER: &str = "WITH mine AS (\
+      UPDATE host_nodes SET batch = $3, seen_at = now() WHERE number = $1 AND epoch = $2 \
+      RETURNING number) \
+    SELECT next_change, pauses, ARRAY(SELECT nextval('host_seq') FROM generate_series(1, $4)) \
+    FROM mine LEFT JOIN host_log ON id = 1";
+
 /// Begins a transaction and reads what the batch names.
 pub(super) async fn begin(
     client: &ClientWrapper,
@@ -103,32 +118,16 @@ pub(super) async fn begin(
     named: &Named,
 ) -> Result<Begun, Trouble> {
     let mut pipeline = Pipeline::new(client);
-    pipeline.say("begin a batch", "BEGIN");
-    pipeline
-        .add(
-            "write the number of a batch",
-            "UPDATE host_nodes SET batch = $3, seen_at = now() WHERE number = $1 AND epoch = $2 \
-             RETURNING number",
-            values![writer.node, writer.epoch, writer.batch],
-        )
-        .await?;
-    pipeline
-        .add(
-            "read the number of the next change",
-            "SELECT next_change, pauses FROM host_log",
-            values![],
-        )
-        .await?;
+    pipeline.say("begin a batch", BEGIN);
+    let new_jobs = i32::try_from(named.new.len()).unwrap_or(i32::MAX);
+    let values = values![writer.node, writer.epoch, writer.batch, new_jobs];
+    let operation = "write the number of a batch";
+    pipeline.add(operation, ENTER, values).await?;
     if named.registry {
         let lock = "LOCK TABLE host_components IN SHARE ROW EXCLUSIVE MODE";
         pipeline.say("lock the components", lock);
     }
-    let new_jobs = i32::try_from(named.new.len()).unwrap_or(i32::MAX);
-    let seqs = "SELECT nextval('host_seq') FROM generate_series(1, $1)";
-    pipeline
-        .add("take places for jobs", seqs, values![new_jobs])
-        .await?;
-    let first_keys = 3 + usize::from(named.registry) + 1;
+    let first_keys = 2 + usize::from(named.registry);
     if !named.keys.is_empty() {
         add_keys(&mut pipeline, &named.keys).await?;
     }
@@ -136,21 +135,18 @@ pub(super) async fn begin(
         add_jobs(&mut pipeline, &named.jobs).await?;
     }
     let mut answers = pipeline.run().await?;
-    if answers[1].is_empty() {
+    let Some(entered) = answers[1].first() else {
         return Err(Trouble::Fatal(StoreError::Fenced));
-    }
-    let (log, seqs) = (&answers[2], &answers[first_keys - 1]);
-    let [log] = &log[..] else {
-        return Err(Trouble::Fatal(super::trouble::damaged(
-            "the table host_log",
-            "it has not exactly one row",
-        )));
+    };
+    let (Some(next_change), Some(pauses)) = (entered.get(0), entered.get(1)) else {
+        let damaged = damaged("the table host_log", "it is empty");
+        return Err(Trouble::Fatal(damaged));
     };
     let mut begun = Begun {
         overlay: Overlay::default(),
-        seqs: seqs.iter().map(|row| row.get(0)).collect(),
-        next_change: log.get(0),
-        pauses: log.get(1),
+        seqs: entered.get::<_, Vec<i64>>(2).into(),
+        next_change,
+        pauses,
     };
     for id in &named.new {
         begun.overlay.dependents.insert(*id, Vec::new());
@@ -343,7 +339,7 @@ pub(super) fn load(overlay: &mut Overlay, row: &Row) -> Result<JobId, StoreError
 pub(super) fn key_of(row: &Row) -> Result<(Key, Held), StoreError> {
     let queue = super::counts::parse_name(row.get(0))?;
     let key = String::from_utf8(row.get(1))
-        .map_err(|error| super::trouble::damaged("a unique key", error.to_string()))?;
+        .map_err(|error| damaged("a unique key", error.to_string()))?;
     let job = row.get::<_, Option<Uuid>>(2).map(JobId);
     // A row without a job is removed or filled before the batch ends.
     let is_new = job.is_none();

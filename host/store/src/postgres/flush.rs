@@ -1,6 +1,7 @@
 //! Writes what a batch has changed: one statement for all rows of a kind, all statements in one round
 //! trip.
 
+use deadpool_postgres::ClientWrapper;
 use host_core::id::JobId;
 use host_core::json::JsonText;
 use host_core::name::Name;
@@ -108,6 +109,10 @@ const DELETE_REST: &[&str] = &[
     "DELETE FROM host_dependencies WHERE dependent = ANY($1)",
     "DELETE FROM host_dependencies WHERE prerequisite = ANY($1)",
 ];
+
+/// When the next job is due.
+pub(super) const NEXT_WAKEUP: &str = "SELECT LEAST((SELECT min(wakeup_at) FROM host_live), \
+                                      (SELECT min(wakeup_at) FROM host_ended))";
 
 /// Adds the statements that write all changed rows, which then count as written.
 pub(super) async fn add(
@@ -316,15 +321,28 @@ pub(super) struct Told {
     pub(super) body: Vec<u8>,
 }
 
-/// Writes the numbers of queues and the changes, and commits. Returns the number of the first change,
-/// `None` if there is none. From the first change to the commit other hosts wait: this gives batches
-/// their order.
+/// How a batch was committed.
+pub(super) struct Landing {
+    /// The number of the first change, if there is any.
+    pub(super) first_change: Option<i64>,
+    pub(super) next_wakeup: Option<Time>,
+}
+
+/// Writes the changed rows, the numbers of queues and the changes, and commits. From the first change to the
+/// commit other hosts wait: this gives batches their order.
 pub(super) async fn commit(
-    mut pipeline: Pipeline<'_>,
+    client: &ClientWrapper,
+    overlay: &mut Overlay,
+    queues_made: Vec<String>,
     counts: Vec<(Name, i16, i64)>,
     told: Told,
-) -> Result<Option<i64>, Trouble> {
+) -> Result<Landing, Trouble> {
     let Told { node, batch, .. } = told;
+    let mut pipeline = Pipeline::new(client);
+    add(&mut pipeline, overlay, queues_made).await?;
+    let wakeup = pipeline.len();
+    let operation = "look for the next wakeup";
+    pipeline.add(operation, NEXT_WAKEUP, values![]).await?;
     if !counts.is_empty() {
         let queues: Vec<String> = counts.iter().map(|row| row.0.to_string()).collect();
         let states: Vec<i16> = counts.iter().map(|row| row.1).collect();
@@ -340,7 +358,7 @@ pub(super) async fn commit(
     if batch % FORGET_EVERY == 0 {
         // A row is forgotten once the row after it is old enough too.
         let sql = "DELETE FROM host_changes WHERE first < (SELECT max(first) FROM host_changes \
-                   WHERE first <= (SELECT next_change FROM host_log) - $1)";
+                   WHERE first <= (SELECT next_change FROM host_log WHERE id = 1) - $1)";
         let kept = i64::try_from(CHANGES_KEPT).unwrap_or(i64::MAX);
         pipeline
             .add("forget old changes", sql, values![kept])
@@ -349,7 +367,7 @@ pub(super) async fn commit(
     let changed = told.count > 0;
     if changed {
         let sql = "WITH log AS (UPDATE host_log SET next_change = next_change + $1 \
-                   RETURNING next_change - $1 AS first) \
+                   WHERE id = 1 RETURNING next_change - $1 AS first) \
                    INSERT INTO host_changes (first, node, batch, at, body) \
                    SELECT first, $2, $3, $4, $5 FROM log RETURNING first";
         let count = i64::try_from(told.count).unwrap_or(i64::MAX);
@@ -358,7 +376,11 @@ pub(super) async fn commit(
     }
     pipeline.say("commit a batch", "COMMIT");
     let mut answers = pipeline.run().await?;
+    let next_wakeup = answers.get(wakeup).and_then(|rows| rows.first()?.get(0));
     let _committed = answers.pop();
     let first = answers.pop().filter(|_| changed).unwrap_or_default();
-    Ok(first.first().map(|row| row.get(0)))
+    Ok(Landing {
+        first_change: first.first().map(|row| row.get(0)),
+        next_wakeup: next_wakeup.map(Time),
+    })
 }

@@ -30,6 +30,11 @@ impl<'a> Pipeline<'a> {
         }
     }
 
+    /// Returns how many statements were added.
+    pub(super) fn len(&self) -> usize {
+        self.steps.len()
+    }
+
     /// Adds a statement. The first time it is used on a connection, it is prepared here.
     pub(super) async fn add(
         &mut self,

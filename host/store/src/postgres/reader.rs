@@ -260,25 +260,34 @@ impl Reader for PostgresReader {
         // The database's numbers end here, and so do the numbers of changes.
         let after_row = i64::try_from(after).unwrap_or(i64::MAX);
         let limit_rows = i64::from(limit);
-        self.ask_moment(&async |client| {
-            let reading = "read changes";
-            let sql = "SELECT next_change, (SELECT min(first) FROM host_changes) FROM host_log";
-            let log = rows(client, reading, sql, &[]).await?;
-            let log = log
+        // Nodes ask this all the time. One statement sees one moment.
+        let sql = "SELECT next_change, (SELECT min(first) FROM host_changes), first, at, body \
+                   FROM host_log LEFT JOIN LATERAL (\
+                     SELECT first, at, body FROM host_changes WHERE first >= COALESCE(\
+                     (SELECT max(first) FROM host_changes WHERE first <= $1), 0) \
+                     ORDER BY first LIMIT $2) AS kept ON TRUE WHERE id = 1 ORDER BY first";
+        self.ask(&async |client| {
+            // A row has at least one change, and the first may have none that is asked for.
+            let found = rows(
+                client,
+                "read changes",
+                sql,
+                &[&after_row, &(limit_rows + 1)],
+            )
+            .await?;
+            let log = found
                 .first()
                 .ok_or_else(|| damaged("the table host_log", "it is empty"))?;
             let number = |value: i64| value.unsigned_abs();
             let next = number(log.get(0));
-            let sql = "SELECT first, at, body FROM host_changes WHERE first >= COALESCE(\
-                       (SELECT max(first) FROM host_changes WHERE first <= $1), 0) \
-                       ORDER BY first LIMIT $2";
-            // A row has at least one change, and the first may have none that is asked for.
-            let found = rows(client, reading, sql, &[&after_row, &(limit_rows + 1)]).await?;
             let mut items = Vec::new();
-            for row in found {
-                let (first, at) = (number(row.get(0)), Time(row.get(1)));
+            for row in &found {
+                let Some(first) = row.get::<_, Option<i64>>(2).map(number) else {
+                    continue;
+                };
+                let at = Time(row.get(3));
                 let what = || format!("the changes from {first}");
-                let ChangesOfBatch(changes) = decode(row.get(2), what)?;
+                let ChangesOfBatch(changes) = decode(row.get(4), what)?;
                 let numbered = (first..).zip(changes.into_owned());
                 let later = numbered.filter(|(number, _)| *number > after);
                 items.extend(later.map(|(number, change)| NumberedChange { number, at, change }));

@@ -18,6 +18,7 @@ use host_core::transition::Effect;
 use tokio_postgres::Row;
 
 use super::counts::Counts;
+use super::flush::NEXT_WAKEUP;
 use super::overlay::{AttemptRow, Held, New, Overlay};
 use super::pipeline::{Pipeline, Value, values};
 use super::trouble::{Trouble, damaged};
@@ -262,9 +263,17 @@ impl Rows for Transaction<'_> {
             let job = &entry.job;
             job.state == State::Available && lane.has(job) && !self.counts.is_paused(&job.queue)
         });
-        let in_hand = in_hand.map(|entry| (entry.job.priority, entry.seq, entry.job.id));
-        let mut found: Vec<(u8, i64, JobId)> = in_hand.collect();
-        let queues = self.counts.claimable(lane);
+        let mut queues = self.counts.claimable(lane);
+        let mut found: Vec<(u8, i64, JobId)> = Vec::new();
+        for entry in in_hand {
+            found.push((entry.job.priority, entry.seq, entry.job.id));
+            if let Some(stored) = queues.get_mut(entry.job.queue.as_str()) {
+                *stored -= 1;
+            }
+        }
+        // Most of the time all that may be claimed was enqueued in this batch.
+        let queues = queues.into_iter().filter(|(_, stored)| *stored > 0);
+        let queues: Vec<String> = queues.map(|(name, _)| name.to_owned()).collect();
         let stored = self.driver.wait(claim::claimable(
             self.client,
             &mut self.overlay,
@@ -315,10 +324,13 @@ impl Rows for Transaction<'_> {
     }
 
     fn next_wakeup(&mut self) -> Result<Option<Time>, StoreError> {
-        let sql = "SELECT LEAST((SELECT min(wakeup_at) FROM host_live), \
-                   (SELECT min(wakeup_at) FROM host_ended))";
-        let rows = self.flush_and_ask("look for the next wakeup", sql, values![])?;
+        let rows = self.flush_and_ask("look for the next wakeup", NEXT_WAKEUP, values![])?;
         Ok(rows.first().and_then(|row| row.get(0)).map(Time))
+    }
+
+    /// The commit tells.
+    fn wakeup_after(&mut self) -> Result<Option<Time>, StoreError> {
+        Ok(None)
     }
 
     fn fence(&mut self, dead: &Dead) -> Result<bool, StoreError> {
@@ -352,7 +364,7 @@ impl Rows for Transaction<'_> {
         let sql = "INSERT INTO host_queues (name, paused) VALUES ($1, $2) \
                    ON CONFLICT (name) DO UPDATE SET paused = $2";
         self.query("pause or resume a queue", sql, values)?;
-        let sql = "UPDATE host_log SET pauses = pauses + 1";
+        let sql = "UPDATE host_log SET pauses = pauses + 1 WHERE id = 1";
         self.query("note that a queue is paused", sql, values![])?;
         Ok(())
     }

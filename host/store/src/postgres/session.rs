@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use deadpool_postgres::{ClientWrapper, Pool};
 use host_core::id::NodeId;
+use host_core::time::Time;
 
 use super::Options;
 use super::client::Connector;
-use super::fetch::Writer;
+use super::fetch::{BEGIN, Writer};
+use super::flush::NEXT_WAKEUP;
 use super::nodes;
 use super::schema;
 use super::target::Target;
@@ -19,14 +21,11 @@ use crate::error::StoreError;
 const CONNECTS_MAX: u32 = 120;
 const CONNECT_PAUSE: Duration = Duration::from_millis(500);
 
-/// What every connection of a writer is told: a transaction whose host has gone ends by itself, and
-/// no statement waits for a lock for long.
-const SETTINGS: &str = "SET idle_in_transaction_session_timeout = '10s'; SET lock_timeout = '10s'";
-
 /// A batch that landed although nobody said so.
 pub(super) struct Landed {
     /// The number of its first change, if it has any.
     pub(super) first_change: Option<i64>,
+    pub(super) next_wakeup: Option<Time>,
 }
 
 /// The connection of a writer.
@@ -49,8 +48,6 @@ impl Session {
         let client = client.map_err(|trouble| trouble.into_error("connect to the database"))?;
         schema::check_server(&client, options.allow_unsafe).await?;
         schema::migrate(&client).await?;
-        let ready = set_up(&client).await;
-        ready.map_err(|trouble| trouble.into_error("become a writer of the database"))?;
         let writer = nodes::enter(&client, node).await?;
         let pool = connector.pool()?;
         let session = Self {
@@ -110,10 +107,10 @@ impl Session {
 
     async fn try_to_connect(&mut self) -> Result<Option<Landed>, Trouble> {
         let client = self.connector.connect().await?;
-        set_up(&client).await?;
+        let reading = |error| Trouble::of("read the number of the last batch", &error);
+        client.batch_execute(BEGIN).await.map_err(reading)?;
         // The lock waits for an earlier connection that may still be about to commit.
         let Writer { node, epoch, batch } = self.writer;
-        let reading = |error| Trouble::of("read the number of the last batch", &error);
         let sql = "SELECT epoch, batch FROM host_nodes WHERE number = $1 FOR UPDATE";
         let row = client.query_opt(sql, &[&node]).await.map_err(reading)?;
         let there: Option<(i64, i64)> = row.map(|row| (row.get(0), row.get(1)));
@@ -125,15 +122,14 @@ impl Session {
             let sql = "SELECT first FROM host_changes WHERE node = $1 AND batch = $2";
             let row = client.query_opt(sql, &[&node, &batch]).await;
             let first_change = row.map_err(reading)?.map(|row| row.get(0));
-            landed = Some(Landed { first_change });
+            let row = client.query_one(NEXT_WAKEUP, &[]).await.map_err(reading)?;
+            landed = Some(Landed {
+                first_change,
+                next_wakeup: row.get::<_, Option<i64>>(0).map(Time),
+            });
         }
+        client.batch_execute("COMMIT").await.map_err(reading)?;
         self.client = client;
         Ok(landed)
     }
-}
-
-/// Prepares a new connection.
-async fn set_up(client: &ClientWrapper) -> Result<(), Trouble> {
-    let setting = |error| Trouble::of("set up a connection", &error);
-    client.batch_execute(SETTINGS).await.map_err(setting)
 }

@@ -27,7 +27,7 @@ impl Break {
     fn word(self) -> &'static [u8] {
         match self {
             Self::BeforeCommit | Self::AfterCommit => b"COMMIT\0",
-            Self::AtBegin => b"BEGIN\0",
+            Self::AtBegin => b"BEGIN; SET LOCAL ",
         }
     }
 }
