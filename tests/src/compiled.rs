@@ -2,8 +2,8 @@
 //! compiled is linked into the caches of others. Otherwise tests would mostly compile.
 
 use std::fs::{self, File};
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::guests::built;
@@ -30,6 +30,7 @@ pub(crate) fn give_key(data: &Path) {
 /// Links what other hosts have compiled into the cache of this one, unless it has a key of its own.
 pub(crate) fn give(data: &Path) {
     if has_key(data) {
+        let _exists = make(&data.join("cache"));
         link_all(&shared(), &data.join("cache"));
     }
 }
@@ -37,9 +38,14 @@ pub(crate) fn give(data: &Path) {
 /// Keeps what this host has compiled for others, unless it has a key of its own.
 pub(crate) fn keep(data: &Path) {
     if has_key(data) {
-        let _exists = fs::create_dir_all(shared());
+        let _exists = make(&shared());
         link_all(&data.join("cache"), &shared());
     }
+}
+
+/// Makes a folder that only this user can read, as hosts want it.
+fn make(folder: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).create(folder)
 }
 
 fn has_key(data: &Path) -> bool {

@@ -104,6 +104,11 @@ impl Server {
             .stderr(log);
         if let Some(handlers) = &options.handlers {
             command.arg("--handlers").arg(handlers);
+            if !options.data.join("host.db").exists() {
+                // Without its store beside them, compiled components look like a loss.
+                compiled::give(&options.data);
+                command.arg("--fresh");
+            }
         }
         let mut child = command.spawn().expect("host starts");
         let mut stdout = BufReader::new(child.stdout.take().expect("stdout is a pipe"));

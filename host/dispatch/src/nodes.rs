@@ -69,6 +69,8 @@ impl Place {
     /// Takes the place of `own`, for which the store is open.
     pub fn take(own: NodeId, mut heartbeat: Box<dyn Heartbeat>) -> Result<Self, NoPlace> {
         let (clock, helm) = Clock::steered();
+        // The first one connects, which takes too long to read a clock by.
+        heartbeat.beat(0).map_err(NoPlace::Store)?;
         let (sent, before) = (Lifeline::now(), clock.now());
         let roll = heartbeat.beat(0).map_err(NoPlace::Store)?;
         let after = clock.now();

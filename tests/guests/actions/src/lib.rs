@@ -1,6 +1,6 @@
 //! Handlers named `actor.action`, which scripts of actions call.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use guest_sdk::{Ctx, Error, export_handlers, handler};
 use serde::Deserialize;
@@ -58,11 +58,12 @@ struct Tick {
     fail_times: u32,
 }
 
-/// Writes a line now and then, so that the log says when it ran.
+/// Writes the time of the machine now and then, so that the log says when it ran.
 #[handler("vm.tick")]
 fn tick(ctx: &Ctx, params: Tick) -> Result<(), Error> {
     for _ in 0..params.lines {
-        ctx.info("tick");
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+        ctx.info(now.as_millis().to_string());
         ctx.sleep(TICK_PAUSE);
     }
     if ctx.job().attempt <= params.fail_times {
