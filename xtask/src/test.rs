@@ -1,5 +1,9 @@
 //! `cargo xtask test`: sets up what the tests need and runs all of them. What CI runs.
 
+use std::num::NonZero;
+use std::process::Command;
+use std::thread;
+
 use anyhow::Result;
 use clap::ValueEnum;
 
@@ -74,6 +78,9 @@ impl Layer {
     }
 }
 
+/// The variable by which `cargo test` is told how many tests run at once.
+const THREADS: &str = "RUST_TEST_THREADS";
+
 /// The end-to-end suites that also run with jobs in a database.
 const ON_POSTGRES: &[&str] = &[
     "deploy::",
@@ -99,7 +106,7 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
             step("PostgreSQL", MinuteAtFirst, peers::postgres)?;
         }
         programs::as_in_tests()?;
-        let mut test = cargo(&["test"]);
+        let mut test = cargo_test();
         for package in layer.packages() {
             test.args(["--package", package]);
         }
@@ -120,11 +127,21 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
     })?;
     programs::as_in_tests()?;
     step("packages", Seconds, dist::check)?;
-    step("tests", Minutes, || {
-        run(&mut cargo(&["test", "--workspace"]))
-    })?;
+    step("tests", Minutes, || run(cargo_test().arg("--workspace")))?;
     step("tests on PostgreSQL", MinuteAtFirst, || {
-        let mut test = cargo(&["test", "--workspace", "--test", "e2e", "--"]);
+        let mut test = cargo_test();
+        test.args(["--workspace", "--test", "e2e", "--"]);
         run(test.args(ON_POSTGRES).env("HOST_TEST_STORE", "postgres"))
     })
+}
+
+/// Makes a `cargo test` that runs twice as many tests at once as there are cores, unless
+/// `RUST_TEST_THREADS` says how many: those that start programs mostly wait for them.
+fn cargo_test() -> Command {
+    let mut test = cargo(&["test"]);
+    if std::env::var_os(THREADS).is_none() {
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        test.env(THREADS, (2 * cores).to_string());
+    }
+    test
 }
