@@ -98,7 +98,8 @@ fn a_runner_is_started_for_each_job() {
         assert!(!lines.concat().contains("lease_0"), "{lines:?}");
         let files = folder.path().join("data/delta").join(id).join("1");
         eventually("the lease to be removed", WAIT_MAX, || {
-            let is_clean = !files.join("lease.json").exists() && !files.join("work").exists();
+            let is_clean = !files.join("run.partial/lease.json").exists()
+                && !files.join("run.partial/work").exists();
             (is_clean && files.join("log").exists()).then_some(())
         });
     }
@@ -144,7 +145,7 @@ fn the_runners_of_a_killed_host_are_gone_and_their_jobs_run_again() {
     is_running(&client, &id, 2);
     assert!(!is_alive(lost), "the first runner has ended");
     let first = folder.path().join("data/delta").join(&id).join("1");
-    assert!(!first.join("lease.json").exists());
+    assert!(!first.join("run.partial/lease.json").exists());
     assert!(attempts(&client, &id)[0].ends_with(" lost"));
     let second = runner(&client);
     // A host that is told to stop ends its runners.

@@ -302,6 +302,12 @@ impl Pulls {
                 },
                 executor: worker.to_owned(),
             },
+            LeaseMessage::Exited(exit) => Command::Lose {
+                job,
+                fence,
+                loss: Loss::Exited(*exit),
+                executor: worker.to_owned(),
+            },
         }
     }
 

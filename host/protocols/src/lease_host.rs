@@ -293,6 +293,7 @@ impl Inner {
             LeaseMessage::Complete { outcome, .. } => Input::Complete(fence, outcome),
             LeaseMessage::CancelAck { .. } => Input::CancelAck(fence),
             LeaseMessage::GiveBack { begun } => Input::Lose(fence, loss(*begun)),
+            LeaseMessage::Exited(exit) => Input::Lose(fence, Loss::Exited(*exit)),
         };
         let (answer, told) = self.apply(now, id, &input);
         if let (Ok(_), Some(before), Some(job)) = (&answer, before, self.jobs.get_mut(&id)) {

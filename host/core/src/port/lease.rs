@@ -17,6 +17,7 @@ use crate::outcome::{Attempt, Meter, Outcome, Progress};
 use crate::query::JobDetail;
 use crate::rejection::Rejection;
 use crate::time::Time;
+use crate::transition::Exit;
 
 /// Receives the answer to one request.
 pub trait Respond<T>: Send {
@@ -127,6 +128,8 @@ pub enum LeaseMessage {
         /// and it is not charged while the job has free losses.
         begun: bool,
     },
+    /// The worker's process has ended. The attempt is lost, and not charged while the job has free losses.
+    Exited(Exit),
 }
 
 /// The state of a job and its lease after a message.

@@ -1,5 +1,7 @@
 //! A running job loses its lease without a report about the attempt.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use super::Effect;
@@ -31,6 +33,8 @@ pub enum Loss {
     Expired,
     /// The worker's connection ended.
     WorkerGone,
+    /// The worker's process ended without a word about the attempt.
+    Exited(Exit),
     /// The connection ended of a worker that had other jobs too, and any of them may be the cause.
     /// No attempt counts, and the next one waits.
     SharedWorkerGone,
@@ -51,6 +55,15 @@ pub enum Loss {
     HostRestarted,
 }
 
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Exit {
+    /// By itself, with this status.
+    Status(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
 impl Loss {
     /// Returns the failure of an attempt that was lost this way.
     pub fn failure(self) -> Failure {
@@ -59,17 +72,31 @@ impl Loss {
 
     const fn failure_kind(self) -> FailureKind {
         match self {
-            Self::Expired | Self::WorkerGone | Self::SharedWorkerGone | Self::NotBegun => {
-                FailureKind::LeaseLost
-            }
+            Self::Expired
+            | Self::WorkerGone
+            | Self::Exited(_)
+            | Self::SharedWorkerGone
+            | Self::NotBegun => FailureKind::LeaseLost,
             Self::Innocent | Self::Unloaded | Self::CellDied { .. } | Self::HostRestarted => {
                 FailureKind::CellLost
             }
         }
     }
 
-    const fn message(self) -> &'static str {
-        match self {
+    fn message(self) -> Cow<'static, str> {
+        let words = match self {
+            Self::Exited(Exit::Status(status)) => {
+                return format!(
+                    "the worker's process ended with status {status} and without an end of the job"
+                )
+                .into();
+            }
+            Self::Exited(Exit::Signal(signal)) => {
+                return format!(
+                    "the worker's process was ended by signal {signal}, without an end of the job"
+                )
+                .into();
+            }
             Self::Expired => "the lease ran out without a word from its worker",
             Self::WorkerGone => "the worker's connection ended",
             Self::SharedWorkerGone => "the worker's connection ended, which had other jobs too",
@@ -81,7 +108,8 @@ impl Loss {
             Self::CellDied { alone: true } => "the cell died while this job was alone in it",
             Self::CellDied { alone: false } => "the cell died with this job and others in it",
             Self::HostRestarted => "the host stopped while the job was running",
-        }
+        };
+        words.into()
     }
 }
 
@@ -111,7 +139,7 @@ pub(super) fn lose(job: &mut Lifecycle, now: Time, loss: Loss) -> Vec<Effect> {
             let lease = job.lease.as_ref();
             let unacknowledged = lease.is_some_and(|lease| lease.ack_by.is_some());
             let (code, words) = if unacknowledged {
-                (ACK_TIMEOUT, "the lease was not acknowledged in time")
+                (ACK_TIMEOUT, "the lease was not acknowledged in time".into())
             } else {
                 (HEARTBEAT_TIMEOUT, loss.message())
             };

@@ -149,7 +149,7 @@ impl<P: CellPort> Writer<P> {
             LeaseMessage::Complete { outcome, .. } => {
                 self.numbers.ended(outcome, now.since_ms(granted_at));
             }
-            LeaseMessage::GiveBack { begun: true } => self.numbers.lost(),
+            LeaseMessage::GiveBack { begun: true } | LeaseMessage::Exited(_) => self.numbers.lost(),
             _ => {}
         }
     }

@@ -134,17 +134,17 @@ impl Traces {
     }
 
     fn told(&mut self, job: JobId, message: &LeaseMessage) {
-        match message {
-            LeaseMessage::Complete { outcome, .. } => {
-                if let Some(attempt) = self.attempts.get_mut(&job) {
-                    attempt.ended = Some(Ended::from(outcome));
-                }
-            }
-            LeaseMessage::GiveBack { begun: false } => drop(self.attempts.remove(&job)),
+        let ended = match message {
+            LeaseMessage::Complete { outcome, .. } => Ended::from(outcome),
+            LeaseMessage::Exited(exit) => Ended::lost(Loss::Exited(*exit).failure()),
+            LeaseMessage::GiveBack { begun: false } => return drop(self.attempts.remove(&job)),
             LeaseMessage::GiveBack { begun: true }
             | LeaseMessage::Ack
             | LeaseMessage::Heartbeat { .. }
-            | LeaseMessage::CancelAck { .. } => {}
+            | LeaseMessage::CancelAck { .. } => return,
+        };
+        if let Some(attempt) = self.attempts.get_mut(&job) {
+            attempt.ended = Some(ended);
         }
     }
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use host_core::name::Name;
 use host_core::port::Clock;
-use host_core::port::lease::{LeaseEvents, Leases, Resumed};
+use host_core::port::lease::{LeaseEvents, LeaseMessage, Leases, Resumed};
 use host_runtime::mailbox::respond;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -127,8 +127,9 @@ pub(super) async fn take_over(orchestrator: &Arc<Orchestrator>, leases: &Arc<dyn
         {
             let mut own = 1..=launch.pool_size;
             if own.any(|number| of == worker(pool, &number.to_string())) {
+                let back = LeaseMessage::GiveBack { begun: true };
                 orchestrator
-                    .give_back(granted.job, granted.lease, &of, true)
+                    .give_back(granted.job, granted.lease, &of, back)
                     .await;
             }
         }

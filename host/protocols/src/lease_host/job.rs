@@ -40,7 +40,7 @@ impl Job {
                 stopped = message;
                 (Outcome::Cancelled { partial }, Meter::default())
             }
-            LeaseMessage::Ack | LeaseMessage::GiveBack { .. } => return,
+            LeaseMessage::Ack | LeaseMessage::GiveBack { .. } | LeaseMessage::Exited(_) => return,
         };
         let name = outcome.as_str();
         let (result, failure) = match outcome {

@@ -9,7 +9,7 @@ use crate::lease::{Fence, Hold};
 use crate::outcome::Outcome;
 use crate::policy::{OnGraceExpired, Policy};
 use crate::time::Time;
-use crate::transition::{Input, Loss};
+use crate::transition::{Exit, Input, Loss};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -50,6 +50,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
 fn loss() -> impl Strategy<Value = Loss> {
     prop_oneof![
         Just(Loss::WorkerGone),
+        any::<i32>().prop_map(|status| Loss::Exited(Exit::Status(status))),
         Just(Loss::SharedWorkerGone),
         Just(Loss::Innocent),
         Just(Loss::NotBegun),

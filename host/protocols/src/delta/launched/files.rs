@@ -1,6 +1,6 @@
-//! The files of the runners that this host starts: a folder for each attempt with the lease, a folder to
-//! work in, and the log. Lease and work go when the runner has ended; the log, and what the runner put
-//! beside it, stay as long as the job is kept.
+//! The files of the runners that this host starts: a folder for each attempt with the log, and below it one
+//! with the lease and a folder to work in. That goes when the runner has ended; the log, and what the runner
+//! put beside it, stay as long as the job is kept.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
@@ -15,6 +15,8 @@ use host_runtime::mailbox::respond;
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
+/// What goes with the runner. Backups leave out what has this ending.
+const RUN: &str = "run.partial";
 const LEASE: &str = "lease.json";
 const WORK: &str = "work";
 const LOG: &str = "log";
@@ -75,12 +77,16 @@ impl Files {
 }
 
 impl AttemptFiles {
+    fn run(&self) -> PathBuf {
+        self.0.join(RUN)
+    }
+
     pub(super) fn lease(&self) -> PathBuf {
-        self.0.join(LEASE)
+        self.run().join(LEASE)
     }
 
     pub(super) fn work(&self) -> PathBuf {
-        self.0.join(WORK)
+        self.run().join(WORK)
     }
 
     pub(super) fn log(&self) -> PathBuf {
@@ -88,8 +94,7 @@ impl AttemptFiles {
     }
 
     fn clean(&self) {
-        removed(&self.lease(), fs::remove_file(self.lease()));
-        removed(&self.work(), fs::remove_dir_all(self.work()));
+        removed(&self.run(), fs::remove_dir_all(self.run()));
     }
 }
 

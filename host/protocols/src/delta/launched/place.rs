@@ -1,12 +1,14 @@
 //! One place of a pool: takes a job, starts a process for it, sees to its end, and takes the next.
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::pin::pin;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
 use host_core::cell::LogSource;
-use host_core::port::lease::Granted;
+use host_core::port::lease::{Granted, LeaseMessage};
+use host_core::transition::Exit;
 use tokio::time::{interval, sleep};
 
 use super::super::book::Over;
@@ -38,6 +40,9 @@ const EXIT_TIME: Duration = Duration::from_secs(10);
 /// How long a process that was told to end may take: if its lease is lost, and if the host stops.
 const KILL_GRACE: Duration = Duration::from_secs(5);
 const STOP_GRACE: Duration = Duration::from_secs(1);
+
+/// What becomes of a job whose process did not start.
+const NOT_BEGUN: LeaseMessage = LeaseMessage::GiveBack { begun: false };
 
 /// How often the log that a process writes is read.
 const FOLLOW_TIME: Duration = Duration::from_millis(250);
@@ -134,7 +139,7 @@ impl Place {
         let files = match self.files(&granted) {
             Ok(files) => files,
             Err(error) => {
-                orchestrator.give_back(job, lease, &worker, false).await;
+                orchestrator.give_back(job, lease, &worker, NOT_BEGUN).await;
                 return Err(format!("the lease of a job cannot be written: {error}"));
             }
         };
@@ -147,16 +152,23 @@ impl Place {
         log.follow(true);
         drop(files);
         self.change(|slot| slot.pid = None);
-        let (how, has_begun) = match ended {
-            Ok(status) => (format!("the runner has ended: {status}"), true),
+        let (how, why) = match ended {
+            Ok(status) => {
+                let exit = match (status.code(), status.signal()) {
+                    (Some(status), _) => Exit::Status(status),
+                    (None, signal) => Exit::Signal(signal.unwrap_or_default()),
+                };
+                let how = format!("the runner has ended: {status}");
+                (how, LeaseMessage::Exited(exit))
+            }
             Err(ProcessError::Start { source, .. }) => {
                 let how = format!("cannot start the runner: {source}; check its cmd");
-                (how, false)
+                (how, NOT_BEGUN)
             }
-            Err(error) => (error.to_string(), true),
+            Err(error) => (error.to_string(), LeaseMessage::GiveBack { begun: true }),
         };
         let is_acked = orchestrator.is_acked(lease);
-        let is_left = orchestrator.give_back(job, lease, &worker, has_begun).await;
+        let is_left = orchestrator.give_back(job, lease, &worker, why).await;
         if !is_left {
             return Ok(());
         }

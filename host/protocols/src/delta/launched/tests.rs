@@ -119,7 +119,8 @@ impl Bench {
 
     /// Says something as the runner of the lease in the file.
     async fn say(&self, job: JobId, what: &str) {
-        let text = std::fs::read(self.attempt_folder(job, 1).join("lease.json")).unwrap();
+        let text =
+            std::fs::read(self.attempt_folder(job, 1).join("run.partial/lease.json")).unwrap();
         let lease: Value = serde_json::from_slice(&text).unwrap();
         let message = serde_json::json!({
             "lease_id": lease["lease_id"], "runner_id": "1", "status": "SUCCEEDED",
@@ -156,21 +157,21 @@ async fn a_runner_is_started_for_a_job_with_its_lease_in_a_file() {
         .run(async {
             bench.until_logged("up").await;
             bench.until_logged("in the log").await;
-            let lease = folder.join("lease.json");
+            let lease = folder.join("run.partial/lease.json");
             assert_eq!((mode(&lease), mode(&folder)), (0o600, 0o700));
             let health = bench.orchestrator.slots.health(&"ci".parse().unwrap());
             assert_eq!(health[0].name, "ci/1");
             assert!(health[0].pid.is_some() && health[0].state == WorkerState::Up);
             bench.say(job, "ack").await;
             bench.say(job, "complete").await;
-            std::fs::write(folder.join("work/done"), "").unwrap();
+            std::fs::write(folder.join("run.partial/work/done"), "").unwrap();
             bench.until_logged("the rest").await;
-            while folder.join("work").exists() {
+            while folder.join("run.partial/work").exists() {
                 tokio::task::yield_now().await;
             }
         })
         .await;
-    assert!(!folder.join("lease.json").exists());
+    assert!(!folder.join("run.partial/lease.json").exists());
     assert_eq!(
         std::fs::read_to_string(folder.join("log")).unwrap(),
         "in the log\nthe rest"
@@ -189,9 +190,9 @@ async fn a_runner_is_started_for_a_job_with_its_lease_in_a_file() {
 
 #[tokio::test]
 async fn a_runner_that_ends_without_an_end_of_its_job_loses_the_lease_at_once() {
-    for (script, how) in [
-        ("exit 3", "exit status: 3"),
-        ("kill -9 $$", "signal: 9 (SIGKILL)"),
+    for (script, how, why) in [
+        ("exit 3", "exit status: 3", "ended with status 3"),
+        ("kill -9 $$", "signal: 9 (SIGKILL)", "ended by signal 9"),
     ] {
         let bench = Bench::shell(script);
         let job = bench.enqueue();
@@ -204,6 +205,8 @@ async fn a_runner_that_ends_without_an_end_of_its_job_loses_the_lease_at_once() 
             (attempt.executor.as_str(), attempt.outcome.as_str()),
             ("ci/1", "lost")
         );
+        let failure = attempt.failure.as_ref().unwrap();
+        assert!(failure.message.contains(why), "{failure:?}");
         assert_eq!(kept.job.lifecycle.state, State::Available);
         let lines = bench.lines().join("\n");
         assert!(lines.contains(how), "{lines}");
@@ -286,8 +289,8 @@ async fn after_a_restart_the_leases_of_its_runners_are_taken_back_and_no_others(
     }
     let Bench { model, folder, .. } = bench;
     let left = folder.path().join("delta").join(own.to_string()).join("1");
-    std::fs::create_dir_all(left.join("work/deep")).unwrap();
-    std::fs::write(left.join("lease.json"), "{}").unwrap();
+    std::fs::create_dir_all(left.join("run.partial/work/deep")).unwrap();
+    std::fs::write(left.join("run.partial/lease.json"), "{}").unwrap();
     std::fs::write(left.join("log"), "kept").unwrap();
     let gone = JobId(uuid::Uuid::from_u128(9));
     let gone = folder.path().join("delta").join(gone.to_string());
@@ -307,6 +310,8 @@ async fn after_a_restart_the_leases_of_its_runners_are_taken_back_and_no_others(
         .await;
     assert_eq!(bench.model.attempts(own), "1 ci/1 lost");
     assert_eq!(bench.model.state(others), State::Running);
-    assert!(!left.join("work").exists() && !left.join("lease.json").exists());
+    assert!(
+        !left.join("run.partial/work").exists() && !left.join("run.partial/lease.json").exists()
+    );
     assert!(left.join("log").exists(), "the log stays with its job");
 }

@@ -79,7 +79,7 @@ impl Orchestrator {
         job: JobId,
         lease: LeaseId,
         worker: &str,
-        begun: bool,
+        why: LeaseMessage,
     ) -> bool {
         let named = Named {
             job,
@@ -88,7 +88,7 @@ impl Orchestrator {
             worker: worker.to_owned(),
         };
         let _turn = self.lock(lease).lock().await;
-        let told = self.tell(&named, LeaseMessage::GiveBack { begun }).await;
+        let told = self.tell(&named, why).await;
         if told.is_ok() {
             self.book().taken(lease);
         }
