@@ -108,8 +108,8 @@ pub enum Command {
         message: Option<String>,
     },
     /// An operator wants a cancelled or discarded job to run again. It waits again for the jobs it
-    /// depends on that have not completed. Refused if one of them is no longer kept. Answered by
-    /// [`Reply::Moved`].
+    /// depends on that have not completed. Refused if one of them is no longer kept. With `force`, a
+    /// pending one is started too. Answered by [`Reply::Moved`].
     Retry {
         job: JobId,
         /// Whether the job starts without waiting for the jobs it depends on.

@@ -7,7 +7,8 @@ use crate::time::Time;
 
 /// Makes a cancelled or discarded job available again, or pending while prerequisites are open. Its
 /// id, attempt numbers and lease epoch continue; its earlier attempts no longer count. A deadline
-/// that has passed is removed, because the operator wants the job to run anyway.
+/// that has passed is removed, because the operator wants the job to run anyway. A pending job that is
+/// to wait for none of its prerequisites any more enters the queue.
 pub(super) fn retry(
     job: &mut Lifecycle,
     now: Time,
@@ -15,6 +16,11 @@ pub(super) fn retry(
 ) -> Result<Vec<Effect>, Rejection> {
     match job.state {
         State::Cancelled | State::Discarded => {}
+        State::Pending if prerequisites_open == 0 => {
+            job.prerequisites_open = 0;
+            job.enter_queue(now);
+            return Ok(Vec::new());
+        }
         State::Completed => return Err(Rejection::Terminal(job.state)),
         state => return Err(Rejection::WrongState(state)),
     }

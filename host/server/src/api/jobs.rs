@@ -171,7 +171,7 @@ pub(super) async fn cancel(
 }
 
 /// Runs a discarded or cancelled job again. It is pending while jobs that it depends on have not
-/// completed.
+/// completed. With `force` it waits for none of them, and neither does a job that is pending already.
 #[utoipa::path(
     post, path = "/api/v1/jobs/{id}/retry", tag = "jobs",
     params(("id" = String, Path, description = "The job's id or the start of it")),

@@ -9,16 +9,17 @@ use host_core::transition::Input;
 use super::{Batch, Rows, Stop};
 
 impl<R: Rows> Batch<'_, R> {
-    /// Runs a job again for an operator. With `force` it does not wait for its prerequisites.
+    /// Runs a job again for an operator. With `force` it does not wait for its prerequisites, and neither
+    /// does one that has not run at all.
     pub(super) fn retry(&mut self, id: JobId, force: bool) -> Result<Reply, Stop> {
         let job = self.get(id)?;
-        let mut prerequisites_open = 0;
+        let mut prerequisites_open = if force { 0 } else { job.prerequisites_open };
         if job.state.is_terminal() {
             let terms = self.rows.terms(id)?;
             if terms.is_foreign {
                 return Err(Rejection::Foreign.into());
             }
-            if job.prerequisites_open > 0 && !force {
+            if prerequisites_open > 0 {
                 prerequisites_open = self.open_prerequisites(&terms.depends_on)?;
             }
             // The rules refuse to run a completed job again.

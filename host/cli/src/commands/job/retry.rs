@@ -27,7 +27,8 @@ pub(super) struct Retry {
     ids: Vec<String>,
     #[command(flatten)]
     many: Many,
-    /// Start them although jobs that they depend on have not completed
+    /// Start them although jobs that they depend on have not completed; also starts pending jobs that have
+    /// not run yet
     #[arg(long)]
     force: bool,
     /// Wait until they end and print their results

@@ -56,7 +56,8 @@ host_http::kinds! {
         "Read the job; a new job does it again.";
     JOB_NOT_TERMINAL 409 "job_not_terminal", "The job has not ended",
         "Only jobs that are discarded or cancelled can be run again.",
-        "Wait for its end or cancel it first.";
+        "It runs by itself: wait for its end, or cancel it first. If it is pending, `host job retry ID \
+         --force` starts it without the jobs that it waits for; over HTTP, retry with {\"force\": true}.";
     JOB_FOREIGN 409 "job_foreign", "A job of another orchestrator",
         "The job was executed for another orchestrator; what is kept here is its history.",
         "Ask the orchestrator that the job's wire and external_id name to run it again.";
