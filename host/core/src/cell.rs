@@ -23,7 +23,7 @@ pub const FRAME_BYTES_MAX: usize = 17 << 20;
 pub const LINE_FIELDS_MAX: usize = 64;
 
 /// What a log line costs in addition to its text, in bytes: about what it needs in memory.
-const LINE_OVERHEAD_BYTES: u64 = 64;
+pub const LINE_OVERHEAD_BYTES: u64 = 64;
 
 /// The same for each of its fields.
 const FIELD_OVERHEAD_BYTES: u64 = 64;

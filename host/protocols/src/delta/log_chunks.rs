@@ -1,9 +1,9 @@
 //! The log of one attempt as its runner uploads it: chunks of bytes by offset, each taken once and cut
 //! into lines. Pure.
 
-use host_core::cell::{Level, LogLine, LogSource};
+use host_core::cell::{LINE_OVERHEAD_BYTES, Level, LogLine, LogSource};
 
-/// The most bytes of one attempt's log that are kept.
+/// The most of one attempt's log that is kept, in bytes: what its lines cost, empty ones too.
 pub(super) const LOG_BYTES_MAX: u64 = 1 << 20;
 
 /// The longest line, in bytes; longer ones are cut into several.
@@ -14,7 +14,7 @@ const LINE_BYTES_MAX: usize = 8 << 10;
 pub(super) struct LogChunks {
     /// The offset of the next byte; `None` before the first chunk.
     next: Option<u64>,
-    /// How many bytes were kept.
+    /// What the lines that were kept cost.
     kept: u64,
     /// The begin of a line that has no end yet.
     rest: Vec<u8>,
@@ -49,46 +49,49 @@ impl LogChunks {
     }
 
     fn lines(&mut self, new: &[u8], at_ms: u64) -> Vec<LogLine> {
-        let room = if self.is_full {
-            0
-        } else {
-            LOG_BYTES_MAX - self.kept
-        };
-        let kept = new.len().min(usize::try_from(room).unwrap_or(usize::MAX));
-        self.kept += kept as u64;
         let mut lines = Vec::new();
-        for byte in &new[..kept] {
-            if *byte == b'\n' {
-                lines.push(self.line(at_ms));
-                continue;
+        for byte in new {
+            if self.is_full {
+                break;
             }
-            self.rest.push(*byte);
-            if self.rest.len() >= LINE_BYTES_MAX {
-                lines.push(self.line(at_ms));
+            if *byte != b'\n' {
+                self.rest.push(*byte);
+                if self.rest.len() < LINE_BYTES_MAX {
+                    continue;
+                }
             }
-        }
-        if kept < new.len() && !self.is_full {
-            self.is_full = true;
-            lines.extend(self.flush(at_ms));
-            lines.push(cut_here(at_ms));
+            let line = self.line(at_ms);
+            lines.extend(self.charge(line));
         }
         lines
     }
 
     /// Takes a line from elsewhere. Returns `None` if there is no room for it.
     pub(super) fn note(&mut self, source: LogSource, text: &str, at_ms: u64) -> Option<LogLine> {
-        let bytes = text.len() as u64 + 1;
-        if self.is_full || self.kept + bytes > LOG_BYTES_MAX {
-            let was_full = std::mem::replace(&mut self.is_full, true);
-            return (!was_full).then(|| cut_here(at_ms));
-        }
-        self.kept += bytes;
-        Some(line(at_ms, source, text.to_owned()))
+        self.charge(line(at_ms, source, text.to_owned()))
     }
 
     /// Returns what waits for the end of its line.
     pub(super) fn flush(&mut self, at_ms: u64) -> Option<LogLine> {
-        (!self.rest.is_empty()).then(|| self.line(at_ms))
+        if self.rest.is_empty() {
+            return None;
+        }
+        let line = self.line(at_ms);
+        self.charge(line)
+    }
+
+    /// Counts a line. The first for which there is no room becomes a word about that, later ones `None`.
+    fn charge(&mut self, line: LogLine) -> Option<LogLine> {
+        if self.is_full {
+            return None;
+        }
+        let kept = self.kept + line.cost();
+        if kept > LOG_BYTES_MAX {
+            self.is_full = true;
+            return Some(cut_here(line.at_ms));
+        }
+        self.kept = kept;
+        Some(line)
     }
 
     fn line(&mut self, at_ms: u64) -> LogLine {
@@ -103,7 +106,10 @@ impl LogChunks {
 }
 
 fn cut_here(at_ms: u64) -> LogLine {
-    let text = format!("the log is cut here: an attempt has at most {LOG_BYTES_MAX} bytes");
+    let text = format!(
+        "the log is cut here: an attempt has at most {LOG_BYTES_MAX} bytes, and each line counts \
+         {LINE_OVERHEAD_BYTES} more than its text"
+    );
     line(at_ms, LogSource::Host, text)
 }
 
@@ -168,6 +174,19 @@ mod tests {
         assert_eq!(said.count(), 1);
         let bytes: usize = lines.iter().map(|line| line.message.len()).sum();
         assert!(bytes as u64 <= LOG_BYTES_MAX, "{bytes}");
+    }
+
+    #[test]
+    fn empty_lines_use_the_limit() {
+        let empty = vec![b'\n'; 2 * usize::try_from(LOG_BYTES_MAX).unwrap()];
+        let mut log = LogChunks::default();
+        let lines = log.take(0, &empty, 0, false).unwrap();
+        let most = LOG_BYTES_MAX / LINE_OVERHEAD_BYTES;
+        assert_eq!(lines.len() as u64, most + 1, "and the line of the host");
+        assert_eq!(log.note(LogSource::Stdout, "", 0), None);
+        let mut noted = LogChunks::default();
+        let kept = (0..2 * most).filter(|_| noted.note(LogSource::Stderr, "", 0).is_some());
+        assert_eq!(kept.count() as u64, most + 1);
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use host_core::cell::{Level, LogLine, LogSource};
+use host_core::cell::{LINE_OVERHEAD_BYTES, Level, LogLine, LogSource};
 use host_core::id::JobId;
 use host_core::port::{Assignment, Clock, Tag};
 use host_core::time::Time;
@@ -15,8 +15,8 @@ use host_core::time::Time;
 use crate::process::Output;
 use crate::wire::JobLogs;
 
-/// The most output kept of runners during one attempt, in bytes.
-const LOG_BYTES_MAX: usize = 1 << 20;
+/// The most output kept of runners during one attempt, in bytes: what its lines cost, empty ones too.
+const LOG_BYTES_MAX: u64 = 1 << 20;
 
 /// How long after the end of an attempt a line may still belong to it, in milliseconds. Lines may
 /// arrive after the answer.
@@ -45,7 +45,7 @@ struct Attempt {
     text: String,
     number: u32,
     started_at: Time,
-    room_bytes: usize,
+    room_bytes: u64,
 }
 
 impl JobLines {
@@ -96,26 +96,25 @@ impl JobLines {
         let Some(attempt) = found else {
             return false;
         };
-        let (source, level, message) = match attempt.room_bytes.checked_sub(line.len() + 1) {
-            Some(rest) => {
-                attempt.room_bytes = rest;
-                (source, level, line.to_owned())
-            }
-            None if attempt.room_bytes == 0 => return true,
-            None => {
-                attempt.room_bytes = 0;
-                let message =
-                    format!("the log is limited to {LOG_BYTES_MAX} bytes; the rest is dropped");
-                (LogSource::Host, Level::Warn, message)
-            }
-        };
-        let kept = LogLine {
+        let mut kept = LogLine {
             at_ms: now.since_ms(attempt.started_at),
             level,
             source,
-            message,
+            message: line.to_owned(),
             fields: Vec::new(),
         };
+        match attempt.room_bytes.checked_sub(kept.cost()) {
+            Some(rest) => attempt.room_bytes = rest,
+            None if attempt.room_bytes == 0 => return true,
+            None => {
+                attempt.room_bytes = 0;
+                kept.message = format!(
+                    "the log is limited to {LOG_BYTES_MAX} bytes, and each line counts \
+                     {LINE_OVERHEAD_BYTES} more than its text; the rest is dropped"
+                );
+                (kept.source, kept.level) = (LogSource::Host, Level::Warn);
+            }
+        }
         self.logs
             .keep(attempt.job, attempt.number, attempt.started_at, vec![kept])
     }

@@ -143,9 +143,10 @@ fn the_log_of_an_attempt_is_bounded_and_says_so_once() {
         .keep("python/1", &[Tag(1)], Output::Stderr, &line)
         && let Some((_, logged)) = bench.kept.take()
     {
-        kept += logged.message.len();
         if logged.source == LogSource::Host {
             assert!(logged.message.contains("1048576"), "{logged:?}");
+        } else {
+            kept += logged.cost();
         }
     }
     assert!(
@@ -163,6 +164,15 @@ fn the_log_of_an_attempt_is_bounded_and_says_so_once() {
             .lines
             .keep("python/1", &[Tag(1)], Output::Host, "ended")
     );
+}
+
+#[test]
+fn empty_lines_use_the_limit() {
+    let bench = bench(true);
+    let keep = || bench.lines.keep("python/1", &[Tag(1)], Output::Stdout, "");
+    let kept = (0..LOG_BYTES_MAX).take_while(|_| keep() && bench.kept.take().is_some());
+    assert_eq!(kept.count() as u64, LOG_BYTES_MAX / LINE_OVERHEAD_BYTES);
+    assert!(keep(), "they are dropped, and shown nowhere else");
 }
 
 #[test]
