@@ -1,5 +1,6 @@
 //! `host backup` of a host under load, and `host restore` of what it made.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
@@ -81,6 +82,10 @@ fn a_backup_under_load_has_each_acknowledged_job_and_can_be_restored() {
 
     let (code, said) = run(&["restore", text(&file), "--data", text(&data)]);
     assert_eq!(code, Some(0), "{said}");
+    for path in [&data, &data.join("host.db"), &copy, &file] {
+        let mode = path.metadata().unwrap().mode();
+        assert_eq!(mode & 0o077, 0, "{}: {mode:o}", path.display());
+    }
     let restored = Server::start(&Options::new(&data));
     let client = restored.client();
     for id in before.iter().rev().take(100) {

@@ -21,3 +21,9 @@ pub(crate) mod serve;
 mod settings;
 pub(crate) mod store;
 pub(crate) mod worker;
+
+/// Keeps other users from reading what a command writes from now on.
+fn keep_private() {
+    use rustix::fs::Mode;
+    let _before = rustix::process::umask(Mode::RWXG | Mode::RWXO);
+}

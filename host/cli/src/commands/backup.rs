@@ -19,6 +19,7 @@ use serde_json::json;
 
 pub(crate) use self::restore::Restore;
 use self::step::Step;
+use super::keep_private;
 
 /// How much less of a processor the copy gets than a host that needs it.
 const NICE: i32 = 10;
@@ -60,6 +61,7 @@ impl Backup {
             return Err(CliError::new(Exit::NotFound, &doing, error)
                 .next("give --data the data directory of a host"));
         }
+        keep_private();
         // A host that is busy comes first.
         let _unchanged = rustix::process::nice(NICE);
         let spinner = Spinner::new(output, &doing);

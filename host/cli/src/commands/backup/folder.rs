@@ -3,11 +3,12 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use host_store::StoreError;
 use host_store::backup::{self, Copied};
+use rustix::fs::OFlags;
 
 /// The file of the jobs and components.
 pub(super) const STORE: &str = "host.db";
@@ -26,6 +27,10 @@ const LEFT_OUT: &[&str] = &[
 
 /// What is not copied, by the end of the name: what SQLite keeps beside its files.
 const ENDINGS_LEFT_OUT: &[&str] = &["-wal", "-shm", "-journal", ".partial"];
+
+/// Who may use a copy, whatever the mode of the original: its owner.
+const FOLDER_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
 
 /// Names of files that a host has set aside have this in them.
 const DAMAGED: &str = ".damaged-";
@@ -65,7 +70,7 @@ pub(super) fn copy(
     copy_store(&from.join(STORE), &to.join(STORE), told)
 }
 
-/// Copies all files that are not SQLite's.
+/// Copies all files that are not SQLite's. Follows no link, and writes over nothing.
 fn rest(from: &Path, to: &Path, depth: u32) -> io::Result<()> {
     if depth > DEPTH_MAX {
         return Err(io::Error::other("it has too many folders in each other"));
@@ -84,11 +89,11 @@ fn rest(from: &Path, to: &Path, depth: u32) -> io::Result<()> {
         let kind = entry.file_type()?;
         let target = to.join(&name);
         if kind.is_dir() {
-            make(&target)?;
+            make_below(&target)?;
             rest(&entry.path(), &target, depth + 1)?;
         } else if kind.is_file() {
-            match fs::copy(entry.path(), &target) {
-                Ok(_) => File::open(&target)?.sync_all()?,
+            match open(&entry.path()) {
+                Ok(original) => copy_file(original, &target)?,
                 // It belonged to work that has ended.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
@@ -99,7 +104,38 @@ fn rest(from: &Path, to: &Path, depth: u32) -> io::Result<()> {
 }
 
 fn make(dir: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)
+    let mut folders = DirBuilder::new();
+    folders.recursive(true).mode(FOLDER_MODE).create(dir)
+}
+
+/// Makes a folder of a copy. One that is there already may be used, but not a link to one.
+fn make_below(dir: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(FOLDER_MODE).create(dir) {
+        Err(_) if dir.symlink_metadata().is_ok_and(|there| there.is_dir()) => Ok(()),
+        made => made,
+    }
+}
+
+/// Opens a file that may have become something else since it was listed.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+    let mut options = File::options();
+    options.read(true).custom_flags(flags.cast_signed());
+    options.open(path)
+}
+
+fn copy_file(mut original: File, to: &Path) -> io::Result<()> {
+    if !original.metadata()?.is_file() {
+        return Ok(());
+    }
+    let mut options = File::options();
+    let mut copy = options
+        .write(true)
+        .create_new(true)
+        .mode(FILE_MODE)
+        .open(to)?;
+    io::copy(&mut original, &mut copy)?;
+    copy.sync_all()
 }
 
 fn broken(operation: &'static str, path: &Path, error: &io::Error) -> StoreError {
@@ -111,7 +147,8 @@ fn broken(operation: &'static str, path: &Path, error: &io::Error) -> StoreError
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
     use super::{copy, make_empty};
 
@@ -130,6 +167,7 @@ mod tests {
             "logs.db.damaged-1",
             "key",
             "reports/one",
+            "reports/run.partial",
         ] {
             fs::write(from.join(path), path).unwrap();
         }
@@ -144,5 +182,53 @@ mod tests {
         assert_eq!(names, ["host.db", "key", "reports"]);
         assert_eq!(fs::read(to.join("reports/one")).unwrap(), b"reports/one");
         assert!(make_empty(&to).is_err(), "it is not empty");
+    }
+    fn made(path: &std::path::Path) {
+        drop(host_store::sqlite::SqliteStore::open(&path.join("host.db")).unwrap());
+    }
+
+    /// What is restored may come from somebody else.
+    #[test]
+    fn a_copy_is_for_its_owner_alone_and_follows_no_link() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let (from, to) = (dir.path().join("data"), dir.path().join("copy"));
+        fs::create_dir_all(from.join("reports")).unwrap();
+        fs::write(from.join("reports/program"), "x").unwrap();
+        for (path, mode) in [("reports/program", 0o4755), ("reports", 0o777)] {
+            fs::set_permissions(from.join(path), Permissions::from_mode(mode)).unwrap();
+        }
+        symlink("/etc/passwd", from.join("link")).unwrap();
+        symlink("/etc", from.join("folder")).unwrap();
+        made(&from);
+        make_empty(&to).unwrap();
+        copy(&from, &to, &mut |_, _| {}).unwrap();
+        let mode = |path| fs::symlink_metadata(to.join(path)).unwrap().mode() & 0o7777;
+        assert_eq!(mode("reports/program"), 0o600);
+        assert_eq!(mode("reports"), 0o700);
+        assert_eq!(mode("host.db"), 0o600);
+        assert!(!to.join("link").exists() && !to.join("folder").exists());
+    }
+
+    #[test]
+    fn a_copy_is_written_over_nothing_and_through_no_link() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let from = dir.path().join("data");
+        fs::create_dir_all(from.join("reports")).unwrap();
+        fs::write(from.join("reports/one"), "new").unwrap();
+        made(&from);
+        let victim = dir.path().join("victim");
+        fs::create_dir(&victim).unwrap();
+        fs::write(victim.join("one"), "old").unwrap();
+        for (name, target, link) in [
+            ("a", victim.clone(), "reports"),
+            ("b", victim.join("one"), "reports/one"),
+        ] {
+            let to = dir.path().join(name);
+            fs::create_dir_all(to.join(link).parent().unwrap()).unwrap();
+            symlink(target, to.join(link)).unwrap();
+            copy(&from, &to, &mut |_, _| {}).unwrap_err();
+            assert_eq!(fs::read(victim.join("one")).unwrap(), b"old");
+            assert!(!to.join("host.db").exists());
+        }
     }
 }

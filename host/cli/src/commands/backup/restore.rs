@@ -10,6 +10,7 @@ use host_runtime::lock::DataLock;
 use host_store::backup::Copied;
 
 use super::{Copy, folder, progress, shown};
+use crate::commands::keep_private;
 
 /// Make a data directory of a backup.
 #[derive(Debug, Args)]
@@ -48,6 +49,7 @@ impl Restore {
             return Err(CliError::new(Exit::NotFound, &doing, error)
                 .next("give the directory or the file that `host backup` made"));
         }
+        keep_private();
         std::fs::create_dir_all(&self.data).map_err(|error| failed(&error))?;
         let _lock = DataLock::take_free(&self.data)
             .map_err(|error| failed(&error).next("stop the host first"))?;

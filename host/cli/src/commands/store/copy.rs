@@ -19,6 +19,7 @@ use host_store::postgres::target::Target;
 use serde_json::json;
 
 use super::database::Place;
+use crate::commands::keep_private;
 
 /// The file of the jobs and components in a data directory.
 const STORE: &str = "host.db";
@@ -133,6 +134,7 @@ fn into_data(
     check: Check<'_>,
     told: Told<'_>,
 ) -> Result<Moved, CliError> {
+    keep_private();
     std::fs::create_dir_all(dir).map_err(|error| CliError::new(Exit::Failed, doing, error))?;
     let _lock = lock(dir, doing)?;
     let store = dir.join(STORE);
