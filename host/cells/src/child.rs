@@ -189,6 +189,7 @@ fn words(program: &CellProgram, words: &[String], roots: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
+    use std::os::fd::AsRawFd as _;
     use std::os::unix::fs::PermissionsExt as _;
 
     use tokio::io::AsyncReadExt as _;
@@ -242,6 +243,24 @@ mod tests {
             "{said}"
         );
         assert_eq!(child.wait().await.unwrap().code(), Some(7));
+    }
+
+    /// Whoever starts the host may leave descriptors open in it.
+    #[tokio::test]
+    async fn a_child_has_nothing_that_the_host_inherited() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let (_read, write) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        // Shells use lower numbers themselves.
+        let inherited = rustix::io::fcntl_dupfd_cloexec(&write, 100).unwrap();
+        rustix::io::fcntl_setfd(&inherited, rustix::io::FdFlags::empty()).unwrap();
+        let number = inherited.as_raw_fd();
+        let script = format!("(echo >&{number}) 2>/dev/null && echo open || echo closed");
+        let mut child = Child::start(&program(&folder, &script), order(Vec::new())).unwrap();
+        let mut said = String::new();
+        let mut stdout = child.stdout.take().unwrap();
+        stdout.read_to_string(&mut said).await.unwrap();
+        assert_eq!(said, "closed\n");
+        child.wait().await.unwrap();
     }
 
     #[tokio::test]

@@ -22,6 +22,12 @@ const ISOLATED: &CStr = c"--isolated";
 /// What a child exits with if its program cannot be executed.
 const NOT_EXECUTED: libc::c_int = 127;
 
+/// `close_range` closes when a program is executed, and not at once.
+const CLOSE_RANGE_CLOEXEC: libc::c_long = 4;
+
+/// Up to which number inherited descriptors are looked for where the kernel cannot close all of them.
+const INHERITED_MAX: libc::c_long = 4_096;
+
 /// All that a child needs between its start and its program, because it must not allocate in between.
 pub(super) struct Prepared {
     exe: CString,
@@ -143,6 +149,7 @@ impl Prepared {
             for (place, fd) in (0..).zip(&self.fds) {
                 libc::dup2(fd.as_raw_fd(), place);
             }
+            close_from(self.fds.len());
             let mut none = std::mem::zeroed();
             libc::sigemptyset(&raw mut none);
             libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
@@ -156,6 +163,26 @@ impl Prepared {
     fn map_user(&self) -> rustix::io::Result<()> {
         write(c"/proc/self/setgroups", b"deny")?;
         write(c"/proc/self/uid_map", &self.user_map)
+    }
+}
+
+/// Closes all descriptors from this one on when the program is executed: also those that whoever started
+/// the host left open in it.
+///
+/// # Safety
+///
+/// The process is about to execute a program, and to use none of them.
+unsafe fn close_from(first: usize) {
+    let first = libc::c_long::try_from(first).unwrap_or_default();
+    let (last, flags) = (libc::c_long::from(u32::MAX), CLOSE_RANGE_CLOEXEC);
+    // SAFETY: it takes numbers only.
+    if unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) } == 0 {
+        return;
+    }
+    // Linux before 5.11 cannot.
+    for fd in first..INHERITED_MAX {
+        // SAFETY: it takes numbers only.
+        unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_SETFD, libc::FD_CLOEXEC) };
     }
 }
 
