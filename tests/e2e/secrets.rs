@@ -1,11 +1,13 @@
 //! Secrets that a user gives to commands: in no help, no error, no finding of `doctor`, and on no page.
 
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use host_tests::server::host;
 use host_tests::worker::cache;
-use host_tests::{Options, Server, guests, secrets};
+use host_tests::{Options, Server, guests, processes, secrets};
 use tempfile::TempDir;
 
 /// What is planted as a password, a token and a key.
@@ -86,7 +88,21 @@ fn errors_and_findings_show_no_secret() {
     // Another machine: a password does not go there in plain text.
     let url = format!("redis://user:{PASSWORD}@192.0.2.1/0");
     let server = format!("http://user:{PASSWORD}@127.0.0.1:1");
-    let delta = format!("ftp://user:{PASSWORD}@127.0.0.1:1");
+    let ftp = format!("ftp://user:{PASSWORD}@127.0.0.1:1");
+    let delta = |orchestrator| {
+        let words = [
+            "worker",
+            "delta",
+            "--handlers",
+            &handlers,
+            "--runner-id",
+            "r",
+        ];
+        words
+            .into_iter()
+            .chain(["--orchestrator", orchestrator])
+            .collect::<Vec<_>>()
+    };
     for environment in &environments {
         for command in [
             &["doctor"][..],
@@ -119,26 +135,8 @@ fn errors_and_findings_show_no_secret() {
             "--url",
             &url,
         ],
-        &[
-            "worker",
-            "delta",
-            "--handlers",
-            &handlers,
-            "--runner-id",
-            "r",
-            "--orchestrator",
-            &delta,
-        ],
-        &[
-            "worker",
-            "delta",
-            "--handlers",
-            &handlers,
-            "--runner-id",
-            "r",
-            "--orchestrator",
-            &server,
-        ],
+        &delta(&ftp)[..],
+        &delta(&server)[..],
         &[
             "worker",
             "arco",
@@ -147,7 +145,7 @@ fn errors_and_findings_show_no_secret() {
             "--secret-env",
             "PLANTED",
             "--callback-origin",
-            &delta,
+            &ftp,
         ],
     ] {
         let output = run(folder.path(), command, &[]);
@@ -176,4 +174,52 @@ fn pages_and_files_of_a_host_show_no_secret() {
     let server = Server::start(&options);
     assert_eq!(server.client().get("/readyz").unwrap().status, 200);
     drop(server);
+}
+
+/// A user that owns nothing.
+const NOBODY: u32 = 65_534;
+
+/// A host that may start no thread panics as soon as it has read its configuration.
+#[test]
+fn a_panic_shows_no_secret() {
+    let folder = TempDir::new().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let mut command = Command::new("prlimit");
+    command.args(["--nproc=0", "--core=unlimited"]).arg(host());
+    command.args(["serve", "--data", "d", "--listen", "127.0.0.1:0"]);
+    let environment = planted().into_iter();
+    let read = environment.filter(|(name, _)| name == "HOST_HERO_URL" || name == "PLANTED");
+    command
+        .current_dir(folder.path())
+        .env("RUST_BACKTRACE", "full")
+        .envs(read)
+        .stdin(Stdio::null());
+    if rustix::process::geteuid().is_root() {
+        // The limit does not hold for root.
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("Permission denied") {
+        eprintln!("the program is where only root can read it: {said}");
+        return;
+    }
+    assert!(said.contains("panicked at"), "{said}");
+    assert_silent("a panic", &output);
+    assert_eq!(secrets::found_in(folder.path()), None);
+}
+
+/// The kernel writes the memory of no process of a host to a file, whatever the limits were before.
+#[test]
+fn a_crash_leaves_no_memory_in_a_file() {
+    let own = crate::fixture::own();
+    let pid = own.server.pid();
+    for process in processes::children(pid).into_iter().chain([pid]) {
+        let limits = std::fs::read_to_string(format!("/proc/{process}/limits")).unwrap();
+        let core = limits
+            .lines()
+            .find(|line| line.starts_with("Max core file size"));
+        let core: Vec<_> = core.unwrap().split_whitespace().collect();
+        assert_eq!(core[4..6], ["0", "0"], "{process}");
+    }
 }

@@ -20,7 +20,7 @@ use host_http::local::LocalListener;
 use host_protocols::wire::{Active, OpenError, Place};
 use host_store::StoreError;
 use rustix::fs::Mode;
-use rustix::process::umask;
+use rustix::process::{Resource, Rlimit, setrlimit, umask};
 use thiserror::Error;
 use tokio::net::TcpListener;
 
@@ -112,6 +112,16 @@ impl ServeError {
     }
 }
 
+/// Keeps a crash of this process, and of those that it starts, from writing passwords and params to a file.
+pub(crate) fn leave_no_core() {
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    // Less is always allowed.
+    let _lowered = setrlimit(Resource::Core, none);
+}
+
 /// Runs a host until `SIGTERM` or `SIGINT`. Running jobs may then end within the grace period; a
 /// second signal stops them at once. The process ends then, whatever still blocks. Calls `ready` when
 /// the host accepts requests.
@@ -122,6 +132,7 @@ pub fn run(
 ) -> Result<(), ServeError> {
     // Other users must not read the params, results and logs of jobs.
     umask(Mode::RWXG | Mode::RWXO);
+    leave_no_core();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -119,6 +119,7 @@ pub fn run(
     program: CellProgram,
     ready: impl FnOnce(&[(&'static str, String)]),
 ) -> Result<(), WorkerError> {
+    crate::serve::leave_no_core();
     let clock = Clock::start();
     let runtime = runtime()?;
     let served = runtime.block_on(async {

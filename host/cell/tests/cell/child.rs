@@ -149,17 +149,34 @@ impl Cell {
         Self::confined(64, 4_096, Some(root))
     }
 
+    /// Starts a cell that panics when something is written to the other end of `told`, and shows all that
+    /// it can about it.
+    pub(crate) fn that_panics(told: OwnedFd) -> Self {
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(["panic", &SOCKET_FD.to_string()])
+            .args(["64", "4096", "0"])
+            .env("RUST_BACKTRACE", "full")
+            .stderr(Stdio::piped());
+        Self::launch(command, 64, Some(high(told)))
+    }
+
     fn confined(slots: u32, memory_mib: u64, root: Option<&Path>) -> Self {
-        let (ours, theirs) = UnixStream::pair().unwrap();
         let root = root.map(|root| high(std::fs::File::open(root).unwrap()));
         let mut command = Command::new(PROGRAM);
         command
             .args(["run", &SOCKET_FD.to_string()])
             .args([slots.to_string(), memory_mib.to_string()])
             .arg(root.iter().count().to_string())
-            .env_clear()
-            .stdin(Stdio::null());
-        let fds = std::iter::once(high(theirs)).chain(root).collect();
+            .env_clear();
+        Self::launch(command, slots, root)
+    }
+
+    /// Starts a cell that is handed this descriptor beside its socket.
+    fn launch(mut command: Command, slots: u32, more: Option<OwnedFd>) -> Self {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        command.stdin(Stdio::null());
+        let fds = std::iter::once(high(theirs)).chain(more).collect();
         hand(&mut command, fds, SOCKET_FD);
         let child = command.spawn().unwrap();
         // What the cell was handed is closed here.
@@ -181,6 +198,14 @@ impl Cell {
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Waits for the end and returns what it wrote to standard error.
+    pub(crate) fn last_words(mut self) -> (std::process::ExitStatus, String) {
+        let mut words = String::new();
+        let mut stderr = self.child.stderr.take().unwrap();
+        stderr.read_to_string(&mut words).unwrap();
+        (self.child.wait().unwrap(), words)
     }
 
     /// Closes the socket and returns how the process ends.

@@ -70,11 +70,25 @@ fn inherited(fd: u32) -> OwnedFd {
     unsafe { child::inherited(fd) }.expect("a file descriptor")
 }
 
+/// Panics in another thread as soon as there is something to read.
+fn panic_when_told(told: OwnedFd) {
+    std::thread::spawn(move || {
+        rustix::io::read(&told, &mut [0]).expect("it is told");
+        panic!("this panic was provoked");
+    });
+}
+
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let number = |text: &str| text.parse::<u32>().expect("a number");
     let done = match args[..] {
+        ["panic", fd, slots, memory_mib, _] => {
+            panic_when_told(inherited(number(fd) + 1));
+            let (socket, memory_mib) = (inherited(number(fd)), number(memory_mib).into());
+            let confinement = Confinement::default();
+            child::run((socket, None), number(slots), memory_mib, confinement)
+        }
         ["run", fd, slots, memory_mib, roots] => {
             let roots = (0..number(roots)).map(|at| inherited(number(fd) + 1 + at));
             let confinement = Confinement {

@@ -1,5 +1,8 @@
 //! Stopping: by request, by time, by the end of the orchestrator.
 
+use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
+
 use host_core::cell::FromCell;
 use host_core::failure::FailureKind;
 use host_core::handler::Limits;
@@ -106,6 +109,25 @@ fn a_cell_ends_with_its_orchestrator_whatever_it_does() {
     let mut cell = Cell::start();
     cell.begin("basics/spin", "null", Limits::default());
     assert_eq!(cell.hang_up(), Some(0));
+}
+
+/// Neither the message nor the backtrace of a panic shows what the cell has in memory.
+#[test]
+fn a_cell_that_panics_ends_and_shows_nothing_of_its_runs() {
+    const SECRET: &str = "pl4nted-s3cret-of-a-job";
+    let (told, tell) = std::io::pipe().unwrap();
+    let mut cell = Cell::that_panics(told.into());
+    let run = cell.begin("basics/spin", &format!("{SECRET:?}"), Limits::default());
+    loop {
+        if matches!(cell.receive(), FromCell::Used { run: of, .. } if of == run) {
+            break;
+        }
+    }
+    (&tell).write_all(b"!").unwrap();
+    let (status, words) = cell.last_words();
+    assert_eq!(status.signal(), Some(libc::SIGABRT), "{words}");
+    assert!(words.contains("this panic was provoked"), "{words}");
+    assert!(!words.contains(SECRET), "{words}");
 }
 
 #[test]
