@@ -18,6 +18,7 @@ pub mod stream;
 mod text;
 #[cfg(test)]
 mod transcript;
+mod trouble;
 pub mod wire;
 
 pub mod arco;

@@ -26,6 +26,7 @@ use super::worker_section::WorkerConfig;
 use crate::pause::Pauses;
 use crate::process::Launcher;
 use crate::stream::{EffectHandler, Hub, Link, Moment, Session as _, serve_connection};
+use crate::trouble::Trouble;
 use crate::wire::{OpenError, Ports};
 
 /// The pauses before a connection is tried again. After the last one the worker gives up.
@@ -169,6 +170,7 @@ async fn live(
     comes_back: bool,
 ) -> End {
     let mut pauses = Pauses::up_to(REST_TIME);
+    let trouble = Trouble::default();
     for link in 0.. {
         let connecting = endings.are_over().then(|()| connect(path));
         let connected = tokio::select! {
@@ -177,9 +179,14 @@ async fn live(
         };
         let (is_reached, connected_at) = (connected.is_ok(), Instant::now());
         match connected {
-            Ok(stream) => serve(hub, Link(link), stream, endings, stopping).await,
+            Ok(stream) => {
+                trouble.is_over();
+                serve(hub, Link(link), stream, endings, stopping).await;
+            }
             Err(why) if comes_back => {
-                tracing::warn!("{why}; it is tried again in 30 s");
+                if trouble.is_news(&why) {
+                    tracing::warn!("{why}; it is tried again every 30 s");
+                }
             }
             Err(why) => return End::Unreachable(why),
         }

@@ -35,6 +35,7 @@ use self::log_file::LogFile;
 use self::session::Done;
 use crate::http_client::BaseUrl;
 use crate::pause::Pauses;
+use crate::trouble::Trouble;
 use crate::wire::{OpenError, Ports};
 
 /// The largest lease file, in bytes.
@@ -155,11 +156,12 @@ impl Peer {
     /// Leases and executes jobs until the host stops.
     pub(super) async fn work(&self, ports: &Ports) {
         let orchestrator = self.orchestrator(true);
-        let slots = (0..self.concurrency).map(|_| self.slot(&orchestrator, ports));
+        let trouble = Trouble::default();
+        let slots = (0..self.concurrency).map(|_| self.slot(&orchestrator, ports, &trouble));
         join_all(slots).await;
     }
 
-    async fn slot(&self, orchestrator: &Orchestrator, ports: &Ports) {
+    async fn slot(&self, orchestrator: &Orchestrator, ports: &Ports, trouble: &Trouble) {
         let mut failed = Pauses::up_to(FAILED_PAUSE_MAX);
         let mut empty = Pauses::up_to(EMPTY_PAUSE_MAX);
         while !ports.stopping.is_cancelled() {
@@ -170,6 +172,10 @@ impl Peer {
             };
             if leased.is_ok() {
                 failed.reset();
+                if trouble.is_over() {
+                    let orchestrator = orchestrator.client.base();
+                    tracing::info!(%orchestrator, "it can be asked for leases again");
+                }
             }
             let pause = match leased {
                 Ok(Some(lease)) => {
@@ -181,10 +187,11 @@ impl Peer {
                 }
                 Ok(None) => empty.rest(asked_at.elapsed()),
                 Err(error) => {
-                    let pause = failed.take();
-                    let orchestrator = orchestrator.client.base();
-                    tracing::warn!(%orchestrator, error, "no lease; asking again in {pause:?}");
-                    Some(pause)
+                    if trouble.is_news(&error) {
+                        let orchestrator = orchestrator.client.base();
+                        tracing::warn!(%orchestrator, error, "no lease; it is asked again, at the latest after {FAILED_PAUSE_MAX:?}");
+                    }
+                    Some(failed.take())
                 }
             };
             let Some(pause) = pause else { continue };

@@ -1,0 +1,44 @@
+//! What is said of a peer that cannot be reached: once, and again only if the reason is another one. Pure.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Why a peer cannot be reached, as it was said last.
+#[derive(Debug, Default)]
+pub(crate) struct Trouble(Mutex<Option<String>>);
+
+impl Trouble {
+    /// Notes a failure. Returns whether it is worth a word.
+    pub(crate) fn is_news(&self, why: &str) -> bool {
+        let mut said = self.said();
+        let is_news = said.as_deref() != Some(why);
+        if is_news {
+            *said = Some(why.to_owned());
+        }
+        is_news
+    }
+
+    /// Notes that the peer can be reached. Returns whether it could not.
+    pub(crate) fn is_over(&self) -> bool {
+        self.said().take().is_some()
+    }
+
+    fn said(&self) -> MutexGuard<'_, Option<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_told_once_until_it_is_another_one_or_over() {
+        let trouble = Trouble::default();
+        assert!(!trouble.is_over(), "there was none");
+        let news = ["refused", "refused", "no answer", "refused", "refused"];
+        let news = news.map(|why| trouble.is_news(why));
+        assert_eq!(news, [true, false, true, true, false]);
+        assert!(trouble.is_over() && !trouble.is_over());
+        assert!(trouble.is_news("refused"));
+    }
+}
