@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use crate::plain::block;
+
 /// The exit codes. They are part of the public contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -94,10 +96,26 @@ impl fmt::Display for CliError {
             Self::Message {
                 doing, cause, next, ..
             } => {
-                write!(f, "error: cannot {doing}: {cause}")?;
-                next.iter().try_for_each(|next| write!(f, "\nhint: {next}"))
+                // Servers, files and names of files may have worded some of it.
+                write!(f, "error: cannot {}: {}", block(doing), block(cause))?;
+                let mut next = next.iter();
+                next.try_for_each(|next| write!(f, "\nhint: {}", block(next)))
             }
             Self::Silent(_) => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_an_error_acts_on_a_terminal() {
+        let hostile = "\u{1b}[2J\u{1b}]0;title\u{7}a\u{9b}b";
+        let error = CliError::new(Exit::Failed, hostile, hostile).next(hostile);
+        let shown = error.to_string();
+        assert!(!shown.contains(['\u{1b}', '\u{7}', '\u{9b}']), "{shown:?}");
+        assert!(shown.starts_with("error: cannot a") && shown.contains("\nhint: a"));
     }
 }

@@ -11,6 +11,7 @@ use clap::Args;
 use host_console::error::{CliError, Exit};
 use host_console::options::Shown;
 use host_console::output::Output;
+use host_console::plain;
 use host_console::table::{Cell, Color, Column, Rows};
 use host_protocols::wire::check::{Check, Status};
 use host_server::config::{Config, Flags};
@@ -88,7 +89,8 @@ fn print(output: Output, checks: &[Check]) -> Result<(), CliError> {
                 Status::Warn => ("warn", Color::Yellow),
                 Status::Fail => ("fail", Color::Red),
             };
-            let found = Cell::new(&check.found);
+            // Servers that were asked may have worded it.
+            let found = Cell::new(plain::block(&check.found));
             rows.row(vec![
                 Cell::new(check.name),
                 Cell::new(word).fg(color),
@@ -98,7 +100,7 @@ fn print(output: Output, checks: &[Check]) -> Result<(), CliError> {
                 rows.row(vec![
                     Cell::new(""),
                     Cell::new(""),
-                    Cell::new(format!("→ {next}")),
+                    Cell::new(plain::block(&format!("→ {next}"))),
                 ]);
             }
         }
