@@ -192,35 +192,18 @@ async fn a_dependent_is_run_again_when_its_prerequisite_is() {
         (&job["state"], &job["prerequisites_open"]),
         (&json!("pending"), &json!(1))
     );
-    host.post(&retry, "{}")
-        .await
-        .refused(409, "job_not_terminal");
+    let refused = host.post(&retry, "{}").await;
+    refused.refused(409, "job_not_terminal");
     let cancel = format!("/api/v1/jobs/{second}/cancel");
-    host.post(&cancel, "{}").await.is(StatusCode::OK);
-    let job = host.post(&retry, r#"{"force":true}"#).await.body;
-    assert_eq!(job["state"], "available");
-    let again = host.post(&retry, r#"{"force":true}"#).await;
-    again.refused(409, "job_not_terminal");
+    for is_cancelled in [false, true] {
+        if is_cancelled {
+            host.post(&cancel, "{}").await.is(StatusCode::OK);
+        }
+        let job = host.post(&retry, r#"{"force":true}"#).await.body;
+        assert_eq!(job["state"], "available");
+    }
     let unknown = host.post(&retry, r#"{"forced":true}"#).await;
     unknown.refused(422, "invalid_request");
-}
-
-#[tokio::test]
-async fn a_pending_job_is_started_without_its_prerequisites() {
-    let host = Host::start().await;
-    let first = host.enqueue(NOOP).await;
-    let body = format!(r#"{{"handler":"noop","depends_on":["{first}"]}}"#);
-    let second = host.enqueue(body).await;
-    let third = host.enqueue(format!(
-        r#"{{"handler":"noop","depends_on":["{first}"],"run_at":"2999-01-01T00:00:00Z"}}"#
-    ));
-    for (id, state) in [(second, "available"), (third.await, "scheduled")] {
-        let retry = format!("/api/v1/jobs/{id}/retry");
-        let job = host.post(&retry, r#"{"force":true}"#).await;
-        let job = job.is(StatusCode::OK).body;
-        assert_eq!(job["state"], state, "{job}");
-        assert_eq!(job.get("prerequisites_open"), None, "it waits for no job");
-    }
 }
 
 #[tokio::test]
