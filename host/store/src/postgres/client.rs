@@ -158,10 +158,6 @@ impl Connector {
             Some(_) => None,
             None => self.dial_marked().await.map_err(connecting)?,
         };
-        let (client, driven) = match marked {
-            Some(dialled) => dialled,
-            None => self.dial(&self.config).await.map_err(connecting)?,
-        };
         if !self.is_direct() && self.config.get_options().is_some() {
             return Err(Trouble::Fatal(StoreError::Broken {
                 operation: "connect to the database",
@@ -170,6 +166,10 @@ impl Connector {
                     .to_owned(),
             }));
         }
+        let (client, driven) = match marked {
+            Some(dialled) => dialled,
+            None => self.dial(&self.config).await.map_err(connecting)?,
+        };
         Ok(self.client(Held::Own(ClientWrapper::new(client, driven))))
     }
 
