@@ -104,7 +104,7 @@ pub(super) fn database(values: &Section<'_>) -> Result<Option<Database>, ConfigE
         return Err(hidden(&origin, message.to_owned()));
     }
     let hints = values.find(LISTEN_URL).filter(|(_, text)| !text.is_empty());
-    let hints = hints.map(|(origin, url)| parse(&origin, &url));
+    let hints = hints.map(|(origin, url)| parse(&origin, url));
     Ok(Some(Database {
         target,
         hints: hints.transpose()?,

@@ -39,12 +39,12 @@ typed! {
 }
 
 /// Returns values for a statement whose types the server knows.
-pub(super) fn as_sent<'a>(values: Values<'a>) -> Vec<&'a (dyn ToSql + Sync)> {
+pub(super) fn as_sent(values: Values<'_>) -> Vec<&(dyn ToSql + Sync)> {
     values.iter().map(|value| *value as _).collect()
 }
 
 /// Returns values with their types.
-pub(super) fn with_types<'a>(values: Values<'a>) -> Vec<(&'a (dyn ToSql + Sync), Type)> {
+pub(super) fn with_types(values: Values<'_>) -> Vec<(&(dyn ToSql + Sync), Type)> {
     let typed = values.iter().map(|value| (*value as _, value.kind()));
     typed.collect()
 }
