@@ -292,10 +292,15 @@ const DEPENDENTS: &str = "SELECT prerequisite, dependent, seq FROM host_dependen
 fn take_dependents(overlay: &mut Overlay, rows: &[Row]) -> Vec<JobId> {
     let mut found = Vec::new();
     for row in rows {
+        let dependent = JobId(row.get(1));
+        // A job that the batch has removed has its rows until the batch is written.
+        if overlay.is_absent(dependent) {
+            continue;
+        }
         // Who waits for a job that is not locked is read again when the job is.
         if let Some(waiting) = overlay.dependents.get_mut(&JobId(row.get(0))) {
-            waiting.push((row.get(2), JobId(row.get(1))));
-            found.push(JobId(row.get(1)));
+            waiting.push((row.get(2), dependent));
+            found.push(dependent);
         }
     }
     found
