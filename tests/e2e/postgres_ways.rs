@@ -176,13 +176,80 @@ impl Drop for Pooler {
     }
 }
 
+/// The server's connections of hosts.
+const HELD: &str = "FROM pg_stat_activity WHERE application_name LIKE 'host%'";
+
 #[test]
 fn a_host_works_behind_a_pooler_in_session_mode() {
     let cluster = Cluster::start(&folder(), &[]);
     let pooler = Pooler::before(&cluster, "session");
     assert_works(&Cluster::url_at(pooler.folder.path()), || {
-        let direct = "SELECT count(DISTINCT backend_start) > 1 FROM pg_stat_activity \
-                      WHERE application_name LIKE 'host%'";
-        assert_eq!(cluster.ask(direct), "t");
+        let direct = format!("SELECT count(DISTINCT backend_start) > 1 {HELD}");
+        assert_eq!(cluster.ask(&direct), "t");
     });
+}
+
+/// In transaction mode no statement and no setting is left on a connection: two hosts share few of them, and
+/// lose them at any time.
+#[test]
+fn hosts_share_connections_behind_a_pooler_in_transaction_mode() {
+    let cluster = Cluster::start(&folder(), &[]);
+    let pooler = Pooler::before(&cluster, "transaction");
+    let url = Cluster::url_at(pooler.folder.path());
+    let folders = [(); 2].map(|()| TempDir::new().unwrap());
+    let start = |data: &TempDir, past: Option<String>| {
+        let mut options = Options::new(data.path());
+        let past = past.map(|url| ("HOST_STORE_LISTEN_URL".to_owned(), url));
+        let env = [("HOST_STORE_URL".to_owned(), url.clone())];
+        options.env.extend(env.into_iter().chain(past));
+        Server::start(&options)
+    };
+    // One asks what the other does, the other listens past the pooler.
+    let [asks, listens] = [
+        start(&folders[0], None),
+        start(&folders[1], Some(cluster.url())),
+    ];
+    let (one, other) = (asks.client(), listens.client());
+    deploy(&one, "basics");
+    let listening = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'";
+    eventually("one connection to listen", Duration::from_secs(30), || {
+        (cluster.ask(listening) == "1").then_some(())
+    });
+    let echo =
+        |n: u32| json!({"handler": "echo", "params": {"n": n}, "unique_key": format!("k{n}")});
+    for n in 0..200 {
+        let (enqueues, waits) = if n % 2 == 0 {
+            (&one, &other)
+        } else {
+            (&other, &one)
+        };
+        let job = enqueues.enqueue(&echo(n));
+        if n % 20 == 10 {
+            // Some of them are in the middle of a batch.
+            cluster.tell(&format!("SELECT pg_terminate_backend(pid) {HELD}"));
+        }
+        // A read that was cut off is refused.
+        let ended = eventually("a job to end", Duration::from_secs(30), || {
+            let asked = format!("/api/v1/jobs/{job}/wait?timeout_seconds=5");
+            let answer = waits.get(&asked).ok()?;
+            (answer.body["state"] == "completed").then_some(answer.body)
+        });
+        assert_eq!(ended["result"], json!({"n": n}));
+    }
+    let kept = format!("SELECT count(*) <= 20 {HELD}");
+    assert_eq!(cluster.ask(&kept), "t", "the pooler has no more than that");
+    assert_eq!([asks, listens].map(Server::stop), [Some(0); 2]);
+    for command in ["check", "status"] {
+        let (is_done, said) = store(&[command, "--store", &url]);
+        assert!(is_done, "{said}");
+    }
+    let (is_done, said) = store(&[
+        "status",
+        "--store",
+        &format!("{url}?options=-csearch_path%3Dother"),
+    ]);
+    assert!(
+        !is_done && said.contains("does not pass options on"),
+        "{said}"
+    );
 }

@@ -45,6 +45,7 @@ pub const SETTINGS: &[Setting] = &[
     store::SETTINGS[1],
     store::SETTINGS[2],
     store::SETTINGS[3],
+    store::SETTINGS[4],
     Setting {
         key: "handlers",
         env: "HOST_HANDLERS",

@@ -24,18 +24,19 @@ mod session;
 pub mod target;
 mod tls;
 mod trouble;
+mod typed;
 mod wait;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::Pool;
 use host_core::capacity::Capacity;
 use host_core::command::{Command, Committed};
 use host_core::id::NodeId;
 use host_core::time::Time;
 
+use self::client::{Connector, Readers};
 use self::counts::Counts;
 use self::fetch::Named;
 use self::flush::Told;
@@ -79,7 +80,7 @@ pub struct Options {
 pub struct PostgresStore {
     driver: Arc<Driver>,
     session: Session,
-    pool: Pool,
+    pool: Readers,
     counts: Counts,
     /// Whether the counts have to be read again.
     stale: bool,
@@ -141,14 +142,22 @@ impl PostgresStore {
         }
     }
 
-    /// Returns what the host hears of other nodes.
-    pub fn others(&self) -> PostgresOthers {
-        PostgresOthers {
-            connector: self.session.connector().clone(),
+    /// Returns what the host hears of other nodes, and whether they can give it hints: at `hints`, or
+    /// where the store is unless a pooler is before it.
+    pub fn others(&self, hints: Option<&Target>) -> Result<(PostgresOthers, bool), StoreError> {
+        let connector = self.session.connector();
+        let listener = match hints {
+            Some(target) => Some(Connector::new(target)?),
+            None => connector.is_direct().then(|| connector.clone()),
+        };
+        let can_hint = listener.is_some();
+        let others = PostgresOthers {
+            listener,
             pool: self.pool.clone(),
             node: self.session.writer().node,
             hinted: Arc::default(),
-        }
+        };
+        Ok((others, can_hint))
     }
 
     /// Runs a batch until it is committed or cannot be.

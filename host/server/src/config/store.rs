@@ -13,9 +13,10 @@ const URL: &str = "store.url";
 const URL_FILE: &str = "store.url_file";
 const ALLOW_UNSAFE: &str = "store.allow_unsafe";
 const POLL: &str = "store.poll";
+const LISTEN_URL: &str = "store.listen_url";
 
 /// The keys of the section.
-pub(super) const SETTINGS: [Setting; 4] = [
+pub(super) const SETTINGS: [Setting; 5] = [
     Setting {
         key: URL,
         env: "HOST_STORE_URL",
@@ -46,7 +47,15 @@ pub(super) const SETTINGS: [Setting; 4] = [
         flag: None,
         value_name: "BOOL",
         default: "false",
-        about: "Whether to ask the database what other hosts do while something waits, in place of LISTEN, which some poolers cannot: true or false",
+        about: "Whether to ask the database what other hosts do while something waits, in place of LISTEN. It does so by itself behind a pooler: true or false",
+    },
+    Setting {
+        key: LISTEN_URL,
+        env: "HOST_STORE_LISTEN_URL",
+        flag: None,
+        value_name: "URL",
+        default: "none",
+        about: "The address of the same database past a pooler, for one connection with LISTEN. It may have its password in the file of PGPASSFILE",
     },
 ];
 
@@ -59,6 +68,8 @@ pub struct Database {
     pub allow_unsafe: bool,
     /// Whether the server gives hints of what other hosts do.
     pub listen: bool,
+    /// Where hints come from, if not from there.
+    pub hints: Option<Target>,
 }
 
 /// Reads the section. Returns `None` if the data directory keeps the jobs.
@@ -73,20 +84,30 @@ pub(super) fn database(values: &Section<'_>) -> Result<Option<Database>, ConfigE
             .variable("HOME")
             .map(|home| PathBuf::from(home).join(".pgpass")),
     };
-    let hidden = |message: String| ConfigError::Hidden {
-        origin: origin.clone(),
+    let hidden = |origin: &str, message: String| ConfigError::Hidden {
+        origin: origin.to_owned(),
         message,
     };
-    let target = Target::parse(&url, passfile.as_deref());
-    let target = target
-        .map_err(|error| hidden(format!("the address of the database is not taken: {error}")))?;
+    let parse = |origin: &str, url: &str| {
+        let refused = |error| {
+            hidden(
+                origin,
+                format!("the address of the database is not taken: {error}"),
+            )
+        };
+        Target::parse(url, passfile.as_deref()).map_err(refused)
+    };
+    let target = parse(&origin, &url)?;
     if origin.starts_with("the flag") && Target::has_password(&url) {
         let message = "other users see the flags of a process; give the password in store.url_file, \
                        in HOST_STORE_URL or in the file of PGPASSFILE";
-        return Err(hidden(message.to_owned()));
+        return Err(hidden(&origin, message.to_owned()));
     }
+    let hints = values.find(LISTEN_URL).filter(|(_, text)| !text.is_empty());
+    let hints = hints.map(|(origin, url)| parse(&origin, url));
     Ok(Some(Database {
         target,
+        hints: hints.transpose()?,
         allow_unsafe: values.switch(ALLOW_UNSAFE)?,
         listen: !values.switch(POLL)?,
     }))

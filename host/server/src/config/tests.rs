@@ -114,6 +114,7 @@ env = [\"LANG\", \"UNSET\"]
 url = \"postgres://u:p@db/jobs\"
 allow_unsafe = true
 poll = true
+listen_url = \"postgres://u:p@direct/jobs\"
 ";
     let config = resolve(&[], &[("LANG", "C"), ("OTHER", "x")], file).unwrap();
     let confined = &config.confinement;
@@ -140,9 +141,11 @@ poll = true
     let store = config.store.unwrap();
     assert_eq!(store.target.to_string(), "postgres://db:5432/jobs");
     assert!(store.allow_unsafe && !store.listen);
+    let hints = store.hints.map(|target| target.to_string());
+    assert_eq!(hints.as_deref(), Some("postgres://direct:5432/jobs"));
     assert_eq!(
         SETTINGS.len(),
-        23,
+        24,
         "all of them but store.url_file are above"
     );
 }
@@ -213,7 +216,7 @@ fn unknown_keys_name_the_nearest_known_one() {
     let table = [
         ("dta = 1",                "dta",            "data"),
         ("listen = \"x\"",         "listen",         "http.listen"),
-        ("[http]\nlisten_on = 1",  "http.listen_on", "http.listen"),
+        ("[http]\nlistens = 1",    "http.listens",   "http.listen"),
         ("[cell]\nslots = 1",      "cell.slots",     "cells.slots"),
         ("memory_mb = 1",          "memory_mb",      "cells.memory_mib"),
         ("[queues.q]\nruner = 1", "queues.q.runer", "queues.NAME.runner"),

@@ -438,7 +438,7 @@ fn store(config: &Config) -> Result<Opened, ServeError> {
     let own = node_id::of(&config.data).map_err(system("keep the id of this node"))?;
     let store = PostgresStore::open(&database.target, own, options).map_err(ServeError::Store)?;
     tracing::info!(store = %database.target, node = %own, "a database keeps the jobs");
-    let node = Node::enter(&store, own, database.listen)?;
+    let node = Node::enter(&store, own, database)?;
     Ok((Box::new(store), own, Some(node)))
 }
 

@@ -14,6 +14,7 @@ use host_store::postgres::PostgresStore;
 use tokio::sync::mpsc;
 
 use super::{ServeError, system};
+use crate::config::Database;
 use crate::deploy::Deployments;
 
 /// How the dispatch loop hears of other nodes, and tells them.
@@ -35,9 +36,19 @@ impl Node {
     pub(super) fn enter(
         store: &PostgresStore,
         node: NodeId,
-        listen: bool,
+        database: &Database,
     ) -> Result<Self, ServeError> {
-        let others: Arc<dyn Others> = Arc::new(store.others());
+        let (others, can_hint) = store
+            .others(database.hints.as_ref())
+            .map_err(ServeError::Store)?;
+        let listen = database.listen && can_hint;
+        if database.listen && !can_hint {
+            tracing::info!(
+                "a pooler is before the database, so it is asked what other nodes do; \
+                 store.listen_url can name a way past the pooler"
+            );
+        }
+        let others: Arc<dyn Others> = Arc::new(others);
         let place = Place::take(node, Box::new(store.heartbeat()));
         let place = place.map_err(|error| match error {
             NoPlace::Store(error) => ServeError::Store(error),

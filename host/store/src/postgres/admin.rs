@@ -1,8 +1,6 @@
 //! What operators ask of a database without a host: what is in it, and that its schema is raised.
 
-use deadpool_postgres::ClientWrapper;
-
-use super::client::{Connector, rows};
+use super::client::{Client, Connector, rows};
 use super::schema;
 use super::target::Target;
 use super::trouble::damaged;
@@ -30,7 +28,7 @@ pub struct Status {
 /// Asks a question over a connection of its own.
 pub(super) fn ask<T>(
     target: &Target,
-    question: impl AsyncFnOnce(&ClientWrapper) -> Result<T, StoreError>,
+    question: impl AsyncFnOnce(&Client) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     let driver = Driver::start()?;
     driver.wait(async {

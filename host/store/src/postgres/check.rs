@@ -4,7 +4,6 @@
 
 use std::pin::pin;
 
-use deadpool_postgres::ClientWrapper;
 use futures_util::StreamExt as _;
 use host_core::id::JobId;
 use host_core::invariants;
@@ -14,7 +13,7 @@ use host_core::outcome::Attempt;
 use tokio_postgres::Row;
 
 use super::admin;
-use super::client::rows;
+use super::client::{Client, rows};
 use super::target::Target;
 use super::trouble::doing;
 use crate::error::StoreError;
@@ -97,25 +96,16 @@ pub fn check(target: &Target) -> Vec<Finding> {
 }
 
 /// Calls `see` with each row, without all of them in memory at once.
-async fn each(
-    client: &ClientWrapper,
-    sql: &str,
-    mut see: impl FnMut(&Row),
-) -> Result<(), StoreError> {
+async fn each(client: &Client, sql: &str, mut see: impl FnMut(&Row)) -> Result<(), StoreError> {
     let checking = doing("check the store");
-    let none: [&str; 0] = [];
-    let mut rows = pin!(client.query_raw(sql, none).await.map_err(checking)?);
+    let mut rows = pin!(client.stream(sql).await.map_err(checking)?);
     while let Some(row) = rows.next().await {
         see(&row.map_err(checking)?);
     }
     Ok(())
 }
 
-async fn jobs(
-    findings: &mut Findings,
-    client: &ClientWrapper,
-    table: &str,
-) -> Result<(), StoreError> {
+async fn jobs(findings: &mut Findings, client: &Client, table: &str) -> Result<(), StoreError> {
     let has_ended = table == "host_ended";
     let sql = format!(
         "SELECT id, state, queue, priority, suspect, handler, runner, wakeup_at, body FROM {table}"
@@ -162,7 +152,7 @@ fn differing(row: &Row, job: &Lifecycle) -> Option<&'static str> {
     differs.map(|(column, _)| column)
 }
 
-async fn attempts(findings: &mut Findings, client: &ClientWrapper) -> Result<(), StoreError> {
+async fn attempts(findings: &mut Findings, client: &Client) -> Result<(), StoreError> {
     let sql = "SELECT job, number, body FROM host_attempts";
     each(client, sql, |row| {
         let (job, number): (_, i64) = (JobId(row.get(0)), row.get(1));
@@ -179,7 +169,7 @@ async fn attempts(findings: &mut Findings, client: &ClientWrapper) -> Result<(),
 }
 
 /// Compares the numbers of queues with the rows they count.
-async fn counts(findings: &mut Findings, client: &ClientWrapper) -> Result<(), StoreError> {
+async fn counts(findings: &mut Findings, client: &Client) -> Result<(), StoreError> {
     let sql = format!(
         "{BOTH}SELECT queue, state, COALESCE(counted, 0)::bigint, COALESCE(there, 0)::bigint \
          FROM (SELECT queue, state, sum(jobs) AS counted FROM host_counts WHERE state < 8 \

@@ -1,13 +1,13 @@
 //! Finds jobs that are claimable or due, and locks them. Hosts that look at the same time find
 //! different jobs, because each skips what another has locked.
 
-use deadpool_postgres::ClientWrapper;
 use host_core::id::JobId;
 use host_core::job::{Lane, Payload, State};
 use host_core::json::JsonText;
 use host_core::time::Time;
 use tokio_postgres::Row;
 
+use super::client::Client;
 use super::fetch::{dependents, load};
 use super::overlay::Overlay;
 use super::pipeline::{Pipeline, Value, values};
@@ -54,7 +54,7 @@ SELECT seq, id, found.body, wire, extra, CASE WHEN length(params) <= 8192 THEN p
 FROM found JOIN host_payloads ON job = id ORDER BY priority, seq";
 
 async fn ask(
-    client: &ClientWrapper,
+    client: &Client,
     operation: &'static str,
     sql: &'static str,
     values: Vec<Value>,
@@ -67,7 +67,7 @@ async fn ask(
 /// Loads the first claimable jobs of a lane that the rows show, at least `limit` that the batch has
 /// not changed if there are so many. Returns all that were found.
 pub(super) async fn claimable(
-    client: &ClientWrapper,
+    client: &Client,
     overlay: &mut Overlay,
     (lane, queues): (&Lane, Vec<String>),
     limit: usize,
@@ -108,7 +108,7 @@ fn payload(row: &Row, id: JobId, params: String) -> Result<Payload, crate::error
 
 /// Loads jobs whose rows are due, at least `limit` that the batch has not changed if there are so many.
 pub(super) async fn due(
-    client: &ClientWrapper,
+    client: &Client,
     overlay: &mut Overlay,
     now: Time,
     limit: usize,
@@ -134,10 +134,7 @@ pub(super) async fn due(
 }
 
 /// Loads and locks all running jobs.
-pub(super) async fn running(
-    client: &ClientWrapper,
-    overlay: &mut Overlay,
-) -> Result<Vec<JobId>, Trouble> {
+pub(super) async fn running(client: &Client, overlay: &mut Overlay) -> Result<Vec<JobId>, Trouble> {
     let sql = "SELECT seq, id, body FROM host_live WHERE state = 3 ORDER BY seq FOR UPDATE";
     let rows = ask(client, "look for running jobs", sql, values![]).await?;
     let loaded: Result<_, _> = rows.iter().map(|row| load(overlay, row)).collect();

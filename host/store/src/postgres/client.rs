@@ -1,33 +1,113 @@
-//! Connections to the database: the writer's, and a pool for readers. One statement on them.
+//! Connections to the database: the writer's, and a pool for readers. Behind a pooler, two transactions of a
+//! connection may run on different connections of the server, so nothing is kept there between them.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::ops::Deref;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use deadpool_postgres::{ClientWrapper, Connect, Manager, ManagerConfig, Pool, RecyclingMethod};
+use deadpool_postgres::{
+    ClientWrapper, Connect, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod,
+};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio_postgres::config::SslMode;
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{AsyncMessage, Client, Config, Error, Row};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{AsyncMessage, Config, Error, Row, RowStream, SimpleQueryMessage};
 
 use super::target::{Security, Target};
 use super::tls::Tls;
 use super::trouble::{Trouble, doing};
+use super::typed::{Values, as_sent, with_types};
 use crate::error::StoreError;
 
 /// The most connections of the readers.
 const READERS_MAX: usize = 8;
 
 /// A connection, and the task that drives it.
-type Dialled = (Client, JoinHandle<()>);
+type Dialled = (tokio_postgres::Client, JoinHandle<()>);
 
 /// Polls for the next message of a connection.
 type Messages =
     Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<Result<AsyncMessage, Error>>> + Send>;
 
+/// A setting that only a connection has which is the server's own.
+const MARK: &str = "host.connection";
+
+/// A connection.
+pub(super) struct Client {
+    held: Held,
+    /// Whether the server's side stays the same, so that it knows statements that it was told before.
+    keeps_statements: bool,
+}
+
+enum Held {
+    Own(ClientWrapper),
+    Lent(Object),
+}
+
+impl Deref for Client {
+    type Target = ClientWrapper;
+
+    fn deref(&self) -> &ClientWrapper {
+        match &self.held {
+            Held::Own(client) => client,
+            Held::Lent(client) => client,
+        }
+    }
+}
+
+impl Client {
+    /// Runs a statement, which the server plans once if it can keep it.
+    pub(super) async fn ask(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, Error> {
+        if !self.keeps_statements {
+            return self.query_typed(sql, &with_types(values)).await;
+        }
+        let statement = self.prepare_cached(sql).await?;
+        self.query(&statement, &as_sent(values)).await
+    }
+
+    /// Makes sure that the next use of a statement takes one message each way.
+    pub(super) async fn ready(&self, sql: &str) -> Result<(), Error> {
+        if self.keeps_statements {
+            self.prepare_cached(sql).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs a statement without values whose rows do not fit into memory.
+    pub(super) async fn stream(&self, sql: &str) -> Result<RowStream, Error> {
+        let none: [(&str, _); 0] = [];
+        self.query_typed_raw(sql, none).await
+    }
+}
+
+/// The connections of readers.
+#[derive(Clone)]
+pub(super) struct Readers {
+    pool: Pool,
+    connector: Connector,
+}
+
+impl Readers {
+    pub(super) async fn get(&self) -> Result<Client, StoreError> {
+        let operation = "connect to the database";
+        let lent = self.pool.get().await.map_err(|error| match error {
+            PoolError::Backend(error) => Trouble::of(operation, &error).into_error(operation),
+            other => StoreError::Broken {
+                operation,
+                message: other.to_string(),
+            },
+        });
+        Ok(self.connector.client(Held::Lent(lent?)))
+    }
+}
+
 /// A connection whose messages are taken.
 pub(super) struct Listening {
-    pub(super) client: Client,
+    pub(super) client: tokio_postgres::Client,
     pub(super) messages: Messages,
 }
 
@@ -37,6 +117,8 @@ pub(super) struct Connector {
     config: Config,
     security: Security,
     tls: Tls,
+    /// Whether connections are the server's own, and not those of a pooler. Found out by the first.
+    is_direct: Arc<OnceCell<bool>>,
 }
 
 impl Connector {
@@ -45,35 +127,87 @@ impl Connector {
             config: target.config.clone(),
             security: target.security,
             tls: Tls::new(target)?,
+            is_direct: Arc::default(),
         })
     }
 
-    async fn dial(&self) -> Result<Dialled, tokio_postgres::Error> {
+    async fn dial(&self, config: &Config) -> Result<Dialled, Error> {
         if self.security == Security::Allow
-            && let Ok(dialled) = self.dial_with(SslMode::Disable).await
+            && let Ok(dialled) = self.dial_with(config, SslMode::Disable).await
         {
             return Ok(dialled);
         }
-        self.dial_with(self.security.mode()).await
+        self.dial_with(config, self.security.mode()).await
     }
 
     #[expect(
         clippy::disallowed_methods,
         reason = "it ends with the client, and at the latest with the driver"
     )]
-    async fn dial_with(&self, mode: SslMode) -> Result<Dialled, tokio_postgres::Error> {
-        let mut config = self.config.clone();
+    async fn dial_with(&self, config: &Config, mode: SslMode) -> Result<Dialled, Error> {
+        let mut config = config.clone();
         config.ssl_mode(mode);
         let (client, connection) = config.connect(self.tls.clone()).await?;
         // Whoever uses the client learns how the connection ended.
         Ok((client, tokio::spawn(connection.map(drop))))
     }
 
-    pub(super) async fn connect(&self) -> Result<ClientWrapper, Trouble> {
-        let dialled = self.dial().await;
-        let (client, driven) =
-            dialled.map_err(|error| Trouble::of("connect to the database", &error))?;
-        Ok(ClientWrapper::new(client, driven))
+    pub(super) async fn connect(&self) -> Result<Client, Trouble> {
+        let connecting = |error| Trouble::of("connect to the database", &error);
+        let marked = match self.is_direct.get() {
+            Some(_) => None,
+            None => self.dial_marked().await.map_err(connecting)?,
+        };
+        if !self.is_direct() && self.config.get_options().is_some() {
+            return Err(Trouble::Fatal(StoreError::Broken {
+                operation: "connect to the database",
+                message: "what is before it does not pass options on to the server: leave them out of \
+                          the address, and give the role its schema with ALTER ROLE … SET search_path"
+                    .to_owned(),
+            }));
+        }
+        let (client, driven) = match marked {
+            Some(dialled) => dialled,
+            None => self.dial(&self.config).await.map_err(connecting)?,
+        };
+        Ok(self.client(Held::Own(ClientWrapper::new(client, driven))))
+    }
+
+    /// Finds out whether connections are the server's own: whether a setting that was asked for with the
+    /// connection is there. Returns the connection, or nothing if that is not taken.
+    async fn dial_marked(&self) -> Result<Option<Dialled>, Error> {
+        let mark = format!("{:016x}", RandomState::new().build_hasher().finish());
+        let mut config = self.config.clone();
+        let options = config.get_options().unwrap_or_default();
+        config.options(format!("{options} -c {MARK}={mark}"));
+        let dialled = match self.dial(&config).await {
+            Err(error) if error.code() == Some(&SqlState::PROTOCOL_VIOLATION) => None,
+            dialled => Some(dialled?),
+        };
+        let mut is_direct = false;
+        if let Some((client, _)) = &dialled {
+            let sql = format!("SELECT current_setting('{MARK}', TRUE)");
+            for message in client.simple_query(&sql).await? {
+                if let SimpleQueryMessage::Row(row) = message {
+                    is_direct = row.get(0) == Some(&mark);
+                }
+            }
+        }
+        // Another connection may have found the same out.
+        let _known = self.is_direct.set(is_direct);
+        Ok(dialled)
+    }
+
+    /// Returns whether connections are known to be the server's own.
+    pub(super) fn is_direct(&self) -> bool {
+        self.is_direct.get().copied().unwrap_or(false)
+    }
+
+    fn client(&self, held: Held) -> Client {
+        Client {
+            held,
+            keeps_statements: self.is_direct(),
+        }
     }
 
     /// Makes a connection whose messages the caller takes. They drive it.
@@ -94,35 +228,33 @@ impl Connector {
     }
 
     /// Makes a pool of connections, which are opened when they are needed.
-    pub(super) fn pool(&self) -> Result<Pool, StoreError> {
+    pub(super) fn pool(&self) -> Result<Readers, StoreError> {
         let config = ManagerConfig {
             recycling_method: RecyclingMethod::Fast,
         };
         let manager = Manager::from_connect(self.config.clone(), self.clone(), config);
         let pool = Pool::builder(manager).max_size(READERS_MAX).build();
-        pool.map_err(|error| StoreError::Broken {
+        let pool = pool.map_err(|error| StoreError::Broken {
             operation: "make the readers' connections",
             message: error.to_string(),
-        })
+        })?;
+        let connector = self.clone();
+        Ok(Readers { pool, connector })
     }
 }
 
 impl Connect for Connector {
-    fn connect(&self, _: &Config) -> BoxFuture<'_, Result<Dialled, tokio_postgres::Error>> {
-        self.dial().boxed()
+    fn connect(&self, _: &Config) -> BoxFuture<'_, Result<Dialled, Error>> {
+        self.dial(&self.config).boxed()
     }
 }
 
-/// Runs one prepared statement.
+/// Runs one statement.
 pub(super) async fn rows(
-    client: &ClientWrapper,
+    client: &Client,
     operation: &'static str,
     sql: &str,
-    values: &[&(dyn ToSql + Sync)],
+    values: Values<'_>,
 ) -> Result<Vec<Row>, StoreError> {
-    let asked = async {
-        let statement = client.prepare_cached(sql).await?;
-        client.query(&statement, values).await
-    };
-    asked.await.map_err(doing(operation))
+    client.ask(sql, values).await.map_err(doing(operation))
 }

@@ -3,7 +3,6 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use deadpool_postgres::ClientWrapper;
 use futures_util::StreamExt as _;
 use host_core::id::NodeId;
 use host_core::job::Lifecycle;
@@ -13,7 +12,7 @@ use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
-use super::client::{Connector, rows};
+use super::client::{Client, Connector, rows};
 use super::logs::LINE_BYTES;
 use super::target::Target;
 use super::trouble::{damaged, doing};
@@ -186,7 +185,7 @@ impl Rows {
 /// A connection in a transaction.
 struct Open {
     driver: Arc<Driver>,
-    client: ClientWrapper,
+    client: Client,
 }
 
 impl Open {
@@ -209,8 +208,7 @@ impl Open {
     }
 
     fn rows(&self, part: usize) -> Result<Rows, StoreError> {
-        let none: [&str; 0] = [];
-        let asked = self.client.query_raw(SQL[part].read, none);
+        let asked = self.client.stream(SQL[part].read);
         let stream = self.driver.wait(asked).map_err(doing("read the store"))?;
         Ok(Rows {
             driver: Arc::clone(&self.driver),

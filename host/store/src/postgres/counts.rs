@@ -4,13 +4,13 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use deadpool_postgres::ClientWrapper;
 use host_core::command::{Command, Slot};
 use host_core::job::{Lane, Lifecycle, STATES, State};
 use host_core::name::Name;
 
 use crate::engine::Counts as Limited;
 
+use super::client::Client;
 use super::trouble::{Trouble, damaged};
 
 /// The number under which available jobs of foreign runners are counted.
@@ -42,7 +42,7 @@ pub(super) struct Counts {
 
 impl Counts {
     /// Reads the numbers.
-    pub(super) async fn load(client: &ClientWrapper) -> Result<Self, Trouble> {
+    pub(super) async fn load(client: &Client) -> Result<Self, Trouble> {
         let reading = |error| Trouble::of("read the queues", &error);
         let sql = "SELECT name, paused, available, for_runners, live, \
                    (SELECT pauses FROM host_log WHERE id = 1) \
@@ -51,11 +51,10 @@ impl Counts {
                      sum(jobs) FILTER (WHERE state = 8)::bigint AS for_runners, \
                      sum(jobs) FILTER (WHERE state = ANY($1))::bigint AS live \
                    FROM host_counts GROUP BY queue) AS counted ON queue = name";
-        let statement = client.prepare_cached(sql).await.map_err(reading)?;
         let live = STATES.iter().filter(|state| !state.is_terminal());
         let live: Vec<i16> = live.map(|state| *state as i16).collect();
         let mut counts = Self::default();
-        for row in client.query(&statement, &[&live]).await.map_err(reading)? {
+        for row in client.ask(sql, &[&live]).await.map_err(reading)? {
             let name = parse_name(row.get(0)).map_err(Trouble::Fatal)?;
             let queue = Queue {
                 paused: row.get(1),

@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use deadpool_postgres::ClientWrapper;
 use host_core::command::Command;
 use host_core::id::JobId;
 use host_core::job::Lifecycle;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::client::Client;
 use super::overlay::{Held, Key, Overlay};
 use super::pipeline::{Pipeline, values};
 use super::trouble::{Trouble, damaged};
@@ -113,7 +113,7 @@ const ENTER: &str = "WITH mine AS (\
 
 /// Begins a transaction and reads what the batch names.
 pub(super) async fn begin(
-    client: &ClientWrapper,
+    client: &Client,
     writer: Writer,
     named: &Named,
 ) -> Result<Begun, Trouble> {
@@ -241,7 +241,7 @@ async fn add_jobs(pipeline: &mut Pipeline<'_>, jobs: &BTreeSet<JobId>) -> Result
 
 /// Locks jobs wherever they are, and notes those that are not there.
 pub(super) async fn lock(
-    client: &ClientWrapper,
+    client: &Client,
     overlay: &mut Overlay,
     jobs: &[JobId],
 ) -> Result<(), Trouble> {
@@ -292,10 +292,15 @@ const DEPENDENTS: &str = "SELECT prerequisite, dependent, seq FROM host_dependen
 fn take_dependents(overlay: &mut Overlay, rows: &[Row]) -> Vec<JobId> {
     let mut found = Vec::new();
     for row in rows {
+        let dependent = JobId(row.get(1));
+        // A job that the batch has removed has its rows until the batch is written.
+        if overlay.is_absent(dependent) {
+            continue;
+        }
         // Who waits for a job that is not locked is read again when the job is.
         if let Some(waiting) = overlay.dependents.get_mut(&JobId(row.get(0))) {
-            waiting.push((row.get(2), JobId(row.get(1))));
-            found.push(JobId(row.get(1)));
+            waiting.push((row.get(2), dependent));
+            found.push(dependent);
         }
     }
     found
@@ -303,7 +308,7 @@ fn take_dependents(overlay: &mut Overlay, rows: &[Row]) -> Vec<JobId> {
 
 /// Reads who waits for jobs that are locked, and locks those too.
 pub(super) async fn dependents(
-    client: &ClientWrapper,
+    client: &Client,
     overlay: &mut Overlay,
     jobs: &[JobId],
 ) -> Result<(), Trouble> {
@@ -348,7 +353,7 @@ pub(super) fn key_of(row: &Row) -> Result<(Key, Held), StoreError> {
 
 /// Locks one key that no command named, and the job that has it.
 pub(super) async fn lock_key(
-    client: &ClientWrapper,
+    client: &Client,
     overlay: &mut Overlay,
     key: &Key,
 ) -> Result<(), Trouble> {

@@ -1,13 +1,13 @@
 //! Writes what a batch has changed: one statement for all rows of a kind, all statements in one round
 //! trip.
 
-use deadpool_postgres::ClientWrapper;
 use host_core::id::JobId;
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::time::Time;
 use uuid::Uuid;
 
+use super::client::Client;
 use super::overlay::{Entry, Overlay, Table, Write};
 use super::pipeline::{Pipeline, Value, values};
 use super::trouble::Trouble;
@@ -331,7 +331,7 @@ pub(super) struct Landing {
 /// Writes the changed rows, the numbers of queues and the changes, and commits. From the first change to the
 /// commit other hosts wait: this gives batches their order.
 pub(super) async fn commit(
-    client: &ClientWrapper,
+    client: &Client,
     overlay: &mut Overlay,
     queues_made: Vec<String>,
     counts: Vec<(Name, i16, i64)>,

@@ -4,14 +4,13 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use deadpool_postgres::ClientWrapper;
 use host_core::id::JobId;
 use host_core::job::Lifecycle;
 use host_core::name::Name;
 use host_core::query::{Cursor, JobCount, JobFilter, Order, PAGE_ITEMS_MAX, Page};
 use uuid::Uuid;
 
-use super::client::rows;
+use super::client::{Client, rows};
 use super::rows::payload_of;
 use crate::error::StoreError;
 use crate::record::decode;
@@ -25,7 +24,7 @@ const CHUNK_JOBS_MAX: u32 = 1_000;
 
 /// Returns the jobs of one page.
 pub(super) async fn page(
-    client: &ClientWrapper,
+    client: &Client,
     filter: &JobFilter,
     after: Option<Cursor>,
     limit: u32,
@@ -58,7 +57,7 @@ pub(super) async fn page(
 
 /// Counts the jobs that match, among the first `examined_max`.
 pub(super) async fn count(
-    client: &ClientWrapper,
+    client: &Client,
     filter: &JobFilter,
     examined_max: u64,
 ) -> Result<JobCount, StoreError> {
@@ -81,7 +80,7 @@ pub(super) async fn count(
 
 /// Returns the wire that each job came by.
 pub(super) async fn wires(
-    client: &ClientWrapper,
+    client: &Client,
     jobs: &[JobId],
 ) -> Result<BTreeMap<JobId, String>, StoreError> {
     let ids: Vec<Uuid> = jobs.iter().map(|id| id.0).collect();
@@ -146,7 +145,7 @@ fn select(table: &str, filter: &JobFilter) -> String {
 /// Calls `see` for each job that matches by columns, with the job if it matches in all. Returns whether
 /// `see` has ended it.
 async fn examine(
-    client: &ClientWrapper,
+    client: &Client,
     filter: &JobFilter,
     after: Option<Cursor>,
     chunk: u32,
@@ -211,7 +210,7 @@ async fn examine(
 
 /// Drops the jobs whose payloads do not match.
 async fn check_payloads(
-    client: &ClientWrapper,
+    client: &Client,
     filter: &JobFilter,
     jobs: &mut [(i64, Option<Lifecycle>)],
 ) -> Result<(), StoreError> {

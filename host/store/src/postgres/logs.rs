@@ -5,14 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{ClientWrapper, Pool};
 use host_core::id::JobId;
 use host_core::query::PAGE_ITEMS_MAX;
 use host_core::time::Time;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::client::{Connector, rows};
+use super::client::{Client, Connector, Readers, rows};
 use super::pipeline::{Pipeline, Value, values};
 use super::reader::PostgresReader;
 use super::schema;
@@ -64,8 +63,8 @@ type Step = (&'static str, Vec<Value>);
 pub struct PostgresLogs {
     driver: Arc<Driver>,
     connector: Connector,
-    client: Option<ClientWrapper>,
-    pool: Pool,
+    client: Option<Client>,
+    pool: Readers,
     bytes_max: u64,
 }
 
@@ -145,7 +144,7 @@ impl PostgresLogs {
 /// Runs statements in one transaction, sent together. It may be lost if the server crashes, and so may
 /// that of nobody else on the same connection.
 async fn transact(
-    client: &ClientWrapper,
+    client: &Client,
     operation: &'static str,
     steps: Vec<Step>,
 ) -> Result<Vec<Row>, Trouble> {
@@ -228,7 +227,7 @@ impl LogReader for PostgresReader {
         let after = after.map_or(0, |n| i64::try_from(n).unwrap_or(i64::MAX));
         let sql = "SELECT n, attempt, at, level, source, message, fields FROM host_logs \
                    WHERE job = $1 AND n > $2 ORDER BY n LIMIT $3";
-        let found = self.ask(&async |client: &ClientWrapper| {
+        let found = self.ask(&async |client: &Client| {
             let most = i64::from(limit) + 1;
             rows(client, "read a job's log", sql, &[&job.0, &after, &most]).await
         })?;

@@ -4,15 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::ClientWrapper;
 use host_core::id::NodeId;
 use host_core::node::{Dead, Life, Roll, Seen};
 use host_core::time::Time;
 
-use super::client::{Connector, rows};
+use super::client::{Client, Connector, rows};
 use super::fetch::Writer;
 use super::others::{self, PULSE};
 use super::trouble::{Trouble, damaged, doing};
+use super::typed::Values;
 use super::wait::Driver;
 use crate::error::StoreError;
 use crate::store::Heartbeat;
@@ -20,11 +20,8 @@ use crate::store::Heartbeat;
 /// How long a heartbeat may take. Then its connection is given up.
 const BEAT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What a heartbeat's connection is told.
-const SETTINGS: &str = "SET lock_timeout = '1s'";
-
 /// Takes the row of this host, so that its earlier processes write no more.
-pub(super) async fn enter(client: &ClientWrapper, node: NodeId) -> Result<Writer, StoreError> {
+pub(super) async fn enter(client: &Client, node: NodeId) -> Result<Writer, StoreError> {
     let sql = "WITH entered AS (\
                  INSERT INTO host_nodes (number, id, epoch, batch, version, seen_at) \
                  VALUES (nextval('host_node_numbers'), $1, 1, 0, $2, now()) \
@@ -52,7 +49,7 @@ pub(super) async fn enter(client: &ClientWrapper, node: NodeId) -> Result<Writer
 }
 
 /// Keeps all hosts from entering until the open transaction ends, and refuses if one lives.
-pub(super) async fn be_alone(client: &ClientWrapper) -> Result<(), StoreError> {
+pub(super) async fn be_alone(client: &Client) -> Result<(), StoreError> {
     let locking = doing("become the only user of the database");
     let lock = "LOCK TABLE host_nodes IN SHARE MODE";
     client.batch_execute(lock).await.map_err(locking)?;
@@ -71,41 +68,34 @@ pub(super) async fn be_alone(client: &ClientWrapper) -> Result<(), StoreError> {
 }
 
 /// Returns the host that has had the database first.
-pub(super) async fn first(client: &ClientWrapper) -> Result<Option<NodeId>, StoreError> {
+pub(super) async fn first(client: &Client) -> Result<Option<NodeId>, StoreError> {
     let sql = "SELECT id FROM host_nodes ORDER BY number LIMIT 1";
     let found = rows(client, "look for the host of the database", sql, &[]).await?;
     Ok(found.first().map(|row| NodeId(row.get(0))))
 }
 
 /// Raises the epoch of a dead node, in the open transaction. Returns false if it is not dead.
-pub(super) async fn fence(client: &ClientWrapper, dead: &Dead) -> Result<bool, Trouble> {
+pub(super) async fn fence(client: &Client, dead: &Dead) -> Result<bool, Trouble> {
     let failed = |error| Trouble::of("fence a node", &error);
     // In the order in which a node that enters takes both rows. The first waits for a batch of the node
     // that is under way.
     let sql = "UPDATE host_nodes SET epoch = epoch + 1 WHERE id = $1 AND epoch = $2 \
                RETURNING number";
-    let statement = client.prepare_cached(sql).await.map_err(failed)?;
-    let values: &[&(dyn tokio_postgres::types::ToSql + Sync)] = &[&dead.node.0, &dead.epoch];
-    let fenced = client.query_opt(&statement, values).await;
-    let Some(row) = fenced.map_err(failed)? else {
+    let fenced = client.ask(sql, &[&dead.node.0, &dead.epoch]).await;
+    let fenced = fenced.map_err(failed)?;
+    let Some(row) = fenced.first() else {
         return Ok(false);
     };
     let number: i32 = row.get(0);
     let sql = "UPDATE host_beats SET epoch = epoch + 1, life = 2 \
                WHERE node = $1 AND epoch = $2 AND beat = $3 AND life < 2 RETURNING node";
-    let statement = client.prepare_cached(sql).await.map_err(failed)?;
-    let taken = client
-        .query_opt(&statement, &[&number, &dead.epoch, &dead.beat])
-        .await;
-    if taken.map_err(failed)?.is_some() {
+    let values: Values<'_> = &[&number, &dead.epoch, &dead.beat];
+    let taken = client.ask(sql, values).await;
+    if !taken.map_err(failed)?.is_empty() {
         return Ok(true);
     }
     let sql = "UPDATE host_nodes SET epoch = epoch - 1 WHERE number = $1";
-    let statement = client.prepare_cached(sql).await.map_err(failed)?;
-    client
-        .execute(&statement, &[&number])
-        .await
-        .map_err(failed)?;
+    client.ask(sql, &[&number]).await.map_err(failed)?;
     Ok(false)
 }
 
@@ -113,13 +103,15 @@ pub(super) async fn fence(client: &ClientWrapper, dead: &Dead) -> Result<bool, T
 pub struct Beats {
     pub(super) driver: Arc<Driver>,
     pub(super) connector: Connector,
-    pub(super) client: Option<ClientWrapper>,
+    pub(super) client: Option<Client>,
     pub(super) writer: Writer,
 }
 
+/// The setting holds for this statement, which waits no longer for a lock.
 const BEAT: &str = "WITH mine AS (\
       UPDATE host_beats SET beat = beat + 1, seen_at = now(), ahead = $3 \
-      WHERE node = $1 AND epoch = $2 AND life = 0 RETURNING node) \
+      WHERE node = $1 AND epoch = $2 AND life = 0 \
+      AND set_config('lock_timeout', '1s', TRUE) <> '' RETURNING node) \
     SELECT id, beats.epoch, beat, life, ahead, beats.seen_at > now() - interval '10 s', \
       EXISTS (SELECT FROM mine), (extract(epoch FROM clock_timestamp()) * 1000)::bigint, ";
 
@@ -143,19 +135,12 @@ impl Beats {
             let client = if let Some(client) = client.filter(|client| !client.is_closed()) {
                 client
             } else {
-                let client = connector.connect().await?;
-                let set = client.batch_execute(SETTINGS).await;
-                set.map_err(|error| Trouble::of("set up a connection", &error))?;
-                client
+                connector.connect().await?
             };
-            let asked = async {
-                let statement = client.prepare_cached(sql).await?;
-                match ahead_ms {
-                    Some(ahead) => client.query(&statement, &[&node, &epoch, &ahead]).await,
-                    None => client.query(&statement, &[&node, &epoch]).await,
-                }
+            let rows = match ahead_ms {
+                Some(ahead) => client.ask(sql, &[&node, &epoch, &ahead]).await,
+                None => client.ask(sql, &[&node, &epoch]).await,
             };
-            let rows = asked.await;
             let rows = rows.map_err(|error| Trouble::of(operation, &error))?;
             Ok((client, rows))
         };

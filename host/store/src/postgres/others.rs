@@ -5,7 +5,6 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{ClientWrapper, Pool};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use host_core::id::JobId;
@@ -14,8 +13,9 @@ use host_core::transition::Effect;
 use tokio::sync::Notify;
 use tokio_postgres::{AsyncMessage, Row};
 
-use super::client::{Connector, Listening, rows};
+use super::client::{Client, Connector, Listening, Readers, rows};
 use super::trouble::{Trouble, damaged};
+use super::typed::Values;
 use crate::error::StoreError;
 use crate::record::decode;
 use crate::store::Others;
@@ -43,8 +43,9 @@ pub(super) fn pulse(row: &Row, first: usize) -> Pulse {
 
 /// The other nodes, for one.
 pub struct PostgresOthers {
-    pub(super) connector: Connector,
-    pub(super) pool: Pool,
+    /// Connections that the server can give hints on, if there are any.
+    pub(super) listener: Option<Connector>,
+    pub(super) pool: Readers,
     pub(super) node: i32,
     pub(super) hinted: Arc<Notify>,
 }
@@ -54,26 +55,24 @@ impl PostgresOthers {
         &self,
         operation: &'static str,
         sql: &str,
-        values: &[&(dyn tokio_postgres::types::ToSql + Sync)],
+        values: Values<'_>,
     ) -> Result<Vec<Row>, StoreError> {
-        let client = self.pool.get().await;
-        let client = client.map_err(|error| StoreError::Broken {
-            operation,
-            message: error.to_string(),
-        })?;
+        let client = self.pool.get().await?;
         rows(&client, operation, sql, values).await
     }
 
     /// Listens until the connection is lost.
-    async fn listen_once(&self) -> Result<(), Trouble> {
+    async fn listen_once(&self, connector: &Connector) -> Result<(), Trouble> {
+        let named = self.ask("listen to the database", CHANNEL, &[]).await;
+        let named = named.map_err(Trouble::Fatal)?;
+        let channel = named.first().map(|row| row.get::<_, String>(0));
         let Listening {
             client,
             mut messages,
-        } = self.connector.listen().await?;
+        } = connector.listen().await?;
         let asking = async {
             let failed = |error| Trouble::of("listen to the database", &error);
-            let row = client.query_one(CHANNEL, &[]).await.map_err(failed)?;
-            let listen = format!("LISTEN {}", row.get::<_, String>(0));
+            let listen = format!("LISTEN {}", channel.unwrap_or_default());
             client.batch_execute(&listen).await.map_err(failed)?;
             // Hints before this are lost.
             self.hinted.notify_one();
@@ -99,9 +98,12 @@ impl PostgresOthers {
 impl Others for PostgresOthers {
     fn listen(&self) -> BoxFuture<'_, ()> {
         async {
+            let Some(connector) = &self.listener else {
+                return std::future::pending().await;
+            };
             loop {
                 // Without hints, heartbeats show what has changed.
-                let _lost = self.listen_once().await;
+                let _lost = self.listen_once(connector).await;
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -152,7 +154,7 @@ impl Others for PostgresOthers {
 }
 
 /// Removes messages to earlier processes of a node.
-pub(super) async fn forget_mail(client: &ClientWrapper, node: i32) -> Result<(), StoreError> {
+pub(super) async fn forget_mail(client: &Client, node: i32) -> Result<(), StoreError> {
     let sql = "DELETE FROM host_mail WHERE node = $1";
     rows(client, "forget old messages", sql, &[&node])
         .await

@@ -3,27 +3,27 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use deadpool_postgres::ClientWrapper;
 use futures_util::FutureExt as _;
 use futures_util::future::{LocalBoxFuture, MaybeDone, maybe_done};
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 
+use super::client::Client;
 use super::trouble::Trouble;
+use super::typed::Typed;
 
 /// The value of a parameter.
-pub(super) type Value = Box<dyn ToSql + Sync>;
+pub(super) type Value = Box<dyn Typed>;
 
 type Answer = Result<Vec<Row>, Trouble>;
 
 /// Statements in the order in which they are sent.
 pub(super) struct Pipeline<'a> {
-    client: &'a ClientWrapper,
+    client: &'a Client,
     steps: Vec<MaybeDone<LocalBoxFuture<'a, Answer>>>,
 }
 
 impl<'a> Pipeline<'a> {
-    pub(super) fn new(client: &'a ClientWrapper) -> Self {
+    pub(super) fn new(client: &'a Client) -> Self {
         Self {
             client,
             steps: Vec::new(),
@@ -35,7 +35,7 @@ impl<'a> Pipeline<'a> {
         self.steps.len()
     }
 
-    /// Adds a statement. The first time it is used on a connection, it is prepared here.
+    /// Adds a statement. The first time it is used on a connection that keeps it, it is prepared here.
     pub(super) async fn add(
         &mut self,
         operation: &'static str,
@@ -44,10 +44,10 @@ impl<'a> Pipeline<'a> {
     ) -> Result<(), Trouble> {
         let failed = move |error| Trouble::of(operation, &error);
         let client = self.client;
-        let statement = client.prepare_cached(sql).await.map_err(failed)?;
+        client.ready(sql).await.map_err(failed)?;
         let step = async move {
-            let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(|it| &**it).collect();
-            client.query(&statement, &values).await.map_err(failed)
+            let values: Vec<&dyn Typed> = values.iter().map(|it| &**it).collect();
+            client.ask(sql, &values).await.map_err(failed)
         };
         self.steps.push(maybe_done(step.boxed_local()));
         Ok(())

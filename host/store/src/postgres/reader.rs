@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use deadpool_postgres::{ClientWrapper, Object, Pool, PoolError};
 use host_core::failure::Failure;
 use host_core::handler::{Digest, Revision};
 use host_core::id::JobId;
@@ -19,12 +18,12 @@ use host_core::query::{
 use host_core::time::Time;
 use uuid::Uuid;
 
-use super::client::rows;
+use super::client::{Client, Readers, rows};
 use super::counts::parse_name;
 use super::list;
 use super::registry::{self, read_failed};
 use super::rows::payload_of;
-use super::trouble::{Trouble, damaged, doing};
+use super::trouble::{damaged, doing};
 use super::wait::Driver;
 use crate::error::StoreError;
 use crate::record::{ChangesOfBatch, decode};
@@ -34,7 +33,7 @@ use crate::store::Reader;
 /// Reads committed data.
 pub(super) struct PostgresReader {
     pub(super) driver: Arc<Driver>,
-    pub(super) pool: Pool,
+    pub(super) pool: Readers,
 }
 
 /// Why and how the latest attempt of a job ended.
@@ -44,14 +43,14 @@ impl PostgresReader {
     /// Runs a question on a connection of the pool. One that turns out to be dead is replaced once.
     pub(super) fn ask<T>(
         &self,
-        question: &impl AsyncFn(&ClientWrapper) -> Result<T, StoreError>,
+        question: &impl AsyncFn(&Client) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.driver.wait(async {
-            let first = self.connection().await?;
+            let first = self.pool.get().await?;
             match question(&first).await {
                 Err(_) if first.is_closed() => {
                     drop(first);
-                    question(&*self.connection().await?).await
+                    question(&self.pool.get().await?).await
                 }
                 answer => answer,
             }
@@ -61,7 +60,7 @@ impl PostgresReader {
     /// Runs a question whose statements all see one moment.
     fn ask_moment<T>(
         &self,
-        question: &impl AsyncFn(&ClientWrapper) -> Result<T, StoreError>,
+        question: &impl AsyncFn(&Client) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.ask(&async |client| {
             let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
@@ -73,21 +72,10 @@ impl PostgresReader {
             answer
         })
     }
-
-    async fn connection(&self) -> Result<Object, StoreError> {
-        let operation = "connect to the database";
-        self.pool.get().await.map_err(|error| match error {
-            PoolError::Backend(error) => Trouble::of(operation, &error).into_error(operation),
-            other => StoreError::Broken {
-                operation,
-                message: other.to_string(),
-            },
-        })
-    }
 }
 
 /// Returns what a job's latest attempt left, or why the job failed after it.
-async fn ending(client: &ClientWrapper, id: JobId) -> Result<Ending, StoreError> {
+async fn ending(client: &Client, id: JobId) -> Result<Ending, StoreError> {
     let sql = "SELECT number, body, progress, result FROM host_attempts WHERE job = $1 \
                ORDER BY number DESC LIMIT 1";
     let attempt = rows(client, "read a job's last attempt", sql, &[&id.0]).await?;
@@ -111,7 +99,7 @@ async fn ending(client: &ClientWrapper, id: JobId) -> Result<Ending, StoreError>
 
 /// Returns the ended attempts of jobs, of each oldest first.
 pub(super) async fn attempts_of(
-    client: &ClientWrapper,
+    client: &Client,
     jobs: &[JobId],
 ) -> Result<BTreeMap<JobId, Vec<Attempt>>, StoreError> {
     let ids: Vec<Uuid> = jobs.iter().map(|id| id.0).collect();

@@ -1,27 +1,22 @@
 //! The rows of components.
 
-use deadpool_postgres::ClientWrapper;
 use host_core::handler::{Digest, Revision};
 use host_core::name::Name;
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 
+use super::client::Client;
 use super::trouble::{Trouble, damaged};
+use super::typed::Values;
 use crate::error::StoreError;
 
-type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
-
 async fn ask(
-    client: &ClientWrapper,
+    client: &Client,
     operation: &'static str,
     sql: &'static str,
     values: Values<'_>,
 ) -> Result<Vec<Row>, Trouble> {
-    let asked = async {
-        let statement = client.prepare_cached(sql).await?;
-        client.query(&statement, values).await
-    };
-    asked.await.map_err(|error| Trouble::of(operation, &error))
+    let asked = client.ask(sql, values).await;
+    asked.map_err(|error| Trouble::of(operation, &error))
 }
 
 fn read(rows: &[Row]) -> Result<Vec<Revision>, Trouble> {
@@ -37,33 +32,27 @@ fn number(rows: &[Row]) -> Option<u32> {
 }
 
 /// Returns all revisions of a component, oldest first.
-pub(super) async fn revisions(
-    client: &ClientWrapper,
-    component: &Name,
-) -> Result<Vec<Revision>, Trouble> {
+pub(super) async fn revisions(client: &Client, component: &Name) -> Result<Vec<Revision>, Trouble> {
     let sql = "SELECT body FROM host_revisions WHERE component = $1 ORDER BY revision";
     read(&ask(client, "read revisions", sql, &[&component.as_str()]).await?)
 }
 
 /// Returns the current revision of each component, by name.
-pub(super) async fn current_revisions(client: &ClientWrapper) -> Result<Vec<Revision>, Trouble> {
+pub(super) async fn current_revisions(client: &Client) -> Result<Vec<Revision>, Trouble> {
     let sql = "SELECT body FROM host_components \
                JOIN host_revisions ON component = name AND revision = current ORDER BY name";
     read(&ask(client, "read revisions", sql, &[]).await?)
 }
 
 /// Returns the number of a component's current revision.
-pub(super) async fn current(
-    client: &ClientWrapper,
-    component: &Name,
-) -> Result<Option<u32>, Trouble> {
+pub(super) async fn current(client: &Client, component: &Name) -> Result<Option<u32>, Trouble> {
     let sql = "SELECT current FROM host_components WHERE name = $1 AND current > 0";
     let rows = ask(client, "look a component up", sql, &[&component.as_str()]).await?;
     Ok(number(&rows))
 }
 
 /// Returns the latest revision of a removed component, 0 if there is none.
-pub(super) async fn removed_at(client: &ClientWrapper, component: &Name) -> Result<u32, Trouble> {
+pub(super) async fn removed_at(client: &Client, component: &Name) -> Result<u32, Trouble> {
     let sql = "SELECT -current FROM host_components WHERE name = $1 AND current < 0";
     let rows = ask(
         client,
@@ -76,20 +65,13 @@ pub(super) async fn removed_at(client: &ClientWrapper, component: &Name) -> Resu
 }
 
 /// Returns the bytes of a component.
-pub(super) async fn bytes(
-    client: &ClientWrapper,
-    digest: Digest,
-) -> Result<Option<Vec<u8>>, Trouble> {
+pub(super) async fn bytes(client: &Client, digest: Digest) -> Result<Option<Vec<u8>>, Trouble> {
     let sql = "SELECT bytes FROM host_blobs WHERE digest = $1";
     let rows = ask(client, "read a component", sql, &[&&digest.0[..]]).await?;
     Ok(rows.first().map(|row| row.get(0)))
 }
 
-pub(super) async fn add(
-    client: &ClientWrapper,
-    revision: &Revision,
-    bytes: &[u8],
-) -> Result<(), Trouble> {
+pub(super) async fn add(client: &Client, revision: &Revision, bytes: &[u8]) -> Result<(), Trouble> {
     let body = serde_json::to_string(revision)
         .map_err(|error| Trouble::Fatal(damaged("a value to write", error.to_string())))?;
     let digest = &revision.digest.0[..];
@@ -104,11 +86,7 @@ pub(super) async fn add(
 }
 
 /// Removes the revisions of a component below `number`.
-pub(super) async fn forget(
-    client: &ClientWrapper,
-    component: &Name,
-    number: u32,
-) -> Result<(), Trouble> {
+pub(super) async fn forget(client: &Client, component: &Name, number: u32) -> Result<(), Trouble> {
     let sql = "DELETE FROM host_revisions WHERE component = $1 AND revision < $2";
     let values: Values<'_> = &[&component.as_str(), &i64::from(number)];
     ask(client, "forget old revisions", sql, values).await?;
@@ -116,7 +94,7 @@ pub(super) async fn forget(
 }
 
 pub(super) async fn set_current(
-    client: &ClientWrapper,
+    client: &Client,
     component: &Name,
     revision: u32,
 ) -> Result<(), Trouble> {
@@ -129,7 +107,7 @@ pub(super) async fn set_current(
 
 /// Removes a component. Revision numbers continue if it returns, because attempts and users refer to
 /// them.
-pub(super) async fn remove(client: &ClientWrapper, component: &Name) -> Result<(), Trouble> {
+pub(super) async fn remove(client: &Client, component: &Name) -> Result<(), Trouble> {
     for sql in [
         "UPDATE host_components SET current = \
          -(SELECT max(revision) FROM host_revisions WHERE component = $1) WHERE name = $1",
@@ -141,7 +119,7 @@ pub(super) async fn remove(client: &ClientWrapper, component: &Name) -> Result<(
 }
 
 /// Removes bytes that no revision uses.
-async fn forget_blobs(client: &ClientWrapper) -> Result<(), Trouble> {
+async fn forget_blobs(client: &Client) -> Result<(), Trouble> {
     let sql = "DELETE FROM host_blobs WHERE digest NOT IN (SELECT digest FROM host_revisions)";
     ask(client, "remove a component's bytes", sql, &[]).await?;
     Ok(())

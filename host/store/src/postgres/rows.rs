@@ -4,7 +4,6 @@
 
 use std::collections::VecDeque;
 
-use deadpool_postgres::ClientWrapper;
 use host_core::command::{Change, NewJob};
 use host_core::failure::Failure;
 use host_core::handler::Revision;
@@ -17,6 +16,7 @@ use host_core::time::Time;
 use host_core::transition::Effect;
 use tokio_postgres::Row;
 
+use super::client::Client;
 use super::counts::Counts;
 use super::flush::NEXT_WAKEUP;
 use super::overlay::{AttemptRow, Held, New, Overlay};
@@ -31,7 +31,7 @@ use crate::record::{Extra, encode};
 /// One open transaction of the writer.
 pub(super) struct Transaction<'a> {
     pub(super) driver: &'a Driver,
-    pub(super) client: &'a ClientWrapper,
+    pub(super) client: &'a Client,
     /// The node that writes.
     pub(super) node: NodeId,
     pub(super) counts: &'a mut Counts,
@@ -45,7 +45,7 @@ impl Transaction<'_> {
     /// Waits for something asked of the database. Keeps why it failed.
     fn wait<T>(
         &mut self,
-        asked: impl AsyncFnOnce(&ClientWrapper, &mut Overlay) -> Result<T, Trouble>,
+        asked: impl AsyncFnOnce(&Client, &mut Overlay) -> Result<T, Trouble>,
     ) -> Result<T, StoreError> {
         let answer = self.driver.wait(asked(self.client, &mut self.overlay));
         answer.map_err(|trouble| {

@@ -1,9 +1,8 @@
 //! The tables, and what is checked before a host uses them. Migrations go forward only, one host at a
 //! time. A migration that has been released never changes.
 
-use deadpool_postgres::ClientWrapper;
-
-use super::trouble::doing;
+use super::client::Client;
+use super::trouble::{damaged, doing};
 use crate::error::StoreError;
 
 /// Each migration makes the schema of the version before it into its own. The first version is 1.
@@ -21,25 +20,25 @@ const LOCK: i64 = 0x686f_7374_7363_686d;
 pub const VERSION: i64 = 4;
 
 /// Returns the version of the schema, 0 if there is none.
-pub(super) async fn version(client: &ClientWrapper) -> Result<i64, StoreError> {
+pub(super) async fn version(client: &Client) -> Result<i64, StoreError> {
     let reading = doing("read the version of the schema");
     let known = "SELECT to_regclass('host_schema') IS NOT NULL";
-    let row = client.query_one(known, &[]).await.map_err(reading)?;
-    if !row.get::<_, bool>(0) {
+    let known = client.ask(known, &[]).await.map_err(reading)?;
+    if !known.first().is_some_and(|row| row.get(0)) {
         return Ok(0);
     }
     kept_version(client).await
 }
 
-async fn kept_version(client: &ClientWrapper) -> Result<i64, StoreError> {
+async fn kept_version(client: &Client) -> Result<i64, StoreError> {
     let kept = "SELECT max(version) FROM host_schema";
-    let row = client.query_one(kept, &[]).await;
-    let row = row.map_err(doing("read the version of the schema"))?;
-    Ok(row.get::<_, Option<i64>>(0).unwrap_or(0))
+    let rows = client.ask(kept, &[]).await;
+    let rows = rows.map_err(doing("read the version of the schema"))?;
+    Ok(rows.first().and_then(|row| row.get(0)).unwrap_or(0))
 }
 
 /// Brings the schema to the latest version. Returns the versions before and after.
-pub(super) async fn migrate(client: &ClientWrapper) -> Result<(i64, i64), StoreError> {
+pub(super) async fn migrate(client: &Client) -> Result<(i64, i64), StoreError> {
     let before = version(client).await?;
     refuse_newer(before)?;
     if before == VERSION {
@@ -86,15 +85,15 @@ fn refuse_newer(version: i64) -> Result<(), StoreError> {
 }
 
 /// Refuses a server that would lose what a host has acknowledged, unless `allow_unsafe`.
-pub(super) async fn check_server(
-    client: &ClientWrapper,
-    allow_unsafe: bool,
-) -> Result<(), StoreError> {
+pub(super) async fn check_server(client: &Client, allow_unsafe: bool) -> Result<(), StoreError> {
     let reading = doing("read the settings of the database");
     let settings = "SELECT current_setting('server_version_num')::int, \
                     current_setting('server_encoding'), current_setting('fsync'), \
                     current_setting('synchronous_commit')";
-    let row = client.query_one(settings, &[]).await.map_err(reading)?;
+    let rows = client.ask(settings, &[]).await.map_err(reading)?;
+    let row = rows
+        .first()
+        .ok_or_else(|| damaged("the server", "it does not show its settings"))?;
     let (version, encoding): (i32, String) = (row.get(0), row.get(1));
     let refuse = |message: String| {
         Err(StoreError::Broken {

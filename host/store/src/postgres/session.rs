@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use deadpool_postgres::{ClientWrapper, Pool};
 use host_core::id::NodeId;
 use host_core::time::Time;
 
 use super::Options;
-use super::client::Connector;
+use super::client::{Client, Connector, Readers};
 use super::fetch::{BEGIN, Writer};
 use super::flush::NEXT_WAKEUP;
 use super::nodes;
@@ -31,7 +30,7 @@ pub(super) struct Landed {
 /// The connection of a writer.
 pub(super) struct Session {
     connector: Connector,
-    client: ClientWrapper,
+    client: Client,
     writer: Writer,
     node: NodeId,
 }
@@ -42,7 +41,7 @@ impl Session {
         target: &Target,
         node: NodeId,
         options: Options,
-    ) -> Result<(Self, Pool), StoreError> {
+    ) -> Result<(Self, Readers), StoreError> {
         let connector = Connector::new(target)?;
         let client = connector.connect().await;
         let client = client.map_err(|trouble| trouble.into_error("connect to the database"))?;
@@ -59,7 +58,7 @@ impl Session {
         Ok((session, pool))
     }
 
-    pub(super) fn client(&self) -> &ClientWrapper {
+    pub(super) fn client(&self) -> &Client {
         &self.client
     }
 
@@ -112,20 +111,20 @@ impl Session {
         // The lock waits for an earlier connection that may still be about to commit.
         let Writer { node, epoch, batch } = self.writer;
         let sql = "SELECT epoch, batch FROM host_nodes WHERE number = $1 FOR UPDATE";
-        let row = client.query_opt(sql, &[&node]).await.map_err(reading)?;
-        let there: Option<(i64, i64)> = row.map(|row| (row.get(0), row.get(1)));
+        let rows = client.ask(sql, &[&node]).await.map_err(reading)?;
+        let there: Option<(i64, i64)> = rows.first().map(|row| (row.get(0), row.get(1)));
         if there.is_none_or(|(there, _)| there != epoch) {
             return Err(Trouble::Fatal(StoreError::Fenced));
         }
         let mut landed = None;
         if there.is_some_and(|(_, there)| there == batch) {
             let sql = "SELECT first FROM host_changes WHERE node = $1 AND batch = $2";
-            let row = client.query_opt(sql, &[&node, &batch]).await;
-            let first_change = row.map_err(reading)?.map(|row| row.get(0));
-            let row = client.query_one(NEXT_WAKEUP, &[]).await.map_err(reading)?;
+            let first = client.ask(sql, &[&node, &batch]).await;
+            let first = first.map_err(reading)?;
+            let wakeup = client.ask(NEXT_WAKEUP, &[]).await.map_err(reading)?;
             landed = Some(Landed {
-                first_change,
-                next_wakeup: row.get::<_, Option<i64>>(0).map(Time),
+                first_change: first.first().map(|row| row.get(0)),
+                next_wakeup: wakeup.first().and_then(|row| row.get(0)).map(Time),
             });
         }
         client.batch_execute("COMMIT").await.map_err(reading)?;

@@ -18,6 +18,9 @@ use crate::server::Schema;
 /// The server of the tests may lose data.
 pub(crate) const TESTED: Options = Options { allow_unsafe: true };
 
+/// How often a test looks whether the server has counted what was done.
+const LOOKS_MAX: u32 = 1_000;
+
 /// Opens the store in a schema.
 pub(crate) fn open(schema: &Schema) -> PostgresStore {
     PostgresStore::open(&target(schema), NODE, TESTED).unwrap()
@@ -75,6 +78,31 @@ fn a_batch_whose_connection_breaks_lands_once() {
         assert_eq!(claimed.len(), 2, "{at:?}");
         drop(store);
     }
+}
+
+/// Batches find jobs by an index, whatever the planner thought of the table when it was empty.
+#[test]
+fn no_batch_reads_all_live_jobs() {
+    const JOBS: u128 = 40;
+    let schema = Schema::new();
+    let mut store = open(&schema);
+    for n in 1..=JOBS {
+        enqueue(&mut store, vec![job(n)]);
+        assert_eq!(claimed(&mut store, NOW, claim([n], false)).len(), 1);
+        commit(&mut store, NOW, vec![complete(n, n, returned())]);
+    }
+    // The server counts what a connection did once that has ended.
+    drop(store);
+    let counted = |condition: &str| {
+        let sql = format!(
+            "SELECT 1 / count(*) FROM pg_stat_user_tables WHERE relname = 'host_live' \
+             AND schemaname = current_schema() AND {condition}"
+        );
+        schema.accepts(&sql)
+    };
+    let is_counted = (0..LOOKS_MAX).any(|_| counted("idx_scan >= 80"));
+    assert!(is_counted, "the server counts nothing");
+    assert!(counted("seq_tup_read = 0"), "the whole table was read");
 }
 
 #[test]

@@ -46,7 +46,11 @@ impl Schema {
 
     /// Runs statements in the schema.
     pub(crate) fn run(&self, sql: &str) {
-        let in_schema = format!("SET search_path = {}; {sql}", self.name);
-        assert!(database().tell(&in_schema), "{sql}");
+        assert!(self.accepts(sql), "{sql}");
+    }
+
+    /// Runs statements in the schema. Returns whether all succeeded.
+    pub(crate) fn accepts(&self, sql: &str) -> bool {
+        database().tell(&format!("SET search_path = {}; {sql}", self.name))
     }
 }
