@@ -199,7 +199,7 @@ fn hosts_share_connections_behind_a_pooler_in_transaction_mode() {
     let folders = [(); 2].map(|()| TempDir::new().unwrap());
     let start = |data: &TempDir, past: Option<String>| {
         let mut options = Options::new(data.path());
-        let past = past.map(|url| ("HOST_STORE_LISTEN_URL".to_owned(), url));
+        let past = past.map(|url| ("HOST_STORE_DIRECT_URL".to_owned(), url));
         let env = [("HOST_STORE_URL".to_owned(), url.clone())];
         options.env.extend(env.into_iter().chain(past));
         Server::start(&options)

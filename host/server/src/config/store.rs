@@ -13,7 +13,7 @@ const URL: &str = "store.url";
 const URL_FILE: &str = "store.url_file";
 const ALLOW_UNSAFE: &str = "store.allow_unsafe";
 const POLL: &str = "store.poll";
-const LISTEN_URL: &str = "store.listen_url";
+const DIRECT_URL: &str = "store.direct_url";
 
 /// The keys of the section.
 pub(super) const SETTINGS: [Setting; 5] = [
@@ -50,8 +50,8 @@ pub(super) const SETTINGS: [Setting; 5] = [
         about: "Whether to ask the database what other hosts do while something waits, in place of LISTEN. It does so by itself behind a pooler: true or false",
     },
     Setting {
-        key: LISTEN_URL,
-        env: "HOST_STORE_LISTEN_URL",
+        key: DIRECT_URL,
+        env: "HOST_STORE_DIRECT_URL",
         flag: None,
         value_name: "URL",
         default: "none",
@@ -103,7 +103,7 @@ pub(super) fn database(values: &Section<'_>) -> Result<Option<Database>, ConfigE
                        in HOST_STORE_URL or in the file of PGPASSFILE";
         return Err(hidden(&origin, message.to_owned()));
     }
-    let hints = values.find(LISTEN_URL).filter(|(_, text)| !text.is_empty());
+    let hints = values.find(DIRECT_URL).filter(|(_, text)| !text.is_empty());
     let hints = hints.map(|(origin, url)| parse(&origin, url));
     Ok(Some(Database {
         target,

@@ -114,7 +114,7 @@ env = [\"LANG\", \"UNSET\"]
 url = \"postgres://u:p@db/jobs\"
 allow_unsafe = true
 poll = true
-listen_url = \"postgres://u:p@direct/jobs\"
+direct_url = \"postgres://u:p@direct/jobs\"
 ";
     let config = resolve(&[], &[("LANG", "C"), ("OTHER", "x")], file).unwrap();
     let confined = &config.confinement;
@@ -216,7 +216,7 @@ fn unknown_keys_name_the_nearest_known_one() {
     let table = [
         ("dta = 1",                "dta",            "data"),
         ("listen = \"x\"",         "listen",         "http.listen"),
-        ("[http]\nlistens = 1",    "http.listens",   "http.listen"),
+        ("[http]\nlisten_on = 1",  "http.listen_on", "http.listen"),
         ("[cell]\nslots = 1",      "cell.slots",     "cells.slots"),
         ("memory_mb = 1",          "memory_mb",      "cells.memory_mib"),
         ("[queues.q]\nruner = 1", "queues.q.runer", "queues.NAME.runner"),

@@ -45,7 +45,7 @@ impl Node {
         if database.listen && !can_hint {
             tracing::info!(
                 "a pooler is before the database, so it is asked what other nodes do; \
-                 store.listen_url can name a way past the pooler"
+                 store.direct_url can name a way past the pooler"
             );
         }
         let others: Arc<dyn Others> = Arc::new(others);
