@@ -1,5 +1,6 @@
 //! Puts the changes of several nodes into the order of their numbers, which have no gaps. Pure.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use host_core::command::Change;
@@ -10,11 +11,11 @@ const WAITING_MAX: usize = 256;
 
 /// Changes with numbers in a row.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Run {
+pub(super) struct Run<'a> {
     /// The number of the first.
     pub(super) first: u64,
     pub(super) at: Time,
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Cow<'a, [Change]>,
 }
 
 /// What comes next, and what waits for it.
@@ -22,7 +23,7 @@ pub(super) struct Run {
 pub(super) struct Sequence {
     /// `None` before anything was offered.
     next: Option<u64>,
-    waiting: BTreeMap<u64, Run>,
+    waiting: BTreeMap<u64, (Time, Vec<Change>)>,
 }
 
 impl Sequence {
@@ -37,28 +38,57 @@ impl Sequence {
     }
 
     /// Takes changes in, which may be known already. Returns those whose turn has come. The order begins
-    /// with what is offered first, even if that is nothing.
-    pub(super) fn offer(&mut self, first: u64, at: Time, changes: &[Change]) -> Vec<Run> {
-        let mut next = *self.next.get_or_insert(first);
-        let has_room = first <= next || self.waiting.len() < WAITING_MAX;
-        let known = self.waiting.get(&first).map_or(0, |run| run.changes.len());
-        if changes.len() > known && has_room {
-            let changes = changes.to_vec();
-            self.waiting.insert(first, Run { first, at, changes });
-        }
+    /// with what is offered first, even if that is nothing. Only what has to wait is copied.
+    pub(super) fn offer<'a>(
+        &mut self,
+        first: u64,
+        at: Time,
+        changes: &'a [Change],
+    ) -> Vec<Run<'a>> {
+        let next = *self.next.get_or_insert(first);
         let mut ready = Vec::new();
-        while let Some(entry) = self.waiting.first_entry().filter(|it| *it.key() <= next) {
-            let mut run = entry.remove();
-            let known = usize::try_from(next - run.first).unwrap_or(usize::MAX);
-            if known < run.changes.len() {
-                run.changes.drain(..known);
-                run.first = next;
-                next += run.changes.len() as u64;
-                ready.push(run);
+        if first <= next {
+            self.pass(&mut ready, first, at, Cow::Borrowed(changes));
+        } else {
+            let known = self.waiting.get(&first).map_or(0, |(_, known)| known.len());
+            if changes.len() > known && self.waiting.len() < WAITING_MAX {
+                self.waiting.insert(first, (at, changes.to_vec()));
             }
         }
-        self.next = Some(next);
+        while let Some(entry) = self.waiting.first_entry() {
+            if self.next < Some(*entry.key()) {
+                break;
+            }
+            let (first, (at, changes)) = entry.remove_entry();
+            self.pass(&mut ready, first, at, Cow::Owned(changes));
+        }
         ready
+    }
+
+    /// Adds what is new of changes whose turn has come.
+    fn pass<'a>(
+        &mut self,
+        ready: &mut Vec<Run<'a>>,
+        first: u64,
+        at: Time,
+        changes: Cow<'a, [Change]>,
+    ) {
+        let next = self.next.unwrap_or(first);
+        let known = usize::try_from(next - first).unwrap_or(usize::MAX);
+        if known >= changes.len() {
+            return;
+        }
+        let changes = match changes {
+            all if known == 0 => all,
+            Cow::Borrowed(all) => Cow::Borrowed(all.get(known..).unwrap_or_default()),
+            Cow::Owned(mut all) => {
+                all.drain(..known);
+                Cow::Owned(all)
+            }
+        };
+        self.next = Some(next + changes.len() as u64);
+        let first = next;
+        ready.push(Run { first, at, changes });
     }
 }
 
@@ -84,7 +114,8 @@ mod tests {
     }
 
     fn offer(sequence: &mut Sequence, numbers: std::ops::Range<u64>) -> Vec<u64> {
-        let ready = sequence.offer(numbers.start, Time(0), &changes(numbers));
+        let changes = changes(numbers.clone());
+        let ready = sequence.offer(numbers.start, Time(0), &changes);
         let numbers = ready.iter().flat_map(|run| {
             let counted = run.first..run.first + run.changes.len() as u64;
             let own = run.changes.iter().map(|it| it.job.0.as_u128());
