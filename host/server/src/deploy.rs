@@ -353,17 +353,28 @@ impl Shared {
             .find(|revision| revision.component == *name))
     }
 
-    /// Compiles the current components that are new here, and publishes what is deployed.
+    /// Compiles the current components that are new here, and publishes what is deployed. Reads the bytes
+    /// of those alone.
     async fn follow(&self) -> Result<(), DeployError> {
         let _one = self.one_at_a_time.lock().await;
-        let current = self.dispatch.read(current).await.map_err(unread)?;
-        for (revision, bytes) in current {
-            if let Err(flaw) = self.compiled(revision.digest, &bytes).await {
+        let current = self.dispatch.read(|reader| reader.components()).await;
+        let current = current.map_err(unread)?;
+        for revision in &current {
+            let digest = revision.digest;
+            if self.handlers.program(digest).is_some() {
+                continue;
+            }
+            let bytes = self
+                .dispatch
+                .read(move |reader| reader.component_bytes(digest));
+            let bytes = bytes.await.map_err(unread)?.unwrap_or_default();
+            if let Err(flaw) = self.compiled(digest, &bytes).await {
                 let component = revision.component.as_str();
                 tracing::error!(component, %flaw, "a component of another node does not compile here");
             }
         }
-        self.refresh().await
+        self.handlers.replace(current);
+        Ok(())
     }
 
     /// Publishes what is deployed now.
