@@ -1,5 +1,6 @@
 //! Leases by TTL on every engine: what a remote worker may say when, and what time does.
 
+mod remote;
 mod renewals;
 
 use host_core::command::{Command, Reply};
