@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::events::stream;
 
 /// Longer than a node that is dead can stay unnoticed.
-const TAKEN_WITHIN: Duration = Duration::from_secs(40);
+pub(crate) const TAKEN_WITHIN: Duration = Duration::from_secs(40);
 
 /// A data directory, and what kind of host uses it.
 pub(crate) struct Node {
@@ -66,12 +66,12 @@ pub(crate) fn deploy(client: &Client) {
 }
 
 /// A job that runs until it is stopped.
-fn endless() -> Value {
+pub(crate) fn endless() -> Value {
     json!({"handler": "sleep", "params": {"ms": 3_600_000}, "timeout_seconds": 3600})
 }
 
 /// Waits until the attempt with this number runs.
-fn runs(client: &Client, id: &str, attempt: u64) -> Value {
+pub(crate) fn runs(client: &Client, id: &str, attempt: u64) -> Value {
     eventually("the attempt runs", TAKEN_WITHIN, || {
         let job = client.job(id);
         (job["state"] == "running" && job["attempt"] == attempt).then_some(job)
@@ -85,7 +85,7 @@ fn cells(host: &Server) -> Vec<u32> {
     cells
 }
 
-fn cancel(client: &Client, id: &str) {
+pub(crate) fn cancel(client: &Client, id: &str) {
     let answer = client.post(&format!("/api/v1/jobs/{id}/cancel"), &json!({}));
     assert!(answer.unwrap().status < 300);
     assert_eq!(client.wait(id)["state"], "cancelled");
@@ -97,7 +97,7 @@ fn signal(host: &Server, signal: Signal) {
 }
 
 /// Waits until a node knows the handlers.
-fn knows(client: &Client) {
+pub(crate) fn knows(client: &Client) {
     eventually("the node has the component", TAKEN_WITHIN, || {
         let answer = client.get("/api/v1/handlers/echo").ok()?;
         (answer.status == 200).then_some(())

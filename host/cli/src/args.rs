@@ -7,7 +7,7 @@ use host_protocols::WIRES;
 
 use crate::commands::{
     backup, build, cell, completion, component, deploy, dev, docs, doctor, explain, handler, job,
-    man, new, queue, run, runner, serve, store, worker,
+    man, new, node, queue, run, runner, serve, store, worker,
 };
 
 const EXAMPLES: &str = "\
@@ -66,6 +66,8 @@ enum Noun {
     Job(Box<job::Job>),
     /// List, show, pause and resume queues
     Queue(queue::Queue),
+    /// List, show, drain and resume the nodes that share a store
+    Node(node::Node),
     /// List, show and restart foreign runners
     Runner(runner::Runner),
     /// Check that a host can run well on this machine
@@ -144,6 +146,7 @@ impl Noun {
             Self::Handler(handler) => handler.run(),
             Self::Job(job) => job.run(),
             Self::Queue(queue) => queue.run(),
+            Self::Node(node) => node.run(),
             Self::Runner(runner) => runner.run(),
             Self::Doctor(doctor) => doctor.run(),
             Self::Backup(backup) => backup.run(),

@@ -14,6 +14,7 @@ pub(crate) mod handler;
 pub(crate) mod job;
 pub(crate) mod man;
 pub(crate) mod new;
+pub(crate) mod node;
 pub(crate) mod queue;
 pub(crate) mod run;
 pub(crate) mod runner;

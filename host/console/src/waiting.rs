@@ -178,18 +178,20 @@ impl Outage {
     }
 }
 
+/// Returns the time now, to measure how long a command waits.
 #[expect(
     clippy::disallowed_methods,
     reason = "a command measures how long it waits itself"
 )]
-fn now() -> Instant {
+pub fn now() -> Instant {
     Instant::now()
 }
 
+/// Waits before the next request.
 #[expect(
     clippy::disallowed_methods,
     reason = "a pause between two requests, not a wait for a condition of this process"
 )]
-fn pause(ms: u64) {
+pub fn pause(ms: u64) {
     std::thread::sleep(Duration::from_millis(ms));
 }

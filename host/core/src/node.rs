@@ -1,9 +1,23 @@
 //! The nodes that share a store, as each sees the others.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::id::NodeId;
+use crate::name::Name;
 use crate::time::Time;
+
+/// After how long without a heartbeat others take what a node has.
+pub const LEASE: Duration = Duration::from_secs(10);
+
+/// After how long without a heartbeat a node is shown as silent: three heartbeats.
+pub const SILENT: Duration = Duration::from_secs(3);
+
+/// For how long a node that has gone stays on the list, and how many of them at most.
+pub const GONE_KEPT: Duration = Duration::from_hours(24);
+pub const GONE_KEPT_MAX: u32 = 100;
 
 /// How a node stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +52,126 @@ pub struct Roll {
     pub at: Time,
     pub nodes: Vec<Seen>,
     pub pulse: Pulse,
+    /// Whether this node is asked to start no more jobs.
+    pub drain: bool,
+}
+
+/// What a node says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Card {
+    /// The name of its machine.
+    pub name: String,
+    pub started_at: Time,
+    /// Where its API listens, if it does.
+    pub address: Option<String>,
+    /// How many cells it keeps, and how many jobs each runs at once.
+    pub cells: u32,
+    pub slots: u32,
+    /// The wires that it is configured for.
+    pub wires: Vec<String>,
+    /// The foreign runners that it is configured for.
+    pub runners: Vec<Name>,
+    /// Whether it starts no more jobs.
+    pub drains: bool,
+    pub running: Running,
+}
+
+/// How many attempts a node runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Running {
+    /// In its cells.
+    pub cells: u64,
+    /// At each foreign runner.
+    pub runners: BTreeMap<Name, u64>,
+}
+
+impl Running {
+    /// Returns the number of all attempts.
+    pub fn all(&self) -> u64 {
+        let runners: u64 = self.runners.values().sum();
+        self.cells.saturating_add(runners)
+    }
+}
+
+/// A node, as the store knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    pub id: NodeId,
+    pub version: String,
+    pub life: Life,
+    /// How long ago its last heartbeat was, by the time of the store.
+    pub silent_ms: u64,
+    /// Whether it is asked to start no more jobs.
+    pub drain: bool,
+    /// `None` if the process that runs now has said nothing.
+    pub card: Option<Card>,
+}
+
+/// How a node stands, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    Live,
+    /// It starts no more jobs, or is asked to start none, and some run.
+    Draining,
+    /// It starts no more jobs, and none runs.
+    Drained,
+    /// Its last heartbeats are missing.
+    Silent,
+    /// It has ended, or others have taken its place.
+    Gone,
+}
+
+/// All of them, in the order in which they are shown.
+pub const STANDINGS: [Standing; 5] = [
+    Standing::Live,
+    Standing::Draining,
+    Standing::Drained,
+    Standing::Silent,
+    Standing::Gone,
+];
+
+impl Standing {
+    /// Returns the name that users see.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Draining => "draining",
+            Self::Drained => "drained",
+            Self::Silent => "silent",
+            Self::Gone => "gone",
+        }
+    }
+}
+
+impl Known {
+    /// Returns how the node stands.
+    pub fn standing(&self) -> Standing {
+        let silent = Duration::from_millis(self.silent_ms);
+        if self.life != Life::Lives {
+            return Standing::Gone;
+        }
+        if silent >= SILENT {
+            return Standing::Silent;
+        }
+        let card = self.card.as_ref();
+        let drains = card.is_some_and(|card| card.drains);
+        if !drains && !self.drain {
+            return Standing::Live;
+        }
+        let runs = card.map_or(0, |card| card.running.all());
+        if drains && runs == 0 {
+            Standing::Drained
+        } else {
+            Standing::Draining
+        }
+    }
+
+    /// Returns whether the node counts as dead, or soon will.
+    pub fn is_lost(&self) -> bool {
+        self.life != Life::Lives || Duration::from_millis(self.silent_ms) >= LEASE
+    }
 }
 
 /// What tells a node whether others have changed anything that concerns it.
@@ -61,4 +195,77 @@ pub struct Dead {
     pub epoch: i64,
     /// Its last heartbeat. If it has had another since, it is not dead.
     pub beat: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn how_a_node_stands() {
+        let known = |life, silent_ms, drain, card: Option<(bool, u64)>| Known {
+            id: NodeId(Uuid::nil()),
+            version: "1".to_owned(),
+            life,
+            silent_ms,
+            drain,
+            card: card.map(|(drains, cells)| Card {
+                drains,
+                running: Running {
+                    cells,
+                    runners: BTreeMap::new(),
+                },
+                ..Card::default()
+            }),
+        };
+        for (node, expected, is_lost) in [
+            (
+                known(Life::Lives, 0, false, Some((false, 3))),
+                "live",
+                false,
+            ),
+            (known(Life::Lives, 0, false, None), "live", false),
+            // It is asked and has not heard it, or does not say so.
+            (
+                known(Life::Lives, 0, true, Some((false, 0))),
+                "draining",
+                false,
+            ),
+            (known(Life::Lives, 0, true, None), "draining", false),
+            (
+                known(Life::Lives, 0, true, Some((true, 2))),
+                "draining",
+                false,
+            ),
+            (
+                known(Life::Lives, 0, true, Some((true, 0))),
+                "drained",
+                false,
+            ),
+            // It stops.
+            (
+                known(Life::Lives, 0, false, Some((true, 1))),
+                "draining",
+                false,
+            ),
+            (
+                known(Life::Lives, 2_999, false, Some((false, 0))),
+                "live",
+                false,
+            ),
+            (
+                known(Life::Lives, 3_000, true, Some((true, 0))),
+                "silent",
+                false,
+            ),
+            (known(Life::Lives, 10_000, false, None), "silent", true),
+            (known(Life::Left, 0, false, None), "gone", true),
+            (known(Life::Taken, 0, true, Some((true, 0))), "gone", true),
+        ] {
+            assert_eq!(node.standing().as_str(), expected, "{node:?}");
+            assert_eq!(node.is_lost(), is_lost, "{node:?}");
+        }
+    }
 }

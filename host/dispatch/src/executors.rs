@@ -198,10 +198,22 @@ impl Executors {
     /// Records a command that may make jobs claimable without a change that shows it.
     pub(crate) fn asked(&mut self, command: &Command) {
         if let Command::SetPaused { paused: false, .. } = command {
-            for executor in self.by_name.values_mut() {
-                executor.claimable_max = u64::MAX;
-            }
+            self.look_anew();
         }
+    }
+
+    /// Counts on work for all executors.
+    pub(crate) fn look_anew(&mut self) {
+        for executor in self.by_name.values_mut() {
+            executor.claimable_max = u64::MAX;
+        }
+    }
+
+    /// Returns how many attempts run at each executor.
+    pub(crate) fn in_flight(&self) -> BTreeMap<Name, u64> {
+        let busy = self.by_name.iter().filter(|(_, it)| it.in_flight > 0);
+        busy.map(|(name, it)| (name.clone(), it.in_flight as u64))
+            .collect()
     }
 
     /// Returns how many slots each executor offers. `new` counts the new jobs of each in this

@@ -35,6 +35,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::events::Events;
 use self::live::Live;
+use self::nodes::Presence;
 use self::readers::Readers;
 use self::waiters::{Waiter, Waiters};
 
@@ -88,16 +89,26 @@ pub struct Shared {
     pub live: Live,
     /// Whether the disk has no room for new jobs.
     pub store_full: AtomicBool,
+    /// What this host says of itself, and what it is asked to do.
+    pub presence: Arc<Presence>,
     /// Whether jobs run here.
     pub(crate) is_busy: AtomicBool,
 }
 
 impl Shared {
+    /// Makes what the loop of a host publishes that has its store alone.
+    pub fn alone(presence: Arc<Presence>) -> Self {
+        Self {
+            presence,
+            ..Self::default()
+        }
+    }
+
     /// Makes what the loop of a node publishes that shares its store with others.
-    pub fn among_nodes() -> Self {
+    pub fn among_nodes(presence: Arc<Presence>) -> Self {
         Self {
             events: Events::ordered(),
-            ..Self::default()
+            ..Self::alone(presence)
         }
     }
 

@@ -2,6 +2,7 @@
 //! lets its cells go on as long as that is answered, and finds nodes that are dead.
 
 mod follow;
+mod presence;
 mod watch;
 
 use std::io;
@@ -19,11 +20,11 @@ use host_store::{Heartbeat, StoreError};
 use tokio::sync::{mpsc, watch as latest};
 use tokio_util::sync::CancellationToken;
 
-use self::watch::Watch;
+use self::watch::{STOP, Watch};
 use crate::{Dispatch, SubmitError};
 
 pub use self::follow::{Committed, ELSEWHERE_MAX, Elsewhere, Following, OnComponents};
-pub use self::watch::{LEASE, STOP};
+pub use self::presence::Presence;
 
 /// How often a node says that it lives.
 const BEAT: Duration = Duration::from_secs(1);
@@ -66,13 +67,21 @@ pub enum NoPlace {
 }
 
 impl Place {
-    /// Takes the place of `own`, for which the store is open.
-    pub fn take(own: NodeId, mut heartbeat: Box<dyn Heartbeat>) -> Result<Self, NoPlace> {
+    /// Takes the place of `own`, for which the store is open. Others are told what `presence` says, and it
+    /// hears what they ask.
+    pub fn take(
+        own: NodeId,
+        mut heartbeat: Box<dyn Heartbeat>,
+        presence: Arc<Presence>,
+    ) -> Result<Self, NoPlace> {
         let (clock, helm) = Clock::steered();
         // The first one connects, which takes too long to read a clock by.
-        heartbeat.beat(0).map_err(NoPlace::Store)?;
+        let first = heartbeat.beat(0, &presence.card());
+        first.map_err(NoPlace::Store)?;
         let (sent, before) = (Lifeline::now(), clock.now());
-        let roll = heartbeat.beat(0).map_err(NoPlace::Store)?;
+        let roll = heartbeat.beat(0, &presence.card());
+        let roll = roll.map_err(NoPlace::Store)?;
+        presence.ask_to_drain(roll.drain);
         let after = clock.now();
         // Host time is that of the nodes that live, else that of the database.
         let ahead_ms = watch::ahead_of_others(own, &roll.nodes).unwrap_or(0);
@@ -90,6 +99,7 @@ impl Place {
             lifeline: Arc::clone(&lifeline),
             watch: Watch::default(),
             ahead_ms,
+            presence,
             told,
             showing,
             is_silent: false,
@@ -139,6 +149,7 @@ struct Beats {
     lifeline: Arc<Lifeline>,
     watch: Watch,
     ahead_ms: i64,
+    presence: Arc<Presence>,
     told: mpsc::Sender<News>,
     showing: latest::Sender<(Pulse, bool)>,
     /// Whether the last heartbeat was not answered.
@@ -149,7 +160,7 @@ impl Beats {
     /// Says that this host lives. Returns the pause before the next time, `None` if there is none.
     fn beat(&mut self) -> Option<Duration> {
         let (sent, before) = (Lifeline::now(), self.clock.now());
-        match self.heartbeat.beat(self.ahead_ms) {
+        match self.heartbeat.beat(self.ahead_ms, &self.presence.card()) {
             Ok(roll) => {
                 if std::mem::take(&mut self.is_silent) {
                     tracing::info!("the database answers heartbeats again");
@@ -161,6 +172,7 @@ impl Beats {
                 for dead in self.watch.look((sent, answered), self.own, &roll.nodes) {
                     self.tell(News::Dead(dead));
                 }
+                self.presence.ask_to_drain(roll.drain);
                 let has_others = has_others(self.own, &roll);
                 self.showing.send_replace((roll.pulse, has_others));
                 Some(BEAT.saturating_sub(Lifeline::now().saturating_sub(sent)))

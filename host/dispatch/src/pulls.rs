@@ -42,6 +42,8 @@ struct Held {
     lease: LeaseId,
     attempt: u32,
     worker: String,
+    /// `None` for a lease that was granted before leases had one.
+    executor: Option<Name>,
     hold: Hold,
     granted_at: Time,
     /// Whether it was granted before the host restarted.
@@ -61,6 +63,8 @@ pub(crate) struct Pulls {
     waiting: BTreeMap<Waiter, Waiting>,
     waiters_made: u64,
     held: HashMap<JobId, Held>,
+    /// How many of them end when the host stops.
+    connected: usize,
     by_lease: HashMap<LeaseId, JobId>,
     /// The jobs of each executor whose leases were granted before the host restarted.
     restored: BTreeMap<Name, Vec<JobId>>,
@@ -77,6 +81,7 @@ impl Pulls {
             waiting: BTreeMap::new(),
             waiters_made: 0,
             held: HashMap::new(),
+            connected: 0,
             by_lease: HashMap::new(),
             restored: BTreeMap::new(),
             renewals,
@@ -101,7 +106,7 @@ impl Pulls {
 
     /// Restores a lease that was granted before the host restarted.
     pub(crate) fn restore(&mut self, remote: RemoteLease) {
-        if let Some(executor) = remote.runner {
+        if let Some(executor) = remote.runner.clone() {
             self.restored.entry(executor).or_default().push(remote.job);
         }
         self.hold(
@@ -110,6 +115,7 @@ impl Pulls {
                 lease: remote.lease.id,
                 attempt: remote.attempt,
                 worker: remote.lease.worker,
+                executor: remote.runner,
                 hold: remote.lease.hold,
                 granted_at: remote.lease.granted_at,
                 is_restored: true,
@@ -210,6 +216,7 @@ impl Pulls {
             lease,
             attempt: claimed.lifecycle.attempt,
             worker: waiting.request.worker,
+            executor: claimed.lifecycle.runner.clone(),
             hold: waiting.request.hold,
             granted_at: now,
             is_restored: false,
@@ -354,17 +361,32 @@ impl Pulls {
 
     /// Returns how many leases end when the host stops.
     pub(crate) fn held_by_connection(&self) -> usize {
+        self.connected
+    }
+
+    /// Returns the executors of these leases, each with their number.
+    pub(crate) fn connected(&self) -> BTreeMap<Name, u64> {
+        let mut by_name = BTreeMap::new();
         let held = self.held.values();
-        held.filter(|held| held.hold == Hold::Connection).count()
+        for held in held.filter(|held| held.hold == Hold::Connection) {
+            if let Some(executor) = &held.executor {
+                *by_name.entry(executor.clone()).or_default() += 1;
+            }
+        }
+        by_name
     }
 
     fn hold(&mut self, job: JobId, held: Held) {
+        self.connected += usize::from(held.hold == Hold::Connection);
         self.by_lease.insert(held.lease, job);
-        self.held.insert(job, held);
+        if let Some(before) = self.held.insert(job, held) {
+            self.connected -= usize::from(before.hold == Hold::Connection);
+        }
     }
 
     fn forget(&mut self, job: JobId) -> Option<Held> {
         let held = self.held.remove(&job)?;
+        self.connected -= usize::from(held.hold == Hold::Connection);
         self.renewals.forget(job);
         self.by_lease.remove(&held.lease);
         Some(held)

@@ -4,6 +4,7 @@
 
 mod batch;
 mod carried;
+mod drain;
 mod elsewhere;
 mod heard;
 mod intake;
@@ -133,6 +134,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         requests: wiring.requests,
         events: wiring.events,
         phase: wiring.phase,
+        drain: wiring.shared.presence.drain(),
     };
     let mut writer = Writer {
         store: wiring.store,
@@ -161,6 +163,8 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         traces: wiring.spans.map(Traces::new),
         phase: Phase::Running,
         drain_until: Time(i64::MAX),
+        drains: false,
+        said: None,
     };
     let _closes = writer.leases.close_on_drop();
     writer.recover()?;
@@ -190,6 +194,8 @@ struct Inputs {
     requests: mpsc::Receiver<Request>,
     events: mpsc::Receiver<CellEvent>,
     phase: watch::Receiver<Phase>,
+    /// Whether an operator wants no more jobs to start here.
+    drain: watch::Receiver<bool>,
 }
 
 struct Writer<P> {
@@ -223,6 +229,10 @@ struct Writer<P> {
     traces: Option<Traces>,
     phase: Phase,
     drain_until: Time,
+    /// Whether an operator wants no more jobs to start here.
+    drains: bool,
+    /// How many attempts ran when this was last said, and whether no more were started.
+    said: Option<([usize; 3], bool)>,
 }
 
 impl<P: CellPort> Writer<P> {
@@ -277,6 +287,7 @@ impl<P: CellPort> Writer<P> {
                 Some(event) = inputs.events.recv() => intake.events.push(event),
                 Some(request) = inputs.requests.recv() => intake.add(request),
                 Ok(()) = inputs.phase.changed() => {}
+                Ok(()) = inputs.drain.changed() => {}
                 Some(done) = elsewhere => intake.elsewhere.push(done),
                 () = due => {}
             }
@@ -288,6 +299,7 @@ impl<P: CellPort> Writer<P> {
         }
         intake.fill(&mut inputs.requests, &mut inputs.events);
         self.enter(*inputs.phase.borrow_and_update());
+        self.drain(*inputs.drain.borrow_and_update());
         intake
     }
 
@@ -317,7 +329,7 @@ impl<P: CellPort> Writer<P> {
 
     /// Returns whether the loop claims jobs now.
     fn claims(&self) -> bool {
-        self.phase == Phase::Running && self.carried.room() > 0
+        self.phase == Phase::Running && !self.drains && self.carried.room() > 0
     }
 
     /// Records an attempt that has ended.
@@ -410,6 +422,7 @@ impl<P: CellPort> Writer<P> {
         let runs = self.cells.pool.runs();
         self.shared.is_busy.store(runs > 0, Ordering::Relaxed);
         self.numbers.pool(runs, self.cells.pool.ready());
+        self.say();
         Ok(())
     }
 

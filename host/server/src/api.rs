@@ -13,6 +13,7 @@ mod job_id;
 mod jobs;
 mod logs;
 mod many;
+mod nodes;
 mod openapi;
 pub mod ports;
 pub mod problem;
@@ -43,7 +44,7 @@ use host_runtime::tasks::Tasks;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use self::ports::{Deployer, Logs};
+use self::ports::{Deployer, Logs, Nodes};
 use crate::executors::Executors;
 use crate::metrics::Metrics;
 use crate::retention::Retentions;
@@ -69,6 +70,8 @@ pub struct Api {
     pub bodies: ByteBudget,
     /// The routes of wires.
     pub wire_routes: Vec<Group>,
+    /// The nodes that share the store.
+    pub nodes: Arc<dyn Nodes>,
     /// Reads the logs of jobs.
     pub logs: Arc<dyn Logs>,
     /// Counts requests and renders the metrics of all parts.

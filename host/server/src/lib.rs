@@ -13,6 +13,7 @@ pub mod logs;
 #[cfg(test)]
 mod manifest_doc;
 pub mod metrics;
+pub mod nodes;
 pub mod once;
 pub mod probe;
 #[cfg(test)]

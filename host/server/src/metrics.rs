@@ -2,10 +2,12 @@
 //! registers its own metrics; this file has those of the API.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use host_core::job::STATES;
+use host_core::node::{Known, STANDINGS, Standing};
 use host_core::port::Counters;
 use host_core::query::QueueStatus;
 use host_dispatch::labels::Labels;
@@ -54,6 +56,19 @@ struct Depth {
     state: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Standings {
+    state: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfNode {
+    node: String,
+}
+
+/// How many nodes have a label of their own: the first that entered.
+const NODES_MAX: usize = 100;
+
 /// All metrics of one host. Cloning shares them.
 #[derive(Clone)]
 pub struct Metrics {
@@ -62,6 +77,8 @@ pub struct Metrics {
     seconds: Family<Routed, Histogram, fn() -> Histogram>,
     jobs: Family<In, Gauge>,
     queues: Labels,
+    nodes: Family<Standings, Gauge>,
+    beats: Family<OfNode, Gauge<f64, AtomicU64>>,
     connections: Gauge,
     refused: Family<Refused, Counter>,
     depths: Family<Depth, Gauge>,
@@ -100,12 +117,25 @@ impl Default for Metrics {
         let kept = "Jobs that are kept, by state and queue; the first 100 queues have a label of \
                     their own, the others share `_other`";
         registry.register("jobs", kept, jobs.clone());
+        let (nodes, beats) = (Family::default(), Family::default());
+        registry.register(
+            "nodes",
+            "Nodes that share the store, by state; each of them shows the same",
+            nodes.clone(),
+        );
+        registry.register(
+            "node_heartbeat_age_seconds",
+            "Time since a node said that it lives, for the first 100 that have not gone",
+            beats.clone(),
+        );
         Self {
             registry: Arc::new(Mutex::new(registry)),
             requests,
             seconds,
             jobs,
             queues: Labels::default(),
+            nodes,
+            beats,
             connections,
             refused,
             depths,
@@ -134,6 +164,27 @@ impl Metrics {
                 let jobs = self.jobs.get_or_create(&In { queue, state });
                 jobs.set(i64::try_from(count).unwrap_or(i64::MAX));
             }
+        }
+    }
+
+    /// Sets how many nodes there are in each state, and when each was heard last.
+    pub(crate) fn set_nodes(&self, nodes: &[Known]) {
+        for standing in STANDINGS {
+            let standing_here = nodes.iter().filter(|node| node.standing() == standing);
+            let count = i64::try_from(standing_here.count()).unwrap_or(i64::MAX);
+            let state = standing.as_str();
+            self.nodes.get_or_create(&Standings { state }).set(count);
+        }
+        // Nodes that have gone must not stay.
+        self.beats.clear();
+        let left = nodes
+            .iter()
+            .filter(|node| node.standing() != Standing::Gone);
+        for node in left.take(NODES_MAX) {
+            let age = self.beats.get_or_create(&OfNode {
+                node: node.id.to_string(),
+            });
+            age.set(Duration::from_millis(node.silent_ms).as_secs_f64());
         }
     }
 

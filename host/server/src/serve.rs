@@ -179,7 +179,8 @@ async fn serve(
             let deployed = folder::deploy(folder, &host.deployments).await;
             deployed.map_err(ServeError::Folder)?;
         }
-        let words = wires.iter().flat_map(|wire| wire.ready()).collect();
+        let words: Vec<_> = wires.iter().flat_map(|wire| wire.ready()).collect();
+        host.serves(&words);
         host.run(wires);
         let socket = socket.map(|it| serve_local(&host, &config, it));
         Ok(Ready {
@@ -241,6 +242,7 @@ fn serve_http(
     listener: TcpListener,
 ) -> Result<SocketAddr, ServeError> {
     let address = listener.local_addr().map_err(system("look at a socket"))?;
+    host.listens(address);
     let (api, tasks) = (host.api(address, config), host.tasks.clone());
     host.tasks
         .spawn(async move { api::serve(listener, api, &tasks).await });

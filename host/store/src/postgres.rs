@@ -139,6 +139,7 @@ impl PostgresStore {
             connector: self.session.connector().clone(),
             client: None,
             writer: self.session.writer(),
+            said: None,
         }
     }
 

@@ -7,10 +7,10 @@ use futures_util::future::BoxFuture;
 use host_core::capacity::Capacity;
 use host_core::command::{Command, Committed};
 use host_core::handler::{Digest, Revision};
-use host_core::id::JobId;
+use host_core::id::{JobId, NodeId};
 use host_core::job::State;
 use host_core::name::Name;
-use host_core::node::{Pulse, Roll};
+use host_core::node::{Card, Known, Pulse, Roll};
 use host_core::outcome::Attempt;
 use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease,
@@ -106,13 +106,19 @@ pub trait Reader: Send {
 
     /// Returns the bytes of a component, `None` if no component has this digest.
     fn component_bytes(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Returns the nodes that share the store, those that have gone as well as long as they are kept. None
+    /// if no other host can use it.
+    fn nodes(&self) -> Result<Vec<Known>, StoreError> {
+        Ok(Vec::new())
+    }
 }
 
 /// How a node tells the others that share its store that it lives. It waits for no batch.
 pub trait Heartbeat: Send {
-    /// Says that the node lives, with host time `ahead_ms` ahead of the database's, and returns all nodes.
-    /// Fails with [`StoreError::Fenced`] if the node has lost its place.
-    fn beat(&mut self, ahead_ms: i64) -> Result<Roll, StoreError>;
+    /// Says that the node lives, with host time `ahead_ms` ahead of the database's, and what it says of
+    /// itself. Returns all nodes. Fails with [`StoreError::Fenced`] if the node has lost its place.
+    fn beat(&mut self, ahead_ms: i64, card: &Card) -> Result<Roll, StoreError>;
 
     /// Says that the node has ended: what it left may be taken at once.
     fn leave(&mut self) -> Result<(), StoreError>;
@@ -134,4 +140,8 @@ pub trait Others: Send + Sync {
 
     /// Takes what this node must do about its jobs, because other nodes have changed them.
     fn mail(&self) -> BoxFuture<'_, Result<Vec<(JobId, Effect)>, StoreError>>;
+
+    /// Asks a node to start no more jobs, or to start some again. It hears that with its next heartbeat, also
+    /// if it starts later.
+    fn set_drain(&self, node: NodeId, drain: bool) -> BoxFuture<'_, Result<(), StoreError>>;
 }

@@ -15,6 +15,7 @@ mod hero;
 mod job;
 mod many;
 mod new;
+mod node;
 mod queue;
 mod runner;
 mod terminal;

@@ -5,14 +5,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use host_core::id::NodeId;
-use host_core::node::{Dead, Life, Seen};
-
-/// After how long without a heartbeat others take what a node has.
-pub const LEASE: Duration = Duration::from_secs(10);
+use host_core::node::{Dead, LEASE, Life, Seen};
 
 /// After how long without an answered heartbeat a node stops its guests: what remains of [`LEASE`] is for
 /// cells to end, and for clocks that do not run equally fast.
-pub const STOP: Duration = Duration::from_secs(7);
+pub(super) const STOP: Duration = Duration::from_secs(7);
 
 /// How long this node may have looked away. After a longer pause it watches others anew: while it could
 /// not reach the database, neither could they.

@@ -1,7 +1,7 @@
 //! What other nodes of the store have done, in the loop: who waits for it here, and what may be claimed.
 
 use host_cells::port::CellPort;
-use host_core::command::{Change, Command};
+use host_core::command::Change;
 use host_core::job::State;
 use host_core::time::Time;
 
@@ -19,14 +19,7 @@ impl<P: CellPort> Writer<P> {
                     self.carry_out(now, job, effect);
                 }
             }
-            Elsewhere::Queues => {
-                self.claimable = u64::MAX;
-                self.suspects = true;
-                if let Ok(queue) = "default".parse() {
-                    let paused = false;
-                    self.executors.asked(&Command::SetPaused { queue, paused });
-                }
-            }
+            Elsewhere::Queues => self.look_anew(),
         }
     }
 

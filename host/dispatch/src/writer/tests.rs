@@ -2,6 +2,7 @@
 //! publishes.
 
 pub(crate) mod bench;
+mod drain;
 mod failing;
 mod leases;
 mod runners;

@@ -36,13 +36,18 @@ pub(super) async fn alive(State(shared): State<Shared>) -> Json<Health> {
     Json(health(&shared))
 }
 
-/// Tells whether the host takes work: its store answers and has room, and it has not been asked to stop.
+/// Tells whether the host takes work: its store answers and has room, and it has not been asked to stop or to
+/// drain.
 #[utoipa::path(get, path = "/readyz", tag = "host", responses((status = 200, body = Health)))]
 pub(super) async fn ready(State(shared): State<Shared>) -> Result<Json<Health>, ApiError> {
     if shared.api.draining.is_cancelled() {
         return Err(ApiError::new(&kinds::STOPPING, "the host is stopping"));
     }
     let dispatch = &shared.api.dispatch;
+    if dispatch.shared().presence.is_asked_to_drain() {
+        let detail = "the host is asked to start no more jobs";
+        return Err(ApiError::new(&kinds::DRAINING, detail));
+    }
     if dispatch.shared().store_full.load(Ordering::Relaxed) {
         return Err(SubmitError::StoreFull.into());
     }
@@ -58,6 +63,10 @@ pub(super) async fn ready(State(shared): State<Shared>) -> Result<Json<Health>, 
 pub(super) async fn metrics(State(shared): State<Shared>) -> Result<Response, ApiError> {
     let queues = shared.api.dispatch.read(|reader| reader.queues()).await?;
     shared.api.metrics.set_jobs(&queues);
+    shared
+        .api
+        .metrics
+        .set_nodes(&shared.api.nodes.list().await?);
     shared.api.executors.count();
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(CONTENT_TYPE, kind)], shared.api.metrics.encode()).into_response())

@@ -12,7 +12,9 @@ use utoipa::openapi::path::Operation;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 
 use super::wire_routes;
-use super::{components, enqueue, events, handlers, health, jobs, logs, many, queues, runners};
+use super::{
+    components, enqueue, events, handlers, health, jobs, logs, many, nodes, queues, runners,
+};
 
 /// The description of the API's own routes.
 #[derive(OpenApi)]
@@ -51,6 +53,10 @@ use super::{components, enqueue, events, handlers, health, jobs, logs, many, que
         runners::list,
         runners::show,
         runners::restart,
+        nodes::list,
+        nodes::show,
+        nodes::drain,
+        nodes::resume,
         events::events,
         document,
         health::alive,

@@ -1,9 +1,10 @@
-//! What the API asks of other parts of the server: deploying components and reading logs.
+//! What the API asks of other parts of the server: deploying components, reading logs, and the nodes.
 
 use futures_util::future::BoxFuture;
 use host_core::handler::Manifest;
-use host_core::id::JobId;
+use host_core::id::{JobId, NodeId};
 use host_core::name::Name;
+use host_core::node::Known;
 use host_dispatch::SubmitError;
 use host_http::problem::Kind;
 use host_store::StoreError;
@@ -50,6 +51,18 @@ pub trait Logs: Send + Sync {
         after: Option<u64>,
         limit: u32,
     ) -> BoxFuture<'_, Result<LogPage, StoreError>>;
+}
+
+/// The nodes that share the store, this host among them.
+pub trait Nodes: Send + Sync {
+    /// Returns the id of this host.
+    fn own(&self) -> NodeId;
+
+    /// Returns all of them, also those that have gone as long as they are kept.
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Known>, StoreError>>;
+
+    /// Asks one to start no more jobs, or to start some again.
+    fn set_drain(&self, node: NodeId, drain: bool) -> BoxFuture<'_, Result<(), StoreError>>;
 }
 
 impl DeployError {

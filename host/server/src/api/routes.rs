@@ -3,13 +3,14 @@
 
 use host_http::route::Route;
 
-use super::{Shared, components, enqueue, events, handlers, health, jobs, logs, many, openapi};
-use super::{queues, runners};
+use super::{Shared, components, enqueue, events, handlers, health, jobs, logs, many, nodes};
+use super::{openapi, queues, runners};
 
 /// Returns all routes.
 pub(super) fn all() -> Vec<Route<Shared>> {
     let mut all = jobs();
     all.extend(deployed());
+    all.extend(nodes());
     all.extend(host());
     all
 }
@@ -53,6 +54,15 @@ fn deployed() -> Vec<Route<Shared>> {
         Route::get("/api/v1/runners", runners::list),
         Route::get("/api/v1/runners/{name}", runners::show),
         Route::post("/api/v1/runners/{name}/restart", runners::restart),
+    ]
+}
+
+fn nodes() -> Vec<Route<Shared>> {
+    vec![
+        Route::get("/api/v1/nodes", nodes::list),
+        Route::get("/api/v1/nodes/{id}", nodes::show),
+        Route::post("/api/v1/nodes/{id}/drain", nodes::drain),
+        Route::post("/api/v1/nodes/{id}/resume", nodes::resume),
     ]
 }
 

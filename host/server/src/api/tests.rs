@@ -6,6 +6,7 @@ mod events;
 mod fixture;
 mod host;
 mod jobs;
+mod nodes;
 mod retention;
 mod runners;
 mod sample_executors;

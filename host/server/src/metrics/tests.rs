@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use host_core::command::Change;
+use host_core::id::NodeId;
 use host_core::job::State;
+use host_core::node::Life;
 use host_core::outcome::Outcome;
 use host_dispatch::foreign::register_dropped;
 use host_protocols::wire::executors::ExecutorHealth;
@@ -53,6 +55,14 @@ fn shown() -> String {
         counts: [1; 8],
     };
     metrics.set_jobs(&[queue]);
+    metrics.set_nodes(&[Known {
+        id: NodeId::NIL,
+        version: "1".to_owned(),
+        life: Life::Lives,
+        silent_ms: 500,
+        drain: false,
+        card: None,
+    }]);
     let changed = Change {
         job: "01990f3c-1a2b-7000-8000-000000000001".parse().unwrap(),
         handler: "echo".parse().unwrap(),

@@ -26,6 +26,7 @@ use host_dispatch::executors::Executors as Assigned;
 use host_dispatch::foreign::{Foreign, History, KeptFor, Wiring};
 use host_dispatch::lease_mail::LeaseDoor;
 use host_dispatch::logged::Logs;
+use host_dispatch::nodes::Presence;
 use host_dispatch::numbers::Numbers;
 use host_dispatch::readers::{READERS, Readers};
 use host_dispatch::renewals::RENEWAL_MS_MAX;
@@ -48,13 +49,15 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::node::{LoopEnd, Node};
-use super::{ServeError, damage, node_id, supervisor, system};
+use super::{ServeError, damage, node, node_id, supervisor, system};
 use crate::api::Api;
+use crate::api::ports::Nodes as _;
 use crate::config::{self, Config};
 use crate::deploy::{self, Deployments};
 use crate::executors::Executors;
 use crate::logs::{self, ForeignLogs, JobLogs};
 use crate::metrics::Metrics;
+use crate::nodes::{self, Nodes};
 use crate::retention::Retentions;
 use crate::telemetry::{self, Collect, Settings};
 
@@ -86,6 +89,7 @@ pub(super) struct Host {
     foreign: Foreign,
     foreign_ended: oneshot::Receiver<()>,
     log_writer: JoinHandle<()>,
+    nodes: Arc<Nodes>,
     /// Among the nodes that share the store, if others can.
     node: Option<Node>,
     /// Whether the dispatch loop ended with an error.
@@ -128,7 +132,8 @@ impl Host {
         cells_lock: File,
     ) -> Result<Self, ServeError> {
         let tasks = Tasks::default();
-        let (mut store, own, mut node) = store(config)?;
+        let presence = nodes::presence(config, Clock::start().now());
+        let (mut store, own, mut node) = store(config, &presence)?;
         store.limit(config.capacity);
         let log_store = log_store(config).map_err(ServeError::Store)?;
         let examiner = examiner(config, program, cells_lock, &tasks).await?;
@@ -157,7 +162,8 @@ impl Host {
         let (phase, entered) = watch::channel(Phase::Running);
         let foreign_logs = Arc::new(ForeignLogs::new(base.logs.clone()));
         let (executors, assigned) = executors(config, wires, &base, &foreign_logs, &tasks);
-        let (shared, leases, assigned) = loop_doors(base.clock, node.is_some(), assigned);
+        presence.change(|card| card.runners = executors.names());
+        let (shared, leases, assigned) = loop_doors(base.clock, node.is_some(), presence, assigned);
         let loops = LoopPorts {
             executors: assigned,
             leases: leases.clone(),
@@ -187,13 +193,15 @@ impl Host {
         let (foreign, foreign_ended) =
             Foreign::start(foreign).map_err(system("start the thread of foreign work"))?;
         let protection = Arc::clone(&examiner.protection);
+        let sharing = node::sharing(config, node.as_ref());
+        let nodes = Arc::new(Nodes::new(own, dispatch.clone(), sharing));
         let deployments = Deployments::new(dispatch.clone(), handlers, examiner, tasks.clone());
         deployments.repair();
         if let Some(node) = &mut node {
             node.follow(&dispatch, &deployments, &tasks);
         }
         if let Some(export) = export {
-            let collect = collect(&dispatch, &executors, &base.metrics);
+            let collect = collect(&dispatch, &executors, &nodes, &base.metrics);
             tasks.spawn(export.run(collect, tasks.stopping().clone()));
         }
         Ok(Self {
@@ -212,6 +220,7 @@ impl Host {
             foreign,
             foreign_ended,
             log_writer,
+            nodes,
             node,
             has_failed: false,
         })
@@ -258,6 +267,7 @@ impl Host {
                 .iter()
                 .flat_map(|wire| wire.configured.routes(&ports))
                 .collect(),
+            nodes: Arc::clone(&self.nodes) as _,
             logs: Arc::clone(&self.job_logs) as _,
             metrics: self.shared.metrics.clone(),
             costs: self.shared.numbers.costs().clone(),
@@ -267,6 +277,20 @@ impl Host {
             draining: self.wires.stopping().clone(),
             stopping: self.tasks.stopping().clone(),
         }
+    }
+
+    /// Says to whoever looks at the nodes where the API listens.
+    pub(super) fn listens(&self, address: SocketAddr) {
+        let presence = &self.dispatch.shared().presence;
+        presence.change(|card| card.address = Some(address.to_string()));
+    }
+
+    /// Says which wires there are, by what each adds to the `ready` line.
+    pub(super) fn serves(&self, words: &[(&'static str, String)]) {
+        let wires: BTreeSet<&str> = words.iter().map(|(key, _)| *key).collect();
+        let wires = wires.into_iter().map(str::to_owned).collect();
+        let presence = &self.dispatch.shared().presence;
+        presence.change(|card| card.wires = wires);
     }
 
     /// Tells the supervisor of this process, from now on, that the host is alive.
@@ -365,13 +389,23 @@ fn kept_for(retentions: Retentions, handlers: Handlers) -> KeptFor {
 }
 
 /// Returns what reads all metrics for an export.
-fn collect(dispatch: &Dispatch, executors: &Executors, metrics: &Metrics) -> Collect {
+fn collect(
+    dispatch: &Dispatch,
+    executors: &Executors,
+    nodes: &Arc<Nodes>,
+    metrics: &Metrics,
+) -> Collect {
     let (dispatch, executors, metrics) = (dispatch.clone(), executors.clone(), metrics.clone());
+    let nodes = Arc::clone(nodes);
     Arc::new(move || -> BoxFuture<'static, String> {
         let (dispatch, executors, metrics) = (dispatch.clone(), executors.clone(), metrics.clone());
+        let nodes = Arc::clone(&nodes);
         Box::pin(async move {
             if let Ok(queues) = dispatch.read(|reader| reader.queues()).await {
                 metrics.set_jobs(&queues);
+            }
+            if let Ok(nodes) = nodes.list().await {
+                metrics.set_nodes(&nodes);
             }
             executors.count();
             metrics.encode()
@@ -422,7 +456,7 @@ struct LoopPorts {
 type Opened = (Box<dyn Store>, NodeId, Option<Node>);
 
 /// Opens the store that the configuration names.
-fn store(config: &Config) -> Result<Opened, ServeError> {
+fn store(config: &Config, presence: &Arc<Presence>) -> Result<Opened, ServeError> {
     let Some(database) = &config.store else {
         let open = || {
             let store = SqliteStore::open(&config.data.join(damage::STORE))?;
@@ -430,6 +464,7 @@ fn store(config: &Config) -> Result<Opened, ServeError> {
             Ok((store, own))
         };
         let (store, own) = open().map_err(ServeError::Store)?;
+        presence.ask_to_drain(nodes::is_draining(&config.data));
         return Ok((Box::new(store), own, None));
     };
     let options = Options {
@@ -438,7 +473,7 @@ fn store(config: &Config) -> Result<Opened, ServeError> {
     let own = node_id::of(&config.data).map_err(system("keep the id of this node"))?;
     let store = PostgresStore::open(&database.target, own, options).map_err(ServeError::Store)?;
     tracing::info!(store = %database.target, node = %own, "a database keeps the jobs");
-    let node = Node::enter(&store, own, database)?;
+    let node = Node::enter(&store, own, Arc::clone(presence), database)?;
     Ok((Box::new(store), own, Some(node)))
 }
 
@@ -455,14 +490,15 @@ fn log_store(config: &Config) -> Result<Box<dyn LogWriter>, StoreError> {
 fn loop_doors(
     clock: Clock,
     is_shared: bool,
+    presence: Arc<Presence>,
     assigned: Assigned,
 ) -> (Arc<Shared>, LeaseDoor, Assigned) {
     if !is_shared {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared::alone(presence));
         let leases = LeaseDoor::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
         return (shared, leases, assigned);
     }
-    let shared = Arc::new(Shared::among_nodes());
+    let shared = Arc::new(Shared::among_nodes(presence));
     let leases = LeaseDoor::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
     (shared, leases.among_nodes(), assigned.among_nodes())
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use host_core::id::NodeId;
 use host_dispatch::Dispatch;
-use host_dispatch::nodes::{self, Committed, ELSEWHERE_MAX, Elsewhere, Following, NoPlace, Place};
+use host_dispatch::nodes::{self, Committed, ELSEWHERE_MAX, Elsewhere, Following, NoPlace};
+use host_dispatch::nodes::{Place, Presence};
 use host_runtime::clock::Clock;
 use host_runtime::lifeline::Lifeline;
 use host_runtime::tasks::Tasks;
@@ -14,11 +15,20 @@ use host_store::postgres::PostgresStore;
 use tokio::sync::mpsc;
 
 use super::{ServeError, system};
-use crate::config::Database;
+use crate::config::{Config, Database};
 use crate::deploy::Deployments;
+use crate::nodes::Sharing;
 
 /// How the dispatch loop hears of other nodes, and tells them.
 pub(super) type LoopEnd = (mpsc::Receiver<Elsewhere>, Committed);
+
+/// Returns who else may use the store.
+pub(super) fn sharing(config: &Config, node: Option<&Node>) -> Sharing {
+    match node {
+        Some(node) => Sharing::Others(Arc::clone(&node.others)),
+        None => Sharing::Nobody(config.data.clone()),
+    }
+}
 
 /// This host among the nodes.
 pub(super) struct Node {
@@ -36,6 +46,7 @@ impl Node {
     pub(super) fn enter(
         store: &PostgresStore,
         node: NodeId,
+        presence: Arc<Presence>,
         database: &Database,
     ) -> Result<Self, ServeError> {
         let (others, can_hint) = store
@@ -49,7 +60,7 @@ impl Node {
             );
         }
         let others: Arc<dyn Others> = Arc::new(others);
-        let place = Place::take(node, Box::new(store.heartbeat()));
+        let place = Place::take(node, Box::new(store.heartbeat()), presence);
         let place = place.map_err(|error| match error {
             NoPlace::Store(error) => ServeError::Store(error),
             NoPlace::System(error) => system("start heartbeats")(error),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host_core::id::NodeId;
-use host_core::node::{Dead, Life, Roll, Seen};
+use host_core::node::{Card, Dead, GONE_KEPT, GONE_KEPT_MAX, Known, LEASE, Life, Roll, Seen};
 use host_core::time::Time;
 
 use super::client::{Client, Connector, rows};
@@ -53,17 +53,20 @@ pub(super) async fn be_alone(client: &Client) -> Result<(), StoreError> {
     let locking = doing("become the only user of the database");
     let lock = "LOCK TABLE host_nodes IN SHARE MODE";
     client.batch_execute(lock).await.map_err(locking)?;
-    let sql = "SELECT node FROM host_beats WHERE life = 0 AND seen_at > now() - interval '10 s'";
-    let living = rows(client, "look for hosts that live", sql, &[]).await?;
+    let lease_s = LEASE.as_secs();
+    let sql = format!(
+        "SELECT node FROM host_beats WHERE life = 0 AND seen_at > now() - interval '{lease_s} s'"
+    );
+    let living = rows(client, "look for hosts that live", &sql, &[]).await?;
     if living.is_empty() {
         return Ok(());
     }
     Err(StoreError::Broken {
         operation: "use the database",
-        message:
-            "another host writes to it; stop all of its hosts, and wait 10 s after one that was \
-                  killed"
-                .to_owned(),
+        message: format!(
+            "another host writes to it; stop all of its hosts, and wait {lease_s} s after one that \
+             was killed"
+        ),
     })
 }
 
@@ -105,21 +108,88 @@ pub struct Beats {
     pub(super) connector: Connector,
     pub(super) client: Option<Client>,
     pub(super) writer: Writer,
+    /// What this host has last said of itself.
+    pub(super) said: Option<Card>,
 }
 
-/// The setting holds for this statement, which waits no longer for a lock.
+/// Says that node `$1` lives, and what it says of itself if that has changed. The setting holds for this
+/// statement, which waits no longer for a lock.
 const BEAT: &str = "WITH mine AS (\
       UPDATE host_beats SET beat = beat + 1, seen_at = now(), ahead = $3 \
       WHERE node = $1 AND epoch = $2 AND life = 0 \
-      AND set_config('lock_timeout', '1s', TRUE) <> '' RETURNING node) \
-    SELECT id, beats.epoch, beat, life, ahead, beats.seen_at > now() - interval '10 s', \
-      EXISTS (SELECT FROM mine), (extract(epoch FROM clock_timestamp()) * 1000)::bigint, ";
+      AND set_config('lock_timeout', '1s', TRUE) <> '' RETURNING node), \
+    said AS (\
+      INSERT INTO host_cards (node, epoch, card) \
+      SELECT node, $2, $4::text FROM mine WHERE $4::text IS NOT NULL \
+      ON CONFLICT (node) DO UPDATE SET epoch = EXCLUDED.epoch, card = EXCLUDED.card) \
+    SELECT id, beats.epoch, beat, life, ahead, ";
 
 const BEATS: &str =
     " FROM host_beats AS beats JOIN host_nodes ON number = beats.node ORDER BY number";
 
+/// Returns the question of a heartbeat.
+fn beat() -> String {
+    let (lease_s, kept_s) = (LEASE.as_secs(), GONE_KEPT.as_secs());
+    format!(
+        "{BEAT}beats.seen_at > now() - interval '{lease_s} s', \
+         EXISTS (SELECT FROM mine), (extract(epoch FROM clock_timestamp()) * 1000)::bigint, \
+         node = $1 AND drain, life = 2 AND beats.seen_at < now() - interval '{kept_s} s', \
+         {PULSE}{BEATS}"
+    )
+}
+
 const LEAVE: &str = "UPDATE host_beats SET beat = beat + 1, life = 1, seen_at = now() \
                      WHERE node = $1 AND epoch = $2 AND life = 0 RETURNING node";
+
+/// Forgets nodes that have gone and that nothing refers to any more: those that went before `$1` seconds, and
+/// all but the last `$2`. One that comes back at this moment has another epoch, and stays. What it has counted
+/// moves to node `$3`.
+const FORGET: &str = "WITH old AS (\
+      SELECT node, epoch FROM host_beats WHERE life = 2 AND (seen_at < now() - $1::bigint * interval '1 s' \
+      OR node IN (SELECT node FROM host_beats WHERE life = 2 ORDER BY seen_at DESC, node OFFSET $2))), \
+    gone AS (\
+      DELETE FROM host_nodes USING old WHERE number = old.node AND host_nodes.epoch = old.epoch \
+      RETURNING number), \
+    counted AS (DELETE FROM host_counts USING gone WHERE node = number RETURNING queue, state, jobs), \
+    moved AS (\
+      INSERT INTO host_counts AS mine (node, queue, state, jobs) \
+      SELECT $3::integer, queue, state, sum(jobs)::bigint FROM counted GROUP BY queue, state \
+      ORDER BY queue, state \
+      ON CONFLICT (node, queue, state) DO UPDATE SET jobs = mine.jobs + EXCLUDED.jobs), \
+    cards AS (DELETE FROM host_cards USING gone WHERE node = number), \
+    mail AS (DELETE FROM host_mail USING gone WHERE node = number) \
+    DELETE FROM host_beats USING gone WHERE node = number RETURNING node";
+
+const KNOWN: &str = "SELECT id, version, life, \
+      greatest(0, extract(epoch FROM now() - beats.seen_at) * 1000)::bigint, drain, card \
+    FROM host_beats AS beats JOIN host_nodes ON number = beats.node \
+    LEFT JOIN host_cards AS cards ON cards.node = beats.node AND cards.epoch = beats.epoch \
+    ORDER BY number";
+
+/// Returns all nodes, the first that entered first.
+pub(super) async fn known(client: &Client) -> Result<Vec<Known>, StoreError> {
+    let found = rows(client, "read the nodes", KNOWN, &[]).await?;
+    let known = |row: &tokio_postgres::Row| Known {
+        id: NodeId(row.get(0)),
+        version: row.get(1),
+        life: life(row.get(2)),
+        silent_ms: row.get::<_, i64>(3).unsigned_abs(),
+        drain: row.get(4),
+        // What a later version says may not be readable.
+        card: row
+            .get::<_, Option<&str>>(5)
+            .and_then(|card| serde_json::from_str(card).ok()),
+    };
+    Ok(found.iter().map(known).collect())
+}
+
+fn life(kept: i16) -> Life {
+    match kept {
+        0 => Life::Lives,
+        1 => Life::Left,
+        _ => Life::Taken,
+    }
+}
 
 impl Beats {
     /// Runs a statement, on a new connection if there is none.
@@ -127,20 +197,16 @@ impl Beats {
         &mut self,
         operation: &'static str,
         sql: &str,
-        ahead_ms: Option<i64>,
+        values: Values<'_>,
     ) -> Result<Vec<tokio_postgres::Row>, StoreError> {
         let (client, connector) = (self.client.take(), &self.connector);
-        let Writer { node, epoch, .. } = self.writer;
         let asking = async {
             let client = if let Some(client) = client.filter(|client| !client.is_closed()) {
                 client
             } else {
                 connector.connect().await?
             };
-            let rows = match ahead_ms {
-                Some(ahead) => client.ask(sql, &[&node, &epoch, &ahead]).await,
-                None => client.ask(sql, &[&node, &epoch]).await,
-            };
+            let rows = client.ask(sql, values).await;
             let rows = rows.map_err(|error| Trouble::of(operation, &error))?;
             Ok((client, rows))
         };
@@ -156,35 +222,58 @@ impl Beats {
 }
 
 impl Heartbeat for Beats {
-    fn beat(&mut self, ahead_ms: i64) -> Result<Roll, StoreError> {
+    fn beat(&mut self, ahead_ms: i64, card: &Card) -> Result<Roll, StoreError> {
+        let Writer { node, epoch, .. } = self.writer;
+        let is_new = self.said.as_ref() != Some(card);
+        let text = is_new.then(|| serde_json::to_string(card)).transpose();
+        let text = text.map_err(|error| damaged("what a node says", error.to_string()))?;
         let rows = self.ask(
             "say that this host lives",
-            &format!("{BEAT}{PULSE}{BEATS}"),
-            Some(ahead_ms),
+            &beat(),
+            &[&node, &epoch, &ahead_ms, &text.as_deref()],
         )?;
         let Some(first) = rows.first().filter(|row| row.get(6)) else {
             return Err(StoreError::Fenced);
         };
+        if is_new {
+            self.said = Some(card.clone());
+        }
         let at = Time(first.get(7));
         let seen = |row: &tokio_postgres::Row| Seen {
             id: NodeId(row.get(0)),
             epoch: row.get(1),
             beat: row.get(2),
-            life: match row.get::<_, i16>(3) {
-                0 => Life::Lives,
-                1 => Life::Left,
-                _ => Life::Taken,
-            },
+            life: life(row.get(3)),
             ahead_ms: row.get(4),
             is_fresh: row.get(5),
         };
-        let nodes = rows.iter().map(seen).collect();
-        let pulse = others::pulse(first, 8);
-        Ok(Roll { at, nodes, pulse })
+        let nodes: Vec<Seen> = rows.iter().map(seen).collect();
+        let gone = nodes.iter().filter(|node| node.life == Life::Taken).count();
+        if gone > GONE_KEPT_MAX as usize || rows.iter().any(|row| row.get(9)) {
+            self.forget();
+        }
+        Ok(Roll {
+            at,
+            nodes,
+            pulse: others::pulse(first, 10),
+            drain: rows.iter().any(|row| row.get(8)),
+        })
     }
 
     fn leave(&mut self) -> Result<(), StoreError> {
-        self.ask("say that this host has ended", LEAVE, None)
+        let Writer { node, epoch, .. } = self.writer;
+        self.ask("say that this host has ended", LEAVE, &[&node, &epoch])
             .map(drop)
+    }
+}
+
+impl Beats {
+    /// Forgets nodes. If that fails, the next heartbeat tries it again.
+    fn forget(&mut self) {
+        let kept_s = i64::try_from(GONE_KEPT.as_secs()).unwrap_or(i64::MAX);
+        let kept_max = i64::from(GONE_KEPT_MAX);
+        let node = self.writer.node;
+        let values: Values<'_> = &[&kept_s, &kept_max, &node];
+        let _tried_again = self.ask("forget nodes that have gone", FORGET, values);
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use host_core::id::JobId;
+use host_core::id::{JobId, NodeId};
 use host_core::node::Pulse;
 use host_core::transition::Effect;
 use tokio::sync::Notify;
@@ -148,6 +148,16 @@ impl Others for PostgresOthers {
                 Ok((job, effect))
             };
             found.iter().map(message).collect()
+        }
+        .boxed()
+    }
+
+    fn set_drain(&self, node: NodeId, drain: bool) -> BoxFuture<'_, Result<(), StoreError>> {
+        async move {
+            let sql = "UPDATE host_beats SET drain = $2 FROM host_nodes \
+                       WHERE number = node AND id = $1";
+            let operation = "ask a node to start no more jobs, or some again";
+            self.ask(operation, sql, &[&node.0, &drain]).await.map(drop)
         }
         .boxed()
     }

@@ -10,6 +10,7 @@ use host_core::id::JobId;
 use host_core::job::{Lifecycle, STATES, State};
 use host_core::json::JsonText;
 use host_core::name::Name;
+use host_core::node::Known;
 use host_core::outcome::{Attempt, Progress};
 use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, NumberedChange, Page, QueueStatus,
@@ -21,6 +22,7 @@ use uuid::Uuid;
 use super::client::{Client, Readers, rows};
 use super::counts::parse_name;
 use super::list;
+use super::nodes;
 use super::registry::{self, read_failed};
 use super::rows::payload_of;
 use super::trouble::{damaged, doing};
@@ -351,5 +353,9 @@ impl Reader for PostgresReader {
 
     fn component_bytes(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {
         self.ask(&async |client| registry::bytes(client, digest).await.map_err(read_failed))
+    }
+
+    fn nodes(&self) -> Result<Vec<Known>, StoreError> {
+        self.ask(&async |client| nodes::known(client).await)
     }
 }

@@ -3,11 +3,11 @@
 use host_core::command::{Command, Reply};
 use host_core::id::NodeId;
 use host_core::job::State;
-use host_core::node::{Dead, Life, Seen};
+use host_core::node::{Card, Dead, Life, Seen};
 use host_store::postgres::PostgresStore;
 use host_store::postgres::nodes::Beats;
 use host_store::store::Store as _;
-use host_store::{Heartbeat as _, StoreError};
+use host_store::{Heartbeat as _, Others as _, StoreError};
 use uuid::Uuid;
 
 use crate::jobs::{NOW, ask, claim, claimed, enqueue, id, job};
@@ -26,7 +26,7 @@ fn enter(schema: &Schema, node: NodeId) -> (PostgresStore, Beats) {
 
 /// Returns how `node` looks to another.
 fn seen(by: &mut Beats, node: NodeId) -> Seen {
-    let roll = by.beat(0).unwrap();
+    let roll = by.beat(0, &Card::default()).unwrap();
     roll.nodes.into_iter().find(|seen| seen.id == node).unwrap()
 }
 
@@ -57,7 +57,7 @@ fn a_dead_node_is_fenced_and_what_it_had_is_taken_once() {
     assert_eq!((before.life, before.is_fresh), (Life::Lives, true));
 
     // It lives after all: it has said so since.
-    its_beats.beat(0).unwrap();
+    its_beats.beat(0, &Card::default()).unwrap();
     assert_eq!(take(&mut second, dead(&before)), 0);
     enqueue(&mut first, vec![job(2)]);
 
@@ -74,13 +74,13 @@ fn a_dead_node_is_fenced_and_what_it_had_is_taken_once() {
 
     let refused = first.commit(NOW, vec![claim([2], false)]).unwrap_err();
     assert!(matches!(refused, StoreError::Fenced), "{refused}");
-    let refused = its_beats.beat(0).unwrap_err();
+    let refused = its_beats.beat(0, &Card::default()).unwrap_err();
     assert!(matches!(refused, StoreError::Fenced), "{refused}");
     drop(first);
 
     // It comes back as itself.
     let (mut again, mut its_beats) = enter(&schema, CLAIMS);
-    its_beats.beat(0).unwrap();
+    its_beats.beat(0, &Card::default()).unwrap();
     assert_eq!(claimed(&mut again, NOW, claim([3, 4], false)).len(), 2);
     assert_eq!(take(&mut second, dead(&now)), 0);
     assert_eq!(seen(&mut beats, CLAIMS).life, Life::Lives);
@@ -97,4 +97,118 @@ fn a_node_that_has_left_says_so_and_writes_no_more_once_it_is_taken() {
     let left = seen(&mut beats, CLAIMS);
     assert_eq!(left.life, Life::Left);
     assert_eq!(take(&mut second, dead(&left)), 1);
+}
+
+/// Lets all nodes but `except` look as if they had gone some hours ago, and nobody had looked since.
+fn age(schema: &Schema, hours: u32, except: NodeId) {
+    schema.run(&format!(
+        "UPDATE host_beats SET life = 2, seen_at = now() - interval '{hours} h' \
+         FROM host_nodes WHERE number = node AND id <> '{except}'"
+    ));
+}
+
+#[test]
+fn what_a_node_says_is_kept_as_long_as_it_is_the_same_process() {
+    let schema = Schema::new();
+    let (first, mut its_beats) = enter(&schema, CLAIMS);
+    let (second, mut beats) = enter(&schema, OTHER);
+    let reader = second.reader().unwrap();
+    let known = || reader.nodes().unwrap();
+    assert!(known().iter().all(|node| node.card.is_none()));
+    let mut card = Card {
+        name: "one".to_owned(),
+        started_at: NOW,
+        ..Card::default()
+    };
+    its_beats.beat(0, &card).unwrap();
+    card.running.cells = 3;
+    its_beats.beat(0, &card).unwrap();
+    // It says no more, and nothing is forgotten.
+    its_beats.beat(0, &card).unwrap();
+    beats.beat(0, &Card::default()).unwrap();
+    let ids: Vec<_> = known().iter().map(|node| node.id).collect();
+    assert_eq!(ids, [CLAIMS, OTHER]);
+    assert_eq!(known()[0].card, Some(card));
+    assert_eq!(known()[0].version, env!("CARGO_PKG_VERSION"));
+    assert!(known()[0].silent_ms < 10_000);
+    // A later version says more.
+    schema.run(
+        r#"UPDATE host_cards SET card = '{"name":"newer","more":[1]}' WHERE card LIKE '%one%'"#,
+    );
+    assert_eq!(known()[0].card.as_ref().unwrap().name, "newer");
+    drop(first);
+    let (_again, _its_beats) = enter(&schema, CLAIMS);
+    assert_eq!(known()[0].card, None, "that was another process");
+}
+
+#[test]
+fn a_node_hears_that_it_is_drained_also_after_it_has_started_again() {
+    let schema = Schema::new();
+    let (first, mut its_beats) = enter(&schema, CLAIMS);
+    let (second, mut beats) = enter(&schema, OTHER);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let (others, _) = second.others(None).unwrap();
+    let drain = |drain| runtime.block_on(others.set_drain(CLAIMS, drain)).unwrap();
+    let hears = |beats: &mut Beats| beats.beat(0, &Card::default()).unwrap().drain;
+    assert!(!hears(&mut its_beats));
+    drain(true);
+    assert!(hears(&mut its_beats));
+    assert!(!hears(&mut beats), "it was asked of another");
+    drop(first);
+    let (_again, mut its_beats) = enter(&schema, CLAIMS);
+    assert!(hears(&mut its_beats));
+    let known = second.reader().unwrap().nodes().unwrap();
+    assert_eq!([known[0].drain, known[1].drain], [true, false]);
+    drain(false);
+    assert!(!hears(&mut its_beats));
+}
+
+#[test]
+fn nodes_that_have_gone_are_forgotten_and_what_they_counted_is_not() {
+    let schema = Schema::new();
+    let (mut first, mut its_beats) = enter(&schema, CLAIMS);
+    enqueue(&mut first, vec![job(1), job(2)]);
+    its_beats.beat(0, &Card::default()).unwrap();
+    let (mut second, mut beats) = enter(&schema, OTHER);
+    enqueue(&mut second, vec![job(3)]);
+    let reader = second.reader().unwrap();
+    let listed = || reader.nodes().unwrap().len();
+    let jobs = || reader.queues().unwrap()[0].counts[2];
+    age(&schema, 23, OTHER);
+    beats.beat(0, &Card::default()).unwrap();
+    assert_eq!((listed(), jobs()), (2, 3));
+    age(&schema, 25, OTHER);
+    beats.beat(0, &Card::default()).unwrap();
+    assert_eq!((listed(), jobs()), (1, 3));
+    // Its old process, should it wake up, does nothing, and a new one is like any other.
+    let refused = first.commit(NOW, vec![claim([1], false)]).unwrap_err();
+    assert!(matches!(refused, StoreError::Fenced), "{refused}");
+    let refused = its_beats.beat(0, &Card::default()).unwrap_err();
+    assert!(matches!(refused, StoreError::Fenced), "{refused}");
+    drop(first);
+    let (mut again, _its_beats) = enter(&schema, CLAIMS);
+    assert_eq!(claimed(&mut again, NOW, claim([1, 2, 3], false)).len(), 3);
+    assert_eq!((listed(), jobs()), (2, 0));
+}
+
+#[test]
+fn of_many_nodes_that_have_gone_the_last_hundred_are_kept() {
+    let schema = Schema::new();
+    let (second, mut beats) = enter(&schema, OTHER);
+    schema.run(
+        "INSERT INTO host_nodes (number, id, epoch, batch, version, seen_at) \
+         SELECT 1000 + n, gen_random_uuid(), 1, 0, '1', now() FROM generate_series(1, 120) AS n",
+    );
+    schema.run(
+        "INSERT INTO host_beats (node, epoch, beat, life, ahead, seen_at) \
+         SELECT 1000 + n, 1, 1, 2, 0, now() - interval '1 s' * n FROM generate_series(1, 120) AS n",
+    );
+    beats.beat(0, &Card::default()).unwrap();
+    assert_eq!(second.reader().unwrap().nodes().unwrap().len(), 101);
+    beats.beat(0, &Card::default()).unwrap();
+    assert_eq!(second.reader().unwrap().nodes().unwrap().len(), 101);
 }

@@ -16,13 +16,15 @@ pub(super) const STORE: &str = "host.db";
 /// The other files of SQLite.
 const LOGS: &str = "logs.db";
 
-/// What is not copied: locks, compiled components and their key, and the space that a store sets aside.
+/// What is not copied: locks, compiled components and their key, the space that a store sets aside, and that
+/// the host is asked to drain.
 const LEFT_OUT: &[&str] = &[
     "host.lock",
     "cells.lock",
     "cache",
     "cache.key",
     "host.db-reserve",
+    "draining",
 ];
 
 /// What is not copied, by the end of the name: what SQLite keeps beside its files.
@@ -163,6 +165,7 @@ mod tests {
             "cells.lock",
             "host.db-reserve",
             "cache.key",
+            "draining",
             "cache/a.cwasm",
             "logs.db.damaged-1",
             "key",

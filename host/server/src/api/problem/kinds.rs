@@ -48,8 +48,8 @@ host_http::kinds! {
     JOB_NOT_FOUND 404 "job_not_found", "No such job",
         "No job has this id or an id that starts so.",
         "`host job ls` lists the jobs; one that has ended is kept for its retention, by default 7 days.";
-    AMBIGUOUS_ID 409 "ambiguous_id", "More than one job",
-        "The ids of several jobs start so.",
+    AMBIGUOUS_ID 409 "ambiguous_id", "More than one is meant",
+        "The ids of several jobs or nodes start so, or several nodes have the name.",
         "Write more of the id.";
     JOB_TERMINAL 409 "job_terminal", "The job has ended",
         "The job has ended already in a way that does not allow this.",
@@ -64,6 +64,12 @@ host_http::kinds! {
     STALE_LEASE 409 "stale_lease", "Not the current lease",
         "The message is about a lease that is not the current one, is not acknowledged or is over.",
         "Stop the work: another worker does it or has done it.";
+    NODE_NOT_FOUND 404 "node_not_found", "No such node",
+        "No node of the store has this name, or an id that starts so.",
+        "`host node ls` lists the nodes; one that has gone is listed for a day.";
+    NODE_GONE 409 "node_gone", "The node is gone",
+        "The node has ended, or has said nothing for so long that other nodes take what it had.",
+        "There is nothing to drain. `host node ls` shows when it was there last.";
     QUEUE_NOT_FOUND 404 "queue_not_found", "No such queue",
         "No queue of this name has or had jobs or is paused.",
         "`host queue ls` lists the queues; one comes to be with its first job.";
@@ -112,6 +118,10 @@ host_http::kinds! {
     STOPPING 503 "stopping", "Stopping",
         "The host stops. Whether the request was carried out is not known.",
         "Look when it is there again before you repeat it; an enqueue with `unique` of scope `retained` may be repeated."
+        retry 1;
+    DRAINING 503 "draining", "Draining",
+        "An operator has asked this host to start no more jobs. It still answers; other nodes run what it accepts.",
+        "Ask another node; `host node resume ID` lets this one start jobs again."
         retry 1;
     STORE_FULL 507 "store_full", "Disk full",
         "There is no room on the disk; nothing of this request was kept. The last 64 MiB are kept so that accepted jobs can end, and new ones need 128 MiB.",

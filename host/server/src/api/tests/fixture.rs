@@ -31,6 +31,7 @@ use hyper_util::service::TowerToHyperService;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use super::nodes::Two;
 use super::sample_executors::Sample;
 use crate::api::ports::{DeployError, Deployed, Deployer, Logs};
 use crate::api::problem::kinds;
@@ -263,6 +264,7 @@ pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: 
         retentions: Retentions::default(),
         wire_routes: wire_routes(&bodies, tasks, clock),
         bodies,
+        nodes: Arc::new(Two::default()),
         logs: Arc::clone(logs) as Arc<dyn Logs>,
         metrics,
         costs: CostBook::default(),

@@ -1,0 +1,229 @@
+//! `host node`: the hosts that share a store: how they are, and letting one start no more jobs.
+
+mod drain;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use host_console::client::segment;
+use host_console::error::{CliError, Exit};
+use host_console::options::Remote;
+use host_console::table::{Cell, Column, Rows};
+use host_console::{human, pages, plain};
+use serde::Deserialize;
+
+/// List, show, drain and resume the nodes that share a store.
+#[derive(Debug, Args)]
+pub(crate) struct Node {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// List the nodes, also those that have gone in the last day
+    #[command(after_help = "Example:\n  host node ls -o json")]
+    Ls(Remote),
+    /// Show one node: its version, its cells, and what it runs
+    #[command(after_help = "Examples:\n  host node show 0199a0b0\n  host node show db-worker-3")]
+    Show(Named),
+    /// Let a node start no more jobs; what runs there ends, and other nodes run the rest
+    Drain(drain::Drain),
+    /// Let a node start jobs again
+    #[command(after_help = "Example:\n  host node resume 0199a0b0")]
+    Resume(Named),
+}
+
+#[derive(Debug, Args)]
+struct Named {
+    /// The node's id or a prefix of it, or the name of its machine
+    id: String,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+/// A node as the API shows it.
+#[derive(Deserialize)]
+struct View {
+    id: String,
+    name: Option<String>,
+    #[serde(default)]
+    state: String,
+    #[serde(default)]
+    answers: bool,
+    #[serde(default)]
+    version: String,
+    started_at: Option<String>,
+    address: Option<String>,
+    #[serde(default)]
+    heartbeat_age_seconds: f64,
+    cells: Option<u32>,
+    slots: Option<u32>,
+    #[serde(default)]
+    wires: Vec<String>,
+    #[serde(default)]
+    runners: Vec<String>,
+    #[serde(default)]
+    running: Running,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Running {
+    all: u64,
+    cells: u64,
+    runners: BTreeMap<String, u64>,
+}
+
+impl Node {
+    /// Runs the verb.
+    pub(crate) fn run(self) -> Result<(), CliError> {
+        match self.verb {
+            Verb::Ls(remote) => ls(&remote),
+            Verb::Show(named) => show(&named),
+            Verb::Drain(drain) => drain.run(),
+            Verb::Resume(named) => drain::resume(&named),
+        }
+    }
+}
+
+fn ls(remote: &Remote) -> Result<(), CliError> {
+    let (client, output) = remote.open()?;
+    let list = pages::all::<View>(&client, "list nodes", "/api/v1/nodes")?;
+    let nodes = &list.views;
+    let id = |index: usize| {
+        let id = nodes.get(index).map(|node| plain::line(&node.id));
+        id.unwrap_or_default().into_owned()
+    };
+    output.list(&list.items, id, || table(nodes))?;
+    let stuck = |node: &&View| node.state == "silent";
+    output.hint(&match nodes.iter().find(stuck) {
+        Some(node) => format!(
+            "{} does not answer the database; after 10 s others take what it had",
+            shown(node)
+        ),
+        None => "`host node show ID` shows what one runs".to_owned(),
+    });
+    Ok(())
+}
+
+fn table(nodes: &[View]) -> Rows {
+    let mut rows = Rows::new(&[
+        Column::Left("ID"),
+        Column::Left("NAME"),
+        Column::Left("STATE"),
+        Column::Right("RUNNING"),
+        Column::Right("CELLS"),
+        Column::Left("VERSION"),
+        Column::Left("ADDRESS"),
+        Column::Right("HEARTBEAT"),
+    ]);
+    for node in nodes {
+        let or_none = |text: Option<&str>| plain::line(text.unwrap_or("-")).into_owned();
+        let here = if node.answers { " (answers)" } else { "" };
+        rows.row(vec![
+            Cell::new(plain::line(&node.id)),
+            Cell::new(or_none(node.name.as_deref())),
+            Cell::new(format!("{}{here}", plain::line(&node.state))),
+            Cell::new(human::count(node.running.all)),
+            Cell::new(node.cells.map_or("-".to_owned(), |cells| cells.to_string())),
+            Cell::new(plain::line(&node.version)),
+            Cell::new(or_none(node.address.as_deref())),
+            Cell::new(age(node)),
+        ]);
+    }
+    rows
+}
+
+/// Says how long ago a node said that it lives.
+fn age(node: &View) -> String {
+    let age = Duration::try_from_secs_f64(node.heartbeat_age_seconds).unwrap_or_default();
+    let ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+    format!("{} ago", human::took(ms))
+}
+
+/// Returns what people call a node.
+fn shown(node: &View) -> String {
+    let name = node.name.as_deref().unwrap_or(&node.id);
+    plain::line(name).into_owned()
+}
+
+fn show(named: &Named) -> Result<(), CliError> {
+    let (client, output) = named.remote.open()?;
+    let doing = format!("show node {}", plain::line(&named.id));
+    let path = path(&named.id);
+    let answer = client.get(&doing, &path, Duration::ZERO).map_err(unknown)?;
+    let node: View = answer.read(&doing)?;
+    output.one(&answer.body, &plain::line(&node.id), || {
+        output.rows(facts(&node, answer.now))
+    })?;
+    let id = plain::line(&node.id);
+    match node.state.as_str() {
+        "live" => output.hint(&format!(
+            "`host node drain {id}` lets it start no more jobs"
+        )),
+        "draining" | "drained" => {
+            output.hint(&format!("`host node resume {id}` lets it start jobs again"));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn facts(node: &View, now: Option<host_core::time::Time>) -> Rows {
+    let mut rows = Rows::pairs();
+    let mut pair = |key: &str, value: &str| rows.pair(key, &plain::line(value));
+    pair("id", &node.id);
+    if let Some(name) = &node.name {
+        pair("name", name);
+    }
+    pair("state", &node.state);
+    pair("heartbeat", &age(node));
+    pair("version", &node.version);
+    if let Some(at) = &node.started_at {
+        pair("started", &human::instant(now, at));
+    }
+    if let Some(address) = &node.address {
+        pair("address", address);
+    }
+    if let Some((cells, slots)) = node.cells.zip(node.slots) {
+        pair(
+            "cells",
+            &format!("{cells}, each with room for {slots} jobs"),
+        );
+    }
+    if !node.wires.is_empty() {
+        pair("wires", &node.wires.join(" "));
+    }
+    if !node.runners.is_empty() {
+        pair("runners", &node.runners.join(" "));
+    }
+    pair("running", &running(&node.running));
+    rows
+}
+
+/// Says how many attempts run, and where.
+fn running(running: &Running) -> String {
+    let mut parts = Vec::new();
+    if running.cells > 0 {
+        parts.push(format!("{} in cells", human::count(running.cells)));
+    }
+    let runners = running.runners.iter();
+    parts.extend(runners.map(|(name, runs)| format!("{} at {name}", human::count(*runs))));
+    match parts.len() {
+        0 => "0".to_owned(),
+        _ => parts.join(", "),
+    }
+}
+
+fn path(id: &str) -> String {
+    format!("/api/v1/nodes/{}", segment(id))
+}
+
+fn unknown(error: CliError) -> CliError {
+    match error.exit() {
+        Exit::NotFound => error.next("`host node ls` lists the nodes"),
+        _ => error,
+    }
+}

@@ -1,0 +1,141 @@
+//! `host node drain` and its undo.
+
+use std::time::Duration;
+
+use clap::Args;
+use host_console::client::Client;
+use host_console::error::{CliError, Exit};
+use host_console::options::Remote;
+use host_console::output::{Output, put_line};
+use host_console::progress::Spinner;
+use host_console::{human, plain, waiting};
+use host_core::seconds::Seconds;
+use serde::Deserialize;
+
+use super::{Named, View, path, running, shown, unknown};
+
+/// How often a node is looked at that drains, in milliseconds.
+const LOOK_MS: u64 = 500;
+
+/// Let a node start no more jobs.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  host node drain 0199a0b0
+  host node drain db-worker-3 --wait --timeout 10m && ssh db-worker-3 systemctl stop host
+
+It stays so when the node starts again, until `host node resume`. What runs there has its usual limits and
+is not cut short; to do that, stop the host.")]
+pub(super) struct Drain {
+    /// The node's id or a prefix of it, or the name of its machine
+    id: String,
+    /// Wait until nothing runs there
+    #[arg(long)]
+    wait: bool,
+    /// How long to wait at most, such as 90s or 10m [default: as long as it takes]
+    #[arg(long, value_name = "DURATION", requires = "wait", value_parser = human::parse_duration)]
+    timeout: Option<Seconds>,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+/// What the API answers.
+#[derive(Deserialize)]
+struct Asked {
+    #[serde(flatten)]
+    node: View,
+    note: Option<String>,
+}
+
+impl Drain {
+    pub(super) fn run(&self) -> Result<(), CliError> {
+        let (client, output) = self.remote.open()?;
+        let doing = format!("drain node {}", plain::line(&self.id));
+        let (asked, body) = ask(&client, &doing, &self.id, "drain")?;
+        if let Some(note) = &asked.note {
+            output.note(&plain::line(note));
+        }
+        if self.wait {
+            return self.waited(&client, output, &doing, asked.node);
+        }
+        output.one(&body, &plain::line(&asked.node.id), || {
+            put_line(&said(&asked.node))?;
+            let id = plain::line(&asked.node.id);
+            output.hint(&format!("`host node show {id}` shows what is left"));
+            Ok(())
+        })
+    }
+
+    /// Waits until nothing runs at the node.
+    fn waited(
+        &self,
+        client: &Client,
+        output: Output,
+        doing: &str,
+        mut node: View,
+    ) -> Result<(), CliError> {
+        let ends = self
+            .timeout
+            .map(|timeout| waiting::now() + Duration::from_millis(timeout.ms));
+        let path = path(&node.id);
+        let spinner = Spinner::new(output, &format!("draining {}", shown(&node)));
+        loop {
+            let answer = client.get(doing, &path, Duration::ZERO)?;
+            node = answer.read(doing)?;
+            match node.state.as_str() {
+                "drained" | "gone" => {
+                    drop(spinner);
+                    return output.one(&answer.body, &plain::line(&node.id), || {
+                        put_line(&said(&node))
+                    });
+                }
+                "live" => {
+                    let error = CliError::new(Exit::Failed, doing, "it was resumed meanwhile");
+                    return Err(error);
+                }
+                _ => {}
+            }
+            if ends.is_some_and(|ends| waiting::now() >= ends) {
+                let left = format!("it still runs {}", running(&node.running));
+                let error = CliError::new(Exit::WaitRanOut, doing, plain::line(&left));
+                return Err(error.next("it starts no more jobs; wait again, or stop the host"));
+            }
+            waiting::pause(LOOK_MS);
+        }
+    }
+}
+
+/// Lets a node start jobs again.
+pub(super) fn resume(named: &Named) -> Result<(), CliError> {
+    let (client, output) = named.remote.open()?;
+    let doing = format!("resume node {}", plain::line(&named.id));
+    let (asked, body) = ask(&client, &doing, &named.id, "resume")?;
+    output.one(&body, &plain::line(&asked.node.id), || {
+        put_line(&match asked.node.state.as_str() {
+            "gone" => format!(
+                "{} is gone; it starts jobs when it is back",
+                shown(&asked.node)
+            ),
+            _ => format!("{} starts jobs", shown(&asked.node)),
+        })
+    })
+}
+
+fn ask(client: &Client, doing: &str, id: &str, verb: &str) -> Result<(Asked, String), CliError> {
+    let path = format!("{}/{verb}", path(id));
+    let answer = client.post(doing, &path, "{}").map_err(unknown)?;
+    Ok((answer.read(doing)?, answer.body))
+}
+
+/// Says how far a node is.
+fn said(node: &View) -> String {
+    let name = shown(node);
+    match node.state.as_str() {
+        "drained" => format!("{name} is drained: nothing runs there"),
+        "gone" => format!("{name} is gone: nothing runs there"),
+        _ => format!(
+            "{name} starts no more jobs; still running: {}",
+            plain::line(&running(&node.running))
+        ),
+    }
+}

@@ -1,0 +1,85 @@
+//! An operator lets a host start no more jobs, and some again.
+
+use host_core::job::State;
+use host_core::outcome::Outcome;
+use host_core::port::End;
+
+use super::bench::{Bench, PATIENCE, job};
+
+/// Waits until the host says so.
+async fn said(bench: &Bench, what: &str, is_said: impl Fn(u64, bool) -> bool) {
+    let seen = async {
+        loop {
+            let card = bench.dispatch.shared().presence.card();
+            if is_said(card.running.all(), card.drains) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let said = tokio::time::timeout(PATIENCE, seen).await;
+    assert!(said.is_ok(), "the host does not say: {what}");
+}
+
+#[tokio::test]
+async fn a_host_that_drains_starts_nothing_until_it_is_resumed() {
+    let bench = Bench::start().await;
+    bench.enqueue(job("hang")).await;
+    bench.began("hang", 1).await;
+    said(&bench, "one runs", |runs, drains| {
+        (runs, drains) == (1, false)
+    })
+    .await;
+
+    let presence = &bench.dispatch.shared().presence;
+    presence.ask_to_drain(true);
+    said(&bench, "it drains", |runs, drains| {
+        (runs, drains) == (1, true)
+    })
+    .await;
+    let waiting = bench.enqueue(job("noop")).await;
+    assert_eq!(bench.read(waiting).await.lifecycle.state, State::Available);
+    bench.stop_cells_of("hang");
+    said(&bench, "none runs", |runs, drains| {
+        (runs, drains) == (0, true)
+    })
+    .await;
+    assert_eq!(bench.read(waiting).await.lifecycle.state, State::Available);
+
+    presence.ask_to_drain(false);
+    let detail = bench.ended(waiting).await;
+    assert_eq!(detail.lifecycle.state, State::Completed);
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_drained_host_has_at_runners_ends_there() {
+    let bench = Bench::start().await;
+    let ask = || {
+        let mut job = job("ask");
+        job.runner = Some("python".parse().unwrap());
+        job
+    };
+    bench.runner.room(1);
+    let first = bench.enqueue(ask()).await;
+    let (tag, _) = bench.given(1).await;
+    let presence = &bench.dispatch.shared().presence;
+    presence.ask_to_drain(true);
+    said(&bench, "it drains", |runs, drains| {
+        (runs, drains) == (1, true)
+    })
+    .await;
+    let runners = presence.card().running.runners;
+    assert_eq!(runners, [("python".parse().unwrap(), 1)].into());
+    bench.runner.room(2);
+    let second = bench.enqueue(ask()).await;
+    let done = || End::Outcome(Outcome::Completed { result: None });
+    bench.runner.over(tag, done());
+    assert_eq!(bench.ended(first).await.lifecycle.state, State::Completed);
+    assert_eq!(bench.read(second).await.lifecycle.state, State::Available);
+    presence.ask_to_drain(false);
+    let (tag, _) = bench.given(2).await;
+    bench.runner.over(tag, done());
+    assert_eq!(bench.ended(second).await.lifecycle.state, State::Completed);
+    bench.stop().await;
+}

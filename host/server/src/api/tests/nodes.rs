@@ -1,0 +1,192 @@
+//! Looking at nodes, and letting one start no more jobs.
+
+use std::sync::{Arc, Mutex};
+
+use axum::http::StatusCode;
+use futures_util::future::BoxFuture;
+use host_core::id::NodeId;
+use host_core::node::{Card, Known, Life, Running};
+use host_core::time::Time;
+use host_store::StoreError;
+use serde_json::json;
+
+use super::fixture::Host;
+use crate::api::ports::Nodes;
+
+const NODES: &str = "/api/v1/nodes";
+
+/// The host of the tests, with others if there are some.
+pub(super) struct Two(Mutex<Vec<Known>>);
+
+impl Default for Two {
+    fn default() -> Self {
+        Self(Mutex::new(vec![node(1, "one"), node(0x2f, "two")]))
+    }
+}
+
+fn node(id: u32, name: &str) -> Known {
+    let id: NodeId = format!("{id:08x}-0000-0000-0000-000000000000")
+        .parse()
+        .unwrap();
+    Known {
+        id,
+        version: "0.9.0".to_owned(),
+        life: Life::Lives,
+        silent_ms: 750,
+        drain: false,
+        card: Some(Card {
+            name: name.to_owned(),
+            started_at: Time(1_700_000_000_000),
+            cells: 4,
+            slots: 16,
+            wires: vec!["sample".to_owned()],
+            runners: vec!["python".parse().unwrap()],
+            running: Running {
+                cells: 2,
+                runners: [("python".parse().unwrap(), 3)].into(),
+            },
+            ..Card::default()
+        }),
+    }
+}
+
+impl Nodes for Two {
+    fn own(&self) -> NodeId {
+        node(1, "one").id
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Known>, StoreError>> {
+        let nodes = self.0.lock().unwrap().clone();
+        Box::pin(std::future::ready(Ok(nodes)))
+    }
+
+    fn set_drain(&self, id: NodeId, drain: bool) -> BoxFuture<'_, Result<(), StoreError>> {
+        let mut nodes = self.0.lock().unwrap();
+        for node in nodes.iter_mut().filter(|node| node.id == id) {
+            node.drain = drain;
+        }
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+/// Starts a host among nodes, the first of which answers.
+async fn among(nodes: Vec<Known>) -> Host {
+    Host::start_as(|api| api.nodes = Arc::new(Two(Mutex::new(nodes)))).await
+}
+
+#[tokio::test]
+async fn a_list_and_one_node() {
+    let mut silent = node(0x3, "three");
+    silent.silent_ms = 4_000;
+    let mut gone = node(0x4, "one");
+    gone.life = Life::Taken;
+    let mut older = node(0x5, "five");
+    older.card = None;
+    let host = among(vec![node(1, "one"), silent, gone, older]).await;
+    let list = host.get(NODES).await.is(StatusCode::OK);
+    let all = list.body["items"].as_array().unwrap();
+    let states: Vec<_> = all.iter().map(|it| it["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["live", "silent", "gone", "live"]);
+    assert_eq!(all[2]["running"]["all"], 0, "what has gone runs nothing");
+    assert_eq!(all[3]["name"], json!(null));
+    let expected = json!({
+        "id": "00000001-0000-0000-0000-000000000000", "name": "one", "state": "live",
+        "answers": true, "version": "0.9.0", "started_at": "2023-11-14T22:13:20.000Z",
+        "heartbeat_age_seconds": 0.75, "cells": 4, "slots": 16, "wires": ["sample"],
+        "runners": ["python"],
+        "running": {"all": 5, "cells": 2, "runners": {"python": 3}},
+    });
+    // By its name, which another had that has gone, and by its id.
+    for text in ["one", "00000001", "00000001-0000-0000-0000-000000000000"] {
+        let shown = host
+            .get(&format!("{NODES}/{text}"))
+            .await
+            .is(StatusCode::OK);
+        assert_eq!(shown.body, expected);
+    }
+    host.get(&format!("{NODES}/0000"))
+        .await
+        .refused(409, "ambiguous_id");
+    for text in ["six", "9"] {
+        host.get(&format!("{NODES}/{text}"))
+            .await
+            .refused(404, "node_not_found");
+    }
+}
+
+#[tokio::test]
+async fn draining_says_whether_others_start_jobs() {
+    let host = among(vec![node(1, "one"), node(2, "two")]).await;
+    let ask = async |name: &str, verb: &str| {
+        let path = format!("{NODES}/{name}/{verb}");
+        host.post(&path, "").await.is(StatusCode::OK).body
+    };
+    let one = ask("one", "drain").await;
+    assert_eq!(
+        (&one["state"], &one["others_live"]),
+        (&json!("draining"), &json!(1))
+    );
+    assert_eq!(one["note"], json!(null));
+    let two = ask("two", "drain").await;
+    assert_eq!(
+        (&two["state"], &two["others_live"]),
+        (&json!("draining"), &json!(0))
+    );
+    assert!(two["note"].as_str().unwrap().starts_with("no other node"));
+    let one = ask("one", "resume").await;
+    assert_eq!(
+        (&one["state"], &one["note"]),
+        (&json!("live"), &json!(null))
+    );
+}
+
+#[tokio::test]
+async fn a_node_that_is_gone_cannot_be_drained_but_resumed() {
+    let mut gone = node(2, "two");
+    gone.life = Life::Taken;
+    gone.drain = true;
+    let mut dead = node(3, "three");
+    dead.silent_ms = 10_000;
+    let host = among(vec![node(1, "one"), gone, dead]).await;
+    for id in ["00000002", "three"] {
+        host.post(&format!("{NODES}/{id}/drain"), "")
+            .await
+            .refused(409, "node_gone");
+    }
+    host.post(&format!("{NODES}/four/drain"), "")
+        .await
+        .refused(404, "node_not_found");
+    host.post(&format!("{NODES}/00000002/resume"), "")
+        .await
+        .is(StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_host_that_drains_is_not_ready_and_still_answers() {
+    let host = Host::start().await;
+    let presence = &host.dispatch.shared().presence;
+    host.get("/readyz").await.is(StatusCode::OK);
+    presence.ask_to_drain(true);
+    host.get("/readyz").await.refused(503, "draining");
+    host.get("/healthz").await.is(StatusCode::OK);
+    host.enqueue(r#"{"handler":"noop"}"#).await;
+    presence.ask_to_drain(false);
+    host.get("/readyz").await.is(StatusCode::OK);
+}
+
+#[tokio::test]
+async fn metrics_count_nodes_by_state() {
+    let mut gone = node(2, "two");
+    gone.life = Life::Left;
+    let host = among(vec![node(1, "one"), gone]).await;
+    let shown = host.get("/metrics").await.text;
+    for line in [
+        "host_nodes{state=\"live\"} 1",
+        "host_nodes{state=\"gone\"} 1",
+        "host_nodes{state=\"silent\"} 0",
+        "host_node_heartbeat_age_seconds{node=\"00000001-0000-0000-0000-000000000000\"} 0.75",
+    ] {
+        assert!(shown.lines().any(|it| it == line), "{line} in {shown}");
+    }
+    assert!(!shown.contains("00000002-0000"), "{shown}");
+}

@@ -1,0 +1,151 @@
+//! The nodes that share the store, as this host sees them: it may be the only one. Asks them to start no more
+//! jobs.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use host_core::id::NodeId;
+use host_core::node::{Card, Known, Life};
+use host_core::time::Time;
+use host_dispatch::Dispatch;
+use host_dispatch::nodes::Presence;
+use host_store::{Others, StoreError};
+
+use crate::api::ports;
+use crate::config::Config;
+
+/// The file in the data directory of a host that has its store alone and is asked to start no more jobs.
+const DRAINING: &str = "draining";
+
+/// Where Linux keeps the name of the machine.
+const NAME: &str = "/proc/sys/kernel/hostname";
+
+/// How long the name of a machine may be. Linux allows 64 bytes.
+const NAME_CHARS: usize = 64;
+
+/// Returns what a host that is starting says of itself.
+pub(crate) fn presence(config: &Config, started_at: Time) -> Arc<Presence> {
+    let name = fs::read_to_string(NAME).unwrap_or_default();
+    let presence = Presence::default();
+    presence.change(|card| {
+        *card = Card {
+            name: name.trim().chars().take(NAME_CHARS).collect(),
+            started_at,
+            cells: u32::try_from(config.cells).unwrap_or(u32::MAX),
+            slots: config.slots,
+            ..Card::default()
+        }
+    });
+    Arc::new(presence)
+}
+
+/// The nodes, as one of them sees them.
+pub struct Nodes {
+    own: NodeId,
+    dispatch: Dispatch,
+    sharing: Sharing,
+}
+
+/// Who else may use the store.
+pub(crate) enum Sharing {
+    Others(Arc<dyn Others>),
+    /// Nobody. What is asked of this host is kept in this data directory.
+    Nobody(PathBuf),
+}
+
+impl Nodes {
+    pub(crate) fn new(own: NodeId, dispatch: Dispatch, sharing: Sharing) -> Self {
+        Self {
+            own,
+            dispatch,
+            sharing,
+        }
+    }
+
+    fn presence(&self) -> &Presence {
+        &self.dispatch.shared().presence
+    }
+
+    async fn known(&self) -> Result<Vec<Known>, StoreError> {
+        let card = Some(self.presence().card());
+        if let Sharing::Nobody(_) = self.sharing {
+            return Ok(vec![Known {
+                id: self.own,
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                life: Life::Lives,
+                silent_ms: 0,
+                drain: self.presence().is_asked_to_drain(),
+                card,
+            }]);
+        }
+        let mut nodes = self.dispatch.read(|reader| reader.nodes()).await?;
+        if let Some(own) = nodes.iter_mut().find(|node| node.id == self.own) {
+            own.card = card;
+        }
+        Ok(nodes)
+    }
+}
+
+impl ports::Nodes for Nodes {
+    fn own(&self) -> NodeId {
+        self.own
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Known>, StoreError>> {
+        self.known().boxed()
+    }
+
+    fn set_drain(&self, node: NodeId, drain: bool) -> BoxFuture<'_, Result<(), StoreError>> {
+        match &self.sharing {
+            Sharing::Others(others) => others.set_drain(node, drain),
+            Sharing::Nobody(data) => {
+                let kept = keep(data, drain).map_err(|error| StoreError::Broken {
+                    operation: "keep that the host is asked to drain",
+                    message: error.to_string(),
+                });
+                if kept.is_ok() {
+                    self.presence().ask_to_drain(drain);
+                }
+                std::future::ready(kept).boxed()
+            }
+        }
+    }
+}
+
+/// Returns whether the host of a data directory is asked to start no more jobs.
+pub(crate) fn is_draining(data: &Path) -> bool {
+    data.join(DRAINING).exists()
+}
+
+/// Lets a data directory remember whether its host starts jobs.
+fn keep(data: &Path, drain: bool) -> io::Result<()> {
+    let path = data.join(DRAINING);
+    if drain {
+        return fs::write(path, "");
+    }
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn a_data_directory_remembers_that_its_host_drains() {
+        let data = TempDir::new().unwrap();
+        let is_kept = || is_draining(data.path());
+        for (drain, kept) in [(false, false), (true, true), (true, true), (false, false)] {
+            keep(data.path(), drain).unwrap();
+            assert_eq!(is_kept(), kept);
+        }
+    }
+}
