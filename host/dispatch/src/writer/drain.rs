@@ -14,7 +14,10 @@ impl<P: CellPort> Writer<P> {
         if asked {
             let [cells, pushed, pulled] = self.counted();
             let runs = cells + pushed + pulled;
-            tracing::info!(runs, "asked to drain: no more jobs are started here");
+            tracing::warn!(
+                runs,
+                "asked to drain: no more jobs are started here until `host node resume`"
+            );
             // What no worker has begun goes back.
             self.executors.drain();
         } else {
