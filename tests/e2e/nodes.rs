@@ -104,6 +104,24 @@ pub(crate) fn knows(client: &Client) {
     });
 }
 
+#[test]
+fn jobs_of_a_new_handler_wait_for_nodes_that_still_compile_it() {
+    let (first, second) = (Node::new("fresh"), Node::new("fresh"));
+    let deployed = first.start_with(&[("HOST_CELLS", "1"), ("HOST_CELL_SLOTS", "1")]);
+    let mut compiling = options(second.data.path(), &second.url);
+    compiling.compiles_all = true;
+    let compiling = Server::start(&compiling);
+    let client = deployed.client();
+    deploy(&client);
+    let job = json!({"handler": "sleep", "params": {"ms": 200}, "max_attempts": 1});
+    let jobs: Vec<String> = (0..20).map(|_| client.enqueue(&job)).collect();
+    for id in jobs {
+        let job = client.wait(&id);
+        assert_eq!(job["state"], "completed", "{job}");
+    }
+    knows(&compiling.client());
+}
+
 /// What a client does behind a load balancer: each request reaches another node.
 #[test]
 fn any_node_answers_for_all() {

@@ -91,12 +91,11 @@ impl RunBuilder {
             let message = format!("{:?} cannot be a handler's name", request.context.handler);
             refused(Failure::new(FailureKind::HandlerNotFound, message), None)
         })?;
-        let (handler, program) = self
-            .handlers()
-            .executable(&name)
-            .map_err(|failure| refused(failure, None))?;
-        let revision = &handler.revision;
-        let revision = (revision.component.to_string(), revision.revision);
+        let (handler, program) = self.handlers().executable(&name).map_err(|failure| {
+            let handler = self.handlers().get(&name);
+            refused(failure, handler.map(|handler| handler.provider()))
+        })?;
+        let revision = handler.provider();
         let (job, lease) = (request.job, request.lease);
         // Only a chain needs the variables after this run.
         let kind = self.programs.chain_kind(&name);

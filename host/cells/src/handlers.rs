@@ -31,6 +31,12 @@ pub struct Handler {
 }
 
 impl Handler {
+    /// Returns the component and revision that provide it.
+    pub fn provider(&self) -> (String, u32) {
+        let revision = &self.revision;
+        (revision.component.to_string(), revision.revision)
+    }
+
     /// Returns how long the manifest wants jobs to be kept.
     pub fn retention(&self) -> RetentionChoice {
         self.revision.manifest.retention(&self.info.name)
@@ -159,14 +165,18 @@ impl Handlers {
     /// Returns the handler `name` with its compiled component, or the failure of a run if either is
     /// missing.
     pub fn executable(&self, name: &Name) -> Result<(Arc<Handler>, Arc<Program>), Failure> {
-        let found = self.get(name).and_then(|handler| {
-            let program = self.program(handler.revision.digest)?;
-            Some((handler, program))
-        });
-        found.ok_or_else(|| {
-            let message = format!("no deployed component has the handler {name}");
-            Failure::new(FailureKind::HandlerNotFound, message)
-        })
+        let failed = |message| Failure::new(FailureKind::HandlerNotFound, message);
+        let handler = self.get(name);
+        let handler = handler
+            .ok_or_else(|| failed(format!("no deployed component has the handler {name}")))?;
+        let revision = &handler.revision;
+        let program = self.program(revision.digest).ok_or_else(|| {
+            let component = revision.component.as_str();
+            failed(format!(
+                "the component {component}, which has the handler {name}, does not compile here"
+            ))
+        })?;
+        Ok((handler, program))
     }
 
     /// Returns all handlers, by name.

@@ -35,7 +35,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::events::Events;
 use self::live::Live;
-use self::nodes::Presence;
+use self::nodes::{Looks, Presence};
 use self::readers::Readers;
 use self::waiters::{Waiter, Waiters};
 
@@ -93,6 +93,8 @@ pub struct Shared {
     pub presence: Arc<Presence>,
     /// Whether jobs run here.
     pub(crate) is_busy: AtomicBool,
+    /// What may be deployed at other nodes alone.
+    pub(crate) looks: Looks,
 }
 
 impl Shared {

@@ -2,6 +2,7 @@
 //! lets its cells go on as long as that is answered, and finds nodes that are dead.
 
 mod follow;
+mod looks;
 mod presence;
 mod watch;
 
@@ -24,6 +25,7 @@ use self::watch::{STOP, Watch};
 use crate::{Dispatch, SubmitError};
 
 pub use self::follow::{Committed, ELSEWHERE_MAX, Elsewhere, Following, OnComponents};
+pub(crate) use self::looks::Looks;
 pub use self::presence::Presence;
 
 /// How often a node says that it lives.

@@ -197,8 +197,10 @@ mod tests {
                 let peer = find(here, Some(there)).unwrap();
                 assert_eq!(peer, found(inode(&accepted)), "{name}, {address}");
             }
+            let gone = found(inode(&listener));
             drop(listener);
-            assert_eq!(of_listener(here).unwrap(), None);
+            // Another process may listen there by now.
+            assert_ne!(of_listener(here).unwrap(), gone);
         }
     }
 

@@ -23,7 +23,7 @@ pub const HEARTBEAT_TIMEOUT: &str = "HEARTBEAT_TIMEOUT";
 /// The code of a loss because the lease was not acknowledged in time.
 pub const ACK_TIMEOUT: &str = "ACK_TIMEOUT";
 
-/// How long a job waits while its component is compiled again, in milliseconds.
+/// How long a job waits for its component, in milliseconds.
 const UNLOADED_PAUSE_MS: u64 = 1_000;
 
 /// How a lease was lost.
@@ -43,8 +43,9 @@ pub enum Loss {
     /// The worker gave the lease back before it began. No attempt counts and none is recorded.
     /// Refused once the lease has expired: that is an ordinary loss.
     NotBegun,
-    /// The cell could not load the handler's component, which is compiled again meanwhile. No attempt
-    /// counts and none is recorded, and the job waits a moment.
+    /// The handler's component is not ready where the job was to run: the cell could not load it, and it is
+    /// compiled again meanwhile, or another node has just deployed it. No attempt counts and none is
+    /// recorded, and the job waits a moment.
     Unloaded,
     /// The cell that ran this job died.
     CellDied {
@@ -102,9 +103,7 @@ impl Loss {
             Self::SharedWorkerGone => "the worker's connection ended, which had other jobs too",
             Self::Innocent => "the cell was ended because of another job",
             Self::NotBegun => "nobody had room for it and it did not begin",
-            Self::Unloaded => {
-                "its component is compiled again because the compiled file was damaged"
-            }
+            Self::Unloaded => "its component was not ready where it was to run",
             Self::CellDied { alone: true } => "the cell died while this job was alone in it",
             Self::CellDied { alone: false } => "the cell died with this job and others in it",
             Self::HostRestarted => "the host stopped while the job was running",

@@ -9,6 +9,7 @@ use host_core::command::Change;
 use host_core::id::JobId;
 use host_core::node::Pulse;
 use host_core::transition::Effect;
+use host_runtime::clock::Clock;
 use host_store::{Others, StoreError};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -54,6 +55,7 @@ pub type OnComponents = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// What following needs.
 pub struct Following {
+    pub clock: Clock,
     pub others: Arc<dyn Others>,
     /// Whether others can give hints.
     pub listen: bool,
@@ -88,7 +90,9 @@ impl Following {
     async fn follow(&mut self) {
         let mut known: Option<Pulse> = None;
         loop {
-            let pulse = match self.woken().await {
+            let woken = self.woken().await;
+            let begun = self.clock.now();
+            let pulse = match woken {
                 Some(pulse) => Ok(pulse),
                 None => self.others.pulse().await,
             };
@@ -97,7 +101,11 @@ impl Following {
                 Err(error) => Err(error),
             };
             match done {
-                Ok(pulse) => known = Some(pulse),
+                Ok(pulse) => {
+                    known = Some(pulse);
+                    let has_others = self.beats.borrow().1;
+                    self.dispatch.shared().looks.done(begun, has_others);
+                }
                 Err(error) => {
                     tracing::debug!(%error, "not known what other nodes did; asked again");
                 }

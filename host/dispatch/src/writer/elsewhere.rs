@@ -1,7 +1,9 @@
 //! What other nodes of the store have done, in the loop: who waits for it here, and what may be claimed.
 
+use host_cells::build::Refused;
 use host_cells::port::CellPort;
 use host_core::command::Change;
+use host_core::failure::FailureKind;
 use host_core::job::State;
 use host_core::time::Time;
 
@@ -21,6 +23,15 @@ impl<P: CellPort> Writer<P> {
             }
             Elsewhere::Queues => self.look_anew(),
         }
+    }
+
+    /// Returns whether a job must not fail because this node cannot run its handler.
+    pub(super) fn may_run_elsewhere(&self, refused: &Refused, enqueued_at: Time) -> bool {
+        let is_known = refused.revision.is_some();
+        let is_shared = self.told.is_some();
+        is_shared
+            && refused.failure.kind == FailureKind::HandlerNotFound
+            && self.shared.looks.may_run_elsewhere(is_known, enqueued_at)
     }
 
     fn changed_elsewhere(&mut self, changes: &[Change]) {

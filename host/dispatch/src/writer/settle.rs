@@ -174,6 +174,7 @@ impl<P: CellPort> Writer<P> {
             }
             None => return,
         };
+        let enqueued_at = claimed.lifecycle.enqueued_at;
         let request = start::request(claimed, lease, &worker);
         let end = match self.cells.start(now, &place, request) {
             Ok(()) => return,
@@ -181,6 +182,12 @@ impl<P: CellPort> Writer<P> {
                 loss: Loss::NotBegun,
                 executor: worker,
             },
+            Err(NotStarted::Refused(refused)) if self.may_run_elsewhere(&refused, enqueued_at) => {
+                End::Lost {
+                    loss: Loss::Unloaded,
+                    executor: worker,
+                }
+            }
             Err(NotStarted::Refused(refused)) => End::Reported(Box::new(Report {
                 outcome: Outcome::Failed(refused.failure),
                 meter: Meter::default(),

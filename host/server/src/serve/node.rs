@@ -97,6 +97,7 @@ impl Node {
         }
         let deployments = deployments.clone();
         let following = Following {
+            clock: self.clock(),
             others: Arc::clone(&self.others),
             listen: self.listen,
             dispatch: dispatch.clone(),

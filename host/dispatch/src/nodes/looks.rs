@@ -1,0 +1,61 @@
+//! How much this node may lack of what other nodes have deployed.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use host_core::node::LEASE;
+use host_core::time::Time;
+
+/// When this node last took in what was deployed, and whether other nodes live.
+#[derive(Debug)]
+pub(crate) struct Looks {
+    at: AtomicI64,
+    has_others: AtomicBool,
+}
+
+impl Default for Looks {
+    /// Until the first look there may be others.
+    fn default() -> Self {
+        Self {
+            at: AtomicI64::new(i64::MIN),
+            has_others: AtomicBool::new(true),
+        }
+    }
+}
+
+impl Looks {
+    /// Notes a look that began at `at` and is done.
+    pub(crate) fn done(&self, at: Time, has_others: bool) {
+        self.at.store(at.0, Ordering::Relaxed);
+        self.has_others.store(has_others, Ordering::Relaxed);
+    }
+
+    /// Returns whether another node may run a handler that this one cannot run, for a job enqueued at
+    /// `enqueued_at`. If this node knows the handler, its component does not compile here. If not, it may
+    /// have been deployed since the last look; what a look is told may be as old as a lease.
+    pub(crate) fn may_run_elsewhere(&self, is_known: bool, enqueued_at: Time) -> bool {
+        let looked = Time(self.at.load(Ordering::Relaxed));
+        let lease_ms = u64::try_from(LEASE.as_millis()).unwrap_or(u64::MAX);
+        self.has_others.load(Ordering::Relaxed)
+            && (is_known || looked < enqueued_at.plus_ms(lease_ms))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handler_is_unknown_once_a_look_is_later_than_its_job() {
+        let looks = Looks::default();
+        let may = |is_known, at| looks.may_run_elsewhere(is_known, Time(at));
+        assert!(may(false, 0) && may(true, 0));
+        looks.done(Time(20_000), true);
+        assert_eq!(
+            [10_000, 10_001, 30_000].map(|at| may(false, at)),
+            [false, true, true]
+        );
+        assert!(may(true, 0), "others may have compiled it");
+        looks.done(Time(20_000), false);
+        assert!(!may(false, 30_000) && !may(true, 30_000), "there is nobody");
+    }
+}
