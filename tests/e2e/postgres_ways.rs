@@ -12,6 +12,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::fixture::deploy;
+use crate::nodes::knows;
 
 /// Where Debian has the pooler.
 const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
@@ -211,6 +212,7 @@ fn hosts_share_connections_behind_a_pooler_in_transaction_mode() {
     ];
     let (one, other) = (asks.client(), listens.client());
     deploy(&one, "basics");
+    knows(&other);
     let listening = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'";
     eventually("one connection to listen", Duration::from_secs(30), || {
         (cluster.ask(listening) == "1").then_some(())
