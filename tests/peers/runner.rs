@@ -282,7 +282,7 @@ fn output_of_a_python_handler_goes_to_the_log_of_its_job() {
 }
 
 #[test]
-fn each_bad_job_of_a_python_runner_costs_its_neighbours_one_run_at_most() {
+fn one_bad_job_of_a_python_runner_costs_its_neighbours_one_run_at_most() {
     for (release, keys) in dialects() {
         let python = Python::start(release, &format!("{keys}max_in_flight = 10\n"));
         let client = python.pool.client();
@@ -305,8 +305,7 @@ fn each_bad_job_of_a_python_runner_costs_its_neighbours_one_run_at_most() {
         for id in &ids[3..] {
             let job = client.wait(id);
             assert_eq!(job["state"], "completed", "{release}: {job}");
-            // Two jobs end the runner's connections, on a busy machine one after the other.
-            assert!(job["attempt"].as_u64().unwrap() <= 3, "{release}: {job}");
+            assert!(job["attempt"].as_u64().unwrap() <= 2, "{release}: {job}");
         }
         let kill = client.wait(ids[2]);
         assert_eq!(kill["failure"]["kind"], "lease_lost", "{kill}");
