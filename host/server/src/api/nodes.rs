@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use host_core::id::NodeId;
-use host_core::node::{Known, Standing};
+use host_core::node::{Known, Running, Standing};
 use host_core::time::Time;
 use host_http::extract::TextInPath;
 use host_http::query::PageView;
@@ -70,6 +70,19 @@ pub(super) struct RunningView {
     runners: BTreeMap<String, u64>,
 }
 
+impl From<Running> for RunningView {
+    fn from(running: Running) -> Self {
+        let runners = running.runners.iter();
+        Self {
+            all: running.all(),
+            cells: running.cells,
+            runners: runners
+                .map(|(name, runs)| (name.to_string(), *runs))
+                .collect(),
+        }
+    }
+}
+
 /// A node that was asked to start no more jobs, or to start some again.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = AskedNode)]
@@ -88,7 +101,6 @@ impl NodeView {
         let standing = node.standing();
         let card = node.card.unwrap_or_default();
         let is_known = card.started_at > Time::default();
-        let runs = standing != Standing::Gone;
         Self {
             id: node.id.to_string(),
             state: standing.as_str(),
@@ -102,19 +114,9 @@ impl NodeView {
             slots: is_known.then_some(card.slots),
             wires: card.wires,
             runners: card.runners.into_iter().map(String::from).collect(),
-            running: if runs {
-                RunningView {
-                    all: card.running.all(),
-                    cells: card.running.cells,
-                    runners: card
-                        .running
-                        .runners
-                        .into_iter()
-                        .map(|(name, runs)| (name.into(), runs))
-                        .collect(),
-                }
-            } else {
-                RunningView::default()
+            running: match standing {
+                Standing::Gone => RunningView::default(),
+                _ => card.running.into(),
             },
         }
     }

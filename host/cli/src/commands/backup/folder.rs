@@ -151,6 +151,9 @@ fn broken(operation: &'static str, path: &Path, error: &io::Error) -> StoreError
 mod tests {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+    use std::path::Path;
+
+    use host_store::sqlite::SqliteStore;
 
     use super::{copy, make_empty};
 
@@ -174,7 +177,7 @@ mod tests {
         ] {
             fs::write(from.join(path), path).unwrap();
         }
-        drop(host_store::sqlite::SqliteStore::open(&from.join("host.db")).unwrap());
+        made(&from);
         make_empty(&to).unwrap();
         copy(&from, &to, &mut |_, _| {}).unwrap();
         let mut names: Vec<_> = fs::read_dir(&to)
@@ -186,8 +189,10 @@ mod tests {
         assert_eq!(fs::read(to.join("reports/one")).unwrap(), b"reports/one");
         assert!(make_empty(&to).is_err(), "it is not empty");
     }
-    fn made(path: &std::path::Path) {
-        drop(host_store::sqlite::SqliteStore::open(&path.join("host.db")).unwrap());
+
+    /// Makes a store in the folder.
+    fn made(folder: &Path) {
+        drop(SqliteStore::open(&folder.join("host.db")).unwrap());
     }
 
     /// What is restored may come from somebody else.
