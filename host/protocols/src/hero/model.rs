@@ -371,6 +371,12 @@ impl Model {
         if args[3] == "1" && !taken {
             return data("gone");
         }
+        let hash = keys.get(2).map(|key| (key, self.keys.get(*key)));
+        if let Some((key, Some(Entry::Hash(_)))) = hash
+            && !self.has_ended(key)
+        {
+            return data("open");
+        }
         self.push(keys[0], args[0]);
         let last = args[1].parse::<usize>().unwrap() - 1;
         self.plain(&["LTRIM", keys[0], "0", &last.to_string()]);

@@ -386,16 +386,24 @@ pub(super) fn status_of(id: &str) -> Command {
 
 /// Adds a dead letter and removes the oldest ones. With `taken`, removes one entry of the id from
 /// the processing list then; without such an entry, does nothing.
-pub(super) fn bury(worker: &str, id: &[u8], letter: &str, taken: bool) -> Command {
+pub(super) fn bury(
+    worker: &str,
+    id: &[u8],
+    letter: &str,
+    taken: bool,
+    job: Option<&str>,
+) -> Command {
     let args: [&[u8]; 4] = [
         letter.as_bytes(),
         &DEAD_LETTERS_MAX.to_string().into_bytes(),
         id,
         if taken { b"1" } else { b"0" },
     ];
+    let mut keys = vec![dead_letters(worker), processing(worker)];
+    keys.extend(job.map(job_key));
     Command::Script {
         script: Script::Bury,
-        keys: vec![dead_letters(worker), processing(worker)],
+        keys,
         args: args.map(<[u8]>::to_vec).to_vec(),
     }
 }

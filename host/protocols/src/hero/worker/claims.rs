@@ -143,7 +143,12 @@ impl Worker {
     }
 
     /// Handles the answer to a claim: whether the job belongs to this host, and its fields.
+    /// It is void if the job left this host and came back meanwhile, and its new claim was answered.
     pub(super) fn claimed(&mut self, at: Moment, id: String, value: &Value, todo: &mut Todo) {
+        let held = self.jobs.get(&id);
+        if held.is_none_or(|held| held.phase != Phase::Claiming) {
+            return;
+        }
         let fields = match value {
             Value::List(fields) => fields.as_slice(),
             _ => &[],

@@ -2,6 +2,7 @@
 //! it; only then its id leaves the processing list.
 
 use super::{Code, Due, Purpose, REFUSED_PAUSE_MS, Refusal, Todo, Value, Worker, WorkerAct, wire};
+use crate::hero::job;
 use crate::stream::Moment;
 
 /// The most letters that wait for Redis. Later ones are not kept; what is taken stays in the
@@ -52,7 +53,9 @@ impl Worker {
             return;
         };
         let worker = &self.config.worker_id;
-        let bury = wire::bury(worker, &letter.id, &letter.text, letter.taken);
+        let job = std::str::from_utf8(&letter.id).ok();
+        let job = job.filter(|id| letter.taken && job::is_id(id));
+        let bury = wire::bury(worker, &letter.id, &letter.text, letter.taken, job);
         self.call(Purpose::Letter(number), vec![bury], todo);
     }
 

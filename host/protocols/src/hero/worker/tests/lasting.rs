@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::fixture::{Bench, completed, failed, id};
 use crate::hero::model::Entry;
-use crate::hero::wire::Lane;
+use crate::hero::wire::{Call, Command, Lane, Script};
 use crate::hero::worker::{Answered, Worker};
 
 const TEN_MINUTES_MS: u64 = 600_000;
@@ -249,6 +249,37 @@ fn a_dead_letter_is_written_before_its_id_is_forgotten() {
     bench.pass(10_000);
     assert!(bench.list("processing").is_empty());
     assert_eq!(bench.list("dead_letter").len(), 2);
+}
+
+#[test]
+fn a_dead_letter_does_not_take_the_id_of_a_job_that_can_run_by_now() {
+    let mut bench = Bench::new();
+    bench.enqueue(1, &[]);
+    let saved = bench.redis.clone();
+    bench.end(1, completed("1"));
+    bench.redis.push("hero:work_queue:w1", &id(1));
+    let is_letter = |call: &Call| {
+        matches!(
+            &call.commands[0],
+            Command::Script {
+                script: Script::Bury,
+                ..
+            }
+        )
+    };
+    while !bench.calls.iter().any(is_letter) {
+        let call = bench.calls.remove(0);
+        bench.answer(&call);
+    }
+    // Redis restarts with what it had saved: the job has not ended.
+    bench.disconnect();
+    bench.redis = saved;
+    bench.connect();
+    bench.pass(10_000);
+    assert_eq!(bench.running(), [1]);
+    bench.end(1, completed("1"));
+    assert_eq!(bench.status(1), "finished");
+    assert!(bench.list("processing").is_empty());
 }
 
 #[test]

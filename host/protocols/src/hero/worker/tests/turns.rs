@@ -165,3 +165,27 @@ fn a_job_that_had_the_turn_before_a_restart_goes_first() {
     again.pass(250);
     assert_eq!(again.running(), [2]);
 }
+
+#[test]
+fn a_turn_that_two_answers_call_lost_costs_one_run() {
+    let mut bench = Bench::with(|config| config.concurrency = 1);
+    bench.enqueue(1, &ALONE);
+    assert_eq!(bench.running(), [1]);
+    bench.redis.keys.remove("hero:context:c");
+    // Redis is slow: the host asks twice before the first answer comes.
+    for _ in 0..2 {
+        bench.now = bench.now.plus_ms(5_000);
+        bench.hand_in(Worker::on_wakeup);
+    }
+    bench.settle();
+    assert_eq!(bench.running(), [1, 1]);
+    bench.end_with(1, Answered::Ended(completed("stopped")));
+    assert_eq!(bench.status(1), "started");
+    bench.end(1, completed("1"));
+    assert_eq!(
+        (bench.status(1).as_str(), bench.worker.is_idle()),
+        ("finished", true)
+    );
+    bench.enqueue(2, &ALONE);
+    assert_eq!(bench.running(), [2]);
+}
