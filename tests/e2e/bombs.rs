@@ -103,6 +103,29 @@ fn checks_end_with_their_clients() {
     assert_eq!(own.server.stop(), Some(0));
 }
 
+/// A list of all that is wrong with these 60 kB would have ten million entries, and several GB.
+#[test]
+fn params_with_many_violations_use_little_memory() {
+    let own = own();
+    let client = own.server.client();
+    let names: Vec<String> = (0..500).map(|n| n.to_string()).collect();
+    let schema = json!({"items": {"required": names}}).to_string();
+    let answer = client
+        .deploy("wrong", &from_wat::with_schema(&schema), None)
+        .unwrap();
+    assert_eq!(answer.status, 201, "{answer:?}");
+    assert_works(&own);
+    let before = own.server.resident_bytes();
+    let params = Value::Array(vec![json!({}); 9_000]);
+    for _ in 0..3 {
+        let job = json!({"handler": "by_hand", "params": params});
+        let answer = client.post("/api/v1/jobs", &job).unwrap();
+        assert_eq!(answer.body["code"], "invalid_params", "{answer:?}");
+        assert_works(&own);
+    }
+    assert_memory_returns(&own, before);
+}
+
 /// Superseded schemas give their memory back.
 #[test]
 fn superseded_schemas_leave_no_memory() {

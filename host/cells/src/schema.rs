@@ -23,6 +23,10 @@ pub const SCHEMA_DEPTH_MAX: usize = 32;
 /// How many violations an error message lists.
 const VIOLATIONS_NAMED: usize = 3;
 
+/// How many steps a check may have taken for its violations to be listed. The validator collects all that
+/// there are, and they have up to some hundred bytes for each step.
+const STEPS_LISTED: u64 = 10_000;
+
 #[derive(Debug)]
 pub struct Schema {
     document: Value,
@@ -73,14 +77,28 @@ impl Schema {
             .and_then(|params| self.check(&params, budget))
     }
 
-    /// Checks params within a budget. The error lists the first violations with their places, but not
-    /// the values.
+    /// Checks params within a budget. The error lists the first violations of small params with their
+    /// places, but not the values.
     pub fn check(&self, params: &Value, budget: &mut Budget) -> Result<(), String> {
+        let before = budget.left();
         if !work::fits(&self.document, &self.automata, params, budget) {
             return Err(format!(
                 "checking them against the handler's schema takes more than {STEPS_MAX} steps"
             ));
         }
+        if self.validator.is_valid(params) {
+            return Ok(());
+        }
+        if before - budget.left() > STEPS_LISTED {
+            return Err(
+                "they do not fit the handler's schema; violations of params this large are not listed"
+                    .to_owned(),
+            );
+        }
+        Err(self.violations(params))
+    }
+
+    fn violations(&self, params: &Value) -> String {
         let violations: Vec<String> = self
             .validator
             .iter_errors(params)
@@ -91,11 +109,7 @@ impl Schema {
                 format!("{place}: {}", error.masked())
             })
             .collect();
-        if violations.is_empty() {
-            Ok(())
-        } else {
-            Err(violations.join("; "))
-        }
+        violations.join("; ")
     }
 }
 

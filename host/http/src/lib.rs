@@ -7,6 +7,7 @@ pub mod budget;
 mod explained;
 pub mod extract;
 pub mod guard;
+mod heads;
 pub mod json;
 pub mod local;
 pub mod metrics;

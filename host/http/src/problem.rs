@@ -187,6 +187,7 @@ impl From<&Refusal> for Problem {
             | Refusal::MediaTypeRepeated
             | Refusal::MediaType { .. } => &kinds::UNSUPPORTED_MEDIA_TYPE,
             Refusal::NotHttp => &kinds::NOT_HTTP,
+            Refusal::LengthUnclear => &kinds::LENGTH_UNCLEAR,
             Refusal::HeaderTooLarge { .. } => &kinds::HEADER_TOO_LARGE,
             Refusal::BodyTooLarge { .. } => &kinds::BODY_TOO_LARGE,
             Refusal::BodyTimeout { .. } => &kinds::BODY_TIMEOUT,

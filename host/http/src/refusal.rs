@@ -62,6 +62,8 @@ pub enum Refusal {
     AnswerBroken,
     /// The bytes are not a request of HTTP.
     NotHttp,
+    /// The header does not say in one way how long the body is.
+    LengthUnclear,
     /// The header, or the request target in it, is too long.
     HeaderTooLarge {
         /// The longest header, in bytes.
@@ -91,7 +93,7 @@ impl Refusal {
             | Self::MediaType { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::BodyTimeout { .. } => StatusCode::REQUEST_TIMEOUT,
-            Self::BodyBroken | Self::NotHttp => StatusCode::BAD_REQUEST,
+            Self::BodyBroken | Self::NotHttp | Self::LengthUnclear => StatusCode::BAD_REQUEST,
             Self::HeaderTooLarge { .. } => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::TimedOut { .. } => StatusCode::GATEWAY_TIMEOUT,
@@ -121,6 +123,10 @@ impl fmt::Display for Refusal {
                 f.write_str("a request has at most one Content-Type header")
             }
             Self::NotHttp => f.write_str("the bytes are not a request of HTTP/1.1"),
+            Self::LengthUnclear => f.write_str(
+                "the header does not say in one way how long the body is: it has several Content-Length or \
+                 Transfer-Encoding headers, both of them, or a coding other than chunked",
+            ),
             Self::HeaderTooLarge { limit_bytes } => write!(
                 f,
                 "the header has more than {limit_bytes} bytes, more than 100 fields, or too long a path"

@@ -1,13 +1,20 @@
 //! The listener: limits the number of connections, the size of headers and the time of both, and
 //! lets requests end when the process stops.
 
+use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::header::{CONNECTION, TRANSFER_ENCODING};
+use axum::http::{HeaderValue, Request};
+use axum::response::{IntoResponse as _, Response};
 use host_runtime::tasks::Tasks;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::process::{Resource, getrlimit};
@@ -17,8 +24,11 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::explained::Explained;
+use crate::heads::{Heads, Unclear};
 use crate::local::LocalListener;
 use crate::metrics::Metrics;
+use crate::problem::Problem;
+use crate::refusal::Refusal;
 use crate::write_timeout::WriteTimeout;
 
 /// How many connections may be open at once, if the process may have twice as many files open.
@@ -152,6 +162,45 @@ impl Drop for Open {
     }
 }
 
+/// The requests of one connection.
+struct Requests {
+    router: TowerToHyperService<Router>,
+    unclear: Unclear,
+    count: AtomicU64,
+}
+
+impl Requests {
+    fn new(router: Router, unclear: Unclear) -> Self {
+        Self {
+            router: TowerToHyperService::new(router),
+            unclear,
+            count: AtomicU64::new(0),
+        }
+    }
+
+    /// Answers the next request. One whose length is unclear is refused, and it or one with chunks is
+    /// the last of its connection: nobody looks at the heads behind it.
+    fn answer(
+        &self,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Result<Response, Infallible>> + use<> {
+        let is_unclear = self.unclear.is(self.count.fetch_add(1, Ordering::Relaxed));
+        let is_last = is_unclear || request.headers().contains_key(TRANSFER_ENCODING);
+        let answered = (!is_unclear).then(|| self.router.call(request));
+        async move {
+            let mut response = match answered {
+                Some(answered) => answered.await?,
+                None => Problem::from(Refusal::LengthUnclear).into_response(),
+            };
+            if is_last {
+                let close = HeaderValue::from_static("close");
+                response.headers_mut().insert(CONNECTION, close);
+            }
+            Ok(response)
+        }
+    }
+}
+
 /// Answers the requests of one connection until it ends or breaks, or until `stopping` is
 /// cancelled.
 pub(crate) async fn connection(
@@ -162,6 +211,8 @@ pub(crate) async fn connection(
 ) {
     let _open = Open::new(metrics);
     let stream = WriteTimeout::new(stream, WRITE_TIMEOUT);
+    let stream = Heads::new(stream, HEADER_BYTES_MAX);
+    let requests = Requests::new(router, stream.unclear());
     let stream = Explained::new(stream, HEADER_BYTES_MAX);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -170,7 +221,10 @@ pub(crate) async fn connection(
         .header_read_timeout(HEADER_TIMEOUT)
         .max_header_size(HEADER_BYTES_MAX)
         .max_buf_size(READ_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(
+            TokioIo::new(stream),
+            service_fn(|request| requests.answer(request)),
+        );
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),

@@ -161,3 +161,55 @@ fn checks_that_share_a_budget_are_bounded_together() {
     assert!((1..10).contains(&checked), "{checked}");
     assert!(budget.is_spent());
 }
+
+/// These cost a validator much for each part of the schema.
+#[test]
+fn long_lists_of_names_and_contents_are_charged() {
+    let names: Vec<String> = (0..1_000).map(|n| n.to_string()).collect();
+    let all: Map<String, Value> = names.iter().map(|name| (name.clone(), json!(0))).collect();
+    let objects = Value::Array(vec![Value::Object(all); 10]);
+    let many = |keyword: Value| {
+        let part = json!({ "$ref": "#/$defs/part" });
+        json!({ "$defs": { "part": keyword }, "items": { "allOf": vec![part; 100] } })
+    };
+    let content = json!({ "contentEncoding": "base64", "contentMediaType": "application/json" });
+    let draft_7 = "http://json-schema.org/draft-07/schema#";
+    for (schema, params) in [
+        (many(json!({ "required": names })), &objects),
+        (
+            many(json!({ "dependentRequired": { "1": names } })),
+            &objects,
+        ),
+        (many(json!({ "dependencies": { "1": names } })), &objects),
+        (
+            json!({ "$schema": draft_7, "items": { "allOf": vec![content; 100] } }),
+            &json!(["WzFd".repeat(20_000)]),
+        ),
+        (
+            many(json!({ "multipleOf": 0.1 })),
+            &json!(vec![1e300; 1_000]),
+        ),
+    ] {
+        let schema = compiled(&schema).unwrap();
+        let refused = schema.check(params, &mut Budget::new(100_000)).unwrap_err();
+        assert!(refused.contains("steps"), "{refused}");
+    }
+}
+
+/// A list of all violations would have two million entries here.
+#[test]
+fn violations_are_named_only_where_that_is_cheap() {
+    let names: Vec<String> = (0..200).map(|n| n.to_string()).collect();
+    let lacking = json!({ "items": { "required": names } });
+    let branches = json!({ "anyOf": [lacking, { "type": "string" }] });
+    for schema in [lacking, branches] {
+        let schema = compiled(&schema).unwrap();
+        let params = Value::Array(vec![json!({}); 10_000]);
+        let refused = schema.check(&params, &mut Budget::default()).unwrap_err();
+        assert!(refused.contains("not listed"), "{refused}");
+        let few = schema
+            .check(&json!([{}]), &mut Budget::default())
+            .unwrap_err();
+        assert!(few.contains("params") || few.contains("/0"), "{few}");
+    }
+}

@@ -16,6 +16,9 @@ const TEXT_BYTES: usize = 64;
 /// How many states of an automaton a search visits in one step.
 const STATES: usize = 16;
 
+/// How many steps a division without a remainder takes, as numbers may be large.
+const DIVISION: usize = 16;
+
 /// How many schemas a validator may make of one. It makes two of each part below a schema that asks for
 /// what is unevaluated, and so doubles what is nested.
 const PARTS_MAX: u64 = 50_000;
@@ -127,9 +130,15 @@ impl Work<'_> {
                 .iter()
                 .try_for_each(|part| self.check(part, params, depth)),
             ("not" | "if" | "then" | "else", part, _) => self.check(part, params, depth),
-            ("dependentSchemas" | "dependencies", Value::Object(parts), _) => parts
-                .values()
-                .try_for_each(|part| self.check(part, params, depth)),
+            (
+                "dependentSchemas" | "dependencies" | "dependentRequired",
+                Value::Object(parts),
+                _,
+            ) => parts.values().try_for_each(|part| {
+                self.spend(part.as_array().map_or(0, Vec::len))?;
+                self.check(part, params, depth)
+            }),
+            ("required", Value::Array(names), Value::Object(_)) => self.spend(names.len()),
             ("prefixItems" | "items", Value::Array(parts), Value::Array(items)) => parts
                 .iter()
                 .zip(items)
@@ -152,6 +161,11 @@ impl Work<'_> {
             ("minLength" | "maxLength" | "format", _, Value::String(text)) => {
                 self.spend(text.len() / TEXT_BYTES)
             }
+            // They are decoded and parsed.
+            ("contentEncoding" | "contentMediaType", _, Value::String(text)) => {
+                self.spend(text.len() * 4 / TEXT_BYTES)
+            }
+            ("multipleOf", _, Value::Number(_)) => self.spend(DIVISION),
             (_, _, Value::Object(fields)) => self.object(key, value, fields, depth),
             _ => Some(()),
         }

@@ -4,6 +4,9 @@ crate::kinds! {
     NOT_HTTP 400 "not_http", "Not a request of HTTP",
         "The bytes are not a request of HTTP/1.1.",
         "Speak HTTP/1.1 without TLS to this port; https:// in the address is one cause.";
+    LENGTH_UNCLEAR 400 "length_unclear", "Length of the body unclear",
+        "The header has several Content-Length or Transfer-Encoding headers, both of them, or a coding other than chunked. A proxy in front of the host could read a body of another length, and pass on a request that it has not seen.",
+        "Send one Content-Length header, or Transfer-Encoding: chunked alone.";
     HEADER_TOO_LARGE 431 "header_too_large", "Header too large",
         "The header of the request has too many bytes or fields. The status is 414 if the path is too long.",
         "Send fewer or shorter header fields, or a shorter path.";

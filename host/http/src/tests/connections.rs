@@ -69,6 +69,12 @@ async fn malformed_requests_get_one_clear_answer() {
     let cut_off = format!("{post}content-length: 100\r\n\r\n{{");
     let accepted = format!("{post}content-length: 2\r\n\r\n{{}}");
     let twice = format!("{post}content-length: 2\r\ncontent-length: 3\r\n\r\n{{}}");
+    let same_twice = format!("{open}content-length: 2\r\ncontent-length: 2\r\n\r\n{{}}{PING}");
+    let both =
+        format!("{open}content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n{PING}");
+    let coded = format!("{open}transfer-encoding: gzip, chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n");
+    let chunked =
+        format!("{open}transfer-encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n{same_twice}");
     let overflow = format!("{post}transfer-encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFFFF\r\n");
     let no_chunk = format!("{post}transfer-encoding: chunked\r\n\r\nzz\r\n");
     for (sent, status) in [
@@ -89,6 +95,10 @@ async fn malformed_requests_get_one_clear_answer() {
         ),
         (&huge, "413"),
         (&twice, "400"),
+        (&same_twice, "400"),
+        (&both, "400"),
+        (&coded, "400"),
+        (&chunked, "200"),
         (&overflow, "4"),
         (&no_chunk, "4"),
         (&cut_off, "422"),
@@ -99,6 +109,9 @@ async fn malformed_requests_get_one_clear_answer() {
         let answer = exchange(address, sent).await;
         let expected = format!("HTTP/1.1 {status}");
         assert!(answer.starts_with(&expected), "{sent:?}: {answer}");
+        let statuses = answer.split("HTTP/1.1 ").skip(1);
+        let answers = statuses.filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        assert_eq!(answers.count(), 1, "{sent:?}: {answer}");
         if status != "200" {
             let documented = answer.contains("content-type: application/problem+json");
             assert!(documented, "{sent:?}: {answer}");

@@ -228,6 +228,7 @@ pub(super) fn of_server(refusal: &Refusal) -> Refused {
         Refusal::AnswerBroken => "internal_error",
         Refusal::BodyBroken
         | Refusal::NotHttp
+        | Refusal::LengthUnclear
         | Refusal::HeaderTooLarge { .. }
         | Refusal::HostHeaderCount
         | Refusal::HostHeaderNotAscii

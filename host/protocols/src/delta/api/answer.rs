@@ -111,6 +111,7 @@ pub(super) fn of_http(refusal: &Refusal) -> Refused {
         | Refusal::BodyTimeout { .. }
         | Refusal::BodyBroken
         | Refusal::NotHttp
+        | Refusal::LengthUnclear
         | Refusal::HeaderTooLarge { .. }
         | Refusal::NotFound
         | Refusal::MethodNotAllowed { .. } => Code::Request,

@@ -1,0 +1,205 @@
+//! Follows the heads of the requests on a connection, beside the parser. The parser folds equal
+//! Content-Length headers and drops one beside Transfer-Encoding, so nobody behind it sees that a proxy in
+//! front may have read a body of another length.
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// How many fields a head may have. The parser refuses more.
+const FIELDS_MAX: usize = 100;
+
+/// The number of the first request on a connection whose body has no clear length.
+#[derive(Clone, Debug)]
+pub(crate) struct Unclear(Arc<AtomicU64>);
+
+impl Unclear {
+    /// Returns whether the request with this number, counted from 0, is that one.
+    pub(crate) fn is(&self, number: u64) -> bool {
+        self.0.load(Ordering::Acquire) == number
+    }
+}
+
+/// A stream whose heads are read on the way.
+pub(crate) struct Heads<S> {
+    stream: S,
+    head_bytes_max: usize,
+    next: Part,
+    /// How many heads were complete.
+    ended: u64,
+    unclear: Unclear,
+}
+
+/// What the next bytes are.
+#[derive(Debug, PartialEq)]
+enum Part {
+    /// A head, of which this has arrived.
+    Head(Vec<u8>),
+    /// This many bytes of a body, then a head.
+    Body(u64),
+    /// Chunks, or what comes after the last request of the connection.
+    Rest,
+}
+
+impl<S> Heads<S> {
+    /// Wraps `stream`. Its parser takes heads of `head_bytes_max` bytes.
+    pub(crate) fn new(stream: S, head_bytes_max: usize) -> Self {
+        Self {
+            stream,
+            head_bytes_max,
+            next: Part::Head(Vec::new()),
+            ended: 0,
+            unclear: Unclear(Arc::new(AtomicU64::new(u64::MAX))),
+        }
+    }
+
+    /// Returns which request is to be refused. It is known before the parser has the end of its head.
+    pub(crate) fn unclear(&self) -> Unclear {
+        self.unclear.clone()
+    }
+
+    fn follow(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            bytes = match &mut self.next {
+                Part::Rest => return,
+                Part::Body(left) => {
+                    let length = usize::try_from(*left).unwrap_or(usize::MAX);
+                    let (body, rest) = bytes.split_at(length.min(bytes.len()));
+                    *left -= body.len() as u64;
+                    if *left == 0 {
+                        self.next = Part::Head(Vec::new());
+                    }
+                    rest
+                }
+                Part::Head(begun) => {
+                    let before = begun.len();
+                    let head = if before == 0 {
+                        read(bytes)
+                    } else {
+                        begun.extend_from_slice(bytes);
+                        read(begun)
+                    };
+                    let Some((length, next)) = head else {
+                        return self.wait(before, bytes);
+                    };
+                    self.end(next);
+                    // A head that was not complete before ends in these bytes.
+                    &bytes[length.saturating_sub(before)..]
+                }
+            };
+        }
+    }
+
+    /// Keeps what has arrived of a head. One that is too long is the last.
+    fn wait(&mut self, before: usize, bytes: &[u8]) {
+        if before + bytes.len() > self.head_bytes_max {
+            self.end(None);
+        } else if let Part::Head(begun) = &mut self.next
+            && before == 0
+        {
+            begun.extend_from_slice(bytes);
+        }
+    }
+
+    /// Goes on behind a head. `None` if nobody can say what follows it.
+    fn end(&mut self, next: Option<Part>) {
+        let number = self.ended;
+        self.ended += 1;
+        self.next = next.unwrap_or_else(|| {
+            self.unclear.0.store(number, Ordering::Release);
+            Part::Rest
+        });
+    }
+}
+
+/// Reads a head: its length, and what follows it. `None` if it is not complete.
+fn read(bytes: &[u8]) -> Option<(usize, Option<Part>)> {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut request = httparse::Request::new(&mut fields);
+    match request.parse(bytes) {
+        Ok(httparse::Status::Complete(length)) => Some((length, follows(request.headers))),
+        Ok(httparse::Status::Partial) => None,
+        Err(_) => Some((bytes.len(), None)),
+    }
+}
+
+/// Returns what follows a head with these fields, if that is clear.
+fn follows(fields: &[httparse::Header<'_>]) -> Option<Part> {
+    let values = |name: &'static str| {
+        let named = fields
+            .iter()
+            .filter(move |field| field.name.eq_ignore_ascii_case(name));
+        named.map(|field| field.value.trim_ascii())
+    };
+    let (mut lengths, mut codings) = (values("content-length"), values("transfer-encoding"));
+    match (
+        lengths.next(),
+        lengths.next(),
+        codings.next(),
+        codings.next(),
+    ) {
+        (None, None, None, None) => Some(Part::Head(Vec::new())),
+        (Some(length), None, None, None) => {
+            let digits = str::from_utf8(length).ok()?;
+            let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+            match digits.parse().ok().filter(|_| is_number)? {
+                0 => Some(Part::Head(Vec::new())),
+                length => Some(Part::Body(length)),
+            }
+        }
+        (None, None, Some(coding), None) => coding
+            .eq_ignore_ascii_case(b"chunked")
+            .then_some(Part::Rest),
+        _ => None,
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Heads<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        self.follow(&buffer.filled()[before..]);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Heads<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
