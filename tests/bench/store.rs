@@ -1,6 +1,7 @@
 //! What the store can do by itself: jobs whose cells are done at once, in batches as the dispatch
 //! loop makes them. No Wasm, no HTTP.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -68,6 +69,7 @@ impl Loop {
         batch.push(Command::Claim {
             node: NodeId::NIL,
             slots,
+            except: BTreeSet::new(),
             params_bytes_max: usize::MAX,
         });
         self.clock_ms += 1;

@@ -33,9 +33,23 @@ impl Node {
         self.start_with(&[])
     }
 
+    pub(crate) fn data(&self) -> &Path {
+        self.data.path()
+    }
+
     /// Starts a host with these variables.
     pub(crate) fn start_with(&self, env: &[(&str, &str)]) -> Server {
+        self.start_as(false, env)
+    }
+
+    /// Starts a host that compiles all components itself.
+    pub(crate) fn start_that_compiles(&self, env: &[(&str, &str)]) -> Server {
+        self.start_as(true, env)
+    }
+
+    fn start_as(&self, compiles_all: bool, env: &[(&str, &str)]) -> Server {
         let mut options = options(self.data.path(), &self.url);
+        options.compiles_all = compiles_all;
         let env = env
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -108,9 +122,7 @@ pub(crate) fn knows(client: &Client) {
 fn jobs_of_a_new_handler_wait_for_nodes_that_still_compile_it() {
     let (first, second) = (Node::new("fresh"), Node::new("fresh"));
     let deployed = first.start_with(&[("HOST_CELLS", "1"), ("HOST_CELL_SLOTS", "1")]);
-    let mut compiling = options(second.data.path(), &second.url);
-    compiling.compiles_all = true;
-    let compiling = Server::start(&compiling);
+    let compiling = second.start_that_compiles(&[]);
     let client = deployed.client();
     deploy(&client);
     let job = json!({"handler": "sleep", "params": {"ms": 200}, "max_attempts": 1});

@@ -75,6 +75,13 @@ pub enum CompileError {
     },
 }
 
+impl CompileError {
+    /// Returns whether the same component may compile later.
+    pub const fn may_pass(&self) -> bool {
+        !matches!(self, Self::Refused(_))
+    }
+}
+
 /// How the names of the folders begin in which children write.
 const PRIVATE: &str = "compile-";
 

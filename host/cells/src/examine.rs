@@ -18,7 +18,7 @@ use thiserror::Error;
 use crate::cgroup::{self, Groups};
 use crate::compile::{Cache, CompileError};
 use crate::grants;
-use crate::handlers::{Handlers, Program};
+use crate::handlers::{self, Handlers, Program};
 use crate::manifest::{self, ManifestError};
 use crate::process::{Cells, DescribeError};
 use crate::programs::Environment;
@@ -183,6 +183,30 @@ impl Examiner {
             None => self.cache.compile(digest, bytes).await?,
         };
         Ok(handlers.add_program(digest, path, compiled))
+    }
+
+    /// Compiles a revision that was deployed elsewhere or earlier, and checks whether this host gives what it
+    /// grants. Returns what is wrong with it.
+    pub async fn take_in(
+        &self,
+        handlers: &Handlers,
+        revision: &Revision,
+        bytes: &[u8],
+    ) -> Option<handlers::Flaw> {
+        if let Err(error) = self.program(handlers, revision.digest, bytes).await {
+            return Some(error.into());
+        }
+        self.lacks(revision)
+    }
+
+    /// Returns which grant of a revision this host does not give, if there is one.
+    pub fn lacks(&self, revision: &Revision) -> Option<handlers::Flaw> {
+        let roots = self.cells.roots();
+        let (manifest, offered) = (&revision.manifest, &revision.handlers);
+        let message = grants::missing(manifest, offered, &self.environment, roots)?;
+        // A directory may be made.
+        let may_pass = true;
+        Some(handlers::Flaw { message, may_pass })
     }
 
     /// Compiles a component that no store keeps and makes its first revision.

@@ -10,10 +10,15 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::handler::{Digest, Grants, HandlerInfo, Limits, Revision};
 use host_core::json::JsonText;
 use host_core::name::Name;
+use host_core::node::{Component, Components};
 use host_core::policy::RetentionChoice;
 use tokio::sync::Notify;
 
+use crate::compile::CompileError;
 use crate::schema::{Budget, Schema};
+
+/// How much of a flaw is shown to whoever looks at the nodes, in characters.
+const FLAW_CHARS: usize = 500;
 
 /// One deployed handler of its component's current revision.
 #[derive(Debug)]
@@ -65,12 +70,39 @@ pub struct Program {
     pub stubbed: Vec<String>,
 }
 
+/// Why this host cannot run a component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flaw {
+    pub message: String,
+    /// Whether that may change while the host runs.
+    pub may_pass: bool,
+}
+
+impl From<CompileError> for Flaw {
+    fn from(error: CompileError) -> Self {
+        Self {
+            message: error.to_string(),
+            may_pass: error.may_pass(),
+        }
+    }
+}
+
 /// All deployed handlers. Clones share them.
 #[derive(Clone, Default)]
 pub struct Handlers {
-    by_name: Arc<RwLock<Arc<BTreeMap<Name, Arc<Handler>>>>>,
+    deployed: Arc<RwLock<Arc<Deployed>>>,
     programs: Arc<RwLock<BTreeMap<Digest, Arc<Program>>>>,
+    taken: Arc<RwLock<BTreeMap<(Name, u32), Result<(), Flaw>>>>,
     damaged: Arc<Damaged>,
+}
+
+/// What is deployed.
+#[derive(Default)]
+struct Deployed {
+    by_name: Arc<BTreeMap<Name, Arc<Handler>>>,
+    /// What runs until the current revision of a component is compiled here.
+    earlier: BTreeMap<Name, Arc<Handler>>,
+    revisions: Vec<Arc<Revision>>,
 }
 
 /// The components whose compiled files cells could not load.
@@ -135,11 +167,18 @@ impl Handlers {
     }
 
     /// Records that a component is compiled again. If it could not be, its handlers cannot run.
-    pub fn is_repaired(&self, digest: Digest, is_compiled: bool) {
-        if !is_compiled {
+    pub fn is_repaired(&self, digest: Digest, failed: Option<String>) {
+        if let Some(message) = failed {
             let programs = self.programs.write();
             let mut programs = programs.unwrap_or_else(PoisonError::into_inner);
             programs.remove(&digest);
+            drop(programs);
+            let deployed = self.deployed();
+            let revisions = deployed.revisions.iter();
+            for revision in revisions.filter(|revision| revision.digest == digest) {
+                let (message, may_pass) = (message.clone(), true);
+                self.took_in(revision, Some(Flaw { message, may_pass }));
+            }
         }
         self.damaged().remove(&digest);
     }
@@ -151,10 +190,58 @@ impl Handlers {
 
     /// Returns whether a deployed handler needs this compiled component.
     pub fn needs(&self, component: ComponentKey) -> bool {
-        self.all().values().any(|handler| {
+        let deployed = self.deployed();
+        let mut handlers = deployed.by_name.values().chain(deployed.earlier.values());
+        handlers.any(|handler| {
             self.program(handler.revision.digest)
                 .is_some_and(|program| program.component == component)
         })
+    }
+
+    /// Records that this host has compiled and checked a revision, and what is wrong with it here. It is
+    /// forgotten if another revision is current with the next [`Handlers::replace`].
+    pub fn took_in(&self, revision: &Revision, flaw: Option<Flaw>) {
+        let key = (revision.component.clone(), revision.revision);
+        let mut taken = self.taken.write().unwrap_or_else(PoisonError::into_inner);
+        taken.insert(key, flaw.map_or(Ok(()), Err));
+    }
+
+    /// Returns whether this host has compiled and checked a revision, and found no flaw that may pass.
+    pub fn has_taken_in(&self, revision: &Revision) -> bool {
+        let taken = self.taken(revision);
+        taken.is_some_and(|taken| taken.map_or_else(|flaw| !flaw.may_pass, |()| true))
+    }
+
+    fn taken(&self, revision: &Revision) -> Option<Result<(), Flaw>> {
+        let key = (revision.component.clone(), revision.revision);
+        let taken = self.taken.read().unwrap_or_else(PoisonError::into_inner);
+        taken.get(&key).cloned()
+    }
+
+    /// Returns the current revisions that this host has taken in, for those who look at the nodes.
+    pub fn components(&self) -> Components {
+        let deployed = self.deployed();
+        let known = deployed.revisions.iter().filter_map(|revision| {
+            let flaw = self.taken(revision)?.err();
+            let flaw = flaw.map(|flaw| flaw.message.chars().take(FLAW_CHARS).collect());
+            let component = Component {
+                revision: revision.revision,
+                flaw,
+            };
+            Some((revision.component.clone(), component))
+        });
+        known.collect()
+    }
+
+    /// Returns the handlers that this host cannot run, or not yet.
+    pub fn lacking(&self) -> BTreeSet<Name> {
+        let deployed = self.deployed();
+        let lacks = |(name, handler): &(&Name, &Arc<Handler>)| {
+            let taken = self.taken(&handler.revision);
+            taken.is_some_and(|taken| taken.is_err()) || self.executable(name).is_err()
+        };
+        let lacking = deployed.by_name.iter().filter(lacks);
+        lacking.map(|(name, _)| name.clone()).collect()
     }
 
     /// Returns the handler `name` if it is deployed.
@@ -170,41 +257,84 @@ impl Handlers {
         let handler = handler
             .ok_or_else(|| failed(format!("no deployed component has the handler {name}")))?;
         let revision = &handler.revision;
-        let program = self.program(revision.digest).ok_or_else(|| {
+        if let Some(program) = self.program(revision.digest) {
+            return Ok((handler, program));
+        }
+        let deployed = self.deployed();
+        let earlier = deployed.earlier.get(name).and_then(|earlier| {
+            let program = self.program(earlier.revision.digest)?;
+            Some((Arc::clone(earlier), program))
+        });
+        earlier.ok_or_else(|| {
             let component = revision.component.as_str();
             failed(format!(
                 "the component {component}, which has the handler {name}, does not compile here"
             ))
-        })?;
-        Ok((handler, program))
+        })
     }
 
     /// Returns all handlers, by name.
     pub fn all(&self) -> Arc<BTreeMap<Name, Arc<Handler>>> {
-        let by_name = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&by_name)
+        Arc::clone(&self.deployed().by_name)
     }
 
-    /// Replaces all handlers by those of the given current revisions. A schema that is already known
-    /// is not compiled again.
+    fn deployed(&self) -> Arc<Deployed> {
+        let deployed = self.deployed.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&deployed)
+    }
+
+    /// Replaces all handlers by those of the given current revisions. What runs now goes on until this host
+    /// has taken in the current revision. A schema that is already known is not compiled again.
     pub fn replace(&self, revisions: Vec<Revision>) {
-        let before = self.all();
-        let mut by_name = BTreeMap::new();
-        for revision in revisions {
-            let revision = Arc::new(revision);
+        let former = self.deployed();
+        let before = &former.by_name;
+        let (mut by_name, mut earlier) = (BTreeMap::new(), BTreeMap::new());
+        let revisions: Vec<Arc<Revision>> = revisions.into_iter().map(Arc::new).collect();
+        for revision in &revisions {
+            let is_taken = self.taken(revision).is_some();
+            let is_new = !is_taken && self.program(revision.digest).is_none();
             for info in &revision.handlers {
                 let handler = Handler {
                     info: info.clone(),
-                    revision: Arc::clone(&revision),
+                    revision: Arc::clone(revision),
                     limits: revision.manifest.limits(&info.name),
                     grants: revision.manifest.grants(&info.name),
                     params: schema(before.get(&info.name), info),
                 };
                 by_name.insert(info.name.clone(), Arc::new(handler));
+                let runs = former.runs(&info.name).filter(|_| is_new);
+                if let Some(runs) = runs.filter(|it| self.program(it.revision.digest).is_some()) {
+                    earlier.insert(info.name.clone(), Arc::clone(runs));
+                }
             }
         }
-        let mut shared = self.by_name.write().unwrap_or_else(PoisonError::into_inner);
-        *shared = Arc::new(by_name);
+        self.forget_all_but(&revisions);
+        let deployed = Deployed {
+            by_name: Arc::new(by_name),
+            earlier,
+            revisions,
+        };
+        let mut shared = self
+            .deployed
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        *shared = Arc::new(deployed);
+    }
+
+    fn forget_all_but(&self, revisions: &[Arc<Revision>]) {
+        let mut taken = self.taken.write().unwrap_or_else(PoisonError::into_inner);
+        let current: BTreeMap<&Name, u32> = revisions
+            .iter()
+            .map(|revision| (&revision.component, revision.revision))
+            .collect();
+        taken.retain(|(component, revision), _| current.get(component) == Some(revision));
+    }
+}
+
+impl Deployed {
+    /// Returns what this host runs for a handler.
+    fn runs(&self, name: &Name) -> Option<&Arc<Handler>> {
+        self.earlier.get(name).or_else(|| self.by_name.get(name))
     }
 }
 
@@ -229,3 +359,6 @@ fn schema(before: Option<&Arc<Handler>>, info: &HandlerInfo) -> Option<Arc<Schem
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,8 @@
 //! The commands of a store: the inputs of the rules for one job, and a few that concern many jobs.
 //! Commands are plain data, so a batch can be logged and repeated.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::handler::Revision;
@@ -56,6 +58,8 @@ pub enum Command {
         /// The host that grants the leases.
         node: NodeId,
         slots: Vec<Slot>,
+        /// Handlers whose jobs stay where they are: the cells of this host cannot run them.
+        except: BTreeSet<Name>,
         /// The claim ends with the job whose params bring the total to this many bytes.
         params_bytes_max: usize,
     },

@@ -1,6 +1,7 @@
 //! The nodes that share a store, as each sees the others.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -77,6 +78,39 @@ pub struct Card {
     pub running: Running,
 }
 
+/// What a node says of the components that are deployed: by name, the revision that it has taken in.
+pub type Components = BTreeMap<Name, Component>;
+
+/// A component that a node has taken in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Component {
+    pub revision: u32,
+    /// Why the node cannot run it, if it cannot.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub flaw: Option<String>,
+}
+
+/// Whether a node can run a revision of a component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness<'a> {
+    Ready,
+    /// It has yet to hear of it, or to compile it.
+    Compiling,
+    /// It cannot, and this is why.
+    Failed(&'a str),
+}
+
+impl Readiness<'_> {
+    /// Returns the name that users see.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Compiling => "compiling",
+            Self::Failed(_) => "failed",
+        }
+    }
+}
+
 /// How many attempts a node runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -107,6 +141,8 @@ pub struct Known {
     pub drain: bool,
     /// `None` if the process that runs now has said nothing.
     pub card: Option<Card>,
+    /// Empty if it has said nothing.
+    pub components: Arc<Components>,
 }
 
 /// How a node stands, for people.
@@ -146,6 +182,18 @@ impl Standing {
 }
 
 impl Known {
+    /// Returns whether the node can run a revision of a component.
+    pub fn readiness(&self, component: &Name, revision: u32) -> Readiness<'_> {
+        let known = self.components.get(component);
+        match known.filter(|known| known.revision == revision) {
+            None => Readiness::Compiling,
+            Some(known) => known
+                .flaw
+                .as_deref()
+                .map_or(Readiness::Ready, Readiness::Failed),
+        }
+    }
+
     /// Returns how the node stands.
     pub fn standing(&self) -> Standing {
         let silent = Duration::from_millis(self.silent_ms);
@@ -204,6 +252,38 @@ mod tests {
     use super::*;
 
     #[test]
+    fn which_revisions_a_node_can_run() {
+        let component = |name: &str, revision, flaw: Option<&str>| {
+            let flaw = flaw.map(str::to_owned);
+            (name.parse().unwrap(), Component { revision, flaw })
+        };
+        let components = [
+            component("a", 3, None),
+            component("b", 2, Some("too large")),
+        ];
+        let node = Known {
+            id: NodeId(Uuid::nil()),
+            version: "1".to_owned(),
+            life: Life::Lives,
+            silent_ms: 0,
+            drain: false,
+            card: None,
+            components: Arc::new(components.into()),
+        };
+        for (component, revision, expected) in [
+            ("a", 3, Readiness::Ready),
+            ("a", 2, Readiness::Compiling),
+            ("a", 4, Readiness::Compiling),
+            ("b", 2, Readiness::Failed("too large")),
+            ("b", 3, Readiness::Compiling),
+            ("c", 1, Readiness::Compiling),
+        ] {
+            let component: Name = component.parse().unwrap();
+            assert_eq!(node.readiness(&component, revision), expected);
+        }
+    }
+
+    #[test]
     fn how_a_node_stands() {
         let known = |life, silent_ms, drain, card: Option<(bool, u64)>| Known {
             id: NodeId(Uuid::nil()),
@@ -219,6 +299,7 @@ mod tests {
                 },
                 ..Card::default()
             }),
+            components: Arc::default(),
         };
         for (node, expected, is_lost) in [
             (

@@ -1,6 +1,7 @@
 //! The place of this host among the nodes that share its store: a thread says each second that it lives,
 //! lets its cells go on as long as that is answered, and finds nodes that are dead.
 
+mod components;
 mod follow;
 mod looks;
 mod presence;
@@ -24,7 +25,8 @@ use tokio_util::sync::CancellationToken;
 use self::watch::{STOP, Watch};
 use crate::{Dispatch, SubmitError};
 
-pub use self::follow::{Committed, ELSEWHERE_MAX, Elsewhere, Following, OnComponents};
+pub use self::components::{OnComponents, TakenIn};
+pub use self::follow::{Committed, ELSEWHERE_MAX, Elsewhere, Following};
 pub(crate) use self::looks::Looks;
 pub use self::presence::Presence;
 
@@ -78,10 +80,10 @@ impl Place {
     ) -> Result<Self, NoPlace> {
         let (clock, helm) = Clock::steered();
         // The first one connects, which takes too long to read a clock by.
-        let first = heartbeat.beat(0, &presence.card());
+        let first = heartbeat.beat(0, &presence.card(), &presence.components());
         first.map_err(NoPlace::Store)?;
         let (sent, before) = (Lifeline::now(), clock.now());
-        let roll = heartbeat.beat(0, &presence.card());
+        let roll = heartbeat.beat(0, &presence.card(), &presence.components());
         let roll = roll.map_err(NoPlace::Store)?;
         presence.ask_to_drain(roll.drain);
         let after = clock.now();
@@ -162,7 +164,8 @@ impl Beats {
     /// Says that this host lives. Returns the pause before the next time, `None` if there is none.
     fn beat(&mut self) -> Option<Duration> {
         let (sent, before) = (Lifeline::now(), self.clock.now());
-        match self.heartbeat.beat(self.ahead_ms, &self.presence.card()) {
+        let (card, components) = (self.presence.card(), self.presence.components());
+        match self.heartbeat.beat(self.ahead_ms, &card, &components) {
             Ok(roll) => {
                 if std::mem::take(&mut self.is_silent) {
                     tracing::info!("the database answers heartbeats again");

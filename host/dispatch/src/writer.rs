@@ -13,6 +13,7 @@ mod settle;
 mod start;
 mod traces;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,6 +23,7 @@ use host_cells::pool::Place;
 use host_cells::port::{CellEvent, CellPort};
 use host_core::command::Command;
 use host_core::id::NodeId;
+use host_core::name::Name;
 use host_core::port::spans::Spans;
 use host_core::time::Time;
 use host_runtime::clock::Clock;
@@ -135,6 +137,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         events: wiring.events,
         phase: wiring.phase,
         drain: wiring.shared.presence.drain(),
+        lacking: wiring.shared.presence.lacking(),
     };
     let mut writer = Writer {
         store: wiring.store,
@@ -164,6 +167,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         phase: Phase::Running,
         drain_until: Time(i64::MAX),
         drains: false,
+        lacking: BTreeSet::new(),
         said: None,
     };
     let _closes = writer.leases.close_on_drop();
@@ -196,6 +200,8 @@ struct Inputs {
     phase: watch::Receiver<Phase>,
     /// Whether an operator wants no more jobs to start here.
     drain: watch::Receiver<bool>,
+    /// The handlers that cannot run here.
+    lacking: watch::Receiver<BTreeSet<Name>>,
 }
 
 struct Writer<P> {
@@ -231,6 +237,8 @@ struct Writer<P> {
     drain_until: Time,
     /// Whether an operator wants no more jobs to start here.
     drains: bool,
+    /// The handlers whose jobs are left to other nodes.
+    lacking: BTreeSet<Name>,
     /// How many attempts ran when this was last said, and whether no more were started.
     said: Option<([usize; 3], bool)>,
 }
@@ -288,6 +296,7 @@ impl<P: CellPort> Writer<P> {
                 Some(request) = inputs.requests.recv() => intake.add(request),
                 Ok(()) = inputs.phase.changed() => {}
                 Ok(()) = inputs.drain.changed() => {}
+                Ok(()) = inputs.lacking.changed() => {}
                 Some(done) = elsewhere => intake.elsewhere.push(done),
                 () = due => {}
             }
@@ -300,6 +309,7 @@ impl<P: CellPort> Writer<P> {
         intake.fill(&mut inputs.requests, &mut inputs.events);
         self.enter(*inputs.phase.borrow_and_update());
         self.drain(*inputs.drain.borrow_and_update());
+        self.leave_to_others(&inputs.lacking.borrow_and_update());
         intake
     }
 
@@ -468,7 +478,8 @@ impl<P: CellPort> Writer<P> {
         }
         self.offer_waiters(&batch.for_executors, &mut rooms);
         if !rooms.is_empty() {
-            batch.claim(self.node, rooms, self.carried.room());
+            let except = self.lacking.clone();
+            batch.claim(self.node, rooms, except, self.carried.room());
         }
     }
 

@@ -21,6 +21,7 @@ mod queues;
 mod routes;
 mod runners;
 mod view;
+mod waiting;
 mod wire_routes;
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use host_core::command::{Command, Reply};
 use host_core::handler::{Digest, Manifest, Revision};
@@ -11,12 +12,13 @@ use host_core::name::Name;
 use host_core::time::Time;
 use host_store::{Reader, StoreError};
 use thiserror::Error;
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::{Mutex, MutexGuard, oneshot};
 
 use host_cells::compile::CompileError;
-use host_cells::examine::{Candidate, Examiner, Flaw};
+use host_cells::examine::{self, Candidate, Examiner};
 use host_cells::grants;
-use host_cells::handlers::{Handlers, Program};
+use host_cells::handlers::{Flaw, Handlers, Program};
+use host_dispatch::nodes::{Presence, TakenIn};
 use host_dispatch::{Dispatch, SubmitError};
 use host_runtime::tasks::Tasks;
 
@@ -39,7 +41,7 @@ pub struct Deployed {
 pub enum DeployError {
     /// The component was rejected.
     #[error(transparent)]
-    Flaw(#[from] Flaw),
+    Flaw(#[from] examine::Flaw),
     /// The rules reject the change, or the host is stopping.
     #[error(transparent)]
     Submit(SubmitError),
@@ -62,11 +64,22 @@ struct Shared {
     examiner: Examiner,
     tasks: Tasks,
     one_at_a_time: Mutex<()>,
+    announcing: Mutex<()>,
+    /// Whether other nodes may deploy something.
+    has_others: bool,
+    /// How often the store was read for what is deployed.
+    looks: AtomicU64,
 }
 
 impl Deployments {
     /// Makes changes through `dispatch` and publishes the result in `handlers`.
-    pub fn new(dispatch: Dispatch, handlers: Handlers, examiner: Examiner, tasks: Tasks) -> Self {
+    pub fn new(
+        dispatch: Dispatch,
+        handlers: Handlers,
+        examiner: Examiner,
+        tasks: Tasks,
+        has_others: bool,
+    ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 dispatch,
@@ -74,6 +87,9 @@ impl Deployments {
                 examiner,
                 tasks,
                 one_at_a_time: Mutex::new(()),
+                announcing: Mutex::new(()),
+                has_others,
+                looks: AtomicU64::new(0),
             }),
         }
     }
@@ -125,13 +141,29 @@ impl Deployments {
         self.run(async move { shared.remove(name).await }).await
     }
 
-    /// Takes in what other nodes have deployed: compiles what is new here, and publishes it.
-    pub async fn follow(&self) {
+    /// Takes in what other nodes have deployed: publishes it, and compiles what is new here.
+    pub async fn follow(&self) -> TakenIn {
         let shared = Arc::clone(&self.shared);
         let following = async move { shared.follow().await };
-        if let Err(error) = self.run(following).await {
-            tracing::warn!(%error, "cannot take in what another node has deployed");
+        self.run(following).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot take in what another node has deployed; it is tried again");
+            TakenIn::Nothing
+        })
+    }
+
+    /// Publishes what other nodes have deployed meanwhile, which may not be compiled here yet. Returns false
+    /// if that is not known, or there are no other nodes.
+    pub async fn look(&self) -> bool {
+        if !self.shared.has_others {
+            return false;
         }
+        let seen = self.shared.looks.load(Ordering::Relaxed);
+        let one = self.shared.announcing.lock().await;
+        // Another look may have begun, and ended, while this one waited.
+        if self.shared.looks.load(Ordering::Relaxed) > seen {
+            return true;
+        }
+        self.shared.publish(one, None).await.is_ok()
     }
 
     async fn run<T: Send + 'static>(
@@ -172,8 +204,8 @@ pub fn kept(reader: &dyn Reader) -> Result<BTreeSet<Digest>, StoreError> {
 /// Compiles the components of `current` that are not in the cache, and publishes them in
 /// `handlers`.
 ///
-/// A component that this version rejects is logged and skipped. Its jobs fail until another
-/// revision is deployed.
+/// A component that cannot run here is logged and skipped. Its jobs fail until another revision is
+/// deployed, or wait for other nodes if the store is shared.
 pub async fn restore(
     handlers: &Handlers,
     examiner: &Examiner,
@@ -181,18 +213,39 @@ pub async fn restore(
 ) -> Result<(), CompileError> {
     let mut revisions = Vec::with_capacity(current.len());
     for (revision, bytes) in current {
-        match examiner.program(handlers, revision.digest, &bytes).await {
-            Ok(_) => {}
-            Err(error @ CompileError::Cache { .. }) => return Err(error),
-            Err(error) => {
-                let component = revision.component.as_str();
-                tracing::error!(component, %error, "a deployed component no longer compiles");
-            }
+        let compiled = examiner.program(handlers, revision.digest, &bytes).await;
+        if let Err(error @ CompileError::Cache { .. }) = compiled {
+            return Err(error);
         }
+        let flaw = match compiled {
+            Ok(_) => examiner.lacks(&revision),
+            Err(error) => Some(error.into()),
+        };
+        took_in(handlers, &revision, flaw);
         revisions.push(revision);
     }
     handlers.replace(revisions);
     Ok(())
+}
+
+/// Says to whoever looks at the nodes what this host can run, and to its own loop what it cannot.
+pub fn say(presence: &Presence, handlers: &Handlers) {
+    presence.has(handlers.components());
+    presence.lacks(handlers.lacking());
+}
+
+fn took_in(handlers: &Handlers, revision: &Revision, flaw: Option<Flaw>) {
+    if let Some(flaw) = &flaw {
+        let component = revision.component.as_str();
+        let (number, reason) = (revision.revision, &flaw.message);
+        tracing::error!(
+            component,
+            revision = number,
+            reason,
+            "a deployed component cannot run here"
+        );
+    }
+    handlers.took_in(revision, flaw);
 }
 
 impl Shared {
@@ -216,6 +269,7 @@ impl Shared {
             .as_ref()
             .filter(|current| current.digest == digest && current.manifest == manifest)
         {
+            self.announce(Some(same)).await?;
             return Ok(Deployed {
                 revision: same.clone(),
                 unchanged: true,
@@ -255,12 +309,7 @@ impl Shared {
         let (mut grants_added, mut stubbed) = (Vec::new(), Vec::new());
         if let Some(target) = revisions.iter().find(|known| known.revision == number) {
             let digest = target.digest;
-            let bytes = self
-                .dispatch
-                .read(move |reader| reader.component_bytes(digest))
-                .await
-                .map_err(unread)?
-                .unwrap_or_default();
+            let bytes = self.bytes(digest).await?;
             stubbed.clone_from(&self.compiled(digest, &bytes).await?.stubbed);
             let before = revisions.iter().find(|known| known.revision == current);
             grants_added = grants::added(before, &target.manifest, &target.handlers);
@@ -280,7 +329,7 @@ impl Shared {
             .submit(command)
             .await
             .map_err(DeployError::Submit)?;
-        self.refresh().await
+        self.announce(None).await.map(drop)
     }
 
     async fn change(
@@ -294,7 +343,6 @@ impl Shared {
             .submit(command)
             .await
             .map_err(DeployError::Submit)?;
-        self.refresh().await?;
         let Reply::Deployed {
             revision,
             unchanged,
@@ -303,6 +351,7 @@ impl Shared {
             let message = "it answered something else than was asked".to_owned();
             return Err(DeployError::Store(message));
         };
+        self.announce(Some(&revision)).await?;
         Ok(Deployed {
             revision: *revision,
             unchanged,
@@ -311,19 +360,16 @@ impl Shared {
         })
     }
 
-    async fn compiled(&self, digest: Digest, bytes: &[u8]) -> Result<Arc<Program>, Flaw> {
+    async fn compiled(&self, digest: Digest, bytes: &[u8]) -> Result<Arc<Program>, examine::Flaw> {
         let program = self.examiner.program(&self.handlers, digest, bytes).await;
-        program.map_err(Flaw::Compile)
+        program.map_err(examine::Flaw::Compile)
     }
 
     async fn compile_again(&self, digest: Digest) {
         let _one = self.one_at_a_time.lock().await;
-        let bytes = self
-            .dispatch
-            .read(move |reader| reader.component_bytes(digest));
-        let compiled = match bytes.await {
+        let compiled = match self.bytes(digest).await {
             Ok(bytes) => {
-                let compiled = self.compiled(digest, &bytes.unwrap_or_default()).await;
+                let compiled = self.compiled(digest, &bytes).await;
                 compiled.map(drop).map_err(|error| error.to_string())
             }
             Err(error) => Err(error.to_string()),
@@ -339,7 +385,15 @@ impl Shared {
                 );
             }
         }
-        self.handlers.is_repaired(digest, compiled.is_ok());
+        self.handlers.is_repaired(digest, compiled.err());
+        say(&self.dispatch.shared().presence, &self.handlers);
+    }
+
+    async fn bytes(&self, digest: Digest) -> Result<Vec<u8>, DeployError> {
+        let read = self
+            .dispatch
+            .read(move |reader| reader.component_bytes(digest));
+        Ok(read.await.map_err(unread)?.unwrap_or_default())
     }
 
     async fn current(&self, name: &Name) -> Result<Option<Revision>, DeployError> {
@@ -353,40 +407,53 @@ impl Shared {
             .find(|revision| revision.component == *name))
     }
 
-    /// Compiles the current components that are new here, and publishes what is deployed. Reads the bytes
-    /// of those alone.
-    async fn follow(&self) -> Result<(), DeployError> {
-        let _one = self.one_at_a_time.lock().await;
-        let current = self.dispatch.read(|reader| reader.components()).await;
-        let current = current.map_err(unread)?;
-        for revision in &current {
-            let digest = revision.digest;
-            if self.handlers.program(digest).is_some() {
-                continue;
-            }
-            let bytes = self
-                .dispatch
-                .read(move |reader| reader.component_bytes(digest));
-            let bytes = bytes.await.map_err(unread)?.unwrap_or_default();
-            if let Err(flaw) = self.compiled(digest, &bytes).await {
-                let component = revision.component.as_str();
-                tracing::error!(component, %flaw, "a component of another node does not compile here");
-            }
+    /// Publishes what is deployed, compiles what is new here, one component after the other, and publishes
+    /// each. Tries again what could not be taken in.
+    async fn follow(&self) -> Result<TakenIn, DeployError> {
+        let mut tried = BTreeSet::new();
+        loop {
+            let current = self.announce(None).await?;
+            let is_new = |revision: &&Revision| {
+                !self.handlers.has_taken_in(revision) && !tried.contains(&key(revision))
+            };
+            let Some(revision) = current.iter().find(is_new) else {
+                let is_done = |revision| self.handlers.has_taken_in(revision);
+                let is_all = current.iter().all(is_done);
+                return Ok(if is_all { TakenIn::All } else { TakenIn::Some });
+            };
+            let _one = self.one_at_a_time.lock().await;
+            let bytes = self.bytes(revision.digest).await?;
+            let flaw = self.examiner.take_in(&self.handlers, revision, &bytes);
+            took_in(&self.handlers, revision, flaw.await);
+            tried.insert(key(revision));
         }
-        self.handlers.replace(current);
-        Ok(())
     }
 
-    /// Publishes what is deployed now.
-    async fn refresh(&self) -> Result<(), DeployError> {
-        let revisions = self
-            .dispatch
-            .read(|reader| reader.components())
-            .await
-            .map_err(unread)?;
-        self.handlers.replace(revisions);
-        Ok(())
+    /// Publishes what is deployed now, and that this host has compiled one of these revisions.
+    async fn announce(&self, compiled: Option<&Revision>) -> Result<Vec<Revision>, DeployError> {
+        self.publish(self.announcing.lock().await, compiled).await
     }
+
+    /// Publishes what is deployed now. Only one at a time, so that nobody publishes what was read earlier.
+    async fn publish(
+        &self,
+        _one: MutexGuard<'_, ()>,
+        compiled: Option<&Revision>,
+    ) -> Result<Vec<Revision>, DeployError> {
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        if let Some(revision) = compiled {
+            took_in(&self.handlers, revision, self.examiner.lacks(revision));
+        }
+        let revisions = self.dispatch.read(|reader| reader.components()).await;
+        let revisions = revisions.map_err(unread)?;
+        self.handlers.replace(revisions.clone());
+        say(&self.dispatch.shared().presence, &self.handlers);
+        Ok(revisions)
+    }
+}
+
+fn key(revision: &Revision) -> (Name, u32) {
+    (revision.component.clone(), revision.revision)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is the end of the error")]

@@ -80,11 +80,13 @@ impl Nodes {
                 silent_ms: 0,
                 drain: self.presence().is_asked_to_drain(),
                 card,
+                components: self.presence().components(),
             }]);
         }
         let mut nodes = self.dispatch.read(|reader| reader.nodes()).await?;
         if let Some(own) = nodes.iter_mut().find(|node| node.id == self.own) {
             own.card = card;
+            own.components = self.presence().components();
         }
         Ok(nodes)
     }

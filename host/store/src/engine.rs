@@ -9,7 +9,7 @@ mod params;
 mod registry;
 mod retry;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::capacity::Capacity;
 use host_core::command::{Change, Claimed, Command, Committed, NewJob, Reply, Slot};
@@ -99,8 +99,13 @@ pub(crate) trait Rows {
     fn dependents(&mut self, prerequisite: JobId) -> Result<Vec<JobId>, StoreError>;
 
     /// Returns at most `limit` available jobs of a lane in queues that are not paused, ordered by
-    /// priority and then by age.
-    fn claimable(&mut self, lane: &Lane, limit: usize) -> Result<Vec<JobId>, StoreError>;
+    /// priority and then by age. None has a handler in `except`.
+    fn claimable(
+        &mut self,
+        lane: &Lane,
+        except: &BTreeSet<Name>,
+        limit: usize,
+    ) -> Result<Vec<JobId>, StoreError>;
     /// Returns jobs whose wakeup is at or before `now`, earliest first.
     fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError>;
     fn running(&mut self) -> Result<Vec<JobId>, StoreError>;
@@ -184,8 +189,9 @@ impl<R: Rows> Batch<'_, R> {
             Command::Claim {
                 node,
                 slots,
+                except,
                 params_bytes_max,
-            } => self.claim(node, slots, params_bytes_max),
+            } => self.claim(node, slots, &except, params_bytes_max),
             Command::Ack { job, fence } => self.moved(job, &Input::Ack(&fence)),
             Command::Heartbeat { job, fence } => self.moved(job, &Input::Heartbeat(&fence)),
             Command::Renew { job, lease, until } => {
@@ -245,6 +251,7 @@ impl<R: Rows> Batch<'_, R> {
         &mut self,
         node: NodeId,
         slots: Vec<Slot>,
+        except: &BTreeSet<Name>,
         params_bytes_max: usize,
     ) -> Result<Reply, Stop> {
         let mut bytes = 0;
@@ -257,7 +264,12 @@ impl<R: Rows> Batch<'_, R> {
             }
         }
         for (lane, slots) in lanes {
-            let jobs = self.rows.claimable(&lane, slots.len())?;
+            let nothing = BTreeSet::new();
+            let except = match lane {
+                Lane::Shared | Lane::Alone => except,
+                Lane::Runner(_) => &nothing,
+            };
+            let jobs = self.rows.claimable(&lane, except, slots.len())?;
             for (id, slot) in jobs.into_iter().zip(slots) {
                 let input = Input::Claim {
                     node,

@@ -203,12 +203,20 @@ impl Rows for Model {
             .collect())
     }
 
-    fn claimable(&mut self, lane: &Lane, limit: usize) -> Result<Vec<JobId>, StoreError> {
+    fn claimable(
+        &mut self,
+        lane: &Lane,
+        except: &BTreeSet<Name>,
+        limit: usize,
+    ) -> Result<Vec<JobId>, StoreError> {
         let mut found: Vec<(u8, u64, JobId)> = self
             .entries()
             .filter(|entry| {
                 let job = &entry.lifecycle;
-                job.state == State::Available && lane.has(job) && !self.is_paused(&job.queue)
+                job.state == State::Available
+                    && lane.has(job)
+                    && !except.contains(&job.handler)
+                    && !self.is_paused(&job.queue)
             })
             .map(|entry| (entry.lifecycle.priority, entry.seq, entry.lifecycle.id))
             .collect();

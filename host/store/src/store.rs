@@ -3,6 +3,8 @@
 
 #![warn(missing_docs)]
 
+use std::sync::Arc;
+
 use futures_util::future::BoxFuture;
 use host_core::capacity::Capacity;
 use host_core::command::{Command, Committed};
@@ -10,7 +12,7 @@ use host_core::handler::{Digest, Revision};
 use host_core::id::{JobId, NodeId};
 use host_core::job::State;
 use host_core::name::Name;
-use host_core::node::{Card, Known, Pulse, Roll};
+use host_core::node::{Card, Components, Known, Pulse, Roll};
 use host_core::outcome::Attempt;
 use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease,
@@ -117,8 +119,14 @@ pub trait Reader: Send {
 /// How a node tells the others that share its store that it lives. It waits for no batch.
 pub trait Heartbeat: Send {
     /// Says that the node lives, with host time `ahead_ms` ahead of the database's, and what it says of
-    /// itself. Returns all nodes. Fails with [`StoreError::Fenced`] if the node has lost its place.
-    fn beat(&mut self, ahead_ms: i64, card: &Card) -> Result<Roll, StoreError>;
+    /// itself and of the components that are deployed. Returns all nodes. Fails with [`StoreError::Fenced`]
+    /// if the node has lost its place.
+    fn beat(
+        &mut self,
+        ahead_ms: i64,
+        card: &Card,
+        components: &Arc<Components>,
+    ) -> Result<Roll, StoreError>;
 
     /// Says that the node has ended: what it left may be taken at once.
     fn leave(&mut self) -> Result<(), StoreError>;

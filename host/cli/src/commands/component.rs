@@ -5,6 +5,7 @@ mod ls;
 mod rm;
 mod rollback;
 mod show;
+pub(super) mod waiting;
 
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use clap::{Args, Subcommand};
 use host_console::client::{Answer, Client, segment};
 use host_console::error::{CliError, Exit};
 use host_console::options::Remote;
+use host_console::output::put_section;
 use host_console::plain;
 use host_core::handler::Manifest;
 use serde::Deserialize;
@@ -68,6 +70,21 @@ struct View {
     current: u32,
     #[serde(default)]
     revisions: Vec<RevisionView>,
+    #[serde(default)]
+    nodes: Vec<NodeView>,
+}
+
+/// Whether a node can run the current revision.
+#[derive(Debug, Deserialize)]
+struct NodeView {
+    id: String,
+    name: Option<String>,
+    #[serde(default)]
+    state: String,
+    /// ready, compiling or failed.
+    #[serde(default)]
+    component: String,
+    reason: Option<String>,
 }
 
 /// One revision of a component.
@@ -113,4 +130,16 @@ fn unknown(error: CliError) -> CliError {
         Exit::NotFound => error.next("`host component ls` lists the components"),
         _ => error,
     }
+}
+
+/// Prints what handlers may reach that they could not reach before.
+pub(super) fn put_new_grants(grants: &[String]) -> Result<(), CliError> {
+    if grants.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<_> = grants
+        .iter()
+        .map(|grant| format!("+ {}", plain::line(grant)))
+        .collect();
+    put_section("new grants", &lines.join("\n"))
 }

@@ -8,12 +8,14 @@ use host_console::client::{Answer, Client, segment};
 use host_console::error::{CliError, Exit};
 use host_console::options::Remote;
 use host_console::output::{Output, put_section};
-use host_console::plain;
 use host_console::progress::Spinner;
 use host_console::table::Rows;
+use host_console::{human, plain};
 use host_core::name::Name;
+use host_core::seconds::Seconds;
 use serde::Deserialize;
 
+use super::component::{put_new_grants, waiting};
 use crate::manifest::{Manifest, Overrides};
 use crate::multipart::Multipart;
 
@@ -27,6 +29,7 @@ Examples:
   host deploy handlers.wasm
   host deploy target/guests/report.wasm --name billing --memory-mib 256 --timeout 5m
   host deploy report.wasm --env TZ --read-dir /srv/reports:/reports --accept-grants
+  host deploy report.wasm --wait-nodes=2m
 
 A manifest grants only what `grants.read_roots` and `grants.env` of the host allow. New grants are
 shown, and need --accept-grants.
@@ -50,6 +53,12 @@ pub(crate) struct Deploy {
     /// Let handlers have grants that they did not have before
     #[arg(long)]
     accept_grants: bool,
+    /// Wait until all nodes of the store can run it, at most this long [default: 5m]
+    #[arg(
+        long, value_name = "DURATION", num_args = 0..=1, require_equals = true,
+        default_missing_value = "5m", value_parser = human::parse_duration
+    )]
+    wait_nodes: Option<Seconds>,
     #[command(flatten)]
     overrides: Overrides,
     #[command(flatten)]
@@ -70,6 +79,10 @@ struct Deployed {
     grants_added: Vec<String>,
     #[serde(default)]
     stubbed: Vec<String>,
+    #[serde(default)]
+    nodes_ready: usize,
+    #[serde(default)]
+    nodes_all: usize,
 }
 
 impl Deploy {
@@ -109,6 +122,16 @@ impl Deploy {
         output.one(&answer.body, &plain::line(&deployed.component), || {
             print(output, &deployed, answer.status == 200)
         })?;
+        if let Some(timeout) = self.wait_nodes {
+            let revision = (deployed.component.as_str(), deployed.revision);
+            waiting::all_ready(&client, output, revision, timeout)?;
+        } else if deployed.nodes_ready < deployed.nodes_all {
+            let name = plain::line(&deployed.component);
+            output.hint(&format!(
+                "`host component show {name}` shows which nodes are ready, --wait-nodes waits for them"
+            ));
+            return Ok(());
+        }
         output.hint("`host handler show NAME` shows a handler's params, limits and grants");
         Ok(())
     }
@@ -181,6 +204,10 @@ fn print(output: Output, deployed: &Deployed, unchanged: bool) -> Result<(), Cli
     rows.pair("digest", &plain::line(&deployed.digest));
     let handlers: Vec<_> = deployed.handlers.iter().map(|it| plain::line(it)).collect();
     rows.pair("handlers", &handlers.join(" "));
+    if deployed.nodes_all > 1 {
+        let ready = format!("{} of {} ready", deployed.nodes_ready, deployed.nodes_all);
+        rows.pair("nodes", &ready);
+    }
     output.rows(rows)?;
     put_new_grants(&deployed.grants_added)?;
     put_stubbed(&deployed.stubbed)
@@ -193,16 +220,4 @@ fn put_stubbed(interfaces: &[String]) -> Result<(), CliError> {
     }
     let lines: Vec<_> = interfaces.iter().map(|it| plain::line(it)).collect();
     put_section("not given: calls of these fail", &lines.join("\n"))
-}
-
-/// Prints what handlers may reach that they could not reach before.
-pub(crate) fn put_new_grants(grants: &[String]) -> Result<(), CliError> {
-    if grants.is_empty() {
-        return Ok(());
-    }
-    let lines: Vec<_> = grants
-        .iter()
-        .map(|grant| format!("+ {}", plain::line(grant)))
-        .collect();
-    put_section("new grants", &lines.join("\n"))
 }

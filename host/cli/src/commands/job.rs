@@ -103,6 +103,7 @@ struct View {
     kept_until: Option<String>,
     deadline: Option<String>,
     cancel_requested_at: Option<String>,
+    waits_because: Option<String>,
     unique_key: Option<String>,
     #[serde(default)]
     depends_on: Vec<String>,

@@ -65,15 +65,27 @@ fn a_list_is_read_to_its_end() {
 fn show() {
     let mut seen = Transcript::new("component_show");
     let bare = r#"{"component":"a/b","current":1,"revisions":[{"revision":1,"digest":"12","deployed_at":"2026-05-17T18:25:00.000Z","handlers":[],"current":true}]}"#;
+    let one = r#"{"id":"0199a0b0-0000-7000-8000-000000000001","name":"one","state":"live","component":"ready"}"#;
+    let two =
+        r#"{"id":"0199a0b0-0000-7000-8000-000000000002","state":"silent","component":"compiling"}"#;
+    let three = r#"{"id":"0199a0b0-0000-7000-8000-000000000003","name":"t\u001b[31mhree","state":"live","component":"failed","reason":"the manifest grants a/b the environment variable TZ"}"#;
+    let nodes = |nodes: &str| format!(r#"{},"nodes":[{nodes}]}}"#, &bare[..bare.len() - 1]);
+    let on_nodes = nodes(&[one, two, three].join(","));
+    // A host that has its store alone, and can run it.
+    let alone = nodes(one);
     let host = CannedHost::start(&[
         (200, &component(2)),
         (200, bare),
         (200, bare),
+        (200, &on_nodes),
+        (200, &alone),
         (404, UNKNOWN),
     ]);
     seen.add(&host.run(&["component", "show", "basics"]));
     seen.add(&host.run(&["component", "show", "a/b"]));
     seen.add(&host.run(&["component", "show", "a/b", "-o", "json"]));
+    seen.add(&host.run(&["component", "show", "a/b"]));
+    seen.add(&host.run(&["component", "show", "a/b"]));
     seen.add(&host.run(&["component", "show", "basic"]));
     seen.check();
 }

@@ -108,6 +108,50 @@ fn options_stand_above_the_manifest() {
     seen.check();
 }
 
+/// The component on two nodes: one can run it, the other is in this state.
+fn on_two(revision: u32, other: &str) -> String {
+    format!(
+        r#"{{"component":"report","current":{revision},"revisions":[],"nodes":[{{"id":"0199a0b0-0000-7000-8000-000000000001","name":"one","state":"live","component":"ready"}},{{"id":"0199a0b0-0000-7000-8000-000000000002","name":"t\u001b[31mwo","state":"live",{other}}}]}}"#
+    )
+}
+
+#[test]
+fn waiting_until_all_nodes_can_run_it() {
+    let mut seen = Transcript::new("deploy_waiting_until_all_nodes_can_run_it");
+    let files = Files::new(&[("report.wasm", "(component)")]);
+    let file = files.of("report.wasm");
+    let on_one = SAME.replace('}', r#","nodes_ready":1,"nodes_all":2}"#);
+    let compiling = on_two(2, r#""component":"compiling""#);
+    let ready = on_two(2, r#""component":"ready""#);
+    let failed = on_two(2, r#""component":"failed","reason":"the folder is full""#);
+    let replaced = on_two(3, r#""component":"ready""#);
+    let host = CannedHost::start(&[
+        (201, &on_one),
+        (201, &on_one),
+        (200, &compiling),
+        (200, &ready),
+        (201, &on_one),
+        (200, &compiling),
+        (200, &failed),
+        (201, &on_one),
+        (200, &compiling),
+        (201, &on_one),
+        (200, &replaced),
+    ]);
+    for more in [
+        &[][..],
+        &["--wait-nodes"],
+        &["--wait-nodes=10m", "-q"],
+        &["--wait-nodes=0s"],
+        &["--wait-nodes"],
+        &["--wait-nodes=soon"],
+    ] {
+        let arguments = [&["deploy", &file], more].concat();
+        seen.add(&files.without_path(&host.run(&arguments)));
+    }
+    seen.check();
+}
+
 #[test]
 fn a_refusal_says_why() {
     let mut seen = Transcript::new("deploy_a_refusal_says_why");

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use host_core::command::Change;
 use host_core::id::JobId;
 use host_core::node::Pulse;
@@ -14,6 +13,7 @@ use host_store::{Others, StoreError};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::components::{self, Look, OnComponents};
 use crate::Dispatch;
 
 /// The least time between two hints to others, and between two looks at what they did.
@@ -50,9 +50,6 @@ impl Committed {
     }
 }
 
-/// Called when other revisions of components are current.
-pub type OnComponents = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
-
 /// What following needs.
 pub struct Following {
     pub clock: Clock,
@@ -80,14 +77,18 @@ impl Following {
         };
         let others = Arc::clone(&self.others);
         let hinting = hint(others, self.committed.clone(), self.beats.clone());
+        let (looked, looks) = watch::channel(None);
+        let dispatch = self.dispatch.clone();
+        let taking_in = components::take_in(looks, Arc::clone(&self.on_components), dispatch);
         tokio::select! {
             () = listening => {}
             () = hinting => {}
-            () = self.follow() => {}
+            () = taking_in => {}
+            () = self.follow(looked) => {}
         }
     }
 
-    async fn follow(&mut self) {
+    async fn follow(&mut self, looked: watch::Sender<Option<Look>>) {
         let mut known: Option<Pulse> = None;
         loop {
             let woken = self.woken().await;
@@ -102,9 +103,12 @@ impl Following {
             };
             match done {
                 Ok(pulse) => {
+                    looked.send_replace(Some(Look {
+                        at: begun,
+                        components: pulse.components.clone(),
+                        has_others: self.beats.borrow().1,
+                    }));
                     known = Some(pulse);
-                    let has_others = self.beats.borrow().1;
-                    self.dispatch.shared().looks.done(begun, has_others);
                 }
                 Err(error) => {
                     tracing::debug!(%error, "not known what other nodes did; asked again");
@@ -145,9 +149,6 @@ impl Following {
         // At first, something may have changed since the host read it.
         if known.is_none_or(|known| pulse.pauses != known.pauses) {
             self.tell(Elsewhere::Queues).await;
-        }
-        if known.is_none_or(|known| pulse.components != known.components) {
-            (self.on_components)().await;
         }
         Ok(())
     }

@@ -1,14 +1,19 @@
 //! What this host says of itself to whoever looks at the nodes, and what it is asked to do.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use host_core::node::{Card, Running};
+use host_core::name::Name;
+use host_core::node::{Card, Components, Running};
 use tokio::sync::watch;
 
-/// This host as a node: its card, and whether it is asked to start no more jobs.
+/// This host as a node: its card, the components that it has taken in, and whether it is asked to start no more
+/// jobs.
 #[derive(Debug, Default)]
 pub struct Presence {
     card: Mutex<Card>,
+    components: watch::Sender<Arc<Components>>,
+    lacking: watch::Sender<BTreeSet<Name>>,
     drain: watch::Sender<bool>,
 }
 
@@ -28,6 +33,41 @@ impl Presence {
         let mut card = self.locked();
         card.running = running;
         card.drains = drains;
+    }
+
+    /// Says which components are taken in.
+    pub fn has(&self, components: Components) {
+        self.components.send_if_modified(|known| {
+            let is_new = **known != components;
+            if is_new {
+                *known = Arc::new(components);
+            }
+            is_new
+        });
+    }
+
+    /// Returns which components are taken in.
+    pub fn components(&self) -> Arc<Components> {
+        Arc::clone(&self.components.borrow())
+    }
+
+    /// Says which handlers this host cannot run. Among nodes, it claims no jobs of theirs.
+    pub fn lacks(&self, handlers: BTreeSet<Name>) {
+        self.lacking.send_if_modified(|lacking| {
+            let is_new = *lacking != handlers;
+            *lacking = handlers;
+            is_new
+        });
+    }
+
+    /// Returns whether this host can run a handler, as far as it knows.
+    pub fn can_run(&self, handler: &Name) -> bool {
+        !self.lacking.borrow().contains(handler)
+    }
+
+    /// Returns what hears which handlers this host cannot run.
+    pub(crate) fn lacking(&self) -> watch::Receiver<BTreeSet<Name>> {
+        self.lacking.subscribe()
     }
 
     /// Asks this host to start no more jobs, or to start some again.

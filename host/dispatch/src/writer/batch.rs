@@ -1,6 +1,6 @@
 //! One batch of commands for the store, and for each command where its answer goes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use host_cells::pool::Place;
 use host_core::command::{Command, Reply, Slot};
@@ -187,7 +187,13 @@ impl Batch {
         self.push(command, Origin::Lease(told));
     }
 
-    pub(super) fn claim(&mut self, node: NodeId, rooms: Vec<Room>, params_bytes_max: usize) {
+    pub(super) fn claim(
+        &mut self,
+        node: NodeId,
+        rooms: Vec<Room>,
+        except: BTreeSet<Name>,
+        params_bytes_max: usize,
+    ) {
         let mut offer = Offer {
             params_bytes_max,
             ..Offer::default()
@@ -196,6 +202,7 @@ impl Batch {
         let claim = Command::Claim {
             node,
             slots,
+            except,
             params_bytes_max,
         };
         self.push(claim, Origin::Claim(offer));

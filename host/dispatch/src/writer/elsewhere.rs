@@ -1,10 +1,13 @@
 //! What other nodes of the store have done, in the loop: who waits for it here, and what may be claimed.
 
+use std::collections::BTreeSet;
+
 use host_cells::build::Refused;
 use host_cells::port::CellPort;
 use host_core::command::Change;
 use host_core::failure::FailureKind;
 use host_core::job::State;
+use host_core::name::Name;
 use host_core::time::Time;
 
 use super::Writer;
@@ -22,6 +25,14 @@ impl<P: CellPort> Writer<P> {
                 }
             }
             Elsewhere::Queues => self.look_anew(),
+        }
+    }
+
+    /// Claims no jobs of these handlers, if other nodes may run them.
+    pub(super) fn leave_to_others(&mut self, lacking: &BTreeSet<Name>) {
+        if self.told.is_some() && self.lacking != *lacking {
+            self.lacking.clone_from(lacking);
+            self.look_anew();
         }
     }
 

@@ -4,6 +4,7 @@
 pub(crate) mod bench;
 mod drain;
 mod failing;
+mod lacking;
 mod leases;
 mod runners;
 mod traces;

@@ -12,6 +12,7 @@ use host_cells::examine::COMPONENT_BYTES_MAX;
 use host_cells::manifest::{self, MANIFEST_BYTES_MAX};
 use host_core::handler::{Manifest, Revision};
 use host_core::name::Name;
+use host_core::node::Readiness;
 use host_core::rejection::Rejection;
 use host_http::budget::ByteBudget;
 use host_http::extract::{InPath, InQuery, small_body};
@@ -64,6 +65,26 @@ pub(super) struct ComponentView {
     current: u32,
     /// All revisions, the newest first.
     revisions: Vec<KeptView>,
+    /// Whether each node can run the current revision. Nodes that have gone are left out.
+    nodes: Vec<ReadinessView>,
+}
+
+/// Whether a node can run a component.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = NodeReadiness)]
+pub(super) struct ReadinessView {
+    /// The node's id.
+    id: String,
+    /// The name of its machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// live, draining, drained or silent.
+    state: &'static str,
+    /// ready, compiling or failed.
+    component: &'static str,
+    /// Why it cannot run the component.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
 }
 
 /// One revision that is kept.
@@ -89,6 +110,10 @@ pub(super) struct DeployedView {
     grants_added: Vec<String>,
     /// The interfaces that it imports and is not given: their functions fail when they are called.
     stubbed: Vec<String>,
+    /// How many nodes can run it already: at least the one that answers.
+    nodes_ready: usize,
+    /// How many nodes there are that have not gone.
+    nodes_all: usize,
 }
 
 /// A component that is no more.
@@ -143,15 +168,45 @@ impl From<&Revision> for RevisionView {
     }
 }
 
-impl From<Deployed> for DeployedView {
-    fn from(deployed: Deployed) -> Self {
-        Self {
-            revision: (&deployed.revision).into(),
+impl DeployedView {
+    async fn new(shared: &Shared, deployed: Deployed) -> Result<Self, ApiError> {
+        let revision = &deployed.revision;
+        let nodes = readiness(shared, &revision.component, revision.revision).await?;
+        let ready = nodes.iter().filter(|node| node.component == "ready");
+        Ok(Self {
+            nodes_ready: ready.count(),
+            nodes_all: nodes.len(),
+            revision: revision.into(),
             unchanged: deployed.unchanged,
             grants_added: deployed.grants_added,
             stubbed: deployed.stubbed,
-        }
+        })
     }
+}
+
+/// Returns whether each node that has not gone can run a revision of a component.
+async fn readiness(
+    shared: &Shared,
+    component: &Name,
+    revision: u32,
+) -> Result<Vec<ReadinessView>, ApiError> {
+    let nodes = shared.api.nodes.list().await?.into_iter();
+    let nodes = nodes.filter(|node| !node.is_lost()).map(|node| {
+        let readiness = node.readiness(component, revision);
+        let reason = match readiness {
+            Readiness::Failed(reason) => Some(reason.to_owned()),
+            Readiness::Ready | Readiness::Compiling => None,
+        };
+        let card = node.card.as_ref();
+        ReadinessView {
+            id: node.id.to_string(),
+            name: card.map(|card| card.name.clone()),
+            state: node.standing().as_str(),
+            component: readiness.as_str(),
+            reason,
+        }
+    });
+    Ok(nodes.collect())
 }
 
 /// Lists the current revisions of all components.
@@ -188,6 +243,7 @@ pub(super) async fn show(
     if revisions.is_empty() {
         return Err(Rejection::UnknownComponent(name).into());
     }
+    let nodes = readiness(&shared, &name, current).await?;
     let kept = revisions.into_iter().map(|revision| KeptView {
         revision: (&revision).into(),
         current: revision.revision == current,
@@ -197,6 +253,7 @@ pub(super) async fn show(
         component: name.into(),
         current,
         revisions: kept.collect(),
+        nodes,
     }))
 }
 
@@ -266,7 +323,8 @@ pub(super) async fn deploy(
     } else {
         StatusCode::CREATED
     };
-    Ok((status, Json(DeployedView::from(deployed))).into_response())
+    let view = DeployedView::new(&shared, deployed).await?;
+    Ok((status, Json(view)).into_response())
 }
 
 /// Goes back to an earlier revision.
@@ -283,7 +341,7 @@ pub(super) async fn rollback(
 ) -> Result<Json<DeployedView>, ApiError> {
     let RollbackBody { revision } = small_body(&shared.api.bodies, request).await?;
     let deployed = shared.api.deployer.rollback(name, revision).await?;
-    Ok(Json(deployed.into()))
+    DeployedView::new(&shared, deployed).await.map(Json)
 }
 
 /// Forgets a component that no job needs.

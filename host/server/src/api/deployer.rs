@@ -32,6 +32,10 @@ impl Deployer for Deployments {
             .boxed()
     }
 
+    fn look(&self) -> BoxFuture<'_, bool> {
+        self.look().boxed()
+    }
+
     fn remove(&self, name: Name) -> BoxFuture<'_, Result<(), DeployError>> {
         self.remove(name)
             .map(|result| result.map_err(DeployError::from))

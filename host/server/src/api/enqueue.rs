@@ -122,7 +122,14 @@ pub(super) async fn enqueue(
         .iter()
         .find(|byte| !byte.is_ascii_whitespace())
         == Some(&b'[');
-    let mut jobs = checking::jobs(&shared, &received.bytes, is_array).await?;
+    let mut checked = checking::jobs(&shared, &received.bytes, is_array).await;
+    if let Err(error) = &checked
+        && error.kind() == &kinds::HANDLER_NOT_FOUND
+        && shared.api.deployer.look().await
+    {
+        checked = checking::jobs(&shared, &received.bytes, is_array).await;
+    }
+    let mut jobs = checked?;
     let trace = trace_headers(&parts.headers);
     for job in &mut jobs {
         continue_trace(&mut job.payload.trace_context, &trace);

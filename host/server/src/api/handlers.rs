@@ -244,7 +244,10 @@ pub(super) async fn show(
     State(shared): State<Shared>,
     InPath(name): InPath<Name>,
 ) -> Result<Json<HandlerView>, ApiError> {
-    let all = shared.api.handlers.all();
+    let mut all = shared.api.handlers.all();
+    if !all.contains_key(&name) && shared.api.deployer.look().await {
+        all = shared.api.handlers.all();
+    }
     let handler = all
         .get(&name)
         .ok_or_else(|| unknown(&all, &name).in_path())?;

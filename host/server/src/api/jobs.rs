@@ -18,6 +18,7 @@ use super::filter::FilterQuery;
 use super::job_id::IdInPath;
 use super::problem::kinds;
 use super::view::{AttemptView, JobView};
+use super::waiting;
 
 /// The longest reason of a cancel, in bytes.
 const REASON_BYTES_MAX: usize = 1_024;
@@ -137,7 +138,10 @@ async fn read(shared: &Shared, id: JobId) -> Result<JobView, ApiError> {
     let job = dispatch.read(move |reader| reader.job(id)).await?;
     let job = job.ok_or_else(|| unknown(id))?;
     let progress = dispatch.shared().live.progress(id);
-    Ok(JobView::detail(job, progress, shared.api.clock.now()))
+    let waits_because = waiting::reason(shared, &job.lifecycle).await?;
+    let mut view = JobView::detail(job, progress, shared.api.clock.now());
+    view.waits_because = waits_because;
+    Ok(view)
 }
 
 fn unknown(id: JobId) -> ApiError {

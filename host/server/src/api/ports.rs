@@ -38,6 +38,11 @@ pub trait Deployer: Send + Sync {
     /// Makes an earlier revision current.
     fn rollback(&self, name: Name, revision: u32) -> BoxFuture<'_, Result<Deployed, DeployError>>;
 
+    /// Publishes what other nodes have deployed meanwhile. Returns false if there are none.
+    fn look(&self) -> BoxFuture<'_, bool> {
+        Box::pin(std::future::ready(false))
+    }
+
     /// Forgets a component that no job needs.
     fn remove(&self, name: Name) -> BoxFuture<'_, Result<(), DeployError>>;
 }

@@ -81,6 +81,9 @@ pub(super) struct JobView {
     /// How many jobs it still waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     prerequisites_open: Option<u32>,
+    /// Why it does not start, if no node can run it now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) waits_because: Option<String>,
     /// The key that makes it unique in its queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     unique_key: Option<String>,
@@ -257,6 +260,7 @@ impl JobView {
             retention_seconds: None,
             retention_discarded_seconds: None,
             prerequisites_open: (job.state == State::Pending).then_some(job.prerequisites_open),
+            waits_because: None,
             unique_key: None,
             depends_on: None,
             external_id: None,

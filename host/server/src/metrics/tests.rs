@@ -1,6 +1,7 @@
 //! Generates `docs/metrics.md` from the metrics of a host and compares them.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use host_core::command::Change;
 use host_core::id::NodeId;
@@ -62,6 +63,7 @@ fn shown() -> String {
         silent_ms: 500,
         drain: false,
         card: None,
+        components: Arc::default(),
     }]);
     let changed = Change {
         job: "01990f3c-1a2b-7000-8000-000000000001".parse().unwrap(),

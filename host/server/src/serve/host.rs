@@ -158,6 +158,7 @@ impl Host {
         deploy::restore(base.runs.handlers(), &examiner, current)
             .await
             .map_err(ServeError::Cache)?;
+        deploy::say(&presence, base.runs.handlers());
 
         let (phase, entered) = watch::channel(Phase::Running);
         let foreign_logs = Arc::new(ForeignLogs::new(base.logs.clone()));
@@ -195,7 +196,9 @@ impl Host {
         let protection = Arc::clone(&examiner.protection);
         let sharing = node::sharing(config, node.as_ref());
         let nodes = Arc::new(Nodes::new(own, dispatch.clone(), sharing));
-        let deployments = Deployments::new(dispatch.clone(), handlers, examiner, tasks.clone());
+        let (has_others, compiling) = (node.is_some(), tasks.clone());
+        let deployments =
+            Deployments::new(dispatch.clone(), handlers, examiner, compiling, has_others);
         deployments.repair();
         if let Some(node) = &mut node {
             node.follow(&dispatch, &deployments, &tasks);

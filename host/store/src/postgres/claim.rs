@@ -1,9 +1,12 @@
 //! Finds jobs that are claimable or due, and locks them. Hosts that look at the same time find
 //! different jobs, because each skips what another has locked.
 
+use std::collections::BTreeSet;
+
 use host_core::id::JobId;
 use host_core::job::{Lane, Payload, State};
 use host_core::json::JsonText;
+use host_core::name::Name;
 use host_core::time::Time;
 use tokio_postgres::Row;
 
@@ -14,7 +17,7 @@ use super::pipeline::{Pipeline, Value, values};
 use super::trouble::Trouble;
 use crate::record::Extra;
 
-/// Jobs of the queues `$1` for cells that run several jobs at once. Params come along if they are
+/// Jobs of the queues `$1` for cells that run several jobs at once, without those of the handlers `$3`. Params come along if they are
 /// small.
 const SHARED: &str = "WITH found AS MATERIALIZED (
   SELECT live.seq, live.id, live.body, live.priority FROM unnest($1::text[]) AS wanted (name)
@@ -22,6 +25,7 @@ const SHARED: &str = "WITH found AS MATERIALIZED (
   CROSS JOIN LATERAL (
     SELECT seq, id, body, priority FROM host_live
     WHERE state = 2 AND NOT suspect AND runner IS NULL AND queue = wanted.name
+    AND handler <> ALL($3::text[])
     ORDER BY priority, seq LIMIT $2 FOR UPDATE SKIP LOCKED
   ) AS live
   ORDER BY live.priority, live.seq LIMIT $2
@@ -29,7 +33,7 @@ const SHARED: &str = "WITH found AS MATERIALIZED (
 SELECT seq, id, found.body, wire, extra, CASE WHEN length(params) <= 8192 THEN params END
 FROM found JOIN host_payloads ON job = id ORDER BY priority, seq";
 
-/// The same for the foreign runners `$3`.
+/// The same for the foreign runners `$3`, whatever the handler.
 const RUNNER: &str = "WITH found AS MATERIALIZED (
   SELECT live.seq, live.id, live.body, live.priority FROM unnest($1::text[]) AS wanted (name)
   JOIN host_queues AS queues ON queues.name = wanted.name AND NOT queues.paused
@@ -43,10 +47,11 @@ const RUNNER: &str = "WITH found AS MATERIALIZED (
 SELECT seq, id, found.body, wire, extra, CASE WHEN length(params) <= 8192 THEN params END
 FROM found JOIN host_payloads ON job = id ORDER BY priority, seq";
 
-/// Suspects, which are few.
+/// Suspects, which are few, without those of the handlers `$2`.
 const ALONE: &str = "WITH found AS MATERIALIZED (
   SELECT seq, id, body, priority FROM host_live
   WHERE state = 2 AND suspect AND runner IS NULL
+  AND handler <> ALL($2::text[])
   AND NOT EXISTS (SELECT FROM host_queues WHERE name = queue AND paused)
   ORDER BY priority, seq LIMIT $1 FOR UPDATE SKIP LOCKED
 )
@@ -70,6 +75,7 @@ pub(super) async fn claimable(
     client: &Client,
     overlay: &mut Overlay,
     (lane, queues): (&Lane, Vec<String>),
+    except: &BTreeSet<Name>,
     limit: usize,
 ) -> Result<Vec<JobId>, Trouble> {
     if queues.is_empty() {
@@ -78,9 +84,10 @@ pub(super) async fn claimable(
     let changed = overlay.dirty();
     let changed = changed.filter(|entry| entry.stored == Some(State::Available));
     let rows = i64::try_from(limit + changed.count()).unwrap_or(i64::MAX);
+    let except: Vec<String> = except.iter().map(Name::to_string).collect();
     let (sql, values) = match lane {
-        Lane::Shared => (SHARED, values![queues, rows]),
-        Lane::Alone => (ALONE, values![rows]),
+        Lane::Shared => (SHARED, values![queues, rows, except]),
+        Lane::Alone => (ALONE, values![rows, except]),
         Lane::Runner(name) => (RUNNER, values![queues, rows, name.to_string()]),
     };
     let mut found = Vec::new();

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host_core::id::NodeId;
-use host_core::node::{Card, Dead, GONE_KEPT, GONE_KEPT_MAX, Known, LEASE, Life, Roll, Seen};
+use host_core::node::{
+    Card, Components, Dead, GONE_KEPT, GONE_KEPT_MAX, Known, LEASE, Life, Roll, Seen,
+};
 use host_core::time::Time;
+use serde::Serialize;
 
 use super::client::{Client, Connector, rows};
 use super::fetch::Writer;
@@ -109,19 +112,21 @@ pub struct Beats {
     pub(super) client: Option<Client>,
     pub(super) writer: Writer,
     /// What this host has last said of itself.
-    pub(super) said: Option<Card>,
+    pub(super) said: Option<(Card, Arc<Components>)>,
 }
 
-/// Says that node `$1` lives, and what it says of itself if that has changed. The setting holds for this
+/// Says that node `$1` lives, and what it says of itself and of components if that has changed. The setting holds for this
 /// statement, which waits no longer for a lock.
 const BEAT: &str = "WITH mine AS (\
       UPDATE host_beats SET beat = beat + 1, seen_at = now(), ahead = $3 \
       WHERE node = $1 AND epoch = $2 AND life = 0 \
       AND set_config('lock_timeout', '1s', TRUE) <> '' RETURNING node), \
     said AS (\
-      INSERT INTO host_cards (node, epoch, card) \
-      SELECT node, $2, $4::text FROM mine WHERE $4::text IS NOT NULL \
-      ON CONFLICT (node) DO UPDATE SET epoch = EXCLUDED.epoch, card = EXCLUDED.card) \
+      INSERT INTO host_cards AS old (node, epoch, card, components) \
+      SELECT node, $2, coalesce($4::text, ''), coalesce($5::text, '') FROM mine \
+      WHERE $4::text IS NOT NULL OR $5::text IS NOT NULL \
+      ON CONFLICT (node) DO UPDATE SET epoch = EXCLUDED.epoch, \
+      card = coalesce($4::text, old.card), components = coalesce($5::text, old.components)) \
     SELECT id, beats.epoch, beat, life, ahead, ";
 
 const BEATS: &str =
@@ -161,7 +166,8 @@ const FORGET: &str = "WITH old AS (\
     DELETE FROM host_beats USING gone WHERE node = number RETURNING node";
 
 const KNOWN: &str = "SELECT id, version, life, \
-      greatest(0, extract(epoch FROM now() - beats.seen_at) * 1000)::bigint, drain, card \
+      greatest(0, extract(epoch FROM now() - beats.seen_at) * 1000)::bigint, drain, card, \
+      components \
     FROM host_beats AS beats JOIN host_nodes ON number = beats.node \
     LEFT JOIN host_cards AS cards ON cards.node = beats.node AND cards.epoch = beats.epoch \
     ORDER BY number";
@@ -179,8 +185,17 @@ pub(super) async fn known(client: &Client) -> Result<Vec<Known>, StoreError> {
         card: row
             .get::<_, Option<&str>>(5)
             .and_then(|card| serde_json::from_str(card).ok()),
+        components: row
+            .get::<_, Option<&str>>(6)
+            .and_then(|components| serde_json::from_str(components).ok())
+            .map(|components: Components| Arc::new(components))
+            .unwrap_or_default(),
     };
     Ok(found.iter().map(known).collect())
+}
+
+fn json(said: &impl Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(said).map_err(|error| damaged("what a node says", error.to_string()))
 }
 
 fn life(kept: i16) -> Life {
@@ -222,21 +237,27 @@ impl Beats {
 }
 
 impl Heartbeat for Beats {
-    fn beat(&mut self, ahead_ms: i64, card: &Card) -> Result<Roll, StoreError> {
+    fn beat(
+        &mut self,
+        ahead_ms: i64,
+        card: &Card,
+        components: &Arc<Components>,
+    ) -> Result<Roll, StoreError> {
         let Writer { node, epoch, .. } = self.writer;
-        let is_new = self.said.as_ref() != Some(card);
-        let text = is_new.then(|| serde_json::to_string(card)).transpose();
-        let text = text.map_err(|error| damaged("what a node says", error.to_string()))?;
+        let said = self.said.as_ref();
+        let text = (said.map(|(card, _)| card) != Some(card)).then(|| json(card));
+        let told = (said.map(|(_, told)| told) != Some(components)).then(|| json(&**components));
+        let (text, told) = (text.transpose()?, told.transpose()?);
         let rows = self.ask(
             "say that this host lives",
             &beat(),
-            &[&node, &epoch, &ahead_ms, &text.as_deref()],
+            &[&node, &epoch, &ahead_ms, &text.as_deref(), &told.as_deref()],
         )?;
         let Some(first) = rows.first().filter(|row| row.get(6)) else {
             return Err(StoreError::Fenced);
         };
-        if is_new {
-            self.said = Some(card.clone());
+        if text.is_some() || told.is_some() {
+            self.said = Some((card.clone(), Arc::clone(components)));
         }
         let at = Time(first.get(7));
         let seen = |row: &tokio_postgres::Row| Seen {

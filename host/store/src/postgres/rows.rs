@@ -2,7 +2,7 @@
 //! is read when it is asked for. Changes stay in the overlay until the end, or until a question needs
 //! them in the tables.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use host_core::command::{Change, NewJob};
 use host_core::failure::Failure;
@@ -258,10 +258,18 @@ impl Rows for Transaction<'_> {
         Ok(waiting.into_iter().map(|(_, job)| job).collect())
     }
 
-    fn claimable(&mut self, lane: &Lane, limit: usize) -> Result<Vec<JobId>, StoreError> {
+    fn claimable(
+        &mut self,
+        lane: &Lane,
+        except: &BTreeSet<Name>,
+        limit: usize,
+    ) -> Result<Vec<JobId>, StoreError> {
         let in_hand = self.overlay.dirty().filter(|entry| {
             let job = &entry.job;
-            job.state == State::Available && lane.has(job) && !self.counts.is_paused(&job.queue)
+            job.state == State::Available
+                && lane.has(job)
+                && !except.contains(&job.handler)
+                && !self.counts.is_paused(&job.queue)
         });
         let mut queues = self.counts.claimable(lane);
         let mut found: Vec<(u8, i64, JobId)> = Vec::new();
@@ -278,6 +286,7 @@ impl Rows for Transaction<'_> {
             self.client,
             &mut self.overlay,
             (lane, queues),
+            except,
             limit,
         ));
         let stored = self.wait(async |_, _| stored)?;

@@ -1,6 +1,8 @@
 //! The rows of jobs in one transaction. A changed job is written when the transaction ends, or
 //! before a query that needs its row.
 
+use std::collections::BTreeSet;
+
 use host_core::command::{Change, NewJob};
 use host_core::failure::Failure;
 use host_core::handler::Revision;
@@ -348,19 +350,27 @@ impl Rows for Transaction<'_> {
         )
     }
 
-    fn claimable(&mut self, lane: &Lane, limit: usize) -> Result<Vec<JobId>, StoreError> {
+    fn claimable(
+        &mut self,
+        lane: &Lane,
+        except: &BTreeSet<Name>,
+        limit: usize,
+    ) -> Result<Vec<JobId>, StoreError> {
         let in_hand = self.hot.dirty().filter(|Entry { job, .. }| {
-            job.state == State::Available && lane.has(job) && !self.counters.is_paused(&job.queue)
+            job.state == State::Available
+                && lane.has(job)
+                && !except.contains(&job.handler)
+                && !self.counters.is_paused(&job.queue)
         });
         let mut found: Vec<(u8, i64, JobId)> = in_hand
             .map(|entry| (entry.job.priority, entry.seq, entry.job.id))
             .collect();
         if *lane == Lane::Alone {
-            let stored = self.stored_suspects(limit);
+            let stored = self.stored_suspects(except, limit);
             found.extend(stored.map_err(doing("look for suspects to claim"))?);
         } else {
             for queue in self.counters.claimable(lane) {
-                let stored = self.stored_available(lane, queue, limit);
+                let stored = self.stored_available(lane, queue, except, limit);
                 found.extend(stored.map_err(doing("look for jobs to claim"))?);
             }
         }
@@ -512,6 +522,7 @@ impl Transaction<'_> {
         &self,
         lane: &Lane,
         queue: i64,
+        except: &BTreeSet<Name>,
         limit: usize,
     ) -> rusqlite::Result<Vec<(u8, i64, JobId)>> {
         // The unary plus keeps SQLite from planning the query again for each value, as it does for
@@ -522,12 +533,12 @@ impl Transaction<'_> {
         };
         let mut statement = self.connection.prepare_cached(match runner {
             None => {
-                "SELECT id, priority, seq FROM jobs INDEXED BY jobs_claim \
+                "SELECT id, priority, seq, handler FROM jobs INDEXED BY jobs_claim \
                  WHERE state = 2 AND suspect = 0 \
                  AND runner IS NULL AND queue = +?1 ORDER BY priority, seq"
             }
             Some(_) => {
-                "SELECT id, priority, seq FROM jobs INDEXED BY jobs_runner \
+                "SELECT id, priority, seq, handler FROM jobs INDEXED BY jobs_runner \
                  WHERE state = 2 AND queue = +?1 AND runner = +?2 ORDER BY priority, seq"
             }
         })?;
@@ -540,7 +551,7 @@ impl Transaction<'_> {
             && let Some(row) = rows.next()?
         {
             let id = job_id(row)?;
-            if !self.hot.is_dirty(id) {
+            if !self.hot.is_dirty(id) && !is_in(except, row, 3)? {
                 found.push((row.get(1)?, row.get(2)?, id));
             }
         }
@@ -549,9 +560,13 @@ impl Transaction<'_> {
 
     /// Returns the first suspects in queues that are not paused, of those whose rows are up to
     /// date. Suspects are few.
-    fn stored_suspects(&self, limit: usize) -> rusqlite::Result<Vec<(u8, i64, JobId)>> {
+    fn stored_suspects(
+        &self,
+        except: &BTreeSet<Name>,
+        limit: usize,
+    ) -> rusqlite::Result<Vec<(u8, i64, JobId)>> {
         let mut statement = self.connection.prepare_cached(
-            "SELECT id, priority, seq, queue FROM jobs INDEXED BY jobs_suspect \
+            "SELECT id, priority, seq, queue, handler FROM jobs INDEXED BY jobs_suspect \
              WHERE state = 2 AND suspect = 1 AND runner IS NULL ORDER BY priority, seq",
         )?;
         let mut rows = statement.query([])?;
@@ -560,10 +575,20 @@ impl Transaction<'_> {
             && let Some(row) = rows.next()?
         {
             let id = job_id(row)?;
-            if !self.hot.is_dirty(id) && !self.counters.is_paused_id(row.get(3)?) {
+            let is_free = !self.hot.is_dirty(id) && !self.counters.is_paused_id(row.get(3)?);
+            if is_free && !is_in(except, row, 4)? {
                 found.push((row.get(1)?, row.get(2)?, id));
             }
         }
         Ok(found)
     }
+}
+
+/// Returns whether the handler in a column is one of these. Most of the time there are none.
+fn is_in(names: &BTreeSet<Name>, row: &Row<'_>, column: usize) -> rusqlite::Result<bool> {
+    if names.is_empty() {
+        return Ok(false);
+    }
+    let handler: String = row.get(column)?;
+    Ok(names.iter().any(|name| name.as_str() == handler))
 }

@@ -1,5 +1,7 @@
 //! When the disk is full, new jobs are refused and accepted ones can end.
 
+use std::collections::BTreeSet;
+
 use host_core::command::{NewJob, Reply, Slot};
 use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::job::{Lane, Payload};
@@ -43,6 +45,7 @@ fn claim() -> Command {
             lane: Lane::Shared,
             hold: Hold::Connection,
         }],
+        except: BTreeSet::new(),
         params_bytes_max: usize::MAX,
     }
 }

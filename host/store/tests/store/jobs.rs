@@ -1,5 +1,7 @@
 //! What the tests enqueue and claim with, and one way to look at all that a store holds.
 
+use std::collections::BTreeSet;
+
 use host_core::command::{Claimed, Command, Committed, Enqueued, Foreign, NewJob, Reply, Slot};
 use host_core::failure::{Failure, FailureKind};
 use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
@@ -85,6 +87,7 @@ pub(crate) fn claim_in(lane: &Lane, leases: impl IntoIterator<Item = u128>) -> C
     Command::Claim {
         node: NODE,
         slots: slots.collect(),
+        except: BTreeSet::new(),
         params_bytes_max: usize::MAX,
     }
 }

@@ -1,9 +1,11 @@
 //! Hosts that share a database: how they see each other, and how one takes the place of a dead one.
 
+use std::sync::Arc;
+
 use host_core::command::{Command, Reply};
 use host_core::id::NodeId;
 use host_core::job::State;
-use host_core::node::{Card, Dead, Life, Seen};
+use host_core::node::{Card, Component, Dead, Life, Roll, Seen};
 use host_store::postgres::PostgresStore;
 use host_store::postgres::nodes::Beats;
 use host_store::store::Store as _;
@@ -26,7 +28,7 @@ fn enter(schema: &Schema, node: NodeId) -> (PostgresStore, Beats) {
 
 /// Returns how `node` looks to another.
 fn seen(by: &mut Beats, node: NodeId) -> Seen {
-    let roll = by.beat(0, &Card::default()).unwrap();
+    let roll = beat(by).unwrap();
     roll.nodes.into_iter().find(|seen| seen.id == node).unwrap()
 }
 
@@ -57,7 +59,7 @@ fn a_dead_node_is_fenced_and_what_it_had_is_taken_once() {
     assert_eq!((before.life, before.is_fresh), (Life::Lives, true));
 
     // It lives after all: it has said so since.
-    its_beats.beat(0, &Card::default()).unwrap();
+    beat(&mut its_beats).unwrap();
     assert_eq!(take(&mut second, dead(&before)), 0);
     enqueue(&mut first, vec![job(2)]);
 
@@ -74,13 +76,13 @@ fn a_dead_node_is_fenced_and_what_it_had_is_taken_once() {
 
     let refused = first.commit(NOW, vec![claim([2], false)]).unwrap_err();
     assert!(matches!(refused, StoreError::Fenced), "{refused}");
-    let refused = its_beats.beat(0, &Card::default()).unwrap_err();
+    let refused = beat(&mut its_beats).unwrap_err();
     assert!(matches!(refused, StoreError::Fenced), "{refused}");
     drop(first);
 
     // It comes back as itself.
     let (mut again, mut its_beats) = enter(&schema, CLAIMS);
-    its_beats.beat(0, &Card::default()).unwrap();
+    beat(&mut its_beats).unwrap();
     assert_eq!(claimed(&mut again, NOW, claim([3, 4], false)).len(), 2);
     assert_eq!(take(&mut second, dead(&now)), 0);
     assert_eq!(seen(&mut beats, CLAIMS).life, Life::Lives);
@@ -97,6 +99,11 @@ fn a_node_that_has_left_says_so_and_writes_no_more_once_it_is_taken() {
     let left = seen(&mut beats, CLAIMS);
     assert_eq!(left.life, Life::Left);
     assert_eq!(take(&mut second, dead(&left)), 1);
+}
+
+/// Says that a node lives, and nothing else.
+fn beat(beats: &mut Beats) -> Result<Roll, StoreError> {
+    beats.beat(0, &Card::default(), &Arc::default())
 }
 
 /// Lets all nodes but `except` look as if they had gone some hours ago, and nobody had looked since.
@@ -120,15 +127,24 @@ fn what_a_node_says_is_kept_as_long_as_it_is_the_same_process() {
         started_at: NOW,
         ..Card::default()
     };
-    its_beats.beat(0, &card).unwrap();
+    let component = |name: &str, revision| {
+        let flaw = (revision > 1).then(|| "too large".to_owned());
+        (name.parse().unwrap(), Component { revision, flaw })
+    };
+    let mut components = Arc::default();
+    its_beats.beat(0, &card, &components).unwrap();
     card.running.cells = 3;
-    its_beats.beat(0, &card).unwrap();
+    its_beats.beat(0, &card, &components).unwrap();
+    components = Arc::new([component("a", 1), component("b", 2)].into());
+    its_beats.beat(0, &card, &components).unwrap();
     // It says no more, and nothing is forgotten.
-    its_beats.beat(0, &card).unwrap();
-    beats.beat(0, &Card::default()).unwrap();
+    its_beats.beat(0, &card, &components).unwrap();
+    beat(&mut beats).unwrap();
     let ids: Vec<_> = known().iter().map(|node| node.id).collect();
     assert_eq!(ids, [CLAIMS, OTHER]);
     assert_eq!(known()[0].card, Some(card));
+    assert_eq!(known()[0].components, components);
+    assert!(known()[1].components.is_empty());
     assert_eq!(known()[0].version, env!("CARGO_PKG_VERSION"));
     assert!(known()[0].silent_ms < 10_000);
     // A later version says more.
@@ -139,6 +155,7 @@ fn what_a_node_says_is_kept_as_long_as_it_is_the_same_process() {
     drop(first);
     let (_again, _its_beats) = enter(&schema, CLAIMS);
     assert_eq!(known()[0].card, None, "that was another process");
+    assert!(known()[0].components.is_empty());
 }
 
 #[test]
@@ -153,7 +170,7 @@ fn a_node_hears_that_it_is_drained_also_after_it_has_started_again() {
         .unwrap();
     let (others, _) = second.others(None).unwrap();
     let drain = |drain| runtime.block_on(others.set_drain(CLAIMS, drain)).unwrap();
-    let hears = |beats: &mut Beats| beats.beat(0, &Card::default()).unwrap().drain;
+    let hears = |beats: &mut Beats| beat(beats).unwrap().drain;
     assert!(!hears(&mut its_beats));
     drain(true);
     assert!(hears(&mut its_beats));
@@ -172,22 +189,22 @@ fn nodes_that_have_gone_are_forgotten_and_what_they_counted_is_not() {
     let schema = Schema::new();
     let (mut first, mut its_beats) = enter(&schema, CLAIMS);
     enqueue(&mut first, vec![job(1), job(2)]);
-    its_beats.beat(0, &Card::default()).unwrap();
+    beat(&mut its_beats).unwrap();
     let (mut second, mut beats) = enter(&schema, OTHER);
     enqueue(&mut second, vec![job(3)]);
     let reader = second.reader().unwrap();
     let listed = || reader.nodes().unwrap().len();
     let jobs = || reader.queues().unwrap()[0].counts[2];
     age(&schema, 23, OTHER);
-    beats.beat(0, &Card::default()).unwrap();
+    beat(&mut beats).unwrap();
     assert_eq!((listed(), jobs()), (2, 3));
     age(&schema, 25, OTHER);
-    beats.beat(0, &Card::default()).unwrap();
+    beat(&mut beats).unwrap();
     assert_eq!((listed(), jobs()), (1, 3));
     // Its old process, should it wake up, does nothing, and a new one is like any other.
     let refused = first.commit(NOW, vec![claim([1], false)]).unwrap_err();
     assert!(matches!(refused, StoreError::Fenced), "{refused}");
-    let refused = its_beats.beat(0, &Card::default()).unwrap_err();
+    let refused = beat(&mut its_beats).unwrap_err();
     assert!(matches!(refused, StoreError::Fenced), "{refused}");
     drop(first);
     let (mut again, _its_beats) = enter(&schema, CLAIMS);
@@ -207,8 +224,8 @@ fn of_many_nodes_that_have_gone_the_last_hundred_are_kept() {
         "INSERT INTO host_beats (node, epoch, beat, life, ahead, seen_at) \
          SELECT 1000 + n, 1, 1, 2, 0, now() - interval '1 s' * n FROM generate_series(1, 120) AS n",
     );
-    beats.beat(0, &Card::default()).unwrap();
+    beat(&mut beats).unwrap();
     assert_eq!(second.reader().unwrap().nodes().unwrap().len(), 101);
-    beats.beat(0, &Card::default()).unwrap();
+    beat(&mut beats).unwrap();
     assert_eq!(second.reader().unwrap().nodes().unwrap().len(), 101);
 }

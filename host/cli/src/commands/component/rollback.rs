@@ -8,8 +8,7 @@ use host_console::output::put_line;
 use host_console::plain;
 use serde::{Deserialize, Serialize};
 
-use super::{View, fetch, path};
-use crate::commands::deploy::put_new_grants;
+use super::{View, fetch, path, put_new_grants};
 
 /// Go back to an earlier revision.
 #[derive(Debug, Args)]

@@ -52,7 +52,42 @@ fn print(output: Output, doing: &str, view: &View, now: Option<Time>) -> Result<
         put_section("manifest", &plain::block(&text))?;
     }
     put_line("")?;
-    output.rows(history(view, now))
+    output.rows(history(view, now))?;
+    if is_shown(view) {
+        put_line("")?;
+        output.rows(nodes(view))?;
+    }
+    Ok(())
+}
+
+/// Returns whether the nodes say something: there are several, or one cannot run the component.
+fn is_shown(view: &View) -> bool {
+    view.nodes.len() > 1 || view.nodes.iter().any(|node| node.component != "ready")
+}
+
+fn nodes(view: &View) -> Rows {
+    let mut rows = Rows::new(&[
+        Column::Left("NODE"),
+        Column::Left("NAME"),
+        Column::Left("STATE"),
+        Column::Left("COMPONENT"),
+        Column::Left("REASON"),
+    ]);
+    for node in &view.nodes {
+        let component = Cell::new(plain::line(&node.component));
+        rows.row(vec![
+            Cell::new(plain::line(&node.id)),
+            Cell::new(plain::line(node.name.as_deref().unwrap_or_default())),
+            Cell::new(plain::line(&node.state)),
+            match node.component.as_str() {
+                "ready" => component.fg(Color::Green),
+                "failed" => component.fg(Color::Red),
+                _ => component,
+            },
+            Cell::new(plain::line(node.reason.as_deref().unwrap_or_default())),
+        ]);
+    }
+    rows
 }
 
 fn history(view: &View, now: Option<Time>) -> Rows {

@@ -113,6 +113,7 @@ fn header(view: &View, now: Option<Time>) -> Rows {
         &format!("{}, priority {}", view.queue, view.priority),
     );
     pair("state", &view.state);
+    pair("waits", view.waits_because.as_deref().unwrap_or_default());
     pair("attempt", &view.attempts());
     pair(
         "progress",

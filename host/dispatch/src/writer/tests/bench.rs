@@ -1,6 +1,6 @@
 //! A loop with everything it needs, and functions that wait for what it does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ use crate::executors::fake::FakeExecutor;
 use crate::fake_cells::{FakePort, Record, Told, handlers};
 use crate::lease_mail::LeaseDoor;
 use crate::logged::{Logs, Waiting};
+use crate::nodes::{Committed, Elsewhere};
 use crate::numbers::Numbers;
 use crate::readers::Readers;
 use crate::span::collected::Collected;
@@ -76,7 +77,15 @@ impl Bench {
     }
 
     pub(crate) async fn start_as(node: NodeId, store: Box<dyn Store>) -> Self {
-        Self::start_whole(node, store, None).await
+        Self::start_whole(node, store, None, None).await
+    }
+
+    /// Starts the loop of a node that shares its store with others.
+    pub(crate) async fn start_among_nodes() -> Self {
+        let (_nobody, told) = mpsc::channel(1);
+        let others = Some((told, Committed::default()));
+        let store = Box::new(MemoryStore::default());
+        Self::start_whole(NODE, store, None, others).await
     }
 
     /// Starts a loop that collects spans.
@@ -84,13 +93,17 @@ impl Bench {
         let spans = Arc::<Collected>::default();
         let port = Arc::<Collected>::clone(&spans);
         let store = Box::new(MemoryStore::default());
-        (Self::start_whole(NODE, store, Some(port)).await, spans)
+        (
+            Self::start_whole(NODE, store, Some(port), None).await,
+            spans,
+        )
     }
 
     async fn start_whole(
         node: NodeId,
         store: Box<dyn Store>,
         spans: Option<Arc<dyn Spans>>,
+        others: Option<(mpsc::Receiver<Elsewhere>, Committed)>,
     ) -> Self {
         let (executors, runner) = FakeExecutor::executors("python");
         let (requests, asked) = mpsc::channel(REQUESTS_MAX);
@@ -118,7 +131,7 @@ impl Bench {
             executors,
             leases: leases.clone(),
             lifeline: None,
-            others: None,
+            others,
             node,
             logs,
             requests: asked,
@@ -275,6 +288,7 @@ pub(crate) fn store_with_running(handler: &str) -> (MemoryStore, JobId) {
     let claim = Command::Claim {
         node: NODE,
         slots,
+        except: BTreeSet::new(),
         params_bytes_max: usize::MAX,
     };
     let batch = vec![Command::Enqueue(vec![new]), claim];

@@ -1,7 +1,7 @@
 //! A host without cells: the router, a loop over the memory store, a deployer that takes lists of
 //! handlers for components, and logs in memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
@@ -385,6 +385,7 @@ impl Host {
         let claim = Command::Claim {
             node: NodeId::NIL,
             slots: vec![slot],
+            except: BTreeSet::new(),
             params_bytes_max: usize::MAX,
         };
         match self.dispatch.submit(claim).await {

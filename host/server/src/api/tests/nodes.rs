@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use axum::http::StatusCode;
 use futures_util::future::BoxFuture;
 use host_core::id::NodeId;
-use host_core::node::{Card, Known, Life, Running};
+use host_core::node::{Card, Component, Known, Life, Running};
 use host_core::time::Time;
 use host_store::StoreError;
 use serde_json::json;
@@ -47,6 +47,7 @@ fn node(id: u32, name: &str) -> Known {
             },
             ..Card::default()
         }),
+        components: Arc::default(),
     }
 }
 
@@ -67,6 +68,14 @@ impl Nodes for Two {
         }
         Box::pin(std::future::ready(Ok(())))
     }
+}
+
+/// Adds what a node says of a component.
+fn with(mut node: Known, component: &str, revision: u32, flaw: Option<&str>) -> Known {
+    let flaw = flaw.map(str::to_owned);
+    let component = component.parse().unwrap();
+    Arc::make_mut(&mut node.components).insert(component, Component { revision, flaw });
+    node
 }
 
 /// Starts a host among nodes, the first of which answers.
@@ -189,4 +198,115 @@ async fn metrics_count_nodes_by_state() {
         assert!(shown.lines().any(|it| it == line), "{line} in {shown}");
     }
     assert!(!shown.contains("00000002-0000"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_component_shows_which_nodes_can_run_it() {
+    let mut gone = with(node(4, "four"), "basics", 1, None);
+    gone.life = Life::Left;
+    let mut silent = with(node(5, "five"), "basics", 1, None);
+    silent.silent_ms = 4_000;
+    let nodes = vec![
+        with(node(1, "one"), "basics", 1, None),
+        with(node(2, "two"), "basics", 1, Some("the folder is full")),
+        with(node(3, "three"), "other", 1, None),
+        gone,
+        silent,
+    ];
+    let host = among(nodes).await;
+    let shown = host.get("/api/v1/components/basics").await.body;
+    let said: Vec<_> = shown["nodes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|node| {
+            [
+                &node["name"],
+                &node["state"],
+                &node["component"],
+                &node["reason"],
+            ]
+        })
+        .collect();
+    let expected = [
+        [json!("one"), json!("live"), json!("ready"), json!(null)],
+        [
+            json!("two"),
+            json!("live"),
+            json!("failed"),
+            json!("the folder is full"),
+        ],
+        [
+            json!("three"),
+            json!("live"),
+            json!("compiling"),
+            json!(null),
+        ],
+        [json!("five"), json!("silent"), json!("ready"), json!(null)],
+    ];
+    assert_eq!(json!(said), json!(expected));
+    // The same again, so nothing changes.
+    let bytes = super::fixture::HANDLERS.as_bytes().to_vec();
+    let again = host.send(
+        "PUT",
+        "/api/v1/components/basics",
+        "application/wasm",
+        bytes,
+    );
+    let again = again.await.is(StatusCode::OK).body;
+    assert_eq!(
+        (&again["nodes_ready"], &again["nodes_all"]),
+        (&json!(2), &json!(4))
+    );
+}
+
+#[tokio::test]
+async fn a_job_that_no_node_can_run_says_why_it_waits() {
+    let drained = |id, name| {
+        let mut node = with(node(id, name), "basics", 1, None);
+        node.drain = true;
+        node
+    };
+    let failed = |id, name| with(node(id, name), "basics", 1, Some("it is too large"));
+    let ready = |id, name| with(node(id, name), "basics", 1, None);
+    let mut gone = ready(9, "nine");
+    gone.silent_ms = 10_000;
+    for (nodes, expected) in [
+        (vec![failed(1, "one"), ready(2, "two")], None),
+        (
+            vec![failed(1, "one"), drained(2, "two"), node(3, "three")],
+            Some("the nodes that can run it start no more jobs until `host node resume`: two"),
+        ),
+        (
+            vec![failed(1, "one"), node(2, "two"), gone],
+            Some(
+                "no node can run revision 1 of the component basics: one: it is too large; \
+                 two: it has yet to compile it",
+            ),
+        ),
+        (
+            (1..=5).map(|id| failed(id, "")).collect(),
+            Some(
+                "no node can run revision 1 of the component basics: \
+                 00000001-0000-0000-0000-000000000000: it is too large; \
+                 00000002-0000-0000-0000-000000000000: it is too large; \
+                 00000003-0000-0000-0000-000000000000: it is too large; and 2 more",
+            ),
+        ),
+    ] {
+        let host = among(nodes).await;
+        let id = host.enqueue(r#"{"handler":"noop"}"#).await;
+        let path = format!("/api/v1/jobs/{id}");
+        assert_eq!(host.get(&path).await.body["waits_because"], json!(null));
+        let presence = &host.dispatch.shared().presence;
+        presence.lacks(["noop".parse().unwrap()].into());
+        assert_eq!(host.get(&path).await.body["waits_because"], json!(expected));
+        let claimed = host.claim().await;
+        assert_eq!(claimed.lifecycle.id.to_string(), id);
+        assert_eq!(
+            host.get(&path).await.body["waits_because"],
+            json!(null),
+            "it runs"
+        );
+    }
 }

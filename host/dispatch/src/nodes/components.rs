@@ -1,0 +1,73 @@
+//! Takes in what other nodes deploy, beside everything else that this node follows: to compile a component may
+//! take minutes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use host_core::time::Time;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::Dispatch;
+
+/// The pause before what could not be taken in is tried again. It doubles up to the longest.
+const PAUSE: Duration = Duration::from_mins(1);
+const PAUSE_MAX: Duration = Duration::from_hours(1);
+
+/// What became of the components that are deployed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakenIn {
+    /// All of them run here, or never will.
+    All,
+    /// Some may run here later.
+    Some,
+    /// They could not be read.
+    Nothing,
+}
+
+/// Called when other revisions of components may be current.
+pub type OnComponents = Arc<dyn Fn() -> BoxFuture<'static, TakenIn> + Send + Sync>;
+
+/// What a look at the store showed.
+#[derive(Clone)]
+pub(super) struct Look {
+    /// When it began.
+    pub(super) at: Time,
+    /// Differs if other revisions are current.
+    pub(super) components: String,
+    pub(super) has_others: bool,
+}
+
+/// Takes in what looks show, as long as it is polled.
+pub(super) async fn take_in(
+    mut looks: watch::Receiver<Option<Look>>,
+    on_components: OnComponents,
+    dispatch: Dispatch,
+) {
+    let mut known: Option<String> = None;
+    let (mut pause, mut again): (Duration, Option<Instant>) = (PAUSE, None);
+    while looks.changed().await.is_ok() {
+        let Some(look) = looks.borrow_and_update().clone() else {
+            continue;
+        };
+        // At first, something may have changed since the host read it.
+        let is_new = known.as_ref() != Some(&look.components);
+        if is_new {
+            pause = PAUSE;
+        }
+        let is_due = again.is_some_and(|again| Instant::now() >= again);
+        if is_new || is_due {
+            match on_components().await {
+                TakenIn::Nothing => continue,
+                TakenIn::All => again = None,
+                TakenIn::Some => {
+                    again = Some(Instant::now() + pause);
+                    pause = PAUSE_MAX.min(pause * 2);
+                }
+            }
+            known = Some(look.components);
+        }
+        dispatch.shared().looks.done(look.at, look.has_others);
+    }
+}
