@@ -65,7 +65,7 @@ pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
         seeded(args, &cluster, &stage, report).await?;
     }
     if args.only.contains(&Part::Growth) {
-        growth::measure(args, &cluster, &stage, report).await?;
+        growth::measure(args, &cluster, report).await?;
     }
     stage.stop()?;
     if args.wants(Part::Nodes) {
@@ -91,8 +91,12 @@ impl Database {
 
     /// Starts a host on it.
     fn stage(&self) -> Result<Stage> {
+        self.stage_with(Vec::new())
+    }
+
+    fn stage_with(&self, args: Vec<String>) -> Result<Stage> {
         let env = vec![("HOST_STORE_URL".to_owned(), self.url.clone())];
-        Stage::stored(&["basics"], Vec::new(), env)
+        Stage::stored(&["basics"], args, env)
     }
 }
 

@@ -1,15 +1,25 @@
-//! What a long load leaves behind: dead rows and the sizes of tables with their indexes, after each round. A
-//! host that keeps up with its garbage has the same of both after the last round as after the first ones.
+//! What a long load leaves behind: dead rows and the sizes of tables with their indexes, after each round. Jobs
+//! are removed soon after they have ended. A host that keeps up with its garbage has the same of all after the
+//! last round as after the first ones.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use host_tests::Cluster;
 
+use super::{Database, build_folder};
+use crate::Args;
 use crate::load;
 use crate::report::Report;
 use crate::rounds::single;
-use crate::{Args, Stage};
+
+const SCHEMA: &str = "growth";
+
+/// How long jobs are kept that have ended, in seconds.
+const RETENTION_SECONDS: u64 = 300;
+
+/// A load beside which garbage can be collected, on a machine of two cores too.
+const IN_FLIGHT: usize = 16;
 
 /// The tables whose rows come and go, and those that jobs which have ended stay in.
 const BUSY: &[&str] = &[
@@ -28,33 +38,39 @@ fn sum(cluster: &Cluster, column: &str, tables: &[&str]) -> Result<f64> {
     let tables = tables.join("', '");
     let sql = format!(
         "SELECT COALESCE(sum({column}), 0) FROM pg_stat_user_tables \
-         WHERE schemaname = 'bench' AND relname IN ('{tables}')"
+         WHERE schemaname = '{SCHEMA}' AND relname IN ('{tables}')"
     );
     let sum = cluster.ask(&sql).parse::<f64>();
     sum.with_context(|| format!("cannot read {column}"))
 }
 
-pub(crate) async fn measure(
-    args: &Args,
-    cluster: &Cluster,
-    stage: &Stage,
-    report: &mut Report,
-) -> Result<()> {
+pub(crate) async fn measure(args: &Args, cluster: &Cluster, report: &mut Report) -> Result<()> {
+    let config = tempfile::NamedTempFile::new_in(build_folder()?).context("cannot make a file")?;
+    let text = format!(
+        "[queues.{}]\nretention_seconds = {RETENTION_SECONDS}\n",
+        load::QUEUE
+    );
+    std::fs::write(&config, text).context("cannot write the configuration")?;
+    let config = config.path().display().to_string();
+    let stage = Database::make(cluster, SCHEMA)?.stage_with(vec!["--config".to_owned(), config])?;
     let span = Duration::from_secs_f64(args.seconds);
     let [mut rates, mut dead, mut busy, mut kept] = [const { Vec::new() }; 4];
+    let mut jobs = 0;
     for round in 1..=args.rounds {
-        let sample = load::run(stage.server.address(), single(256), span).await?;
+        let sample = load::run(stage.server.address(), single(IN_FLIGHT), span).await?;
         rates.push(sample.jobs_per_second);
-        dead.push(sum(cluster, "n_dead_tup", BUSY)?);
+        jobs += sample.jobs;
+        dead.push(sum(cluster, "n_dead_tup", BUSY)? + sum(cluster, "n_dead_tup", KEPT)?);
         let size = "pg_total_relation_size(relid)";
         busy.push(sum(cluster, size, BUSY)? / MIB);
         let ended = sum(cluster, "n_live_tup", &["host_ended"])?.max(1.0);
         kept.push(sum(cluster, size, KEPT)? / ended);
         eprintln!(
-            "round {round} of {}: {:.0} jobs/s, {:.0} dead rows, {:.1} MiB of tables that are always \
+            "round {round} of {}: {:.0} jobs/s ({} in all), {:.0} dead rows, {:.1} MiB of tables that are always \
              written, {:.0} bytes for each of {ended:.0} jobs that have ended",
             args.rounds,
             sample.jobs_per_second,
+            jobs,
             dead[round - 1],
             busy[round - 1],
             kept[round - 1],
@@ -64,5 +80,5 @@ pub(crate) async fn measure(
     report.add("dead rows after each round", "rows", dead, None);
     report.add("tables that are always written", "MiB", busy, None);
     report.add("tables of jobs that have ended", "B/job", kept, None);
-    Ok(())
+    stage.stop()
 }
