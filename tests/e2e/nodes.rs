@@ -1,11 +1,12 @@
 //! Hosts that share a database: one that is killed, stopped or drained leaves its jobs to the others, and
 //! no job runs in two places at once.
 
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
 use host_tests::processes::{children, command, is_alive};
-use host_tests::{Client, Options, Server, eventually, guests, postgres};
+use host_tests::{Client, Options, Server, eventually, guests, postgres, raw};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -221,6 +222,58 @@ fn the_stream_of_one_node_tells_of_jobs_of_another() {
     }
     // The numbers are the same on all nodes.
     assert_eq!(stream(server.address(), &id, Some(0)), heard);
+}
+
+/// Reads the stream of one job until it tells of this.
+fn hears(address: &str, job: &str, what: &str) {
+    let mut stream = raw::connect(address);
+    let request = format!("GET /api/v1/events?job={job} HTTP/1.0\r\nhost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut heard = String::new();
+    let mut chunk = [0; 1_024];
+    while !heard.contains(what) {
+        let read = stream.read(&mut chunk).unwrap();
+        assert!(read > 0, "{heard}");
+        heard.push_str(&String::from_utf8_lossy(&chunk[..read]));
+    }
+}
+
+#[test]
+fn every_node_shows_how_far_a_job_is() {
+    for poll in ["false", "true"] {
+        let schema = format!("progress_{poll}");
+        let (first, second) = (Node::new(&schema), Node::new(&schema));
+        let start = |node: &Node| node.start_with(&[("HOST_STORE_POLL", poll)]);
+        let servers = [start(&first), start(&second)];
+        let clients = [servers[0].client(), servers[1].client()];
+        deploy(&clients[0]);
+        clients.iter().for_each(knows);
+        let id = clients[0].enqueue(&json!({"handler": "cooperate", "timeout_seconds": 3600}));
+        for (server, client) in servers.iter().zip(&clients) {
+            let said = |job: &Value| {
+                let message = job["progress"]["message"].as_str();
+                message
+                    .map(str::to_owned)
+                    .filter(|it| it.ends_with("rounds"))
+            };
+            let first = eventually("its progress is shown", TAKEN_WITHIN, || {
+                said(&client.job(&id))
+            });
+            eventually("its progress goes on", TAKEN_WITHIN, || {
+                said(&client.job(&id)).filter(|now| *now != first)
+            });
+            let listed = client.get("/api/v1/jobs?state=running").unwrap().body;
+            assert!(said(&listed["items"][0]).is_some(), "{listed}");
+            let waited = client.get(&format!("/api/v1/jobs/{id}/wait?timeout_seconds=0.001"));
+            assert!(said(&waited.unwrap().body).is_some());
+            hears(server.address(), &id, "event: progress");
+        }
+        cancel(&clients[1], &id);
+        let ended = clients
+            .each_ref()
+            .map(|client| client.job(&id)["progress"].clone());
+        assert!(ended[0].is_object() && ended[0] == ended[1], "{ended:?}");
+    }
 }
 
 #[test]

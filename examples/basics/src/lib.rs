@@ -146,11 +146,14 @@ struct Rounds {
     rounds: u64,
 }
 
-/// Loops until it is asked to stop, then returns how many rounds it did.
+/// Says how many rounds it did, until it is asked to stop, then returns that.
 #[handler]
 fn cooperate(ctx: &Ctx, _params: Value) -> Result<(), Error> {
-    let mut rounds = 0;
+    let mut rounds = 0_u64;
     while ctx.cancelled().is_none() {
+        if rounds.is_multiple_of(100) {
+            ctx.progress(0.0, format_args!("{rounds} rounds"));
+        }
         rounds += 1;
         ctx.sleep(Duration::from_millis(1));
     }

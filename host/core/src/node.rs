@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::NodeId;
+use crate::id::{JobId, NodeId};
 use crate::name::Name;
+use crate::outcome::Progress;
 use crate::time::Time;
 
 /// After how long without a heartbeat others take what a node has.
@@ -220,6 +221,15 @@ impl Known {
     pub fn is_lost(&self) -> bool {
         self.life != Life::Lives || Duration::from_millis(self.silent_ms) >= LEASE
     }
+}
+
+/// What a running job reported last.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reported {
+    pub job: JobId,
+    pub attempt: u32,
+    pub at: Time,
+    pub progress: Progress,
 }
 
 /// What tells a node whether others have changed anything that concerns it.

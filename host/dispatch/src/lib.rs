@@ -110,6 +110,7 @@ impl Shared {
     pub fn among_nodes(presence: Arc<Presence>) -> Self {
         Self {
             events: Events::ordered(),
+            live: Live::among_nodes(),
             ..Self::alone(presence)
         }
     }
@@ -121,7 +122,7 @@ impl Shared {
 
     /// Publishes the progress of a running job.
     pub(crate) fn progressed(&self, now: Time, job: JobId, attempt: u32, progress: Progress) {
-        self.live.tell(job, progress.clone());
+        self.live.tell(now, job, attempt, progress.clone());
         self.events.progressed(now, job, attempt, progress);
     }
 }

@@ -1,15 +1,34 @@
-//! What running jobs last reported. It is kept in memory only and lost when the host stops.
+//! What running jobs last reported. It is kept in memory and lost when the host stops. If other nodes share the
+//! store, this also knows what they have not been told.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use host_core::id::JobId;
+use host_core::node::Reported;
 use host_core::outcome::{Meter, Progress};
+use host_core::time::Time;
+use tokio::sync::Notify;
+
+/// How many jobs are told of at once.
+const TOLD_MAX: usize = 512;
 
 /// What each running job last reported, if it reported anything. Cloning shares it.
 #[derive(Clone, Default)]
 pub struct Live {
-    jobs: Arc<Mutex<HashMap<JobId, Latest>>>,
+    jobs: Arc<Mutex<Jobs>>,
+    news: Option<Arc<Notify>>,
+}
+
+#[derive(Default)]
+struct Jobs {
+    latest: HashMap<JobId, Latest>,
+    /// Jobs whose latest progress other nodes do not know.
+    news: BTreeSet<JobId>,
+    /// Jobs of which other nodes know something.
+    told: HashSet<JobId>,
+    /// Those that run here no more.
+    over: BTreeSet<JobId>,
 }
 
 /// What one running job last reported.
@@ -18,35 +37,242 @@ pub struct Latest {
     pub progress: Option<Progress>,
     /// What its attempt had used by then.
     pub meter: Meter,
+    attempt: u32,
+    at: Time,
+}
+
+/// What other nodes must be told.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Untold {
+    pub(crate) reported: Vec<Reported>,
+    /// Jobs that run here no more.
+    pub(crate) over: Vec<JobId>,
 }
 
 impl Live {
-    fn jobs(&self) -> MutexGuard<'_, HashMap<JobId, Latest>> {
+    /// Also remembers what other nodes must be told.
+    pub(crate) fn among_nodes() -> Self {
+        Self {
+            news: Some(Arc::default()),
+            ..Self::default()
+        }
+    }
+
+    /// Returns whether other nodes may run jobs of the same store.
+    pub fn is_among_nodes(&self) -> bool {
+        self.news.is_some()
+    }
+
+    fn jobs(&self) -> MutexGuard<'_, Jobs> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns what a running job last reported.
     pub fn latest(&self, job: JobId) -> Option<Latest> {
-        self.jobs().get(&job).cloned()
+        self.jobs().latest.get(&job).cloned()
     }
 
     /// Returns the latest progress of a running job.
     pub fn progress(&self, job: JobId) -> Option<Progress> {
-        self.jobs().get(&job)?.progress.clone()
+        self.jobs().latest.get(&job)?.progress.clone()
+    }
+
+    /// Returns the latest progress of a job's attempt: what is known here, or what another node was told
+    /// later.
+    pub fn latest_of(&self, job: JobId, elsewhere: Option<&Reported>) -> Option<Progress> {
+        let jobs = self.jobs();
+        let here = jobs.latest.get(&job).filter(|it| it.progress.is_some());
+        match (here, elsewhere) {
+            (Some(here), Some(there)) if (there.attempt, there.at) > (here.attempt, here.at) => {
+                Some(there.progress.clone())
+            }
+            (Some(here), _) => here.progress.clone(),
+            (None, there) => there.map(|there| there.progress.clone()),
+        }
     }
 
     /// Stores a progress of a job that runs and does not end meanwhile.
-    pub fn tell(&self, job: JobId, latest: Progress) {
-        self.jobs().entry(job).or_default().progress = Some(latest);
+    pub fn tell(&self, now: Time, job: JobId, attempt: u32, progress: Progress) {
+        let mut jobs = self.jobs();
+        let latest = jobs.latest.entry(job).or_default();
+        latest.progress = Some(progress);
+        (latest.attempt, latest.at) = (attempt, now);
+        if let Some(news) = &self.news {
+            jobs.news.insert(job);
+            news.notify_one();
+        }
     }
 
     /// Stores what an attempt has used. Only the dispatch loop calls it.
     pub fn used(&self, job: JobId, meter: Meter) {
-        self.jobs().entry(job).or_default().meter = meter;
+        self.jobs().latest.entry(job).or_default().meter = meter;
     }
 
     /// Removes a job whose attempt has ended and returns its last progress.
     pub fn forget(&self, job: JobId) -> Option<Progress> {
-        self.jobs().remove(&job)?.progress
+        let mut jobs = self.jobs();
+        if let Some(news) = &self.news {
+            jobs.news.remove(&job);
+            if jobs.told.remove(&job) {
+                jobs.over.insert(job);
+                news.notify_one();
+            }
+        }
+        jobs.latest.remove(&job)?.progress
+    }
+
+    /// Waits until other nodes must be told something. Cancel safe.
+    pub(crate) async fn news(&self) {
+        match &self.news {
+            Some(news) => news.notified().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Takes what other nodes must be told, as much as may be told at once. If nobody listens, that is only
+    /// what must be taken back.
+    pub(crate) fn untold(&self, is_heard: bool) -> Untold {
+        let mut guard = self.jobs();
+        let jobs = &mut *guard;
+        let mut untold = Untold::default();
+        while is_heard
+            && untold.reported.len() < TOLD_MAX
+            && let Some(job) = jobs.news.pop_first()
+        {
+            let latest = jobs.latest.get(&job);
+            let Some((latest, progress)) = latest.and_then(|it| Some((it, it.progress.clone()?)))
+            else {
+                continue;
+            };
+            jobs.told.insert(job);
+            // What is told now replaces what was told before.
+            jobs.over.remove(&job);
+            untold.reported.push(Reported {
+                job,
+                attempt: latest.attempt,
+                at: latest.at,
+                progress,
+            });
+        }
+        while untold.over.len() < TOLD_MAX
+            && let Some(job) = jobs.over.pop_first()
+        {
+            untold.over.push(job);
+        }
+        let is_left = (is_heard && !jobs.news.is_empty()) || !jobs.over.is_empty();
+        if let Some(news) = self.news.as_ref().filter(|_| is_left) {
+            news.notify_one();
+        }
+        untold
+    }
+
+    /// Puts back what could not be told.
+    pub(crate) fn put_back(&self, untold: Untold) {
+        let mut guard = self.jobs();
+        let jobs = &mut *guard;
+        for Reported { job, .. } in untold.reported {
+            if jobs.latest.contains_key(&job) {
+                jobs.news.insert(job);
+            }
+        }
+        let over = untold.over.into_iter();
+        jobs.over
+            .extend(over.filter(|job| !jobs.told.contains(job)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use host_core::id::JobId;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn id(n: u128) -> JobId {
+        JobId(Uuid::from_u128(n))
+    }
+
+    fn progress(message: &str) -> Progress {
+        Progress {
+            percent: None,
+            message: message.to_owned(),
+        }
+    }
+
+    /// Returns the messages that are told, and the jobs that are taken back.
+    fn told(live: &Live, is_heard: bool) -> (Vec<String>, Vec<JobId>) {
+        let untold = live.untold(is_heard);
+        let messages = untold.reported.into_iter().map(|it| it.progress.message);
+        (messages.collect(), untold.over)
+    }
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[test]
+    fn other_nodes_are_told_the_latest_and_what_is_over() {
+        let live = Live::among_nodes();
+        live.tell(Time(1), id(1), 1, progress("a"));
+        live.tell(Time(2), id(1), 1, progress("b"));
+        live.tell(Time(2), id(2), 1, progress("c"));
+        live.used(id(3), Meter::default());
+        assert_eq!(told(&live, false), (vec![], vec![]), "nobody hears it");
+        assert_eq!(told(&live, true), (words(&["b", "c"]), vec![]));
+        assert_eq!(told(&live, true), (vec![], vec![]));
+        // Nobody has heard of the third.
+        for job in [1, 3] {
+            live.forget(id(job));
+        }
+        assert_eq!(told(&live, false), (vec![], vec![id(1)]));
+        // An attempt ends, and the next reports something before that is told.
+        live.forget(id(2));
+        live.tell(Time(3), id(2), 2, progress("d"));
+        assert_eq!(told(&live, true), (words(&["d"]), vec![]));
+    }
+
+    #[test]
+    fn what_could_not_be_told_is_told_later_unless_it_is_over() {
+        let live = Live::among_nodes();
+        for job in 1..=3 {
+            live.tell(Time(1), id(job), 1, progress(&job.to_string()));
+        }
+        let untold = live.untold(true);
+        live.forget(id(1));
+        live.tell(Time(2), id(2), 1, progress("later"));
+        live.put_back(untold);
+        // It is not known whether the first was told.
+        assert_eq!(told(&live, true), (words(&["later", "3"]), vec![id(1)]));
+    }
+
+    #[test]
+    fn the_later_of_two_nodes_is_shown() {
+        let live = Live::among_nodes();
+        let there = |attempt, at| Reported {
+            job: id(1),
+            attempt,
+            at: Time(at),
+            progress: progress("there"),
+        };
+        let shown = |elsewhere: Option<Reported>| {
+            let shown = live.latest_of(id(1), elsewhere.as_ref());
+            shown.map(|progress| progress.message)
+        };
+        live.used(id(1), Meter::default());
+        assert_eq!(shown(None), None);
+        assert_eq!(shown(Some(there(1, 5))).as_deref(), Some("there"));
+        live.tell(Time(6), id(1), 1, progress("here"));
+        assert_eq!(shown(None).as_deref(), Some("here"));
+        assert_eq!(shown(Some(there(1, 5))).as_deref(), Some("here"));
+        assert_eq!(shown(Some(there(1, 7))).as_deref(), Some("there"));
+        assert_eq!(shown(Some(there(2, 5))).as_deref(), Some("there"));
+    }
+
+    #[test]
+    fn a_host_alone_remembers_nothing_to_tell() {
+        let live = Live::default();
+        live.tell(Time(1), id(1), 1, progress("a"));
+        live.forget(id(1));
+        assert_eq!(live.untold(true), Untold::default());
     }
 }

@@ -5,6 +5,7 @@ mod components;
 mod follow;
 mod looks;
 mod presence;
+mod reports;
 mod watch;
 
 use std::io;

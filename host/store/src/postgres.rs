@@ -18,6 +18,7 @@ mod overlay;
 mod pipeline;
 mod reader;
 mod registry;
+mod reports;
 mod rows;
 pub mod schema;
 mod session;
@@ -157,6 +158,7 @@ impl PostgresStore {
             pool: self.pool.clone(),
             node: self.session.writer().node,
             hinted: Arc::default(),
+            heard: tokio::sync::Mutex::default(),
         };
         Ok((others, can_hint))
     }

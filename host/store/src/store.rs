@@ -12,7 +12,7 @@ use host_core::handler::{Digest, Revision};
 use host_core::id::{JobId, NodeId};
 use host_core::job::State;
 use host_core::name::Name;
-use host_core::node::{Card, Components, Known, Pulse, Roll};
+use host_core::node::{Card, Components, Known, Pulse, Reported, Roll};
 use host_core::outcome::Attempt;
 use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease,
@@ -109,6 +109,12 @@ pub trait Reader: Send {
     /// Returns the bytes of a component, `None` if no component has this digest.
     fn component_bytes(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError>;
 
+    /// Returns how far these jobs are, as other nodes were told last. None if no other host can use the store.
+    fn reported(&self, jobs: &[JobId]) -> Result<Vec<Reported>, StoreError> {
+        let _ = jobs;
+        Ok(Vec::new())
+    }
+
     /// Returns the nodes that share the store, those that have gone as well as long as they are kept. None
     /// if no other host can use it.
     fn nodes(&self) -> Result<Vec<Known>, StoreError> {
@@ -148,6 +154,16 @@ pub trait Others: Send + Sync {
 
     /// Takes what this node must do about its jobs, because other nodes have changed them.
     fn mail(&self) -> BoxFuture<'_, Result<Vec<(JobId, Effect)>, StoreError>>;
+
+    /// Tells how far jobs of this node are, and that others run here no more. It may be lost.
+    fn report<'a>(
+        &'a self,
+        reported: &'a [Reported],
+        over: &'a [JobId],
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// Returns how far running jobs of other nodes are, if that was told since the last call.
+    fn reported(&self) -> BoxFuture<'_, Result<Vec<Reported>, StoreError>>;
 
     /// Asks a node to start no more jobs, or to start some again. It hears that with its next heartbeat, also
     /// if it starts later.

@@ -14,6 +14,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::components::{self, Look, OnComponents};
+use super::reports;
 use crate::Dispatch;
 
 /// The least time between two hints to others, and between two looks at what they did.
@@ -80,18 +81,27 @@ impl Following {
         let (looked, looks) = watch::channel(None);
         let dispatch = self.dispatch.clone();
         let taking_in = components::take_in(looks, Arc::clone(&self.on_components), dispatch);
+        let (others, dispatch) = (Arc::clone(&self.others), self.dispatch.clone());
+        let (committed, beats) = (self.committed.clone(), self.beats.clone());
+        let telling = reports::tell(others, dispatch, committed, beats);
+        let woken = Arc::<Notify>::default();
+        let (others, dispatch) = (Arc::clone(&self.others), self.dispatch.clone());
+        let hearing = reports::hear(others, dispatch, Arc::clone(&woken), self.beats.clone());
         tokio::select! {
             () = listening => {}
             () = hinting => {}
             () = taking_in => {}
-            () = self.follow(looked) => {}
+            () = telling => {}
+            () = hearing => {}
+            () = self.follow(looked, &woken) => {}
         }
     }
 
-    async fn follow(&mut self, looked: watch::Sender<Option<Look>>) {
+    async fn follow(&mut self, looked: watch::Sender<Option<Look>>, woke: &Notify) {
         let mut known: Option<Pulse> = None;
         loop {
             let woken = self.woken().await;
+            woke.notify_one();
             let begun = self.clock.now();
             let pulse = match woken {
                 Some(pulse) => Ok(pulse),

@@ -51,6 +51,8 @@ impl<P: CellPort> Writer<P> {
             self.executors.changed(change);
             if let Some(lease) = self.pulls.changed_elsewhere(change) {
                 self.carried.end(lease);
+            }
+            if change.from == Some(State::Running) {
                 self.shared.live.forget(change.job);
             }
             if change.to.is_none_or(State::is_terminal) {

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use host_cells::port::CellPort;
 use host_core::command::{Claimed, Reply};
 use host_core::id::{JobId, LeaseId};
+use host_core::job::{Lifecycle, State};
 use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::outcome::Progress;
@@ -117,7 +118,7 @@ impl<P: CellPort> Writer<P> {
     pub(super) fn answer(&mut self, now: Time, told: Told, reply: Result<Reply, Rejection>) {
         let answer = match reply {
             Ok(Reply::Moved(job)) => {
-                self.noted(now, &told);
+                self.noted(now, &told, &job);
                 Ok(Standing::from(&*job))
             }
             // A message becomes no other command.
@@ -132,9 +133,9 @@ impl<P: CellPort> Writer<P> {
     }
 
     /// Publishes what a message reports.
-    fn noted(&self, now: Time, told: &Told) {
+    fn noted(&self, now: Time, told: &Told, job: &Lifecycle) {
         let Some((attempt, granted_at)) = told.attempt else {
-            return;
+            return self.noted_for_another(now, told, job);
         };
         match &told.message {
             LeaseMessage::Heartbeat {
@@ -151,6 +152,18 @@ impl<P: CellPort> Writer<P> {
             }
             LeaseMessage::GiveBack { begun: true } | LeaseMessage::Exited(_) => self.numbers.lost(),
             _ => {}
+        }
+    }
+
+    /// Publishes what a message reports about a lease that another node has granted.
+    fn noted_for_another(&self, now: Time, told: &Told, job: &Lifecycle) {
+        if let LeaseMessage::Heartbeat {
+            progress: Some(progress),
+        } = &told.message
+            && self.told.is_some()
+            && job.state == State::Running
+        {
+            self.progressed(now, told.job, job.attempt, progress.clone());
         }
     }
 }

@@ -39,6 +39,9 @@ impl<P: CellPort> Writer<P> {
             if let Some(lease) = self.pulls.changed(change) {
                 self.carried.end(lease);
                 self.shared.live.forget(change.job);
+            } else if self.told.is_some() && change.from == Some(State::Running) {
+                // Another node may have granted its lease.
+                self.shared.live.forget(change.job);
             }
         }
         for (origin, reply) in origins.into_iter().zip(committed.replies) {

@@ -1,11 +1,16 @@
 //! Looking at jobs, waiting for them, and an operator's changes of one.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::{Request, State};
 use host_core::command::{Command, Reply};
 use host_core::id::JobId;
+use host_core::job::{Lifecycle, State as JobState};
+use host_core::node::Reported;
 use host_core::seconds::Seconds;
 use host_core::time::Time;
+use host_dispatch::Dispatch;
 use host_http::extract::{InQuery, small_body, small_body_or_default};
 use host_http::query::{PageView, WaitQuery, page_limit};
 use serde::{Deserialize, Serialize};
@@ -109,9 +114,11 @@ pub(super) async fn list(
         .read(move |reader| reader.jobs(&filter, after, limit))
         .await?;
     let (live, now) = (&dispatch.shared().live, shared.api.clock.now());
+    let told = told(dispatch, page.items.iter().map(|job| &job.lifecycle)).await?;
     let items = page.items.into_iter().map(|job| {
-        let progress = live.progress(job.lifecycle.id);
-        JobView::summary(job, progress, now)
+        let id = job.lifecycle.id;
+        let elsewhere = told.iter().find(|it| it.job == id);
+        JobView::summary(job, live.latest_of(id, elsewhere), now)
     });
     Ok(Json(PageView {
         items: items.collect(),
@@ -137,11 +144,32 @@ async fn read(shared: &Shared, id: JobId) -> Result<JobView, ApiError> {
     let dispatch = &shared.api.dispatch;
     let job = dispatch.read(move |reader| reader.job(id)).await?;
     let job = job.ok_or_else(|| unknown(id))?;
-    let progress = dispatch.shared().live.progress(id);
+    let told = told(dispatch, [&job.lifecycle]).await?;
+    let progress = dispatch.shared().live.latest_of(id, told.first());
     let waits_because = waiting::reason(shared, &job.lifecycle).await?;
     let mut view = JobView::detail(job, progress, shared.api.clock.now());
     view.waits_because = waits_because;
     Ok(view)
+}
+
+/// Reads how far those of these jobs are that run, as their nodes have told the others.
+async fn told(
+    dispatch: &Dispatch,
+    jobs: impl IntoIterator<Item = &Lifecycle>,
+) -> Result<Vec<Reported>, ApiError> {
+    let jobs = jobs.into_iter();
+    let running: BTreeMap<JobId, u32> = jobs
+        .filter(|job| job.state == JobState::Running)
+        .map(|job| (job.id, job.attempt))
+        .collect();
+    if running.is_empty() || !dispatch.shared().live.is_among_nodes() {
+        return Ok(Vec::new());
+    }
+    let ids: Vec<JobId> = running.keys().copied().collect();
+    let mut told = dispatch.read(move |reader| reader.reported(&ids)).await?;
+    // What is left of an earlier attempt is not how far this one is.
+    told.retain(|it| running.get(&it.job) == Some(&it.attempt));
+    Ok(told)
 }
 
 fn unknown(id: JobId) -> ApiError {

@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::client::{Client, Connector, rows};
 use super::fetch::Writer;
 use super::others::{self, PULSE};
+use super::reports;
 use super::trouble::{Trouble, damaged, doing};
 use super::typed::Values;
 use super::wait::Driver;
@@ -44,6 +45,7 @@ pub(super) async fn enter(client: &Client, node: NodeId) -> Result<Writer, Store
         .ok_or_else(|| damaged("the table host_nodes", "it did not take a row"))?;
     let number: i32 = row.get(0);
     others::forget_mail(client, number).await?;
+    reports::forget(client, number).await?;
     Ok(Writer {
         node: number,
         epoch: row.get(1),
@@ -162,7 +164,8 @@ const FORGET: &str = "WITH old AS (\
       ORDER BY queue, state \
       ON CONFLICT (node, queue, state) DO UPDATE SET jobs = mine.jobs + EXCLUDED.jobs), \
     cards AS (DELETE FROM host_cards USING gone WHERE node = number), \
-    mail AS (DELETE FROM host_mail USING gone WHERE node = number) \
+    mail AS (DELETE FROM host_mail USING gone WHERE node = number), \
+    reports AS (DELETE FROM host_progress USING gone WHERE node = number) \
     DELETE FROM host_beats USING gone WHERE node = number RETURNING node";
 
 const KNOWN: &str = "SELECT id, version, life, \

@@ -1,6 +1,7 @@
 //! What a node must know soon of what others do: hints over a connection that listens, what has changed in
 //! one small question, and messages for the node.
 
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,12 +9,13 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use host_core::id::{JobId, NodeId};
-use host_core::node::Pulse;
+use host_core::node::{Pulse, Reported};
 use host_core::transition::Effect;
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
 use tokio_postgres::{AsyncMessage, Row};
 
 use super::client::{Client, Connector, Listening, Readers, rows};
+use super::reports;
 use super::trouble::{Trouble, damaged};
 use super::typed::Values;
 use crate::error::StoreError;
@@ -48,6 +50,8 @@ pub struct PostgresOthers {
     pub(super) pool: Readers,
     pub(super) node: i32,
     pub(super) hinted: Arc<Notify>,
+    /// The last report of each other node that this one has heard.
+    pub(super) heard: Mutex<BTreeMap<i32, i64>>,
 }
 
 impl PostgresOthers {
@@ -148,6 +152,27 @@ impl Others for PostgresOthers {
                 Ok((job, effect))
             };
             found.iter().map(message).collect()
+        }
+        .boxed()
+    }
+
+    fn report<'a>(
+        &'a self,
+        reported: &'a [Reported],
+        over: &'a [JobId],
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        async move {
+            let client = self.pool.get().await?;
+            reports::tell(&client, self.node, reported, over).await
+        }
+        .boxed()
+    }
+
+    fn reported(&self) -> BoxFuture<'_, Result<Vec<Reported>, StoreError>> {
+        async {
+            let mut heard = self.heard.lock().await;
+            let client = self.pool.get().await?;
+            reports::hear(&client, self.node, &mut heard).await
         }
         .boxed()
     }

@@ -10,7 +10,7 @@ use host_core::id::JobId;
 use host_core::job::{Lifecycle, STATES, State};
 use host_core::json::JsonText;
 use host_core::name::Name;
-use host_core::node::Known;
+use host_core::node::{Known, Reported};
 use host_core::outcome::{Attempt, Progress};
 use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, NumberedChange, Page, QueueStatus,
@@ -24,6 +24,7 @@ use super::counts::parse_name;
 use super::list;
 use super::nodes;
 use super::registry::{self, read_failed};
+use super::reports;
 use super::rows::payload_of;
 use super::trouble::{damaged, doing};
 use super::wait::Driver;
@@ -353,6 +354,10 @@ impl Reader for PostgresReader {
 
     fn component_bytes(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {
         self.ask(&async |client| registry::bytes(client, digest).await.map_err(read_failed))
+    }
+
+    fn reported(&self, jobs: &[JobId]) -> Result<Vec<Reported>, StoreError> {
+        self.ask(&async |client| reports::of(client, jobs).await)
     }
 
     fn nodes(&self) -> Result<Vec<Known>, StoreError> {

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use host_core::command::{Command, Reply};
 use host_core::id::NodeId;
 use host_core::job::State;
-use host_core::node::{Card, Component, Dead, Life, Roll, Seen};
+use host_core::node::{Card, Component, Dead, Life, Reported, Roll, Seen};
+use host_core::outcome::Progress;
+use host_core::time::Time;
 use host_store::postgres::PostgresStore;
 use host_store::postgres::nodes::Beats;
+use host_store::postgres::others::PostgresOthers;
 use host_store::store::Store as _;
 use host_store::{Heartbeat as _, Others as _, StoreError};
 use uuid::Uuid;
@@ -228,4 +231,56 @@ fn of_many_nodes_that_have_gone_the_last_hundred_are_kept() {
     assert_eq!(second.reader().unwrap().nodes().unwrap().len(), 101);
     beat(&mut beats).unwrap();
     assert_eq!(second.reader().unwrap().nodes().unwrap().len(), 101);
+}
+
+#[test]
+fn nodes_tell_each_other_how_far_their_jobs_are() {
+    let schema = Schema::new();
+    let (mut first, _beats) = enter(&schema, CLAIMS);
+    let (second, _its_beats) = enter(&schema, OTHER);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let (one, _) = first.others(None).unwrap();
+    let (two, _) = second.others(None).unwrap();
+    enqueue(&mut first, vec![job(1), job(2)]);
+    claimed(&mut first, NOW, claim([1, 2], false));
+    let report = |n: u128, attempt: u32, at: i64, message: &str| Reported {
+        job: id(n),
+        attempt,
+        at: Time(at),
+        progress: Progress {
+            percent: Some(12.5),
+            message: message.to_owned(),
+        },
+    };
+    let tell = |by: &PostgresOthers, reported: &[Reported], over: &[u128]| {
+        let over: Vec<_> = over.iter().map(|n| id(*n)).collect();
+        runtime.block_on(by.report(reported, &over)).unwrap();
+    };
+    let hears = |by: &PostgresOthers| runtime.block_on(by.reported()).unwrap();
+    let reader = second.reader().unwrap();
+    let told = || reader.reported(&[id(1), id(2), id(3)]).unwrap();
+
+    let (a, b) = (report(1, 1, 5, "a\0"), report(2, 1, 5, "b"));
+    // The third job does not run.
+    tell(&one, &[a.clone(), b.clone(), report(3, 1, 5, "c")], &[]);
+    assert_eq!(hears(&two), [a.clone(), b.clone()]);
+    assert_eq!((hears(&two).len(), hears(&one).len()), (0, 0), "each once");
+    assert_eq!(told().len(), 3);
+    let later = report(2, 1, 7, "later");
+    tell(&one, std::slice::from_ref(&later), &[1, 3]);
+    assert_eq!(hears(&two), std::slice::from_ref(&later));
+    assert_eq!(told(), std::slice::from_ref(&later));
+    // What the other says of it earlier does not count, and it takes away nothing.
+    tell(&two, &[report(2, 1, 6, "earlier")], &[2]);
+    assert_eq!((hears(&one), told()), (vec![], vec![later]));
+    let next = report(2, 2, 6, "next");
+    tell(&two, std::slice::from_ref(&next), &[]);
+    assert_eq!((hears(&one), told()), (vec![next.clone()], vec![next]));
+    drop(second);
+    let (_again, _beats) = enter(&schema, OTHER);
+    assert_eq!(first.reader().unwrap().reported(&[id(2)]).unwrap(), []);
 }

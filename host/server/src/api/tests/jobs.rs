@@ -9,6 +9,7 @@ use host_core::failure::{Category, Failure, FailureKind};
 use host_core::json::JsonText;
 use host_core::lease::Fence;
 use host_core::outcome::{Meter, Outcome, Progress};
+use host_core::time::Time;
 use host_core::transition::Loss;
 use serde_json::json;
 
@@ -288,7 +289,7 @@ async fn attempts_tell_what_they_used_and_why_they_failed() {
         percent: Some(50.0),
         message: "half".to_owned(),
     };
-    live.tell(claimed.lifecycle.id, progress);
+    live.tell(Time(1), claimed.lifecycle.id, 1, progress);
     let meter = Meter {
         fuel: 5,
         cpu_us: 2_500,

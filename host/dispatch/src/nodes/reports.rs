@@ -1,0 +1,75 @@
+//! Tells other nodes how far the jobs are that run here, and hears it of theirs. Nothing depends on it: some of
+//! it may be lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use host_core::node::Pulse;
+use host_store::Others;
+use tokio::sync::{Notify, watch};
+use tokio::time::sleep;
+
+use super::Committed;
+use crate::Dispatch;
+
+/// The least time between two statements that tell, and between two that ask.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Tells other nodes what is reported here, as long as it is polled.
+pub(super) async fn tell(
+    others: Arc<dyn Others>,
+    dispatch: Dispatch,
+    committed: Committed,
+    mut beats: watch::Receiver<(Pulse, bool)>,
+) {
+    let live = &dispatch.shared().live;
+    loop {
+        // Others may live from now on, or the database may answer again.
+        tokio::select! {
+            () = live.news() => {}
+            changed = beats.changed() => if changed.is_err() {
+                return;
+            }
+        }
+        let is_heard = beats.borrow_and_update().1;
+        let untold = live.untold(is_heard);
+        if untold.reported.is_empty() && untold.over.is_empty() {
+            continue;
+        }
+        match others.report(&untold.reported, &untold.over).await {
+            Ok(()) => committed.tell(),
+            Err(error) => {
+                tracing::debug!(%error, "other nodes are not told how far jobs are; it is tried again");
+                live.put_back(untold);
+            }
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Publishes what jobs of other nodes report, each time something may be new and somebody listens.
+pub(super) async fn hear(
+    others: Arc<dyn Others>,
+    dispatch: Dispatch,
+    woken: Arc<Notify>,
+    beats: watch::Receiver<(Pulse, bool)>,
+) {
+    let events = &dispatch.shared().events;
+    loop {
+        woken.notified().await;
+        if !events.is_heard() || !beats.borrow().1 {
+            continue;
+        }
+        match others.reported().await {
+            Ok(reported) => {
+                for it in reported {
+                    events.progressed(it.at, it.job, it.attempt, it.progress);
+                }
+            }
+            Err(error) => {
+                tracing::debug!(%error, "not known how far jobs of other nodes are; asked again");
+            }
+        }
+        sleep(PAUSE).await;
+    }
+}

@@ -1,0 +1,103 @@
+//! How far running jobs are, for those who ask another node than the one where they run.
+
+use std::collections::BTreeMap;
+
+use host_core::id::JobId;
+use host_core::node::Reported;
+use host_core::time::Time;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::client::{Client, rows};
+use crate::error::StoreError;
+use crate::record::{decode, encode};
+
+/// How many reports are read at once.
+const READ_MAX: i64 = 1_000;
+
+/// Takes away what node `$1` has told of the jobs `$2`, and tells something of others. Does not wait for the
+/// disk. A later report of another node stays.
+const TELL: &str = "WITH over AS (\
+      DELETE FROM host_progress WHERE node = $1 AND job = ANY($2::uuid[])) \
+    INSERT INTO host_progress AS old (job, node, n, attempt, at, body) \
+    SELECT job, $1, nextval('host_progress_numbers'), attempt, at, body \
+    FROM unnest($3::uuid[], $4::bigint[], $5::bigint[], $6::bytea[]) AS new (job, attempt, at, body) \
+    WHERE set_config('synchronous_commit', 'off', TRUE) <> '' ORDER BY job \
+    ON CONFLICT (job) DO UPDATE SET node = EXCLUDED.node, n = EXCLUDED.n, \
+      attempt = EXCLUDED.attempt, at = EXCLUDED.at, body = EXCLUDED.body \
+    WHERE (old.attempt, old.at) <= (EXCLUDED.attempt, EXCLUDED.at)";
+
+/// Reads what nodes other than `$1` have told of running jobs since the numbers `$3` of the nodes `$2`. The
+/// reports of one node become visible in the order of their numbers.
+const HEAR: &str = "SELECT job, attempt, at, progress.body, progress.node, n \
+    FROM host_progress AS progress JOIN host_live AS live ON live.id = job AND live.state = 3 \
+    LEFT JOIN unnest($2::bigint[], $3::bigint[]) AS heard (node, last) \
+      ON heard.node = progress.node \
+    WHERE progress.node <> $1 AND n > coalesce(last, 0) ORDER BY n LIMIT $4";
+
+const OF: &str = "SELECT job, attempt, at, body FROM host_progress WHERE job = ANY($1::uuid[])";
+
+/// Tells how far jobs of a node are, and takes away what was told of others.
+pub(super) async fn tell(
+    client: &Client,
+    node: i32,
+    reported: &[Reported],
+    over: &[JobId],
+) -> Result<(), StoreError> {
+    let over: Vec<Uuid> = over.iter().map(|job| job.0).collect();
+    let jobs: Vec<Uuid> = reported.iter().map(|it| it.job.0).collect();
+    let attempts: Vec<i64> = reported.iter().map(|it| it.attempt.into()).collect();
+    let times: Vec<i64> = reported.iter().map(|it| it.at.0).collect();
+    let bodies = reported.iter().map(|it| encode(&it.progress));
+    let bodies: Vec<Vec<u8>> = bodies.collect::<Result<_, _>>()?;
+    let operation = "tell other nodes how far jobs are";
+    rows(
+        client,
+        operation,
+        TELL,
+        &[&node, &over, &jobs, &attempts, &times, &bodies],
+    )
+    .await
+    .map(drop)
+}
+
+/// Reads what other nodes have told since `heard`, the last number of each.
+pub(super) async fn hear(
+    client: &Client,
+    node: i32,
+    heard: &mut BTreeMap<i32, i64>,
+) -> Result<Vec<Reported>, StoreError> {
+    let heard_of = heard.iter().map(|(node, n)| (i64::from(*node), *n));
+    let (nodes, last): (Vec<i64>, Vec<i64>) = heard_of.unzip();
+    let operation = "look how far jobs of other nodes are";
+    let found = rows(client, operation, HEAR, &[&node, &nodes, &last, &READ_MAX]).await?;
+    for row in &found {
+        heard.insert(row.get(4), row.get(5));
+    }
+    found.iter().map(read).collect()
+}
+
+/// Reads what was told last of these jobs.
+pub(super) async fn of(client: &Client, jobs: &[JobId]) -> Result<Vec<Reported>, StoreError> {
+    let jobs: Vec<Uuid> = jobs.iter().map(|job| job.0).collect();
+    let found = rows(client, "look how far jobs are", OF, &[&jobs]).await?;
+    found.iter().map(read).collect()
+}
+
+/// Removes what earlier processes of a node have told.
+pub(super) async fn forget(client: &Client, node: i32) -> Result<(), StoreError> {
+    let sql = "DELETE FROM host_progress WHERE node = $1";
+    rows(client, "forget old reports", sql, &[&node])
+        .await
+        .map(drop)
+}
+
+fn read(row: &Row) -> Result<Reported, StoreError> {
+    let job = JobId(row.get(0));
+    Ok(Reported {
+        job,
+        attempt: u32::try_from(row.get::<_, i64>(1)).unwrap_or_default(),
+        at: Time(row.get(2)),
+        progress: decode(row.get(3), || format!("how far job {job} is"))?,
+    })
+}
