@@ -113,14 +113,12 @@ fn deadlines_and_cancels_are_answered_while_handlers_are_compiled() {
     let mut connection = Connection::open(&worker.address);
     // Otherwise the orchestrator would kill the worker at the deadline, and compiling would start again.
     let sleep = request("timed", "sleep", &json!({"ms": 60_000}));
-    let start = Instant::now();
-    let answer = connection.ask(&within_ms(sleep, 1_000));
-    let took = start.elapsed();
+    let answer = connection.ask(&within_ms(sleep, 100));
     assert_eq!(answer["status"], "timeout", "{answer}");
     connection.send(&request("cancelled", "sleep", &json!({"ms": 60_000})));
     let answer = connection.ask(&cancel("cancelled", Some("cancelled"), true));
     assert_eq!(answer["error"]["type"], "cancelled", "{answer}");
-    assert!(took < Duration::from_millis(1_200), "{took:?}");
+    assert_eq!(worker.compiled(), 0, "both were answered before");
     let answer = connection.ask(&request("early", "echo", &json!({"a": 1})));
     assert_eq!(answer["status"], "success", "{answer}");
 }
