@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use host_console::error::{CliError, Exit};
-use host_console::{human, plain};
+use host_console::{human, input, plain};
 use host_core::handler::DirGrant;
 use host_core::name::Name;
 use host_core::seconds::Seconds;
@@ -65,7 +65,7 @@ impl Manifest {
         };
         let shown = path.display().to_string();
         let doing = format!("read the manifest {}", plain::line(&shown));
-        let text = match std::fs::read_to_string(&path) {
+        let text = match input::file(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound && given.is_none() => {
                 return Ok(Self::default());

@@ -7,6 +7,7 @@ pub mod command;
 pub mod error;
 pub mod human;
 pub mod ids;
+pub mod input;
 pub mod json;
 pub mod options;
 pub mod output;

@@ -349,7 +349,7 @@ impl Config {
             environment: &environment,
             values: &file.values,
             tables: &file.tables,
-            read: &|path| std::fs::read(path),
+            read: &file::bytes,
         };
         let values = Section::new(SETTINGS, sources);
         let cells = values

@@ -2,6 +2,7 @@
 //! choose. An unknown key is an error that suggests the nearest known key.
 
 use std::collections::BTreeMap;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use host_core::name::Name;
@@ -9,6 +10,9 @@ use host_protocols::wire::section::{ConfigError, NamedTable, Stated, Tables, ref
 use toml::{Table, Value};
 
 use super::{settings, table_settings};
+
+/// The largest file of the configuration, and of a secret or certificates that it names, in bytes.
+const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// Stands in a key for a name that users choose.
 const NAME: &str = ".NAME.";
@@ -22,11 +26,25 @@ pub(super) struct File {
 }
 
 pub(super) fn read(path: &Path) -> Result<File, ConfigError> {
-    let text = std::fs::read_to_string(path).map_err(|error| ConfigError::File {
+    let unreadable = |message: String| ConfigError::File {
         path: path.to_owned(),
-        message: error.to_string(),
-    })?;
+        message,
+    };
+    let bytes = bytes(path).map_err(|error| unreadable(error.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8".to_owned()))?;
     parse(path, &text)
+}
+
+/// Reads the file `path`, which may be a device without an end.
+pub(super) fn bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        let message = format!("it has more than {} MiB", FILE_BYTES_MAX >> 20);
+        return Err(io::Error::other(message));
+    }
+    Ok(bytes)
 }
 
 /// Parses the text of a file.

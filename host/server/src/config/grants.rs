@@ -72,7 +72,7 @@ pub fn for_one_run(
         environment,
         values: &none,
         tables: &std::collections::BTreeMap::new(),
-        read: &|path| std::fs::read(path),
+        read: &super::file::bytes,
     };
     let values = Section::new(SETTINGS, sources);
     Ok((confinement(&values)?, grantable(&values, environment)?))

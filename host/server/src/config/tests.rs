@@ -384,3 +384,9 @@ fn debug_output_shows_no_secret() {
         assert!(!shown.contains(SECRET), "{shown}");
     }
 }
+
+#[test]
+fn a_file_without_an_end_is_refused() {
+    let refused = super::file::read(std::path::Path::new("/dev/zero")).unwrap_err();
+    assert!(refused.to_string().contains("more than 4 MiB"), "{refused}");
+}

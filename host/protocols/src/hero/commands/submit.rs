@@ -1,14 +1,13 @@
 //! `host hero submit` and `run`: turns options into one job, and prints its id or waits for its end.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 
 use clap::{ArgGroup, Args};
 use host_console::client::{Answer, Client};
 use host_console::error::{CliError, Exit};
 use host_console::options::Remote;
 use host_console::output::{Format, put_line};
-use host_console::{human, json, plain};
+use host_console::{human, input, json, plain};
 use host_core::seconds::Seconds;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -225,12 +224,10 @@ impl Job {
 
 /// Reads a script: the text itself, `@FILE`, or `-` for standard input.
 fn script(given: &str) -> Result<String, CliError> {
-    let mut text = String::new();
     let (from, read) = if given == "-" {
-        let read = std::io::stdin().read_to_string(&mut text);
-        ("standard input", read.map(|_| text))
+        ("standard input", input::standard())
     } else if let Some(path) = given.strip_prefix('@') {
-        (path, std::fs::read_to_string(path))
+        (path, input::file(path.as_ref()))
     } else {
         return Ok(given.to_owned());
     };
