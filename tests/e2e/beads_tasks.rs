@@ -11,7 +11,7 @@ use host_tests::worker::cache;
 use host_tests::{Options, Server, eventually, guests, secrets};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
 
 /// How long it may take until something is seen.
 const WAIT_MAX: Duration = Duration::from_secs(30);
@@ -39,12 +39,17 @@ pub(crate) fn worker(socket: &Path, handler: &str, args: &[&str]) -> Command {
     command
 }
 
-/// A worker that is killed when dropped.
-pub(crate) struct Running(pub(crate) Child);
+/// A worker that is killed when dropped. What it has written is then searched for planted secrets.
+pub(crate) struct Running(pub(crate) Child, NamedTempFile);
 
 impl Running {
     pub(crate) fn start(command: &mut Command) -> Self {
-        Self(command.stdout(Stdio::null()).spawn().unwrap())
+        let log = NamedTempFile::new().unwrap();
+        let output = log.reopen().unwrap();
+        let errors = output.try_clone().unwrap();
+        command.env("HOST_LOG", "debug");
+        let child = command.stdout(output).stderr(errors).spawn().unwrap();
+        Self(child, log)
     }
 
     pub(crate) fn ended(mut self) -> Option<i32> {
@@ -56,6 +61,13 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+        let log = std::fs::read(self.1.path()).unwrap_or_default();
+        if std::thread::panicking() {
+            eprintln!("{}", String::from_utf8_lossy(&log));
+        } else {
+            assert!(!log.is_empty(), "a worker says what it does");
+            assert!(!secrets::has_secret(&log), "its output has a secret");
+        }
     }
 }
 

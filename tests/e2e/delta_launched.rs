@@ -6,7 +6,7 @@ use std::time::Duration;
 use host_tests::processes::is_alive;
 use host_tests::server::host;
 use host_tests::worker::cache;
-use host_tests::{Client, Options, Server, eventually, guests};
+use host_tests::{Client, Options, Server, eventually, guests, secrets};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -25,8 +25,10 @@ fn options(folder: &Path) -> Options {
     let text = format!(
         "[protocol.delta]\nlease_ttl_seconds = 60\nheartbeat_interval_seconds = 1\n\
          [protocol.delta.runners.ci]\ncmd = {command:?}\npool_size = 2\n\
-         env = {{XDG_CACHE_HOME = {:?}}}\n",
+         env = {{XDG_CACHE_HOME = {:?}, {} = {:?}}}\n",
         cache().display().to_string(),
+        secrets::VARIABLE.0,
+        secrets::VARIABLE.1,
     );
     let config = folder.join("delta.toml");
     std::fs::write(&config, text).unwrap();

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::wait::eventually;
 use crate::worker;
-use crate::{Client, Options, Server};
+use crate::{Client, Options, Server, secrets};
 
 /// How long to wait for runners and jobs.
 const WAIT_MAX: Duration = Duration::from_secs(30);
@@ -155,13 +155,15 @@ pub fn workers(size: usize, in_flight: usize) -> String {
         + &format!("pool_size = {size}\nmax_in_flight = {in_flight}\n")
 }
 
-/// Returns the environment of a `host worker rrq`: its cache, and `more`.
+/// Returns the environment of a `host worker rrq`: its cache, a planted secret, and `more`.
 pub fn worker_env(more: &[(&str, &str)]) -> Vec<(String, String)> {
     let cache = worker::cache().display().to_string();
     let more = more
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    [("XDG_CACHE_HOME".to_owned(), cache)]
+    let (name, secret) = secrets::VARIABLE;
+    [("XDG_CACHE_HOME", &*cache), (name, secret)]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into_iter()
         .chain(more)
         .collect()

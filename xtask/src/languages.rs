@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
 
 use crate::cargo::{root, run};
 use crate::setup;
@@ -111,5 +112,50 @@ fn javascript(folder: &Path) -> Result<PathBuf> {
             .current_dir(folder))
         .context("tests need componentize-js from npm; npm_config_registry may name a mirror")?;
     }
-    Ok(folder.to_owned())
+    let read = |path: PathBuf| -> Result<Value> {
+        let text = std::fs::read_to_string(&path);
+        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+        serde_json::from_str(&text).with_context(|| format!("{} is no JSON", path.display()))
+    };
+    let installed = read(folder.join("node_modules/.package-lock.json"))?;
+    let locked = read(root().join(JAVASCRIPT_EXAMPLE).join("package-lock.json"))?;
+    match unlocked(&installed, &locked) {
+        None => Ok(folder.to_owned()),
+        Some(package) => bail!(
+            "{package} in {} is not what the lock file names; remove that folder",
+            folder.display()
+        ),
+    }
+}
+
+/// Returns a package that is installed and whose hash is not in the lock file. `npm ci` would see to that, but
+/// refuses a lock file without packages for systems that a mirror does not have.
+fn unlocked<'a>(installed: &'a Value, locked: &Value) -> Option<&'a str> {
+    let packages = installed["packages"].as_object()?;
+    let mut packages = packages.iter();
+    let unlocked = packages.find(|(path, package)| {
+        let hash = package["integrity"].as_str();
+        hash.is_none() || hash != locked["packages"][path.as_str()]["integrity"].as_str()
+    });
+    unlocked.map(|(path, _)| path.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_packages_of_the_lock_file_are_installed() {
+        let lock =
+            |hash: &str| json!({"packages": {"": {}, "node_modules/a": {"integrity": hash}}});
+        let installed = |package: Value| json!({"packages": {"node_modules/a": package}});
+        let one = installed(json!({"integrity": "sha512-one"}));
+        assert_eq!(unlocked(&one, &lock("sha512-one")), None);
+        let other = Some("node_modules/a");
+        assert_eq!(unlocked(&one, &lock("sha512-two")), other);
+        assert_eq!(unlocked(&one, &json!({"packages": {}})), other);
+        assert_eq!(unlocked(&installed(json!({})), &lock("sha512-one")), other);
+    }
 }
