@@ -1,6 +1,9 @@
 //! The findings depend on the machine; these tests hold on every one.
 
-use crate::canned::{Transcript, run_alone};
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+
+use crate::canned::{Transcript, run, run_alone};
 
 #[test]
 fn help() {
@@ -37,4 +40,40 @@ fn a_data_directory_on_no_disk_fails() {
     let ran = run_alone(&["doctor", "--data", "/proc/self/fdinfo"]);
     assert!(ran.contains("cannot be written to"), "{ran}");
     assert!(ran.ends_with("exit 1\n"), "{ran}");
+}
+
+/// A Redis whose every answer is an error that would ring, colour and turn what a terminal shows.
+fn rude_redis() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut asked = [0; 4_096];
+            while stream.read(&mut asked).is_ok_and(|bytes| bytes > 0) {
+                let rude = "-ERR rude \u{1b}[31m\u{1b}]0;x\u{7}\u{9b}2J\u{202e}\r\n".as_bytes();
+                if stream.write_all(&rude.repeat(8)).is_err() {
+                    break;
+                }
+            }
+        }
+    });
+    url
+}
+
+#[test]
+fn nothing_that_a_server_or_a_name_says_acts_on_a_terminal() {
+    let url = rude_redis();
+    let odd = "/nowhere/\u{1b}[31m\u{7}";
+    for (name, value, said) in [
+        ("HOST_HERO_URL", url.as_str(), "rude"),
+        ("HOST_CONFIG", odd, "/nowhere/"),
+        ("HOST_CELLS", "\u{1b}[31m", "HOST_CELLS"),
+    ] {
+        let ran = run(&["doctor", "--data", odd], "", &[(name, value)]);
+        let (_command, ran) = ran.split_once('\n').unwrap();
+        assert!(ran.contains(said), "{name}: {ran}");
+        let acts = |c: &char| c.is_control() && *c != '\n' || *c == '\u{202e}';
+        assert_eq!(ran.chars().find(acts), None, "{name}: {ran:?}");
+    }
 }
