@@ -14,6 +14,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use host_core::port::{Answer, Answers, Execute, Reply, Tag};
 use host_runtime::tasks::TaskGroup;
+use rustix::process::geteuid;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
@@ -172,7 +173,9 @@ async fn live(
     let mut pauses = Pauses::up_to(REST_TIME);
     let trouble = Trouble::default();
     for link in 0.. {
-        let connecting = endings.are_over().then(|()| connect(path));
+        let connecting = endings
+            .are_over()
+            .then(|()| connect(path, geteuid().as_raw()));
         let connected = tokio::select! {
             connected = connecting => connected,
             () = stopping.cancelled() => return End::Told,
@@ -238,18 +241,35 @@ async fn serve(
     }
 }
 
-/// Connects, in four tries.
-async fn connect(path: &Path) -> Result<UnixStream, String> {
+/// Connects to a process of the user `uid`, in four tries.
+async fn connect(path: &Path, uid: u32) -> Result<UnixStream, String> {
     let mut tries = PAUSES.iter();
     loop {
         match UnixStream::connect(path).await {
-            Ok(stream) => return Ok(stream),
+            Ok(stream) => return trusted(path, stream, uid),
             Err(error) => match tries.next() {
                 Some(pause) => sleep(*pause).await,
                 None => return Err(unreachable(path, &error)),
             },
         }
     }
+}
+
+/// Anybody may have put a socket at a path that can be guessed, and would have tasks of its own done.
+fn trusted(path: &Path, stream: UnixStream, uid: u32) -> Result<UnixStream, String> {
+    let peer = stream.peer_cred().map(|peer| peer.uid());
+    if peer.as_ref().is_ok_and(|peer| *peer == uid) {
+        return Ok(stream);
+    }
+    let whose = peer.map_or_else(
+        |error| format!("nobody knows who ({error})"),
+        |peer| format!("the user {peer}"),
+    );
+    Err(format!(
+        "at {} listens {whose}, and a worker does tasks of its own user ({uid}) alone; give the socket of \
+         your orchestrator with --socket",
+        path.display()
+    ))
 }
 
 fn unreachable(path: &Path, error: &io::Error) -> String {

@@ -288,3 +288,24 @@ fn workers_are_numbered() {
     );
     assert_eq!(names("night"), ["night", "night2", "night3"]);
 }
+
+/// Who put the socket there would have its own tasks done.
+#[tokio::test]
+async fn an_orchestrator_of_another_user_is_sent_nothing() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("b.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let ours = geteuid().as_raw();
+    let refused = connect(&path, ours + 1).await.unwrap_err();
+    for said in [
+        path.to_str().unwrap(),
+        &format!("the user {ours}"),
+        "--socket",
+    ] {
+        assert!(refused.contains(said), "{refused}");
+    }
+    let (mut peer, _) = listener.accept().await.unwrap();
+    let read = timeout(BOUND, peer.read_u8()).await.unwrap();
+    assert!(read.is_err(), "it was told something");
+    connect(&path, ours).await.unwrap();
+}
