@@ -10,7 +10,7 @@ use host_core::name::Name;
 use host_core::time::Time;
 
 use crate::build::{Refused, RunBuilder, RunRequest};
-use crate::handlers::Handler;
+use crate::handlers::{Handler, Handlers};
 use crate::pool::{Place, Pool};
 use crate::port::CellPort;
 
@@ -38,6 +38,11 @@ impl<P: CellPort> Feed<P> {
             runs,
             matched: Arc::default(),
         }
+    }
+
+    /// Returns what is deployed.
+    pub const fn handlers(&self) -> &Handlers {
+        self.runs.handlers()
     }
 
     /// Builds a run and starts it at `place`.

@@ -131,7 +131,9 @@ impl FakePort {
             .note(Told::Start(self.names[&cell].clone(), told));
         let run = start.run;
         match handler.as_str() {
-            "noop" => self.ended(cell, run, Outcome::Completed { result: None }),
+            "noop" | "noop-checked" => {
+                self.ended(cell, run, Outcome::Completed { result: None });
+            }
             "echo" => {
                 let result = Some(start.params);
                 self.ended(cell, run, Outcome::Completed { result });
@@ -236,6 +238,8 @@ pub(crate) fn cancelled(cell: CellId, run: RunId) -> CellEvent {
 
 /// Returns the handlers of the fake cells, deployed.
 pub(crate) fn handlers() -> Handlers {
+    /// It has a schema of its params.
+    const CHECKED: &str = "noop-checked";
     let names = [
         "noop",
         "echo",
@@ -245,11 +249,14 @@ pub(crate) fn handlers() -> Handlers {
         "crash",
         "talk",
         "noop-later",
+        CHECKED,
     ];
+    let schema =
+        r#"{"properties":{"many":{"items":{"allOf":[{"type":"integer"},{"minimum":0}]}}}}"#;
     let infos = names.map(|name| HandlerInfo {
         name: name.parse().unwrap(),
         description: None,
-        params_schema: None,
+        params_schema: (name == CHECKED).then(|| JsonText(schema.to_owned())),
         result_schema: None,
     });
     let digest = Digest([1; 32]);

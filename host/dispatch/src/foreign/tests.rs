@@ -179,6 +179,42 @@ fn what_waits_and_what_runs_can_be_stopped() {
     assert_eq!(answered, [2, 5], "the room of one is taken by the next");
 }
 
+/// The thread that starts and stops guests checks no large params.
+#[test]
+fn long_checks_hold_up_nobody_and_can_be_stopped() {
+    let bench = Bench::start();
+    let session = bench.session();
+    let checked = |last: &str| {
+        let many = "1,".repeat(300_000);
+        let mut job = job("noop-checked");
+        job.params = JsonText(format!("{{\"many\":[{many}{last}]}}"));
+        job
+    };
+    bench.begin_job(&session, 1, checked("1"));
+    bench.begin_job(&session, 2, checked("-1"));
+    bench.begin_job(&session, 3, checked("1"));
+    bench.begin_job(&session, 4, checked("1"));
+    bench.begin(&session, 5, "noop");
+    bench.begin(&session, 6, "noop-checked");
+    session.stop(Tag(3), 0, Stop::Cancelled);
+    session.stop(Tag(4), 0, Stop::Cancelled);
+    let mut soon: Vec<u64> = (0..4).map(|_| bench.answer().0).collect();
+    soon.sort_unstable();
+    assert_eq!(soon, [3, 4, 5, 6]);
+    for _ in 0..2 {
+        match bench.answer() {
+            (1, Answer::Ended(Outcome::Completed { .. }, _)) => {}
+            (2, Answer::Ended(Outcome::Failed(failure), _)) => {
+                assert_eq!(failure.kind, FailureKind::InvalidParams);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    // What a stop has taken out leaves its place to others.
+    bench.begin_job(&session, 7, checked("1"));
+    assert_eq!(bench.answer().0, 7);
+}
+
 #[test]
 fn what_comes_before_the_handlers_waits_for_them_and_can_be_stopped() {
     let bench = Bench::start_without_handlers();

@@ -1,6 +1,7 @@
 //! The thread that feeds the cells of foreign work: it takes the requests of sessions, starts work
 //! in cells with room, and answers when work ends. It uses cells through the pool only.
 
+mod checks;
 mod heard;
 
 use std::collections::{HashMap, VecDeque};
@@ -18,6 +19,7 @@ use host_runtime::mailbox::Mailbox;
 use tokio::sync::mpsc;
 use tracing::Span;
 
+use self::checks::Checks;
 use super::request::{Ids, request};
 use super::{Key, Wiring, span};
 use crate::span::Open;
@@ -42,6 +44,9 @@ const WAITING_MAX: usize = 4_096;
 /// The most bytes of params that these jobs may have together. Later ones are refused at once.
 const WAITING_BYTES_MAX: usize = 256 << 20;
 
+/// How many jobs are refused in one turn. Later ones are looked at in the next.
+const REFUSED_MAX: usize = 64;
+
 /// The most cell events handled at once.
 const EVENTS_BATCH_MAX: usize = 256;
 
@@ -56,6 +61,8 @@ pub(super) async fn run<P: CellPort>(wiring: Wiring<P>, asks: Arc<Mailbox<Ask>>)
         asks,
         waiting: VecDeque::new(),
         waiting_bytes: 0,
+        checks: Checks::new(),
+        goes_on: false,
         running: HashMap::new(),
         by_key: HashMap::new(),
         by_job: HashMap::new(),
@@ -78,6 +85,8 @@ struct Waiting {
     key: Key,
     job: Box<ForeignJob>,
     reply: Reply,
+    /// Whether its params fit the handler's schema.
+    is_checked: bool,
 }
 
 /// Work in a cell.
@@ -98,7 +107,11 @@ struct Work<P> {
     wiring: Wiring<P>,
     asks: Arc<Mailbox<Ask>>,
     waiting: VecDeque<Waiting>,
+    /// Counts what is checked too.
     waiting_bytes: usize,
+    checks: Checks,
+    /// Whether the last turn left something to start.
+    goes_on: bool,
     running: HashMap<LeaseId, Running>,
     by_key: HashMap<Key, LeaseId>,
     by_job: HashMap<JobId, LeaseId>,
@@ -120,13 +133,19 @@ impl<P: CellPort> Work<P> {
         let stopping = self.wiring.stopping.clone();
         let (loaded, held) = (self.wiring.loaded.clone(), self.is_held());
         let (events, closed) = (&mut self.wiring.events, self.close_by.is_some());
-        tokio::select! {
+        let goes_on = std::mem::take(&mut self.goes_on);
+        let checked = tokio::select! {
             biased;
-            () = recv(events, said) => {}
-            () = self.asks.arrived() => {}
-            () = sleep => {}
-            () = stopping.cancelled(), if !closed => {}
-            () = loaded.cancelled(), if held => {}
+            () = recv(events, said) => None,
+            () = self.asks.arrived() => None,
+            checked = self.checks.next() => checked,
+            () = sleep => None,
+            () = stopping.cancelled(), if !closed => None,
+            () = loaded.cancelled(), if held => None,
+            () = std::future::ready(()), if goes_on => None,
+        };
+        if let Some((key, checked)) = checked {
+            self.checked(key, checked);
         }
     }
 
@@ -172,7 +191,12 @@ impl<P: CellPort> Work<P> {
             Ask::Start { key, job, reply } => {
                 self.awake = true;
                 self.waiting_bytes += bytes_of(&job);
-                self.waiting.push_back(Waiting { key, job, reply });
+                self.waiting.push_back(Waiting {
+                    key,
+                    job,
+                    reply,
+                    is_checked: false,
+                });
             }
             Ask::Stop { key, grace_ms, why } => {
                 if let Some(lease) = self.by_key.get(&key) {
@@ -181,9 +205,7 @@ impl<P: CellPort> Work<P> {
                         .cells
                         .pool
                         .stop(now, *lease, Some(grace_ms), why);
-                } else if let Some(at) = self.waiting.iter().position(|it| it.key == key)
-                    && let Some(waiting) = self.waiting.remove(at)
-                {
+                } else if let Some(waiting) = self.take(key) {
                     self.waiting_bytes -= bytes_of(&waiting.job);
                     let failure = Failure::new(FailureKind::Cancelled, why.as_str());
                     waiting.reply.failed(failure);
@@ -192,8 +214,17 @@ impl<P: CellPort> Work<P> {
         }
     }
 
+    /// Takes out work that has not started.
+    fn take(&mut self, key: Key) -> Option<Waiting> {
+        match self.waiting.iter().position(|it| it.key == key) {
+            Some(at) => self.waiting.remove(at),
+            None => self.checks.take(key),
+        }
+    }
+
     fn has_room_for(&self, job: &ForeignJob) -> bool {
-        self.waiting.len() < WAITING_MAX && self.waiting_bytes + bytes_of(job) <= WAITING_BYTES_MAX
+        self.waiting.len() + self.checks.len() < WAITING_MAX
+            && self.waiting_bytes + bytes_of(job) <= WAITING_BYTES_MAX
     }
 
     /// Starts waiting work while there is room.
@@ -201,11 +232,17 @@ impl<P: CellPort> Work<P> {
         if self.waiting.is_empty() || self.is_held() {
             return;
         }
+        let mut refused = 0;
         for place in self.wiring.cells.pool.offer(self.waiting.len()) {
             while let Some(waiting) = self.waiting.pop_front() {
                 self.waiting_bytes -= bytes_of(&waiting.job);
                 if self.start(now, &place, waiting) {
                     break;
+                }
+                refused += 1;
+                if refused == REFUSED_MAX {
+                    self.goes_on = true;
+                    return;
                 }
             }
         }
@@ -213,7 +250,12 @@ impl<P: CellPort> Work<P> {
 
     /// Starts one job, or answers why it cannot start. Returns whether its place is taken or gone.
     fn start(&mut self, now: Time, place: &Place, waiting: Waiting) -> bool {
-        let Waiting { key, job, reply } = waiting;
+        let Some(Waiting {
+            key, job, reply, ..
+        }) = self.check(waiting)
+        else {
+            return false;
+        };
         if job.deadline.is_some_and(|deadline| deadline <= now) {
             let message = "its deadline passed before a cell had room for it";
             reply.failed(Failure::new(FailureKind::TimedOut, message));
@@ -234,7 +276,12 @@ impl<P: CellPort> Work<P> {
             }
             Err(NotStarted::CellGone) => {
                 self.waiting_bytes += bytes_of(&job);
-                self.waiting.push_front(Waiting { key, job, reply });
+                self.waiting.push_front(Waiting {
+                    key,
+                    job,
+                    reply,
+                    is_checked: true,
+                });
                 return true;
             }
         }
@@ -257,12 +304,35 @@ impl<P: CellPort> Work<P> {
         true
     }
 
+    /// Returns work whose params fit the handler's schema, or else answers it. What takes long comes back
+    /// later.
+    fn check(&mut self, waiting: Waiting) -> Option<Waiting> {
+        if waiting.is_checked {
+            return Some(waiting);
+        }
+        let handlers = self.wiring.cells.handlers();
+        let handler = handlers.get(&waiting.job.handler);
+        match handler.map_or(Some(Ok(())), |it| it.check_soon(&waiting.job.params)) {
+            Some(Ok(())) => Some(waiting),
+            Some(Err(failure)) => {
+                waiting.reply.failed(failure);
+                None
+            }
+            None => {
+                self.waiting_bytes += bytes_of(&waiting.job);
+                self.checks.add(handlers, waiting);
+                None
+            }
+        }
+    }
+
     /// Gives up all work.
     fn close(&mut self, now: Time) {
         self.close_by = Some(now.plus_ms(CLOSE_TIMEOUT_MS));
         // A reply that is dropped answers that the work is lost.
         drop(self.asks.close());
         self.waiting.clear();
+        self.checks.clear();
         self.waiting_bytes = 0;
         self.wiring.cells.pool.close();
     }
