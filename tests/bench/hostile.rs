@@ -138,6 +138,10 @@ fn bombs(stage: &Stage) -> Result<()> {
     let gone = clients_that_go(stage.server.address())?;
     good_jobs(&client)?;
     drop(gone);
+    violations(&client)?;
+    let uploads = deploys_that_stall(stage.server.address())?;
+    good_jobs(&client)?;
+    drop(uploads);
     for name in ["hero-heroscript", "actions"] {
         let path = guests::component(name);
         let manifest = std::fs::read_to_string(path.with_extension("toml")).ok();
@@ -152,6 +156,40 @@ fn bombs(stage: &Stage) -> Result<()> {
     good_jobs(&client)?;
     client.wait(&job);
     Ok(())
+}
+
+/// Sends params with millions of violations.
+fn violations(client: &Client) -> Result<()> {
+    let names: Vec<String> = (0..500).map(|n| n.to_string()).collect();
+    let schema = json!({"items": {"required": names}}).to_string();
+    let answer = client.deploy("expensive", &from_wat::with_schema(&schema), None)?;
+    ensure!(answer.status == 201, "{}", answer.body);
+    let params = vec![json!({}); 9_000];
+    for _ in 0..3 {
+        let answer = client.post(
+            "/api/v1/jobs",
+            &json!({"handler": "by_hand", "params": params}),
+        )?;
+        ensure!(answer.status == 422, "it was taken: {}", answer.body);
+        good_jobs(client)?;
+    }
+    Ok(())
+}
+
+/// Begins more deploys than are carried out at once, and ends none.
+fn deploys_that_stall(address: &str) -> Result<Vec<TcpStream>> {
+    let head = format!(
+        "PUT /api/v1/components/stalls HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/wasm\r\n\
+         content-length: {}\r\n\r\n",
+        32 << 20
+    );
+    let begun = (0..8).map(|_| {
+        let mut stream = TcpStream::connect(address)?;
+        stream.write_all(head.as_bytes())?;
+        stream.write_all(&[b'x'; 4 << 10])?;
+        Ok(stream)
+    });
+    begun.collect()
 }
 
 fn refused_schemas() -> [String; 2] {
