@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use host_tests::processes::{children, command, is_alive};
-use host_tests::{Client, Options, Server, eventually, guests, postgres, raw};
+use host_tests::{Client, Options, Server, eventually, guests, pool, postgres, raw};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -46,6 +46,15 @@ impl Node {
     /// Starts a host that compiles all components itself.
     pub(crate) fn start_that_compiles(&self, env: &[(&str, &str)]) -> Server {
         self.start_as(true, env)
+    }
+
+    /// Starts a host with this configuration.
+    pub(crate) fn start_configured(&self, config: &str) -> Server {
+        let path = self.data.path().join("host.toml");
+        std::fs::write(&path, config).unwrap();
+        let mut options = options(self.data.path(), &self.url);
+        options.args = vec!["--config".to_owned(), path.display().to_string()];
+        Server::start(&options)
     }
 
     fn start_as(&self, compiles_all: bool, env: &[(&str, &str)]) -> Server {
@@ -222,6 +231,52 @@ fn the_stream_of_one_node_tells_of_jobs_of_another() {
     }
     // The numbers are the same on all nodes.
     assert_eq!(stream(server.address(), &id, Some(0)), heard);
+}
+
+#[test]
+fn jobs_for_a_runner_of_one_node_are_accepted_by_all() {
+    let (first, second) = (Node::new("lent"), Node::new("lent"));
+    let config = format!("[protocol.rrq.runners.own]\n{}\n", pool::workers(1, 4));
+    let (server, with_runner) = (first.start(), second.start_configured(&config));
+    let client = server.client();
+    let enqueue = |handler: &str| {
+        let job = json!({"handler": handler, "params": {"n": 1}, "unique_key": "one"});
+        client.post("/api/v1/jobs", &job).unwrap()
+    };
+    let refused = enqueue("nobody#echo");
+    assert_eq!(
+        (refused.status, &refused.body["code"]),
+        (422, &json!("handler_not_found"))
+    );
+    // A node says what it has with its next heartbeat.
+    let id = eventually("a job for it is accepted", TAKEN_WITHIN, || {
+        let answer = enqueue("own#echo");
+        (answer.status == 201).then(|| answer.body["id"].as_str().unwrap().to_owned())
+    });
+    assert_eq!(client.wait(&id)["result"], json!({"n": 1}));
+    let attempts = client.get(&format!("/api/v1/jobs/{id}/attempts"));
+    assert_eq!(attempts.unwrap().body["items"][0]["executor"], "own/1");
+
+    // What was accepted when its node had just gone waits for it.
+    assert_eq!(with_runner.stop(), Some(0));
+    let mut waiting = None;
+    eventually("jobs for it are refused", TAKEN_WITHIN, || {
+        let answer = enqueue("own#echo");
+        if let Some(id) = answer.body["id"].as_str() {
+            waiting = Some(id.to_owned());
+        }
+        (answer.status == 422).then_some(())
+    });
+    if let Some(id) = &waiting {
+        assert_eq!(
+            client.job(id)["waits_because"],
+            "no node has the runner own"
+        );
+    }
+    let _again = second.start_configured(&config);
+    if let Some(id) = &waiting {
+        assert_eq!(client.wait(id)["state"], "completed");
+    }
 }
 
 /// Reads the stream of one job until it tells of this.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{JobId, NodeId};
 use crate::name::Name;
 use crate::outcome::Progress;
+use crate::policy::Policy;
 use crate::time::Time;
 
 /// After how long without a heartbeat others take what a node has.
@@ -74,9 +75,32 @@ pub struct Card {
     pub wires: Vec<String>,
     /// The foreign runners that it is configured for.
     pub runners: Vec<Name>,
+    /// The foreign runners to which jobs may be given that are enqueued at other nodes.
+    pub offers: Vec<Offer>,
     /// Whether it starts no more jobs.
     pub drains: bool,
     pub running: Running,
+}
+
+/// A foreign runner of a node, or all runners whose names begin in one way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offer {
+    /// Its name, or how the names begin.
+    pub name: String,
+    pub is_family: bool,
+    /// Attributes of jobs that only the node itself understands.
+    pub placed_by: Vec<String>,
+    /// The rules of its jobs.
+    pub policy: Policy,
+}
+
+impl Offer {
+    /// Returns whether a runner is meant.
+    pub fn has(&self, runner: &Name) -> bool {
+        let runner = runner.as_str();
+        let is_in = self.is_family && runner.len() > self.name.len();
+        runner == self.name || (is_in && runner.starts_with(&self.name))
+    }
 }
 
 /// What a node says of the components that are deployed: by name, the revision that it has taken in.

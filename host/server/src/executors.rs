@@ -1,16 +1,20 @@
 //! The executors of all wires: their names, which jobs go to them, and their health. The dispatch
 //! loop decides what work they get.
 
+mod elsewhere;
 pub(crate) mod numbers;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use host_core::name::Name;
+use host_core::node::{Known, Offer};
 use host_core::policy::Policy;
+use host_core::time::Time;
 use host_dispatch::executors::Opened;
 use host_protocols::wire::executors::{self, ExecutorHealth, RestartError};
 
+use self::elsewhere::Elsewhere;
 use self::numbers::Numbers;
 use crate::metrics::Metrics;
 
@@ -29,12 +33,13 @@ pub struct Executors {
     of_wires: Arc<Vec<Arc<dyn executors::Executors>>>,
     routes: Arc<Routes>,
     numbers: Numbers,
+    elsewhere: Elsewhere,
 }
 
 /// The result of a search for an executor by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// A wire has this executor.
+    /// A wire has this executor, here or at another node.
     Executor(Name),
     /// No wire has an executor with this name.
     Nobody,
@@ -49,6 +54,7 @@ impl Executors {
             of_wires: Arc::new(of_wires),
             routes: Arc::new(routes),
             numbers: Numbers::default(),
+            elsewhere: Elsewhere::default(),
         };
         for name in executors.routed() {
             // This makes `health` list the executor before its first job.
@@ -73,7 +79,47 @@ impl Executors {
                 executors::Found::Nobody => {}
             }
         }
+        if self.elsewhere.has(&name) {
+            return Found::Executor(name);
+        }
         Found::Nobody
+    }
+
+    /// Returns whether this host has an executor.
+    pub fn has(&self, name: &Name) -> bool {
+        self.wire_of(name).is_some()
+    }
+
+    /// Returns the executors for which other nodes may accept jobs.
+    pub fn offers(&self) -> Vec<Offer> {
+        let of_wire = |wire: &Arc<dyn executors::Executors>| {
+            let placed_by = wire.placed_by().iter().map(|key| (*key).to_owned());
+            let placed_by: Vec<String> = placed_by.collect();
+            let names = wire.names().into_iter().map(|name| (name.into(), false));
+            let families = wire.families().into_iter().map(|name| (name, true));
+            let offers = names.chain(families).filter_map(|(name, is_family)| {
+                let any: String = name;
+                let policy = wire.policy(&any.parse().ok()?);
+                Some(Offer {
+                    name: any,
+                    is_family,
+                    placed_by: placed_by.clone(),
+                    policy,
+                })
+            });
+            offers.collect::<Vec<_>>()
+        };
+        self.of_wires.iter().flat_map(of_wire).collect()
+    }
+
+    /// Notes which executors the nodes have.
+    pub fn see(&self, now: Time, nodes: &[Known]) {
+        self.elsewhere.see(now, nodes);
+    }
+
+    /// Forgets executors of nodes that were last seen long ago.
+    pub fn forget_old(&self, now: Time) {
+        self.elsewhere.forget_old(now);
     }
 
     fn wire_of(&self, name: &Name) -> Option<&Arc<dyn executors::Executors>> {
@@ -100,16 +146,18 @@ impl Executors {
     /// Returns the part of an executor that takes a job with these attributes. The error is for
     /// people.
     pub fn place(&self, executor: &Name, attributes: &[(String, String)]) -> Result<Name, String> {
-        self.wire_of(executor).map_or_else(
-            || Ok(executor.clone()),
-            |wire| wire.place(executor, attributes),
-        )
+        match self.wire_of(executor) {
+            Some(wire) => wire.place(executor, attributes),
+            None => self.elsewhere.place(executor, attributes),
+        }
     }
 
     /// Returns the policy of jobs for an executor whose sender sets none.
     pub fn policy(&self, executor: &Name) -> Policy {
-        self.wire_of(executor)
-            .map_or_else(Policy::default, |wire| wire.policy(executor))
+        match self.wire_of(executor) {
+            Some(wire) => wire.policy(executor),
+            None => self.elsewhere.policy(executor).unwrap_or_default(),
+        }
     }
 
     /// Returns the names of the configured executors.

@@ -25,6 +25,10 @@ impl Executors for Pools {
         self.0.find_lane(name)
     }
 
+    fn placed_by(&self) -> &'static [&'static str] {
+        &[REQUIRES]
+    }
+
     fn place(&self, executor: &Name, attributes: &[(String, String)]) -> Result<Name, String> {
         let Some((_, more)) = attributes.iter().find(|(key, _)| key == REQUIRES) else {
             return Ok(executor.clone());

@@ -81,6 +81,10 @@ impl Executors for Lanes {
         Vec::new()
     }
 
+    fn families(&self) -> Vec<String> {
+        vec![LANE_PREFIX.to_owned()]
+    }
+
     fn find(&self, name: &Name) -> Found {
         if !is_lane(name.as_str()) {
             Found::Nobody

@@ -30,6 +30,16 @@ pub trait Executors: Send + Sync {
         }
     }
 
+    /// Returns how the names of executors begin that exist once a job names them.
+    fn families(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Returns the attributes of jobs that [`Executors::place`] understands.
+    fn placed_by(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Checks that an executor can make something of a handler's params, an object. The error is
     /// for people.
     fn check(&self, executor: &Name, handler: &Name, params: &str) -> Result<(), String> {

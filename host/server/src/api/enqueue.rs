@@ -122,10 +122,11 @@ pub(super) async fn enqueue(
         .iter()
         .find(|byte| !byte.is_ascii_whitespace())
         == Some(&b'[');
+    shared.api.executors.forget_old(shared.api.clock.now());
     let mut checked = checking::jobs(&shared, &received.bytes, is_array).await;
     if let Err(error) = &checked
         && error.kind() == &kinds::HANDLER_NOT_FOUND
-        && shared.api.deployer.look().await
+        && look(&shared).await?
     {
         checked = checking::jobs(&shared, &received.bytes, is_array).await;
     }
@@ -142,6 +143,16 @@ pub(super) async fn enqueue(
         [one] if !is_array => respond(!one.existing, one),
         all => respond(true, all),
     })
+}
+
+/// Looks which handlers and runners other nodes have. Returns false if there are none.
+async fn look(shared: &Shared) -> Result<bool, ApiError> {
+    if !shared.api.deployer.look().await {
+        return Ok(false);
+    }
+    let nodes = shared.api.nodes.list().await?;
+    shared.api.executors.see(shared.api.clock.now(), &nodes);
+    Ok(true)
 }
 
 /// Returns the trace context of a request, if its headers have a whole one.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use host_core::job::{Lifecycle, State};
 use host_core::name::Name;
-use host_core::node::{Known, Readiness, Standing};
+use host_core::node::{Card, Known, Readiness, Standing};
 
 use super::Shared;
 use super::error::ApiError;
@@ -16,43 +16,88 @@ const NODES_SHOWN: usize = 3;
 pub(super) async fn reason(shared: &Shared, job: &Lifecycle) -> Result<Option<String>, ApiError> {
     let api = &shared.api;
     let presence = &api.dispatch.shared().presence;
-    let runs_here = !presence.is_asked_to_drain() && presence.can_run(&job.handler);
-    if job.state != State::Available || job.runner.is_some() || runs_here {
+    let is_here = match &job.runner {
+        Some(runner) => api.executors.has(runner),
+        None => presence.can_run(&job.handler),
+    };
+    if job.state != State::Available || (is_here && !presence.is_asked_to_drain()) {
         return Ok(None);
+    }
+    let mut nodes = api.nodes.list().await?;
+    nodes.retain(|node| !node.is_lost());
+    if let Some(runner) = &job.runner {
+        let has = |node: &Known| {
+            node.card
+                .as_ref()
+                .is_some_and(|card| has_runner(card, runner))
+        };
+        return Ok(match Able::among(&nodes, has) {
+            Able::None => Some(format!("no node has the runner {runner}")),
+            able => able.reason(),
+        });
     }
     // One that is not deployed fails soon.
     let Some(handler) = api.handlers.get(&job.handler) else {
         return Ok(None);
     };
-    let mut nodes = api.nodes.list().await?;
-    nodes.retain(|node| !node.is_lost());
-    let revision = &handler.revision;
-    Ok(missing(&revision.component, revision.revision, &nodes))
+    let (component, revision) = (&handler.revision.component, handler.revision.revision);
+    let is_ready = |node: &Known| node.readiness(component, revision) == Readiness::Ready;
+    Ok(match Able::among(&nodes, is_ready) {
+        Able::None => Some(missing(component, revision, &nodes)),
+        able => able.reason(),
+    })
 }
 
-/// Says why none of these nodes starts jobs of a revision of a component.
-fn missing(component: &Name, revision: u32, nodes: &[Known]) -> Option<String> {
-    let is_ready = |node: &&Known| node.readiness(component, revision) == Readiness::Ready;
-    let able: Vec<&Known> = nodes.iter().filter(is_ready).collect();
-    let starts = |node: &&Known| matches!(node.standing(), Standing::Live | Standing::Silent);
-    if able.iter().any(starts) {
-        return None;
+/// Returns whether a node has a runner, or one whose name goes on with what a job needs of it.
+fn has_runner(card: &Card, runner: &Name) -> bool {
+    card.offers.iter().any(|offer| {
+        let rest = runner.as_str().strip_prefix(&offer.name);
+        offer.has(runner) || rest.is_some_and(|rest| rest.starts_with('/'))
+    })
+}
+
+/// The nodes that can run a job.
+enum Able<'a> {
+    None,
+    /// These can, and start no jobs.
+    Stopped(Vec<&'a Known>),
+    /// One can, and starts it.
+    Starts,
+}
+
+impl<'a> Able<'a> {
+    fn among(nodes: &'a [Known], can: impl Fn(&Known) -> bool) -> Self {
+        let able: Vec<&Known> = nodes.iter().filter(|node| can(node)).collect();
+        let starts = |node: &&Known| matches!(node.standing(), Standing::Live | Standing::Silent);
+        if able.is_empty() {
+            Self::None
+        } else if able.iter().any(starts) {
+            Self::Starts
+        } else {
+            Self::Stopped(able)
+        }
     }
-    if !able.is_empty() {
-        return Some(format!(
-            "the nodes that can run it start no more jobs until `host node resume`: {}",
-            listed(&able, |_| None)
-        ));
+
+    fn reason(self) -> Option<String> {
+        let Self::Stopped(nodes) = self else {
+            return None;
+        };
+        let nodes = listed(&nodes, |_| None);
+        Some(format!(
+            "the nodes that can run it start no more jobs until `host node resume`: {nodes}"
+        ))
     }
+}
+
+/// Says why none of these nodes can run a revision of a component.
+fn missing(component: &Name, revision: u32, nodes: &[Known]) -> String {
     let all: Vec<&Known> = nodes.iter().collect();
     let reasons = listed(&all, |node| match node.readiness(component, revision) {
         Readiness::Failed(reason) => Some(reason),
         Readiness::Compiling => Some("it has yet to compile it"),
         Readiness::Ready => None,
     });
-    Some(format!(
-        "no node can run revision {revision} of the component {component}: {reasons}"
-    ))
+    format!("no node can run revision {revision} of the component {component}: {reasons}")
 }
 
 /// Names the first nodes, each with what is said of it.

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use axum::http::StatusCode;
 use futures_util::future::BoxFuture;
 use host_core::id::NodeId;
-use host_core::node::{Card, Component, Known, Life, Running};
+use host_core::node::{Card, Component, Known, Life, Offer, Running};
+use host_core::policy::Policy;
 use host_core::time::Time;
 use host_store::StoreError;
 use serde_json::json;
@@ -308,5 +309,40 @@ async fn a_job_that_no_node_can_run_says_why_it_waits() {
             json!(null),
             "it runs"
         );
+    }
+}
+
+#[tokio::test]
+async fn a_job_whose_runner_no_node_has_says_so() {
+    let with_runner = |mut node: Known| {
+        let offer = Offer {
+            name: "python".to_owned(),
+            is_family: false,
+            placed_by: Vec::new(),
+            policy: Policy::default(),
+        };
+        node.card.as_mut().unwrap().offers = vec![offer];
+        node
+    };
+    let mut drained = with_runner(node(2, "two"));
+    drained.drain = true;
+    for (nodes, expected) in [
+        (vec![node(1, "one"), with_runner(node(2, "two"))], None),
+        (
+            vec![node(1, "one"), drained],
+            Some("the nodes that can run it start no more jobs until `host node resume`: two"),
+        ),
+        (vec![node(1, "one")], Some("no node has the runner python")),
+    ] {
+        let host = among(nodes).await;
+        let id = host.enqueue(r#"{"handler":"python#noop"}"#).await;
+        let path = format!("/api/v1/jobs/{id}");
+        assert_eq!(
+            host.get(&path).await.body["waits_because"],
+            json!(null),
+            "it is here"
+        );
+        host.dispatch.shared().presence.ask_to_drain(true);
+        assert_eq!(host.get(&path).await.body["waits_because"], json!(expected));
     }
 }

@@ -1,0 +1,140 @@
+//! Executors that only other nodes have: a job for one is accepted here, and runs there.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use host_core::name::Name;
+use host_core::node::{Known, LEASE, Offer};
+use host_core::policy::Policy;
+use host_core::time::Time;
+
+/// What other nodes have. Cloning shares it.
+#[derive(Clone, Default)]
+pub(super) struct Elsewhere(Arc<RwLock<Seen>>);
+
+#[derive(Default)]
+struct Seen {
+    at: Time,
+    offers: Vec<Offer>,
+}
+
+impl Elsewhere {
+    /// Notes what these nodes have that live.
+    pub(super) fn see(&self, now: Time, nodes: &[Known]) {
+        let living = nodes.iter().filter(|node| !node.is_lost());
+        let cards = living.filter_map(|node| node.card.as_ref());
+        let offers = cards.flat_map(|card| card.offers.iter().cloned()).collect();
+        let mut seen = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        *seen = Seen { at: now, offers };
+    }
+
+    /// Forgets what was noted so long ago that its node may have gone.
+    pub(super) fn forget_old(&self, now: Time) {
+        let lease_ms = u64::try_from(LEASE.as_millis()).unwrap_or(u64::MAX);
+        let is_old = |seen: &Seen| !seen.offers.is_empty() && seen.at.plus_ms(lease_ms) <= now;
+        if is_old(&self.0.read().unwrap_or_else(PoisonError::into_inner)) {
+            let mut seen = self.0.write().unwrap_or_else(PoisonError::into_inner);
+            seen.offers.clear();
+        }
+    }
+
+    pub(super) fn has(&self, name: &Name) -> bool {
+        self.offer(name, |_| ()).is_some()
+    }
+
+    pub(super) fn policy(&self, name: &Name) -> Option<Policy> {
+        self.offer(name, |offer| offer.policy.clone())
+    }
+
+    /// Returns an executor for a job with these attributes. The error is for people.
+    pub(super) fn place(
+        &self,
+        name: &Name,
+        attributes: &[(String, String)],
+    ) -> Result<Name, String> {
+        let mut keys = attributes.iter().map(|(key, _)| key);
+        let placed = |offer: &Offer| keys.find(|key| offer.placed_by.contains(key)).cloned();
+        match self.offer(name, placed).flatten() {
+            None => Ok(name.clone()),
+            Some(key) => Err(format!(
+                "{key}: only a node that has the runner {name} understands it; enqueue the job there"
+            )),
+        }
+    }
+
+    fn offer<T>(&self, name: &Name, of: impl FnOnce(&Offer) -> T) -> Option<T> {
+        let seen = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let mut offers = seen.offers.iter();
+        offers.find(|offer| offer.has(name)).map(of)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use host_core::id::NodeId;
+    use host_core::node::{Card, Life};
+
+    use super::*;
+
+    fn name(text: &str) -> Name {
+        text.parse().unwrap()
+    }
+
+    fn node(offers: Vec<Offer>) -> Known {
+        Known {
+            id: NodeId::NIL,
+            version: "1".to_owned(),
+            life: Life::Lives,
+            silent_ms: 0,
+            drain: false,
+            card: Some(Card {
+                offers,
+                ..Card::default()
+            }),
+            components: Arc::default(),
+        }
+    }
+
+    fn offer(name: &str, is_family: bool, placed_by: &[&str]) -> Offer {
+        Offer {
+            name: name.to_owned(),
+            is_family,
+            placed_by: placed_by.iter().map(|key| (*key).to_owned()).collect(),
+            policy: Policy {
+                max_attempts: 7,
+                ..Policy::default()
+            },
+        }
+    }
+
+    #[test]
+    fn executors_of_nodes_that_live_are_known_for_a_while() {
+        let elsewhere = Elsewhere::default();
+        let mut gone = node(vec![offer("ruby", false, &[])]);
+        gone.life = Life::Left;
+        let living = node(vec![
+            offer("python", false, &["needs"]),
+            offer("far-", true, &[]),
+        ]);
+        elsewhere.see(Time(1_000), &[gone, living]);
+        elsewhere.forget_old(Time(10_999));
+        for (executor, is_there) in [
+            ("python", true),
+            ("far-1", true),
+            ("ruby", false),
+            ("far-", true),
+            ("far", false),
+            ("python/x", false),
+        ] {
+            assert_eq!(elsewhere.has(&name(executor)), is_there, "{executor}");
+        }
+        assert_eq!(elsewhere.policy(&name("far-1")).unwrap().max_attempts, 7);
+        let with = |key: &str| vec![(key.to_owned(), "gpu".to_owned())];
+        let python = name("python");
+        assert_eq!(elsewhere.place(&python, &with("other")), Ok(python.clone()));
+        let refused = elsewhere.place(&python, &with("needs")).unwrap_err();
+        assert!(refused.starts_with("needs: "), "{refused}");
+        assert!(elsewhere.place(&name("far-1"), &with("needs")).is_ok());
+        elsewhere.forget_old(Time(11_000));
+        assert!(!elsewhere.has(&python) && elsewhere.policy(&python).is_none());
+    }
+}
