@@ -162,6 +162,8 @@ pub struct Known {
     pub life: Life,
     /// How long ago its last heartbeat was, by the time of the store.
     pub silent_ms: u64,
+    /// How far its host time is ahead of the time of the store, in milliseconds.
+    pub ahead_ms: i64,
     /// Whether it is asked to start no more jobs.
     pub drain: bool,
     /// `None` if the process that runs now has said nothing.
@@ -300,6 +302,7 @@ mod tests {
             version: "1".to_owned(),
             life: Life::Lives,
             silent_ms: 0,
+            ahead_ms: 0,
             drain: false,
             card: None,
             components: Arc::new(components.into()),
@@ -324,6 +327,7 @@ mod tests {
             version: "1".to_owned(),
             life,
             silent_ms,
+            ahead_ms: 0,
             drain,
             card: card.map(|(drains, cells)| Card {
                 drains,

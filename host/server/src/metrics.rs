@@ -79,6 +79,7 @@ pub struct Metrics {
     queues: Labels,
     nodes: Family<Standings, Gauge>,
     beats: Family<OfNode, Gauge<f64, AtomicU64>>,
+    clocks: Family<OfNode, Gauge<f64, AtomicU64>>,
     connections: Gauge,
     refused: Family<Refused, Counter>,
     depths: Family<Depth, Gauge>,
@@ -117,7 +118,7 @@ impl Default for Metrics {
         let kept = "Jobs that are kept, by state and queue; the first 100 queues have a label of \
                     their own, the others share `_other`";
         registry.register("jobs", kept, jobs.clone());
-        let (nodes, beats) = (Family::default(), Family::default());
+        let (nodes, beats, clocks) = (Family::default(), Family::default(), Family::default());
         registry.register(
             "nodes",
             "Nodes that share the store, by state; each of them shows the same",
@@ -128,6 +129,11 @@ impl Default for Metrics {
             "Time since a node said that it lives, for the first 100 that have not gone",
             beats.clone(),
         );
+        registry.register(
+            "node_clock_ahead_seconds",
+            "How far the host time of a node is ahead of the time of the database, for the same nodes",
+            clocks.clone(),
+        );
         Self {
             registry: Arc::new(Mutex::new(registry)),
             requests,
@@ -136,6 +142,7 @@ impl Default for Metrics {
             queues: Labels::default(),
             nodes,
             beats,
+            clocks,
             connections,
             refused,
             depths,
@@ -177,14 +184,19 @@ impl Metrics {
         }
         // Nodes that have gone must not stay.
         self.beats.clear();
+        self.clocks.clear();
         let left = nodes
             .iter()
             .filter(|node| node.standing() != Standing::Gone);
         for node in left.take(NODES_MAX) {
-            let age = self.beats.get_or_create(&OfNode {
+            let of = OfNode {
                 node: node.id.to_string(),
-            });
+            };
+            let age = self.beats.get_or_create(&of);
             age.set(Duration::from_millis(node.silent_ms).as_secs_f64());
+            let ahead = Duration::from_millis(node.ahead_ms.unsigned_abs()).as_secs_f64();
+            let clock = self.clocks.get_or_create(&of);
+            clock.set(if node.ahead_ms < 0 { -ahead } else { ahead });
         }
     }
 

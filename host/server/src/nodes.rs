@@ -78,6 +78,7 @@ impl Nodes {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 life: Life::Lives,
                 silent_ms: 0,
+                ahead_ms: 0,
                 drain: self.presence().is_asked_to_drain(),
                 card,
                 components: self.presence().components(),

@@ -85,6 +85,7 @@ mod tests {
             version: "1".to_owned(),
             life: Life::Lives,
             silent_ms: 0,
+            ahead_ms: 0,
             drain: false,
             card: Some(Card {
                 offers,

@@ -61,6 +61,7 @@ fn shown() -> String {
         version: "1".to_owned(),
         life: Life::Lives,
         silent_ms: 500,
+        ahead_ms: 3,
         drain: false,
         card: None,
         components: Arc::default(),

@@ -170,7 +170,7 @@ const FORGET: &str = "WITH old AS (\
 
 const KNOWN: &str = "SELECT id, version, life, \
       greatest(0, extract(epoch FROM now() - beats.seen_at) * 1000)::bigint, drain, card, \
-      components \
+      components, ahead \
     FROM host_beats AS beats JOIN host_nodes ON number = beats.node \
     LEFT JOIN host_cards AS cards ON cards.node = beats.node AND cards.epoch = beats.epoch \
     ORDER BY number";
@@ -183,6 +183,7 @@ pub(super) async fn known(client: &Client) -> Result<Vec<Known>, StoreError> {
         version: row.get(1),
         life: life(row.get(2)),
         silent_ms: row.get::<_, i64>(3).unsigned_abs(),
+        ahead_ms: row.get(7),
         drain: row.get(4),
         // What a later version says may not be readable.
         card: row

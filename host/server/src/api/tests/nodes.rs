@@ -34,6 +34,7 @@ fn node(id: u32, name: &str) -> Known {
         version: "0.9.0".to_owned(),
         life: Life::Lives,
         silent_ms: 750,
+        ahead_ms: -1_250,
         drain: false,
         card: Some(Card {
             name: name.to_owned(),
@@ -195,6 +196,7 @@ async fn metrics_count_nodes_by_state() {
         "host_nodes{state=\"gone\"} 1",
         "host_nodes{state=\"silent\"} 0",
         "host_node_heartbeat_age_seconds{node=\"00000001-0000-0000-0000-000000000000\"} 0.75",
+        "host_node_clock_ahead_seconds{node=\"00000001-0000-0000-0000-000000000000\"} -1.25",
     ] {
         assert!(shown.lines().any(|it| it == line), "{line} in {shown}");
     }
