@@ -41,6 +41,9 @@ const PAUSES: [Duration; 3] = [
 /// told the worker to end. Also the longest pause if connections end soon after they began.
 const REST_TIME: Duration = Duration::from_secs(30);
 
+/// The user who could be every other user.
+const ROOT: u32 = 0;
+
 /// How long a guest and the program may take when the worker ends.
 const END_TIME: Duration = Duration::from_millis(GRACE_MS + 500);
 
@@ -175,7 +178,7 @@ async fn live(
     for link in 0.. {
         let connecting = endings
             .are_over()
-            .then(|()| connect(path, geteuid().as_raw()));
+            .then(|()| connect(path, [geteuid().as_raw(), ROOT]));
         let connected = tokio::select! {
             connected = connecting => connected,
             () = stopping.cancelled() => return End::Told,
@@ -241,12 +244,12 @@ async fn serve(
     }
 }
 
-/// Connects to a process of the user `uid`, in four tries.
-async fn connect(path: &Path, uid: u32) -> Result<UnixStream, String> {
+/// Connects to a process of one of the users `trusted`, in four tries.
+async fn connect(path: &Path, trusted: [u32; 2]) -> Result<UnixStream, String> {
     let mut tries = PAUSES.iter();
     loop {
         match UnixStream::connect(path).await {
-            Ok(stream) => return trusted(path, stream, uid),
+            Ok(stream) => return check(path, stream, trusted),
             Err(error) => match tries.next() {
                 Some(pause) => sleep(*pause).await,
                 None => return Err(unreachable(path, &error)),
@@ -256,9 +259,9 @@ async fn connect(path: &Path, uid: u32) -> Result<UnixStream, String> {
 }
 
 /// Anybody may have put a socket at a path that can be guessed, and would have tasks of its own done.
-fn trusted(path: &Path, stream: UnixStream, uid: u32) -> Result<UnixStream, String> {
+fn check(path: &Path, stream: UnixStream, trusted: [u32; 2]) -> Result<UnixStream, String> {
     let peer = stream.peer_cred().map(|peer| peer.uid());
-    if peer.as_ref().is_ok_and(|peer| *peer == uid) {
+    if peer.as_ref().is_ok_and(|peer| trusted.contains(peer)) {
         return Ok(stream);
     }
     let whose = peer.map_or_else(
@@ -266,9 +269,10 @@ fn trusted(path: &Path, stream: UnixStream, uid: u32) -> Result<UnixStream, Stri
         |peer| format!("the user {peer}"),
     );
     Err(format!(
-        "at {} listens {whose}, and a worker does tasks of its own user ({uid}) alone; give the socket of \
-         your orchestrator with --socket",
-        path.display()
+        "at {} listens {whose}, and a worker does tasks of its own user ({}) and of root alone; give the \
+         socket of your orchestrator with --socket",
+        path.display(),
+        trusted[0]
     ))
 }
 

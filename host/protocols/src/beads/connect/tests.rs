@@ -296,7 +296,7 @@ async fn an_orchestrator_of_another_user_is_sent_nothing() {
     let path = folder.path().join("b.sock");
     let listener = UnixListener::bind(&path).unwrap();
     let ours = geteuid().as_raw();
-    let refused = connect(&path, ours + 1).await.unwrap_err();
+    let refused = connect(&path, [ours + 1, ours + 2]).await.unwrap_err();
     for said in [
         path.to_str().unwrap(),
         &format!("the user {ours}"),
@@ -307,5 +307,5 @@ async fn an_orchestrator_of_another_user_is_sent_nothing() {
     let (mut peer, _) = listener.accept().await.unwrap();
     let read = timeout(BOUND, peer.read_u8()).await.unwrap();
     assert!(read.is_err(), "it was told something");
-    connect(&path, ours).await.unwrap();
+    connect(&path, [ours, ours]).await.unwrap();
 }
