@@ -46,7 +46,8 @@ impl<P: CellPort> Writer<P> {
     }
 
     fn changed_elsewhere(&mut self, changes: &[Change]) {
-        let mut available = 0_i64;
+        // Changes of this node may be among them: that it claims one job says nothing of another.
+        let mut available = BTreeSet::new();
         for change in changes {
             self.executors.changed(change);
             if let Some(lease) = self.pulls.changed_elsewhere(change) {
@@ -59,14 +60,17 @@ impl<P: CellPort> Writer<P> {
                 self.shared.waiters.ended(change.job);
             }
             if change.runner.is_none() {
-                available += i64::from(change.to == Some(State::Available));
-                available -= i64::from(change.from == Some(State::Available));
+                if change.to == Some(State::Available) {
+                    available.insert(change.job);
+                } else {
+                    available.remove(&change.job);
+                }
                 self.suspects |=
                     change.from == Some(State::Running) && change.to == Some(State::Available);
             }
         }
         // Too many make a claim that finds nothing.
-        let available = u64::try_from(available).unwrap_or(0);
+        let available = available.len() as u64;
         self.claimable = self.claimable.saturating_add(available);
     }
 }
