@@ -43,7 +43,7 @@ fn a_host_follows_the_master_that_the_sentinels_name() {
     fixture.redis.kill();
     // The Sentinel closes the replica's connections when it makes it the master.
     let mut client = eventually("the replica to become the master", WAIT_MAX, || {
-        let mut client = Client(replica.connection());
+        let mut client = Client(replica.connect().ok()?);
         let role: Vec<redis::Value> = redis::cmd("ROLE").query(&mut client.0).ok()?;
         (role[0] == redis::Value::BulkString(b"master".to_vec())).then_some(client)
     });

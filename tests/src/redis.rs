@@ -145,7 +145,12 @@ impl Redis {
         self.connect().expect("redis-server takes connections")
     }
 
-    fn connect(&self) -> ::redis::RedisResult<Connection> {
+    /// Opens a connection to a server that may not be there, or may end it at once.
+    ///
+    /// # Errors
+    ///
+    /// If the connection fails.
+    pub fn connect(&self) -> ::redis::RedisResult<Connection> {
         ::redis::Client::open(self.url())?.get_connection_with_timeout(WAIT_MAX)
     }
 }
@@ -239,7 +244,12 @@ impl Sentinel {
         found.iter().filter(follows).count()
     }
 
-    fn connect(&self) -> ::redis::RedisResult<Connection> {
+    /// Opens a connection to a server that may not be there, or may end it at once.
+    ///
+    /// # Errors
+    ///
+    /// If the connection fails.
+    pub fn connect(&self) -> ::redis::RedisResult<Connection> {
         let url = format!("redis://127.0.0.1:{}", self.port);
         ::redis::Client::open(url)?.get_connection_with_timeout(WAIT_MAX)
     }
