@@ -273,6 +273,10 @@ impl Reader for PostgresReader {
             let next = number(log.get(0));
             let mut items = Vec::new();
             for row in &found {
+                // A row may have thousands of changes.
+                if items.len() >= limit as usize {
+                    break;
+                }
                 let Some(first) = row.get::<_, Option<i64>>(2).map(number) else {
                     continue;
                 };
