@@ -60,9 +60,7 @@ fn a_host_follows_the_master_that_the_sentinels_name() {
 
 #[test]
 fn a_node_of_a_cluster_is_refused() {
-    let fixture = Fixture::new(Redis::with(
-        &[&MEMORY[..], &["--cluster-enabled", "yes"]].concat(),
-    ));
+    let fixture = Fixture::new(Redis::of_cluster(&MEMORY));
     let url = format!("redis://127.0.0.1:{}", fixture.redis.port());
     let (status, said) = doctor(&[("HOST_HERO_URL", &url)]);
     assert_eq!(status, "warn", "{said}");

@@ -70,6 +70,18 @@ impl Redis {
         Self::at(port, &args)
     }
 
+    /// Starts a node of a cluster, whose bus is on the next port.
+    ///
+    /// # Panics
+    ///
+    /// If Redis is not installed. The message names the command that installs it.
+    pub fn of_cluster(args: &[&str]) -> Self {
+        let port = ports::free(2);
+        let bus = (port + 1).to_string();
+        let cluster = ["--cluster-enabled", "yes", "--cluster-port", &bus];
+        Self::at(port, &[args, &cluster].concat())
+    }
+
     /// Starts a server with these options.
     ///
     /// # Panics
