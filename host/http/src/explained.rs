@@ -1,5 +1,6 @@
-//! Explains the refusals of the HTTP parser. It refuses bytes that are not a request before any route is
-//! known, with an empty answer; this puts a problem document in its place.
+//! What stands between a connection and the HTTP parser. The parser refuses bytes that are not a request
+//! before any route is known, with an empty answer; this puts a problem document in its place, and follows
+//! the heads that the parser reads.
 
 use std::io;
 use std::pin::Pin;
@@ -7,6 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::heads::{Heads, Unclear};
 use crate::problem::Problem;
 use crate::refusal::Refusal;
 
@@ -20,10 +22,11 @@ const REFUSALS: [(&[u8], u16); 3] = [
 /// What is in no refusal of a route, because those have a document.
 const EMPTY: &[u8] = b"\r\ncontent-length: 0\r\n";
 
-/// A stream on which empty refusals get a document.
+/// A stream on which empty refusals get a document, and whose heads are followed.
 pub(crate) struct Explained<S> {
     stream: S,
     header_bytes_max: usize,
+    heads: Heads,
     /// The rest of an answer that stands for the parser's, and the length of the parser's.
     instead: Option<(Vec<u8>, usize)>,
     written: usize,
@@ -35,9 +38,15 @@ impl<S> Explained<S> {
         Self {
             stream,
             header_bytes_max,
+            heads: Heads::new(header_bytes_max),
             instead: None,
             written: 0,
         }
+    }
+
+    /// Returns which request is to be refused. It is known before the parser has the end of its head.
+    pub(crate) fn unclear(&self) -> Unclear {
+        self.heads.unclear()
     }
 
     /// Returns the answer that stands for `bytes`, if that is a refusal of the parser.
@@ -93,7 +102,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Explained<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        self.heads.follow(&buffer.filled()[before..]);
+        Poll::Ready(Ok(()))
     }
 }
 

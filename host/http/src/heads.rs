@@ -5,13 +5,8 @@
 #[cfg(test)]
 mod tests;
 
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, ready};
-
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// How many fields a head may have. The parser refuses more.
 const FIELDS_MAX: usize = 100;
@@ -27,9 +22,8 @@ impl Unclear {
     }
 }
 
-/// A stream whose heads are read on the way.
-pub(crate) struct Heads<S> {
-    stream: S,
+/// The requests of a connection, as far as their bytes have arrived.
+pub(crate) struct Heads {
     head_bytes_max: usize,
     next: Part,
     /// How many heads were complete.
@@ -48,11 +42,10 @@ enum Part {
     Rest,
 }
 
-impl<S> Heads<S> {
-    /// Wraps `stream`. Its parser takes heads of `head_bytes_max` bytes.
-    pub(crate) fn new(stream: S, head_bytes_max: usize) -> Self {
+impl Heads {
+    /// Makes those of a connection whose parser takes heads of `head_bytes_max` bytes.
+    pub(crate) fn new(head_bytes_max: usize) -> Self {
         Self {
-            stream,
             head_bytes_max,
             next: Part::Head(Vec::new()),
             ended: 0,
@@ -65,7 +58,8 @@ impl<S> Heads<S> {
         self.unclear.clone()
     }
 
-    fn follow(&mut self, mut bytes: &[u8]) {
+    /// Goes on with the bytes that the parser gets next.
+    pub(crate) fn follow(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             bytes = match &mut self.next {
                 Part::Rest => return,
@@ -158,48 +152,5 @@ fn follows(fields: &[httparse::Header<'_>]) -> Option<Part> {
             .eq_ignore_ascii_case(b"chunked")
             .then_some(Part::Rest),
         _ => None,
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Heads<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
-        self.follow(&buffer.filled()[before..]);
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Heads<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

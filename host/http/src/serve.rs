@@ -24,7 +24,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::explained::Explained;
-use crate::heads::{Heads, Unclear};
+use crate::heads::Unclear;
 use crate::local::LocalListener;
 use crate::metrics::Metrics;
 use crate::problem::Problem;
@@ -211,9 +211,8 @@ pub(crate) async fn connection(
 ) {
     let _open = Open::new(metrics);
     let stream = WriteTimeout::new(stream, WRITE_TIMEOUT);
-    let stream = Heads::new(stream, HEADER_BYTES_MAX);
-    let requests = Requests::new(router, stream.unclear());
     let stream = Explained::new(stream, HEADER_BYTES_MAX);
+    let requests = Requests::new(router, stream.unclear());
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         // A client that has closed its sending half still receives the answer.

@@ -7,7 +7,7 @@ const MAX: usize = 200;
 
 /// Returns the number of the request that is refused, if the bytes arrive in parts of this length.
 fn refused(bytes: &[u8], part: usize) -> Option<u64> {
-    let mut heads = Heads::new((), MAX);
+    let mut heads = Heads::new(MAX);
     for part in bytes.chunks(part) {
         heads.follow(part);
     }
