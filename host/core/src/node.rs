@@ -15,6 +15,9 @@ use crate::time::Time;
 /// After how long without a heartbeat others take what a node has.
 pub const LEASE: Duration = Duration::from_secs(10);
 
+/// The same in milliseconds.
+pub const LEASE_MS: u64 = LEASE.as_secs() * 1_000;
+
 /// After how long without a heartbeat a node is shown as silent: three heartbeats.
 pub const SILENT: Duration = Duration::from_secs(3);
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use host_core::node::LEASE;
+use host_core::node::LEASE_MS;
 use host_core::time::Time;
 
 /// When this node last took in what was deployed, and whether other nodes live.
@@ -35,9 +35,8 @@ impl Looks {
     /// as old as a lease.
     pub(crate) fn may_run_elsewhere(&self, is_known: bool, enqueued_at: Time) -> bool {
         let looked = Time(self.at.load(Ordering::Relaxed));
-        let lease_ms = u64::try_from(LEASE.as_millis()).unwrap_or(u64::MAX);
         let has_others = self.has_others.load(Ordering::Relaxed);
-        is_known || (has_others && looked < enqueued_at.plus_ms(lease_ms))
+        is_known || (has_others && looked < enqueued_at.plus_ms(LEASE_MS))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use host_core::name::Name;
-use host_core::node::{Known, LEASE, Offer};
+use host_core::node::{Known, LEASE_MS, Offer};
 use host_core::policy::Policy;
 use host_core::time::Time;
 
@@ -29,8 +29,7 @@ impl Elsewhere {
 
     /// Forgets what was noted so long ago that its node may have gone.
     pub(super) fn forget_old(&self, now: Time) {
-        let lease_ms = u64::try_from(LEASE.as_millis()).unwrap_or(u64::MAX);
-        let is_old = |seen: &Seen| !seen.offers.is_empty() && seen.at.plus_ms(lease_ms) <= now;
+        let is_old = |seen: &Seen| !seen.offers.is_empty() && seen.at.plus_ms(LEASE_MS) <= now;
         if is_old(&self.0.read().unwrap_or_else(PoisonError::into_inner)) {
             let mut seen = self.0.write().unwrap_or_else(PoisonError::into_inner);
             seen.offers.clear();
