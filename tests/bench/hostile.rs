@@ -3,10 +3,11 @@
 
 use std::io::Write as _;
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use host_tests::{Client, from_wat, guests};
+use host_tests::{Client, bombs, from_wat, guests};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
@@ -24,35 +25,13 @@ const KEPT_MIB_MAX: f64 = 24.0;
 /// How long memory may take to come back.
 const SETTLE: Duration = Duration::from_secs(5);
 
-/// Guests that waste, write too much, or end in a way that they should not.
-const HOSTILE: &[&str] = &[
-    "busy_loop",
-    "burn",
-    "host_calls",
-    "sleep_forever",
-    "memcpy_loop",
-    "memory_bomb",
-    "memory_many",
-    "memory_refused",
-    "deep_recursion",
-    "deep_frames",
-    "log_flood",
-    "log_huge_line",
-    "log_fields",
-    "stdout_flood",
-    "progress_flood",
-    "random_flood",
-    "pollable_flood",
-    "giant_error",
-    "giant_result",
-    "trap",
-    "abort",
-    "panic_loop",
-    "deep_result",
+/// Components that no compiler makes.
+const MALFORMED: [&str; 4] = [
+    "realloc-loop",
+    "post-return-loop",
+    "wild-result",
+    "bulk-loop",
 ];
-
-/// A schema that is accepted, and whose check visits hundreds of states for each byte.
-const EXPENSIVE: &str = r#"{"type":"string","pattern":"^(a?){1,700}b$"}"#;
 
 /// How many actions the script of the bombs has.
 const ACTIONS: usize = 1_000;
@@ -60,13 +39,16 @@ const ACTIONS: usize = 1_000;
 /// How many clients ask for an expensive check and go.
 const CLIENTS: usize = 40;
 
+/// How many connections announce the largest frame of RRQ.
+const FRAMES: usize = 1_000;
+
 type Attack = fn(&Stage) -> Result<()>;
 
 pub(crate) fn measure(report: &mut Report) -> Result<()> {
     let attacks: [(&str, Attack); 3] = [
-        ("good jobs alone", |_| Ok(())),
-        ("hostile guests", hostile),
-        ("bombs", bombs),
+        ("good jobs alone", good_jobs_alone),
+        ("hostile guests", hostile_guests),
+        ("bombs", bombs_of_all_kinds),
     ];
     for (name, attack) in attacks {
         eprintln!("beside {name}");
@@ -81,11 +63,14 @@ fn beside(name: &str, attack: Attack, report: &mut Report) -> Result<()> {
     good_jobs(&client)?;
     let memory = || status_mib(stage.server.pid(), "VmRSS");
     let before = memory()?;
-    attack(&stage)?;
-    let mut slowest = Duration::ZERO;
-    for _ in 0..20 {
-        slowest = slowest.max(good_jobs(&client)?);
-    }
+    let ends = AtomicBool::new(false);
+    let slowest = std::thread::scope(|scope| {
+        let neighbours = scope.spawn(|| neighbours(&stage.server.client(), &ends));
+        let attacked = attack(&stage);
+        ends.store(true, Ordering::Relaxed);
+        let slowest = neighbours.join().expect("no good job panics");
+        attacked.and(slowest)
+    })?;
     Handle::current().block_on(tokio::time::sleep(SETTLE));
     let turn = longest(&client, "host_turn_longest_seconds")?;
     let commit = longest(&client, "host_store_commit_longest_seconds")?;
@@ -112,66 +97,99 @@ fn good_jobs(client: &Client) -> Result<Duration> {
     Ok(begun.elapsed())
 }
 
-fn hostile(stage: &Stage) -> Result<()> {
+/// Runs eight good jobs at a time until it is told to end. Returns how long the slowest took.
+fn neighbours(client: &Client, ends: &AtomicBool) -> Result<Duration> {
+    let mut slowest = Duration::ZERO;
+    while !ends.load(Ordering::Relaxed) {
+        slowest = slowest.max(good_jobs(client)?);
+    }
+    Ok(slowest)
+}
+
+fn good_jobs_alone(stage: &Stage) -> Result<()> {
     let client = stage.server.client();
-    let enqueue = |handler: &&str| {
-        client.enqueue(&json!({"handler": handler, "params": {}, "max_attempts": 1}))
-    };
-    let hostile: Vec<_> = HOSTILE.iter().map(enqueue).collect();
-    good_jobs(&client)?;
-    for id in hostile {
+    (0..20).try_for_each(|_| good_jobs(&client).map(drop))
+}
+
+/// Runs every handler of the component `hostile`, all of them at once.
+fn hostile_guests(stage: &Stage) -> Result<()> {
+    const LIMITS: &str = "[defaults]\ntimeout_seconds = 1\nfuel = 1000000000000\n";
+    let client = stage.server.client();
+    for name in MALFORMED {
+        let answer = client.deploy(name, &from_wat::component(name), Some(LIMITS))?;
+        ensure!(answer.status == 201, "{name}: {}", answer.body);
+    }
+    let page = client.get("/api/v1/handlers?limit=100")?.body;
+    let handlers = page["items"].as_array().context("no handlers")?;
+    let handlers = handlers
+        .iter()
+        .filter(|handler| handler["component"] == "hostile");
+    let handlers = handlers.filter_map(|handler| handler["name"].as_str());
+    let malformed = MALFORMED.map(|name| name.replace('-', "_"));
+    let handlers = handlers.chain(malformed.iter().map(String::as_str));
+    let enqueue =
+        |handler| client.enqueue(&json!({"handler": handler, "params": {}, "max_attempts": 1}));
+    let jobs: Vec<_> = handlers.map(enqueue).collect();
+    ensure!(jobs.len() > 30, "only {} hostile guests", jobs.len());
+    for id in jobs {
         client.wait(&id);
     }
     Ok(())
 }
 
-fn bombs(stage: &Stage) -> Result<()> {
+fn bombs_of_all_kinds(stage: &Stage) -> Result<()> {
     let client = stage.server.client();
-    for schema in refused_schemas() {
+    for schema in bombs::refused_schemas() {
         let answer = client.deploy("bomb", &from_wat::with_schema(&schema), None)?;
         ensure!(answer.status == 422, "a bomb was taken: {}", answer.body);
-        good_jobs(&client)?;
     }
-    let expensive = from_wat::with_schema(EXPENSIVE);
+    let expensive = from_wat::with_schema(bombs::EXPENSIVE);
     let answer = client.deploy("expensive", &expensive, None)?;
     ensure!(answer.status == 201, "{}", answer.body);
-    let gone = clients_that_go(stage.server.address())?;
-    good_jobs(&client)?;
-    drop(gone);
+    drop(clients_that_go(stage.server.address())?);
     violations(&client)?;
     let uploads = deploys_that_stall(stage.server.address())?;
-    good_jobs(&client)?;
-    drop(uploads);
-    for name in ["hero-heroscript", "actions"] {
-        let path = guests::component(name);
-        let manifest = std::fs::read_to_string(path.with_extension("toml")).ok();
-        let bytes = std::fs::read(&path).with_context(|| format!("cannot read {name}"))?;
-        let answer = client.deploy_accepted(name, &bytes, manifest.as_deref())?;
-        ensure!(answer.status == 201, "{name}: {}", answer.body);
-    }
-    let script = "!!vm.define name:'a' cpu:4\n".repeat(ACTIONS);
-    let job = client.enqueue(&json!({
-        "handler": "hero.heroscript", "params": {"script": script}, "max_attempts": 1
+    let frames = frames_that_are_announced(stage.server.rrq_address())?;
+    script(&client)?;
+    drop((uploads, frames));
+    Ok(())
+}
+
+/// Runs a script whose actions' params all need an expensive check.
+fn script(client: &Client) -> Result<()> {
+    let schema = json!({"properties": {"name": serde_json::from_str::<Value>(bombs::EXPENSIVE)?}});
+    let action = from_wat::handler_with_schema("vm.slow", &schema.to_string());
+    let answer = client.deploy("slow", &action, None)?;
+    ensure!(answer.status == 201, "{}", answer.body);
+    let path = guests::component("hero-heroscript");
+    let manifest = std::fs::read_to_string(path.with_extension("toml")).ok();
+    let bytes = std::fs::read(&path).context("cannot read hero-heroscript")?;
+    let answer = client.deploy_accepted("hero-heroscript", &bytes, manifest.as_deref())?;
+    ensure!(answer.status == 201, "{}", answer.body);
+    let line = format!("!!vm.slow name:'{}'\n", "a".repeat(800));
+    let job = client.run(&json!({
+        "handler": "hero.heroscript",
+        "params": {"script": line.repeat(ACTIONS)},
+        "max_attempts": 1
     }));
-    good_jobs(&client)?;
-    client.wait(&job);
+    ensure!(
+        job["failure"]["kind"] == "invalid_params",
+        "the script was not refused: {job}"
+    );
     Ok(())
 }
 
 /// Sends params with millions of violations.
 fn violations(client: &Client) -> Result<()> {
-    let names: Vec<String> = (0..500).map(|n| n.to_string()).collect();
-    let schema = json!({"items": {"required": names}}).to_string();
+    let (schema, params) = bombs::many_violations();
     let answer = client.deploy("expensive", &from_wat::with_schema(&schema), None)?;
     ensure!(answer.status == 201, "{}", answer.body);
-    let params = vec![json!({}); 9_000];
     for _ in 0..3 {
         let answer = client.post(
             "/api/v1/jobs",
             &json!({"handler": "by_hand", "params": params}),
         )?;
         ensure!(answer.status == 422, "it was taken: {}", answer.body);
-        good_jobs(client)?;
     }
     Ok(())
 }
@@ -192,14 +210,15 @@ fn deploys_that_stall(address: &str) -> Result<Vec<TcpStream>> {
     begun.collect()
 }
 
-fn refused_schemas() -> [String; 2] {
-    let patterns: Vec<Value> = (0..1_400)
-        .map(|n| json!({"pattern": format!("^\\w{{{n}}}x")}))
-        .collect();
-    [
-        r#"{"type":"string","pattern":"(a{1,100}){1,100}b{1,5000}\\w{500}"}"#.to_owned(),
-        json!({"allOf": patterns}).to_string(),
-    ]
+/// Announces more frames than there is memory, and sends none.
+fn frames_that_are_announced(address: &str) -> Result<Vec<TcpStream>> {
+    let begun = (0..FRAMES).map(|_| {
+        let mut stream = TcpStream::connect(address)?;
+        stream.write_all(&(16_u32 << 20).to_be_bytes())?;
+        stream.write_all(&[b' '; 4 << 10])?;
+        Ok(stream)
+    });
+    begun.collect()
 }
 
 /// Asks for expensive checks and waits for no answer.

@@ -261,54 +261,71 @@ fn graphile(cluster: &Cluster, shape: Shape, seconds: f64) -> Result<f64> {
     said["jobs_per_second"].as_f64().context("no rate")
 }
 
-/// Several hosts on one database, each under its share of the same load.
+/// Several hosts on one database: all of them under one load, and each under a load of its own.
 async fn nodes(args: &Args, cluster: &Cluster, report: &mut Report) -> Result<()> {
-    let span = Duration::from_secs_f64(args.seconds);
-    let named = |nodes: usize| format!("256 jobs in flight on {nodes} nodes");
-    let mut before = None;
-    for &nodes in &args.nodes {
-        let database = Database::make(cluster, &format!("nodes_{nodes}"))?;
-        let stages = (0..nodes)
-            .map(|_| database.stage())
-            .collect::<Result<Vec<_>>>()?;
-        let (mut rates, mut costs) = (Vec::new(), Vec::new());
-        for round in 1..=args.rounds {
-            eprintln!("round {round} of {}, {nodes} nodes", args.rounds);
-            let used = server_cpu_us(cluster)?;
-            let mut loads = JoinSet::new();
-            for stage in &stages {
-                let address = stage.server.address().to_owned();
-                loads.spawn(async move { load::run(&address, single(256 / nodes), span).await });
+    for load in ["256 jobs in flight on", "256 jobs in flight on each of"] {
+        let shares = !load.ends_with("each of");
+        let named = |nodes: usize| format!("{load} {nodes} nodes");
+        let cost_of = |nodes: usize| format!("{}, CPU of the server", named(nodes));
+        let mut before = None;
+        for &nodes in &args.nodes {
+            let in_flight = if shares { 256 / nodes } else { 256 };
+            let (rates, costs) = beside_each_other(args, cluster, nodes, in_flight).await?;
+            let (name, cost) = (named(nodes), cost_of(nodes));
+            report.add(name.as_str(), "jobs/s", rates, None);
+            report.add(cost.as_str(), "µs/job", costs, None);
+            if let Some(fewer) = before.replace(nodes) {
+                let ratio = format!("{name} to {fewer}");
+                let target = Target::AtLeast(NODES_RATIO_MIN);
+                report.ratio(&ratio, &name, &named(fewer), target);
+                let first = args.nodes[0];
+                let ratio = format!("{cost}, to {first}");
+                let target = Target::AtMost(NODES_CPU_MAX);
+                report.ratio(&ratio, &cost, &cost_of(first), target);
             }
-            let (mut rate, mut jobs) = (0.0, 0);
-            while let Some(sample) = loads.join_next().await {
-                let sample = sample.context("a load panicked")??;
-                rate += sample.jobs_per_second;
-                jobs += sample.jobs;
-            }
-            rates.push(rate);
-            costs.push((server_cpu_us(cluster)? - used) / count(jobs));
-        }
-        let (name, cost) = (named(nodes), format!("{}, CPU of the server", named(nodes)));
-        report.add(name.as_str(), "jobs/s", rates, None);
-        report.add(cost.as_str(), "µs/job", costs, None);
-        if let Some(fewer) = before.replace(nodes) {
-            let ratio = format!("{nodes} nodes to {fewer}");
-            report.ratio(
-                &ratio,
-                &name,
-                &named(fewer),
-                Target::AtLeast(NODES_RATIO_MIN),
-            );
-            let first = format!("{}, CPU of the server", named(args.nodes[0]));
-            let ratio = format!("{nodes} nodes to {}, CPU of the server", args.nodes[0]);
-            report.ratio(&ratio, &cost, &first, Target::AtMost(NODES_CPU_MAX));
-        }
-        for stage in stages {
-            stage.stop()?;
         }
     }
     Ok(())
+}
+
+/// Starts hosts on a new store. Returns what they do together in each round, in jobs a second, and what a
+/// job costs the server, in microseconds.
+async fn beside_each_other(
+    args: &Args,
+    cluster: &Cluster,
+    nodes: usize,
+    in_flight: usize,
+) -> Result<(Vec<f64>, Vec<f64>)> {
+    let name = format!("nodes_{nodes}");
+    let database = Database::make(cluster, &name)?;
+    let stages = (0..nodes)
+        .map(|_| database.stage())
+        .collect::<Result<Vec<_>>>()?;
+    let span = Duration::from_secs_f64(args.seconds);
+    let (mut rates, mut costs) = (Vec::new(), Vec::new());
+    for round in 1..=args.rounds {
+        eprintln!("round {round} of {}, {nodes} nodes", args.rounds);
+        let used = server_cpu_us(cluster)?;
+        let mut loads = JoinSet::new();
+        for stage in &stages {
+            let address = stage.server.address().to_owned();
+            loads.spawn(async move { load::run(&address, single(in_flight), span).await });
+        }
+        let (mut rate, mut jobs) = (0.0, 0);
+        while let Some(sample) = loads.join_next().await {
+            let sample = sample.context("a load panicked")??;
+            rate += sample.jobs_per_second;
+            jobs += sample.jobs;
+        }
+        rates.push(rate);
+        costs.push((server_cpu_us(cluster)? - used) / count(jobs));
+    }
+    for stage in stages {
+        stage.stop()?;
+    }
+    let sql = format!("DROP SCHEMA {name} CASCADE");
+    ensure!(cluster.tell(&sql), "cannot drop {name}");
+    Ok((rates, costs))
 }
 
 /// Returns the time on a CPU of the server's processes that live, in microseconds.

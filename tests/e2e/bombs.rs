@@ -1,21 +1,18 @@
-//! Bombs: what is small to send and would cost the host much time or memory. Well-behaved jobs beside
-//! them go on, and the host's memory returns to its earlier size.
+//! Bombs: what is small to send and would cost the host much time or memory. Eight well-behaved jobs
+//! at a time go on beside them, and the host's memory returns to its earlier size.
 
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use host_tests::{eventually, from_wat};
+use host_tests::{bombs, eventually, from_wat};
 use serde_json::{Value, json};
 
 use crate::fixture::{Own, own};
+use crate::neighbours::Neighbours;
 
 /// How much the host's memory may grow, in bytes.
 const MEMORY_SLACK_BYTES: u64 = 24 << 20;
-
-/// The longest regular expression that is accepted and expensive: each byte of a text visits all its
-/// states.
-const EXPENSIVE: &str = r#"{"type":"string","pattern":"^(a?){1,700}b$"}"#;
 
 fn assert_memory_returns(own: &Own, before: u64) {
     eventually(
@@ -25,42 +22,20 @@ fn assert_memory_returns(own: &Own, before: u64) {
     );
 }
 
-fn assert_works(own: &Own) {
-    let job = own.server.client().run(&json!({"handler": "noop"}));
-    assert_eq!(job["state"], "completed", "{job}");
-}
-
-/// Schemas that would take seconds or hundreds of MiB to compile, or minutes to check.
-fn schema_bombs() -> Vec<String> {
-    let patterns: Vec<Value> = (0..1_400)
-        .map(|n| json!({"pattern": format!("^\\w{{{n}}}x")}))
-        .collect();
-    let mut nested = json!({"type": "object"});
-    for n in 0..14 {
-        nested = json!({"properties": {n.to_string(): nested}, "unevaluatedProperties": nested});
-    }
-    vec![
-        r#"{"type":"string","pattern":"(a{1,100}){1,100}b{1,5000}\\w{500}"}"#.to_owned(),
-        json!({"patternProperties": {"(x{1,100}){1,100}": {}}}).to_string(),
-        json!({"allOf": patterns}).to_string(),
-        nested.to_string(),
-    ]
-}
-
 #[test]
 fn schema_bombs_are_refused_at_deploy() {
     let own = own();
     let client = own.server.client();
-    assert_works(&own);
+    let neighbours = Neighbours::start(&own);
     let before = own.server.resident_bytes();
-    for bomb in schema_bombs() {
+    for bomb in bombs::refused_schemas() {
         let component = from_wat::with_schema(&bomb);
         let answer = client.deploy("bomb", &component, None).unwrap();
         let shown: String = bomb.chars().take(80).collect();
         assert_eq!(answer.status, 422, "{shown}: {answer:?}");
         assert_eq!(answer.body["code"], "schema_invalid", "{shown}: {answer:?}");
-        assert_works(&own);
     }
+    neighbours.end();
     assert_memory_returns(&own, before);
 }
 
@@ -69,11 +44,12 @@ fn schema_bombs_are_refused_at_deploy() {
 fn checks_end_with_their_clients() {
     let own = own();
     let client = own.server.client();
-    let component = from_wat::with_schema(EXPENSIVE);
+    let component = from_wat::with_schema(bombs::EXPENSIVE);
     let answer = client.deploy("expensive", &component, None).unwrap();
     assert_eq!(answer.status, 201, "{answer:?}");
     let short = json!({"handler": "by_hand", "params": "aaab"});
     assert_eq!(client.run(&short)["state"], "completed");
+    let neighbours = Neighbours::start(&own);
     let before = own.server.resident_bytes();
     let body = json!({"handler": "by_hand", "params": "a".repeat(400_000)}).to_string();
     let head = format!(
@@ -89,7 +65,6 @@ fn checks_end_with_their_clients() {
         connections.push(connection);
     }
     drop(connections);
-    assert_works(&own);
     let refused = client
         .post(
             "/api/v1/jobs",
@@ -98,7 +73,7 @@ fn checks_end_with_their_clients() {
         .unwrap();
     assert_eq!(refused.status, 422, "{refused:?}");
     assert_eq!(refused.body["code"], "invalid_params", "{refused:?}");
-    assert_works(&own);
+    neighbours.end();
     assert_memory_returns(&own, before);
     assert_eq!(own.server.stop(), Some(0));
 }
@@ -108,21 +83,19 @@ fn checks_end_with_their_clients() {
 fn params_with_many_violations_use_little_memory() {
     let own = own();
     let client = own.server.client();
-    let names: Vec<String> = (0..500).map(|n| n.to_string()).collect();
-    let schema = json!({"items": {"required": names}}).to_string();
+    let (schema, params) = bombs::many_violations();
     let answer = client
         .deploy("wrong", &from_wat::with_schema(&schema), None)
         .unwrap();
     assert_eq!(answer.status, 201, "{answer:?}");
-    assert_works(&own);
+    let neighbours = Neighbours::start(&own);
     let before = own.server.resident_bytes();
-    let params = Value::Array(vec![json!({}); 9_000]);
     for _ in 0..3 {
         let job = json!({"handler": "by_hand", "params": params});
         let answer = client.post("/api/v1/jobs", &job).unwrap();
         assert_eq!(answer.body["code"], "invalid_params", "{answer:?}");
-        assert_works(&own);
     }
+    neighbours.end();
     assert_memory_returns(&own, before);
 }
 
@@ -143,8 +116,9 @@ fn superseded_schemas_leave_no_memory() {
         assert_eq!(answer.status, 201, "{answer:?}");
     };
     (0..3).for_each(deploy);
+    let neighbours = Neighbours::start(&own);
     let before = own.server.resident_bytes();
     (3..15).for_each(deploy);
-    assert_works(&own);
+    neighbours.end();
     assert_memory_returns(&own, before);
 }

@@ -7,9 +7,7 @@ use host_tests::{Client, eventually, from_wat};
 use serde_json::{Value, json};
 
 use crate::fixture::{Own, deploy, own};
-
-/// How many well-behaved jobs run beside each hostile one.
-const GOOD_JOBS: usize = 8;
+use crate::neighbours::{assert_all_succeed, good_jobs};
 
 /// How much the orchestrator's memory may grow, in bytes.
 const MEMORY_SLACK_BYTES: u64 = 16 << 20;
@@ -31,21 +29,11 @@ fn host() -> Own {
     own
 }
 
-fn good_jobs(client: &Client) -> Vec<String> {
-    let jobs = (0..GOOD_JOBS).map(|n| match n % 2 {
-        0 => json!({"handler": "echo", "params": {"n": n}, "queue": "good"}),
-        _ => json!({"handler": "sleep", "params": {"ms": 20 * n}, "queue": "good"}),
-    });
-    jobs.map(|job| client.enqueue(&job)).collect()
-}
-
 /// Runs each handler beside well-behaved jobs and checks how it ends. Then checks the host's memory.
 /// Returns the hostile jobs.
 fn attack(own: &Own, cases: &[(&str, &str)]) -> Vec<Value> {
     let client = own.server.client();
-    for id in good_jobs(&client) {
-        client.wait(&id);
-    }
+    assert_all_succeed(&client, &good_jobs(&client), "nothing");
     let before = own.server.resident_bytes();
     let mut ended = Vec::new();
     for (handler, expected) in cases {
@@ -53,14 +41,7 @@ fn attack(own: &Own, cases: &[(&str, &str)]) -> Vec<Value> {
         eventually("the hostile job to start", Duration::from_mins(1), || {
             (client.job(&hostile)["state"] != "available").then_some(())
         });
-        for good in good_jobs(&client) {
-            let job = client.wait(&good);
-            assert_eq!(
-                (&job["state"], &job["attempt"]),
-                (&json!("completed"), &json!(1)),
-                "beside {handler}: {job}"
-            );
-        }
+        assert_all_succeed(&client, &good_jobs(&client), handler);
         let job = client.wait(&hostile);
         assert_eq!(ending(&job), *expected, "{handler}: {job}");
         if job["state"] != "completed" {

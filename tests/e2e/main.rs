@@ -25,6 +25,7 @@ mod isolation;
 mod life;
 mod limits;
 mod local;
+mod neighbours;
 mod node_components;
 mod node_drain;
 mod nodes;

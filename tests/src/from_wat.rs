@@ -18,6 +18,16 @@ pub fn component(name: &str) -> Vec<u8> {
 ///
 /// If the file that it is made from is gone.
 pub fn with_schema(schema: &str) -> Vec<u8> {
+    handler_with_schema("by_hand", schema)
+}
+
+/// The same for a handler with another name of seven bytes.
+///
+/// # Panics
+///
+/// If the file that it is made from is gone, or the name has another length.
+pub fn handler_with_schema(handler: &str, schema: &str) -> Vec<u8> {
+    assert_eq!(handler.len(), 7, "the component says how long the name is");
     const TEXT_AT: u32 = 1 << 16;
     let good = std::fs::read_to_string(folder().join("good.wat")).expect("it is there");
     let escaped = |bytes: &[u8]| {
@@ -37,8 +47,8 @@ pub fn with_schema(schema: &str) -> Vec<u8> {
     let changed = good
         .replace("(memory (export \"memory\") 1)", &memory)
         .replace(
-            "(data (i32.const 512)",
-            &format!("{data}(data (i32.const 512)"),
+            "(data (i32.const 512) \"by_hand\"",
+            &format!("{data}(data (i32.const 512) \"{handler}\""),
         );
     wat::parse_str(changed).unwrap_or_else(|error| panic!("{error}"))
 }

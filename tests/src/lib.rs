@@ -2,6 +2,7 @@
 //! the public contract, except in [`hero`].
 
 pub mod beads;
+pub mod bombs;
 pub mod client;
 pub mod cluster;
 mod compiled;

@@ -52,10 +52,16 @@ pub fn restrict_cell(confinement: Confinement) -> Result<Protection, String> {
 }
 
 /// Compiles the component on standard input, writes the machine code to the open file `output`, and
-/// writes a `CompileReply` as JSON to standard output.
-pub fn compile_stdin(output: OwnedFd, confinement: Confinement) -> Result<(), String> {
+/// writes a `CompileReply` as JSON to standard output. It has an address space of `memory_bytes` and computes
+/// for at most `cpu_seconds`.
+pub fn compile_stdin(
+    output: OwnedFd,
+    memory_bytes: u64,
+    cpu_seconds: u64,
+    confinement: Confinement,
+) -> Result<(), String> {
     harden::child()
-        .and_then(|()| harden::compiler(confinement))
+        .and_then(|()| harden::compiler(confinement, memory_bytes, cpu_seconds))
         .map_err(unrestricted)?;
     let mut output = File::from(output);
     let reply = compile(&mut io::stdin().lock(), &mut output).map_err(|error| error.to_string())?;

@@ -24,12 +24,6 @@ use self::calls::Calls;
 /// The most open files of a cell: its own, and those that guests open in granted directories.
 const FILES_MAX: u64 = 4_096;
 
-/// The address space of the compile child, in bytes.
-const COMPILE_MEMORY_BYTES: u64 = 1 << 30;
-
-/// The CPU time of the compile child, in seconds.
-const COMPILE_CPU_SECONDS: u64 = 120;
-
 /// The largest file that the compile child may write, in bytes.
 const COMPILED_BYTES_MAX: u64 = 1 << 30;
 
@@ -87,9 +81,13 @@ pub(crate) fn cell(confinement: Confinement) -> io::Result<Protection> {
 }
 
 /// Restricts the compile child, which writes only to the file that is open.
-pub(crate) fn compiler(confinement: Confinement) -> io::Result<Protection> {
-    limit(Resource::As, COMPILE_MEMORY_BYTES)?;
-    limit(Resource::Cpu, COMPILE_CPU_SECONDS)?;
+pub(crate) fn compiler(
+    confinement: Confinement,
+    memory_bytes: u64,
+    cpu_seconds: u64,
+) -> io::Result<Protection> {
+    limit(Resource::As, memory_bytes)?;
+    limit(Resource::Cpu, cpu_seconds)?;
     limit(Resource::Fsize, COMPILED_BYTES_MAX)?;
     confine(confinement, Calls::Compiler)
 }

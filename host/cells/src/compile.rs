@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use host_core::cell::{CompileReply, Compiled, Refusal};
@@ -25,6 +26,12 @@ use host_runtime::ids;
 
 /// How long the child process may compile. The child also limits its own computation.
 const COMPILE_TIMEOUT: Duration = Duration::from_mins(5);
+
+/// The CPU time of the child, in seconds.
+pub const CPU_SECONDS_MAX: u64 = 120;
+
+/// The address space of the child, in bytes.
+pub const MEMORY_BYTES_MAX: u64 = 1 << 30;
 
 /// The longest reply of the child process, in bytes.
 const REPLY_BYTES_MAX: u64 = 64 << 10;
@@ -360,14 +367,20 @@ impl Cache {
         match serde_json::from_slice::<CompileReply>(&reply) {
             Ok(Ok(compiled)) if status.success() => Ok(compiled),
             Ok(Err(refusal)) => Err(CompileError::Refused(refusal)),
-            _ => {
-                let said = String::from_utf8_lossy(&errors);
-                Err(broken(format!(
-                    "its child ended with {status}: {}",
-                    said.trim()
-                )))
-            }
+            _ => Err(broken(without_reply(status, &errors))),
         }
+    }
+}
+
+/// Says why a child may have ended without a reply. The kernel kills one that reaches a limit.
+fn without_reply(status: ExitStatus, errors: &[u8]) -> String {
+    let said = String::from_utf8_lossy(errors);
+    match said.trim() {
+        "" => format!(
+            "its child ended with {status}; it may use {CPU_SECONDS_MAX} s of CPU and {} MiB of memory",
+            MEMORY_BYTES_MAX >> 20
+        ),
+        said => format!("its child ended with {status}: {said}"),
     }
 }
 

@@ -103,7 +103,9 @@ fn main() -> ExitCode {
                 confinement,
             )
         }
-        ["compile", fd] => child::compile_stdin(inherited(number(fd)), Confinement::default()),
+        ["compile", fd] => {
+            child::compile_stdin(inherited(number(fd)), 1 << 30, 120, Confinement::default())
+        }
         ["probe"] => child::probe(Confinement::default()),
         ["attack", index, folder, how, user] => {
             let target = Target::new(folder);

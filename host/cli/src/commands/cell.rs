@@ -5,7 +5,7 @@ use std::os::fd::{OwnedFd, RawFd};
 
 use clap::{Args, Command, Subcommand};
 use host_cell::child::{self, Confinement};
-use host_cells::vet;
+use host_cells::{compile, vet};
 use host_console::error::{CliError, Exit};
 
 /// The first descriptor of a root: after the standard ones, and the socket and the lock of a cell.
@@ -126,8 +126,10 @@ impl Cell {
                 ("compile schemas", confined.take(ROOTS_FD).and_then(schemas))
             }
             Verb::Compile { fd, confined } => {
-                let compile = |confinement| child::compile_stdin(inherited(fd)?, confinement);
-                let done = confined.take(ROOTS_FD).and_then(compile);
+                let (memory, cpu) = (compile::MEMORY_BYTES_MAX, compile::CPU_SECONDS_MAX);
+                let run =
+                    |confinement| child::compile_stdin(inherited(fd)?, memory, cpu, confinement);
+                let done = confined.take(ROOTS_FD).and_then(run);
                 ("compile a component", done)
             }
             Verb::Probe { confined } => {

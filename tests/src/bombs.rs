@@ -1,0 +1,32 @@
+//! Bombs: what is small to send and would cost a host much time or memory.
+
+use serde_json::{Value, json};
+
+/// The longest regular expression that is accepted and expensive: each byte of a text visits all its
+/// states.
+pub const EXPENSIVE: &str = r#"{"type":"string","pattern":"^(a?){1,700}b$"}"#;
+
+/// Returns schemas that would take seconds or hundreds of MiB to compile, or minutes to check. All are
+/// refused.
+pub fn refused_schemas() -> Vec<String> {
+    let patterns: Vec<Value> = (0..1_400)
+        .map(|n| json!({"pattern": format!("^\\w{{{n}}}x")}))
+        .collect();
+    let mut nested = json!({"type": "object"});
+    for n in 0..14 {
+        nested = json!({"properties": {n.to_string(): nested}, "unevaluatedProperties": nested});
+    }
+    vec![
+        r#"{"type":"string","pattern":"(a{1,100}){1,100}b{1,5000}\\w{500}"}"#.to_owned(),
+        json!({"patternProperties": {"(x{1,100}){1,100}": {}}}).to_string(),
+        json!({"allOf": patterns}).to_string(),
+        nested.to_string(),
+    ]
+}
+
+/// Returns a schema of 3 kB and params of 60 kB that break it ten million times.
+pub fn many_violations() -> (String, Value) {
+    let names: Vec<String> = (0..500).map(|n| n.to_string()).collect();
+    let schema = json!({"items": {"required": names}}).to_string();
+    (schema, Value::Array(vec![json!({}); 9_000]))
+}
