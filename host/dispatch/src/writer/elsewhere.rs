@@ -82,7 +82,7 @@ fn left_available(changes: &[Change]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use State::{Available, Running, Succeeded};
+    use State::{Available, Completed, Running};
     use host_core::id::JobId;
 
     use super::*;
@@ -104,7 +104,7 @@ mod tests {
         let enqueued = |job| change(job, None, Some(Available));
         let claimed = |job| change(job, Some(Available), Some(Running));
         let given_back = |job| change(job, Some(Running), Some(Available));
-        let ended = |job| change(job, Some(Running), Some(Succeeded));
+        let ended = |job| change(job, Some(Running), Some(Completed));
         let for_a_runner = Change {
             runner: Some("python".parse().unwrap()),
             ..enqueued(9)
