@@ -60,15 +60,26 @@ pub fn compile_stdin(
     cpu_seconds: u64,
     confinement: Confinement,
 ) -> Result<(), String> {
-    harden::child()
-        .and_then(|()| harden::compiler(confinement, memory_bytes, cpu_seconds))
-        .map_err(unrestricted)?;
+    restrict_compiler(memory_bytes, cpu_seconds, confinement)?;
     let mut output = File::from(output);
     let reply = compile(&mut io::stdin().lock(), &mut output).map_err(|error| error.to_string())?;
     let json = serde_json::to_vec(&reply).map_err(|error| error.to_string())?;
     io::stdout()
         .write_all(&json)
         .map_err(|error| format!("cannot write the reply to standard output: {error}"))
+}
+
+/// Restricts a child that compiles components: it opens nothing, has an address space of `memory_bytes`
+/// and computes for at most `cpu_seconds`.
+pub fn restrict_compiler(
+    memory_bytes: u64,
+    cpu_seconds: u64,
+    confinement: Confinement,
+) -> Result<(), String> {
+    harden::child()
+        .and_then(|()| harden::compiler(confinement, memory_bytes, cpu_seconds))
+        .map(drop)
+        .map_err(unrestricted)
 }
 
 /// Restricts a child that compiles schemas: it opens nothing, writes to at most `memory_bytes` of memory

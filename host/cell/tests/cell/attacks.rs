@@ -3,6 +3,8 @@
 //! not allowed ends it.
 
 use std::ffi::CString;
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
 
 /// What the attempts aim at.
 pub(crate) struct Target {
@@ -12,6 +14,8 @@ pub(crate) struct Target {
     pub(crate) root: CString,
     pub(crate) file: CString,
     pub(crate) other: CString,
+    /// A file that the process has had open to write since before it was restricted.
+    pub(crate) open: File,
     pub(crate) buffer: Vec<u8>,
 }
 
@@ -32,6 +36,10 @@ impl Target {
         self.other.as_ptr() as usize
     }
 
+    fn open(&self) -> usize {
+        usize::try_from(self.open.as_raw_fd()).unwrap_or(usize::MAX)
+    }
+
     fn buffer(&self) -> usize {
         self.buffer.as_ptr() as usize
     }
@@ -47,6 +55,9 @@ const PATH: usize = libc::O_PATH as usize;
 const WRITE: usize = libc::O_RDWR as usize;
 const CREATE: usize = (libc::O_RDWR | libc::O_CREAT) as usize;
 
+/// What only the child that compiles components may do, because it is handed a file to write to.
+pub(crate) const WRITE_OPEN: &str = "write to an open file";
+
 #[rustfmt::skip]
 pub(crate) const ATTACKS: &[Attack] = &[
     ("read a file", libc::SYS_openat, |t| [HERE, t.file(), 0, 0, 0, 0]),
@@ -57,6 +68,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     ("take hold of a folder", libc::SYS_openat, |t| [HERE, t.root(), PATH, 0, 0, 0]),
     ("open a file to write", libc::SYS_openat, |t| [HERE, t.file(), WRITE, 0, 0, 0]),
     ("create a file", libc::SYS_openat, |t| [HERE, t.other(), CREATE, 0o600, 0, 0]),
+    (WRITE_OPEN, libc::SYS_write, |t| [t.open(), t.buffer(), 1, 0, 0, 0]),
     ("cut a file", libc::SYS_truncate, |t| [t.file(), 0, 0, 0, 0, 0]),
     ("make a folder", libc::SYS_mkdirat, |t| [HERE, t.other(), 0o700, 0, 0, 0]),
     ("remove a file", libc::SYS_unlinkat, |t| [HERE, t.file(), 0, 0, 0, 0]),

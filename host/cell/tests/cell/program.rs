@@ -1,6 +1,7 @@
 //! The child processes without the rest of `host`, for this crate's tests.
 
 use std::ffi::CString;
+use std::hint::black_box;
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 
@@ -9,6 +10,16 @@ use host_cell::child::{self, Confinement};
 mod attacks;
 
 use attacks::{ATTACKS, Attack, Target};
+
+/// The limits of a child that compiles, for attempts that must reach neither of them.
+const MEMORY_BYTES: u64 = 1 << 30;
+const CPU_SECONDS: u64 = 120;
+
+/// The limits of a child that a bomb is for, in bytes and seconds, and what the bombs use without them.
+const BOMB_MEMORY_BYTES: u64 = 256 << 20;
+const BOMB_CPU_SECONDS: u64 = 1;
+const BOMB_MIB: usize = 512;
+const BOMB_STEPS: u64 = 5_000_000_000;
 
 /// What the program exits with if its attempt was refused.
 const REFUSED: i32 = 42;
@@ -25,6 +36,10 @@ impl Target {
             root: CString::from(c"/"),
             file: path("file"),
             other: path("other"),
+            open: std::fs::File::options()
+                .write(true)
+                .open(format!("{folder}/file"))
+                .expect("a file"),
             buffer: vec![0; 4096],
         }
     }
@@ -60,6 +75,30 @@ fn confinement(how: &str, user: u32, folder: &str) -> Confinement {
             .into_iter()
             .collect(),
         allow_weak: false,
+    }
+}
+
+/// Restricts this process as a child of this kind: `cell`, `compiler` or `schemas`.
+fn restrict(kind: &str, memory: u64, cpu: u64, confinement: Confinement) -> Result<(), String> {
+    match kind {
+        "cell" => child::restrict_cell(confinement).map(drop),
+        "compiler" => child::restrict_compiler(memory, cpu, confinement),
+        "schemas" => child::restrict_schemas(memory, cpu, confinement),
+        _ => Err(format!("no kind of child: {kind}")),
+    }
+}
+
+/// Uses more memory or more time than the limits of a bomb allow.
+fn explode(what: &str) {
+    // Shows that the process came this far.
+    println!("now");
+    if what == "memory" {
+        let blocks: Vec<Vec<u8>> = (0..BOMB_MIB).map(|_| vec![1; 1 << 20]).collect();
+        black_box(blocks);
+    } else {
+        for step in 0..BOMB_STEPS {
+            black_box(step);
+        }
     }
 }
 
@@ -107,10 +146,14 @@ fn main() -> ExitCode {
             child::compile_stdin(inherited(number(fd)), 1 << 30, 120, Confinement::default())
         }
         ["probe"] => child::probe(Confinement::default()),
-        ["attack", index, folder, how, user] => {
+        ["attack-as", kind, index, folder, how, user] => {
             let target = Target::new(folder);
-            child::restrict_cell(confinement(how, number(user), folder))
-                .map(|_| tried(index, &target))
+            let confinement = confinement(how, number(user), folder);
+            restrict(kind, MEMORY_BYTES, CPU_SECONDS, confinement).map(|()| tried(index, &target))
+        }
+        ["bomb", kind, what] => {
+            let confinement = Confinement::default();
+            restrict(kind, BOMB_MEMORY_BYTES, BOMB_CPU_SECONDS, confinement).map(|()| explode(what))
         }
         ["attack-unrestricted", index, folder] => {
             tried(index, &Target::new(folder));
