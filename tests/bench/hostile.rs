@@ -139,9 +139,11 @@ fn hostile_guests(stage: &Stage) -> Result<()> {
 
 fn bombs_of_all_kinds(stage: &Stage) -> Result<()> {
     let client = stage.server.client();
-    for schema in bombs::refused_schemas() {
+    for (schema, why) in bombs::refused_schemas() {
         let answer = client.deploy("bomb", &from_wat::with_schema(&schema), None)?;
         ensure!(answer.status == 422, "a bomb was taken: {}", answer.body);
+        let detail = answer.body["detail"].as_str().unwrap_or_default();
+        ensure!(detail.contains(why), "not for {why:?}: {}", answer.body);
     }
     let expensive = from_wat::with_schema(bombs::EXPENSIVE);
     let answer = client.deploy("expensive", &expensive, None)?;

@@ -28,12 +28,14 @@ fn schema_bombs_are_refused_at_deploy() {
     let client = own.server.client();
     let neighbours = Neighbours::start(&own);
     let before = own.server.resident_bytes();
-    for bomb in bombs::refused_schemas() {
+    for (bomb, why) in bombs::refused_schemas() {
         let component = from_wat::with_schema(&bomb);
         let answer = client.deploy("bomb", &component, None).unwrap();
         let shown: String = bomb.chars().take(80).collect();
         assert_eq!(answer.status, 422, "{shown}: {answer:?}");
         assert_eq!(answer.body["code"], "schema_invalid", "{shown}: {answer:?}");
+        let detail = answer.body["detail"].as_str().unwrap();
+        assert!(detail.contains(why), "{shown}: {answer:?}");
     }
     neighbours.end();
     assert_memory_returns(&own, before);

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 pub const EXPENSIVE: &str = r#"{"type":"string","pattern":"^(a?){1,700}b$"}"#;
 
 /// Returns schemas that would take seconds or hundreds of MiB to compile, or minutes to check. All are
-/// refused.
-pub fn refused_schemas() -> Vec<String> {
+/// refused, each with words of the reason.
+pub fn refused_schemas() -> Vec<(String, &'static str)> {
     let patterns: Vec<Value> = (0..1_400)
         .map(|n| json!({"pattern": format!("^\\w{{{n}}}x")}))
         .collect();
@@ -16,12 +16,32 @@ pub fn refused_schemas() -> Vec<String> {
     for n in 0..14 {
         nested = json!({"properties": {n.to_string(): nested}, "unevaluatedProperties": nested});
     }
-    vec![
-        r#"{"type":"string","pattern":"(a{1,100}){1,100}b{1,5000}\\w{500}"}"#.to_owned(),
-        json!({"patternProperties": {"(x{1,100}){1,100}": {}}}).to_string(),
-        json!({"allOf": patterns}).to_string(),
-        nested.to_string(),
-    ]
+    let mut doubling = json!({"type": "object"});
+    for _ in 0..14 {
+        doubling = json!({"allOf": [doubling], "unevaluatedProperties": false});
+    }
+    let mut deep = json!({});
+    for _ in 0..40 {
+        deep = json!({"not": deep});
+    }
+    let pattern = r"(a{1,100}){1,100}b{1,5000}\w{500}";
+    let refused = [
+        (
+            json!({"type": "string", "pattern": pattern}),
+            "needs more than",
+        ),
+        (
+            json!({"patternProperties": {"(x{1,100}){1,100}": {}}}),
+            "needs more than",
+        ),
+        (json!({"allOf": patterns}), "64 regular expressions"),
+        (nested, "bytes, at most"),
+        (doubling, "unevaluated"),
+        (deep, "nested deeper"),
+    ];
+    refused
+        .map(|(schema, why)| (schema.to_string(), why))
+        .into()
 }
 
 /// Returns a schema of 3 kB and params of 60 kB that break it ten million times.

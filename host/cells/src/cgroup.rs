@@ -177,10 +177,15 @@ impl Groups {
             folder,
             groups: self.clone(),
         };
-        for (file, value) in self.limits(room) {
-            write(&group.folder.join(file), &value)?;
-        }
+        self.fill(&group.folder, room)?;
         Ok(group)
+    }
+
+    /// Writes the limits of a cell to the files of its group.
+    fn fill(&self, folder: &Path, room: Room) -> io::Result<()> {
+        self.limits(room)
+            .into_iter()
+            .try_for_each(|(file, value)| write(&folder.join(file), &value))
     }
 
     /// Returns what is written to which file.
@@ -212,6 +217,17 @@ pub(crate) struct Group {
 }
 
 impl Group {
+    /// Takes any folder for a group without limits.
+    #[cfg(test)]
+    pub(crate) fn of_folder(folder: PathBuf) -> Self {
+        let groups = Groups {
+            folder: Arc::new(folder.clone()),
+            controllers: Arc::new([]),
+            left: Arc::default(),
+        };
+        Self { folder, groups }
+    }
+
     /// Opens the file through which a process enters the group, by writing `0` to it.
     pub(crate) fn door(&self) -> io::Result<OwnedFd> {
         let path = self.folder.join("cgroup.procs");

@@ -264,6 +264,30 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_child_enters_its_group_and_is_killed_with_it() {
+        let (folder, group) = (
+            tempfile::TempDir::new().unwrap(),
+            tempfile::TempDir::new().unwrap(),
+        );
+        let file = |name: &str| group.path().join(name);
+        std::fs::write(file("cgroup.procs"), "").unwrap();
+        std::fs::write(file("cgroup.kill"), "").unwrap();
+        let read = |name: &str| std::fs::read_to_string(file(name)).unwrap();
+        let (waits, _held) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let order = Order {
+            group: Some(Group::of_folder(group.path().to_owned())),
+            ..order(vec![waits])
+        };
+        let mut child = Child::start(&program(&folder, "cat <&3"), order).unwrap();
+        assert_eq!(read("cgroup.procs"), "0", "it enters by itself");
+        assert_eq!(read("cgroup.kill"), "");
+        child.start_kill().unwrap();
+        assert_eq!(read("cgroup.kill"), "1");
+        let status = child.wait().await.unwrap();
+        assert_eq!(status.signal(), Some(libc::SIGKILL));
+    }
+
+    #[tokio::test]
     async fn a_child_is_killed_and_what_is_no_program_is_named() {
         let folder = tempfile::TempDir::new().unwrap();
         let mut child = Child::start(

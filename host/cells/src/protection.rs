@@ -70,3 +70,46 @@ async fn ask(program: &CellProgram) -> Result<Protection, String> {
     serde_json::from_slice(&answer)
         .map_err(|_| format!("its process ended with {status}: {}", errors.trim()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::child::Confinement;
+
+    /// A program that says this and no more.
+    fn saying(folder: &TempDir, answer: &str, allow_weak: bool) -> CellProgram {
+        let exe = folder.path().join("program");
+        std::fs::write(&exe, format!("#!/bin/sh\necho '{answer}'\n")).unwrap();
+        std::fs::set_permissions(&exe, std::fs::Permissions::from_mode(0o755)).unwrap();
+        CellProgram {
+            exe,
+            engine_hash: String::new(),
+            confinement: Confinement {
+                allow_weak,
+                ..Confinement::default()
+            },
+        }
+    }
+
+    #[tokio::test]
+    async fn a_host_asks_how_cells_are_confined_and_refuses_too_little() {
+        let folder = TempDir::new().unwrap();
+        let weak = r#"{"missing":["x"],"reduced":[]}"#;
+        let less = r#"{"missing":[],"reduced":["y"]}"#;
+        let refused = probe(&saying(&folder, weak, false)).await;
+        assert_eq!(refused, Err(ProtectionError::Weak("x".to_owned())));
+        let allowed = probe(&saying(&folder, weak, true)).await.unwrap();
+        assert_eq!(allowed.missing, ["x"]);
+        let reduced = probe(&saying(&folder, less, false)).await.unwrap();
+        assert_eq!(reduced.reduced, ["y"]);
+        let unknown = probe(&saying(&folder, "x", true)).await;
+        assert!(
+            matches!(unknown, Err(ProtectionError::Unknown(_))),
+            "{unknown:?}"
+        );
+    }
+}

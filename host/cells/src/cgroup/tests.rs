@@ -96,12 +96,25 @@ fn each_cell_has_the_limits_of_its_room() {
         assert!(!old.exists(), "the group of a killed host is removed");
         let moved = fs::read_to_string(folder.path().join("host/cgroup.procs")).unwrap();
         assert_eq!(moved, std::process::id().to_string());
-        let limits = groups.limits(ROOM);
-        let limits: Vec<_> = limits
-            .iter()
-            .map(|(file, it)| (*file, it.as_str()))
-            .collect();
-        assert_eq!(limits, expected);
+        let cell = TempDir::new().unwrap();
+        let files = ["memory.max", "pids.max", "cpu.weight"];
+        for file in files {
+            fs::write(cell.path().join(file), "").unwrap();
+        }
+        groups.fill(cell.path(), ROOM).unwrap();
+        for file in files {
+            let limit = expected.iter().find(|(name, _)| *name == file);
+            let limit = limit.map_or("", |(_, limit)| *limit);
+            let found = fs::read_to_string(cell.path().join(file)).unwrap();
+            assert_eq!(found, limit, "{offered}: {file}");
+        }
+        if !expected.is_empty() {
+            fs::remove_file(cell.path().join(expected[0].0)).unwrap();
+            assert!(
+                groups.fill(cell.path(), ROOM).is_err(),
+                "no cell without it"
+            );
+        }
     }
 }
 

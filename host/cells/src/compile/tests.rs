@@ -1,6 +1,7 @@
 //! The cache: what is used again, what is refused, what is made anew.
 
 use std::fs::{File, FileTimes};
+use std::os::unix::process::ExitStatusExt as _;
 use std::time::UNIX_EPOCH;
 
 use tempfile::TempDir;
@@ -159,4 +160,72 @@ async fn the_host_believes_no_child_about_its_file() {
         let left = fs::read_dir(&cache.folder).unwrap().count();
         assert_eq!(left, 0, "{work}: nothing of it stays");
     }
+}
+
+/// Opens a cache whose children run a script.
+fn of_script(folder: &TempDir, name: &str, script: &str) -> Cache {
+    use std::os::unix::fs::PermissionsExt as _;
+    let exe = folder.path().join("script");
+    fs::write(&exe, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&exe, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = CellProgram {
+        exe,
+        engine_hash: "abc".to_owned(),
+        confinement: Confinement::default(),
+    };
+    Cache::open(folder.path().join(name), program, CACHE_BYTES_MAX).unwrap()
+}
+
+/// The child refuses all schemas, so one that passes does so by its note.
+#[tokio::test]
+async fn notes_about_schemas_that_no_host_has_sealed_are_not_believed() {
+    const PASSED: &[u8] = b"passed";
+    let home = TempDir::new().unwrap();
+    let script = "cat >/dev/null; echo '{\"Err\":[0,\"no\"]}'";
+    let cache = of_script(&home, "cache", script);
+    let other = of_script(&home, "other", script);
+    let schema = JsonText("{}".to_owned());
+    let schemas = [&schema];
+    let digest = Digest(Sha256::digest(serde_json::to_vec(&schemas).unwrap()).into());
+    let name = format!("{digest}-abc.schemas");
+    let another = format!("{}-abc.schemas", Digest([1; 32]));
+    let no = Err(Refused::One(0, "no".to_owned()));
+    assert_eq!(cache.vet(&schemas).await, no, "no note");
+    for (what, note) in [
+        ("its text", PASSED.to_vec()),
+        ("no real seal", vec![0; 32]),
+        ("another key", other.sealer.seal(&name, PASSED).to_vec()),
+        (
+            "other schemas",
+            cache.sealer.seal(&another, PASSED).to_vec(),
+        ),
+        ("another text", cache.sealer.seal(&name, b"").to_vec()),
+    ] {
+        fs::write(cache.folder.join(&name), note).unwrap();
+        assert_eq!(cache.vet(&schemas).await, no, "{what}");
+    }
+    let seal = cache.sealer.seal(&name, PASSED);
+    fs::write(cache.folder.join(&name), seal).unwrap();
+    assert_eq!(cache.vet(&schemas).await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_child_that_is_killed_is_told_with_its_limits() {
+    let home = TempDir::new().unwrap();
+    let compile = async |name: &str, script: &str| {
+        let cache = of_script(&home, name, script);
+        let broken = cache.compile(Digest([1; 32]), b"").await.unwrap_err();
+        assert!(matches!(broken, CompileError::Broken { .. }), "{broken}");
+        broken.to_string()
+    };
+    // As the first process of a namespace a script cannot kill itself, but its end is told alike.
+    let silent = compile("silent", "exit 9").await;
+    for said in ["exit status: 9", "120 s of CPU", "1024 MiB of memory"] {
+        assert!(silent.contains(said), "{silent}");
+    }
+    let loud = compile("loud", "echo 'the disk is full' >&2; exit 9").await;
+    assert!(loud.ends_with("exit status: 9: the disk is full"), "{loud}");
+    let killed = without_reply(ExitStatus::from_raw(libc::SIGKILL), b"");
+    assert!(killed.contains("SIGKILL"), "{killed}");
+    assert!(killed.contains("120 s of CPU"), "{killed}");
 }

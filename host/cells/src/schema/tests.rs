@@ -110,6 +110,23 @@ fn regular_expressions_that_are_too_large_are_refused() {
     assert!(compiled(&many(64)).is_ok());
 }
 
+#[test]
+fn schemas_that_are_nested_too_deeply_are_refused() {
+    let nested = |levels: usize| {
+        let mut schema = json!({});
+        for _ in 1..levels {
+            schema = json!({ "not": schema });
+        }
+        compiled(&schema)
+    };
+    let refused = nested(SCHEMA_DEPTH_MAX + 1).unwrap_err();
+    assert!(refused.contains("nested deeper than 32"), "{refused}");
+    assert!(nested(SCHEMA_DEPTH_MAX).is_ok());
+    let large = json!({ "description": "x".repeat(SCHEMA_BYTES_MAX) });
+    let refused = compiled(&large).unwrap_err();
+    assert!(refused.contains("bytes, at most"), "{refused}");
+}
+
 /// A validator of each would have more than a million parts.
 #[test]
 fn schemas_that_double_at_each_level_are_refused() {
@@ -148,6 +165,18 @@ fn matching_is_charged_by_the_size_of_the_automaton() {
     let mut budget = Budget::default();
     assert_eq!(small.check(&json!(text), &mut budget), Ok(()));
     assert!(!budget.is_spent());
+}
+
+#[test]
+fn a_check_ends_if_nobody_waits_for_it() {
+    let schema = compiled(&json!({ "items": { "type": "integer" } })).unwrap();
+    let params = json!(vec![1; 100_000]);
+    let (mut budget, waiting) = Budget::ending(STEPS_MAX);
+    assert_eq!(schema.check(&params, &mut budget), Ok(()));
+    assert!(!budget.is_spent());
+    drop(waiting);
+    assert!(schema.check(&params, &mut budget).is_err());
+    assert!(budget.is_spent());
 }
 
 /// Many small checks cost as much as a large one.

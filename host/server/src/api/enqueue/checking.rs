@@ -7,7 +7,7 @@ use bytes::Bytes;
 use host_cells::schema::{Budget, STEPS_MAX};
 use host_core::command::NewJob;
 use host_http::json::read_object;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{one, several};
 use crate::api::error::ApiError;
@@ -37,6 +37,13 @@ impl Default for LongChecks {
     }
 }
 
+impl LongChecks {
+    /// Waits for the right to make one long check.
+    async fn turn(&self) -> Result<SemaphorePermit<'_>, ApiError> {
+        self.0.acquire().await.map_err(|_| ended_early())
+    }
+}
+
 /// Reads the jobs of a request.
 ///
 /// Cancel safe: a check whose client is gone ends soon.
@@ -56,8 +63,7 @@ pub(super) async fn jobs(
     if !budget.is_spent() {
         return read;
     }
-    let permit = shared.long_checks.0.acquire().await;
-    let _permit = permit.map_err(|_| ended_early())?;
+    let _turn = shared.long_checks.turn().await?;
     let (budget, _waiting) = Budget::ending(STEPS_MAX);
     blocking(shared, text, is_array, budget).await?.0
 }
@@ -92,4 +98,25 @@ fn read(
 fn ended_early() -> ApiError {
     let detail = "the thread that read the jobs ended early";
     ApiError::new(&kinds::INTERNAL, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn long_checks_wait_for_each_other() {
+        let checks = LongChecks::default();
+        let same = checks.clone();
+        let turn = || same.turn().now_or_never();
+        let mut running: Vec<_> = (0..LONG_MAX)
+            .map(|_| checks.turn().now_or_never())
+            .collect();
+        assert!(running.iter().all(|turn| matches!(turn, Some(Ok(_)))));
+        assert!(turn().is_none(), "it waits");
+        running.pop();
+        assert!(matches!(turn(), Some(Ok(_))), "one has ended");
+    }
 }
