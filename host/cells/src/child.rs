@@ -187,19 +187,35 @@ fn words(program: &CellProgram, words: &[String], roots: usize) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::io::Write as _;
     use std::os::fd::AsRawFd as _;
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
+    use std::process::{Command, Stdio};
 
     use tokio::io::AsyncReadExt as _;
 
     use super::*;
 
+    /// Writes a program. Another process does so: one that this process has open to write, and with it
+    /// each process that another test is just starting, cannot be started.
+    pub(crate) fn write_script(exe: &Path, script: &str) {
+        let mut shell = Command::new("sh")
+            .args(["-c", "cat >\"$0\" && chmod 755 \"$0\""])
+            .arg(exe)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let text = format!("#!/bin/sh\n{script}\n");
+        let mut stdin = shell.stdin.take().unwrap();
+        stdin.write_all(text.as_bytes()).unwrap();
+        drop(stdin);
+        assert!(shell.wait().unwrap().success());
+    }
+
     fn program(folder: &tempfile::TempDir, script: &str) -> CellProgram {
         let exe = folder.path().join("program");
-        std::fs::write(&exe, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&exe, std::fs::Permissions::from_mode(0o755)).unwrap();
+        write_script(&exe, script);
         CellProgram {
             exe,
             engine_hash: String::new(),

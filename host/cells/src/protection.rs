@@ -73,18 +73,16 @@ async fn ask(program: &CellProgram) -> Result<Protection, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use tempfile::TempDir;
 
     use super::*;
     use crate::child::Confinement;
+    use crate::child::tests::write_script;
 
     /// A program that says this and no more.
     fn saying(folder: &TempDir, answer: &str, allow_weak: bool) -> CellProgram {
         let exe = folder.path().join("program");
-        std::fs::write(&exe, format!("#!/bin/sh\necho '{answer}'\n")).unwrap();
-        std::fs::set_permissions(&exe, std::fs::Permissions::from_mode(0o755)).unwrap();
+        write_script(&exe, &format!("echo '{answer}'"));
         CellProgram {
             exe,
             engine_hash: String::new(),

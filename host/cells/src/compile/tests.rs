@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::child::Confinement;
+use crate::child::tests::write_script;
 
 #[test]
 fn what_nobody_needs_is_swept_once_it_is_old() {
@@ -164,10 +165,8 @@ async fn the_host_believes_no_child_about_its_file() {
 
 /// Opens a cache whose children run a script.
 fn of_script(folder: &TempDir, name: &str, script: &str) -> Cache {
-    use std::os::unix::fs::PermissionsExt as _;
-    let exe = folder.path().join("script");
-    fs::write(&exe, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(&exe, fs::Permissions::from_mode(0o755)).unwrap();
+    let exe = folder.path().join(format!("{name}.sh"));
+    write_script(&exe, script);
     let program = CellProgram {
         exe,
         engine_hash: "abc".to_owned(),
