@@ -80,3 +80,18 @@ fn refused(refusal: &Refusal) -> &'static Kind {
         Refusal::OutOfLimits { .. } => &kinds::COMPILE_FAILED,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_cache_has_a_code_of_its_own() {
+        let kind = flawed(&Flaw::Compile(CompileError::CacheFull {
+            folder: "cache".into(),
+            bytes: 1,
+            bytes_max: 1,
+        }));
+        assert_eq!((kind.status, kind.code), (507, "cache_full"));
+    }
+}
