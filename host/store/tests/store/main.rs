@@ -8,6 +8,7 @@ mod cases;
 mod check;
 mod claims;
 mod components;
+mod concurrent;
 mod copy;
 #[path = "../../../../tests/src/database.rs"]
 mod database;

@@ -1,0 +1,255 @@
+//! Several writers on one database at once: in the order of their commits, each batch has the answers and the
+//! changes that the model gives.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use host_core::command::{Command, Committed, NewJob, Reply};
+use host_core::id::NodeId;
+use host_core::job::UniqueScope;
+use host_core::lease::Fence;
+use host_core::rejection::Rejection;
+use host_store::memory::MemoryStore;
+use host_store::postgres::PostgresStore;
+use host_store::store::Store as _;
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use crate::jobs::{
+    Everything, NOW, claim_in, commit, complete, enqueue, failed, id, job, lease, read, returned,
+    runner, unique,
+};
+use crate::postgres::{TESTED, target};
+use crate::server::Schema;
+
+/// How many jobs there are at first, which all writers name.
+const JOBS: u128 = 8;
+
+/// What a writer does; numbers are taken modulo what there is.
+#[derive(Clone, Debug)]
+enum Step {
+    Enqueue { key: u8, depends: u8 },
+    Claim { job: u8 },
+    Complete { lease: u8, succeeds: bool },
+    Ack { lease: u8 },
+    Cancel { job: u8 },
+    Retry { job: u8, force: bool },
+    SetPriority { job: u8, priority: u8 },
+    Reschedule { job: u8, delay_ms: u8 },
+    Purge { job: u8 },
+    Recover,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let number = any::<u8>;
+    prop_oneof![
+        3 => (0_u8..6, number()).prop_map(|(key, depends)| Step::Enqueue { key, depends }),
+        5 => number().prop_map(|job| Step::Claim { job }),
+        4 => (number(), any::<bool>())
+            .prop_map(|(lease, succeeds)| Step::Complete { lease, succeeds }),
+        1 => number().prop_map(|lease| Step::Ack { lease }),
+        2 => number().prop_map(|job| Step::Cancel { job }),
+        2 => (number(), any::<bool>()).prop_map(|(job, force)| Step::Retry { job, force }),
+        1 => (number(), 0_u8..5).prop_map(|(job, priority)| Step::SetPriority { job, priority }),
+        1 => (number(), 0_u8..2).prop_map(|(job, delay_ms)| Step::Reschedule { job, delay_ms }),
+        1 => number().prop_map(|job| Step::Purge { job }),
+        1 => Just(Step::Recover),
+    ]
+}
+
+/// The batches of each writer.
+fn plans() -> impl Strategy<Value = Vec<Vec<Vec<Step>>>> {
+    let batch = proptest::collection::vec(step(), 1..5);
+    let batches = proptest::collection::vec(batch, 4..12);
+    proptest::collection::vec(batches, 2..4)
+}
+
+/// A job that a runner of its own alone can claim, so that a claim names it.
+fn own(n: u128) -> NewJob {
+    let mut new = job(n);
+    new.runner = Some(pool(n).parse().unwrap());
+    new.policy.max_attempts = 2;
+    new
+}
+
+fn pool(n: u128) -> String {
+    format!("pool-{n}")
+}
+
+/// A writer, and what it has made so far.
+struct Writer {
+    number: u128,
+    jobs: u128,
+    leases: Vec<(u128, u128)>,
+    next_lease: u128,
+}
+
+impl Writer {
+    fn node(&self) -> NodeId {
+        NodeId(Uuid::from_u128(self.number))
+    }
+
+    fn new_job(&mut self) -> NewJob {
+        self.jobs += 1;
+        own(self.number * 1_000 + self.jobs)
+    }
+
+    /// Returns one of the first jobs, or of its own.
+    fn pick(&self, n: u8) -> u128 {
+        let n = u128::from(n) % (JOBS + self.jobs);
+        if n < JOBS {
+            n + 1
+        } else {
+            self.number * 1_000 + n - JOBS + 1
+        }
+    }
+
+    fn lease(&self, n: u8) -> (u128, u128) {
+        let len = self.leases.len().max(1);
+        self.leases
+            .get(usize::from(n) % len)
+            .copied()
+            .unwrap_or((1, 0))
+    }
+
+    fn command(&mut self, step: &Step) -> Command {
+        match *step {
+            Step::Enqueue { key, depends } => {
+                let earlier = id(self.pick(depends));
+                let mut new = self.new_job();
+                new.unique_key =
+                    (key < 4).then(|| unique(&format!("key-{key}"), UniqueScope::Active));
+                new.depends_on = (key % 2 == 0).then_some(earlier).into_iter().collect();
+                Command::Enqueue(vec![new])
+            }
+            Step::Claim { job } => {
+                let job = self.pick(job);
+                self.next_lease += 1;
+                let leases = self.next_lease..self.next_lease + 1;
+                self.leases.push((job, self.next_lease));
+                let mut claim = claim_in(&runner(&pool(job)), leases);
+                if let Command::Claim { node, .. } = &mut claim {
+                    *node = self.node();
+                }
+                claim
+            }
+            Step::Complete { lease, succeeds } => {
+                let (job, lease) = self.lease(lease);
+                complete(job, lease, if succeeds { returned() } else { failed(true) })
+            }
+            Step::Ack { lease: n } => {
+                let (job, number) = self.lease(n);
+                let fence = Fence::Lease(lease(number));
+                Command::Ack {
+                    job: id(job),
+                    fence,
+                }
+            }
+            Step::Cancel { job } => Command::Cancel {
+                job: id(self.pick(job)),
+                reason: None,
+                grace_ms: None,
+            },
+            Step::Retry { job, force } => Command::Retry {
+                job: id(self.pick(job)),
+                force,
+            },
+            Step::SetPriority { job, priority } => Command::SetPriority {
+                job: id(self.pick(job)),
+                priority,
+            },
+            Step::Reschedule { job, delay_ms } => Command::Reschedule {
+                job: id(self.pick(job)),
+                run_at: NOW.plus_ms(delay_ms.into()),
+            },
+            Step::Purge { job } => Command::Purge {
+                job: id(self.pick(job)),
+            },
+            Step::Recover => Command::Recover { node: self.node() },
+        }
+    }
+}
+
+/// Commits the batches of a writer. Each begins with a new job, so that its changes show where it stands in
+/// the order of the commits.
+fn write(schema: &Schema, number: u128, plan: &[Vec<Step>], done: &Mutex<Done>) {
+    let mut writer = Writer {
+        number,
+        jobs: 0,
+        leases: Vec::new(),
+        next_lease: number << 32,
+    };
+    let mut store = PostgresStore::open(&target(schema), writer.node(), TESTED).unwrap();
+    for steps in plan {
+        let mut commands = vec![Command::Enqueue(vec![writer.new_job()])];
+        commands.extend(steps.iter().map(|step| writer.command(step)));
+        let committed = commit(&mut store, NOW, commands.clone());
+        let before = done
+            .lock()
+            .unwrap()
+            .insert(committed.first_change, (commands, committed));
+        assert!(before.is_none(), "two batches have one place in the order");
+    }
+}
+
+type Replied = Result<Reply, Rejection>;
+
+/// Batches and what was answered, by their first change.
+type Done = BTreeMap<u64, (Vec<Command>, Committed)>;
+
+/// A claim may find nothing because another writer has locked the job: the model is not asked then.
+fn found_nothing(reply: &Replied) -> bool {
+    matches!(reply, Ok(Reply::Claimed(jobs)) if jobs.is_empty())
+}
+
+/// What is due next is known of rows that were committed when the batch asked. Who commits later knows of its
+/// own.
+fn timeless(replies: Vec<Replied>) -> Vec<Replied> {
+    let mut replies = replies;
+    for reply in &mut replies {
+        if let Ok(Reply::Ticked { next_wakeup, .. }) = reply {
+            *next_wakeup = None;
+        }
+    }
+    replies
+}
+
+fn by_id(mut all: Everything) -> Everything {
+    all.jobs.sort_by_key(|(detail, _)| detail.lifecycle.id);
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn several_writers_do_what_the_model_does_in_the_order_of_their_commits(plans in plans()) {
+        let schema = Schema::new();
+        let mut store = PostgresStore::open(&target(&schema), NodeId(Uuid::from_u128(9)), TESTED).unwrap();
+        let mut model = MemoryStore::default();
+        let first: Vec<_> = (1..=JOBS).map(own).collect();
+        enqueue(&mut store, first.clone());
+        enqueue(&mut model, first);
+        let done = Mutex::default();
+        std::thread::scope(|scope| {
+            for (number, plan) in (1..).zip(&plans) {
+                let (schema, done) = (&schema, &done);
+                scope.spawn(move || write(schema, number, plan, done));
+            }
+        });
+        for (commands, committed) in done.into_inner().unwrap().into_values() {
+            let answered = commands.into_iter().zip(committed.replies);
+            let (commands, replies): (Vec<_>, Vec<_>) =
+                answered.filter(|(_, reply)| !found_nothing(reply)).unzip();
+            let expected = model.commit(NOW, commands.clone()).unwrap();
+            prop_assert_eq!(timeless(replies), timeless(expected.replies), "{:?}", commands);
+            prop_assert_eq!(&committed.changes, &expected.changes, "{:?}", commands);
+        }
+        let kept = by_id(read(&*store.reader().unwrap()));
+        prop_assert_eq!(&kept, &by_id(read(&*model.reader().unwrap())));
+        let changes = |store: &dyn host_store::store::Store| {
+            store.reader().unwrap().changes(0, 10_000).unwrap()
+        };
+        prop_assert_eq!(changes(&store), changes(&model));
+    }
+}
