@@ -340,7 +340,6 @@ async fn no_token_or_a_wrong_one_looks_the_same() {
             ("authorization", "Bearer ci-token"),
         ],
     ] {
-        let with_type = [headers, &[("content-type", "application/json")]].concat();
         for (method, path) in [
             ("POST", "lease"),
             ("POST", "ack-lease"),
@@ -349,6 +348,12 @@ async fn no_token_or_a_wrong_one_looks_the_same() {
             ("POST", "cancel-ack"),
             ("PUT", "logs/none"),
         ] {
+            let kind = if method == "PUT" {
+                "text/plain"
+            } else {
+                "application/json"
+            };
+            let with_type = [headers, &[("content-type", kind)]].concat();
             let path = format!("/api/v1/internal/{path}?token=ci-token");
             let answer = host.send(method, &path, &with_type, "not even JSON").await;
             answer.refused(401, "E_AUTH");
