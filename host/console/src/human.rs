@@ -4,6 +4,8 @@
 use host_core::seconds::{SECONDS_MAX, Seconds};
 use host_core::time::Time;
 
+use crate::plain;
+
 /// The units of a written duration, in milliseconds.
 const UNITS: [(&str, u64); 5] = [
     ("d", 86_400_000),
@@ -108,12 +110,13 @@ pub fn ago(now: Option<Time>, then: Option<&str>) -> String {
     }
 }
 
-/// Formats an instant and how far it is from now.
+/// Formats an instant and how far it is from now. A text that is no instant is made safe for a terminal.
 pub fn instant(now: Option<Time>, at: &str) -> String {
+    let shown = plain::line(at);
     match ago(now, Some(at)) {
-        age if age.starts_with("in ") => format!("{at} ({age})"),
-        age if age.is_empty() => at.to_owned(),
-        age => format!("{at} ({age} ago)"),
+        age if age.starts_with("in ") => format!("{shown} ({age})"),
+        age if age.is_empty() => shown.into_owned(),
+        age => format!("{shown} ({age} ago)"),
     }
 }
 

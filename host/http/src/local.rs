@@ -46,7 +46,7 @@ impl LocalListener {
         loop {
             let (stream, _) = self.listener.accept().await?;
             let peer = stream.peer_cred()?.uid();
-            if peer == geteuid().as_raw() || peer == 0 {
+            if is_welcome(peer, geteuid().as_raw()) {
                 return Ok(stream);
             }
             tracing::warn!(peer, "a connection of another user is refused");
@@ -58,6 +58,11 @@ impl Drop for LocalListener {
     fn drop(&mut self) {
         let _best_effort = fs::remove_file(&self.path);
     }
+}
+
+/// Returns whether a process of the user `peer` may connect to one of the user `own`.
+const fn is_welcome(peer: u32, own: u32) -> bool {
+    peer == own || peer == 0
 }
 
 /// Removes the socket of a process that has ended. Refuses any other file, and a socket in use.
@@ -82,7 +87,18 @@ fn make_way(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+    use std::os::unix::fs::chown;
+    use std::os::unix::net::UnixListener as BlockingListener;
+
+    use rustix::process::Uid;
+    use rustix::thread::set_thread_res_uid;
+    use tokio::sync::oneshot;
+
     use super::*;
+
+    /// A user that owns nothing.
+    const NOBODY: u32 = 65_534;
 
     #[tokio::test]
     async fn only_a_socket_that_nobody_uses_is_replaced() {
@@ -110,5 +126,66 @@ mod tests {
             let refused = LocalListener::bind(&path).unwrap_err().to_string();
             assert!(refused.contains("no socket"), "{refused}");
         }
+    }
+
+    #[test]
+    fn peers_of_the_same_user_and_of_root_are_welcome() {
+        for (peer, own, is) in [
+            (1_000, 1_000, true),
+            (0, 1_000, true),
+            (1_001, 1_000, false),
+            (1, 0, false),
+            (0, 0, true),
+        ] {
+            assert_eq!(is_welcome(peer, own), is, "{peer} at {own}");
+        }
+    }
+
+    /// Needs root, which alone can be another user.
+    #[tokio::test]
+    async fn a_process_of_another_user_is_not_accepted() {
+        if !geteuid().is_root() {
+            return;
+        }
+        let folder = tempfile::TempDir::new().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let path = folder.path().join("api.sock");
+        let listener = LocalListener::bind(&path).unwrap();
+        // Its mode alone would keep others out.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        let (tell, told) = oneshot::channel();
+        let to = path.clone();
+        let other = std::thread::spawn(move || {
+            let nobody = Uid::from_raw(NOBODY);
+            // Of this thread alone, which ends with it.
+            set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            let mut stream = BlockingStream::connect(to).unwrap();
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer).unwrap();
+            tell.send(answer).unwrap();
+        });
+        tokio::select! {
+            taken = listener.next() => panic!("{taken:?}"),
+            answer = told => assert_eq!(answer.unwrap(), b""),
+        }
+        other.join().unwrap();
+        let own = BlockingStream::connect(&path).unwrap();
+        listener.next().await.unwrap();
+        drop(own);
+    }
+
+    /// Needs root, which alone can give files away.
+    #[test]
+    fn a_socket_of_another_user_is_not_replaced() {
+        if !geteuid().is_root() {
+            return;
+        }
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("api.sock");
+        drop(BlockingListener::bind(&path).unwrap());
+        chown(&path, Some(NOBODY), None).unwrap();
+        let refused = LocalListener::bind(&path).unwrap_err().to_string();
+        assert!(refused.contains("another user"), "{refused}");
+        assert_eq!(fs::symlink_metadata(&path).unwrap().uid(), NOBODY);
     }
 }

@@ -149,6 +149,11 @@ mod tests {
 
     const END: Duration = Duration::from_secs(8);
 
+    #[test]
+    fn a_second_signal_leaves_2_seconds() {
+        assert_eq!(AT_ONCE, Duration::from_secs(2));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn each_signal_leaves_less_time() {
         let begun = Instant::now();

@@ -13,16 +13,30 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Longer than any limit of the process, short enough for a test that fails.
 const BOUND: Duration = Duration::from_mins(1);
 
-/// Not a test of its own: the process that the tests below ask to stop. It blocks for ever.
+/// Longer than [`BOUND`], so that a process that ends has not waited for the end of its grace.
+const LONG: Duration = Duration::from_hours(1);
+
+/// Not a test of its own: a process that the tests below ask to stop. It blocks for ever.
 #[test]
 #[ignore = "started by the other tests"]
 fn blocked() {
+    block(Duration::ZERO);
+}
+
+/// Not a test of its own: the same with a long grace.
+#[test]
+#[ignore = "started by the other tests"]
+fn blocked_with_a_long_grace() {
+    block(LONG);
+}
+
+fn block(grace: Duration) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
         .unwrap();
-    let _stops = Stops::listen(Some(Duration::ZERO), Duration::from_secs(3)).unwrap();
+    let _stops = Stops::listen(Some(grace), Duration::from_secs(3)).unwrap();
     runtime.block_on(async {
         let task = tokio::task::spawn_blocking(|| {
             println!("blocked");
@@ -34,9 +48,9 @@ fn blocked() {
     });
 }
 
-fn start() -> Child {
+fn start(process: &str) -> Child {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "blocked", "--ignored", "--nocapture"])
+        .args(["--exact", process, "--ignored", "--nocapture"])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -46,9 +60,9 @@ fn start() -> Child {
     child
 }
 
-fn ask(child: &Child) {
+fn ask(child: &Child, signal: Signal) {
     let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
-    kill_process(pid, Signal::TERM).unwrap();
+    kill_process(pid, signal).unwrap();
 }
 
 /// Waits for the end of the process and returns its exit code.
@@ -68,15 +82,16 @@ fn ended(mut child: Child) -> Option<i32> {
 
 #[test]
 fn a_blocked_process_ends_at_the_end_of_its_grace() {
-    let child = start();
-    ask(&child);
+    let child = start("blocked");
+    ask(&child, Signal::TERM);
     assert_eq!(ended(child), Some(1));
 }
 
 #[test]
 fn a_blocked_process_ends_at_the_second_signal() {
-    let child = start();
-    ask(&child);
-    ask(&child);
+    let child = start("blocked_with_a_long_grace");
+    ask(&child, Signal::TERM);
+    // Another signal: two of one kind that nobody has heard yet are one.
+    ask(&child, Signal::INT);
     assert_eq!(ended(child), Some(1));
 }

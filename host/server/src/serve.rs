@@ -114,11 +114,13 @@ impl ServeError {
 
 /// Keeps a crash of this process, and of those that it starts, from writing passwords and params to a file.
 pub(crate) fn leave_no_core() {
+    // The kernel writes no file below a page. If it hands crashes to a program, it ignores a limit of 0, but
+    // hands over nothing at a limit of 1.
     let none = Rlimit {
-        current: Some(0),
-        maximum: Some(0),
+        current: Some(1),
+        maximum: Some(1),
     };
-    // Less is always allowed.
+    // Less is always allowed. Only a limit of 0 that nobody may raise stays.
     let _lowered = setrlimit(Resource::Core, none);
 }
 
@@ -300,4 +302,27 @@ fn say_asked(phase: Phase) {
 
 fn system(operation: &'static str) -> impl Fn(io::Error) -> ServeError {
     move |error| ServeError::System { operation, error }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::getrlimit;
+
+    use super::*;
+
+    #[test]
+    fn a_process_has_20_seconds_to_end() {
+        assert_eq!(END_TIMEOUT, Duration::from_secs(20));
+    }
+
+    #[test]
+    fn a_crash_is_written_nowhere() {
+        let before = getrlimit(Resource::Core).maximum;
+        leave_no_core();
+        let after = getrlimit(Resource::Core);
+        // A limit that is lower already cannot be raised without privileges.
+        let most = before.map_or(1, |before| before.min(1));
+        assert!((most..=1).contains(&after.current.unwrap()), "{after:?}");
+        assert_eq!(after.maximum, after.current);
+    }
 }

@@ -139,7 +139,10 @@ fn print(output: Output, findings: &[Finding], doing: &str) -> Result<(), CliErr
         .map(|finding| serde_json::value::to_raw_value(&finding))
         .collect::<Result<_, _>>()
         .map_err(|error| CliError::new(Exit::Failed, doing, error))?;
-    let name = |index: usize| findings.get(index).map_or("", |it| &*it.what).to_owned();
+    let name = |index: usize| {
+        let what = findings.get(index).map_or("", |it| &*it.what);
+        plain::line(what).into_owned()
+    };
     output.list(&documents, name, || {
         let mut rows = Rows::new(&[Column::Left("WHAT"), Column::Left("FOUND")]);
         for finding in findings {

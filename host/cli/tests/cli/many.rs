@@ -102,4 +102,9 @@ fn one_job() {
     seen.add(&host.run(&["job", "reschedule", "01990f3c", "--after", "1m"]));
     seen.add(&host.run(&["job", "purge", "01990f3c"]));
     seen.check();
+    let hostile = job("scheduled", r#","run_at":"\u001b[31mx""#);
+    let host = CannedHost::start(&[(200, &hostile)]);
+    let said = host.run(&["job", "reschedule", "01990f3c", "--after", "1m"]);
+    assert!(said.contains("starts x\n"), "{said:?}");
+    assert!(!said.contains('\u{1b}'), "{said:?}");
 }

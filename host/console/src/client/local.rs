@@ -101,3 +101,46 @@ fn failed(error: io::Error, reason: Timeout) -> Error {
         _ => Error::Io(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{Permissions, set_permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::net::UnixListener;
+
+    use rustix::process::Uid;
+    use rustix::thread::set_thread_res_uid;
+
+    use super::*;
+    use crate::client::Client;
+
+    /// A user that owns nothing.
+    const NOBODY: u32 = 65_534;
+
+    /// Needs root, which alone can be another user.
+    #[test]
+    fn a_socket_of_another_user_is_sent_nothing() {
+        if !geteuid().is_root() {
+            return;
+        }
+        let folder = tempfile::TempDir::new().unwrap();
+        set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
+        let path = folder.path().join("api.sock");
+        let at = path.clone();
+        let listener = std::thread::spawn(move || {
+            let nobody = Uid::from_raw(NOBODY);
+            // Of this thread alone, which ends with it.
+            set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            UnixListener::bind(at).unwrap()
+        });
+        let listener = listener.join().unwrap();
+        let client = Client::new(&format!("unix://{}", path.display())).unwrap();
+        let refused = client.post("ask", "/api/v1/jobs", "{}").unwrap_err();
+        let said = format!("{refused:?}");
+        assert!(said.contains("belongs to the user 65534"), "{said}");
+        let mut sent = Vec::new();
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.read_to_end(&mut sent).unwrap();
+        assert_eq!(sent, b"");
+    }
+}

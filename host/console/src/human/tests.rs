@@ -2,7 +2,7 @@
 
 use host_core::time::Time;
 
-use super::{age, bytes, count, parse_duration, parse_time, took, took_us};
+use super::{age, bytes, count, instant, parse_duration, parse_time, took, took_us};
 
 #[test]
 fn durations_are_read() {
@@ -98,4 +98,16 @@ fn sizes_and_counts() {
     );
     let shown: Vec<_> = [0, 999, 1_000, 25_277, 1_234_567].map(count).into();
     assert_eq!(shown, ["0", "999", "1,000", "25,277", "1,234,567"]);
+}
+
+#[test]
+fn an_instant_that_is_none_does_nothing_to_a_terminal() {
+    let now = Some(Time(1_779_042_600_000));
+    assert_eq!(
+        instant(now, "2026-05-17T18:31:00.000Z"),
+        "2026-05-17T18:31:00.000Z (in 1m)"
+    );
+    for now in [now, None] {
+        assert_eq!(instant(now, "\u{1b}[31mx\u{7}"), "x\\u{7}");
+    }
 }

@@ -36,6 +36,11 @@ fn a_block_keeps_its_lines() {
     assert_eq!(block("two\n\tlines\r\u{8}"), "two\n\tlines\\r\\u{8}");
 }
 
+/// Returns whether a character controls a terminal or the order of text, as Unicode has it.
+fn controls(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 #[test]
 fn nothing_that_acts_survives_any_text() {
     for c in (0..=0x10_ffff).filter_map(char::from_u32) {
@@ -44,11 +49,10 @@ fn nothing_that_acts_survives_any_text() {
             format!("\u{1b}[{c}"),
             format!("\u{1b}]{c}\u{7}"),
         ] {
-            let cleaned = line(&text);
-            assert!(
-                !cleaned.chars().any(super::acts),
-                "{text:?} became {cleaned:?}"
-            );
+            let (one, many) = (line(&text), block(&text));
+            assert!(!one.chars().any(controls), "{text:?} became {one:?}");
+            let mut rest = many.chars().filter(|c| !matches!(c, '\n' | '\t'));
+            assert!(!rest.any(controls), "{text:?} became {many:?}");
         }
     }
 }

@@ -267,13 +267,15 @@ async fn a_full_disk_refuses_requests_and_keeps_what_ran_until_there_is_room() {
     assert_eq!(refused, Err(SubmitError::StoreFull));
     let is_full = || bench.dispatch.shared().store_full.load(Ordering::Relaxed);
     assert!(is_full(), "it is published");
+    let has = |line: &str| bench.metrics().lines().any(|it| it == line);
+    assert!(has("store_full 1"), "{}", bench.metrics());
     bench.stop_cells_of("talk");
     disk.refused_twice().await;
     assert_eq!(bench.read(running).await.lifecycle.state, State::Running);
     disk.free();
     let end = bench.ended(running).await;
     assert_eq!(end.lifecycle.state, State::Cancelled);
-    while is_full() {
+    while is_full() || !has("store_full 0") {
         tokio::task::yield_now().await;
     }
     bench.stop().await;

@@ -19,6 +19,8 @@ mod tests;
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -99,13 +101,13 @@ impl FileJob {
         let shown = self.lease.display();
         let failed =
             |error| OpenError::failed(format!("cannot read the lease file {shown}: {error}"));
-        let length = std::fs::metadata(&self.lease)
-            .map_err(|error| failed(error.to_string()))?
-            .len();
-        if length > LEASE_BYTES_MAX {
+        let mut text = Vec::new();
+        File::open(&self.lease)
+            .and_then(|file| file.take(LEASE_BYTES_MAX + 1).read_to_end(&mut text))
+            .map_err(|error| failed(error.to_string()))?;
+        if text.len() as u64 > LEASE_BYTES_MAX {
             return Err(failed(format!("it has more than {LEASE_BYTES_MAX} bytes")));
         }
-        let text = std::fs::read(&self.lease).map_err(|error| failed(error.to_string()))?;
         let lease = lease::read(&text).map_err(failed)?;
         let log = self.log.as_ref().map(|path| {
             let cannot = |error| {

@@ -23,6 +23,8 @@ pub struct RedisUrl {
     /// Where it is, or the first Sentinel.
     info: ConnectionInfo,
     sentinels: Option<Sentinels>,
+    /// Whether the password may leave this machine in plain text.
+    allow_plaintext: bool,
 }
 
 /// Who knows where the Redis is.
@@ -116,6 +118,7 @@ impl RedisUrl {
             text: text.to_owned(),
             info: info.set_redis_settings(settings),
             sentinels: None,
+            allow_plaintext: false,
         })
     }
 
@@ -161,6 +164,7 @@ impl RedisUrl {
                 addresses: addresses.into_iter().map(|(_, address)| address).collect(),
                 master: master.to_owned(),
             }),
+            allow_plaintext: false,
         })
     }
 
@@ -188,6 +192,7 @@ impl RedisUrl {
             text: self.text.clone(),
             info: self.info.clone().set_addr(addr),
             sentinels: None,
+            allow_plaintext: self.allow_plaintext,
         }
     }
 
@@ -248,7 +253,13 @@ impl RedisUrl {
         matches!(self.info.addr(), ConnectionAddr::Tcp(..))
     }
 
-    /// Refuses an address whose password would leave this machine in plain text.
+    /// Says whether the password may leave this machine in plain text.
+    pub(super) const fn allowing_plaintext(mut self, allow_plaintext: bool) -> Self {
+        self.allow_plaintext = allow_plaintext;
+        self
+    }
+
+    /// Refuses an address whose password would leave this machine in plain text, unless it may.
     pub(super) fn not_in_plaintext(self) -> Result<Self, UrlError> {
         let is_here = |host: &str| {
             let address: Result<IpAddr, _> = host.parse();
@@ -261,7 +272,7 @@ impl RedisUrl {
         let sentinels = self.sentinels.iter().flat_map(|all| &all.addresses);
         let mut hosts = sentinels.map(|(host, _)| host.as_str()).chain(first);
         let leaves = self.is_tcp() && !hosts.all(is_here);
-        if leaves && self.info.redis_settings().password().is_some() {
+        if leaves && !self.allow_plaintext && self.info.redis_settings().password().is_some() {
             return Err(UrlError::Plaintext);
         }
         Ok(self)

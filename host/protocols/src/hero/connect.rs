@@ -59,7 +59,13 @@ async fn find_master(url: &RedisUrl, sentinels: &Sentinels) -> Result<RedisUrl, 
     let mut why = String::new();
     for place in 0..sentinels.addresses.len() {
         match ask_sentinel(url, sentinels, place).await {
-            Ok((host, port)) => return Ok(url.at(&host, port)),
+            Ok((host, port)) => {
+                let master = url.at(&host, port);
+                // Whoever answers as a Sentinel decides where the password goes.
+                return master.not_in_plaintext().map_err(|error| {
+                    format!("the Sentinels name {host}:{port} as the master, which is not taken: {error}")
+                });
+            }
             Err(error) => why = error,
         }
     }

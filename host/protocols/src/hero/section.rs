@@ -56,13 +56,8 @@ impl HeroConfig {
             };
         };
         let allow_plaintext = section.switch(ALLOW_PLAINTEXT)?;
-        let url = RedisUrl::parse(&text).and_then(|url| {
-            if allow_plaintext {
-                Ok(url)
-            } else {
-                url.not_in_plaintext()
-            }
-        });
+        let url = RedisUrl::parse(&text)
+            .and_then(|url| url.allowing_plaintext(allow_plaintext).not_in_plaintext());
         let url = url.map_err(|error| bad_url(origin, error))?;
         let certificates = certificates(section)?;
         let log_dir = log_dir(section)?;

@@ -25,7 +25,7 @@ pub struct Copied {
     pub pages_total: u64,
 }
 
-/// Copies the file at `from` to `to`, which must not exist. The copy is one file and on disk when this
+/// Copies the file at `from`, which must be no link, to `to`, which must not exist. The copy is one file and on disk when this
 /// returns. It holds all that was committed before the call, and no part of a later batch.
 ///
 /// Calls `told` after each step, which may rest there. Writers of `from` go on, but its log grows until the
@@ -46,7 +46,17 @@ pub fn copy(from: &Path, to: &Path, mut told: impl FnMut(Copied)) -> Result<(), 
             let _best_effort = fs::remove_file(path);
         }
     };
-    if to.exists() {
+    if from
+        .symlink_metadata()
+        .is_ok_and(|found| found.is_symlink())
+    {
+        return Err(StoreError::Broken {
+            operation: "copy the file",
+            message: format!("{}: it is a link", from.display()),
+        });
+    }
+    // A link that leads nowhere is there, too.
+    if to.symlink_metadata().is_ok() {
         return Err(failed(std::io::ErrorKind::AlreadyExists.into()));
     }
     remove();

@@ -66,7 +66,7 @@ pub(super) fn copy(
     told: &mut dyn FnMut(&str, Copied),
 ) -> Result<(), StoreError> {
     rest(from, to, 0).map_err(|error| broken("copy the files of", from, &error))?;
-    if from.join(LOGS).exists() {
+    if from.join(LOGS).symlink_metadata().is_ok() {
         copy_store(&from.join(LOGS), &to.join(LOGS), told)?;
     }
     copy_store(&from.join(STORE), &to.join(STORE), told)
@@ -215,6 +215,19 @@ mod tests {
         assert_eq!(mode("reports"), 0o700);
         assert_eq!(mode("host.db"), 0o600);
         assert!(!to.join("link").exists() && !to.join("folder").exists());
+        for name in ["logs.db", "host.db"] {
+            let linked = dir.path().join(format!("linked-{name}"));
+            fs::create_dir(&linked).unwrap();
+            if name != "host.db" {
+                made(&linked);
+            }
+            symlink(from.join("host.db"), linked.join(name)).unwrap();
+            let copied = dir.path().join(format!("copied-{name}"));
+            make_empty(&copied).unwrap();
+            let refused = copy(&linked, &copied, &mut |_, _| {}).unwrap_err();
+            assert!(refused.to_string().contains("it is a link"), "{refused}");
+            assert!(copied.join(name).symlink_metadata().is_err());
+        }
     }
 
     #[test]
@@ -230,12 +243,14 @@ mod tests {
         for (name, target, link) in [
             ("a", victim.clone(), "reports"),
             ("b", victim.join("one"), "reports/one"),
+            ("c", dir.path().join("nowhere"), "host.db"),
         ] {
             let to = dir.path().join(name);
             fs::create_dir_all(to.join(link).parent().unwrap()).unwrap();
             symlink(target, to.join(link)).unwrap();
             copy(&from, &to, &mut |_, _| {}).unwrap_err();
             assert_eq!(fs::read(victim.join("one")).unwrap(), b"old");
+            assert!(to.join(link).is_symlink());
             assert!(!to.join("host.db").exists());
         }
     }

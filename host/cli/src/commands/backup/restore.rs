@@ -63,6 +63,8 @@ impl Restore {
         let copied = if is_dir {
             folder::copy(&self.from, &self.data, &mut tell)
         } else {
+            // Whoever names a link to a backup means the backup.
+            let store = store.canonicalize().map_err(|error| failed(&error))?;
             folder::copy_store(&store, &target, &mut tell)
         };
         copied.map_err(|error| failed(&error).next("remove what was copied, and try again"))?;

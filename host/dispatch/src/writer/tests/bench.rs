@@ -16,6 +16,8 @@ use host_core::query::JobDetail;
 use host_core::time::Time;
 use host_store::memory::MemoryStore;
 use host_store::{Reader, Store, StoreError};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::failing::{Disk, FailingStore};
@@ -53,6 +55,7 @@ pub(crate) struct Bench {
     pub(crate) loop_ended: oneshot::Receiver<Result<(), StoreError>>,
     pub(crate) runner: FakeExecutor,
     pub(crate) leases: LeaseDoor,
+    numbers: Numbers,
     stops: Stops,
 }
 
@@ -123,6 +126,7 @@ impl Bench {
         };
         let runs = RunBuilder::new(handlers(), BTreeMap::new(), BTreeMap::new());
         let leases = LeaseDoor::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
+        let numbers = Numbers::default();
         let loop_ended = spawn(Wiring {
             store,
             clock,
@@ -139,7 +143,7 @@ impl Bench {
             phase: watched,
             drain_ms: 10_000,
             params_bytes_max: PARAMS_BYTES_MAX,
-            numbers: Numbers::default(),
+            numbers: numbers.clone(),
             spans,
         })
         .unwrap();
@@ -153,6 +157,7 @@ impl Bench {
             loop_ended,
             runner,
             leases,
+            numbers,
             stops: events,
         };
         bench
@@ -228,6 +233,14 @@ impl Bench {
         };
         let ended = tokio::time::timeout(PATIENCE, seen).await;
         assert!(ended.is_ok(), "{what}: {:?}", self.record.all());
+    }
+
+    /// Returns the loop's metrics as text.
+    pub(crate) fn metrics(&self) -> String {
+        let (mut registry, mut text) = (Registry::default(), String::new());
+        self.numbers.register(&mut registry);
+        encode(&mut text, &registry).unwrap();
+        text
     }
 
     /// Ends the run of a handler as if it had been asked to stop.

@@ -1,4 +1,4 @@
-//! How often an orchestrator is asked that has no job.
+//! How often an orchestrator is asked that has no job, and how much of a lease file is read.
 
 use host_core::port::{Counters, Execute, ForeignJob, Reply, Stop, Tag};
 use host_runtime::clock::Clock;
@@ -79,4 +79,14 @@ async fn an_orchestrator_that_lets_no_request_wait_is_asked_ever_less_often() {
         let is_least = pauses.zip(least).all(|(pause, least)| pause >= least);
         assert!(is_least, "asked after {seconds:?} s");
     }
+}
+
+#[test]
+fn a_lease_file_without_an_end_is_refused() {
+    let endless = FileJob {
+        lease: "/dev/zero".into(),
+        log: None,
+    };
+    let refused = endless.open().unwrap_err().to_string();
+    assert!(refused.contains("more than 1048576 bytes"), "{refused}");
 }

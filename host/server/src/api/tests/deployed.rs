@@ -1,13 +1,19 @@
 //! Components and handlers over HTTP, with a deployer of documents.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::http::StatusCode;
+use futures_util::future::BoxFuture;
 use host_core::cost::Sample;
+use host_core::handler::Manifest;
+use host_core::name::Name;
 use host_core::outcome::Meter;
 use serde_json::{Value, json};
 
 use super::fixture::{Answer, HANDLERS, Host};
+use crate::api::ports::{DeployError, Deployed, Deployer};
 
 const OTHER: &str = r#"[{"name":"other"}]"#;
 
@@ -298,10 +304,45 @@ async fn handlers_show_what_their_revisions_cost() {
     assert_eq!(list["items"][1]["cost"], body["cost"]);
 }
 
+/// Counts the deploys that begin.
+struct Counted {
+    below: Arc<dyn Deployer>,
+    begun: Arc<AtomicUsize>,
+}
+
+impl Deployer for Counted {
+    fn deploy(
+        &self,
+        name: Name,
+        manifest: Manifest,
+        bytes: Vec<u8>,
+        accept_grants: bool,
+    ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        self.below.deploy(name, manifest, bytes, accept_grants)
+    }
+
+    fn rollback(&self, name: Name, revision: u32) -> BoxFuture<'_, Result<Deployed, DeployError>> {
+        self.below.rollback(name, revision)
+    }
+
+    fn remove(&self, name: Name) -> BoxFuture<'_, Result<(), DeployError>> {
+        self.below.remove(name)
+    }
+}
+
 /// Each of these deploys has a body as large as an eighth of the memory for all other bodies.
 #[tokio::test]
 async fn deploys_that_take_long_leave_room_for_other_requests() {
-    let host = Host::start().await;
+    let begun = Arc::new(AtomicUsize::new(0));
+    let host = Host::start_as(|api| {
+        api.deployer = Arc::new(Counted {
+            below: Arc::clone(&api.deployer),
+            begun: Arc::clone(&begun),
+        });
+    })
+    .await;
+    let before = begun.load(Ordering::Relaxed);
     let kind = "application/wasm";
     let deploys = (0..10).map(|_| {
         let path = "/api/v1/components/never-ends";
@@ -314,6 +355,7 @@ async fn deploys_that_take_long_leave_room_for_other_requests() {
             "it waits or compiles"
         );
     }
+    assert_eq!(begun.load(Ordering::Relaxed) - before, 2);
     let params = "x".repeat(1 << 20);
     let body = json!({"handler": "noop", "params": params}).to_string();
     host.enqueue(body).await;

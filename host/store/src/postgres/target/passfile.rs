@@ -1,8 +1,8 @@
 //! Looks a password up in a file as libpq has it: `HOST:PORT:DATABASE:USER:PASSWORD` on each line, `*`
 //! for any, and a backslash before a colon or a backslash.
 
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -25,18 +25,17 @@ pub(super) fn password(path: &Path, asked: &[Asked]) -> Result<Option<String>, T
         path: path.to_owned(),
         problem,
     };
-    let metadata = match fs::metadata(path) {
-        Ok(metadata) => metadata,
+    let file = match File::open(path) {
+        Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(_) => return Err(refused("it cannot be read")),
     };
+    let metadata = file.metadata();
+    let metadata = metadata.map_err(|_| refused("it cannot be read"))?;
     if metadata.permissions().mode() & 0o077 != 0 {
         return Err(refused("others may read it; run chmod 600 on it"));
     }
-    if metadata.len() > FILE_BYTES_MAX {
-        return Err(refused("it is larger than 1 MiB"));
-    }
-    let text = fs::read_to_string(path).map_err(|_| refused("it cannot be read"))?;
+    let text = bounded(file).map_err(refused)?;
     let lines: Vec<_> = text.lines().filter_map(fields).collect();
     let found = asked.iter().find_map(|asked| {
         let wanted = [&asked.host, &asked.port, &asked.database, &asked.user];
@@ -47,6 +46,17 @@ pub(super) fn password(path: &Path, asked: &[Asked]) -> Result<Option<String>, T
         lines.iter().find(fits)
     });
     Ok(found.map(|[.., password]| password.clone()))
+}
+
+/// Reads a file of at most [`FILE_BYTES_MAX`]. The error says what is wrong with it.
+pub(super) fn bounded(file: impl Read) -> Result<String, &'static str> {
+    let mut text = String::new();
+    let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text);
+    read.map_err(|_| "it cannot be read")?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err("it is larger than 1 MiB");
+    }
+    Ok(text)
 }
 
 /// Splits a line; `None` for a comment and for anything else.

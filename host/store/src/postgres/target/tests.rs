@@ -95,3 +95,12 @@ fn a_password_comes_from_the_first_line_that_fits() {
     fs::remove_file(&path).unwrap();
     assert_eq!(password("postgres://u@db/jobs").unwrap(), None);
 }
+
+#[test]
+fn a_file_of_passwords_without_an_end_is_refused() {
+    assert_eq!(
+        passfile::bounded(std::io::repeat(b'x')),
+        Err("it is larger than 1 MiB")
+    );
+    assert_eq!(passfile::bounded(&b"text"[..]).as_deref(), Ok("text"));
+}

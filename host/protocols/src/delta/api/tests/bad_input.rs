@@ -340,10 +340,22 @@ async fn no_token_or_a_wrong_one_looks_the_same() {
             ("authorization", "Bearer ci-token"),
         ],
     ] {
-        let with_type = [headers, &[("content-type", "application/json")]].concat();
-        for path in ["lease", "ack-lease", "heartbeat", "complete", "cancel-ack"] {
+        for (method, path) in [
+            ("POST", "lease"),
+            ("POST", "ack-lease"),
+            ("POST", "heartbeat"),
+            ("POST", "complete"),
+            ("POST", "cancel-ack"),
+            ("PUT", "logs/none"),
+        ] {
+            let kind = if method == "PUT" {
+                "text/plain"
+            } else {
+                "application/json"
+            };
+            let with_type = [headers, &[("content-type", kind)]].concat();
             let path = format!("/api/v1/internal/{path}?token=ci-token");
-            let answer = host.send("POST", &path, &with_type, "not even JSON").await;
+            let answer = host.send(method, &path, &with_type, "not even JSON").await;
             answer.refused(401, "E_AUTH");
             assert_eq!(answer.headers["www-authenticate"], "Bearer");
             answers.push(answer.text);
