@@ -6,7 +6,7 @@ use std::time::Duration;
 use host_tests::{Client, eventually, from_wat};
 use serde_json::{Value, json};
 
-use crate::fixture::{Own, deploy, own};
+use crate::fixture::{Own, deploy, own, own_with};
 use crate::neighbours::{assert_all_succeed, good_jobs};
 
 /// How much the orchestrator's memory may grow, in bytes.
@@ -208,6 +208,20 @@ fn guests_that_trap_or_exit_end_only_themselves() {
             ("deep_result", "trapped"),
         ],
     );
+}
+
+/// How many attempts look for what those before them have left.
+const ATTEMPTS: usize = 50;
+
+#[test]
+fn no_attempt_finds_what_another_has_left() {
+    let own = own_with(|options| options.args = vec!["--cells=1".to_owned()]);
+    let client = own.server.client();
+    deploy(&client, "hostile");
+    for _ in 0..ATTEMPTS {
+        let job = client.run(&json!({"handler": "remember"}));
+        assert_eq!(job["result"], json!({"runs": 1, "bytes": 0}), "{job}");
+    }
 }
 
 #[test]

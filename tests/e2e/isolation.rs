@@ -10,7 +10,7 @@ use host_tests::{Options, Server};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::fixture::deploy;
+use crate::fixture::{deploy, own};
 
 const COMPONENTS: [&str; 4] = ["basics", "hostile", "hero-rhai", "actions"];
 
@@ -25,16 +25,16 @@ fn compiled(data: &Path) -> BTreeSet<u64> {
 fn mapped(host: u32) -> BTreeMap<u32, BTreeSet<u64>> {
     let cells = children(host).into_iter();
     let cells = cells.filter(|child| command(*child).contains("cell run"));
-    let inodes = |maps: String| {
-        let inode = |line: &str| line.split_whitespace().nth(4)?.parse().ok();
-        maps.lines().filter_map(inode).collect()
-    };
     cells
-        .filter_map(|cell| {
-            let maps = fs::read_to_string(format!("/proc/{cell}/maps")).ok()?;
-            Some((cell, inodes(maps)))
-        })
+        .filter_map(|cell| Some((cell, mapped_in(cell)?)))
         .collect()
+}
+
+/// Returns which files a process has mapped, if it has not ended.
+fn mapped_in(process: u32) -> Option<BTreeSet<u64>> {
+    let maps = fs::read_to_string(format!("/proc/{process}/maps")).ok()?;
+    let inode = |line: &str| line.split_whitespace().nth(4)?.parse().ok();
+    Some(maps.lines().filter_map(inode).collect())
 }
 
 #[test]
@@ -105,4 +105,16 @@ fn components_share_cells_unless_told_otherwise() {
         shared.any(|files| files.intersection(&compiled).count() > 1),
         "{cells:?}"
     );
+}
+
+#[test]
+fn the_host_maps_no_code_of_guests() {
+    let own = own();
+    let job = own.server.client().run(&json!({"handler": "noop"}));
+    assert_eq!(job["state"], "completed", "{job}");
+    let mapped = mapped_in(own.server.pid()).unwrap();
+    let program = fs::metadata(host_tests::server::host()).unwrap().ino();
+    assert!(mapped.contains(&program), "its own program is mapped");
+    let compiled = compiled(own.data.path());
+    assert!(!compiled.is_empty() && mapped.is_disjoint(&compiled));
 }

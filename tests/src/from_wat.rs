@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+/// Where the text of a schema is in a component's memory.
+const TEXT_AT: u32 = 1 << 16;
+
 /// Assembles the component `name`.
 ///
 /// # Panics
@@ -28,7 +31,6 @@ pub fn with_schema(schema: &str) -> Vec<u8> {
 /// If the file that it is made from is gone, or the name has another length.
 pub fn handler_with_schema(handler: &str, schema: &str) -> Vec<u8> {
     assert_eq!(handler.len(), 7, "the component says how long the name is");
-    const TEXT_AT: u32 = 1 << 16;
     let good = std::fs::read_to_string(folder().join("good.wat")).expect("it is there");
     let escaped = |bytes: &[u8]| {
         let bytes = bytes.iter().map(|byte| format!("\\{byte:02x}"));

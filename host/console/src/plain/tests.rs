@@ -38,7 +38,7 @@ fn a_block_keeps_its_lines() {
 
 /// Returns whether a character controls a terminal or the order of text, as Unicode has it.
 fn controls(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control() || matches!(c, '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[test]

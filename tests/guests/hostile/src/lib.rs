@@ -46,6 +46,7 @@ handlers!(
     memory::memory_refused,
     memory::deep_recursion,
     memory::deep_frames,
+    memory::remember,
     flood::log_flood,
     flood::log_huge_line,
     flood::log_fields,
