@@ -207,7 +207,9 @@ fn children_that_compile_end_at_their_limits() {
             (output.status.signal(), said)
         };
         let (signal, said) = ended("memory");
-        assert_eq!(signal, Some(libc::SIGABRT), "{kind}: {said}");
+        // What Rust does to abort with a trace of the stack is no call on the list.
+        let is_aborted = matches!(signal, Some(libc::SIGABRT | libc::SIGSYS));
+        assert!(is_aborted, "{kind}: {signal:?} {said}");
         assert!(said.contains("memory allocation of"), "{kind}: {said}");
         let (signal, said) = ended("cpu");
         let is_killed = matches!(signal, Some(libc::SIGXCPU | libc::SIGKILL));
