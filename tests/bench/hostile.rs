@@ -25,19 +25,8 @@ const KEPT_MIB_MAX: f64 = 24.0;
 /// How long memory may take to come back.
 const SETTLE: Duration = Duration::from_secs(5);
 
-/// Components that no compiler makes.
-const MALFORMED: [&str; 4] = [
-    "realloc-loop",
-    "post-return-loop",
-    "wild-result",
-    "bulk-loop",
-];
-
 /// How many actions the script of the bombs has.
 const ACTIONS: usize = 1_000;
-
-/// How many clients ask for an expensive check and go.
-const CLIENTS: usize = 40;
 
 /// How many connections announce the largest frame of RRQ.
 const FRAMES: usize = 1_000;
@@ -113,10 +102,13 @@ fn good_jobs_alone(stage: &Stage) -> Result<()> {
 
 /// Runs every handler of the component `hostile`, all of them at once.
 fn hostile_guests(stage: &Stage) -> Result<()> {
-    const LIMITS: &str = "[defaults]\ntimeout_seconds = 1\nfuel = 1000000000000\n";
     let client = stage.server.client();
-    for name in MALFORMED {
-        let answer = client.deploy(name, &from_wat::component(name), Some(LIMITS))?;
+    for name in bombs::MALFORMED {
+        let answer = client.deploy(
+            name,
+            &from_wat::component(name),
+            Some(bombs::MALFORMED_LIMITS),
+        )?;
         ensure!(answer.status == 201, "{name}: {}", answer.body);
     }
     let page = client.get("/api/v1/handlers?limit=100")?.body;
@@ -125,7 +117,7 @@ fn hostile_guests(stage: &Stage) -> Result<()> {
         .iter()
         .filter(|handler| handler["component"] == "hostile");
     let handlers = handlers.filter_map(|handler| handler["name"].as_str());
-    let malformed = MALFORMED.map(|name| name.replace('-', "_"));
+    let malformed = bombs::MALFORMED.map(|name| name.replace('-', "_"));
     let handlers = handlers.chain(malformed.iter().map(String::as_str));
     let enqueue =
         |handler| client.enqueue(&json!({"handler": handler, "params": {}, "max_attempts": 1}));
@@ -148,7 +140,7 @@ fn bombs_of_all_kinds(stage: &Stage) -> Result<()> {
     let expensive = from_wat::with_schema(bombs::EXPENSIVE);
     let answer = client.deploy("expensive", &expensive, None)?;
     ensure!(answer.status == 201, "{}", answer.body);
-    drop(clients_that_go(stage.server.address())?);
+    drop(bombs::expensive_checks(stage.server.address())?);
     violations(&client)?;
     let uploads = deploys_that_stall(stage.server.address())?;
     let frames = frames_that_are_announced(stage.server.rrq_address())?;
@@ -221,23 +213,6 @@ fn frames_that_are_announced(address: &str) -> Result<Vec<TcpStream>> {
         Ok(stream)
     });
     begun.collect()
-}
-
-/// Asks for expensive checks and waits for no answer.
-fn clients_that_go(address: &str) -> Result<Vec<TcpStream>> {
-    let body = json!({"handler": "by_hand", "params": "a".repeat(400_000)}).to_string();
-    let request = format!(
-        "POST /api/v1/jobs HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n\
-         content-length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    let mut open = Vec::new();
-    for _ in 0..CLIENTS {
-        let mut stream = TcpStream::connect(address)?;
-        stream.write_all(request.as_bytes())?;
-        open.push(stream);
-    }
-    Ok(open)
 }
 
 /// Returns a metric of the host that counts seconds, in milliseconds.

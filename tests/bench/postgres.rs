@@ -263,13 +263,16 @@ fn graphile(cluster: &Cluster, shape: Shape, seconds: f64) -> Result<f64> {
 
 /// Several hosts on one database: all of them under one load, and each under a load of its own.
 async fn nodes(args: &Args, cluster: &Cluster, report: &mut Report) -> Result<()> {
-    for load in ["256 jobs in flight on", "256 jobs in flight on each of"] {
-        let shares = !load.ends_with("each of");
+    let loads = [
+        ("256 jobs in flight on", true),
+        ("256 jobs in flight on each of", false),
+    ];
+    for (load, is_shared) in loads {
         let named = |nodes: usize| format!("{load} {nodes} nodes");
         let cost_of = |nodes: usize| format!("{}, CPU of the server", named(nodes));
         let mut before = None;
         for &nodes in &args.nodes {
-            let in_flight = if shares { 256 / nodes } else { 256 };
+            let in_flight = if is_shared { 256 / nodes } else { 256 };
             let (rates, costs) = beside_each_other(args, cluster, nodes, in_flight).await?;
             let (name, cost) = (named(nodes), cost_of(nodes));
             report.add(name.as_str(), "jobs/s", rates, None);

@@ -1,8 +1,6 @@
 //! Bombs: what is small to send and would cost the host much time or memory. Eight well-behaved jobs
 //! at a time go on beside them, and the host's memory returns to its earlier size.
 
-use std::io::Write as _;
-use std::net::TcpStream;
 use std::time::Duration;
 
 use host_tests::{bombs, eventually, from_wat};
@@ -53,24 +51,11 @@ fn checks_end_with_their_clients() {
     assert_eq!(client.run(&short)["state"], "completed");
     let neighbours = Neighbours::start(&own);
     let before = own.server.resident_bytes();
-    let body = json!({"handler": "by_hand", "params": "a".repeat(400_000)}).to_string();
-    let head = format!(
-        "POST /api/v1/jobs HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-        own.server.address(),
-        body.len()
-    );
-    let mut connections = Vec::new();
-    for _ in 0..40 {
-        let mut connection = TcpStream::connect(own.server.address()).unwrap();
-        connection.write_all(head.as_bytes()).unwrap();
-        connection.write_all(body.as_bytes()).unwrap();
-        connections.push(connection);
-    }
-    drop(connections);
+    drop(bombs::expensive_checks(own.server.address()).unwrap());
     let refused = client
         .post(
             "/api/v1/jobs",
-            &json!({"handler": "by_hand", "params": "a".repeat(400_000)}),
+            &json!({"handler": "by_hand", "params": bombs::expensive_params()}),
         )
         .unwrap();
     assert_eq!(refused.status, 422, "{refused:?}");

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use host_tests::{Client, eventually, from_wat};
+use host_tests::{Client, bombs, eventually, from_wat};
 use serde_json::{Value, json};
 
 use crate::fixture::{Own, deploy, own, own_with};
@@ -243,18 +243,15 @@ fn guests_cannot_see_the_machine() {
 
 #[test]
 fn malformed_components_end_only_themselves() {
-    const LIMITS: &str = "[defaults]\ntimeout_seconds = 1\nfuel = 1000000000000\n";
     let own = own();
     let client = own.server.client();
-    for name in [
-        "good",
-        "realloc-loop",
-        "post-return-loop",
-        "wild-result",
-        "bulk-loop",
-    ] {
+    for name in ["good"].into_iter().chain(bombs::MALFORMED) {
         let answer = client
-            .deploy(name, &from_wat::component(name), Some(LIMITS))
+            .deploy(
+                name,
+                &from_wat::component(name),
+                Some(bombs::MALFORMED_LIMITS),
+            )
             .unwrap();
         assert_eq!(answer.status, 201, "{name}: {}", answer.body);
     }

@@ -1,10 +1,53 @@
 //! Bombs: what is small to send and would cost a host much time or memory.
 
+use std::io::Write as _;
+use std::net::TcpStream;
+
 use serde_json::{Value, json};
+
+/// Components that no compiler makes, each with one handler of its name, with underscores.
+pub const MALFORMED: [&str; 4] = [
+    "realloc-loop",
+    "post-return-loop",
+    "wild-result",
+    "bulk-loop",
+];
+
+/// The manifest of [`MALFORMED`]: they end soon, by their time and not by their fuel.
+pub const MALFORMED_LIMITS: &str = "[defaults]\ntimeout_seconds = 1\nfuel = 1000000000000\n";
+
+/// How many clients ask for an expensive check and go.
+const CLIENTS: usize = 40;
 
 /// The longest regular expression that is accepted and expensive: each byte of a text visits all its
 /// states.
 pub const EXPENSIVE: &str = r#"{"type":"string","pattern":"^(a?){1,700}b$"}"#;
+
+/// Returns params for a handler with the schema [`EXPENSIVE`] that are not checked within the budget.
+pub fn expensive_params() -> Value {
+    "a".repeat(400_000).into()
+}
+
+/// Sends jobs with [`expensive_params`] to the host at `address`, over one connection each, and waits for no
+/// answer.
+///
+/// # Errors
+///
+/// If the host takes no connection or not all bytes.
+pub fn expensive_checks(address: &str) -> std::io::Result<Vec<TcpStream>> {
+    let body = json!({"handler": "by_hand", "params": expensive_params()}).to_string();
+    let request = format!(
+        "POST /api/v1/jobs HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let sent = (0..CLIENTS).map(|_| {
+        let mut stream = TcpStream::connect(address)?;
+        stream.write_all(request.as_bytes())?;
+        Ok(stream)
+    });
+    sent.collect()
+}
 
 /// Returns schemas that would take seconds or hundreds of MiB to compile, or minutes to check. All are
 /// refused, each with words of the reason.
