@@ -116,12 +116,12 @@ impl ServeError {
 pub(crate) fn leave_no_core() {
     // The kernel writes no file below a page. If it hands crashes to a program, it ignores a limit of 0, but
     // hands over nothing at a limit of 1.
-    let none = Rlimit {
+    let least = Rlimit {
         current: Some(1),
         maximum: Some(1),
     };
     // Less is always allowed. Only a limit of 0 that nobody may raise stays.
-    let _lowered = setrlimit(Resource::Core, none);
+    let _lowered = setrlimit(Resource::Core, least);
 }
 
 /// Runs a host until `SIGTERM` or `SIGINT`. Running jobs may then end within the grace period; a

@@ -17,8 +17,8 @@ use super::pipeline::{Pipeline, Value, values};
 use super::trouble::Trouble;
 use crate::record::Extra;
 
-/// Jobs of the queues `$1` for cells that run several jobs at once, without those of the handlers `$3`. Params come along if they are
-/// small.
+/// Jobs of the queues `$1` for cells that run several jobs at once, without those of the handlers `$3`.
+/// Params come along if they are small.
 const SHARED: &str = "WITH found AS MATERIALIZED (
   SELECT live.seq, live.id, live.body, live.priority FROM unnest($1::text[]) AS wanted (name)
   JOIN host_queues AS queues ON queues.name = wanted.name AND NOT queues.paused

@@ -25,8 +25,9 @@ pub struct Copied {
     pub pages_total: u64,
 }
 
-/// Copies the file at `from`, which must be no link, to `to`, which must not exist. The copy is one file and on disk when this
-/// returns. It holds all that was committed before the call, and no part of a later batch.
+/// Copies the file at `from`, which must be no link, to `to`, which must not exist. The copy is one file and
+/// on disk when this returns. It holds all that was committed before the call, and no part of a later
+/// batch.
 ///
 /// Calls `told` after each step, which may rest there. Writers of `from` go on, but its log grows until the
 /// copy is made.

@@ -204,8 +204,7 @@ fn found_nothing(reply: &Replied) -> bool {
 
 /// What is due next is known of rows that were committed when the batch asked. Who commits later knows of its
 /// own.
-fn timeless(replies: Vec<Replied>) -> Vec<Replied> {
-    let mut replies = replies;
+fn timeless(mut replies: Vec<Replied>) -> Vec<Replied> {
     for reply in &mut replies {
         if let Ok(Reply::Ticked { next_wakeup, .. }) = reply {
             *next_wakeup = None;
