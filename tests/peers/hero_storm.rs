@@ -9,7 +9,7 @@ use host_tests::{Redis, Server, eventually};
 
 use crate::hero_crashes::Random;
 use crate::hero_serve::{Client, Fixture, id, store_command};
-use crate::redis_monitor::{Ends, RedisMonitor};
+use crate::redis_monitor::{Ends, ends_kept};
 
 /// How many jobs there are, unless `HOST_TEST_JOBS` says another number: 2,000 is the full test.
 const JOBS: u32 = 400;
@@ -130,9 +130,9 @@ fn jobs() -> u32 {
     given.and_then(|jobs| jobs.parse().ok()).unwrap_or(JOBS)
 }
 
-fn until_ended(monitor: &RedisMonitor, count: usize) {
+fn until_ended(redis: &Redis, count: usize) {
     eventually(&format!("{count} jobs to end"), WAIT_MAX, || {
-        (monitor.count() >= count).then_some(())
+        (ends_kept(redis).len() >= count).then_some(())
     });
 }
 
@@ -141,19 +141,18 @@ fn each_job_of_a_storm_ends_once_and_in_order() {
     let (mut chance, jobs) = (Random::new(), jobs());
     let plan = Plan::random(&mut chance, jobs);
     let mut fixture = Fixture::new(Redis::durable());
-    let monitor = RedisMonitor::start(&fixture.redis);
     let mut hosts = [host(&fixture, "first"), host(&fixture, "second")].map(Some);
     let mut client = fixture.client();
     for n in 1..=jobs {
         plan.submit(&mut client, n);
     }
     for kill in 0..6_usize {
-        let open = (jobs as usize).saturating_sub(monitor.count());
-        until_ended(&monitor, monitor.count() + chance.below(open / (8 - kill)));
+        let ended = ends_kept(&fixture.redis).len();
+        let open = (jobs as usize).saturating_sub(ended);
+        until_ended(&fixture.redis, ended + chance.below(open / (8 - kill)));
         if kill % 3 == 2 {
             fixture.redis.kill();
             fixture.redis.start_again();
-            monitor.follow(&fixture.redis);
         } else {
             let (name, place) = [("first", 0), ("second", 1)][kill % 3];
             hosts[place].take().unwrap().kill();
@@ -179,7 +178,7 @@ fn each_job_of_a_storm_ends_once_and_in_order() {
         answered: 1,
         ..Ends::default()
     };
-    let ends = monitor.ends(&mut client);
+    let ends = ends_kept(&fixture.redis);
     for n in 1..=jobs {
         assert_eq!(ends.get(&id(n)), Some(&once), "{n}");
     }

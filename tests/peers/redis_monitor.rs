@@ -1,5 +1,6 @@
-//! Reads every command that a Redis executes (with MONITOR, including those of scripts), and counts how
-//! often each job was written as ended and how often it was answered.
+//! Reads every command that a Redis executes, including those of scripts, and counts how often each job was
+//! written as ended and how often it was answered. While a Redis lives, MONITOR tells all of them. If it is
+//! killed, only its append-only file does.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -8,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use host_tests::{Redis, eventually};
+use redis::Parser;
 
 use crate::hero_serve::{Client, WAIT_MAX};
 
@@ -31,8 +33,7 @@ impl RedisMonitor {
         monitor
     }
 
-    /// Goes on with a server that was killed and is there again.
-    pub(crate) fn follow(&self, redis: &Redis) {
+    fn follow(&self, redis: &Redis) {
         let mut stream = TcpStream::connect(("127.0.0.1", redis.port())).unwrap();
         stream.write_all(b"MONITOR\r\n").unwrap();
         let mut lines = BufReader::new(stream).lines();
@@ -40,7 +41,7 @@ impl RedisMonitor {
         let counts = Arc::clone(&self.0);
         thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
-                count_command(&line, &mut counts.lock().unwrap());
+                count_command(words(&line), &mut counts.lock().unwrap());
             }
         });
     }
@@ -62,9 +63,24 @@ impl RedisMonitor {
     }
 }
 
-/// Counts the command in a line: `+TIME [DATABASE CLIENT] "COMMAND" "KEY" …`.
-fn count_command(line: &str, ends: &mut BTreeMap<String, Ends>) {
-    let mut words = line.split('"').skip(1).step_by(2);
+/// Returns the counts of all commands that a Redis which keeps an append-only file has kept.
+pub(crate) fn ends_kept(redis: &Redis) -> BTreeMap<String, Ends> {
+    let file = redis.append_only_file();
+    let (mut file, mut parser, mut ends) = (file.as_slice(), Parser::new(), BTreeMap::new());
+    // The last command may be there in part.
+    while let Ok(command) = parser.parse_value(&mut file) {
+        let words: Vec<String> = redis::from_redis_value(command).unwrap();
+        count_command(words.iter().map(String::as_str), &mut ends);
+    }
+    ends
+}
+
+/// Returns the words in a line of MONITOR: `+TIME [DATABASE CLIENT] "COMMAND" "KEY" …`.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split('"').skip(1).step_by(2)
+}
+
+fn count_command<'a>(mut words: impl Iterator<Item = &'a str>, ends: &mut BTreeMap<String, Ends>) {
     let (Some(command), Some(key)) = (words.next(), words.next()) else {
         return;
     };

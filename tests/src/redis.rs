@@ -125,6 +125,20 @@ impl Redis {
         self.answers();
     }
 
+    /// Returns the commands in the append-only file, as they are on the wire. The file is not rewritten while
+    /// it has less than 64 MB.
+    ///
+    /// # Panics
+    ///
+    /// If the server keeps no such file.
+    pub fn append_only_file(&self) -> Vec<u8> {
+        let path = self
+            .data
+            .path()
+            .join("appendonlydir/appendonly.aof.1.incr.aof");
+        std::fs::read(path).expect("the server keeps an append-only file")
+    }
+
     fn answers(&self) {
         eventually("redis-server to answer", WAIT_MAX, || {
             ::redis::cmd("PING")
