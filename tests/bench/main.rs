@@ -25,7 +25,7 @@ mod store;
 mod waiting;
 mod wasm;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, ValueEnum};
@@ -191,7 +191,22 @@ impl Stage {
 
     /// Starts one with variables that say where its jobs are.
     fn stored(components: &[&str], args: Vec<String>, env: Vec<(String, String)>) -> Result<Self> {
-        let folder = TempDir::new_in(build_folder()?).context("cannot make a data directory")?;
+        Self::below(&build_folder()?, components, args, env)
+    }
+
+    /// Starts a host with its data in memory, where no disk adds its own pauses.
+    fn in_memory() -> Result<Self> {
+        let components = ["basics", "hostile"];
+        Self::below(Path::new("/dev/shm"), &components, Vec::new(), Vec::new())
+    }
+
+    fn below(
+        folder: &Path,
+        components: &[&str],
+        args: Vec<String>,
+        env: Vec<(String, String)>,
+    ) -> Result<Self> {
+        let folder = TempDir::new_in(folder).context("cannot make a data directory")?;
         let mut options = Options::new(&folder.path().join("data"));
         (options.args, options.env) = (args, env);
         let server = Server::start(&options);

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use host_tests::{bombs, eventually, from_wat};
+use host_tests::{Client, bombs, eventually, from_wat};
+use rustix::net::sockopt::set_socket_linger;
 use serde_json::{Value, json};
 
 use crate::fixture::{Own, own};
@@ -63,6 +64,49 @@ fn checks_end_with_their_clients() {
     neighbours.end();
     assert_memory_returns(&own, before);
     assert_eq!(own.server.stop(), Some(0));
+}
+
+/// Returns how many requests for jobs were refused.
+fn refused(client: &Client) -> u64 {
+    let page = client.get("/metrics").unwrap().body;
+    let mut lines = page.as_str().unwrap().lines();
+    let line = lines.find(|line| {
+        let labels = [
+            r#"method="POST""#,
+            r#"route="/api/v1/jobs""#,
+            r#"status="422""#,
+        ];
+        line.starts_with("host_http_requests_total") && labels.iter().all(|it| line.contains(it))
+    });
+    let count = line.and_then(|line| line.rsplit(' ').next());
+    count.map_or(0, |count| count.parse().unwrap())
+}
+
+#[test]
+fn checks_that_wait_end_with_their_clients() {
+    let own = own();
+    let client = own.server.client();
+    let component = from_wat::with_schema(bombs::EXPENSIVE);
+    let answer = client.deploy("expensive", &component, None).unwrap();
+    assert_eq!(answer.status, 201, "{answer:?}");
+    for is_reset in [false, true] {
+        let before = refused(&client);
+        let clients = bombs::expensive_checks(own.server.address()).unwrap();
+        let all = clients.len() as u64;
+        // Two are checked at once, so most wait when the first is answered.
+        eventually("the first answer", Duration::from_mins(1), || {
+            (refused(&client) > before).then_some(())
+        });
+        for stream in clients {
+            let linger = is_reset.then_some(Duration::ZERO);
+            set_socket_linger(&stream, linger).unwrap();
+        }
+        // This one waits for its turn behind those that still wait.
+        let job = json!({"handler": "by_hand", "params": bombs::expensive_params()});
+        assert_eq!(client.post("/api/v1/jobs", &job).unwrap().status, 422);
+        let count = refused(&client) - before;
+        assert!(count <= all, "all of {all} were checked");
+    }
 }
 
 /// A list of all that is wrong with these 60 kB would have ten million entries, and several GB.

@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use host_tests::raw::{Raw, connect, exchange, read};
+use host_tests::raw::{Raw, ask, connect, exchange, read};
 use host_tests::{Client, eventually};
 use serde_json::json;
 
@@ -29,7 +29,7 @@ fn request(line: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
 
 fn post(address: &str, body: &[u8]) -> Raw {
     let headers = [("host", address), ("content-type", "application/json")];
-    exchange(address, &request("POST /api/v1/jobs", &headers, body))
+    ask(address, &request("POST /api/v1/jobs", &headers, body))
 }
 
 fn assert_problem(what: &str, raw: &Raw, status: u16, code: &str) {
@@ -212,7 +212,7 @@ fn unknown_paths_are_refused() {
         ("DELETE /api/v1/jobs", 405),
         ("BREW /api/v1/jobs", 405),
     ] {
-        let raw = exchange(&address, &request(line, &host, b""));
+        let raw = ask(&address, &request(line, &host, b""));
         assert_eq!(raw.status, Some(status), "{line}: {raw:?}");
         assert!(raw.body["code"].is_string(), "{line}: {raw:?}");
     }
@@ -279,7 +279,7 @@ fn requests_from_web_pages_are_refused() {
         ),
     ];
     for (headers, status, code) in cases {
-        let raw = exchange(&address, &request("POST /api/v1/jobs", &headers, JOB));
+        let raw = ask(&address, &request("POST /api/v1/jobs", &headers, JOB));
         if code.is_empty() {
             assert!(
                 matches!(raw.status, Some(400 | 403)),
@@ -296,12 +296,12 @@ fn requests_from_web_pages_are_refused() {
     );
     assert_problem(
         "a page that reads",
-        &exchange(&address, &read),
+        &ask(&address, &read),
         403,
         "origin_refused",
     );
     let own_page = [("host", &*address), ("origin", &*origin), json];
-    let accepted = exchange(&address, &request("POST /api/v1/jobs", &own_page, JOB));
+    let accepted = ask(&address, &request("POST /api/v1/jobs", &own_page, JOB));
     assert_eq!(accepted.status, Some(201), "{accepted:?}");
     assert_unharmed(&own);
 }

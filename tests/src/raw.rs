@@ -49,6 +49,18 @@ pub fn exchange(address: &str, bytes: &[u8]) -> Raw {
     read(stream)
 }
 
+/// Sends a request that asks to close the connection, and reads until the listener does.
+///
+/// # Panics
+///
+/// If nothing listens at `address`, or the listener does not close the connection in time.
+pub fn ask(address: &str, request: &[u8]) -> Raw {
+    let mut stream = connect(address);
+    // The listener may answer and close the connection before all bytes are written.
+    let _sent = stream.write_all(request);
+    read(stream)
+}
+
 /// Reads until the listener closes the connection. A reset counts as closed.
 ///
 /// # Panics

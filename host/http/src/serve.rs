@@ -215,8 +215,6 @@ pub(crate) async fn connection(
     let requests = Requests::new(router, stream.unclear());
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        // A client that has closed its sending half still receives the answer.
-        .half_close(true)
         .header_read_timeout(HEADER_TIMEOUT)
         .max_header_size(HEADER_BYTES_MAX)
         .max_buf_size(READ_BYTES_MAX)

@@ -31,7 +31,8 @@ use super::problem::kinds;
 /// The largest body that deploys, in bytes: component, manifest and what separates them.
 const DEPLOY_BYTES_MAX: usize = COMPONENT_BYTES_MAX + (1 << 20);
 
-/// How many deploys are received and carried out at once. Others wait before their body is read.
+/// How many deploys are carried out at once. Others wait with their body, within the memory of deploys. Bodies are
+/// read before, so uploads that stall keep nobody waiting.
 const DEPLOYS_MAX: usize = 2;
 
 /// The media types of bodies that deploy.
@@ -290,11 +291,11 @@ pub(super) async fn deploy(
     request: Request,
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
+    let bodies = &shared.deploys.bodies;
+    let read = bodies.read(&parts.headers, body, DEPLOY_BYTES_MAX).await?;
     // Compiling may take minutes. What waits for it must not hold the memory of other requests.
     let turn = shared.deploys.turns.acquire().await;
     let _turn = turn.map_err(|_| ApiError::new(&kinds::STOPPING, "the host is stopping"))?;
-    let bodies = &shared.deploys.bodies;
-    let read = bodies.read(&parts.headers, body, DEPLOY_BYTES_MAX).await?;
     let kind = media_type(&parts.headers).unwrap_or_default();
     let (bytes, manifest) = if kind.eq_ignore_ascii_case(COMPONENT) {
         if read.bytes.len() > COMPONENT_BYTES_MAX {

@@ -1,11 +1,14 @@
 //! Components and handlers over HTTP, with a deployer of documents.
 
+use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use axum::body::Body;
 use axum::http::StatusCode;
 use futures_util::future::BoxFuture;
+use futures_util::{StreamExt as _, stream};
 use host_core::cost::Sample;
 use host_core::handler::Manifest;
 use host_core::name::Name;
@@ -344,7 +347,7 @@ async fn deploys_that_take_long_leave_room_for_other_requests() {
     .await;
     let before = begun.load(Ordering::Relaxed);
     let kind = "application/wasm";
-    let deploys = (0..10).map(|_| {
+    let deploys = (0..8).map(|_| {
         let path = "/api/v1/components/never-ends";
         Box::pin(host.send("PUT", path, kind, vec![b'x'; 32 << 20]))
     });
@@ -359,4 +362,20 @@ async fn deploys_that_take_long_leave_room_for_other_requests() {
     let params = "x".repeat(1 << 20);
     let body = json!({"handler": "noop", "params": params}).to_string();
     host.enqueue(body).await;
+}
+
+#[tokio::test]
+async fn uploads_that_stall_keep_no_deploy_waiting() {
+    let host = Host::start().await;
+    let uploads = (0..60).map(|_| {
+        let sent = stream::iter([Ok::<_, Infallible>(vec![b'x'; 4 << 10])]);
+        let body = Body::from_stream(sent.chain(stream::pending()));
+        Box::pin(host.send("PUT", "/api/v1/components/stalls", "application/wasm", body))
+    });
+    let mut uploads: Vec<_> = uploads.collect();
+    for upload in &mut uploads {
+        assert!(futures_util::poll!(upload).is_pending(), "it is not whole");
+    }
+    let answer = deploy(&host, "mail", &[("component", OTHER)]).await;
+    assert_eq!(answer.status, 201, "{:?}", answer.body);
 }

@@ -334,13 +334,19 @@ impl Host {
             .await
     }
 
-    pub(super) async fn send(&self, method: &str, path: &str, kind: &str, body: Vec<u8>) -> Answer {
+    pub(super) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        kind: &str,
+        body: impl Into<Body>,
+    ) -> Answer {
         let request = HttpRequest::builder()
             .method(method)
             .uri(path)
             .header("host", "127.0.0.1:7700")
             .header("content-type", kind)
-            .body(Body::from(body))
+            .body(body.into())
             .unwrap();
         call(&self.router, request).await
     }
