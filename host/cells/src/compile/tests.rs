@@ -136,30 +136,21 @@ async fn notes_that_no_host_has_sealed_are_not_believed() {
 /// A child that is taken over answers for a file that it did not write.
 #[tokio::test]
 async fn the_host_believes_no_child_about_its_file() {
-    use std::os::unix::fs::PermissionsExt as _;
     let folder = TempDir::new().unwrap();
-    let liar = folder.path().join("liar");
     let said = serde_json::to_string(&CompileReply::Ok(Compiled {
         sha256: [7; 32],
         bytes: 5,
         stubbed: Vec::new(),
     }))
     .unwrap();
-    for work in ["echo else >&3", "true"] {
+    for (name, work) in [("other", "echo else >&3"), ("nothing", "true")] {
         let script = format!("#!/bin/sh\n{work}\necho '{said}'\n");
-        fs::write(&liar, script).unwrap();
-        fs::set_permissions(&liar, fs::Permissions::from_mode(0o700)).unwrap();
-        let program = CellProgram {
-            exe: liar.clone(),
-            engine_hash: "abc".to_owned(),
-            confinement: Confinement::default(),
-        };
-        let cache = Cache::open(folder.path().join("cache"), program, CACHE_BYTES_MAX).unwrap();
+        let cache = of_script(&folder, name, &script);
         let refused = cache.compile(Digest([1; 32]), b"").await.unwrap_err();
         assert!(!matches!(refused, CompileError::Refused(_)), "{refused}");
         assert!(cache.get(Digest([1; 32])).await.is_none());
         let left = fs::read_dir(&cache.folder).unwrap().count();
-        assert_eq!(left, 0, "{work}: nothing of it stays");
+        assert_eq!(left, 0, "{name}: nothing of it stays");
     }
 }
 
