@@ -12,11 +12,14 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, Method, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
+use host_runtime::tasks::Tasks;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::budget::ByteBudget;
 use crate::metrics::Metrics;
 use crate::refusal::{Refusal, Render};
+use crate::serve::STOP_GRACE;
 
 /// How long a handler may take to answer if its route is not long-running.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
@@ -77,6 +80,8 @@ pub(crate) struct Guard {
     pub(crate) method: &'static str,
     pub(crate) path: &'static str,
     pub(crate) is_long_running: bool,
+    /// Where the handler runs if it goes on without its client.
+    pub(crate) tasks: Option<Tasks>,
     pub(crate) media_types: &'static [&'static str],
 }
 
@@ -84,14 +89,15 @@ pub(crate) struct Guard {
 pub(crate) async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let changes_nothing = request.method().is_safe();
+    let tasks = guard.tasks.as_ref().filter(|_| !changes_nothing);
     let answered = match guard.check(request.method(), request.uri(), request.headers()) {
         Err(refusal) => Err(refusal),
-        Ok(()) if guard.is_long_running => Ok(next.run(request).await),
-        Ok(()) => tokio::time::timeout(ANSWER_TIMEOUT, next.run(request))
+        Ok(()) if guard.is_long_running => run(next, request, tasks).await,
+        Ok(()) => tokio::time::timeout(ANSWER_TIMEOUT, run(next, request, tasks))
             .await
-            .map_err(|_| Refusal::TimedOut {
+            .unwrap_or(Err(Refusal::TimedOut {
                 limit: ANSWER_TIMEOUT,
-            }),
+            })),
     };
     let answered = match answered {
         // If the request changed something, it must be answered even if the budget is exhausted.
@@ -104,6 +110,27 @@ pub(crate) async fn guard(State(guard): State<Guard>, request: Request, next: Ne
     let metrics = &guard.metrics;
     metrics.answered(guard.method, guard.path, status, took);
     response
+}
+
+/// Runs a handler. As one of `tasks` it goes on if this future is dropped.
+async fn run(next: Next, request: Request, tasks: Option<&Tasks>) -> Result<Response, Refusal> {
+    let Some(tasks) = tasks else {
+        return Ok(next.run(request).await);
+    };
+    let stopping = tasks.stopping().clone();
+    let (told, answer) = oneshot::channel();
+    tasks.spawn(async move {
+        let over = async {
+            stopping.cancelled().await;
+            tokio::time::sleep(STOP_GRACE).await;
+        };
+        tokio::select! {
+            // The client may have gone.
+            response = next.run(request) => drop(told.send(response)),
+            () = over => {}
+        }
+    });
+    answer.await.map_err(|_| Refusal::AnswerBroken)
 }
 
 impl Guard {

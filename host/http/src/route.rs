@@ -29,6 +29,8 @@ pub struct Route<S = ()> {
     pub path: &'static str,
     /// Whether the handler limits its own time. This is for requests that wait.
     pub is_long_running: bool,
+    /// Whether the handler is dropped if its client is gone, though it may change something.
+    pub ends_with_client: bool,
     /// The media types that a POST or PUT accepts. If empty, bodies are not checked.
     pub media_types: &'static [&'static str],
     /// The handler.
@@ -67,6 +69,7 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
             method,
             path,
             is_long_running: false,
+            ends_with_client: false,
             media_types: JSON,
             call,
         }
@@ -77,6 +80,16 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
     pub fn long_running(self) -> Self {
         Self {
             is_long_running: true,
+            ..self
+        }
+    }
+
+    /// Drops the handler if its client is gone, which must be safe at each of its awaits. Without this only
+    /// handlers of GET are dropped: half a change may be worse than one whose answer nobody hears.
+    #[must_use]
+    pub fn ends_with_client(self) -> Self {
+        Self {
+            ends_with_client: true,
             ..self
         }
     }
@@ -96,6 +109,7 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
             method: self.method,
             path: self.path,
             is_long_running: self.is_long_running,
+            ends_with_client: self.ends_with_client,
             media_types: self.media_types,
             call: self.call.with_state(state),
         }

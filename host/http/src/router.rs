@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::{Method, Uri};
 use axum::middleware::from_fn_with_state;
+use host_runtime::tasks::Tasks;
 
 use crate::budget::ByteBudget;
 use crate::guard::{AllowedHosts, Guard, guard};
@@ -22,6 +23,8 @@ pub struct Serving {
     pub answers: ByteBudget,
     /// Counts what is answered.
     pub metrics: Arc<dyn Metrics>,
+    /// Where handlers run that go on without their client.
+    pub tasks: Tasks,
 }
 
 /// Makes a router of all groups. A path below no group's prefix is refused in the format of
@@ -66,6 +69,7 @@ fn guard_of(route: &Route, render: Render, serving: &Serving) -> Guard {
         method: route.method,
         path: route.path,
         is_long_running: route.is_long_running,
+        tasks: (!route.ends_with_client).then(|| serving.tasks.clone()),
         media_types: route.media_types,
     }
 }

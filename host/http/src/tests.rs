@@ -2,5 +2,6 @@
 
 mod connections;
 mod fixture;
+mod gone_clients;
 mod requests;
 mod slow_clients;

@@ -101,11 +101,12 @@ struct Shared {
     deploys: components::Deploys,
 }
 
-pub fn router(mut api: Api) -> Router {
+pub fn router(mut api: Api, tasks: &Tasks) -> Router {
     let serving = router::Serving {
         hosts: api.hosts.clone(),
         answers: ByteBudget::default(),
         metrics: Arc::new(api.metrics.clone()),
+        tasks: tasks.clone(),
     };
     let mut groups = std::mem::take(&mut api.wire_routes);
     let shared = Shared {
@@ -128,5 +129,5 @@ pub fn router(mut api: Api) -> Router {
 /// Cancel safe: accepts no more connections; open ones continue.
 pub async fn serve(listener: impl Accept, state: Api, tasks: &Tasks) {
     let metrics = Arc::new(state.metrics.clone());
-    host_http::serve::serve(listener, router(state), metrics, tasks).await;
+    host_http::serve::serve(listener, router(state, tasks), metrics, tasks).await;
 }

@@ -10,6 +10,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Request as HttpRequest};
 use axum::response::{IntoResponse as _, Response};
+use host_runtime::tasks::Tasks;
 use http_body_util::BodyExt as _;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
@@ -116,14 +117,18 @@ fn groups() -> Vec<Group> {
     ]
 }
 
-pub(super) fn app(metrics: &Arc<Counted>) -> Router {
+pub(super) fn serving(metrics: &Arc<Counted>) -> Serving {
     let listen = SocketAddr::from(([127, 0, 0, 9], 7700));
-    let serving = Serving {
+    Serving {
         hosts: AllowedHosts::loopback_and(listen).and_proxies(&["jobs.example".to_owned()]),
         answers: ByteBudget::default(),
         metrics: Arc::clone(metrics) as Arc<dyn Metrics>,
-    };
-    router(groups(), &serving, problem::render)
+        tasks: Tasks::default(),
+    }
+}
+
+pub(super) fn app(metrics: &Arc<Counted>) -> Router {
+    router(groups(), &serving(metrics), problem::render)
 }
 
 /// An answer, with its body as JSON if it is JSON.

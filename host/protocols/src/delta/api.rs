@@ -58,7 +58,7 @@ pub(super) fn routes(orchestrator: Arc<Orchestrator>, ports: RoutePorts) -> Grou
         ports,
     });
     let routes: [Route<Shared>; 6] = [
-        Route::post(LEASE, lease).long_running(),
+        Route::post(LEASE, lease).long_running().ends_with_client(),
         Route::post(ACK_LEASE, ack_lease),
         Route::post(HEARTBEAT, heartbeat).long_running(),
         Route::post(COMPLETE, complete),

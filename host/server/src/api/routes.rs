@@ -17,7 +17,7 @@ pub(super) fn all() -> Vec<Route<Shared>> {
 
 fn jobs() -> Vec<Route<Shared>> {
     vec![
-        Route::post("/api/v1/jobs", enqueue::enqueue),
+        Route::post("/api/v1/jobs", enqueue::enqueue).ends_with_client(),
         Route::get("/api/v1/jobs", jobs::list),
         Route::get("/api/v1/jobs/count", many::count),
         Route::post("/api/v1/jobs/retry", many::retry),

@@ -114,6 +114,7 @@ fn routes(worker: &Arc<Worker>, address: std::net::SocketAddr) -> axum::Router {
         hosts: AllowedHosts::loopback_and(address),
         answers: ByteBudget::default(),
         metrics: Arc::new(Uncounted),
+        tasks: worker.tasks.clone(),
     };
     let routes: [Route<Shared>; 2] = [
         Route::post("/dispatch", dispatch).long_running(),

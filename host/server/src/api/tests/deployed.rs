@@ -334,9 +334,8 @@ impl Deployer for Counted {
     }
 }
 
-/// Each of these deploys has a body as large as an eighth of the memory for all other bodies.
-#[tokio::test]
-async fn deploys_that_take_long_leave_room_for_other_requests() {
+/// Starts a host that counts the deploys which begin. Returns it with the count and with what it is already.
+async fn counting() -> (Host, Arc<AtomicUsize>, usize) {
     let begun = Arc::new(AtomicUsize::new(0));
     let host = Host::start_as(|api| {
         api.deployer = Arc::new(Counted {
@@ -346,11 +345,25 @@ async fn deploys_that_take_long_leave_room_for_other_requests() {
     })
     .await;
     let before = begun.load(Ordering::Relaxed);
+    (host, begun, before)
+}
+
+/// Lets other tasks of this thread run for a while.
+async fn rest() {
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+}
+
+const NEVER_ENDS: &str = "/api/v1/components/never-ends";
+
+/// Each of these deploys has a body as large as an eighth of the memory for all other bodies.
+#[tokio::test]
+async fn deploys_that_take_long_leave_room_for_other_requests() {
+    let (host, begun, before) = counting().await;
     let kind = "application/wasm";
-    let deploys = (0..8).map(|_| {
-        let path = "/api/v1/components/never-ends";
-        Box::pin(host.send("PUT", path, kind, vec![b'x'; 32 << 20]))
-    });
+    let deploys =
+        (0..8).map(|_| Box::pin(host.send("PUT", NEVER_ENDS, kind, vec![b'x'; 32 << 20])));
     let mut deploys: Vec<_> = deploys.collect();
     for deploy in &mut deploys {
         assert!(
@@ -358,10 +371,22 @@ async fn deploys_that_take_long_leave_room_for_other_requests() {
             "it waits or compiles"
         );
     }
+    rest().await;
     assert_eq!(begun.load(Ordering::Relaxed) - before, 2);
     let params = "x".repeat(1 << 20);
     let body = json!({"handler": "noop", "params": params}).to_string();
     host.enqueue(body).await;
+}
+
+#[tokio::test]
+async fn a_deploy_whose_client_is_gone_keeps_its_turn() {
+    let (host, begun, before) = counting().await;
+    for _ in 0..4 {
+        let mut deploy = Box::pin(host.send("PUT", NEVER_ENDS, "application/wasm", "x"));
+        assert!(futures_util::poll!(&mut deploy).is_pending());
+        rest().await;
+    }
+    assert_eq!(begun.load(Ordering::Relaxed) - before, 2);
 }
 
 #[tokio::test]

@@ -300,7 +300,7 @@ impl Host {
             .deploy("basics".parse().unwrap(), manifest, bytes, true);
         deployed.await.unwrap();
         Self {
-            router: router(api),
+            router: router(api, &tasks),
             dispatch,
             tasks,
             logs,

@@ -126,7 +126,7 @@ fn broken(requests: mpsc::Sender<Request>, tasks: &Tasks) -> Host {
     let logs = Arc::new(Lines::default());
     let api = api(&dispatch, &logs, tasks, Clock::start());
     Host {
-        router: router(api),
+        router: router(api, tasks),
         dispatch,
         tasks: tasks.clone(),
         logs,

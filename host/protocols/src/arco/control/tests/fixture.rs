@@ -248,6 +248,7 @@ impl Plane {
             hosts: AllowedHosts::loopback_and(listen),
             answers: ByteBudget::default(),
             metrics: Arc::new(Uncounted),
+            tasks: Tasks::default(),
         };
         let audit = LeaseAudit::new(Arc::<LeaseHost>::clone(model));
         let refusals = Refusals::of(crate::arco::NAME);

@@ -14,6 +14,7 @@ use host_http::metrics::Metrics;
 use host_http::problem;
 use host_http::route::RoutePorts;
 use host_http::router::{Serving, router};
+use host_runtime::tasks::Tasks;
 use http_body_util::BodyExt as _;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
@@ -114,6 +115,7 @@ impl Host {
             hosts: AllowedHosts::loopback_and(listen),
             answers: ByteBudget::default(),
             metrics: Arc::new(Uncounted),
+            tasks: Tasks::default(),
         };
         let groups = vec![routes(Arc::clone(&orchestrator), ports)];
         Self {
