@@ -40,14 +40,24 @@ fn schema_bombs_are_refused_at_deploy() {
     assert_memory_returns(&own, before);
 }
 
+/// Starts a host with a handler whose params are expensive to check.
+fn expensive() -> Own {
+    let own = own();
+    let component = from_wat::with_schema(bombs::EXPENSIVE);
+    let answer = own
+        .server
+        .client()
+        .deploy("expensive", &component, None)
+        .unwrap();
+    assert_eq!(answer.status, 201, "{answer:?}");
+    own
+}
+
 /// The checks of 40 clients that have gone hold up neither other jobs nor the end of the host.
 #[test]
 fn checks_end_with_their_clients() {
-    let own = own();
+    let own = expensive();
     let client = own.server.client();
-    let component = from_wat::with_schema(bombs::EXPENSIVE);
-    let answer = client.deploy("expensive", &component, None).unwrap();
-    assert_eq!(answer.status, 201, "{answer:?}");
     let short = json!({"handler": "by_hand", "params": "aaab"});
     assert_eq!(client.run(&short)["state"], "completed");
     let neighbours = Neighbours::start(&own);
@@ -84,11 +94,8 @@ fn refused(client: &Client) -> u64 {
 
 #[test]
 fn checks_that_wait_end_with_their_clients() {
-    let own = own();
+    let own = expensive();
     let client = own.server.client();
-    let component = from_wat::with_schema(bombs::EXPENSIVE);
-    let answer = client.deploy("expensive", &component, None).unwrap();
-    assert_eq!(answer.status, 201, "{answer:?}");
     for is_reset in [false, true] {
         let before = refused(&client);
         let clients = bombs::expensive_checks(own.server.address()).unwrap();

@@ -28,22 +28,18 @@ pub(crate) struct RedisMonitor(Arc<Mutex<BTreeMap<String, Ends>>>);
 impl RedisMonitor {
     /// Starts a thread that reads commands until the server ends.
     pub(crate) fn start(redis: &Redis) -> Self {
-        let monitor = Self(Arc::default());
-        monitor.follow(redis);
-        monitor
-    }
-
-    fn follow(&self, redis: &Redis) {
         let mut stream = TcpStream::connect(("127.0.0.1", redis.port())).unwrap();
         stream.write_all(b"MONITOR\r\n").unwrap();
         let mut lines = BufReader::new(stream).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "+OK");
-        let counts = Arc::clone(&self.0);
+        let monitor = Self(Arc::default());
+        let counts = Arc::clone(&monitor.0);
         thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 count_command(words(&line), &mut counts.lock().unwrap());
             }
         });
+        monitor
     }
 
     /// Returns how many jobs were written as ended or answered.

@@ -117,7 +117,10 @@ fn routes(worker: &Arc<Worker>, address: std::net::SocketAddr) -> axum::Router {
         tasks: worker.tasks.clone(),
     };
     let routes: [Route<Shared>; 2] = [
-        Route::post("/dispatch", dispatch).long_running(),
+        // A task that has begun is one of the worker's own, and goes on.
+        Route::post("/dispatch", dispatch)
+            .long_running()
+            .ends_with_client(),
         Route::get("/health", health),
     ];
     let group = Group {
