@@ -4,16 +4,18 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use compact_str::CompactString;
+use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
 /// The longest name, in bytes.
 pub const NAME_BYTES_MAX: usize = 128;
 
-/// A name of 1–128 characters out of `A–Z a–z 0–9 _ . : / -`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Name(Box<str>);
+/// A name of 1–128 characters out of `A–Z a–z 0–9 _ . : / -`. One of up to 24 needs no memory beside
+/// its own value, so copies are cheap.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "CompactString")]
+pub struct Name(CompactString);
 
 /// Why a text is not a [`Name`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -36,7 +38,7 @@ pub enum NameError {
 impl Name {
     /// Returns the queue of jobs that name no queue.
     pub fn default_queue() -> Self {
-        Self("default".into())
+        Self(CompactString::const_new("default"))
     }
 
     pub fn as_str(&self) -> &str {
@@ -60,38 +62,50 @@ impl FromStr for Name {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        if text.is_empty() {
-            return Err(NameError::Empty);
-        }
-        if text.len() > NAME_BYTES_MAX {
-            return Err(NameError::TooLong { bytes: text.len() });
-        }
-        let allowed = |c: char| c.is_ascii_alphanumeric() || "_.:/-".contains(c);
-        match text.chars().position(|c| !allowed(c)) {
-            Some(index) => Err(NameError::Character {
-                position: index + 1,
-            }),
-            None => Ok(Self(text.into())),
-        }
+        check(text)?;
+        Ok(Self(text.into()))
     }
 }
 
-impl TryFrom<String> for Name {
+impl TryFrom<CompactString> for Name {
     type Error = NameError;
 
-    fn try_from(text: String) -> Result<Self, NameError> {
-        text.parse()
+    fn try_from(text: CompactString) -> Result<Self, NameError> {
+        check(&text)?;
+        Ok(Self(text))
+    }
+}
+
+impl Serialize for Name {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
     }
 }
 
 impl From<Name> for String {
     fn from(name: Name) -> Self {
-        name.0.into()
+        name.0.into_string()
     }
 }
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+fn check(text: &str) -> Result<(), NameError> {
+    if text.is_empty() {
+        return Err(NameError::Empty);
+    }
+    if text.len() > NAME_BYTES_MAX {
+        return Err(NameError::TooLong { bytes: text.len() });
+    }
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "_.:/-".contains(c);
+    match text.chars().position(|c| !allowed(c)) {
+        Some(index) => Err(NameError::Character {
+            position: index + 1,
+        }),
+        None => Ok(()),
     }
 }
