@@ -55,13 +55,15 @@ pub fn encode<T: Serialize>(messages: &[T]) -> Result<Vec<Bytes>, FrameError> {
     let mut frames = Vec::new();
     let mut frame: Vec<u8> = Vec::new();
     let mut count = 0;
+    let mut bytes: Vec<u8> = Vec::new();
     for message in messages {
         let malformed = |error: postcard::Error| FrameError::Malformed {
             position: 0,
             bytes: 0,
             message: error.to_string(),
         };
-        let bytes = postcard::to_stdvec(message).map_err(malformed)?;
+        bytes.clear();
+        bytes = postcard::to_extend(message, bytes).map_err(malformed)?;
         if bytes.len() > FRAME_BYTES_MAX {
             return Err(FrameError::TooLarge { bytes: bytes.len() });
         }

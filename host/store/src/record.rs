@@ -52,9 +52,14 @@ impl Record for Lifecycle {
     }
 }
 
+/// How long most records are at most, in bytes.
+const USUAL_BYTES_MAX: usize = 256;
+
 /// Encodes a record.
 pub(crate) fn encode(value: &impl Record) -> Result<Vec<u8>, StoreError> {
-    postcard::to_extend(value, vec![VERSION]).map_err(|error| StoreError::Damaged {
+    let mut bytes = Vec::with_capacity(USUAL_BYTES_MAX);
+    bytes.push(VERSION);
+    postcard::to_extend(value, bytes).map_err(|error| StoreError::Damaged {
         what: "a record to write".to_owned(),
         message: error.to_string(),
     })
