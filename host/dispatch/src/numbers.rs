@@ -1,5 +1,6 @@
 //! The metrics of the dispatch loop, and what handlers cost.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -106,17 +107,20 @@ impl Numbers {
 
     /// Counts the changes of a commit. Only the dispatch loop calls it.
     pub fn changed(&self, changes: &[Change]) {
+        let mut entered = BTreeMap::<_, u64>::new();
         for change in changes {
-            let Some(state) = change.to.filter(|_| change.from != change.to) else {
-                continue;
-            };
-            let handler = address(change.runner.as_ref(), &change.handler);
+            if let Some(state) = change.to.filter(|_| change.from != change.to) {
+                let handler = (change.runner.as_ref(), &change.handler);
+                *entered.entry((handler, &change.queue, state)).or_default() += 1;
+            }
+        }
+        for (((runner, handler), queue, state), jobs) in entered {
             let labels = Entered {
-                queue: self.queues.of(change.queue.as_str()),
-                handler: self.handlers.of(&handler),
+                queue: self.queues.of(queue.as_str()),
+                handler: self.handlers.of(&address(runner, handler)),
                 state: state.as_str(),
             };
-            self.entered.get_or_create(&labels).inc();
+            self.entered.get_or_create(&labels).inc_by(jobs);
         }
     }
 
