@@ -71,7 +71,6 @@ impl AllowedHosts {
 }
 
 /// The guard of one route.
-#[derive(Clone)]
 pub(crate) struct Guard {
     pub(crate) hosts: AllowedHosts,
     pub(crate) answers: ByteBudget,
@@ -86,7 +85,11 @@ pub(crate) struct Guard {
 }
 
 /// Passes a request to its handler or refuses it.
-pub(crate) async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+pub(crate) async fn guard(
+    State(guard): State<Arc<Guard>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let began = Instant::now();
     let changes_nothing = request.method().is_safe();
     let tasks = guard.tasks.as_ref().filter(|_| !changes_nothing);

@@ -52,7 +52,7 @@ fn routes_of(group: Group, serving: &Serving) -> Router {
         .routes
         .into_iter()
         .fold(Router::new(), |router, route| {
-            let guarded = from_fn_with_state(guard_of(&route, render, serving), guard);
+            let guarded = from_fn_with_state(Arc::new(guard_of(&route, render, serving)), guard);
             router.route(route.path, route.call.route_layer(guarded))
         });
     all.method_not_allowed_fallback(move |method: Method| async move {

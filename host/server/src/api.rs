@@ -93,13 +93,14 @@ pub struct Api {
 }
 
 /// The state that all requests share.
-#[derive(Clone)]
-struct Shared {
-    api: Arc<Api>,
+struct Parts {
+    api: Api,
     streams: Arc<Semaphore>,
     long_checks: enqueue::LongChecks,
     deploys: components::Deploys,
 }
+
+type Shared = Arc<Parts>;
 
 pub fn router(mut api: Api, tasks: &Tasks) -> Router {
     let serving = router::Serving {
@@ -109,17 +110,19 @@ pub fn router(mut api: Api, tasks: &Tasks) -> Router {
         tasks: tasks.clone(),
     };
     let mut groups = std::mem::take(&mut api.wire_routes);
-    let shared = Shared {
-        api: Arc::new(api),
+    let shared = Shared::new(Parts {
+        api,
         streams: Arc::new(Semaphore::new(STREAMS_MAX)),
         long_checks: enqueue::LongChecks::default(),
         deploys: components::Deploys::default(),
-    };
+    });
     let own = routes::all().into_iter();
     groups.push(Group {
         prefix: "/",
         render: host_http::problem::render,
-        routes: own.map(|route| route.with_state(shared.clone())).collect(),
+        routes: own
+            .map(|route| route.with_state(Shared::clone(&shared)))
+            .collect(),
     });
     router::router(groups, &serving, host_http::problem::render)
 }

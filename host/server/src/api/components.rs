@@ -1,7 +1,5 @@
 //! Components: deploying, going back, removing, and what is deployed.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::body::Body;
 use axum::extract::multipart::Field;
@@ -258,18 +256,18 @@ pub(super) async fn show(
     }))
 }
 
-/// The memory of deploys, apart from that of other requests. Clones share it.
-#[derive(Clone, Debug)]
+/// The memory of deploys, apart from that of other requests.
+#[derive(Debug)]
 pub(super) struct Deploys {
     bodies: ByteBudget,
-    turns: Arc<Semaphore>,
+    turns: Semaphore,
 }
 
 impl Default for Deploys {
     fn default() -> Self {
         Self {
             bodies: ByteBudget::default(),
-            turns: Arc::new(Semaphore::new(DEPLOYS_MAX)),
+            turns: Semaphore::new(DEPLOYS_MAX),
         }
     }
 }

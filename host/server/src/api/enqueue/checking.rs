@@ -1,8 +1,6 @@
 //! Where the jobs of a request are read and their params checked. Most checks are short. Long ones
 //! wait for each other, and end with their client.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use host_cells::schema::{Budget, STEPS_MAX};
 use host_core::command::NewJob;
@@ -27,13 +25,13 @@ const STEPS_SHORT_BLOCKING: u64 = 250_000;
 /// How many long checks run at once.
 const LONG_MAX: usize = 2;
 
-/// The right to make a long check. Clones share it.
-#[derive(Clone, Debug)]
-pub(in crate::api) struct LongChecks(Arc<Semaphore>);
+/// The right to make a long check.
+#[derive(Debug)]
+pub(in crate::api) struct LongChecks(Semaphore);
 
 impl Default for LongChecks {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(LONG_MAX)))
+        Self(Semaphore::new(LONG_MAX))
     }
 }
 
@@ -74,7 +72,7 @@ async fn blocking(
     is_array: bool,
     mut budget: Budget,
 ) -> Result<(Result<Vec<NewJob>, ApiError>, Budget), ApiError> {
-    let (shared, text) = (shared.clone(), text.clone());
+    let (shared, text) = (Shared::clone(shared), text.clone());
     let reading = tokio::task::spawn_blocking(move || {
         let read = read(&shared.api, &text, is_array, &mut budget);
         (read, budget)
@@ -109,8 +107,7 @@ mod tests {
     #[test]
     fn long_checks_wait_for_each_other() {
         let checks = LongChecks::default();
-        let same = checks.clone();
-        let turn = || same.turn().now_or_never();
+        let turn = || checks.turn().now_or_never();
         let mut running: Vec<_> = (0..LONG_MAX)
             .map(|_| checks.turn().now_or_never())
             .collect();
