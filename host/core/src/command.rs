@@ -181,6 +181,14 @@ pub struct Claimed {
     pub payload: Payload,
 }
 
+/// A handler that no revision has that is current.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemovedHandler {
+    pub handler: Name,
+    /// How many jobs for it have not ended. They fail when they start, unless it is deployed again.
+    pub jobs: u64,
+}
+
 /// The answer of a store to one command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
@@ -203,6 +211,8 @@ pub enum Reply {
         revision: Box<Revision>,
         /// Whether it was current already, with the same bytes and the same manifest.
         unchanged: bool,
+        /// The handlers of the revision before that this one has not.
+        removed: Vec<RemovedHandler>,
     },
     /// To commands that return nothing.
     Done,

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use host_core::command::{Command, Reply};
+use host_core::command::{Command, RemovedHandler, Reply};
 use host_core::handler::{Digest, Manifest, Revision};
 use host_core::name::Name;
 use host_core::time::Time;
@@ -29,6 +29,8 @@ pub struct Deployed {
     pub revision: Revision,
     /// Whether it was already current.
     pub unchanged: bool,
+    /// The handlers of the previous revision that it has not.
+    pub removed: Vec<RemovedHandler>,
     /// What its handlers may access that the previous revision could not: one line each, for
     /// people.
     pub grants_added: Vec<String>,
@@ -273,6 +275,7 @@ impl Shared {
             return Ok(Deployed {
                 revision: same.clone(),
                 unchanged: true,
+                removed: Vec::new(),
                 grants_added: Vec::new(),
                 stubbed: compiled.stubbed.clone(),
             });
@@ -346,6 +349,7 @@ impl Shared {
         let Reply::Deployed {
             revision,
             unchanged,
+            removed,
         } = reply
         else {
             let message = "it answered something else than was asked".to_owned();
@@ -355,6 +359,7 @@ impl Shared {
         Ok(Deployed {
             revision: *revision,
             unchanged,
+            removed,
             grants_added,
             stubbed,
         })

@@ -61,6 +61,7 @@ pub async fn deploy(folder: &Path, deployments: &Deployments) -> Result<(), Fold
             revision = revision.revision,
             handlers = revision.handlers.len(),
             unchanged = deployed.unchanged,
+            removed = ?deployed.removed,
             grants_added = ?deployed.grants_added,
             "deployed"
         );

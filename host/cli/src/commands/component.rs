@@ -13,7 +13,7 @@ use clap::{Args, Subcommand};
 use host_console::client::{Answer, Client, segment};
 use host_console::error::{CliError, Exit};
 use host_console::options::Remote;
-use host_console::output::put_section;
+use host_console::output::{Output, put_section};
 use host_console::plain;
 use host_core::handler::Manifest;
 use serde::Deserialize;
@@ -129,6 +129,39 @@ fn unknown(error: CliError) -> CliError {
     match error.exit() {
         Exit::NotFound => error.next("`host component ls` lists the components"),
         _ => error,
+    }
+}
+
+/// A handler that a component had before a deploy or a rollback, and has no more.
+#[derive(Deserialize)]
+pub(super) struct RemovedHandler {
+    handler: String,
+    jobs: u64,
+}
+
+/// Prints which handlers are no longer deployed, and what their jobs come to.
+pub(super) fn put_removed(removed: &[RemovedHandler]) -> Result<(), CliError> {
+    if removed.is_empty() {
+        return Ok(());
+    }
+    let lines = removed.iter().map(|it| {
+        let handler = plain::line(&it.handler);
+        match it.jobs {
+            0 => format!("- {handler}"),
+            1 => format!("- {handler}: 1 job that has not ended will fail"),
+            jobs => format!("- {handler}: {jobs} jobs that have not ended will fail"),
+        }
+    });
+    put_section("no longer deployed", &lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// Tells how to keep the jobs of handlers that are no longer deployed.
+pub(super) fn hint_removed(output: Output, removed: &[RemovedHandler]) {
+    if removed.iter().any(|it| it.jobs > 0) {
+        output.hint(
+            "jobs fail when they start without a handler: deploy a component that has it; `host job retry ID` \
+             runs those that have failed",
+        );
     }
 }
 

@@ -15,7 +15,7 @@ use host_core::name::Name;
 use host_core::seconds::Seconds;
 use serde::Deserialize;
 
-use super::component::{put_new_grants, waiting};
+use super::component::{RemovedHandler, hint_removed, put_new_grants, put_removed, waiting};
 use crate::manifest::{Manifest, Overrides};
 use crate::multipart::Multipart;
 
@@ -74,6 +74,8 @@ struct Deployed {
     digest: String,
     #[serde(default)]
     handlers: Vec<String>,
+    #[serde(default)]
+    handlers_removed: Vec<RemovedHandler>,
     /// One line each, for people.
     #[serde(default)]
     grants_added: Vec<String>,
@@ -122,6 +124,7 @@ impl Deploy {
         output.one(&answer.body, &plain::line(&deployed.component), || {
             print(output, &deployed, answer.status == 200)
         })?;
+        hint_removed(output, &deployed.handlers_removed);
         if let Some(timeout) = self.wait_nodes {
             let revision = (deployed.component.as_str(), deployed.revision);
             waiting::all_ready(&client, output, revision, timeout)?;
@@ -209,6 +212,7 @@ fn print(output: Output, deployed: &Deployed, unchanged: bool) -> Result<(), Cli
         rows.pair("nodes", &ready);
     }
     output.rows(rows)?;
+    put_removed(&deployed.handlers_removed)?;
     put_new_grants(&deployed.grants_added)?;
     put_stubbed(&deployed.stubbed)
 }

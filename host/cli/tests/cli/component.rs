@@ -93,7 +93,7 @@ fn show() {
 #[test]
 fn rollback() {
     let mut seen = Transcript::new("component_rollback");
-    let answer = r#"{"component":"basics","revision":2,"digest":"d","handlers":["echo"],"grants_added":["echo: env TZ\u001b[1m"]}"#;
+    let answer = r#"{"component":"basics","revision":2,"digest":"d","handlers":["echo"],"handlers_removed":[{"handler":"old","jobs":3}],"grants_added":["echo: env TZ\u001b[1m"]}"#;
     let refused = r#"{"status":404,"detail":"component basics has no revision 9","code":"revision_not_found","next":"host component show lists them"}"#;
     let host = CannedHost::start(&[
         (200, answer),

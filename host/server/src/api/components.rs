@@ -105,6 +105,8 @@ pub(super) struct DeployedView {
     revision: RevisionView,
     /// Whether it was current before.
     unchanged: bool,
+    /// The handlers of the revision before that it has not.
+    handlers_removed: Vec<RemovedHandlerView>,
     /// What its handlers may reach that the revision before did not.
     grants_added: Vec<String>,
     /// The interfaces that it imports and is not given: their functions fail when they are called.
@@ -113,6 +115,16 @@ pub(super) struct DeployedView {
     nodes_ready: usize,
     /// How many nodes there are that have not gone.
     nodes_all: usize,
+}
+
+/// A handler that is no longer deployed.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RemovedHandler)]
+pub(super) struct RemovedHandlerView {
+    /// Its name.
+    handler: String,
+    /// How many jobs for it have not ended. They fail when they start, unless it is deployed again.
+    jobs: u64,
 }
 
 /// A component that is no more.
@@ -172,11 +184,16 @@ impl DeployedView {
         let revision = &deployed.revision;
         let nodes = readiness(shared, &revision.component, revision.revision).await?;
         let ready = nodes.iter().filter(|node| node.component == "ready");
+        let removed = deployed.removed.into_iter().map(|it| RemovedHandlerView {
+            handler: it.handler.into(),
+            jobs: it.jobs,
+        });
         Ok(Self {
             nodes_ready: ready.count(),
             nodes_all: nodes.len(),
             revision: revision.into(),
             unchanged: deployed.unchanged,
+            handlers_removed: removed.collect(),
             grants_added: deployed.grants_added,
             stubbed: deployed.stubbed,
         })

@@ -1,6 +1,6 @@
 //! Deploys, rolls back and removes components.
 
-use host_core::command::Reply;
+use host_core::command::{RemovedHandler, Reply};
 use host_core::handler::Revision;
 use host_core::name::Name;
 use host_core::rejection::Rejection;
@@ -25,8 +25,11 @@ impl<R: Rows> Batch<'_, R> {
             return Ok(Reply::Deployed {
                 revision: Box::new(same.clone()),
                 unchanged: true,
+                removed: Vec::new(),
             });
         }
+        let before = revisions.iter().find(|old| Some(old.revision) == current);
+        let removed = self.removed(before, &revision)?;
         if current.is_none() {
             self.check_components(&revision.component)?;
         }
@@ -48,6 +51,7 @@ impl<R: Rows> Batch<'_, R> {
         Ok(Reply::Deployed {
             revision: Box::new(revision),
             unchanged: false,
+            removed,
         })
     }
 
@@ -57,6 +61,8 @@ impl<R: Rows> Batch<'_, R> {
             .current(component)?
             .ok_or_else(|| Rejection::UnknownComponent(component.clone()))?;
         let revisions = self.rows.revisions(component)?;
+        let before = revisions.iter().find(|old| old.revision == current);
+        let before = before.cloned();
         let revision = revisions
             .into_iter()
             .find(|revision| revision.revision == number)
@@ -65,10 +71,12 @@ impl<R: Rows> Batch<'_, R> {
                 revision: number,
             })?;
         self.check_owners(&revision)?;
+        let removed = self.removed(before.as_ref(), &revision)?;
         self.rows.set_current(component, number)?;
         Ok(Reply::Deployed {
             revision: Box::new(revision),
             unchanged: number == current,
+            removed,
         })
     }
 
@@ -95,6 +103,25 @@ impl<R: Rows> Batch<'_, R> {
         }
         self.rows.remove_component(component)?;
         Ok(Reply::Done)
+    }
+
+    /// Returns the handlers of a revision that the next one has not.
+    fn removed(
+        &mut self,
+        before: Option<&Revision>,
+        after: &Revision,
+    ) -> Result<Vec<RemovedHandler>, Stop> {
+        let mut removed = Vec::new();
+        for handler in before.into_iter().flat_map(|before| &before.handlers) {
+            let handler = &handler.name;
+            if !after.handlers.iter().any(|kept| kept.name == *handler) {
+                removed.push(RemovedHandler {
+                    handler: handler.clone(),
+                    jobs: self.rows.live_jobs(handler)?,
+                });
+            }
+        }
+        Ok(removed)
     }
 
     /// Refuses handlers that belong to the current revision of another component.

@@ -454,6 +454,7 @@ fn components_have_revisions_and_owners() {
             Ok(Reply::Deployed {
                 revision,
                 unchanged,
+                ..
             }) => (revision.revision, unchanged),
             other => panic!("{other:?}"),
         };

@@ -1,11 +1,11 @@
-//! How many revisions of a component are kept.
+//! How many revisions of a component are kept, and what a deploy says of handlers that are gone.
 
-use host_core::command::{Command, Reply};
+use host_core::command::{Command, RemovedHandler, Reply};
 use host_core::handler::Digest;
 use host_core::rejection::Rejection;
 
 use crate::cases::check;
-use crate::jobs::{NOW, ask, revision};
+use crate::jobs::{NOW, ask, enqueue, job, revision};
 
 /// As documented.
 const KEPT: u32 = 20;
@@ -44,5 +44,29 @@ fn the_latest_revisions_are_kept_with_their_bytes() {
             "{gone:?}"
         );
         ask(store, NOW, back(6)).unwrap();
+    });
+}
+
+#[test]
+fn a_deploy_tells_which_handlers_are_gone_and_whose_jobs_wait() {
+    check(|store| {
+        let removed = |reply| match reply {
+            Ok(Reply::Deployed { removed, .. }) => removed,
+            other => panic!("{other:?}"),
+        };
+        let gone = |handler: &str, jobs| RemovedHandler {
+            handler: handler.parse().unwrap(),
+            jobs,
+        };
+        let first = revision("a", &["noop", "x"], 1);
+        assert_eq!(removed(ask(store, NOW, first)), []);
+        enqueue(store, vec![job(1), job(2)]);
+        let second = ask(store, NOW, revision("a", &["y"], 2));
+        assert_eq!(removed(second), [gone("noop", 2), gone("x", 0)]);
+        let back = Command::Rollback {
+            component: "a".parse().unwrap(),
+            revision: 1,
+        };
+        assert_eq!(removed(ask(store, NOW, back)), [gone("y", 0)]);
     });
 }

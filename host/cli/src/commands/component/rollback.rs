@@ -8,7 +8,7 @@ use host_console::output::put_line;
 use host_console::plain;
 use serde::{Deserialize, Serialize};
 
-use super::{View, fetch, path, put_new_grants};
+use super::{RemovedHandler, View, fetch, hint_removed, path, put_new_grants, put_removed};
 
 /// Go back to an earlier revision.
 #[derive(Debug, Args)]
@@ -34,6 +34,8 @@ struct Request {
 /// What a host answers to a rollback.
 #[derive(Deserialize)]
 struct RolledBack {
+    #[serde(default)]
+    handlers_removed: Vec<RemovedHandler>,
     #[serde(default)]
     grants_added: Vec<String>,
 }
@@ -61,8 +63,10 @@ impl Rollback {
         let rolled_back: RolledBack = answer.read(&doing)?;
         output.one(&answer.body, &name, || {
             put_line(&format!("{name} is at revision {revision}"))?;
+            put_removed(&rolled_back.handlers_removed)?;
             put_new_grants(&rolled_back.grants_added)
         })?;
+        hint_removed(output, &rolled_back.handlers_removed);
         output.hint("running attempts keep the revision they started with");
         Ok(())
     }

@@ -108,6 +108,7 @@ impl Listed {
         let Reply::Deployed {
             revision,
             unchanged,
+            removed,
         } = reply
         else {
             panic!("{reply:?}");
@@ -118,6 +119,7 @@ impl Listed {
             stubbed: Vec::new(),
             revision: *revision,
             unchanged,
+            removed,
         })
     }
 
