@@ -146,6 +146,10 @@ fn switch(named: &Named, verb: &str) -> Result<(), CliError> {
     output.one(&answer.body, &name, || {
         if verb == "pause" {
             put_line(&format!("{name} is paused"))?;
+            let view: View = answer.read(&doing)?;
+            if view.counts.values().all(|jobs| *jobs == 0) {
+                output.note("no job has come to this queue yet; `host queue ls` lists the others");
+            }
             output.hint(&format!(
                 "running jobs go on; `host queue resume {name}` resumes the queue"
             ));

@@ -47,8 +47,10 @@ fn one_queue() {
 #[test]
 fn pausing_and_resuming() {
     let mut seen = Transcript::new("queue_pausing_and_resuming");
-    let host = CannedHost::start(&[(200, NIGHTLY), (200, DEFAULT)]);
+    let unused = r#"{"name":"nigthly","paused":true,"counts":{"available":0}}"#;
+    let host = CannedHost::start(&[(200, NIGHTLY), (200, unused), (200, DEFAULT)]);
     seen.add(&host.run(&["queue", "pause", "nightly"]));
+    seen.add(&host.run(&["queue", "pause", "nigthly"]));
     seen.add(&host.run(&["queue", "resume", "a/b c"]));
     seen.check();
 }

@@ -94,6 +94,7 @@ pub(super) async fn resume(
     InPath(name): InPath<Name>,
     request: Request,
 ) -> Result<Json<QueueView>, ApiError> {
+    let _known = read(&shared, name.clone()).await?;
     set(&shared, name, false, request).await
 }
 

@@ -7,6 +7,7 @@ mod fixture;
 mod host;
 mod jobs;
 mod nodes;
+mod queues;
 mod retention;
 mod runners;
 mod sample_executors;

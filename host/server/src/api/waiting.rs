@@ -1,4 +1,4 @@
-//! Why a job that may start does not, if no node can run it now.
+//! Why a job that may start does not: its queue is paused, or no node can run it now.
 
 use std::fmt::Write as _;
 
@@ -20,7 +20,17 @@ pub(super) async fn reason(shared: &Shared, job: &Lifecycle) -> Result<Option<St
         Some(runner) => api.executors.has(runner),
         None => presence.can_run(&job.handler),
     };
-    if job.state != State::Available || (is_here && !presence.is_asked_to_drain()) {
+    if job.state != State::Available {
+        return Ok(None);
+    }
+    let queues = api.dispatch.read(|reader| reader.queues()).await?;
+    if queues.iter().any(|it| it.name == job.queue && it.paused) {
+        let queue = &job.queue;
+        return Ok(Some(format!(
+            "its queue is paused until `host queue resume {queue}`"
+        )));
+    }
+    if is_here && !presence.is_asked_to_drain() {
         return Ok(None);
     }
     let mut nodes = api.nodes.list().await?;
