@@ -263,6 +263,8 @@ impl<P: CellPort> Writer<P> {
         }
         self.claimable = committed.available;
         self.next_wakeup = committed.next_wakeup;
+        let is_full = !self.store.has_room();
+        self.set_full(now, is_full);
         self.tell(now, committed.first_change, &committed.changes);
         Ok(())
     }

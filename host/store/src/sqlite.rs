@@ -83,13 +83,14 @@ impl SqliteStore {
             Counters::load(&connection)
         });
         let counters = prepared.map_err(|error| check::name(&connection, error))?;
+        let inside = free_bytes(&connection);
         Ok(Self {
             path: path.to_owned(),
             checkpointer: Checkpointer::start(path, &mut connection)?,
             counters,
             connection,
             hot: Hot::default(),
-            reserve: Reserve::beside(path),
+            reserve: Reserve::beside(path, inside),
             capacity: Capacity::default(),
             broken: None,
         })
@@ -145,7 +146,7 @@ impl Store for SqliteStore {
                 message: message.clone(),
             });
         }
-        if batch.iter().any(asks_for_room) && !self.reserve.take() {
+        if batch.iter().any(asks_for_room) && !self.has_room() {
             return Err(StoreError::Full);
         }
         let result = self
@@ -172,8 +173,16 @@ impl Store for SqliteStore {
     }
 
     fn has_room(&mut self) -> bool {
-        self.reserve.take()
+        self.reserve.take(|| free_bytes(&self.connection))
     }
+}
+
+/// Returns how many bytes of a store are free: those of jobs that were removed.
+fn free_bytes(connection: &Connection) -> u64 {
+    let count = |name| connection.pragma_query_value(None, name, |row| row.get::<_, u64>(0));
+    // What cannot be counted is not free.
+    let pages = count("freelist_count").unwrap_or_default();
+    pages.saturating_mul(count("page_size").unwrap_or_default())
 }
 
 /// Returns the path of the write-ahead log, which is empty or gone if the last writer closed the store.

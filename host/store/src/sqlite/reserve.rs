@@ -13,6 +13,9 @@ use rustix::io::Errno;
 /// How much space is reserved, in bytes.
 const RESERVE_BYTES: u64 = 64 << 20;
 
+/// How much the log of a store may need that has room inside, in bytes.
+const LOG_BYTES: u64 = 16 << 20;
+
 /// The reserve file, which may be absent.
 pub(super) struct Reserve {
     path: PathBuf,
@@ -20,25 +23,28 @@ pub(super) struct Reserve {
 }
 
 impl Reserve {
-    /// Reserves space next to the store at `store`, if the disk has enough.
-    pub(super) fn beside(store: &Path) -> Self {
+    /// Reserves space next to the store at `store`, if the disk has enough. `inside` bytes of the store are
+    /// free.
+    pub(super) fn beside(store: &Path, inside: u64) -> Self {
         let mut name = store.as_os_str().to_owned();
         name.push("-reserve");
         let mut reserve = Self {
             path: name.into(),
             held: false,
         };
-        reserve.take();
+        reserve.take(|| inside);
         reserve
     }
 
-    /// Reserves the space if as much again stays free. Returns whether the space is reserved now.
+    /// Reserves the space if as much again stays free. Returns whether the space is reserved now. New jobs
+    /// take the bytes that are free inside the store first, so with them the disk needs less.
     ///
     /// If the file system cannot reserve space, this returns true. A full disk then also stops
     /// accepted jobs.
-    pub(super) fn take(&mut self) -> bool {
+    pub(super) fn take(&mut self, inside: impl FnOnce() -> u64) -> bool {
         if !self.held {
-            self.held = !matches!(self.allocate(), Err(Errno::NOSPC | Errno::DQUOT));
+            let bytes = RESERVE_BYTES.saturating_sub(inside()).max(LOG_BYTES);
+            self.held = !matches!(self.allocate(bytes), Err(Errno::NOSPC | Errno::DQUOT));
             if !self.held {
                 self.give_up();
             }
@@ -53,13 +59,13 @@ impl Reserve {
         let _ = fs::remove_file(&self.path);
     }
 
-    fn allocate(&self) -> Result<(), Errno> {
+    fn allocate(&self, bytes: u64) -> Result<(), Errno> {
         let file = OpenOptions::new()
             .create(true)
             .append(true)
             .open(&self.path)
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        fallocate(&file, FallocateFlags::empty(), 0, 2 * RESERVE_BYTES)?;
-        ftruncate(&file, RESERVE_BYTES)
+        fallocate(&file, FallocateFlags::empty(), 0, 2 * bytes)?;
+        ftruncate(&file, bytes)
     }
 }
