@@ -2,6 +2,8 @@
 
 mod thrown;
 
+use std::time::Duration;
+
 use host_core::failure::{Category, Failure, FailureKind};
 use host_core::handler::Limits;
 use host_core::json::{DEPTH_MAX, JsonText};
@@ -86,9 +88,9 @@ pub(crate) fn from_forced_stop(forced: Forced, stop: &Stop, limits: &Limits) -> 
         Forced::TimedOut => Failure::new(
             FailureKind::TimedOut,
             format!(
-                "the handler took longer than its time limit of {} ms; raise timeout_seconds in the manifest, or \
-                 give the job more time",
-                limits.timeout_ms
+                "the handler took longer than its time limit of {} s; raise timeout_seconds in the manifest (a job's \
+                 own limit can only be shorter)",
+                Duration::from_millis(limits.timeout_ms).as_secs_f64()
             ),
         ),
         Forced::Stopped => Failure::new(

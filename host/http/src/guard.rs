@@ -213,7 +213,7 @@ fn check_media_type(headers: &HeaderMap, allowed: &'static [&'static str]) -> Re
     if headers.get_all(CONTENT_TYPE).iter().count() > 1 {
         return Err(Refusal::MediaTypeRepeated);
     }
-    let found = media_type(headers).ok_or(Refusal::MediaTypeMissing)?;
+    let found = media_type(headers).ok_or(Refusal::MediaTypeMissing { allowed })?;
     if allowed
         .iter()
         .any(|known| known.eq_ignore_ascii_case(found))

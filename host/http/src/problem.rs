@@ -183,7 +183,7 @@ impl From<&Refusal> for Problem {
             | Refusal::HostNotAllowed { .. } => &kinds::HOST_REFUSED,
             Refusal::ForeignOrigin | Refusal::ForeignSite => &kinds::ORIGIN_REFUSED,
             Refusal::ContentEncoding
-            | Refusal::MediaTypeMissing
+            | Refusal::MediaTypeMissing { .. }
             | Refusal::MediaTypeRepeated
             | Refusal::MediaType { .. } => &kinds::UNSUPPORTED_MEDIA_TYPE,
             Refusal::NotHttp => &kinds::NOT_HTTP,

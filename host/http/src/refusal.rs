@@ -29,7 +29,7 @@ pub enum Refusal {
     /// The body has a content encoding.
     ContentEncoding,
     /// The request has no Content-Type header.
-    MediaTypeMissing,
+    MediaTypeMissing { allowed: &'static [&'static str] },
     /// The request has several Content-Type headers.
     MediaTypeRepeated,
     /// The route does not accept bodies of this type.
@@ -88,7 +88,7 @@ impl Refusal {
             | Self::ForeignOrigin
             | Self::ForeignSite => StatusCode::FORBIDDEN,
             Self::ContentEncoding
-            | Self::MediaTypeMissing
+            | Self::MediaTypeMissing { .. }
             | Self::MediaTypeRepeated
             | Self::MediaType { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
@@ -131,7 +131,10 @@ impl fmt::Display for Refusal {
                 f,
                 "the header has more than {limit_bytes} bytes, more than 100 fields, or too long a path"
             ),
-            Self::MediaTypeMissing => f.write_str("the Content-Type header is missing"),
+            Self::MediaTypeMissing { allowed } => {
+                let allowed = allowed.join(" or ");
+                write!(f, "the Content-Type header is missing; this path takes {allowed}")
+            }
             Self::MediaType { found, allowed } => {
                 let allowed = allowed.join(" or ");
                 write!(f, "the body has the type {found:?}; this path takes {allowed}")

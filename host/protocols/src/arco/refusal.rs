@@ -220,7 +220,7 @@ pub(super) fn of_server(refusal: &Refusal) -> Refused {
         Refusal::MethodNotAllowed { .. } => "method_not_allowed",
         Refusal::BodyTooLarge { .. } => "body_too_large",
         Refusal::ContentEncoding
-        | Refusal::MediaTypeMissing
+        | Refusal::MediaTypeMissing { .. }
         | Refusal::MediaTypeRepeated
         | Refusal::MediaType { .. } => "unsupported_media_type",
         Refusal::Busy => "busy",

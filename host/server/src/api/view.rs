@@ -137,7 +137,9 @@ pub(super) struct FailureView {
     /// Who has to act.
     #[schema(value_type = String)]
     category: Category,
-    /// One sentence for a person.
+    /// One sentence for a person. Lists leave it out.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schema(required = false)]
     message: String,
     /// The handler's own name for the error.
     #[serde(skip_serializing_if = "Option::is_none")]

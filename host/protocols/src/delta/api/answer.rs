@@ -105,7 +105,7 @@ pub(super) fn of_http(refusal: &Refusal) -> Refused {
         | Refusal::ForeignOrigin
         | Refusal::ForeignSite
         | Refusal::ContentEncoding
-        | Refusal::MediaTypeMissing
+        | Refusal::MediaTypeMissing { .. }
         | Refusal::MediaTypeRepeated
         | Refusal::MediaType { .. }
         | Refusal::BodyTimeout { .. }
