@@ -24,6 +24,8 @@ pub struct Options {
     pub args: Vec<String>,
     /// More variables of its environment.
     pub env: Vec<(String, String)>,
+    /// Whether it is told its process, so that it tells a supervisor that it is alive.
+    pub supervised: bool,
     /// Whether it compiles all components itself, also those that another host in tests has compiled.
     pub compiles_all: bool,
 }
@@ -51,6 +53,7 @@ impl Options {
             listen: "127.0.0.1:0".to_owned(),
             args: Vec::new(),
             env: Vec::new(),
+            supervised: false,
             compiles_all: false,
         }
     }
@@ -91,6 +94,11 @@ impl Server {
             .open(&log_path)
             .expect("the log can be opened");
         let mut command = Command::new(host());
+        if options.supervised {
+            command = Command::new("sh");
+            command.args(["-c", "WATCHDOG_PID=$$ exec \"$0\" \"$@\""]);
+            command.arg(host());
+        }
         command
             .args(["serve", "--listen", &options.listen])
             .args(["--rrq-listen", "127.0.0.1:0", "--data"])

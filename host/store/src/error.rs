@@ -19,6 +19,14 @@ pub enum StoreError {
         /// The error of the storage.
         message: String,
     },
+    /// The database that has the store does not answer now.
+    #[error("cannot {operation}: {message}")]
+    Away {
+        /// What was being done, and to what.
+        operation: &'static str,
+        /// The error of the connection.
+        message: String,
+    },
     /// Others may have taken the place of this host among the nodes of its store. What it runs may run
     /// elsewhere.
     #[error(

@@ -120,6 +120,7 @@ impl From<StoreError> for ApiError {
             StoreError::Broken { .. } | StoreError::Newer { .. } | StoreError::Fenced => {
                 &kinds::STORE_BROKEN
             }
+            StoreError::Away { .. } => &kinds::STORE_AWAY,
             StoreError::Damaged { .. } => &kinds::STORE_DAMAGED,
         };
         tracing::error!(%error, "a request met a failure of the store");

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use host_dispatch::SubmitError;
+use host_store::StoreError;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -61,15 +62,21 @@ pub(super) async fn ready(State(shared): State<Shared>) -> Result<Json<Health>, 
     responses((status = 200, body = String, content_type = "application/openmetrics-text"))
 )]
 pub(super) async fn metrics(State(shared): State<Shared>) -> Result<Response, ApiError> {
-    let queues = shared.api.dispatch.read(|reader| reader.queues()).await?;
-    shared.api.metrics.set_jobs(&queues);
-    shared
-        .api
-        .metrics
-        .set_nodes(&shared.api.nodes.list().await?);
+    let queues = shared.api.dispatch.read(|reader| reader.queues()).await;
+    shared.api.metrics.set_jobs(&or_none(queues)?);
+    let nodes = shared.api.nodes.list().await;
+    shared.api.metrics.set_nodes(&or_none(nodes)?);
     shared.api.executors.count();
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(CONTENT_TYPE, kind)], shared.api.metrics.encode()).into_response())
+}
+
+/// Leaves out what is in a database that is away. The other numbers are as true without it.
+fn or_none<T>(read: Result<Vec<T>, StoreError>) -> Result<Vec<T>, StoreError> {
+    match read {
+        Err(StoreError::Away { .. }) => Ok(Vec::new()),
+        other => other,
+    }
 }
 
 fn health(shared: &Shared) -> Health {

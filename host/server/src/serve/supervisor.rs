@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use host_core::command::Command;
 use host_dispatch::Dispatch;
+use host_store::StoreError;
 use sd_notify::NotifyState;
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +21,10 @@ pub(super) fn stopping() {
     tell(NotifyState::Stopping);
 }
 
-/// Says that the host is alive, as long as its dispatch loop answers.
+/// How often it is looked whether the store is away while the dispatch loop does not answer.
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
+
+/// Says that the host is alive, as long as its dispatch loop answers, or waits for a database that is away.
 pub(super) async fn keep_alive(dispatch: Dispatch, stopping: CancellationToken) {
     let mut timeout_us = 0;
     if !sd_notify::watchdog_enabled(false, &mut timeout_us) {
@@ -33,8 +37,24 @@ pub(super) async fn keep_alive(dispatch: Dispatch, stopping: CancellationToken) 
             () = stopping.cancelled() => return,
         }
         // It changes nothing, and only a loop that turns answers it.
-        if dispatch.submit(Command::Tick { limit: 0 }).await.is_ok() {
+        let turns = dispatch.submit(Command::Tick { limit: 0 });
+        let is_alive = tokio::select! {
+            turned = turns => turned.is_ok(),
+            () = store_is_away(&dispatch) => true,
+        };
+        if is_alive {
             tell(NotifyState::Watchdog);
+        }
+    }
+}
+
+/// Waits until the store is away.
+async fn store_is_away(dispatch: &Dispatch) {
+    loop {
+        tokio::time::sleep(LOOK_PAUSE).await;
+        let read = dispatch.read(|reader| reader.queues()).await;
+        if matches!(read, Err(StoreError::Away { .. })) {
+            return;
         }
     }
 }

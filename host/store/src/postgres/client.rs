@@ -5,6 +5,7 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use deadpool_postgres::{
     ClientWrapper, Connect, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod,
@@ -84,6 +85,9 @@ impl Client {
     }
 }
 
+/// How long a server may take from the call until it is ready for statements.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+
 /// The connections of readers.
 #[derive(Clone)]
 pub(super) struct Readers {
@@ -152,7 +156,18 @@ impl Connector {
         Ok((client, tokio::spawn(connection.map(drop))))
     }
 
+    /// Makes a connection, unless the server takes the call and says nothing.
     pub(super) async fn connect(&self) -> Result<Client, Trouble> {
+        let connected = tokio::time::timeout(ANSWER_TIMEOUT, self.introduce()).await;
+        connected.unwrap_or_else(|_| {
+            let seconds = ANSWER_TIMEOUT.as_secs();
+            Err(Trouble::Lost(format!(
+                "the server has not answered within {seconds} s"
+            )))
+        })
+    }
+
+    async fn introduce(&self) -> Result<Client, Trouble> {
         let connecting = |error| Trouble::of("connect to the database", &error);
         let marked = match self.is_direct.get() {
             Some(_) => None,

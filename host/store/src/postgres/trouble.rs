@@ -47,7 +47,7 @@ impl Trouble {
                 operation,
                 message: "other hosts were in the way each time it was tried".to_owned(),
             },
-            Self::Lost(message) => StoreError::Broken { operation, message },
+            Self::Lost(message) => StoreError::Away { operation, message },
         }
     }
 }

@@ -124,8 +124,12 @@ host_http::kinds! {
         "Ask another node; `host node resume ID` lets this one start jobs again."
         retry 1;
     STORE_FULL 507 "store_full", "Disk full",
-        "There is no room on the disk; nothing of this request was kept. The last 64 MiB are kept so that accepted jobs can end, and new ones need 128 MiB.",
+        "There is no room on the disk; nothing of this request was kept. The last 64 MiB are kept so that accepted jobs can end, and new ones need 128 MiB, or less if jobs were removed.",
         "Free space where the data directory is and repeat the request.";
+    STORE_AWAY 503 "store_away", "Database away",
+        "The database that keeps the jobs does not answer. The host tries again for a minute and then ends.",
+        "See whether the server of `store.url` runs and can be reached; then repeat the request."
+        retry 1;
     STORE_BROKEN 500 "store_broken", "Store broken",
         "The store cannot read or write.",
         "Read the host's log; check the disk and restart the host.";
