@@ -1,9 +1,9 @@
 // Handlers of `host` in JavaScript: `export const handler = jobs({ NAME: { run(params, ctx) { … } } })`.
 //
 // What a handler returns is the result. What it throws ends the attempt: an `Error` as failed, with its
-// message and stack; `JobError`, `Retry` and `Cancelled` say more.
+// message and stack; `JobError`, `Retry` and `Cancelled` say more. Handlers are synchronous: nothing awaits a promise.
 
-import { cancelled } from 'host:jobs/control@1.0.0';
+import { cancelled, progress as report, remainingMs, sleepMs } from 'host:jobs/control@1.0.0';
 import { write } from 'host:jobs/log@1.0.0';
 
 /** The attempt failed. `retryable` is whether another one may help; without it, the category decides. */
@@ -30,9 +30,32 @@ export class Cancelled extends Error {
   }
 }
 
+const log = (level, message, fields) =>
+  write(level, message, Object.entries(fields).map(([key, value]) => [key, String(value)]));
+
 /** Writes a line to the log of the job. */
 export function info(message, fields = {}) {
-  write('info', message, Object.entries(fields).map(([key, value]) => [key, String(value)]));
+  log('info', message, fields);
+}
+
+/** Writes a warning to the log of the job. */
+export function warn(message, fields = {}) {
+  log('warn', message, fields);
+}
+
+/** Reports progress: 0 to 100 percent, or `undefined` if that is not known, and what the job is doing. */
+export function progress(percent, message) {
+  report(percent ?? undefined, String(message));
+}
+
+/** Sleeps so many milliseconds without using CPU. */
+export function sleep(ms) {
+  sleepMs(ms);
+}
+
+/** Returns how many milliseconds of the time limit are left, `undefined` if there is no limit. */
+export function remaining() {
+  return remainingMs();
 }
 
 /** Ends the attempt if the job was asked to stop. */
@@ -70,7 +93,12 @@ export function jobs(handlers) {
         throw failure(new JobError(message, { kind: 'handler_not_found', category: 'configuration' }));
       }
       try {
-        return json(handlers[ctx.function].run(JSON.parse(params), ctx));
+        const result = handlers[ctx.function].run(JSON.parse(params), ctx);
+        if (typeof result?.then === 'function') {
+          const message = 'run must not return a promise, as an async function does: handlers are synchronous';
+          throw new JobError(message, { kind: 'promise_returned', retryable: false });
+        }
+        return json(result);
       } catch (thrown) {
         throw failure(thrown);
       }

@@ -65,7 +65,28 @@ def handler(name, *, params_schema=None, result_schema=None):
 
 def info(message, **fields):
     """Writes a line to the log of the job."""
-    log.write(log.Level.INFO, message, [(key, str(value)) for key, value in fields.items()])
+    _log(log.Level.INFO, message, fields)
+
+
+def warn(message, **fields):
+    """Writes a warning to the log of the job."""
+    _log(log.Level.WARN, message, fields)
+
+
+def progress(percent, message):
+    """Reports progress: 0 to 100 percent, or None if that is not known, and what the job is doing."""
+    control.progress(percent, str(message))
+
+
+def sleep(seconds):
+    """Sleeps so many seconds without using CPU."""
+    control.sleep_ms(round(seconds * 1000))
+
+
+def remaining():
+    """Returns how many seconds of the time limit are left, None if there is no limit."""
+    ms = control.remaining_ms()
+    return None if ms is None else ms / 1000
 
 
 def check_cancelled(partial=None):
@@ -102,6 +123,10 @@ class Handler(exports.Handler):
 
 def _failed(kind, message, category, stack=None):
     return Failure_Error(Failed(category, kind, message, None, None, stack, None))
+
+
+def _log(level, message, fields):
+    log.write(level, message, [(key, str(value)) for key, value in fields.items()])
 
 
 def _stack(error):

@@ -56,6 +56,13 @@ const JAVASCRIPT: &[Failing] = &[
     ),
     ("js-fails", "user_error", Some("NoLuck"), "no luck", "run@"),
     (
+        "js-async",
+        "user_error",
+        Some("promise_returned"),
+        "run must not return a promise",
+        "handle@",
+    ),
+    (
         "js-uncaught",
         "trapped",
         None,

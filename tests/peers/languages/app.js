@@ -16,6 +16,7 @@ const failing = jobs({
       return ctx.attempt;
     },
   },
+  'js-async': { run: async () => 1 },
   'js-fetches': { run: () => fetch('http://127.0.0.1:1/').then(() => null) },
   'js-uncaught': {},
 });
