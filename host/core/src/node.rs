@@ -169,7 +169,7 @@ pub struct Known {
     pub ahead_ms: i64,
     /// Whether it is asked to start no more jobs.
     pub drain: bool,
-    /// `None` if the process that runs now has said nothing.
+    /// `None` if the process that runs now has said nothing. Of a node that was taken, only the name.
     pub card: Option<Card>,
     /// Empty if it has said nothing.
     pub components: Arc<Components>,

@@ -211,13 +211,15 @@ fn view(shared: &Shared, nodes: Vec<Known>, id: NodeId) -> Result<NodeView, ApiE
     Ok(NodeView::new(shared, node))
 }
 
-/// Returns the one node that is named so, or whose id starts so. A node that has gone is found by its id
-/// alone, because others may have the name now.
+/// Returns the one node that is named so, or whose id starts so. A node that has gone has its name only as
+/// long as no other has it.
 fn find(nodes: &[Known], text: &str) -> Result<NodeId, ApiError> {
     let start = text.to_ascii_lowercase();
+    let is_gone = |node: &Known| node.standing() == Standing::Gone;
+    let has_name = |node: &Known| node.card.as_ref().is_some_and(|card| card.name == text);
+    let is_taken = nodes.iter().any(|node| has_name(node) && !is_gone(node));
     let is_meant = |node: &&Known| {
-        let is_named = node.card.as_ref().is_some_and(|card| card.name == text);
-        let is_named = is_named && node.standing() != Standing::Gone;
+        let is_named = has_name(node) && !(is_taken && is_gone(node));
         !start.is_empty() && (is_named || node.id.to_string().starts_with(&start))
     };
     let meant: Vec<NodeId> = nodes.iter().filter(is_meant).map(|node| node.id).collect();

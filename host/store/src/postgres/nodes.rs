@@ -172,30 +172,47 @@ const KNOWN: &str = "SELECT id, version, life, \
       greatest(0, extract(epoch FROM now() - beats.seen_at) * 1000)::bigint, drain, card, \
       components, ahead \
     FROM host_beats AS beats JOIN host_nodes ON number = beats.node \
-    LEFT JOIN host_cards AS cards ON cards.node = beats.node AND cards.epoch = beats.epoch \
+    LEFT JOIN host_cards AS cards ON cards.node = beats.node \
+    AND (cards.epoch = beats.epoch OR life = 2) \
     ORDER BY number";
 
 /// Returns all nodes, the first that entered first.
 pub(super) async fn known(client: &Client) -> Result<Vec<Known>, StoreError> {
     let found = rows(client, "read the nodes", KNOWN, &[]).await?;
-    let known = |row: &tokio_postgres::Row| Known {
-        id: NodeId(row.get(0)),
-        version: row.get(1),
-        life: life(row.get(2)),
-        silent_ms: row.get::<_, i64>(3).unsigned_abs(),
-        ahead_ms: row.get(7),
-        drain: row.get(4),
+    let known = |row: &tokio_postgres::Row| {
+        let life = life(row.get(2));
         // What a later version says may not be readable.
-        card: row
+        let card: Option<Card> = row
             .get::<_, Option<&str>>(5)
-            .and_then(|card| serde_json::from_str(card).ok()),
-        components: row
+            .and_then(|card| serde_json::from_str(card).ok());
+        let components: Option<Components> = row
             .get::<_, Option<&str>>(6)
-            .and_then(|components| serde_json::from_str(components).ok())
-            .map(|components: Components| Arc::new(components))
-            .unwrap_or_default(),
+            .and_then(|components| serde_json::from_str(components).ok());
+        let (card, components) = match life {
+            // Only its name outlives it.
+            Life::Taken => (card.map(named), None),
+            Life::Lives | Life::Left => (card, components),
+        };
+        Known {
+            id: NodeId(row.get(0)),
+            version: row.get(1),
+            life,
+            silent_ms: row.get::<_, i64>(3).unsigned_abs(),
+            ahead_ms: row.get(7),
+            drain: row.get(4),
+            card,
+            components: components.map(Arc::new).unwrap_or_default(),
+        }
     };
     Ok(found.iter().map(known).collect())
+}
+
+/// Returns what is left of a card: whose it was.
+fn named(card: Card) -> Card {
+    Card {
+        name: card.name,
+        ..Card::default()
+    }
 }
 
 fn json(said: &impl Serialize) -> Result<String, StoreError> {

@@ -104,6 +104,34 @@ fn a_node_that_has_left_says_so_and_writes_no_more_once_it_is_taken() {
     assert_eq!(take(&mut second, dead(&left)), 1);
 }
 
+#[test]
+fn of_a_node_that_was_taken_the_name_is_kept() {
+    let schema = Schema::new();
+    let (first, mut its_beats) = enter(&schema, CLAIMS);
+    let (mut second, mut beats) = enter(&schema, OTHER);
+    let reader = second.reader().unwrap();
+    let known = || reader.nodes().unwrap().swap_remove(0);
+    let named = || Card {
+        name: "one".to_owned(),
+        ..Card::default()
+    };
+    let card = Card {
+        cells: 4,
+        ..named()
+    };
+    its_beats.beat(0, &card, &Arc::default()).unwrap();
+    drop(first);
+    its_beats.leave().unwrap();
+    assert_eq!((known().life, known().card), (Life::Left, Some(card)));
+    take(&mut second, dead(&seen(&mut beats, CLAIMS)));
+    assert_eq!((known().life, known().card), (Life::Taken, Some(named())));
+    // Also of one that came back and ended before it said anything.
+    drop(enter(&schema, CLAIMS));
+    assert_eq!(known().card, None);
+    take(&mut second, dead(&seen(&mut beats, CLAIMS)));
+    assert_eq!((known().life, known().card), (Life::Taken, Some(named())));
+}
+
 /// Says that a node lives, and nothing else.
 fn beat(beats: &mut Beats) -> Result<Roll, StoreError> {
     beats.beat(0, &Card::default(), &Arc::default())

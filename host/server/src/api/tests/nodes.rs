@@ -159,7 +159,7 @@ async fn a_node_that_is_gone_cannot_be_drained_but_resumed() {
     let mut dead = node(3, "three");
     dead.silent_ms = 10_000;
     let host = among(vec![node(1, "one"), gone, dead]).await;
-    for id in ["00000002", "three"] {
+    for id in ["00000002", "two", "three"] {
         host.post(&format!("{NODES}/{id}/drain"), "")
             .await
             .refused(409, "node_gone");
@@ -167,9 +167,30 @@ async fn a_node_that_is_gone_cannot_be_drained_but_resumed() {
     host.post(&format!("{NODES}/four/drain"), "")
         .await
         .refused(404, "node_not_found");
-    host.post(&format!("{NODES}/00000002/resume"), "")
+    for id in ["00000002", "two"] {
+        let resumed = host.post(&format!("{NODES}/{id}/resume"), "").await;
+        assert_eq!(resumed.is(StatusCode::OK).body["name"], "two");
+    }
+}
+
+#[tokio::test]
+async fn a_name_is_that_of_a_node_that_has_not_gone() {
+    let gone = |id, name| Known {
+        life: Life::Taken,
+        ..node(id, name)
+    };
+    let host = among(vec![
+        node(1, "one"),
+        gone(2, "two"),
+        gone(3, "two"),
+        gone(4, "one"),
+    ])
+    .await;
+    let one = host.get(&format!("{NODES}/one")).await.is(StatusCode::OK);
+    assert_eq!(one.body["id"], node(1, "one").id.to_string());
+    host.get(&format!("{NODES}/two"))
         .await
-        .is(StatusCode::OK);
+        .refused(409, "ambiguous_id");
 }
 
 #[tokio::test]
