@@ -97,6 +97,9 @@ pub(super) fn database(values: &Section<'_>) -> Result<Option<Database>, ConfigE
         };
         Target::parse(url, passfile.as_deref()).map_err(refused)
     };
+    if let Some(path) = values.path(URL_FILE) {
+        Target::check_file(&path).map_err(|error| hidden(&origin, error.to_string()))?;
+    }
     let target = parse(&origin, &url)?;
     if origin.starts_with("the flag") && Target::has_password(&url) {
         let message = "other users see the flags of a process; give the password in store.url_file, \

@@ -78,6 +78,14 @@ pub enum TargetError {
     /// The mode of TLS is unknown.
     #[error("sslmode is disable, allow, prefer, require, verify-ca or verify-full")]
     SslMode,
+    /// The file with the address cannot be used.
+    #[error("the file {}: {problem}", path.display())]
+    UrlFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
     /// The file of passwords cannot be used.
     #[error("the file of passwords {}: {problem}", path.display())]
     PassFile {
@@ -98,6 +106,16 @@ impl Target {
     pub fn has_password(url: &str) -> bool {
         let read = Self::parse(url, None);
         read.is_ok_and(|target| target.config.get_password().is_some())
+    }
+
+    /// Refuses a file with an address that others may read. Of a link, judges what it leads to.
+    pub fn check_file(path: &Path) -> Result<(), TargetError> {
+        let metadata = std::fs::metadata(path).map_err(|_| "it cannot be read");
+        let checked = metadata.and_then(|metadata| passfile::private(&metadata));
+        checked.map_err(|problem| TargetError::UrlFile {
+            path: path.to_owned(),
+            problem,
+        })
     }
 
     /// Reads an address. If it has no password, looks for one in `passfile`.

@@ -1,10 +1,13 @@
 //! Which store is configured, where its password may stand, and that no refusal shows it.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use host_protocols::wire::section::Sources;
+
+use tempfile::TempDir;
 
 use super::*;
 
@@ -23,22 +26,54 @@ fn read(
         environment: &environment.collect(),
         values: &BTreeMap::new(),
         tables: &BTreeMap::new(),
-        read: &|path| {
-            if path == Path::new("/url") {
-                Ok(FILE.as_bytes().to_vec())
-            } else {
-                Err(io::Error::from(io::ErrorKind::NotFound))
-            }
-        },
+        read: &|path| fs::read(path),
     };
     let found = database(&Section::new(&SETTINGS, sources));
     let found = found.map_err(|error| format!("{error} {error:?}"))?;
     Ok(found.map(|it| (it.target.to_string(), it.allow_unsafe)))
 }
 
+/// Makes a file with an address.
+fn file(folder: &TempDir, mode: u32) -> String {
+    let path = folder.path().join(format!("{mode:o}"));
+    fs::write(&path, FILE).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// Reads a configuration that names a file with the address.
+fn read_file(path: &Path) -> Result<Option<(String, bool)>, String> {
+    read(None, &[("HOST_STORE_URL_FILE", path.to_str().unwrap())])
+}
+
+#[test]
+fn a_file_with_the_address_is_the_hosts_alone() {
+    let folder = TempDir::new().unwrap();
+    for mode in [0o600, 0o400] {
+        assert!(read_file(file(&folder, mode).as_ref()).is_ok(), "{mode:o}");
+    }
+    for mode in [0o644, 0o640, 0o604, 0o620] {
+        let path = file(&folder, mode);
+        let refusal = read_file(path.as_ref()).unwrap_err();
+        let expected = format!(
+            "HOST_STORE_URL_FILE: the file {path}: others may read it; run chmod 600 on it"
+        );
+        assert!(refusal.starts_with(&expected), "{refusal}");
+        assert!(!refusal.contains("geheim"), "{refusal}");
+    }
+    // What a link leads to decides.
+    for (target, is_taken) in [("600", true), ("644", false)] {
+        let link = folder.path().join(format!("link-{target}"));
+        symlink(target, &link).unwrap();
+        assert_eq!(read_file(&link).is_ok(), is_taken, "{target}");
+    }
+}
+
 #[test]
 fn the_address_comes_from_one_place() {
-    let file = ("HOST_STORE_URL_FILE", "/url");
+    let folder = TempDir::new().unwrap();
+    let path = file(&folder, 0o600);
+    let file = ("HOST_STORE_URL_FILE", path.as_str());
     let variable = ("HOST_STORE_URL", "postgres://u:geheim@env/jobs");
     let allowed = ("HOST_STORE_ALLOW_UNSAFE", "true");
     let is = |host: &str, allow| Some((format!("postgres://{host}:5432/jobs"), allow));
@@ -56,7 +91,9 @@ fn the_address_comes_from_one_place() {
 #[test]
 fn a_refusal_says_what_to_do_and_shows_no_password() {
     let variable = ("HOST_STORE_URL", "postgres://u:geheim@env/jobs");
-    let file = ("HOST_STORE_URL_FILE", "/url");
+    let folder = TempDir::new().unwrap();
+    let path = file(&folder, 0o600);
+    let file = ("HOST_STORE_URL_FILE", path.as_str());
     for (flag, environment, message) in [
         (
             Some("postgres://u:geheim@h/jobs"),

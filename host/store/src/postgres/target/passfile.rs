@@ -1,7 +1,7 @@
 //! Looks a password up in a file as libpq has it: `HOST:PORT:DATABASE:USER:PASSWORD` on each line, `*`
 //! for any, and a backslash before a colon or a backslash.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -32,9 +32,7 @@ pub(super) fn password(path: &Path, asked: &[Asked]) -> Result<Option<String>, T
     };
     let metadata = file.metadata();
     let metadata = metadata.map_err(|_| refused("it cannot be read"))?;
-    if metadata.permissions().mode() & 0o077 != 0 {
-        return Err(refused("others may read it; run chmod 600 on it"));
-    }
+    private(&metadata).map_err(refused)?;
     let text = bounded(file).map_err(refused)?;
     let lines: Vec<_> = text.lines().filter_map(fields).collect();
     let found = asked.iter().find_map(|asked| {
@@ -46,6 +44,14 @@ pub(super) fn password(path: &Path, asked: &[Asked]) -> Result<Option<String>, T
         lines.iter().find(fits)
     });
     Ok(found.map(|[.., password]| password.clone()))
+}
+
+/// Refuses a file that others than its owner may read.
+pub(super) fn private(metadata: &Metadata) -> Result<(), &'static str> {
+    if metadata.permissions().mode() & 0o077 != 0 {
+        return Err("others may read it; run chmod 600 on it");
+    }
+    Ok(())
 }
 
 /// Reads a file of at most [`FILE_BYTES_MAX`]. The error says what is wrong with it.
