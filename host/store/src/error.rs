@@ -34,15 +34,17 @@ pub enum StoreError {
          a later process of this host has taken its place; start it again"
     )]
     Fenced,
-    /// The file was written by a later version of the host.
+    /// The store was written by a later version of the host.
     #[error(
         "{what} has version {version}, this host knows versions up to {known}; \
-         start a host as new as the one that wrote it, or use another data directory"
+         start a host as new as the one that wrote it, or use another {place}"
     )]
     Newer {
-        /// The file.
+        /// The file or the schema.
         what: &'static str,
-        /// The version of the file.
+        /// Where it is.
+        place: &'static str,
+        /// Its version.
         version: i64,
         /// The latest version that this host knows.
         known: i64,

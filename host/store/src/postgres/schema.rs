@@ -82,6 +82,7 @@ fn refuse_newer(version: i64) -> Result<(), StoreError> {
     }
     Err(StoreError::Newer {
         what: "the schema in the database",
+        place: "database",
         version,
         known: VERSION,
     })

@@ -74,6 +74,7 @@ impl LogStore {
         } else if version != VERSION {
             return Err(StoreError::Newer {
                 what: "the file of logs",
+                place: "data directory",
                 version,
                 known: VERSION,
             });

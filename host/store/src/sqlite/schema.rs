@@ -149,6 +149,7 @@ pub(super) fn prepare(connection: &Connection) -> Result<(), StoreError> {
         version => {
             return Err(StoreError::Newer {
                 what: "the store",
+                place: "data directory",
                 version,
                 known: VERSION,
             });
