@@ -23,6 +23,32 @@ mod settings;
 pub(crate) mod store;
 pub(crate) mod worker;
 
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use host_console::error::{CliError, Exit};
+
+/// The file of the jobs and components in a data directory.
+const STORE: &str = "host.db";
+
+/// The file with the id of a host whose jobs are in a database.
+const NODE: &str = "node";
+
+/// Returns the file of the jobs in the data directory that `flag` names. It must be there.
+fn store_of(data: &Path, flag: &str, doing: &str) -> Result<PathBuf, CliError> {
+    let path = data.join(STORE);
+    let Err(error) = std::fs::metadata(&path) else {
+        return Ok(path);
+    };
+    if error.kind() == ErrorKind::NotFound && data.join(NODE).exists() {
+        let cause = format!("there is no {STORE}: the host keeps its jobs in a database");
+        return Err(CliError::new(Exit::NotFound, doing, cause)
+            .next("`pg_dump` copies a database, and `host store check --store URL` checks one"));
+    }
+    Err(CliError::new(Exit::NotFound, doing, error)
+        .next(format!("give {flag} the data directory of a host")))
+}
+
 /// Keeps other users from reading what a command writes from now on.
 fn keep_private() {
     use rustix::fs::Mode;

@@ -19,7 +19,7 @@ use serde_json::json;
 
 pub(crate) use self::restore::Restore;
 use self::step::Step;
-use super::keep_private;
+use super::{STORE, keep_private, store_of};
 
 /// How much less of a processor the copy gets than a host that needs it.
 const NICE: i32 = 10;
@@ -57,10 +57,7 @@ impl Backup {
         let (from, to) = (shown(&self.data), shown(&self.to));
         let doing = format!("back up {from} to {to}");
         let failed = |cause: &dyn std::fmt::Display| CliError::new(Exit::Failed, &doing, cause);
-        if let Err(error) = std::fs::metadata(self.data.join(folder::STORE)) {
-            return Err(CliError::new(Exit::NotFound, &doing, error)
-                .next("give --data the data directory of a host"));
-        }
+        let original = store_of(&self.data, "--data", &doing)?;
         keep_private();
         // A host that is busy comes first.
         let _unchanged = rustix::process::nice(NICE);
@@ -71,12 +68,12 @@ impl Backup {
             step.rest();
         };
         let store = if is_file(&self.to) {
-            let copied = folder::copy_store(&self.data.join(folder::STORE), &self.to, &mut tell);
+            let copied = folder::copy_store(&original, &self.to, &mut tell);
             copied.map(|()| self.to.clone())
         } else {
             folder::make_empty(&self.to)
                 .and_then(|()| folder::copy(&self.data, &self.to, &mut tell))
-                .map(|()| self.to.join(folder::STORE))
+                .map(|()| self.to.join(STORE))
         };
         let store = store.map_err(|error| {
             failed(&error).next("give --to a new name on a disk with enough room")

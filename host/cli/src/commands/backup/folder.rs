@@ -10,8 +10,7 @@ use host_store::StoreError;
 use host_store::backup::{self, Copied};
 use rustix::fs::OFlags;
 
-/// The file of the jobs and components.
-pub(super) const STORE: &str = "host.db";
+use crate::commands::STORE;
 
 /// The other files of SQLite.
 const LOGS: &str = "logs.db";

@@ -10,7 +10,7 @@ use host_runtime::lock::DataLock;
 use host_store::backup::Copied;
 
 use super::{Copy, folder, progress, shown};
-use crate::commands::keep_private;
+use crate::commands::{STORE, keep_private};
 
 /// Make a data directory of a backup.
 #[derive(Debug, Args)]
@@ -41,7 +41,7 @@ impl Restore {
         let failed = |cause: &dyn std::fmt::Display| CliError::new(Exit::Failed, &doing, cause);
         let is_dir = self.from.is_dir();
         let store = if is_dir {
-            self.from.join(folder::STORE)
+            self.from.join(STORE)
         } else {
             self.from.clone()
         };
@@ -53,7 +53,7 @@ impl Restore {
         std::fs::create_dir_all(&self.data).map_err(|error| failed(&error))?;
         let _lock = DataLock::take_free(&self.data)
             .map_err(|error| failed(&error).next("stop the host first"))?;
-        let target = self.data.join(folder::STORE);
+        let target = self.data.join(STORE);
         if target.exists() {
             return Err(failed(&"the data directory has a store already")
                 .next("move it away, or give another directory with --data"));
