@@ -18,6 +18,7 @@ use serde_json::json;
 
 use self::copy::Copy;
 use self::database::{Asked, Place};
+use super::{STORE, store_of};
 
 /// Check or move a store; look at a database and raise its schema.
 #[derive(Debug, Args)]
@@ -37,7 +38,7 @@ Examples:
 
 A host may use the store meanwhile. The check takes about a minute for ten million jobs.
 
-Exit codes: 0 nothing is wrong, 1 something is wrong, 5 DIR has no store.")]
+Exit codes: 0 nothing is wrong, 1 something is wrong, 5 there is no store.")]
     Check(Check),
     /// Show the server, the schema and the size of a database
     #[command(after_help = "\
@@ -102,18 +103,14 @@ impl Check {
         if let Some(database) = database {
             let doing = format!("check the store {}", database.target);
             let spinner = Spinner::new(output, &doing);
-            let findings = host_store::postgres::check::check(&database.target);
+            let findings = database::check(&database, &doing);
             drop(spinner);
-            return report(output, &findings, &doing, "make a dump of it as it is now");
+            return report(output, &findings?, &doing, "make a dump of it as it is now");
         }
         let data = self.data.unwrap_or_else(|| PathBuf::from("data"));
-        let path = data.join("host.db");
-        let shown = path.display().to_string();
+        let shown = data.join(STORE).display().to_string();
         let doing = format!("check the store {}", plain::line(&shown));
-        if let Err(error) = std::fs::metadata(&path) {
-            return Err(CliError::new(Exit::NotFound, doing, error)
-                .next("give --data the data directory of a host"));
-        }
+        let path = store_of(&data, "--data", &doing)?;
         let spinner = Spinner::new(output, &doing);
         let findings = host_store::check(&path);
         drop(spinner);

@@ -18,9 +18,14 @@ fn where_there_is_nothing() {
     let mut seen = Transcript::new("backup_where_there_is_nothing");
     let folder = TempDir::new().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
-    let (data, copy) = (at("data"), at("copy.db"));
+    let (data, copy, node) = (at("data"), at("copy.db"), at("node"));
+    // The jobs of this one are in a database.
+    std::fs::create_dir(&node).unwrap();
+    std::fs::write(folder.path().join("node/node"), "").unwrap();
     for arguments in [
         &["backup", "--data", &data, "--to", &copy][..],
+        &["backup", "--data", &node, "--to", &copy],
+        &["store", "check", "--data", &node],
         &["backup", "--data", &data],
         &["restore", &copy, "--data", &data],
     ] {

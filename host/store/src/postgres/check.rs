@@ -14,6 +14,7 @@ use tokio_postgres::Row;
 
 use super::admin;
 use super::client::{Client, rows};
+use super::schema;
 use super::target::Target;
 use super::trouble::doing;
 use crate::error::StoreError;
@@ -69,30 +70,38 @@ const ORPHANS: [(&str, &str); 8] = [
 const BOTH: &str = "WITH both_jobs AS (SELECT id, state, queue FROM host_live \
                     UNION ALL SELECT id, state, queue FROM host_ended) ";
 
-/// Checks the store of a target. Returns no findings if nothing is wrong.
-pub fn check(target: &Target) -> Vec<Finding> {
-    let mut findings = Findings::default();
-    let looked = admin::ask(target, async |client| {
-        let checking = doing("check the store");
-        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-        client.batch_execute(begin).await.map_err(checking)?;
-        for table in ["host_live", "host_ended"] {
-            jobs(&mut findings, client, table).await?;
+/// Checks the store of a target. Returns no findings if nothing is wrong, and `None` if there is no store.
+pub fn check(target: &Target) -> Result<Option<Vec<Finding>>, StoreError> {
+    admin::ask(target, async |client| {
+        let version = schema::version(client).await?;
+        schema::refuse_newer(version)?;
+        if version == 0 {
+            return Ok(None);
         }
-        attempts(&mut findings, client).await?;
-        counts(&mut findings, client).await?;
-        for (sql, message) in ORPHANS {
-            let sql = format!("{BOTH}{sql}");
-            for row in rows(client, "check the store", &sql, &[]).await? {
-                findings.add(row.get::<_, String>(0), message);
-            }
+        let mut findings = Findings::default();
+        if let Err(error) = look(&mut findings, client).await {
+            findings.add("the store", error.to_string());
         }
-        Ok(())
-    });
-    if let Err(error) = looked {
-        findings.add("the store", error.to_string());
+        Ok(Some(findings.0))
+    })
+}
+
+async fn look(findings: &mut Findings, client: &Client) -> Result<(), StoreError> {
+    let checking = doing("check the store");
+    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+    client.batch_execute(begin).await.map_err(checking)?;
+    for table in ["host_live", "host_ended"] {
+        jobs(findings, client, table).await?;
     }
-    findings.0
+    attempts(findings, client).await?;
+    counts(findings, client).await?;
+    for (sql, message) in ORPHANS {
+        let sql = format!("{BOTH}{sql}");
+        for row in rows(client, "check the store", &sql, &[]).await? {
+            findings.add(row.get::<_, String>(0), message);
+        }
+    }
+    Ok(())
 }
 
 /// Calls `see` with each row, without all of them in memory at once.

@@ -76,7 +76,8 @@ pub(super) async fn migrate(client: &Client) -> Result<(i64, i64), StoreError> {
     Ok((before, VERSION))
 }
 
-fn refuse_newer(version: i64) -> Result<(), StoreError> {
+/// Refuses a schema that a later version of the host has made.
+pub(super) fn refuse_newer(version: i64) -> Result<(), StoreError> {
     if version <= VERSION {
         return Ok(());
     }

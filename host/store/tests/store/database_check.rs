@@ -2,6 +2,7 @@
 
 use host_core::command::Command;
 use host_core::job::UniqueScope;
+use host_store::Finding;
 use host_store::postgres::admin;
 use host_store::postgres::check::check;
 use host_store::postgres::target::Target;
@@ -39,10 +40,14 @@ fn store() -> (Schema, Target) {
     (schema, target)
 }
 
+fn found(target: &Target) -> Vec<Finding> {
+    check(target).unwrap().unwrap()
+}
+
 #[test]
 fn nothing_is_found_in_a_good_database() {
     let (_schema, target) = store();
-    assert_eq!(check(&target), []);
+    assert_eq!(found(&target), []);
     let status = admin::status(&target).unwrap();
     assert_eq!(status.schema, status.known);
     assert_eq!(status.unsafe_settings, ["fsync", "synchronous_commit"]);
@@ -54,10 +59,22 @@ fn nothing_is_found_in_a_good_database() {
 fn a_database_without_a_store_is_told_and_migrated() {
     let target = Target::parse(&Schema::new().url(), None).unwrap();
     assert_eq!(admin::status(&target).unwrap().schema, 0);
-    assert_ne!(check(&target), []);
+    assert_eq!(check(&target).unwrap(), None);
     let known = admin::status(&target).unwrap().known;
     assert_eq!(admin::migrate(&target).unwrap(), (0, known));
-    assert_eq!(check(&target), []);
+    assert_eq!(found(&target), []);
+}
+
+#[test]
+fn a_database_of_a_later_host_is_refused() {
+    let (schema, target) = store();
+    schema.run("INSERT INTO host_schema (version) VALUES (1000)");
+    let refusals = [check(&target).map(drop), admin::migrate(&target).map(drop)];
+    for refusal in refusals {
+        let refusal = refusal.unwrap_err().to_string();
+        assert!(refusal.contains("version 1000"), "{refusal}");
+        assert!(refusal.ends_with("or use another database"), "{refusal}");
+    }
 }
 
 #[test]
@@ -128,7 +145,7 @@ fn each_damage_of_a_database_is_named() {
     ] {
         let (schema, target) = store();
         schema.run(damage);
-        let findings = check(&target);
+        let findings = found(&target);
         let found = findings
             .iter()
             .any(|finding| finding.what == what && finding.message.contains(message));

@@ -18,11 +18,8 @@ use host_store::copy::{self, Moved, Progress, Step};
 use host_store::postgres::target::Target;
 use serde_json::json;
 
-use super::database::Place;
-use crate::commands::keep_private;
-
-/// The file of the jobs and components in a data directory.
-const STORE: &str = "host.db";
+use super::database::{self, Place};
+use crate::commands::{STORE, keep_private, store_of};
 
 #[derive(Debug, Args)]
 pub(super) struct Copy {
@@ -52,7 +49,7 @@ impl End {
             Some(path) if !Target::is_url(&path) => Ok(Self::Data(path.into())),
             store => {
                 let place = Place { config, store };
-                Ok(Self::Database(Box::new(place.need(doing)?)))
+                Ok(Self::Database(Box::new(place.need("--to", doing)?)))
             }
         }
     }
@@ -64,10 +61,10 @@ impl End {
         }
     }
 
-    fn check(&self) -> Vec<Finding> {
+    fn check(&self, doing: &str) -> Result<Vec<Finding>, CliError> {
         match self {
-            Self::Data(dir) => host_store::check(&dir.join(STORE)),
-            Self::Database(database) => host_store::postgres::check::check(&database.target),
+            Self::Data(dir) => Ok(host_store::check(&dir.join(STORE))),
+            Self::Database(database) => database::check(database, doing),
         }
     }
 }
@@ -83,10 +80,10 @@ impl Copy {
         let mut told = |progress: Progress| spinner.say(&line(progress));
         let moved = match (&from, &to) {
             (End::Data(dir), End::Database(database)) => {
-                into_database(dir, database, &doing, &mut || from.check(), &mut told)
+                into_database(dir, database, &doing, &mut || from.check(&doing), &mut told)
             }
             (End::Database(database), End::Data(dir)) => {
-                into_data(database, dir, &doing, &mut || from.check(), &mut told)
+                into_data(database, dir, &doing, &mut || from.check(&doing), &mut told)
             }
             _ => Err(CliError::new(
                 Exit::Usage,
@@ -95,7 +92,7 @@ impl Copy {
             )),
         }?;
         spinner.say(&format!("checking {}", to.shown()));
-        let found = to.check();
+        let found = to.check(&doing)?;
         drop(spinner);
         refuse(&found, &doing, "the copy")?;
         print(output, moved, &from, &to)?;
@@ -105,7 +102,7 @@ impl Copy {
 }
 
 /// What the copy calls on its way: a check of the original, and how far it is.
-type Check<'a> = &'a mut dyn FnMut() -> Vec<Finding>;
+type Check<'a> = &'a mut dyn FnMut() -> Result<Vec<Finding>, CliError>;
 type Told<'a> = &'a mut dyn FnMut(Progress);
 
 fn into_database(
@@ -115,13 +112,9 @@ fn into_database(
     check: Check<'_>,
     told: Told<'_>,
 ) -> Result<Moved, CliError> {
-    let store = dir.join(STORE);
-    if let Err(error) = std::fs::metadata(&store) {
-        return Err(CliError::new(Exit::NotFound, doing, error)
-            .next("give --from the data directory of a host"));
-    }
+    let store = store_of(dir, "--from", doing)?;
     let _lock = lock(dir, doing)?;
-    refuse(&check(), doing, "the original")?;
+    refuse(&check()?, doing, "the original")?;
     let (to, allow_unsafe) = (&database.target, database.allow_unsafe);
     copy::to_postgres(&store, to, allow_unsafe, ids::node(), told)
         .map_err(|error| CliError::new(Exit::Failed, doing, error))
@@ -143,7 +136,7 @@ fn into_data(
         return Err(CliError::new(Exit::Failed, doing, cause)
             .next("move it away, or give another directory with --to"));
     }
-    refuse(&check(), doing, "the original")?;
+    refuse(&check()?, doing, "the original")?;
     copy::to_sqlite(&database.target, &store, told)
         .map_err(|error| CliError::new(Exit::Failed, doing, error))
 }

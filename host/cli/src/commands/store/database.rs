@@ -13,8 +13,8 @@ use host_console::plain;
 use host_console::table::{Cell, Column, Rows};
 use host_protocols::wire::check::Check;
 use host_server::config::{Config, Database, Flags};
-use host_store::StoreError;
 use host_store::postgres::admin::{self, Status};
+use host_store::{Finding, StoreError};
 use serde_json::json;
 
 /// The key that `--store` is.
@@ -44,12 +44,25 @@ impl Place {
         Ok(config.store)
     }
 
-    pub(super) fn need(self, doing: &str) -> Result<Database, CliError> {
+    /// Returns the database, which `flag` could have named.
+    pub(super) fn need(self, flag: &str, doing: &str) -> Result<Database, CliError> {
         self.find(doing)?.ok_or_else(|| {
-            CliError::new(Exit::Usage, doing, "no database is named")
-                .next("name it with --store, HOST_STORE_URL or store.url of the configuration")
+            let next =
+                format!("name it with {flag}, HOST_STORE_URL or store.url of the configuration");
+            CliError::new(Exit::Usage, doing, "no database is named").next(next)
         })
     }
+}
+
+/// Checks the store in a database, which must have one.
+pub(super) fn check(database: &Database, doing: &str) -> Result<Vec<Finding>, CliError> {
+    let found = host_store::postgres::check::check(&database.target);
+    found.map_err(|error| failed(doing, &error))?.ok_or_else(|| {
+        CliError::new(Exit::NotFound, doing, "the database has no store yet").next(
+            "`host store migrate` makes its tables; if it should have some, look at the name of the \
+             database and of the schema",
+        )
+    })
 }
 
 #[derive(Debug, Args)]
@@ -65,7 +78,7 @@ impl Asked {
     pub(super) fn migrate(self) -> Result<(), CliError> {
         let output = self.shown.open();
         let doing = "migrate the database";
-        let database = self.place.need(doing)?;
+        let database = self.place.need("--store", doing)?;
         let (before, after) =
             admin::migrate(&database.target).map_err(|error| failed(doing, &error))?;
         let document =
@@ -83,7 +96,7 @@ impl Asked {
     pub(super) fn status(self) -> Result<(), CliError> {
         let output = self.shown.open();
         let doing = "look at the database";
-        let database = self.place.need(doing)?;
+        let database = self.place.need("--store", doing)?;
         let status = admin::status(&database.target).map_err(|error| failed(doing, &error))?;
         let document = json!({
             "store": database.target.to_string(),
