@@ -18,4 +18,5 @@ mod new;
 mod node;
 mod queue;
 mod runner;
+mod store;
 mod terminal;

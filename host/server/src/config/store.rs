@@ -95,7 +95,8 @@ pub(super) fn database(values: &Section<'_>) -> Result<Option<Database>, ConfigE
                 format!("the address of the database is not taken: {error}"),
             )
         };
-        Target::parse(url, passfile.as_deref()).map_err(refused)
+        let target = Target::parse(url, passfile.as_deref()).map_err(refused)?;
+        Ok(target.named_by(origin))
     };
     if let Some(path) = values.path(URL_FILE) {
         Target::check_file(&path).map_err(|error| hidden(&origin, error.to_string()))?;

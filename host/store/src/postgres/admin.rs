@@ -3,7 +3,7 @@
 use super::client::{Client, Connector, rows};
 use super::schema;
 use super::target::Target;
-use super::trouble::damaged;
+use super::trouble::{CONNECT, damaged};
 use super::wait::Driver;
 use crate::error::StoreError;
 
@@ -33,7 +33,7 @@ pub(super) fn ask<T>(
     let driver = Driver::start()?;
     driver.wait(async {
         let client = Connector::new(target)?.connect().await;
-        let client = client.map_err(|trouble| trouble.into_error("connect to the database"))?;
+        let client = client.map_err(|trouble| trouble.into_error(CONNECT))?;
         question(&client).await
     })
 }

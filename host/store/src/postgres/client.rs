@@ -20,7 +20,7 @@ use tokio_postgres::{AsyncMessage, Config, Error, Row, RowStream, SimpleQueryMes
 
 use super::target::{Security, Target};
 use super::tls::Tls;
-use super::trouble::{Trouble, doing};
+use super::trouble::{CONNECT, Trouble, connecting, doing};
 use super::typed::{Values, as_sent, with_types};
 use crate::error::StoreError;
 
@@ -97,11 +97,12 @@ pub(super) struct Readers {
 
 impl Readers {
     pub(super) async fn get(&self) -> Result<Client, StoreError> {
-        let operation = "connect to the database";
         let lent = self.pool.get().await.map_err(|error| match error {
-            PoolError::Backend(error) => Trouble::of(operation, &error).into_error(operation),
+            PoolError::Backend(error) => {
+                connecting(&self.connector.target, &error).into_error(CONNECT)
+            }
             other => StoreError::Broken {
-                operation,
+                operation: CONNECT,
                 message: other.to_string(),
             },
         });
@@ -118,8 +119,7 @@ pub(super) struct Listening {
 /// Makes connections to the servers of one target.
 #[derive(Clone)]
 pub(super) struct Connector {
-    config: Config,
-    security: Security,
+    target: Target,
     tls: Tls,
     /// Whether connections are the server's own, and not those of a pooler. Found out by the first.
     is_direct: Arc<OnceCell<bool>>,
@@ -128,20 +128,19 @@ pub(super) struct Connector {
 impl Connector {
     pub(super) fn new(target: &Target) -> Result<Self, StoreError> {
         Ok(Self {
-            config: target.config.clone(),
-            security: target.security,
+            target: target.clone(),
             tls: Tls::new(target)?,
             is_direct: Arc::default(),
         })
     }
 
     async fn dial(&self, config: &Config) -> Result<Dialled, Error> {
-        if self.security == Security::Allow
+        if self.target.security == Security::Allow
             && let Ok(dialled) = self.dial_with(config, SslMode::Disable).await
         {
             return Ok(dialled);
         }
-        self.dial_with(config, self.security.mode()).await
+        self.dial_with(config, self.target.security.mode()).await
     }
 
     #[expect(
@@ -161,21 +160,22 @@ impl Connector {
         let connected = tokio::time::timeout(ANSWER_TIMEOUT, self.introduce()).await;
         connected.unwrap_or_else(|_| {
             let seconds = ANSWER_TIMEOUT.as_secs();
+            let target = self.target.with_origin();
             Err(Trouble::Lost(format!(
-                "the server has not answered within {seconds} s"
+                "{target}: the server has not answered within {seconds} s"
             )))
         })
     }
 
     async fn introduce(&self) -> Result<Client, Trouble> {
-        let connecting = |error| Trouble::of("connect to the database", &error);
+        let connecting = |error| connecting(&self.target, &error);
         let marked = match self.is_direct.get() {
             Some(_) => None,
             None => self.dial_marked().await.map_err(connecting)?,
         };
-        if !self.is_direct() && self.config.get_options().is_some() {
+        if !self.is_direct() && self.target.config.get_options().is_some() {
             return Err(Trouble::Fatal(StoreError::Broken {
-                operation: "connect to the database",
+                operation: CONNECT,
                 message: "what is before it does not pass options on to the server: leave them out of \
                           the address, and give the role its schema with ALTER ROLE … SET search_path"
                     .to_owned(),
@@ -183,7 +183,7 @@ impl Connector {
         }
         let (client, driven) = match marked {
             Some(dialled) => dialled,
-            None => self.dial(&self.config).await.map_err(connecting)?,
+            None => self.dial(&self.target.config).await.map_err(connecting)?,
         };
         Ok(self.client(Held::Own(ClientWrapper::new(client, driven))))
     }
@@ -192,7 +192,7 @@ impl Connector {
     /// connection is there. Returns the connection, or nothing if that is not taken.
     async fn dial_marked(&self) -> Result<Option<Dialled>, Error> {
         let mark = format!("{:016x}", RandomState::new().build_hasher().finish());
-        let mut config = self.config.clone();
+        let mut config = self.target.config.clone();
         let options = config.get_options().unwrap_or_default();
         config.options(format!("{options} -c {MARK}={mark}"));
         let dialled = match self.dial(&config).await {
@@ -227,9 +227,9 @@ impl Connector {
 
     /// Makes a connection whose messages the caller takes. They drive it.
     pub(super) async fn listen(&self) -> Result<Listening, Trouble> {
-        let connecting = |error| Trouble::of("connect to the database", &error);
-        let mut config = self.config.clone();
-        let mode = match self.security {
+        let connecting = |error| connecting(&self.target, &error);
+        let mut config = self.target.config.clone();
+        let mode = match self.target.security {
             Security::Allow => SslMode::Prefer,
             other => other.mode(),
         };
@@ -247,7 +247,7 @@ impl Connector {
         let config = ManagerConfig {
             recycling_method: RecyclingMethod::Fast,
         };
-        let manager = Manager::from_connect(self.config.clone(), self.clone(), config);
+        let manager = Manager::from_connect(self.target.config.clone(), self.clone(), config);
         let pool = Pool::builder(manager).max_size(READERS_MAX).build();
         let pool = pool.map_err(|error| StoreError::Broken {
             operation: "make the readers' connections",
@@ -260,7 +260,7 @@ impl Connector {
 
 impl Connect for Connector {
     fn connect(&self, _: &Config) -> BoxFuture<'_, Result<Dialled, Error>> {
-        self.dial(&self.config).boxed()
+        self.dial(&self.target.config).boxed()
     }
 }
 

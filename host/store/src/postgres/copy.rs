@@ -15,7 +15,7 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use super::client::{Client, Connector, rows};
 use super::logs::LINE_BYTES;
 use super::target::Target;
-use super::trouble::{damaged, doing};
+use super::trouble::{CONNECT, damaged, doing};
 use super::wait::Driver;
 use super::{nodes, schema};
 use crate::error::StoreError;
@@ -194,7 +194,7 @@ impl Open {
         let driver = Arc::new(Driver::start()?);
         let client = driver.wait(async {
             let client = Connector::new(target)?.connect().await;
-            let client = client.map_err(|trouble| trouble.into_error("connect to the database"))?;
+            let client = client.map_err(|trouble| trouble.into_error(CONNECT))?;
             schema::check_server(&client, allow_unsafe).await?;
             schema::migrate(&client).await?;
             // The other side may take its time between two rows.

@@ -16,7 +16,7 @@ use super::pipeline::{Pipeline, Value, values};
 use super::reader::PostgresReader;
 use super::schema;
 use super::target::Target;
-use super::trouble::{Trouble, damaged};
+use super::trouble::{CONNECT, Trouble, damaged};
 use super::wait::Driver;
 use crate::error::StoreError;
 use crate::logs::{DROP_LINES, LEVELS, LogEntry, LogPage, LogReader, LogWriter, SOURCES};
@@ -75,7 +75,7 @@ impl PostgresLogs {
         let connector = Connector::new(target)?;
         let client = driver.wait(async {
             let client = connector.connect().await;
-            let client = client.map_err(|trouble| trouble.into_error("connect to the database"))?;
+            let client = client.map_err(|trouble| trouble.into_error(CONNECT))?;
             schema::migrate(&client).await?;
             Ok(client)
         })?;

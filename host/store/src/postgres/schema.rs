@@ -1,6 +1,8 @@
 //! The tables, and what is checked before a host uses them. Migrations go forward only, one host at a
 //! time. A migration that has been released never changes.
 
+use tokio_postgres::error::SqlState;
+
 use super::client::Client;
 use super::trouble::{damaged, doing};
 use crate::error::StoreError;
@@ -47,7 +49,6 @@ pub(super) async fn migrate(client: &Client) -> Result<(i64, i64), StoreError> {
     if before == VERSION {
         return Ok((before, VERSION));
     }
-    let migrating = doing("make the tables or raise their version");
     let run = async |sql: &str| client.batch_execute(sql).await.map_err(migrating);
     run(&format!("BEGIN; SELECT pg_advisory_xact_lock({LOCK})")).await?;
     let migrated = async {
@@ -74,6 +75,27 @@ pub(super) async fn migrate(client: &Client) -> Result<(i64, i64), StoreError> {
         return Err(error);
     }
     Ok((before, VERSION))
+}
+
+fn migrating(error: tokio_postgres::Error) -> StoreError {
+    let next = match error.code() {
+        Some(&SqlState::INVALID_SCHEMA_NAME) => {
+            "; make the schema with CREATE SCHEMA, or name another one in the address \
+             (?options=-csearch_path%3DNAME)"
+        }
+        Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+            "; GRANT the user of the host USAGE and CREATE on the schema, or let the owner of the tables \
+             run `host store migrate`"
+        }
+        _ => "",
+    };
+    match doing("make the tables or raise their version")(error) {
+        StoreError::Broken { operation, message } => StoreError::Broken {
+            operation,
+            message: format!("{message}{next}"),
+        },
+        other => other,
+    }
 }
 
 /// Refuses a schema that a later version of the host has made.

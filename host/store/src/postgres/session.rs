@@ -13,7 +13,7 @@ use super::flush::NEXT_WAKEUP;
 use super::nodes;
 use super::schema;
 use super::target::Target;
-use super::trouble::Trouble;
+use super::trouble::{CONNECT, Trouble};
 use crate::error::StoreError;
 
 /// How often a lost connection is made again, and the pause before each time.
@@ -44,7 +44,7 @@ impl Session {
     ) -> Result<(Self, Readers), StoreError> {
         let connector = Connector::new(target)?;
         let client = connector.connect().await;
-        let client = client.map_err(|trouble| trouble.into_error("connect to the database"))?;
+        let client = client.map_err(|trouble| trouble.into_error(CONNECT))?;
         schema::check_server(&client, options.allow_unsafe).await?;
         schema::migrate(&client).await?;
         let writer = nodes::enter(&client, node).await?;

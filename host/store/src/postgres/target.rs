@@ -64,6 +64,8 @@ pub struct Target {
     pub(super) security: Security,
     /// The file of authorities for the server's certificate; those the system trusts if `None`.
     pub(super) authorities: Option<PathBuf>,
+    /// Where the address stands: a flag, a variable or a key.
+    origin: Option<String>,
 }
 
 /// Why an address is refused. Never quotes it.
@@ -154,6 +156,7 @@ impl Target {
             config,
             security,
             authorities,
+            origin: None,
         };
         if target.config.get_password().is_none()
             && let Some(path) = passfile
@@ -164,6 +167,27 @@ impl Target {
         Ok(target)
     }
 
+    /// Notes where the address stands, so that errors can name it.
+    #[must_use]
+    pub fn named_by(mut self, origin: &str) -> Self {
+        self.origin = Some(origin.to_owned());
+        self
+    }
+
+    /// Returns the address with where it stands.
+    pub(super) fn with_origin(&self) -> String {
+        match &self.origin {
+            Some(origin) => format!("{self} (from {origin})"),
+            None => self.to_string(),
+        }
+    }
+
+    /// Returns the name of the database, which is that of the user if the address has none.
+    pub(super) fn database(&self) -> &str {
+        let name = self.config.get_dbname().or(self.config.get_user());
+        name.unwrap_or_default()
+    }
+
     /// Returns what a file of passwords is asked for, each server in turn.
     fn asked(&self) -> Vec<Asked> {
         let user = self.config.get_user().unwrap_or_default();
@@ -171,7 +195,7 @@ impl Target {
         let asked = servers.map(|(host, port)| Asked {
             host,
             port: port.to_string(),
-            database: self.config.get_dbname().unwrap_or(user).to_owned(),
+            database: self.database().to_owned(),
             user: user.to_owned(),
         });
         asked.collect()

@@ -2,6 +2,7 @@
 
 use tokio_postgres::error::SqlState;
 
+use super::target::Target;
 use crate::error::StoreError;
 
 /// A failure of the database.
@@ -82,6 +83,53 @@ pub(super) fn explain(error: &tokio_postgres::Error) -> String {
         source = inner.source();
     }
     text
+}
+
+/// What is done when a connection is made.
+pub(super) const CONNECT: &str = "connect to the database";
+
+/// Returns what an error means that came while a connection to `target` was made.
+pub(super) fn connecting(target: &Target, error: &tokio_postgres::Error) -> Trouble {
+    let message = format!("{}: {}", target.with_origin(), refusal(target, error));
+    match Trouble::of(CONNECT, error) {
+        Trouble::Lost(_) => Trouble::Lost(message),
+        Trouble::Fatal(StoreError::Broken { operation, .. }) => {
+            Trouble::Fatal(StoreError::Broken { operation, message })
+        }
+        other => other,
+    }
+}
+
+/// Says why there is no connection and what to do next. The server's own words may name the user, so they are
+/// left out then.
+fn refusal(target: &Target, error: &tokio_postgres::Error) -> String {
+    let text = explain(error);
+    match error.code() {
+        Some(&SqlState::INVALID_PASSWORD) => {
+            "the server does not take the user with this password (28P01); correct it in the address, in \
+             store.url_file or in the file of PGPASSFILE"
+                .to_owned()
+        }
+        Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
+            "the server does not let the user in (28000); look whether there is such a user, and whether \
+             the server's pg_hba.conf lets it in from here, with TLS or without"
+                .to_owned()
+        }
+        Some(&SqlState::INVALID_CATALOG_NAME) => {
+            let name = target.database();
+            format!("{text}; make it with `createdb {name}`, or correct the address")
+        }
+        Some(_) => text,
+        None if text.contains("password missing") => {
+            "the server wants a password and there is none; put the address with it into \
+             store.url_file, or a line for it into the file of PGPASSFILE"
+                .to_owned()
+        }
+        None => match text.strip_prefix("error connecting to server: ") {
+            Some(cause) => format!("{cause}; is the server up, and are host and port right?"),
+            None => text,
+        },
+    }
 }
 
 /// Converts an error into a [`StoreError`] that says what was being done.

@@ -4,6 +4,7 @@
 use host_core::command::Command;
 use host_core::id::NodeId;
 use host_core::job::{Lifecycle, State, UniqueScope};
+use host_store::postgres::admin;
 use host_store::postgres::target::Target;
 use host_store::postgres::{Options, PostgresStore};
 use host_store::store::Store as _;
@@ -41,6 +42,47 @@ fn a_server_that_may_lose_data_is_refused_by_the_name_of_the_setting() {
     let message = refusal(&Schema::new(), Options::default());
     assert!(message.contains("fsync is off"), "{message}");
     assert!(message.contains("allow_unsafe"), "{message}");
+}
+
+#[test]
+fn a_refused_connection_names_the_database_and_what_to_do_and_no_user() {
+    let schema = Schema::new();
+    let (good, socket) = (
+        schema.url(),
+        schema.url().replace("postgres@", "postgres@%2Fnone"),
+    );
+    for (url, named, next) in [
+        (
+            good.replace("/postgres?", "/absent?"),
+            "/absent (from KEY): database \"absent\" does not exist (3D000)",
+            "`createdb absent`",
+        ),
+        (socket, "%2Fnone", "is the server up"),
+        (
+            good.replace("//postgres@", "//somebody@"),
+            "/postgres (from KEY): the server does not let the user in (28000)",
+            "pg_hba.conf",
+        ),
+    ] {
+        let target = Target::parse(&url, None).unwrap().named_by("KEY");
+        let refused = PostgresStore::open(&target, NODE, TESTED).map(drop);
+        let message = refused.unwrap_err().to_string();
+        assert!(message.starts_with("cannot connect to the database: postgres://"));
+        assert!(
+            message.contains(named) && message.contains(next),
+            "{message}"
+        );
+        assert!(!message.contains("somebody"), "{message}");
+    }
+}
+
+#[test]
+fn a_schema_that_is_not_there_is_told_with_what_to_do() {
+    let schema = Schema::new();
+    let url = schema.url().replace("search_path%3D", "search_path%3Dno_");
+    let refused = admin::migrate(&Target::parse(&url, None).unwrap());
+    let message = refused.unwrap_err().to_string();
+    assert!(message.contains("CREATE SCHEMA"), "{message}");
 }
 
 #[test]

@@ -176,7 +176,10 @@ pub(crate) fn checked(database: &Database) -> Check {
     let status = match admin::status(place) {
         Ok(status) => status,
         Err(error) => {
-            let found = format!("{place}: {error}");
+            let (place, mut found) = (place.to_string(), error.to_string());
+            if !found.contains(&place) {
+                found = format!("{place}: {found}");
+            }
             return Check::fail(
                 name,
                 found,

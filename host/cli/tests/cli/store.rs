@@ -1,0 +1,25 @@
+//! `host store`, as far as there is no database; what it does with one is tested with a server.
+
+use tempfile::TempDir;
+
+use crate::canned::{Transcript, run_alone};
+
+#[test]
+fn where_there_is_nothing() {
+    let mut seen = Transcript::new("store_where_there_is_nothing");
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path().display().to_string();
+    let nobody = "postgres://me@127.0.0.1:1/jobs";
+    for arguments in [
+        &["status"][..],
+        &["copy", "--from", &folder],
+        &["status", "--store", nobody],
+        &["migrate", "--store", nobody],
+        &["check", "--store", nobody],
+        &["copy", "--from", nobody, "--to", &folder],
+    ] {
+        let ran = run_alone(&[&["store"], arguments].concat());
+        seen.add(&ran.replace(&folder, "DIR"));
+    }
+    seen.check();
+}
