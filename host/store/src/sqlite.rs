@@ -35,7 +35,7 @@ use self::counters::Counters;
 use self::hot::Hot;
 use self::jobs::Transaction;
 use self::reader::SqliteReader;
-use self::reserve::Reserve;
+use self::reserve::{Reserve, Room};
 use crate::engine;
 use crate::error::StoreError;
 use crate::store::{Reader, Store};
@@ -83,14 +83,14 @@ impl SqliteStore {
             Counters::load(&connection)
         });
         let counters = prepared.map_err(|error| check::name(&connection, error))?;
-        let inside = free_bytes(&connection);
+        let room = room_of(&connection, path);
         Ok(Self {
             path: path.to_owned(),
             checkpointer: Checkpointer::start(path, &mut connection)?,
             counters,
             connection,
             hot: Hot::default(),
-            reserve: Reserve::beside(path, inside),
+            reserve: Reserve::beside(path, room),
             capacity: Capacity::default(),
             broken: None,
         })
@@ -173,16 +173,18 @@ impl Store for SqliteStore {
     }
 
     fn has_room(&mut self) -> bool {
-        self.reserve.take(|| free_bytes(&self.connection))
+        self.reserve.take(|| room_of(&self.connection, &self.path))
     }
 }
 
-/// Returns how many bytes of a store are free: those of jobs that were removed.
-fn free_bytes(connection: &Connection) -> u64 {
+/// Returns what an open store has already. What cannot be counted is not there.
+fn room_of(connection: &Connection, path: &Path) -> Room {
     let count = |name| connection.pragma_query_value(None, name, |row| row.get::<_, u64>(0));
-    // What cannot be counted is not free.
     let pages = count("freelist_count").unwrap_or_default();
-    pages.saturating_mul(count("page_size").unwrap_or_default())
+    Room {
+        inside: pages.saturating_mul(count("page_size").unwrap_or_default()),
+        log: fs::metadata(log_of(path)).map_or(0, |log| log.len()),
+    }
 }
 
 /// Returns the path of the write-ahead log, which is empty or gone if the last writer closed the store.

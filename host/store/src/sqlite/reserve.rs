@@ -16,6 +16,23 @@ const RESERVE_BYTES: u64 = 64 << 20;
 /// How much the log of a store may need that has room inside, in bytes.
 const LOG_BYTES: u64 = 16 << 20;
 
+/// What a store has already, in bytes.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Room {
+    /// What is free inside it: the place of jobs that were removed.
+    pub(super) inside: u64,
+    /// The length of its log, which is written from its start again and again.
+    pub(super) log: u64,
+}
+
+impl Room {
+    /// Returns how much must be reserved beside it.
+    fn lacks(self) -> u64 {
+        let log = LOG_BYTES.saturating_sub(self.log);
+        RESERVE_BYTES.saturating_sub(self.inside).max(log)
+    }
+}
+
 /// The reserve file, which may be absent.
 pub(super) struct Reserve {
     path: PathBuf,
@@ -23,28 +40,29 @@ pub(super) struct Reserve {
 }
 
 impl Reserve {
-    /// Reserves space next to the store at `store`, if the disk has enough. `inside` bytes of the store are
-    /// free.
-    pub(super) fn beside(store: &Path, inside: u64) -> Self {
+    /// Reserves space next to the store at `store`, if the disk has enough. `room` is what
+    /// the store has.
+    pub(super) fn beside(store: &Path, room: Room) -> Self {
         let mut name = store.as_os_str().to_owned();
         name.push("-reserve");
         let mut reserve = Self {
             path: name.into(),
             held: false,
         };
-        reserve.take(|| inside);
+        reserve.take(|| room);
         reserve
     }
 
     /// Reserves the space if as much again stays free. Returns whether the space is reserved now. New jobs
-    /// take the bytes that are free inside the store first, so with them the disk needs less.
+    /// take the room inside the store first, so with it the disk needs less.
     ///
     /// If the file system cannot reserve space, this returns true. A full disk then also stops
     /// accepted jobs.
-    pub(super) fn take(&mut self, inside: impl FnOnce() -> u64) -> bool {
+    pub(super) fn take(&mut self, room: impl FnOnce() -> Room) -> bool {
         if !self.held {
-            let bytes = RESERVE_BYTES.saturating_sub(inside()).max(LOG_BYTES);
-            self.held = !matches!(self.allocate(bytes), Err(Errno::NOSPC | Errno::DQUOT));
+            let bytes = room().lacks();
+            self.held =
+                bytes == 0 || !matches!(self.allocate(bytes), Err(Errno::NOSPC | Errno::DQUOT));
             if !self.held {
                 self.give_up();
             }

@@ -7,28 +7,33 @@ use super::*;
 #[test]
 fn room_is_set_aside_given_up_and_set_aside_again() {
     let folder = TempDir::new().unwrap();
-    let mut reserve = Reserve::beside(&folder.path().join("host.db"), 0);
+    let mut reserve = Reserve::beside(&folder.path().join("host.db"), Room::default());
     let file = folder.path().join("host.db-reserve");
     assert_eq!(fs::metadata(&file).unwrap().len(), RESERVE_BYTES);
     reserve.give_up();
     assert!(!file.exists());
-    assert!(reserve.take(|| 0));
+    assert!(reserve.take(Room::default));
     assert_eq!(fs::metadata(&file).unwrap().len(), RESERVE_BYTES);
-    let again = Reserve::beside(&folder.path().join("host.db"), 0);
+    let again = Reserve::beside(&folder.path().join("host.db"), Room::default());
     assert!(again.held, "a file of an earlier life is taken over");
 }
 
 #[test]
-fn what_is_free_inside_the_store_needs_no_room_on_the_disk() {
-    let folder = TempDir::new().unwrap();
-    let file = folder.path().join("host.db-reserve");
-    for (inside, bytes) in [
-        (1 << 20, RESERVE_BYTES - (1 << 20)),
-        (RESERVE_BYTES - LOG_BYTES, LOG_BYTES),
-        (u64::MAX, LOG_BYTES),
+fn what_the_store_has_needs_no_room_on_the_disk() {
+    for (inside, log, lacks) in [
+        (0, 0, RESERVE_BYTES),
+        (0, LOG_BYTES, RESERVE_BYTES),
+        (1 << 20, 0, RESERVE_BYTES - (1 << 20)),
+        (u64::MAX, 0, LOG_BYTES),
+        (u64::MAX, 1 << 20, LOG_BYTES - (1 << 20)),
+        (u64::MAX, u64::MAX, 0),
     ] {
-        let mut reserve = Reserve::beside(&folder.path().join("host.db"), inside);
-        assert_eq!(fs::metadata(&file).unwrap().len(), bytes);
-        reserve.give_up();
+        let room = Room { inside, log };
+        assert_eq!(room.lacks(), lacks);
+        let folder = TempDir::new().unwrap();
+        let mut reserve = Reserve::beside(&folder.path().join("host.db"), room);
+        assert!(reserve.take(|| room));
+        let file = fs::metadata(folder.path().join("host.db-reserve"));
+        assert_eq!(file.map_or(0, |file| file.len()), lacks);
     }
 }
