@@ -115,8 +115,8 @@ impl Default for Metrics {
             "Open connections of the API",
             connections.clone(),
         );
-        let kept = "Jobs that are kept, by state and queue; the first 100 queues have a label of \
-                    their own, the others share `_other`";
+        let kept = "Jobs that are kept in the store, the same at each node, by state and queue; the \
+                    first 100 queues have a label of their own, the others share `_other`";
         registry.register("jobs", kept, jobs.clone());
         let (nodes, beats, clocks) = (Family::default(), Family::default(), Family::default());
         registry.register(

@@ -58,6 +58,11 @@ impl Backup {
         let doing = format!("back up {from} to {to}");
         let failed = |cause: &dyn std::fmt::Display| CliError::new(Exit::Failed, &doing, cause);
         let original = store_of(&self.data, "--data", &doing)?;
+        if is_inside(&self.to, &self.data) {
+            let cause = "a backup inside the data directory would become a part of it";
+            return Err(CliError::new(Exit::Usage, doing, cause)
+                .next("give --to a name outside of the data directory"));
+        }
         keep_private();
         // A host that is busy comes first.
         let _unchanged = rustix::process::nice(NICE);
@@ -87,6 +92,15 @@ impl Backup {
         ));
         Ok(())
     }
+}
+
+/// Returns whether a path that need not exist is below a folder.
+fn is_inside(path: &Path, folder: &Path) -> bool {
+    let (Ok(path), Ok(folder)) = (std::path::absolute(path), folder.canonicalize()) else {
+        return false;
+    };
+    let above = path.ancestors().find_map(|above| above.canonicalize().ok());
+    above.is_some_and(|above| above.starts_with(folder))
 }
 
 /// A store that was copied and checked.

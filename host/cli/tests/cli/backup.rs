@@ -19,6 +19,9 @@ fn where_there_is_nothing() {
     let folder = TempDir::new().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
     let (data, copy, node) = (at("data"), at("copy.db"), at("node"));
+    let (own, inside, file) = (at("own"), at("own/a/copy"), at("own/copy.db"));
+    std::fs::create_dir(&own).unwrap();
+    std::fs::write(at("own/host.db"), "").unwrap();
     // The jobs of this one are in a database.
     std::fs::create_dir(&node).unwrap();
     std::fs::write(folder.path().join("node/node"), "").unwrap();
@@ -26,6 +29,8 @@ fn where_there_is_nothing() {
         &["backup", "--data", &data, "--to", &copy][..],
         &["backup", "--data", &node, "--to", &copy],
         &["store", "check", "--data", &node],
+        &["backup", "--data", &own, "--to", &inside],
+        &["backup", "--data", &own, "--to", &file],
         &["backup", "--data", &data],
         &["restore", &copy, "--data", &data],
     ] {
