@@ -1,14 +1,12 @@
 //! The ways from a host to a real server of `PostgreSQL`: over TLS with each check of the certificate, and
 //! through `PgBouncer`.
 
-use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
 use std::time::Duration;
 
 use host_tests::server::host;
-use host_tests::{Cluster, Options, Server, eventually, guests};
+use host_tests::{Cluster, Options, Server, Supervisor, eventually, guests};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::json;
 use tempfile::TempDir;
@@ -263,23 +261,11 @@ fn hosts_share_connections_behind_a_pooler_in_transaction_mode() {
 fn a_host_whose_database_is_away_says_so_and_stays_alive() {
     let mut cluster = Cluster::start(&folder(), &[]);
     let data = TempDir::new().unwrap();
-    let path = data.path().join("notify");
-    let socket = UnixDatagram::bind(&path).unwrap();
-    let (tell, told) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut word = [0; 64];
-        while let Ok(bytes) = socket.recv(&mut word) {
-            // The test may have ended.
-            let _heard = tell.send(word[..bytes].starts_with(b"WATCHDOG=1"));
-        }
-    });
+    let supervisor = Supervisor::start(data.path());
     let mut options = Options::new(&data.path().join("data"));
-    options.supervised = true;
-    options.env.extend([
-        ("HOST_STORE_URL".to_owned(), cluster.url()),
-        ("NOTIFY_SOCKET".to_owned(), path.display().to_string()),
-        ("WATCHDOG_USEC".to_owned(), "300000".to_owned()),
-    ]);
+    supervisor.supervise(&mut options, Duration::from_millis(300));
+    let url = ("HOST_STORE_URL".to_owned(), cluster.url());
+    options.env.push(url);
     let server = Server::start(&options);
     let client = server.client();
     deploy(&client, "basics");
@@ -290,11 +276,9 @@ fn a_host_whose_database_is_away_says_so_and_stays_alive() {
     });
     assert_eq!(away["code"], "store_away");
     assert_eq!(client.get("/metrics").unwrap().status, 200);
-    // What it has said before.
-    while told.try_recv().is_ok() {}
+    supervisor.forget();
     for _ in 0..3 {
-        let is_alive = told.recv_timeout(Duration::from_secs(30));
-        assert_eq!(is_alive, Ok(true));
+        assert_eq!(supervisor.hear(), "WATCHDOG=1");
     }
     cluster.serve();
     assert_eq!(

@@ -1,12 +1,11 @@
 //! Starting and stopping a host.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::UnixDatagram;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::time::Duration;
 
 use host_tests::server::host;
-use host_tests::{Client, Options, Server, eventually};
+use host_tests::{Client, Options, Server, Supervisor, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tempfile::TempDir;
@@ -261,31 +260,15 @@ fn a_store_can_be_checked_while_it_is_used() {
 #[test]
 fn a_supervisor_is_told_how_the_host_is() {
     let data = TempDir::new().unwrap();
-    let path = data.path().join("notify");
-    let socket = UnixDatagram::bind(&path).unwrap();
-    socket.set_read_timeout(Some(WAIT_MAX)).unwrap();
-    let told = || {
-        let mut buffer = [0; 256];
-        let bytes = socket.recv(&mut buffer).unwrap();
-        String::from_utf8_lossy(&buffer[..bytes]).trim().to_owned()
-    };
-    // systemd names the process that it waits for.
-    let script = "export WATCHDOG_PID=$$; exec \"$0\" serve --listen 127.0.0.1:0 --data \"$1\"";
-    let mut child = Command::new("sh")
-        .args(["-c", script])
-        .arg(host())
-        .arg(data.path().join("data"))
-        .env("NOTIFY_SOCKET", &path)
-        .env("WATCHDOG_USEC", "150000")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let supervisor = Supervisor::start(data.path());
+    let mut options = Options::new(&data.path().join("data"));
+    supervisor.supervise(&mut options, Duration::from_millis(150));
+    let server = Server::start(&options);
+    let told = || supervisor.hear();
     assert_eq!(told(), "READY=1");
     assert_eq!([told(), told()], ["WATCHDOG=1", "WATCHDOG=1"]);
-    let pid = Pid::from_child(&child);
-    kill_process(pid, Signal::TERM).unwrap();
+    server.ask_to_stop();
     let last = std::iter::repeat_with(told).find(|word| word != "WATCHDOG=1");
     assert_eq!(last.as_deref(), Some("STOPPING=1"));
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(server.ended(), Some(0));
 }

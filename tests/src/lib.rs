@@ -22,6 +22,7 @@ pub mod redis;
 pub mod rrq;
 pub mod secrets;
 pub mod server;
+pub mod supervisor;
 mod wait;
 pub mod worker;
 
@@ -29,5 +30,6 @@ pub use client::Client;
 pub use cluster::Cluster;
 pub use redis::{Redis, Sentinel};
 pub use server::{Options, Server};
+pub use supervisor::Supervisor;
 pub use wait::eventually;
 pub use worker::{ArcoWorker, HeroWorker, Worker};
