@@ -181,7 +181,7 @@ pub struct Claimed {
     pub payload: Payload,
 }
 
-/// A handler that no revision has that is current.
+/// A handler that is no longer deployed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemovedHandler {
     pub handler: Name,
@@ -211,7 +211,7 @@ pub enum Reply {
         revision: Box<Revision>,
         /// Whether it was current already, with the same bytes and the same manifest.
         unchanged: bool,
-        /// The handlers of the revision before that this one has not.
+        /// The handlers of the revision before that this one lacks.
         removed: Vec<RemovedHandler>,
     },
     /// To commands that return nothing.

@@ -93,14 +93,14 @@ pub struct Api {
 }
 
 /// The state that all requests share.
-struct Parts {
+struct ApiState {
     api: Api,
     streams: Arc<Semaphore>,
     long_checks: enqueue::LongChecks,
     deploys: components::Deploys,
 }
 
-type Shared = Arc<Parts>;
+type Shared = Arc<ApiState>;
 
 pub fn router(mut api: Api, tasks: &Tasks) -> Router {
     let serving = router::Serving {
@@ -110,7 +110,7 @@ pub fn router(mut api: Api, tasks: &Tasks) -> Router {
         tasks: tasks.clone(),
     };
     let mut groups = std::mem::take(&mut api.wire_routes);
-    let shared = Shared::new(Parts {
+    let shared = Shared::new(ApiState {
         api,
         streams: Arc::new(Semaphore::new(STREAMS_MAX)),
         long_checks: enqueue::LongChecks::default(),

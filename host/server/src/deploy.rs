@@ -29,7 +29,7 @@ pub struct Deployed {
     pub revision: Revision,
     /// Whether it was already current.
     pub unchanged: bool,
-    /// The handlers of the previous revision that it has not.
+    /// The handlers of the previous revision that it lacks.
     pub removed: Vec<RemovedHandler>,
     /// What its handlers may access that the previous revision could not: one line each, for
     /// people.

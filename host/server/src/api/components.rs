@@ -105,7 +105,7 @@ pub(super) struct DeployedView {
     revision: RevisionView,
     /// Whether it was current before.
     unchanged: bool,
-    /// The handlers of the revision before that it has not.
+    /// The handlers of the revision before that it lacks.
     handlers_removed: Vec<RemovedHandlerView>,
     /// What its handlers may reach that the revision before did not.
     grants_added: Vec<String>,

@@ -61,20 +61,16 @@ impl<R: Rows> Batch<'_, R> {
             .current(component)?
             .ok_or_else(|| Rejection::UnknownComponent(component.clone()))?;
         let revisions = self.rows.revisions(component)?;
-        let before = revisions.iter().find(|old| old.revision == current);
-        let before = before.cloned();
-        let revision = revisions
-            .into_iter()
-            .find(|revision| revision.revision == number)
-            .ok_or_else(|| Rejection::UnknownRevision {
-                component: component.clone(),
-                revision: number,
-            })?;
-        self.check_owners(&revision)?;
-        let removed = self.removed(before.as_ref(), &revision)?;
+        let find = |number| revisions.iter().find(|it| it.revision == number);
+        let revision = find(number).ok_or_else(|| Rejection::UnknownRevision {
+            component: component.clone(),
+            revision: number,
+        })?;
+        self.check_owners(revision)?;
+        let removed = self.removed(find(current), revision)?;
         self.rows.set_current(component, number)?;
         Ok(Reply::Deployed {
-            revision: Box::new(revision),
+            revision: Box::new(revision.clone()),
             unchanged: number == current,
             removed,
         })
@@ -105,7 +101,7 @@ impl<R: Rows> Batch<'_, R> {
         Ok(Reply::Done)
     }
 
-    /// Returns the handlers of a revision that the next one has not.
+    /// Returns the handlers of a revision that the next one lacks.
     fn removed(
         &mut self,
         before: Option<&Revision>,
