@@ -27,12 +27,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use host_console::error::{CliError, Exit};
-
-/// The file of the jobs and components in a data directory.
-const STORE: &str = "host.db";
-
-/// The file with the id of a host whose jobs are in a database.
-const NODE: &str = "node";
+use host_server::serve::{NODE, STORE};
 
 /// Returns the file of the jobs in the data directory that `flag` names. It must be there.
 fn store_of(data: &Path, flag: &str, doing: &str) -> Result<PathBuf, CliError> {
@@ -40,6 +35,7 @@ fn store_of(data: &Path, flag: &str, doing: &str) -> Result<PathBuf, CliError> {
     let Err(error) = std::fs::metadata(&path) else {
         return Ok(path);
     };
+    // Only a host whose jobs are in a database keeps its id in a file.
     if error.kind() == ErrorKind::NotFound && data.join(NODE).exists() {
         let cause = format!("there is no {STORE}: the host keeps its jobs in a database");
         return Err(CliError::new(Exit::NotFound, doing, cause)

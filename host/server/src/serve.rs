@@ -24,8 +24,10 @@ use rustix::process::{Resource, Rlimit, setrlimit, umask};
 use thiserror::Error;
 use tokio::net::TcpListener;
 
+pub use self::damage::STORE;
 pub(crate) use self::host::END_TIMEOUT;
 use self::host::Host;
+pub use self::node_id::FILE as NODE;
 use crate::api;
 use crate::config::Config;
 use crate::folder::{self, FolderError};

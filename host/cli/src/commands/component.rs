@@ -141,9 +141,6 @@ pub(super) struct RemovedHandler {
 
 /// Prints which handlers are no longer deployed, and what their jobs come to.
 pub(super) fn put_removed(removed: &[RemovedHandler]) -> Result<(), CliError> {
-    if removed.is_empty() {
-        return Ok(());
-    }
     let lines = removed.iter().map(|it| {
         let handler = plain::line(&it.handler);
         match it.jobs {
@@ -152,7 +149,7 @@ pub(super) fn put_removed(removed: &[RemovedHandler]) -> Result<(), CliError> {
             jobs => format!("- {handler}: {jobs} jobs that have not ended will fail"),
         }
     });
-    put_section("no longer deployed", &lines.collect::<Vec<_>>().join("\n"))
+    put_list("no longer deployed", lines)
 }
 
 /// Tells how to keep the jobs of handlers that are no longer deployed.
@@ -167,12 +164,21 @@ pub(super) fn hint_removed(output: Output, removed: &[RemovedHandler]) {
 
 /// Prints what handlers may reach that they could not reach before.
 pub(super) fn put_new_grants(grants: &[String]) -> Result<(), CliError> {
-    if grants.is_empty() {
+    let lines = grants.iter().map(|it| format!("+ {}", plain::line(it)));
+    put_list("new grants", lines)
+}
+
+/// Prints the interfaces that a component imports and is not given.
+pub(super) fn put_stubbed(interfaces: &[String]) -> Result<(), CliError> {
+    let lines = interfaces.iter().map(|it| plain::line(it).into_owned());
+    put_list("not given: calls of these fail", lines)
+}
+
+/// Prints lines below a title, and nothing if there are none.
+fn put_list(title: &str, lines: impl Iterator<Item = String>) -> Result<(), CliError> {
+    let lines: Vec<String> = lines.collect();
+    if lines.is_empty() {
         return Ok(());
     }
-    let lines: Vec<_> = grants
-        .iter()
-        .map(|grant| format!("+ {}", plain::line(grant)))
-        .collect();
-    put_section("new grants", &lines.join("\n"))
+    put_section(title, &lines.join("\n"))
 }

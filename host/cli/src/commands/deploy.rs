@@ -7,7 +7,7 @@ use clap::Args;
 use host_console::client::{Answer, Client, segment};
 use host_console::error::{CliError, Exit};
 use host_console::options::Remote;
-use host_console::output::{Output, put_section};
+use host_console::output::Output;
 use host_console::progress::Spinner;
 use host_console::table::Rows;
 use host_console::{human, plain};
@@ -15,7 +15,9 @@ use host_core::name::Name;
 use host_core::seconds::Seconds;
 use serde::Deserialize;
 
-use super::component::{RemovedHandler, hint_removed, put_new_grants, put_removed, waiting};
+use super::component::{
+    RemovedHandler, hint_removed, put_new_grants, put_removed, put_stubbed, waiting,
+};
 use crate::manifest::{Manifest, Overrides};
 use crate::multipart::Multipart;
 
@@ -215,13 +217,4 @@ fn print(output: Output, deployed: &Deployed, unchanged: bool) -> Result<(), Cli
     put_removed(&deployed.handlers_removed)?;
     put_new_grants(&deployed.grants_added)?;
     put_stubbed(&deployed.stubbed)
-}
-
-/// Prints the interfaces that a component imports and is not given.
-fn put_stubbed(interfaces: &[String]) -> Result<(), CliError> {
-    if interfaces.is_empty() {
-        return Ok(());
-    }
-    let lines: Vec<_> = interfaces.iter().map(|it| plain::line(it)).collect();
-    put_section("not given: calls of these fail", &lines.join("\n"))
 }

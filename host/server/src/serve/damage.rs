@@ -8,7 +8,7 @@ use host_store::StoreError;
 use host_store::sqlite::logs::LogStore;
 
 /// The file of the jobs and components.
-pub(super) const STORE: &str = "host.db";
+pub const STORE: &str = "host.db";
 
 /// The file of the guests' logs.
 const LOGS: &str = "logs.db";

@@ -10,7 +10,7 @@ use host_core::id::NodeId;
 use host_runtime::ids;
 
 /// The file in the data directory.
-const FILE: &str = "node";
+pub const FILE: &str = "node";
 
 /// Returns the id that `data` has, and gives it one if it has none.
 pub(super) fn of(data: &Path) -> io::Result<NodeId> {

@@ -11,6 +11,9 @@ use tokio_util::sync::CancellationToken;
 /// How often the supervisor is told that the host is alive: this many times in the time it allows.
 const PER_TIMEOUT: u32 = 3;
 
+/// The pause between two looks at whether the store is away, while the dispatch loop does not answer.
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
+
 /// Says that the host accepts requests.
 pub(super) fn ready() {
     tell(NotifyState::Ready);
@@ -20,9 +23,6 @@ pub(super) fn ready() {
 pub(super) fn stopping() {
     tell(NotifyState::Stopping);
 }
-
-/// How often it is looked whether the store is away while the dispatch loop does not answer.
-const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
 /// Says that the host is alive, as long as its dispatch loop answers, or waits for a database that is away.
 pub(super) async fn keep_alive(dispatch: Dispatch, stopping: CancellationToken) {
