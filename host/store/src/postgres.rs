@@ -57,6 +57,9 @@ use crate::store::{Reader, Store};
 /// How long a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long a server may take after that until it is ready for statements.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+
 /// After how long without an answer a connection counts as broken.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 

@@ -5,7 +5,6 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use deadpool_postgres::{
     ClientWrapper, Connect, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod,
@@ -18,6 +17,7 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{AsyncMessage, Config, Error, Row, RowStream, SimpleQueryMessage};
 
+use super::ANSWER_TIMEOUT;
 use super::target::{Security, Target};
 use super::tls::Tls;
 use super::trouble::{CONNECT, Trouble, connecting, doing};
@@ -84,9 +84,6 @@ impl Client {
         self.query_typed_raw(sql, none).await
     }
 }
-
-/// How long a server may take from the call until it is ready for statements.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The connections of readers.
 #[derive(Clone)]
