@@ -42,3 +42,4 @@ mod serve;
 mod store_copy;
 mod telemetry;
 mod tour;
+mod weak;

@@ -1,5 +1,7 @@
 //! `host run`: runs a handler once, without a host.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output};
 
 use host_tests::guests::component;
@@ -65,4 +67,48 @@ fn json_output_contains_the_outcome() {
     assert_eq!(ended["outcome"], "failed", "{ended}");
     assert_eq!(ended["failure"]["kind"], "trapped", "{ended}");
     assert!(ended["fuel"].as_u64().unwrap() > 0, "{ended}");
+}
+
+#[test]
+fn a_run_grants_what_its_flags_allow() {
+    let (cache, folder) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    // Cells of root are another user.
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(folder.path().join("etc")).unwrap();
+    fs::write(folder.path().join("etc/passwd"), "x").unwrap();
+    let manifest = cache.path().join("hostile.toml");
+    let read = folder.path().display().to_string();
+    let wanted = format!(
+        "[handlers.read_files]\nenv = [\"GRANTED\"]\nread_dirs = [{{ host = \"{read}\", guest = \"/\" }}]\n"
+    );
+    fs::write(&manifest, wanted).unwrap();
+    let run = |flags: &[&str]| {
+        let mut command = Command::new(host());
+        command
+            .arg("run")
+            .arg(component("hostile"))
+            .args(["read_files", "--manifest"])
+            .arg(&manifest)
+            .args(flags)
+            .env("XDG_CACHE_HOME", cache.path())
+            .env("GRANTED", "yes");
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output, said)
+    };
+    let (grant_read, grant_env) = (["--grant-read", &read], ["--grant-env", "GRANTED"]);
+    for (flags, says) in [
+        (&[][..], "grant"),
+        (&grant_read[..], "GRANTED"),
+        (&grant_env[..], read.as_str()),
+    ] {
+        let (ran, said) = run(flags);
+        assert_eq!(ran.status.code(), Some(1), "{flags:?}: {said}");
+        assert!(said.contains(says), "{flags:?}: {said}");
+    }
+    let (ran, said) = run(&[grant_read, grant_env].concat());
+    assert_eq!(ran.status.code(), Some(0), "{said}");
+    let seen = result(&ran);
+    assert_eq!(seen["env"], json!(["GRANTED=yes"]));
+    assert_eq!(seen["paths"]["/etc/passwd"], json!(["read", "looked at"]));
 }

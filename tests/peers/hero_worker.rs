@@ -148,11 +148,12 @@ fn refused(folder: &Path, args: &[&str]) -> Output {
 fn missing_and_invalid_options_are_named() {
     let folder = tempfile::TempDir::new().unwrap();
     #[rustfmt::skip]
-    let table: [(&[&str], &str); 5] = [
+    let table: [(&[&str], &str); 6] = [
         (&["--url", "redis://127.0.0.1:1"], "--worker-id"),
         (&["--worker-id", "w1"], "HOST_HERO_URL"),
         (&[], "--url"),
         (&["--url", "http://hush@127.0.0.1:1", "--worker-id", "w1"], "redis://"),
+        (&["--url", "redis://:hush@127.0.0.1:1", "--worker-id", "w1"], "--url-file"),
         (&["--url", "redis://127.0.0.1:1", "--worker-id", "w1", "--concurrency", "0"], "1 to 1024"),
     ];
     for (args, words) in table {

@@ -28,6 +28,8 @@ pub struct Options {
     pub supervised: bool,
     /// Whether it compiles all components itself, also those that another host in tests has compiled.
     pub compiles_all: bool,
+    /// What is done to its process before it becomes the program.
+    pub prepare: fn(&mut Command),
 }
 
 /// A running host. It is killed when dropped, and what it has written is searched for planted secrets.
@@ -55,6 +57,7 @@ impl Options {
             env: Vec::new(),
             supervised: false,
             compiles_all: false,
+            prepare: |_| {},
         }
     }
 
@@ -118,6 +121,7 @@ impl Server {
                 command.arg("--fresh");
             }
         }
+        (options.prepare)(&mut command);
         let mut child = command.spawn().expect("host starts");
         let mut stdout = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
         let Some(ready) = read_ready(&mut stdout) else {

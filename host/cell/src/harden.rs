@@ -111,9 +111,9 @@ fn confine(confinement: Confinement, calls: Calls) -> io::Result<Protection> {
         roots,
         allow_weak,
     } = confinement;
-    let mut protection = Protection::default();
+    let (mut missing, mut lacking) = (Vec::new(), Vec::new());
     let mut reduced = |what: &str, cause: &dyn std::fmt::Display| {
-        protection.reduced.push(format!("{what} ({cause})"));
+        lacking.push(format!("{what} ({cause})"));
     };
     let has_own_root = if is_isolated {
         own::empty_root()
@@ -129,34 +129,47 @@ fn confine(confinement: Confinement, calls: Calls) -> io::Result<Protection> {
     if let Some(user) = user
         && let Err(error) = own::become_user(user)
     {
-        reduced("it remains root", &error);
+        missing.push(format!(
+            "no change from root to the user {user} ({error}): give the host CAP_SETUID and CAP_SETGID, or \
+             start it as another user"
+        ));
     }
     // A process that changes its user would outlive its parent.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     set_no_new_privs(true)?;
-    let has_landlock = no_paths(roots).map_err(io::Error::other)?;
-    match (has_landlock, has_own_root) {
-        (true, _) => {}
-        (false, true) => reduced("no Landlock", &"the kernel does not have it"),
-        (false, false) => protection.missing.push(
+    let landlock = no_paths(roots).map_err(io::Error::other)?;
+    match (landlock, has_own_root) {
+        (RulesetStatus::FullyEnforced, _) => {}
+        (RulesetStatus::PartiallyEnforced, _) => {
+            reduced("part of Landlock", &"the kernel is older than Linux 6.12");
+        }
+        (RulesetStatus::NotEnforced, true) => {
+            reduced("no Landlock", &"the kernel does not have it")
+        }
+        (RulesetStatus::NotEnforced, false) => missing.push(
             "neither Landlock (Linux 5.13) nor a file system of its own (user namespaces)"
                 .to_owned(),
         ),
     }
-    if !protection.missing.is_empty() && !allow_weak {
-        let missing = protection.missing.join(", ");
+    if !missing.is_empty() && !allow_weak {
+        let missing = missing.join(", ");
         return Err(io::Error::other(format!(
             "this system does not protect the host from it: {missing}; allow that with cells.allow_weak"
         )));
     }
     drop_capabilities()?;
     calls.allow()?;
-    Ok(protection)
+    Ok(Protection {
+        missing,
+        reduced: lacking,
+    })
 }
 
-/// Takes the right to open any path, except to read below `roots`. Returns whether the kernel can.
-fn no_paths(roots: Vec<OwnedFd>) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
+/// Takes the right to open any path, except to read below `roots`. Returns how much of that the kernel can.
+fn no_paths(
+    roots: Vec<OwnedFd>,
+) -> Result<RulesetStatus, Box<dyn std::error::Error + Send + Sync>> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let rules = roots.into_iter().map(|root| {
         let rule = PathBeneath::new(root, read);
@@ -170,7 +183,7 @@ fn no_paths(roots: Vec<OwnedFd>) -> Result<bool, Box<dyn std::error::Error + Sen
         .create()?
         .add_rules(rules)?
         .restrict_self()?;
-    Ok(status.ruleset != RulesetStatus::NotEnforced)
+    Ok(status.ruleset)
 }
 
 /// Gives up what root may do beyond other users.

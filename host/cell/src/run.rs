@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use futures_util::poll;
-use host_core::cell::{Context, Start};
+use host_core::cell::{Context, DESCRIBED_MAX, Start};
 use host_core::failure::{Failure, FailureKind};
 use host_core::handler::{FUEL_PER_SECOND, HandlerInfo, Limits};
 use host_core::json::JsonText;
@@ -149,7 +149,7 @@ pub(crate) async fn describe(
     };
     output.finish();
     match ended {
-        Ended::Returned(handlers) => handlers.into_iter().map(info).collect(),
+        Ended::Returned(handlers) => handlers.into_iter().take(DESCRIBED_MAX).map(info).collect(),
         Ended::Trapped(error) => Err(trapped(&error)),
         Ended::Forced(_) => Err(Failure::new(
             FailureKind::TimedOut,

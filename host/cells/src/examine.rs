@@ -7,7 +7,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use host_core::cell::Protection;
+use host_core::cell::{HANDLERS_MAX, Protection};
 use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
 use host_core::name::Name;
 use host_core::time::Time;
@@ -28,9 +28,6 @@ use crate::vet::Refused;
 
 /// The largest component, in bytes.
 pub const COMPONENT_BYTES_MAX: usize = 32 << 20;
-
-/// The maximum number of handlers in one component.
-pub const HANDLERS_MAX: usize = 1_000;
 
 /// Why a component is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -298,8 +295,7 @@ fn offer(handlers: &[HandlerInfo]) -> Result<(), Flaw> {
         return Err(Flaw::Offer("no handlers".to_owned()));
     }
     if handlers.len() > HANDLERS_MAX {
-        let count = handlers.len();
-        let offered = format!("{count} handlers, at most {HANDLERS_MAX} are taken");
+        let offered = format!("more than {HANDLERS_MAX} handlers");
         return Err(Flaw::Offer(offered));
     }
     let mut names = BTreeSet::new();

@@ -2,6 +2,7 @@
 
 use host_core::cell::{FromCell, RunId, ToCell};
 use thiserror::Error;
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::chain::{Planned, Planning};
 
@@ -17,6 +18,8 @@ pub enum CellEvent {
         cell: CellId,
         /// The messages in order, each within the limits of [`super::check`].
         messages: Vec<FromCell>,
+        /// The room that they take among the unheard messages of the cell, until it is dropped.
+        room: Option<OwnedSemaphorePermit>,
     },
     /// The steps of a run are planned.
     Planned { run: RunId, planned: Planned },

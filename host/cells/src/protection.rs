@@ -23,7 +23,7 @@ pub enum ProtectionError {
     Unknown(String),
     #[error(
         "this system confines cells too little: {0}; use Linux 5.13 or later with Landlock, or allow user \
-         namespaces, or accept the risk with cells.allow_weak = true (--allow-weak)"
+         namespaces, or accept the risk with cells.allow_weak = true (--allow-weak true)"
     )]
     Weak(String),
 }
@@ -41,6 +41,13 @@ pub async fn probe(program: &CellProgram) -> Result<Protection, ProtectionError>
             return Err(ProtectionError::Weak(missing));
         }
         tracing::warn!(missing, "cells.allow_weak: cells are confined too little");
+    }
+    if !protection.reduced.is_empty() {
+        let reduced = protection.reduced.join(", ");
+        tracing::info!(
+            reduced,
+            "this system confines cells less than others, but enough"
+        );
     }
     Ok(protection)
 }

@@ -19,6 +19,12 @@ use crate::outcome::{Meter, Outcome, Progress};
 /// highest limit of 16 MiB, and what surrounds it.
 pub const FRAME_BYTES_MAX: usize = 17 << 20;
 
+/// How many handlers a component may have.
+pub const HANDLERS_MAX: usize = 1_000;
+
+/// How many handlers a cell describes: enough to see that there are too many.
+pub const DESCRIBED_MAX: usize = HANDLERS_MAX + 1;
+
 /// The most fields of a log line.
 pub const LINE_FIELDS_MAX: usize = 64;
 
@@ -263,6 +269,42 @@ fn few_fields<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, String)
     from.deserialize_seq(Fields)
 }
 
+/// Reads at most [`DESCRIBED_MAX`] handlers: one without a name of its own has five bytes in a frame, and
+/// some twenty times that in memory.
+fn few_handlers<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Result<Vec<HandlerInfo>, Failure>, D::Error> {
+    struct Few(Vec<HandlerInfo>);
+    impl<'de> Deserialize<'de> for Few {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            from.deserialize_seq(Handlers)
+        }
+    }
+    struct Handlers;
+    impl<'de> Visitor<'de> for Handlers {
+        type Value = Few;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "at most {DESCRIBED_MAX} handlers")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            let mut handlers = Vec::new();
+            while let Some(handler) = seq.next_element()? {
+                if handlers.len() == DESCRIBED_MAX {
+                    return Err(A::Error::custom("too many handlers are described"));
+                }
+                handlers.push(handler);
+            }
+            Ok(Few(handlers))
+        }
+    }
+    Ok(match Result::<Few, Failure>::deserialize(from)? {
+        Ok(few) => Ok(few.0),
+        Err(failure) => Err(failure),
+    })
+}
+
 /// Reads lines that cost at most [`LINES_COST_MAX`] together.
 fn few_lines<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<LogLine>, D::Error> {
     struct Lines;
@@ -320,7 +362,9 @@ pub enum FromCell {
     Described {
         /// The number of the request.
         run: RunId,
-        /// The handlers, or why they could not be read.
+        /// The handlers, or why they could not be read. There are at most [`DESCRIBED_MAX`]: of more, a
+        /// cell leaves out the rest.
+        #[serde(deserialize_with = "few_handlers")]
         result: Result<Vec<HandlerInfo>, Failure>,
     },
     /// What a run has used so far.

@@ -1,5 +1,11 @@
 //! Dependencies inside one enqueue: finds a cycle before any job is accepted.
 
+/// Returns the nodes along a cycle, for people: `#1 → #3 → #1`.
+pub fn path(cycle: &[usize]) -> String {
+    let nodes: Vec<String> = cycle.iter().map(|n| format!("#{n}")).collect();
+    nodes.join(" → ")
+}
+
 /// Finds a cycle in a graph given as, for each node, the nodes it depends on. Indices outside the
 /// graph are ignored.
 ///

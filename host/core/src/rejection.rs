@@ -34,6 +34,9 @@ pub enum Rejection {
     /// A job cannot depend on a job that does not exist.
     #[error("no job has the id {0} named in depends_on")]
     UnknownPrerequisite(JobId),
+    /// Jobs of one command wait for each other. Has their places in the command, the first repeated at the end.
+    #[error("the jobs wait for each other: {}", crate::graph::path(.0))]
+    DependencyCycle(Vec<usize>),
     /// Another job that has not ended has the same unique key.
     #[error("job {0} has the same unique key and has not ended")]
     UniqueKeyTaken(JobId),

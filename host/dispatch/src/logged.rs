@@ -2,6 +2,7 @@
 //! that find no room are dropped and counted, and the log notes how many.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use host_core::cell::LogLine;
@@ -9,7 +10,7 @@ use host_core::id::JobId;
 use host_core::time::Time;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 /// How many messages may wait to be written.
 pub const LOGGED_WAITING_MAX: usize = 4_096;
@@ -104,11 +105,34 @@ impl Gaps {
     }
 }
 
+/// How many messages were sent, and how many of them are written. Cloning shares it.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    sent: Arc<AtomicU64>,
+    written: watch::Sender<u64>,
+}
+
+impl Progress {
+    /// Adds messages that are written, or lost.
+    pub fn add_written(&self, messages: u64) {
+        self.written.send_modify(|written| *written += messages);
+    }
+
+    /// Waits until all is written that has been sent before. Cancel safe.
+    pub async fn all_written(&self) {
+        let sent = self.sent.load(Ordering::Acquire);
+        let mut written = self.written.subscribe();
+        // Fails only without a sender, which `self` has.
+        let _written = written.wait_for(|written| *written >= sent).await;
+    }
+}
+
 /// The loop's end of the channel to the log writer. Cloning shares it.
 #[derive(Clone)]
 pub struct Logs {
     waiting: mpsc::Sender<Waiting>,
     room: Arc<Semaphore>,
+    progress: Progress,
     gaps: Gaps,
     dropped: Counter,
 }
@@ -120,6 +144,10 @@ impl Logs {
         let logs = Self {
             waiting,
             room: Arc::new(Semaphore::new(LOGGED_BYTES_MAX)),
+            progress: Progress {
+                sent: Arc::default(),
+                written: watch::Sender::new(0),
+            },
             gaps: Gaps::default(),
             dropped: Counter::default(),
         };
@@ -133,7 +161,10 @@ impl Logs {
         let dropped = match room {
             Err(_) => logged,
             Ok(room) => match self.waiting.try_send(Waiting { logged, room }) {
-                Ok(()) => return,
+                Ok(()) => {
+                    self.progress.sent.fetch_add(1, Ordering::Release);
+                    return;
+                }
                 Err(refused) => refused.into_inner().logged,
             },
         };
@@ -149,6 +180,11 @@ impl Logs {
             let at = started_at.plus_ms(at_ms);
             self.gaps.note(job, attempt, at, lines.len() as u64);
         }
+    }
+
+    /// Returns how far the log writer is.
+    pub fn progress(&self) -> Progress {
+        self.progress.clone()
     }
 
     /// Returns the counts of dropped lines.

@@ -6,6 +6,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use host_core::time::Time;
 
+/// The least difference between host time and the wall clock that is none of reading one after the other.
+const CLOCKS_DIFFER_MS: i64 = 1_000;
+
 /// Tells host time.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
@@ -65,6 +68,16 @@ impl Clock {
         Time(i64::try_from(wall.as_millis()).unwrap_or(i64::MAX))
     }
 
+    /// Returns the host time at which the wall clock, as it goes now, shows `at`. It is another time only if the
+    /// wall clock was set, or the machine slept, since the host started. Hosts that share a store go by the
+    /// clock of the store and of each other, and not by that of one machine.
+    pub fn when_wall(&self, at: Time) -> Time {
+        match self.helm {
+            Some(_) => at,
+            None => moved(at, self.now(), self.wall()),
+        }
+    }
+
     /// Returns how long the host has been running.
     pub fn uptime(&self) -> Duration {
         self.started.elapsed()
@@ -76,6 +89,16 @@ impl Clock {
     }
 }
 
+/// Returns the host time at which the wall clock shows `at`, if it shows `wall` at the host time `now`.
+fn moved(at: Time, now: Time, wall: Time) -> Time {
+    let ahead_ms = wall.0.saturating_sub(now.0);
+    if ahead_ms.abs() < CLOCKS_DIFFER_MS {
+        at
+    } else {
+        Time(at.0.saturating_sub(ahead_ms))
+    }
+}
+
 impl host_core::port::Clock for Clock {
     fn now(&self) -> Time {
         Self::now(self)
@@ -83,5 +106,27 @@ impl host_core::port::Clock for Clock {
 
     fn wall(&self) -> Time {
         Self::wall(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_of_the_wall_clock_keeps_its_distance_when_that_clock_was_set() {
+        let hour = 3_600_000;
+        let (at, now) = (Time(10 * hour), Time(9 * hour));
+        for (wall, expected) in [
+            (now, at),
+            (Time(now.0 + 999), at),
+            (Time(now.0 - 999), at),
+            // The clock was an hour ahead when the host started, and then an hour behind.
+            (Time(8 * hour), Time(11 * hour)),
+            (Time(10 * hour), now),
+            (Time(11 * hour), Time(8 * hour)),
+        ] {
+            assert_eq!(moved(at, now, wall), expected, "{wall:?}");
+        }
     }
 }

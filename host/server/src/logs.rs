@@ -4,6 +4,7 @@
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -15,7 +16,7 @@ use host_store::logs::{LogEntry, LogPage, LogReader, LogWriter};
 use tokio::sync::mpsc;
 
 use crate::api::ports;
-use host_dispatch::logged::{Gaps, Logged, Logs, Waiting};
+use host_dispatch::logged::{Gaps, Logged, Logs, Progress, Waiting};
 use host_dispatch::readers::Readers;
 use host_protocols::wire;
 
@@ -24,6 +25,9 @@ const BATCH_MAX: usize = 256;
 
 /// The most pages read at once.
 const LOG_READERS: usize = 2;
+
+/// How long a reader waits for lines that were sent and are not written yet.
+const WRITING_MAX: Duration = Duration::from_secs(2);
 
 /// Keeps what foreign workers log about our jobs, until it is closed. The log thread ends when the
 /// last sender is gone.
@@ -60,6 +64,7 @@ impl wire::JobLogs for ForeignLogs {
 
 /// Reads the logs for the API.
 pub struct JobLogs {
+    progress: Progress,
     readers: Readers<Box<dyn LogReader>>,
 }
 
@@ -69,14 +74,16 @@ pub struct JobLogs {
 pub fn spawn(
     mut store: Box<dyn LogWriter>,
     mut waiting: mpsc::Receiver<Waiting>,
-    gaps: Gaps,
+    (gaps, progress): (Gaps, Progress),
 ) -> Result<(JobLogs, JoinHandle<()>), StoreError> {
     let readers = (0..LOG_READERS)
         .map(|_| store.reader())
         .collect::<Result<_, _>>()?;
+    let done = progress.clone();
     let write = move || {
         let mut batch = Vec::with_capacity(BATCH_MAX);
         while waiting.blocking_recv_many(&mut batch, BATCH_MAX) > 0 {
+            let messages = batch.len() as u64;
             let mut written = write(&mut *store, batch.drain(..));
             if waiting.is_empty() {
                 written = written.and_then(|()| tell(&mut *store, &gaps));
@@ -84,6 +91,7 @@ pub fn spawn(
             if let Err(error) = written {
                 tracing::error!(%error, "log lines of jobs are lost");
             }
+            done.add_written(messages);
         }
     };
     let thread = std::thread::Builder::new()
@@ -94,7 +102,7 @@ pub fn spawn(
             message: error.to_string(),
         })?;
     let readers = Readers::new(readers);
-    Ok((JobLogs { readers }, thread))
+    Ok((JobLogs { progress, readers }, thread))
 }
 
 fn write(
@@ -162,10 +170,16 @@ impl ports::Logs for JobLogs {
         after: Option<u64>,
         limit: u32,
     ) -> BoxFuture<'_, Result<LogPage, StoreError>> {
-        let page = self
-            .readers
-            .ask(move |reader| reader.page(job, after, limit));
-        page.boxed()
+        async move {
+            // Who has seen that a job has ended also sees its last lines. A disk that is slower shows them later.
+            let written = self.progress.all_written();
+            let _late = tokio::time::timeout(WRITING_MAX, written).await;
+            let page = self
+                .readers
+                .ask(move |reader| reader.page(job, after, limit));
+            page.await
+        }
+        .boxed()
     }
 }
 
@@ -194,6 +208,25 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn a_page_has_all_that_was_told_before() {
+        let folder = TempDir::new().unwrap();
+        let store = LogStore::open(&folder.path().join("logs.db")).unwrap();
+        let (told, waiting) = Told::channel();
+        let (logs, thread) =
+            spawn(Box::new(store), waiting, (told.gaps(), told.progress())).unwrap();
+        let Logged::Lines { job, .. } = line("") else {
+            unreachable!()
+        };
+        for n in 1..=200 {
+            told.tell(line("said"));
+            let page = ports::Logs::page(&logs, job, None, 1_000).await.unwrap();
+            assert_eq!(page.items.len(), n);
+        }
+        drop(told);
+        thread.join().unwrap();
+    }
+
     #[test]
     fn a_log_says_how_many_of_its_lines_were_dropped() {
         let folder = TempDir::new().unwrap();
@@ -205,7 +238,7 @@ mod tests {
         }
         told.tell(line("dropped"));
         told.tell(line("dropped"));
-        let (_, thread) = spawn(Box::new(store), waiting, told.gaps()).unwrap();
+        let (_, thread) = spawn(Box::new(store), waiting, (told.gaps(), told.progress())).unwrap();
         drop(told);
         thread.join().unwrap();
         let Logged::Lines { job, .. } = line("") else {

@@ -101,7 +101,7 @@ async fn execute(
         memory_mib: limits.memory_bytes.div_ceil(1 << 20) + CELL_SPARE_MIB,
         environment: asked.environment.clone(),
     };
-    config::check_roots(&setup.program.confinement, None).map_err(OnceError::Refused)?;
+    config::check_roots(&setup.program.confinement, &setup.cache).map_err(OnceError::Refused)?;
     let examiner = Examiner::start(setup, Tasks::default());
     let examiner = examiner.await.map_err(OnceError::Start)?;
     let named = asked.manifest.name.clone();

@@ -247,11 +247,11 @@ impl Workers {
             memory_mib: config.memory_mib,
             environment: config.grantable.clone(),
         };
-        let data = match &config.source {
-            Source::Data(data) => Some(data.as_path()),
-            Source::Folder { .. } => None,
+        let private = match &config.source {
+            Source::Data(data) => data,
+            Source::Folder { cache, .. } => cache,
         };
-        config::check_roots(&setup.program.confinement, data).map_err(WorkerError::Grants)?;
+        config::check_roots(&setup.program.confinement, private).map_err(WorkerError::Grants)?;
         let examiner = Examiner::start(setup, Tasks::default());
         let examiner = examiner.await.map_err(WorkerError::Start)?;
         let handlers = Handlers::default();

@@ -12,14 +12,10 @@ use seccompiler::{
 /// Memory, threads, time, signals of the process itself, and what is open already.
 const BASE: &[libc::c_long] = &[
     libc::SYS_brk,
-    libc::SYS_clock_getres,
-    libc::SYS_clock_gettime,
-    libc::SYS_clock_nanosleep,
     libc::SYS_clone3,
     libc::SYS_close,
     libc::SYS_exit,
     libc::SYS_exit_group,
-    libc::SYS_fcntl,
     libc::SYS_fstat,
     libc::SYS_futex,
     libc::SYS_getpid,
@@ -96,8 +92,27 @@ const IOCTLS: [u64; 2] = [0x5421, 0xc060_6610];
 /// `prctl` with these requests: names of threads and of memory, and the auxiliary vector.
 const PRCTLS: [u64; 3] = [15, 0x5356_4d41, 0x4155_5856];
 
+/// `fcntl` with these requests: flags of a descriptor and of a file, and a copy of a descriptor. Others tell
+/// the kernel to signal a process.
+const FCNTLS: [i32; 5] = [
+    libc::F_GETFD,
+    libc::F_SETFD,
+    libc::F_GETFL,
+    libc::F_SETFL,
+    libc::F_DUPFD_CLOEXEC,
+];
+
 /// The only domain of `socketpair`.
 const UNIX: u64 = 1;
+
+/// What of the type of `socketpair` is not flags.
+const SOCKET_TYPE: u64 = 0xf;
+
+/// The only type of `socketpair`. A pair of datagrams could send to any socket that has a path.
+const STREAM: u64 = libc::SOCK_STREAM.cast_unsigned() as u64;
+
+/// The highest clock that is not the processor time of one process or thread.
+const CLOCK_MAX: u64 = libc::CLOCK_TAI.cast_unsigned() as u64;
 
 /// The working directory, where a call takes a directory.
 const HERE: u64 = libc::AT_FDCWD.cast_unsigned() as u64;
@@ -158,17 +173,39 @@ fn allow(lists: &[&[libc::c_long]], refused: &Rules) -> io::Result<()> {
     rules.insert(libc::SYS_tgkill, vec![rule(&[(0, SeccompCmpOp::Eq, own)])?]);
     rules.insert(
         libc::SYS_socketpair,
-        vec![rule(&[(0, SeccompCmpOp::Eq, UNIX)])?],
+        vec![rule(&[
+            (0, SeccompCmpOp::Eq, UNIX),
+            (1, SeccompCmpOp::MaskedEq(SOCKET_TYPE), STREAM),
+        ])?],
     );
+    rules.insert(
+        libc::SYS_fcntl,
+        one_of(1, &FCNTLS.map(|request| u64::from(request.cast_unsigned())))?,
+    );
+    for call in [
+        libc::SYS_clock_getres,
+        libc::SYS_clock_gettime,
+        libc::SYS_clock_nanosleep,
+    ] {
+        rules.insert(call, vec![rule(&[(0, SeccompCmpOp::Le, CLOCK_MAX)])?]);
+    }
+    // Sends to whom the socket is connected with, and names nobody.
+    if let Some(sends) = rules.get_mut(&libc::SYS_sendto) {
+        sends.push(rule(&[(4, SeccompCmpOp::Eq, 0)])?);
+    }
     // Reads its own limits: of this process, and without new values.
     let (own_limits, no_new) = ((0, SeccompCmpOp::Eq, 0), (2, SeccompCmpOp::Eq, 0));
     rules.insert(libc::SYS_prlimit64, vec![rule(&[own_limits, no_new])?]);
     rules.insert(libc::SYS_ioctl, one_of(1, &IOCTLS)?);
     rules.insert(libc::SYS_prctl, one_of(0, &PRCTLS)?);
     // The flags of `clone3` are behind a pointer, which a filter cannot follow. If it fails with ENOSYS,
-    // libc uses `clone`.
+    // libc uses `clone`. It also asks for the cores of single threads, and goes on without them.
+    let cores_of_others = rule(&[(0, SeccompCmpOp::Ne, 0)])?;
     install(
-        BTreeMap::from([(libc::SYS_clone3, Vec::new())]),
+        BTreeMap::from([
+            (libc::SYS_clone3, Vec::new()),
+            (libc::SYS_sched_getaffinity, vec![cores_of_others]),
+        ]),
         SeccompAction::Allow,
         SeccompAction::Errno(libc::ENOSYS.cast_unsigned()),
     )?;
@@ -186,8 +223,8 @@ fn one_of(argument: u8, values: &[u64]) -> io::Result<Vec<SeccompRule>> {
 
 fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> io::Result<SeccompRule> {
     let conditions = conditions.iter().map(|(argument, operator, value)| {
-        // The kernel takes the pointer of `prlimit64` in 64 bits, the others in 32.
-        let width = if *argument == 2 {
+        // The kernel takes the pointers of `prlimit64` and `sendto` in 64 bits, the others in 32.
+        let width = if matches!(argument, 2 | 4) {
             SeccompCmpArgLen::Qword
         } else {
             SeccompCmpArgLen::Dword

@@ -55,6 +55,15 @@ const PATH: usize = libc::O_PATH as usize;
 const WRITE: usize = libc::O_RDWR as usize;
 const CREATE: usize = (libc::O_RDWR | libc::O_CREAT) as usize;
 
+/// Requests of `fcntl` that libc does not name.
+const F_SETSIG: usize = 10;
+const F_SETOWN_EX: usize = 15;
+
+/// Returns the clock that counts the processor time of a process.
+fn clock_of(process: usize) -> usize {
+    (!process << 3) | 2
+}
+
 /// What only the child that compiles components may do, because it is handed a file to write to.
 pub(crate) const WRITE_OPEN: &str = "write to an open file";
 
@@ -99,6 +108,11 @@ pub(crate) const ATTACKS: &[Attack] = &[
     ("name a process", libc::SYS_pidfd_open, |t| [t.parent, 0, 0, 0, 0, 0]),
     ("signal by name", libc::SYS_pidfd_send_signal, |_| [0; 6]),
     ("take a descriptor", libc::SYS_pidfd_getfd, |_| [0; 6]),
+    ("have the host told of input", libc::SYS_fcntl, |t| [0, libc::F_SETOWN as usize, t.parent, 0, 0, 0]),
+    ("have a thread told of input", libc::SYS_fcntl, |t| [0, F_SETOWN_EX, t.buffer(), 0, 0, 0]),
+    ("choose what is told", libc::SYS_fcntl, |_| [0, F_SETSIG, libc::SIGTERM as usize, 0, 0, 0]),
+    ("be told of opens", libc::SYS_fcntl, |_| [0, libc::F_SETLEASE as usize, 0, 0, 0, 0]),
+    ("be told of changes", libc::SYS_fcntl, |_| [3, libc::F_NOTIFY as usize, 1, 0, 0, 0]),
     ("trace the host", libc::SYS_ptrace, |t| [libc::PTRACE_SEIZE as usize, t.parent, 0, 0, 0, 0]),
     ("read the host's memory", libc::SYS_process_vm_readv, |t| [t.parent, t.buffer(), 0, t.buffer(), 0, 0]),
     ("write the host's memory", libc::SYS_process_vm_writev, |t| [t.parent, t.buffer(), 0, t.buffer(), 0, 0]),
@@ -107,6 +121,9 @@ pub(crate) const ATTACKS: &[Attack] = &[
     ("change the host's limits", libc::SYS_prlimit64, |t| [t.parent, 4, t.buffer(), 0, 0, 0]),
     ("change its own limits", libc::SYS_prlimit64, |t| [0, 4, t.buffer(), 0, 0, 0]),
     ("pin the host to a core", libc::SYS_sched_setaffinity, |t| [t.parent, 8, t.buffer(), 0, 0, 0]),
+    ("see the host's cores", libc::SYS_sched_getaffinity, |t| [t.parent, t.buffer.len(), t.buffer(), 0, 0, 0]),
+    ("see the host's processor time", libc::SYS_clock_gettime, |t| [clock_of(t.parent), t.buffer(), 0, 0, 0, 0]),
+    ("find out whether the host lives", libc::SYS_clock_getres, |t| [clock_of(t.parent), t.buffer(), 0, 0, 0, 0]),
     ("slow the host down", libc::SYS_setpriority, |t| [0, t.parent, 19, 0, 0, 0]),
     ("change the host's scheduler", libc::SYS_sched_setscheduler, |t| [t.parent, 0, t.buffer(), 0, 0, 0]),
     ("change the host's attributes", libc::SYS_sched_setattr, |t| [t.parent, t.buffer(), 0, 0, 0, 0]),
@@ -121,6 +138,9 @@ pub(crate) const ATTACKS: &[Attack] = &[
     ("speak to the kernel", libc::SYS_socket, |_| [libc::AF_NETLINK as usize, libc::SOCK_RAW as usize, 0, 0, 0, 0]),
     ("speak raw", libc::SYS_socket, |_| [libc::AF_PACKET as usize, libc::SOCK_RAW as usize, 0, 0, 0, 0]),
     ("make a pair that speaks IP", libc::SYS_socketpair, |t| [libc::AF_INET as usize, 1, 0, t.buffer(), 0, 0]),
+    ("make a pair of datagrams", libc::SYS_socketpair, |t| [libc::AF_UNIX as usize, libc::SOCK_DGRAM as usize, 0, t.buffer(), 0, 0]),
+    ("make a pair of packets", libc::SYS_socketpair, |t| [libc::AF_UNIX as usize, libc::SOCK_SEQPACKET as usize, 0, t.buffer(), 0, 0]),
+    ("send to an address", libc::SYS_sendto, |t| [0, t.buffer(), 1, 0, t.buffer(), 16]),
     ("connect", libc::SYS_connect, |t| [0, t.buffer(), 16, 0, 0, 0]),
     ("bind", libc::SYS_bind, |t| [0, t.buffer(), 16, 0, 0, 0]),
     ("listen", libc::SYS_listen, |_| [0, 1, 0, 0, 0, 0]),

@@ -1,6 +1,7 @@
 //! Encoding and decoding of frames, and invalid frames.
 
-use host_core::cell::{FromCell, Level, LogLine, LogSource, RunId, ToCell};
+use host_core::cell::{DESCRIBED_MAX, FromCell, Level, LogLine, LogSource, RunId, ToCell};
+use host_core::handler::HandlerInfo;
 use host_core::outcome::{Meter, Outcome};
 
 use super::*;
@@ -77,6 +78,29 @@ fn log(lines: usize, fields: usize) -> FromCell {
     FromCell::Log {
         run: RunId(1),
         lines: vec![line; lines],
+    }
+}
+
+/// In memory, a handler without words is many times as large as in a frame.
+#[test]
+fn countless_handlers_are_refused() {
+    let one = HandlerInfo {
+        name: "h".parse().unwrap(),
+        description: None,
+        params_schema: None,
+        result_schema: None,
+    };
+    for (count, refused) in [(DESCRIBED_MAX, false), (DESCRIBED_MAX + 1, true)] {
+        let described = FromCell::Described {
+            run: RunId(1),
+            result: Ok(vec![one.clone(); count]),
+        };
+        let frame = encode(std::slice::from_ref(&described)).unwrap().remove(0);
+        let decoded = decode_from_cell(&frame);
+        assert_eq!(decoded.is_err(), refused, "{count}");
+        if let Ok(decoded) = decoded {
+            assert_eq!(decoded, [described]);
+        }
     }
 }
 

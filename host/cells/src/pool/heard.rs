@@ -60,7 +60,11 @@ impl<P: CellPort> Pool<P> {
     /// Processes an event of a cell and returns what it means.
     pub fn hear(&mut self, now: Time, event: CellEvent) -> Vec<Heard> {
         match event {
-            CellEvent::Said { cell, messages } => {
+            CellEvent::Said {
+                cell,
+                messages,
+                room: _room,
+            } => {
                 let mut heard = Vec::with_capacity(messages.len());
                 for message in messages {
                     if let Err(breach) = self.said(now, cell, message, &mut heard) {

@@ -317,6 +317,7 @@ fn a_cell_that_speaks_of_what_it_does_not_have_is_killed() {
         let said = CellEvent::Said {
             cell,
             messages: vec![message.clone()],
+            room: None,
         };
         let mut heard = bench.pool.hear(Time(1), said);
         heard.extend(bench.hear(1));

@@ -90,9 +90,12 @@ impl FakePort {
 
     fn say(&self, cell: CellId, message: FromCell) {
         let messages = vec![message];
-        self.events
-            .try_send(CellEvent::Said { cell, messages })
-            .unwrap();
+        let said = CellEvent::Said {
+            cell,
+            messages,
+            room: None,
+        };
+        self.events.try_send(said).unwrap();
     }
 
     fn die(&mut self, cell: CellId, how: &str) {
@@ -233,6 +236,7 @@ pub(crate) fn cancelled(cell: CellId, run: RunId) -> CellEvent {
     CellEvent::Said {
         cell,
         messages: vec![ended],
+        room: None,
     }
 }
 

@@ -1,15 +1,23 @@
 //! Reads from a cell: decodes and checks its messages, and writes its standard error to the log.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use futures_util::StreamExt;
-use host_core::cell::FromCell;
+use host_core::cell::{FRAME_BYTES_MAX, FromCell};
 use tokio::io::AsyncRead;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 
 use crate::check::checked;
 use crate::frames::{self, FrameError};
 use crate::port::{CellEvent, CellId};
+
+/// How much a cell may say before it is heard, in KiB. The largest frame fits.
+const UNHEARD_KIB_MAX: usize = 2 * FRAME_BYTES_MAX >> 10;
+
+/// How many lines of a cell's standard error are logged. It writes there only what has gone wrong with it.
+const STDERR_LINES_MAX: usize = 1_000;
 
 /// The longest line of a cell's standard error, in bytes.
 const STDERR_LINE_BYTES_MAX: usize = 8 << 10;
@@ -24,17 +32,25 @@ pub(super) async fn listen(
     events: &mpsc::Sender<CellEvent>,
 ) -> String {
     let mut frames = FramedRead::new(reader, frames::codec());
+    let unheard = Arc::new(Semaphore::new(UNHEARD_KIB_MAX));
     loop {
         let frame = match frames.next().await {
             None => return "it closed its socket".to_owned(),
             Some(Err(error)) => return format!("its socket failed: {error}"),
             Some(Ok(frame)) => frame,
         };
+        let kib = u32::try_from(frame.len() >> 10).unwrap_or(u32::MAX);
+        // Fails only if it is closed, which nobody does.
+        let room = Arc::clone(&unheard).acquire_many_owned(kib + 1).await.ok();
         let messages = match read(frame.freeze()).await {
             Ok(messages) => messages,
             Err(error) => return error.to_string(),
         };
-        let said = CellEvent::Said { cell: id, messages };
+        let said = CellEvent::Said {
+            cell: id,
+            messages,
+            room,
+        };
         if events.send(said).await.is_err() {
             return "nobody listens to it".to_owned();
         }
@@ -58,11 +74,27 @@ async fn read(frame: Bytes) -> Result<Vec<FromCell>, FrameError> {
 
 /// Writes the cell's standard error to the log, line by line.
 pub(super) async fn log(name: &str, errors: impl AsyncRead + Unpin) {
+    each_line(errors, |line| tracing::warn!(cell = name, "{line}")).await;
+}
+
+/// Reads lines until they end, and passes on the first.
+async fn each_line(errors: impl AsyncRead + Unpin, mut log: impl FnMut(&str)) {
     let codec = LinesCodec::new_with_max_length(STDERR_LINE_BYTES_MAX);
     let mut lines = FramedRead::new(errors, codec);
+    let mut count = 0;
     loop {
         match lines.next().await {
-            Some(Ok(line)) => tracing::warn!(cell = name, "{line}"),
+            // The rest is read, so that the cell never waits for it.
+            Some(Ok(_)) if count == STDERR_LINES_MAX => {}
+            Some(Ok(line)) => {
+                log(&line);
+                count += 1;
+                if count == STDERR_LINES_MAX {
+                    log(
+                        "the cell writes more than this to its standard error; the rest is left out",
+                    );
+                }
+            }
             // After an error the stream reports its end, but continues with the next line if polled
             // again.
             Some(Err(LinesCodecError::MaxLineLengthExceeded)) => {
@@ -75,6 +107,11 @@ pub(super) async fn log(name: &str, errors: impl AsyncRead + Unpin) {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use host_core::cell::ComponentKey;
+    use tokio_util::codec::Encoder as _;
+
     use super::*;
 
     #[tokio::test]
@@ -84,5 +121,48 @@ mod tests {
         let mut errors = text.as_bytes();
         log("cell-1", &mut errors).await;
         assert!(errors.is_empty(), "{} bytes are not read", errors.len());
+    }
+
+    #[tokio::test]
+    async fn a_cell_that_writes_on_and_on_is_read_and_not_logged() {
+        let text = "line\n".repeat(STDERR_LINES_MAX + 10);
+        let (mut errors, mut logged) = (text.as_bytes(), Vec::new());
+        each_line(&mut errors, |line| logged.push(line.to_owned())).await;
+        assert!(errors.is_empty(), "{} bytes are not read", errors.len());
+        assert_eq!(logged.len(), STDERR_LINES_MAX + 1);
+        assert!(logged[STDERR_LINES_MAX].contains("left out"), "{logged:?}");
+    }
+
+    #[tokio::test]
+    async fn a_cell_that_is_not_heard_is_not_read() {
+        let said = FromCell::LoadFailed {
+            component: ComponentKey(1),
+            message: "x".repeat(LARGE_BYTES / 2),
+        };
+        let frame = frames::encode(&[said]).unwrap().remove(0);
+        let mut stream = bytes::BytesMut::new();
+        let (frames, mut codec) = (200, frames::codec());
+        for _ in 0..frames {
+            codec.encode(frame.clone(), &mut stream).unwrap();
+        }
+        let (events, mut heard) = mpsc::channel(frames);
+        let mut listening = pin!(listen(CellId(1), &stream[..], &events));
+        // Each look may give up only because it has done enough for once.
+        for _ in 0..frames {
+            assert!(futures_util::poll!(&mut listening).is_pending());
+            tokio::task::yield_now().await;
+        }
+        let unheard = heard.len();
+        assert!(
+            unheard > 0 && unheard * frame.len() <= UNHEARD_KIB_MAX << 10,
+            "{unheard}"
+        );
+        let hearing = async {
+            for _ in 0..frames {
+                assert!(heard.recv().await.is_some());
+            }
+        };
+        let (how, ()) = tokio::join!(listening, hearing);
+        assert_eq!(how, "it closed its socket");
     }
 }

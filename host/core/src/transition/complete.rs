@@ -63,8 +63,11 @@ impl Lifecycle {
     /// Requeues the job after `after_ms` or its backoff. Discards it if no attempt is left, or if
     /// the next one could not start before the deadline.
     pub(super) fn try_again(&mut self, now: Time, after_ms: Option<u64>) {
-        let delay_ms =
-            after_ms.unwrap_or_else(|| self.policy.backoff.delay_ms(self.id, self.attempt));
+        let delay_ms = after_ms.unwrap_or_else(|| {
+            self.policy
+                .backoff
+                .delay_ms(self.id, self.attempts_charged())
+        });
         let too_late = self.is_overdue(now.plus_ms(delay_ms));
         if self.attempts_charged() >= self.policy.max_attempts || too_late {
             self.finish(now, State::Discarded);

@@ -254,6 +254,7 @@ impl Orchestrator {
             | Rejection::UniqueKeyTaken(_)
             | Rejection::PrerequisiteGone(_)
             | Rejection::UnknownPrerequisite(_)
+            | Rejection::DependencyCycle(_)
             | Rejection::TooManyDependents { .. }
             | Rejection::TooManyQueues { .. }
             | Rejection::TooManyWaiting { .. }

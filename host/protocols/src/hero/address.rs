@@ -73,6 +73,12 @@ pub enum UrlError {
          (HOST_HERO_ALLOW_PLAINTEXT) if the way is protected otherwise"
     )]
     Plaintext,
+    /// A password stands in the command line.
+    #[error(
+        "it has a password, and other users can read command lines; write the address to a file for \
+         --url-file, or to HOST_HERO_URL"
+    )]
+    OnCommandLine,
     /// There are certificates, but the address does not use TLS.
     #[error("ca_file, cert_file and key_file need TLS; write rediss:// in place of redis://")]
     NoTls,
@@ -249,6 +255,10 @@ impl RedisUrl {
         self.info.addr().to_string()
     }
 
+    pub(super) fn has_password(&self) -> bool {
+        self.info.redis_settings().password().is_some()
+    }
+
     fn is_tcp(&self) -> bool {
         matches!(self.info.addr(), ConnectionAddr::Tcp(..))
     }
@@ -272,7 +282,7 @@ impl RedisUrl {
         let sentinels = self.sentinels.iter().flat_map(|all| &all.addresses);
         let mut hosts = sentinels.map(|(host, _)| host.as_str()).chain(first);
         let leaves = self.is_tcp() && !hosts.all(is_here);
-        if leaves && !self.allow_plaintext && self.info.redis_settings().password().is_some() {
+        if leaves && !self.allow_plaintext && self.has_password() {
             return Err(UrlError::Plaintext);
         }
         Ok(self)

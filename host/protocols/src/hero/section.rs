@@ -57,7 +57,11 @@ impl HeroConfig {
         };
         let allow_plaintext = section.switch(ALLOW_PLAINTEXT)?;
         let url = RedisUrl::parse(&text)
-            .and_then(|url| url.allowing_plaintext(allow_plaintext).not_in_plaintext());
+            .and_then(|url| url.allowing_plaintext(allow_plaintext).not_in_plaintext())
+            .and_then(|url| match section.is_flag(URL) && url.has_password() {
+                true => Err(UrlError::OnCommandLine),
+                false => Ok(url),
+            });
         let url = url.map_err(|error| bad_url(origin, error))?;
         let certificates = certificates(section)?;
         let log_dir = log_dir(section)?;

@@ -136,7 +136,7 @@ variables and keys of [protocol.hero] in docs/config.md hold here too.",
             URL,
             "url",
             "URL",
-            "The Redis: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `rediss://` for TLS, `redis+unix://`, `redis-sentinel://`. Other users can read command lines: an address with a password belongs in a file or in `HOST_HERO_URL`",
+            "The Redis: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `rediss://` for TLS, `redis+unix://`, `redis-sentinel://`. Other users can read command lines, so an address with a password is taken only from a file or from `HOST_HERO_URL`",
         ),
         WorkerFlag::new(
             URL_FILE,

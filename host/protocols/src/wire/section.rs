@@ -140,6 +140,11 @@ impl<'a> Section<'a> {
         Some((stated.origin.clone(), &stated.text))
     }
 
+    /// Returns whether a key's value stands in the command line, which other users can read.
+    pub fn is_flag(&self, key: &str) -> bool {
+        self.sources.flags.contains_key(key)
+    }
+
     /// Returns whether the file has this table, even if no key stands in it.
     pub fn has_table(&self, key: &str) -> bool {
         self.sources.values.contains_key(key)

@@ -14,7 +14,7 @@ use host_cells::schema::Budget;
 use host_core::command::{Command, Enqueued, NewJob, Reply};
 use host_core::graph::find_cycle;
 use host_core::id::JobId;
-use host_core::time::Time;
+use host_core::rejection::Rejection;
 use host_core::trace::{Parent, TRACEPARENT, TRACESTATE};
 use host_http::json::{AtMost, JsonError, read, read_object};
 use host_runtime::ids;
@@ -200,7 +200,7 @@ fn one(api: &Api, entry: Entry<'_>, budget: &mut Budget) -> Result<Vec<NewJob>, 
         };
         return Err(ApiError::new(&kinds::DEPENDENCY_CYCLE, detail));
     }
-    Ok(vec![accept(api, entry, (id, &[]), now, budget)?])
+    Ok(vec![accept(api, entry, (id, &[]), budget)?])
 }
 
 fn several(api: &Api, text: &[u8], budget: &mut Budget) -> Result<Vec<NewJob>, ApiError> {
@@ -232,15 +232,13 @@ fn several(api: &Api, text: &[u8], budget: &mut Budget) -> Result<Vec<NewJob>, A
         entries.push(entry);
     }
     if let Some(cycle) = find_cycle(&graph) {
-        let path: Vec<String> = cycle.iter().map(|n| format!("#{n}")).collect();
-        let detail = format!("the jobs wait for each other: {}", path.join(" → "));
-        return Err(ApiError::new(&kinds::DEPENDENCY_CYCLE, detail));
+        return Err(Rejection::DependencyCycle(cycle).into());
     }
     let ids: Vec<JobId> = entries.iter().map(|_| ids::job(now)).collect();
     let accepted = entries.into_iter().zip(&ids).enumerate();
     accepted
         .map(|(n, (entry, id))| {
-            accept(api, entry, (*id, &ids), now, budget).map_err(|error| error.at(&format!("#{n}")))
+            accept(api, entry, (*id, &ids), budget).map_err(|error| error.at(&format!("#{n}")))
         })
         .collect()
 }
@@ -255,7 +253,6 @@ fn accept(
     api: &Api,
     entry: Entry<'_>,
     (id, siblings): (JobId, &[JobId]),
-    now: Time,
     budget: &mut Budget,
 ) -> Result<NewJob, ApiError> {
     let asked = Asked {
@@ -264,7 +261,7 @@ fn accept(
         params: entry.params_text(),
     };
     let route = route::find(api, asked, budget)?;
-    let mut job = entry.into_job(id, route, siblings, now)?;
+    let mut job = entry.into_job(id, route, siblings, api.clock)?;
     if let Some(runner) = &job.runner {
         let placed = api.executors.place(runner, &job.payload.attributes);
         let invalid =

@@ -79,6 +79,7 @@ impl From<Rejection> for ApiError {
             Rejection::WrongState(_) => &kinds::JOB_NOT_TERMINAL,
             Rejection::Foreign => &kinds::JOB_FOREIGN,
             Rejection::UnknownPrerequisite(_) => &kinds::UNKNOWN_PREREQUISITE,
+            Rejection::DependencyCycle(_) => &kinds::DEPENDENCY_CYCLE,
             Rejection::UniqueKeyTaken(_) => &kinds::UNIQUE_KEY_TAKEN,
             Rejection::PrerequisiteGone(_) => &kinds::PREREQUISITE_GONE,
             Rejection::TooManyDependents { .. } => &kinds::TOO_MANY_DEPENDENTS,

@@ -261,9 +261,9 @@ pub(super) async fn reschedule(
     let now = shared.api.clock.now();
     let wrong = |detail: &str| ApiError::new(&kinds::INVALID_REQUEST, detail);
     let run_at = match (body.run_at.as_deref(), body.delay_seconds) {
-        (Some(at), None) => Time::parse_rfc3339(at).ok_or_else(|| {
-            wrong("run_at: it is a time as RFC 3339, such as 2026-05-17T18:30:00Z")
-        })?,
+        (Some(at), None) => Time::parse_rfc3339(at)
+            .ok_or_else(|| wrong("run_at: it is a time as RFC 3339, such as 2026-05-17T18:30:00Z"))
+            .map(|at| shared.api.clock.when_wall(at))?,
         (None, Some(delay)) => now.plus_ms(delay.ms),
         _ => return Err(wrong("give run_at or delay_seconds, one of both")),
     };

@@ -78,10 +78,12 @@ pub fn for_one_run(
     Ok((confinement(&values)?, grantable(&values, environment)?))
 }
 
-/// Checks that no root has the host's own files or the kernel's in it.
-pub fn check_roots(confinement: &Confinement, data: Option<&Path>) -> Result<(), String> {
+/// Checks that no root has the kernel's files in it, or those of the host: its data directory or its cache.
+pub fn check_roots(confinement: &Confinement, private: &Path) -> Result<(), String> {
     let kernel = ["/proc", "/dev", "/sys"].map(Path::new);
-    confinement.read_roots.check(kernel.into_iter().chain(data))
+    confinement
+        .read_roots
+        .check(kernel.into_iter().chain([private]))
 }
 
 fn items(text: &str) -> impl Iterator<Item = &str> {

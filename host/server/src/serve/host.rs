@@ -138,8 +138,8 @@ impl Host {
         let log_store = log_store(config).map_err(ServeError::Store)?;
         let examiner = examiner(config, program, cells_lock, &tasks).await?;
         let (logs, logged) = Logs::channel();
-        let (job_logs, log_writer) =
-            logs::spawn(log_store, logged, logs.gaps()).map_err(ServeError::Store)?;
+        let (job_logs, log_writer) = logs::spawn(log_store, logged, (logs.gaps(), logs.progress()))
+            .map_err(ServeError::Store)?;
         let clock = node.as_ref().map_or_else(Clock::start, Node::clock);
         let base = Base::new(config, clock, logs);
         let settings = Settings::read(&config.environment).map_err(ServeError::Telemetry)?;
@@ -360,7 +360,7 @@ async fn examiner(
     cells_lock: File,
     tasks: &Tasks,
 ) -> Result<Examiner, ServeError> {
-    config::check_roots(&config.confinement, Some(&config.data)).map_err(ServeError::Grants)?;
+    config::check_roots(&config.confinement, &config.data).map_err(ServeError::Grants)?;
     let setup = Setup {
         program,
         cache: config.data.join("cache"),

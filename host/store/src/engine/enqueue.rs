@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use host_core::command::{DEPENDENTS_MAX, Enqueued, NewJob, Reply};
+use host_core::graph::find_cycle;
 use host_core::id::JobId;
 use host_core::job::{Lifecycle, State, UniqueKey};
 use host_core::rejection::Rejection;
@@ -16,6 +17,7 @@ impl<R: Rows> Batch<'_, R> {
     pub(super) fn enqueue(&mut self, jobs: &[NewJob]) -> Result<Reply, Stop> {
         let stands_for = self.existing(jobs)?;
         self.check_prerequisites(jobs, &stands_for)?;
+        check_cycles(jobs, &stands_for)?;
         let is_new = |new: &&NewJob| stands_for[&new.id] == new.id;
         self.check_live(jobs.iter().filter(is_new).count())?;
         self.check_queues(jobs.iter().filter(is_new).map(|new| &new.queue))?;
@@ -119,6 +121,33 @@ impl<R: Rows> Batch<'_, R> {
             }
         }
         Ok(())
+    }
+}
+
+/// Refuses jobs that wait for each other because one stands for another of the same command. Who enqueues has
+/// refused other cycles, and no job that exists waits for a new one.
+fn check_cycles(jobs: &[NewJob], stands_for: &BTreeMap<JobId, JobId>) -> Result<(), Stop> {
+    let places = jobs.iter().enumerate().map(|(place, new)| (new.id, place));
+    let places: BTreeMap<JobId, usize> = places.collect();
+    let stands_for_another = |new: &NewJob| {
+        let id = stands_for[&new.id];
+        id != new.id && places.contains_key(&id)
+    };
+    if !jobs.iter().any(stands_for_another) {
+        return Ok(());
+    }
+    let graph: Vec<Vec<usize>> = jobs
+        .iter()
+        .map(|new| {
+            let waits = stands_for[&new.id] == new.id;
+            let named = waits.then(|| prerequisites(new, stands_for));
+            let named = named.into_iter().flatten();
+            named.filter_map(|id| places.get(&id).copied()).collect()
+        })
+        .collect();
+    match find_cycle(&graph) {
+        Some(cycle) => Err(Rejection::DependencyCycle(cycle).into()),
+        None => Ok(()),
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use host_core::job::{Lifecycle, State};
 use host_core::name::Name;
 use host_core::query::{Cursor, JobCount, JobFilter, Order, PAGE_ITEMS_MAX, Page};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::doing;
 use super::jobs::payload_of;
@@ -31,7 +31,7 @@ struct Source {
 
 /// Returns the places and jobs of one page.
 pub(super) fn page(
-    connection: &Connection,
+    moment: &Transaction<'_>,
     filter: &JobFilter,
     after: Option<Cursor>,
     limit: u32,
@@ -40,7 +40,7 @@ pub(super) fn page(
     let mut items = Vec::new();
     let mut examined = 0;
     let mut last = None;
-    let stopped = examine(connection, filter, after, |seq, job| {
+    let stopped = examine(moment, filter, after, |seq, job| {
         if items.len() == limit || examined == SCAN_JOBS_MAX {
             return ControlFlow::Break(());
         }
@@ -58,13 +58,13 @@ pub(super) fn page(
 
 /// Counts the jobs that match, among the first `examined_max`.
 pub(super) fn count(
-    connection: &Connection,
+    moment: &Transaction<'_>,
     filter: &JobFilter,
     examined_max: u64,
 ) -> Result<JobCount, StoreError> {
     let mut count = JobCount::default();
     let mut examined = 0;
-    let stopped = examine(connection, filter, None, |_, job| {
+    let stopped = examine(moment, filter, None, |_, job| {
         if examined == examined_max {
             return ControlFlow::Break(());
         }
@@ -81,20 +81,18 @@ pub(super) fn count(
 /// Calls `see` for each job of the narrowest index, with the job if it matches. Returns whether `see`
 /// has ended it.
 fn examine(
-    connection: &Connection,
+    moment: &Transaction<'_>,
     filter: &JobFilter,
     after: Option<Cursor>,
     mut see: impl FnMut(i64, Option<Lifecycle>) -> ControlFlow<()>,
 ) -> Result<bool, StoreError> {
     let list = doing("list jobs");
-    // One transaction, so that rows and payloads are of one moment.
-    let moment = connection.unchecked_transaction().map_err(&list)?;
     let ids = match filter.id.as_deref().map(start::ids) {
         Some(None) => return Ok(false),
         Some(Some(ids)) => Some(ids),
         None => None,
     };
-    let Some(Source { queue, index }) = narrowest(&moment, filter).map_err(&list)? else {
+    let Some(Source { queue, index }) = narrowest(moment, filter).map_err(&list)? else {
         return Ok(false);
     };
     let (from, order) = match filter.order {
@@ -133,7 +131,7 @@ fn examine(
             let body = row.get_ref(2).and_then(|body| Ok(body.as_blob()?));
             let body = body.map_err(&list)?;
             let read: Lifecycle = decode(body, || format!("job {seq}"))?;
-            if filter.has(&read) && has_payload(&moment, filter, seq)? {
+            if filter.has(&read) && has_payload(moment, filter, seq)? {
                 job = Some(read);
             }
         }

@@ -13,7 +13,7 @@ use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease,
 };
 use host_core::time::Time;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
 use super::jobs::{job_id, payload_of, seq_of};
 use super::{changes, doing, list, registry};
@@ -33,6 +33,13 @@ pub(super) struct SqliteReader {
 impl SqliteReader {
     pub(super) fn new(connection: Connection) -> Self {
         Self { connection }
+    }
+
+    /// Begins a transaction, so that all reads see the same state.
+    fn moment(&self) -> Result<Transaction<'_>, StoreError> {
+        self.connection
+            .unchecked_transaction()
+            .map_err(doing("begin to read"))
     }
 
     fn lifecycle(&self, seq: i64) -> Result<Lifecycle, StoreError> {
@@ -116,15 +123,11 @@ impl SqliteReader {
 
 impl Reader for SqliteReader {
     fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError> {
-        // One transaction, so that all reads see the same state.
-        let transaction = self
-            .connection
-            .unchecked_transaction()
-            .map_err(doing("read a job"))?;
-        let Some(seq) = seq_of(&transaction, id)? else {
+        let moment = self.moment()?;
+        let Some(seq) = seq_of(&moment, id)? else {
             return Ok(None);
         };
-        let (payload, unique_key, depends_on) = payload_of(&transaction, seq)?;
+        let (payload, unique_key, depends_on) = payload_of(&moment, seq)?;
         let (result, failure, progress) = self.ending(seq)?;
         Ok(Some(JobDetail {
             lifecycle: self.lifecycle(seq)?,
@@ -176,7 +179,8 @@ impl Reader for SqliteReader {
         after: Option<Cursor>,
         limit: u32,
     ) -> Result<Page<JobSummary>, StoreError> {
-        let page = list::page(&self.connection, filter, after, limit)?;
+        let moment = self.moment()?;
+        let page = list::page(&moment, filter, after, limit)?;
         let mut items = Vec::with_capacity(page.items.len());
         for (seq, lifecycle) in page.items {
             items.push(JobSummary {
@@ -197,7 +201,7 @@ impl Reader for SqliteReader {
         after: Option<Cursor>,
         limit: u32,
     ) -> Result<Page<JobId>, StoreError> {
-        let page = list::page(&self.connection, filter, after, limit)?;
+        let page = list::page(&self.moment()?, filter, after, limit)?;
         let ids = page.items.into_iter().map(|(_, job)| job.id);
         Ok(Page {
             items: ids.collect(),
@@ -206,7 +210,7 @@ impl Reader for SqliteReader {
     }
 
     fn count(&self, filter: &JobFilter, examined_max: u64) -> Result<JobCount, StoreError> {
-        list::count(&self.connection, filter, examined_max)
+        list::count(&self.moment()?, filter, examined_max)
     }
 
     fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, StoreError> {
@@ -317,9 +321,10 @@ impl Reader for SqliteReader {
     }
 
     fn revisions(&self, component: &Name) -> Result<(Vec<Revision>, u32), StoreError> {
-        let mut revisions = registry::revisions(&self.connection, component)?;
+        let moment = self.moment()?;
+        let mut revisions = registry::revisions(&moment, component)?;
         revisions.reverse();
-        let current = registry::current(&self.connection, component)?;
+        let current = registry::current(&moment, component)?;
         Ok((revisions, current.unwrap_or_default()))
     }
 

@@ -151,6 +151,23 @@ fn prerequisites_that_share_a_key_count_once() {
 }
 
 #[test]
+fn jobs_that_wait_for_each_other_through_a_key_are_refused() {
+    check(|store| {
+        let (mut first, mut second, mut third) = (job(1), job(2), job(3));
+        first.unique_key = Some(unique("k", UniqueScope::Active));
+        third.unique_key = Some(unique("k", UniqueScope::Active));
+        first.depends_on = vec![id(2)];
+        second.depends_on = vec![id(3)];
+        let jobs = vec![first, second.clone(), third.clone()];
+        let refused = ask(store, NOW, Command::Enqueue(jobs));
+        assert_eq!(refused, Err(Rejection::DependencyCycle(vec![0, 1, 0])));
+        assert_eq!(store.reader().unwrap().job(id(1)).unwrap(), None);
+        enqueue(store, vec![third, second]);
+        assert_eq!(state(store, 2), State::Pending);
+    });
+}
+
+#[test]
 fn an_enqueue_is_all_or_nothing_and_disturbs_no_neighbour() {
     check(|store| {
         let mut orphan = job(2);

@@ -6,6 +6,8 @@ use host_core::id::JobId;
 use host_core::job::{State, UniqueScope};
 use host_core::query::{JobFilter, Order};
 use host_store::Store;
+use host_store::sqlite::SqliteStore;
+use tempfile::TempDir;
 
 use crate::cases::check;
 use crate::jobs::{
@@ -219,4 +221,38 @@ fn lists_are_filtered_and_paged_newest_first() {
         assert_eq!(reader.job_ids(&prefix[..20], 20).unwrap().len(), 9);
         assert!(reader.job_ids("no hex", 2).unwrap().is_empty());
     });
+}
+
+/// A reader lists jobs while others remove them.
+#[test]
+fn a_list_is_of_one_moment() {
+    let folder = TempDir::new().unwrap();
+    let mut store = SqliteStore::open(&folder.path().join("host.db")).unwrap();
+    let all = 1_000;
+    for n in 1..=all {
+        let mut new = job(n);
+        new.depends_on = Vec::new();
+        enqueue(&mut store, vec![new]);
+        let cancel = Command::Cancel {
+            job: id(n),
+            reason: None,
+            grace_ms: None,
+        };
+        ask(&mut store, NOW, cancel).unwrap();
+    }
+    let reader = store.reader().unwrap();
+    let listing = std::thread::spawn(move || {
+        let mut lists = 0;
+        loop {
+            let page = reader.jobs(&JobFilter::default(), None, 1_000).unwrap();
+            lists += 1;
+            if page.items.is_empty() {
+                return lists;
+            }
+        }
+    });
+    for n in 1..=all {
+        ask(&mut store, NOW, Command::Purge { job: id(n) }).unwrap();
+    }
+    assert!(listing.join().unwrap() > 1);
 }

@@ -134,6 +134,21 @@ fn a_job_lost_beside_others_waits_longer_each_time_and_is_never_charged() {
 }
 
 #[test]
+fn pauses_grow_with_the_attempts_that_count() {
+    let mut job = available(Policy::default());
+    for _ in 0..3 {
+        claim(&mut job, NOW, Hold::Connection);
+        lose(&mut job, Loss::HostRestarted);
+    }
+    claim(&mut job, NOW, Hold::Connection);
+    job.apply(NOW, &Input::Complete(&FENCE, &error(true)))
+        .unwrap();
+    let first = job.policy.backoff.delay_ms(job.id, 1);
+    assert_eq!(job.attempt, 4);
+    assert_eq!(job.wakeup(), Some(NOW.plus_ms(first)));
+}
+
+#[test]
 fn a_job_alone_in_dead_cells_is_poison() {
     let mut job = available(Policy::default());
     claim(&mut job, NOW, Hold::Connection);

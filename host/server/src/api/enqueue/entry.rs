@@ -12,6 +12,7 @@ use host_core::policy::{Policy, RETENTION_MS_MIN, RetentionChoice};
 use host_core::seconds::Seconds;
 use host_core::time::Time;
 use host_http::json::{self, Pairs};
+use host_runtime::clock::Clock;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -166,7 +167,7 @@ impl<'a> Entry<'a> {
         id: JobId,
         route: Route,
         siblings: &[JobId],
-        now: Time,
+        clock: Clock,
     ) -> Result<NewJob, ApiError> {
         let params = self.params_text();
         json::check(params.as_bytes()).map_err(|error| error.at("params"))?;
@@ -196,8 +197,8 @@ impl<'a> Entry<'a> {
             runner: route.runner,
             queue: route.queue,
             priority,
-            run_at: self.start(now)?,
-            deadline: self.end(now)?,
+            run_at: self.start(clock)?,
+            deadline: self.end(clock)?,
             policy,
             depends_on: self.prerequisites(siblings)?,
             unique_key: unique_key(self.unique_key, self.unique)?,
@@ -211,16 +212,17 @@ impl<'a> Entry<'a> {
         })
     }
 
-    fn start(&self, now: Time) -> Result<Option<Time>, ApiError> {
+    fn start(&self, clock: Clock) -> Result<Option<Time>, ApiError> {
         match (self.delay_seconds, self.run_at.as_deref()) {
             (Some(_), Some(_)) => Err(invalid("run_at and delay_seconds exclude each other")),
-            (Some(delay), None) => Ok(Some(now.plus_ms(delay.ms))),
-            (None, text) => instant("run_at", text),
+            (Some(delay), None) => Ok(Some(clock.now().plus_ms(delay.ms))),
+            (None, text) => instant("run_at", text, clock),
         }
     }
 
-    fn end(&self, now: Time) -> Result<Option<Time>, ApiError> {
-        let deadline = instant("deadline", self.deadline.as_deref())?;
+    fn end(&self, clock: Clock) -> Result<Option<Time>, ApiError> {
+        let now = clock.now();
+        let deadline = instant("deadline", self.deadline.as_deref(), clock)?;
         match deadline {
             Some(at) if at <= now => Err(invalid(format!(
                 "deadline: {} has passed; it is now {}",
@@ -294,7 +296,7 @@ fn invalid(detail: impl Into<String>) -> ApiError {
     ApiError::new(&kinds::INVALID_REQUEST, detail)
 }
 
-fn instant(field: &str, text: Option<&str>) -> Result<Option<Time>, ApiError> {
+fn instant(field: &str, text: Option<&str>, clock: Clock) -> Result<Option<Time>, ApiError> {
     let Some(text) = text else {
         return Ok(None);
     };
@@ -303,7 +305,7 @@ fn instant(field: &str, text: Option<&str>) -> Result<Option<Time>, ApiError> {
             "{field}: write an instant as RFC 3339 with an offset, such as 2026-05-17T18:30:00Z"
         ))
     })?;
-    Ok(Some(at))
+    Ok(Some(clock.when_wall(at)))
 }
 
 fn unique_key(
