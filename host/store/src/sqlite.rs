@@ -21,6 +21,7 @@ mod tests;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
 use host_core::capacity::Capacity;
@@ -50,6 +51,8 @@ const BUSY_TIMEOUT_MS: u64 = 10_000;
 /// How long closing a store waits for readers.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
+    /// The device and the number of its file.
+    file: Option<(u64, u64)>,
 /// A store in one SQLite file, with its only writer.
 pub struct SqliteStore {
     path: PathBuf,
@@ -88,6 +91,7 @@ impl SqliteStore {
             path: path.to_owned(),
             checkpointer: Checkpointer::start(path, &mut connection)?,
             counters,
+            file: file_at(path),
             connection,
             hot: Hot::default(),
             reserve: Reserve::beside(path, room),
@@ -146,8 +150,8 @@ impl Store for SqliteStore {
                 message: message.clone(),
             });
         }
-        if batch.iter().any(asks_for_room) && !self.has_room() {
-            return Err(StoreError::Full);
+        if batch.iter().any(asks_for_room) {
+            self.room()?;
         }
         let result = self
             .transact(now, batch)
@@ -172,9 +176,24 @@ impl Store for SqliteStore {
         self.capacity = capacity;
     }
 
-    fn has_room(&mut self) -> bool {
-        self.reserve.take(|| room_of(&self.connection, &self.path))
+    fn room(&mut self) -> Result<(), StoreError> {
+        if file_at(&self.path) != self.file {
+            return Err(StoreError::Moved {
+                path: self.path.display().to_string(),
+            });
+        }
+        let room = || room_of(&self.connection, &self.path);
+        self.reserve
+            .take(room)
+            .then_some(())
+            .ok_or(StoreError::Full)
     }
+}
+
+/// Returns the device and the number of the file that has this path now.
+fn file_at(path: &Path) -> Option<(u64, u64)> {
+    let file = fs::metadata(path).ok()?;
+    Some((file.dev(), file.ino()))
 }
 
 /// Returns what an open store has already. What cannot be counted is not there.
