@@ -24,7 +24,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use thiserror::Error;
 use tokio::net::TcpListener;
 
-pub use self::damage::STORE;
+pub use self::damage::{LOGS, STORE};
 pub(crate) use self::host::END_TIMEOUT;
 use self::host::Host;
 pub use self::node_id::FILE as NODE;
