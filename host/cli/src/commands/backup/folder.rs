@@ -64,7 +64,7 @@ pub(super) fn copy(
     rest(from, to, 0).map_err(|error| broken("copy the files of", from, &error))?;
     if from.join(LOGS).symlink_metadata().is_ok() {
         backup::copy(&from.join(LOGS), &to.join(LOGS), |copied| {
-            told(LOGS, copied)
+            told(LOGS, copied);
         })?;
     }
     copy_store(&from.join(STORE), &to.join(STORE), told)
