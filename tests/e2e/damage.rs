@@ -4,8 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
-use host_tests::{Client, Options, Server};
+use host_tests::{Client, Options, Server, eventually};
 use serde_json::{Value, json};
 
 use crate::fixture::{Own, deploy, own_with};
@@ -225,5 +226,61 @@ fn a_damaged_store_is_refused_with_the_name_of_its_table() {
         .unwrap();
     let found = String::from_utf8_lossy(&check.stdout);
     assert!(found.contains("the table "), "{found}");
+    assert_eq!(check.status.code(), Some(1));
+}
+
+#[test]
+fn a_host_whose_data_directory_was_moved_takes_no_jobs_until_it_is_back() {
+    let Own { server, data } = compiling();
+    let client = server.client();
+    let away = data.path().with_extension("away");
+    fs::rename(data.path(), &away).unwrap();
+    let refused = client
+        .post("/api/v1/jobs", &json!({"handler": "noop"}))
+        .unwrap();
+    assert_eq!(
+        (refused.status, refused.body["code"].as_str()),
+        (503, Some("store_moved"))
+    );
+    let ready = client.get("/readyz").unwrap();
+    assert_eq!(
+        (ready.status, ready.body["code"].as_str()),
+        (503, Some("store_moved"))
+    );
+    fs::rename(&away, data.path()).unwrap();
+    eventually("it takes jobs again", Duration::from_secs(20), || {
+        let ready = client.get("/readyz").ok()?;
+        (ready.status == 200).then_some(())
+    });
+    assert_first_attempt_completes(&client);
+}
+
+/// Two readers of the same log: the host that starts, and the check.
+#[test]
+fn a_changed_bit_in_the_log_of_a_killed_host_is_named() {
+    let Own { server, data } = compiling();
+    for n in 0..20 {
+        let id = server
+            .client()
+            .enqueue(&json!({"handler": "echo", "params": {"n": n}}));
+        server.client().wait(&id);
+    }
+    server.kill();
+    let log = data.path().join("host.db-wal");
+    let mut bytes = fs::read(&log).unwrap();
+    bytes[32 + 24 + 1_000] ^= 1;
+    fs::write(&log, bytes).unwrap();
+    let said = said(&refused(data.path()));
+    assert!(
+        said.contains("host.db-wal") && said.contains("frame 1 "),
+        "{said}"
+    );
+    let check = Command::new(host_tests::server::host())
+        .args(["store", "check", "--data"])
+        .arg(data.path())
+        .output()
+        .unwrap();
+    let found = String::from_utf8_lossy(&check.stdout);
+    assert!(found.contains("host.db-wal"), "{found}");
     assert_eq!(check.status.code(), Some(1));
 }

@@ -27,7 +27,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use host_console::error::{CliError, Exit};
-use host_server::serve::{NODE, STORE};
+use host_server::serve::{LOGS, NODE, STORE};
 
 /// Returns the file of the jobs in the data directory that `flag` names. It must be there.
 fn store_of(data: &Path, flag: &str, doing: &str) -> Result<PathBuf, CliError> {

@@ -62,6 +62,12 @@ pub enum SubmitError {
          free for new ones; nothing of this request was kept; free space and repeat it"
     )]
     StoreFull,
+    /// The file of the store is not where the host opened it.
+    #[error(
+        "the data directory was moved, removed or replaced while the host runs, and new jobs would be lost with it; \
+         nothing of this request was kept; put it back, or stop the host"
+    )]
+    StoreMoved,
     /// Too many requests are waiting.
     #[error("{REQUESTS_MAX} requests wait already; repeat this one later")]
     Busy,
@@ -89,6 +95,8 @@ pub struct Shared {
     pub live: Live,
     /// Whether the disk has no room for new jobs.
     pub store_full: AtomicBool,
+    /// Whether the file of the store is not where it was opened, so that new jobs are refused.
+    pub store_moved: AtomicBool,
     /// What this host says of itself, and what it is asked to do.
     pub presence: Arc<Presence>,
     /// Whether jobs run here.

@@ -58,7 +58,7 @@ const TICK_JOBS_MAX: u32 = 512;
 /// The pause before the loop tries a full disk again, in milliseconds.
 const FULL_PAUSE_MS: u64 = 250;
 
-/// The pause before the loop looks whether new jobs have room again, in milliseconds.
+/// The pause between two looks whether new jobs have room and the store is where it was, in milliseconds.
 const ROOM_PAUSE_MS: u64 = 1_000;
 
 /// The time that killed cells have to exit, in milliseconds.
@@ -227,7 +227,7 @@ struct Writer<P> {
     next_wakeup: Option<Time>,
     /// When to try a full disk again.
     full_until: Option<Time>,
-    /// When to look whether new jobs have room again.
+    /// When to look whether new jobs have room.
     room_at: Option<Time>,
     drain_ms: u64,
     numbers: Numbers,
@@ -263,8 +263,7 @@ impl<P: CellPort> Writer<P> {
         }
         self.claimable = committed.available;
         self.next_wakeup = committed.next_wakeup;
-        let is_full = !self.store.has_room();
-        self.set_full(now, is_full);
+        self.look_for_room(now);
         self.tell(now, committed.first_change, &committed.changes);
         Ok(())
     }
@@ -408,8 +407,7 @@ impl<P: CellPort> Writer<P> {
         }
         self.cells.tick(now);
         if self.room_at.is_some_and(|at| now >= at) {
-            let is_full = !self.store.has_room();
-            self.set_full(now, is_full);
+            self.look_for_room(now);
         }
         let mut batch = Batch::default();
         batch.renew(self.pulls.renewals(now));
@@ -485,14 +483,27 @@ impl<P: CellPort> Writer<P> {
         }
     }
 
-    /// Publishes whether new jobs have room, and looks again later if they do not.
-    fn set_full(&mut self, now: Time, is_full: bool) {
-        self.room_at = is_full.then(|| now.plus_ms(ROOM_PAUSE_MS));
-        self.shared.store_full.store(is_full, Ordering::Relaxed);
-        self.numbers.store_full(is_full);
+    fn look_for_room(&mut self, now: Time) {
+        let refused = self.store.room().err();
+        self.set_room(now, refused.as_ref());
     }
 
-    /// Commits a batch. If the disk is full, refuses its requests and commits the rest alone.
+    /// Publishes why new jobs are refused, and looks again later.
+    fn set_room(&mut self, now: Time, refused: Option<&StoreError>) {
+        self.room_at = Some(now.plus_ms(ROOM_PAUSE_MS));
+        let is_full = matches!(refused, Some(StoreError::Full));
+        self.shared.store_full.store(is_full, Ordering::Relaxed);
+        self.numbers.store_full(is_full);
+        let moved = refused.filter(|error| matches!(error, StoreError::Moved { .. }));
+        let was_moved = &self.shared.store_moved;
+        match (was_moved.swap(moved.is_some(), Ordering::Relaxed), moved) {
+            (false, Some(error)) => tracing::error!(%error, "new jobs are refused"),
+            (true, None) => tracing::info!("the store is where it was: new jobs are taken again"),
+            _ => {}
+        }
+    }
+
+    /// Commits a batch. If new jobs are refused, refuses its requests and commits the rest alone.
     fn commit(
         &mut self,
         now: Time,
@@ -512,11 +523,16 @@ impl<P: CellPort> Writer<P> {
                 }
                 Ok(())
             }
-            Err(StoreError::Full) => {
-                tracing::error!("the disk is full: free space where the data directory is");
-                self.set_full(now, true);
+            Err(error @ (StoreError::Full | StoreError::Moved { .. })) => {
+                self.set_room(now, Some(&error));
+                let refused = if matches!(error, StoreError::Full) {
+                    tracing::error!("the disk is full: free space where the data directory is");
+                    SubmitError::StoreFull
+                } else {
+                    SubmitError::StoreMoved
+                };
                 for origin in batch.origins {
-                    refuse(origin, &SubmitError::StoreFull);
+                    refuse(origin, &refused);
                 }
                 self.finished.splice(0..0, finished);
                 if asked && !self.finished.is_empty() && self.full_until.is_none() {

@@ -20,11 +20,11 @@ use host_http::local::LocalListener;
 use host_protocols::wire::{Active, OpenError, Place};
 use host_store::StoreError;
 use rustix::fs::Mode;
-use rustix::process::{Resource, Rlimit, setrlimit, umask};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use thiserror::Error;
 use tokio::net::TcpListener;
 
-pub use self::damage::STORE;
+pub use self::damage::{LOGS, STORE};
 pub(crate) use self::host::END_TIMEOUT;
 use self::host::Host;
 pub use self::node_id::FILE as NODE;
@@ -126,6 +126,17 @@ pub(crate) fn leave_no_core() {
     let _lowered = setrlimit(Resource::Core, least);
 }
 
+/// Lets this process have as many files open as it may. Cells have a limit of their own.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let most = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    // If the kernel refuses, the limit stays, and `host doctor` tells if it is low.
+    let _unchanged = setrlimit(Resource::Nofile, most);
+}
+
 /// Runs a host until `SIGTERM` or `SIGINT`. Running jobs may then end within the grace period; a
 /// second signal stops them at once. The process ends then, whatever still blocks. Calls `ready` when
 /// the host accepts requests.
@@ -137,6 +148,7 @@ pub fn run(
     // Other users must not read the params, results and logs of jobs.
     umask(Mode::RWXG | Mode::RWXO);
     leave_no_core();
+    raise_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -308,13 +320,25 @@ fn system(operation: &'static str) -> impl Fn(io::Error) -> ServeError {
 
 #[cfg(test)]
 mod tests {
-    use rustix::process::getrlimit;
-
     use super::*;
 
     #[test]
     fn a_process_has_20_seconds_to_end() {
         assert_eq!(END_TIMEOUT, Duration::from_secs(20));
+    }
+
+    #[test]
+    fn as_many_files_may_be_open_as_the_process_may_have() {
+        let before = getrlimit(Resource::Nofile);
+        let lower = Rlimit {
+            current: before.current.map(|it| it.min(4_096) - 1),
+            maximum: before.maximum,
+        };
+        setrlimit(Resource::Nofile, lower).unwrap();
+        raise_open_files();
+        let after = getrlimit(Resource::Nofile);
+        assert_eq!(after.current, before.maximum);
+        assert_eq!(after.maximum, before.maximum);
     }
 
     #[test]

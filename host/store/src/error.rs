@@ -11,6 +11,15 @@ pub enum StoreError {
         "the disk is full: free space where the data directory is; nothing of this request was kept"
     )]
     Full,
+    /// The file of the store is not where it was opened. Nothing of the batch was kept.
+    #[error(
+        "the store is not at {path} any more: it was moved, removed or replaced while the host runs, and new jobs \
+         would be lost with it; put the data directory back, or stop the host; nothing of this request was kept"
+    )]
+    Moved {
+        /// Where it was.
+        path: String,
+    },
     /// The disk failed and can no longer be trusted. The host must stop acknowledging jobs.
     #[error("cannot {operation}: {message}")]
     Broken {

@@ -21,4 +21,5 @@ pub use error::StoreError;
 pub use finding::Finding;
 pub use sqlite::backup;
 pub use sqlite::check::check;
+pub use sqlite::logs::check as check_logs;
 pub use store::{Heartbeat, Others, Reader, Store};

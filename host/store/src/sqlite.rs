@@ -15,11 +15,13 @@ mod reader;
 mod registry;
 mod reserve;
 mod schema;
+mod wal;
 
 #[cfg(test)]
 mod tests;
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -43,16 +45,14 @@ use crate::store::{Reader, Store};
 /// How many prepared statements a connection keeps.
 const STATEMENTS_CACHED: usize = 128;
 
-/// How long a connection waits for a lock, in milliseconds. Only a checkpoint or another program
-/// can hold one.
-const BUSY_TIMEOUT_MS: u64 = 10_000;
-
-/// How long closing a store waits for readers.
-const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long a connection waits for a lock. Only a checkpoint or another program can hold one.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A store in one SQLite file, with its only writer.
 pub struct SqliteStore {
     path: PathBuf,
+    /// The device and the number of its file.
+    file: Option<(u64, u64)>,
     // Dropped before the connection. The connection is then the last one and cleans up the log when
     // it closes.
     checkpointer: Checkpointer,
@@ -69,9 +69,12 @@ impl SqliteStore {
     ///
     /// Refuses a file of a later version and a file that SQLite reports as damaged.
     ///
-    /// If the last writer did not close it, all pages are checked first.
+    /// If the last writer did not close it, its log is checked before SQLite replays that, and then all pages.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let was_closed = fs::metadata(log_of(path)).map_or(true, |log| log.len() == 0);
+        if !was_closed {
+            wal::check(path)?;
+        }
         let mut connection = connect(
             path,
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
@@ -79,6 +82,8 @@ impl SqliteStore {
         let prepared = schema::prepare(&connection).and_then(|()| {
             if !was_closed {
                 check::quick(&connection)?;
+                // What a power failure has torn off is gone before the next one can leave more of it.
+                checkpoint::empty_log(&connection)?;
             }
             Counters::load(&connection)
         });
@@ -86,6 +91,7 @@ impl SqliteStore {
         let room = room_of(&connection, path);
         Ok(Self {
             path: path.to_owned(),
+            file: file_at(path),
             checkpointer: Checkpointer::start(path, &mut connection)?,
             counters,
             connection,
@@ -132,9 +138,7 @@ impl Drop for SqliteStore {
             return;
         }
         // If a reader is busy, the next host checks the store.
-        let _best_effort = self.connection.busy_timeout(CLOSE_TIMEOUT);
-        let empty = "PRAGMA wal_checkpoint(TRUNCATE)";
-        let _best_effort = self.connection.query_row(empty, [], |_| Ok(()));
+        let _best_effort = checkpoint::empty_log(&self.connection);
     }
 }
 
@@ -146,8 +150,8 @@ impl Store for SqliteStore {
                 message: message.clone(),
             });
         }
-        if batch.iter().any(asks_for_room) && !self.has_room() {
-            return Err(StoreError::Full);
+        if batch.iter().any(asks_for_room) {
+            self.room()?;
         }
         let result = self
             .transact(now, batch)
@@ -172,9 +176,24 @@ impl Store for SqliteStore {
         self.capacity = capacity;
     }
 
-    fn has_room(&mut self) -> bool {
-        self.reserve.take(|| room_of(&self.connection, &self.path))
+    fn room(&mut self) -> Result<(), StoreError> {
+        if file_at(&self.path) != self.file {
+            return Err(StoreError::Moved {
+                path: self.path.display().to_string(),
+            });
+        }
+        let room = || room_of(&self.connection, &self.path);
+        self.reserve
+            .take(room)
+            .then_some(())
+            .ok_or(StoreError::Full)
     }
+}
+
+/// Returns the device and the number of the file that has this path now.
+fn file_at(path: &Path) -> Option<(u64, u64)> {
+    let file = fs::metadata(path).ok()?;
+    Some((file.dev(), file.ino()))
 }
 
 /// Returns what an open store has already. What cannot be counted is not there.
@@ -213,7 +232,7 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     let connection = Connection::open_with_flags(path, flags).map_err(doing("open the store"))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     connection
-        .busy_timeout(std::time::Duration::from_millis(BUSY_TIMEOUT_MS))
+        .busy_timeout(BUSY_TIMEOUT)
         .map_err(doing("set up the store's connection"))?;
     Ok(connection)
 }

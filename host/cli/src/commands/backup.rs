@@ -14,12 +14,13 @@ use host_console::output::{Output, say};
 use host_console::progress::Spinner;
 use host_console::table::Rows;
 use host_console::{human, plain};
+use host_store::StoreError;
 use host_store::backup::Copied;
 use serde_json::json;
 
 pub(crate) use self::restore::Restore;
 use self::step::Step;
-use super::{STORE, keep_private, store_of};
+use super::{LOGS, STORE, keep_private, store_of};
 
 /// How much less of a processor the copy gets than a host that needs it.
 const NICE: i32 = 10;
@@ -81,10 +82,16 @@ impl Backup {
                 .map(|()| self.to.join(STORE))
         };
         let store = store.map_err(|error| {
-            failed(&error).next("give --to a new name on a disk with enough room")
+            failed(&error).next(match error {
+                StoreError::Damaged { .. } => {
+                    "`host store check` says what is wrong; --to FILE.db copies the jobs without logs.db"
+                }
+                _ => "give --to a new name on a disk with enough room",
+            })
         })?;
         spinner.say(&format!("checking {to}"));
-        let copy = Copy::check(&store, &doing)?;
+        let logs = self.to.is_dir().then(|| self.to.join(LOGS));
+        let copy = Copy::check(&store, logs.as_deref(), &doing)?;
         drop(spinner);
         copy.print(output, &self.to)?;
         output.hint(&format!(
@@ -110,8 +117,9 @@ struct Copy {
 }
 
 impl Copy {
-    fn check(store: &Path, doing: &str) -> Result<Self, CliError> {
-        let findings = host_store::check(store);
+    fn check(store: &Path, logs: Option<&Path>, doing: &str) -> Result<Self, CliError> {
+        let mut findings = host_store::check(store);
+        findings.extend(logs.and_then(host_store::check_logs));
         for finding in &findings {
             say(&format!(
                 "{}: {}",

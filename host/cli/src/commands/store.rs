@@ -18,7 +18,7 @@ use serde_json::json;
 
 use self::copy::Copy;
 use self::database::{Asked, Place};
-use super::{STORE, store_of};
+use super::{LOGS, STORE, store_of};
 
 /// Check or move a store; look at a database and raise its schema.
 #[derive(Debug, Args)]
@@ -36,7 +36,8 @@ Examples:
   host store check --data /backup/data -o json
   host store check --store postgres://host@db/jobs
 
-A host may use the store meanwhile. The check takes about a minute for ten million jobs.
+In a data directory that is host.db with its log host.db-wal, and logs.db. A host may use the store
+meanwhile. The check takes about a minute for ten million jobs.
 
 Exit codes: 0 nothing is wrong, 1 something is wrong, 5 there is no store.")]
     Check(Check),
@@ -105,27 +106,37 @@ impl Check {
             let spinner = Spinner::new(output, &doing);
             let findings = database::check(&database, &doing);
             drop(spinner);
-            return report(output, &findings?, &doing, "make a dump of it as it is now");
+            let next = "make a dump of it as it is now, then restore a backup";
+            return report(output, &findings?, &doing, Some(next));
         }
         let data = self.data.unwrap_or_else(|| PathBuf::from("data"));
         let shown = data.join(STORE).display().to_string();
         let doing = format!("check the store {}", plain::line(&shown));
         let path = store_of(&data, "--data", &doing)?;
         let spinner = Spinner::new(output, &doing);
-        let findings = host_store::check(&path);
+        let mut findings = host_store::check(&path);
+        let next = "copy the data directory as it is now, then restore a backup";
+        let next = (!findings.is_empty()).then_some(next);
+        findings.extend(host_store::check_logs(&data.join(LOGS)));
         drop(spinner);
-        let copy = "copy the data directory as it is now";
-        report(output, &findings, &doing, copy)
+        report(output, &findings, &doing, next)
     }
 }
 
-fn report(output: Output, findings: &[Finding], doing: &str, copy: &str) -> Result<(), CliError> {
+fn report(
+    output: Output,
+    findings: &[Finding],
+    doing: &str,
+    next: Option<&str>,
+) -> Result<(), CliError> {
     print(output, findings, doing)?;
     if findings.is_empty() {
         output.note("nothing is wrong with it");
         return Ok(());
     }
-    output.hint(&format!("{copy}, then restore a backup"));
+    if let Some(next) = next {
+        output.hint(next);
+    }
     Err(CliError::Silent(Exit::Failed))
 }
 

@@ -173,7 +173,7 @@ impl From<SubmitError> for LeaseError {
         match error {
             SubmitError::Rejected(rejection) => Self::Rejected(rejection),
             SubmitError::StoreFull => Self::StoreFull,
-            SubmitError::Busy => Self::Busy,
+            SubmitError::Busy | SubmitError::StoreMoved => Self::Busy,
             SubmitError::Stopping => Self::Stopping,
         }
     }

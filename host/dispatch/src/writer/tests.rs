@@ -282,6 +282,36 @@ async fn a_full_disk_refuses_requests_and_keeps_what_ran_until_there_is_room() {
 }
 
 #[tokio::test]
+async fn a_store_that_was_moved_is_noticed_without_a_request() {
+    let disk = Disk::default();
+    let bench = Bench::start_on(disk.clone()).await;
+    let running = bench.enqueue(job("hang")).await;
+    bench.began("hang", 1).await;
+    let is_moved = || bench.dispatch.shared().store_moved.load(Ordering::Relaxed);
+    disk.move_away();
+    while !is_moved() {
+        tokio::task::yield_now().await;
+    }
+    let enqueue = || Command::Enqueue(vec![job("noop")]);
+    let refused = bench.dispatch.submit(enqueue()).await;
+    assert_eq!(refused, Err(SubmitError::StoreMoved));
+    let cancel = Command::Cancel {
+        job: running,
+        reason: None,
+        grace_ms: None,
+    };
+    bench.dispatch.submit(cancel).await.unwrap();
+    let ended = bench.ended(running).await.lifecycle.state;
+    assert_eq!(ended, State::Cancelled, "what was accepted goes on");
+    disk.free();
+    while is_moved() {
+        tokio::task::yield_now().await;
+    }
+    bench.dispatch.submit(enqueue()).await.unwrap();
+    bench.stop().await;
+}
+
+#[tokio::test]
 async fn a_broken_store_ends_the_loop_and_acknowledges_nothing() {
     let disk = Disk::default();
     let bench = Bench::start_on(disk.clone()).await;

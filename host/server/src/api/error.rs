@@ -107,6 +107,7 @@ impl From<SubmitError> for ApiError {
         let kind = match error {
             SubmitError::Rejected(rejection) => return rejection.into(),
             SubmitError::StoreFull => &kinds::STORE_FULL,
+            SubmitError::StoreMoved => &kinds::STORE_MOVED,
             SubmitError::Busy => &kinds::BUSY,
             SubmitError::Stopping => &kinds::STOPPING,
         };
@@ -118,6 +119,7 @@ impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         let kind = match &error {
             StoreError::Full => &kinds::STORE_FULL,
+            StoreError::Moved { .. } => &kinds::STORE_MOVED,
             StoreError::Broken { .. } | StoreError::Newer { .. } | StoreError::Fenced => {
                 &kinds::STORE_BROKEN
             }

@@ -37,7 +37,7 @@ pub(super) async fn alive(State(shared): State<Shared>) -> Json<Health> {
     Json(health(&shared))
 }
 
-/// Tells whether the host takes work: its store answers and has room, and it has not been asked to stop or to
+/// Tells whether the host takes work: its store answers, has room and is where it was, and it has not been asked to stop or to
 /// drain.
 #[utoipa::path(get, path = "/readyz", tag = "host", responses((status = 200, body = Health)))]
 pub(super) async fn ready(State(shared): State<Shared>) -> Result<Json<Health>, ApiError> {
@@ -51,6 +51,9 @@ pub(super) async fn ready(State(shared): State<Shared>) -> Result<Json<Health>, 
     }
     if dispatch.shared().store_full.load(Ordering::Relaxed) {
         return Err(SubmitError::StoreFull.into());
+    }
+    if dispatch.shared().store_moved.load(Ordering::Relaxed) {
+        return Err(SubmitError::StoreMoved.into());
     }
     dispatch.read(|reader| reader.components()).await?;
     Ok(Json(health(&shared)))

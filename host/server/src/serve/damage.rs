@@ -11,7 +11,7 @@ use host_store::sqlite::logs::LogStore;
 pub const STORE: &str = "host.db";
 
 /// The file of the guests' logs.
-const LOGS: &str = "logs.db";
+pub const LOGS: &str = "logs.db";
 
 /// What SQLite keeps beside a file, by suffix.
 const BESIDE: [&str; 3] = ["", "-wal", "-shm"];

@@ -8,7 +8,7 @@ use std::thread;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use super::{connect, doing};
+use super::{connect, doing, wal};
 use crate::error::StoreError;
 
 /// How many pages of 4 KiB are copied in one step. The copy is synced after each, so that the host's
@@ -23,6 +23,12 @@ const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 pub struct Copied {
     pub pages: u64,
     pub pages_total: u64,
+}
+
+/// Copies a store as [`copy`] does, if its log is what was written.
+pub fn copy_store(from: &Path, to: &Path, told: impl FnMut(Copied)) -> Result<(), StoreError> {
+    wal::check(from)?;
+    copy(from, to, told)
 }
 
 /// Copies the file at `from`, which must be no link, to `to`, which must not exist. The copy is one file and
@@ -70,10 +76,20 @@ pub fn copy(from: &Path, to: &Path, mut told: impl FnMut(Copied)) -> Result<(), 
         let folder = File::open(folder.unwrap_or(Path::new(".")));
         folder.and_then(|folder| folder.sync_all()).map_err(failed)
     });
-    if copied.is_err() {
+    copied.map_err(|error| {
         remove();
-    }
-    copied
+        match error {
+            StoreError::Damaged { message, .. } => StoreError::Damaged {
+                what: from
+                    .file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned(),
+                message,
+            },
+            error => error,
+        }
+    })
 }
 
 fn pages(from: &Path, to: &Path, told: &mut impl FnMut(Copied)) -> Result<(), StoreError> {

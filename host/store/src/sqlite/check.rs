@@ -10,7 +10,7 @@ use host_core::name::Name;
 use host_core::outcome::Attempt;
 use rusqlite::{Connection, OpenFlags, Row};
 
-use super::{connect, doing};
+use super::{connect, doing, wal};
 use crate::error::StoreError;
 use crate::finding::{Finding, Findings};
 use crate::record::decode;
@@ -54,8 +54,12 @@ const ORPHANS: [(&str, &str); 6] = [
 /// This reads the whole file, which takes about a minute for ten million jobs.
 pub fn check(path: &Path) -> Vec<Finding> {
     let mut findings = Findings::default();
-    if let Err(error) = findings.look(path) {
-        findings.add("the store", error.to_string());
+    for looked in [wal::check(path), findings.look(path)] {
+        match looked {
+            Err(StoreError::Damaged { what, message }) => findings.add(what, message),
+            Err(error) => findings.add("the store", error.to_string()),
+            Ok(()) => {}
+        }
     }
     findings.0
 }

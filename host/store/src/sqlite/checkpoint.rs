@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::{connect, doing};
+use super::{BUSY_TIMEOUT, connect, doing};
 use crate::error::StoreError;
 
 /// The thread is woken after this many more pages of 4 KiB.
@@ -22,6 +23,9 @@ const WAKE_PAGES: i32 = 2_048;
 
 /// The length of the log, in pages, from which the writer moves the remaining pages itself.
 const LOG_PAGES_MAX: i32 = 16_384;
+
+/// How long emptying the log waits for readers.
+const EMPTY_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The checkpoint thread and its shared state.
 pub(super) struct Checkpointer {
@@ -120,12 +124,31 @@ fn run(connection: &Connection, woken: &Receiver<()>, turn: &Mutex<()>, failed: 
     }
 }
 
+/// Moves all pages and cuts the log to nothing, unless a reader or another program is busy for long.
+pub(super) fn empty_log(connection: &Connection) -> Result<(), StoreError> {
+    let wait = |time| {
+        let set = connection.busy_timeout(time);
+        set.map_err(doing("set up the store's connection"))
+    };
+    wait(EMPTY_TIMEOUT)?;
+    move_pages(connection, "TRUNCATE").map_err(|message| StoreError::Broken {
+        operation: "empty the store's log",
+        message,
+    })?;
+    wait(BUSY_TIMEOUT)
+}
+
 /// Moves the pages that can be moved without waiting for other connections.
 ///
 /// A full disk or a lock is not an error, because the log still holds everything. Any other failure
 /// is an error, because a failed sync cannot be repeated.
 fn checkpoint(connection: &Connection) -> Result<(), String> {
-    let result = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+    move_pages(connection, "PASSIVE")
+}
+
+fn move_pages(connection: &Connection, mode: &str) -> Result<(), String> {
+    let sql = format!("PRAGMA wal_checkpoint({mode})");
+    let result = connection.query_row(&sql, [], |_| Ok(()));
     match result {
         Err(error)
             if !matches!(

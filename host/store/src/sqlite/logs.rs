@@ -12,8 +12,9 @@ use host_core::query::PAGE_ITEMS_MAX;
 use host_core::time::Time;
 use rusqlite::{Connection, OpenFlags, Row, params};
 
-use super::{connect, damaged, doing};
+use super::{check, connect, damaged, doing};
 use crate::error::StoreError;
+use crate::finding::Finding;
 use crate::logs::{
     DROP_LINES, LEVELS, LOG_BYTES_MAX, LogEntry, LogPage, LogReader, LogWriter, SOURCES,
 };
@@ -107,6 +108,39 @@ impl LogStore {
                 return Ok(());
             }
         }
+    }
+}
+
+/// Checks the pages of the logs at `path`, which may be in use, and need not be there.
+pub fn check(path: &Path) -> Option<Finding> {
+    if matches!(path.try_exists(), Ok(false)) {
+        return None;
+    }
+    let finding = |message: String| Finding {
+        what: path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned(),
+        message,
+    };
+    let checked = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(|connection| {
+        // What a host reads first when it opens the file.
+        let opens = connection.query_row("PRAGMA journal_mode", [], |_| Ok(()));
+        opens.map_err(doing("read the logs"))?;
+        Ok(check::quick(&connection))
+    });
+    match checked {
+        Ok(Ok(())) => None,
+        Err(StoreError::Damaged { message, .. }) => Some(finding(format!(
+            "{message}; no job needs the lines of logs in it: a host that starts sets the file aside as \
+             logs.db.damaged-1 and goes on with a new one"
+        ))),
+        Ok(Err(StoreError::Damaged { message, .. })) => Some(finding(format!(
+            "{message}; no job needs the lines of logs in it: a host that starts goes on with the file, \
+             but lines can be lost; stop the host and move the file away, and it makes a new one"
+        ))),
+        Err(error) | Ok(Err(error)) => Some(finding(error.to_string())),
     }
 }
 

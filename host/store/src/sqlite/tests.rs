@@ -114,3 +114,28 @@ fn a_full_disk_refuses_new_jobs_and_lets_accepted_ones_end() {
     drop(store);
     assert_eq!(check::check(&path), []);
 }
+
+#[test]
+fn a_store_that_is_not_where_it_was_refuses_new_jobs_and_lets_accepted_ones_end() {
+    let folder = TempDir::new().unwrap();
+    let (data, away) = (folder.path().join("data"), folder.path().join("away"));
+    fs::create_dir(&data).unwrap();
+    let path = data.join("host.db");
+    let mut store = SqliteStore::open(&path).unwrap();
+    let is_moved = |result: Result<Committed, StoreError>| matches!(&result, Err(StoreError::Moved { path }) if path.ends_with("data/host.db"));
+    store.commit(Time(1), vec![enqueue(1), claim()]).unwrap();
+    fs::rename(&data, &away).unwrap();
+    assert!(is_moved(store.commit(Time(2), vec![enqueue(2)])));
+    assert!(store.room().is_err());
+    store.commit(Time(3), vec![complete(1)]).unwrap();
+    // Another store in its place.
+    fs::create_dir(&data).unwrap();
+    drop(SqliteStore::open(&path).unwrap());
+    assert!(is_moved(store.commit(Time(4), vec![enqueue(2)])));
+    fs::remove_dir_all(&data).unwrap();
+    fs::rename(&away, &data).unwrap();
+    assert!(store.room().is_ok());
+    store.commit(Time(5), vec![enqueue(2)]).unwrap();
+    fs::remove_file(&path).unwrap();
+    assert!(is_moved(store.commit(Time(6), vec![enqueue(3)])));
+}

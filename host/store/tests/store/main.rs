@@ -27,3 +27,4 @@ mod proxy;
 mod retention;
 mod server;
 mod version_1;
+mod wal;

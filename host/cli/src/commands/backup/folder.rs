@@ -10,10 +10,7 @@ use host_store::StoreError;
 use host_store::backup::{self, Copied};
 use rustix::fs::OFlags;
 
-use crate::commands::STORE;
-
-/// The other files of SQLite.
-const LOGS: &str = "logs.db";
+use crate::commands::{LOGS, STORE};
 
 /// What is not copied: locks, compiled components and their key, the space that a store sets aside, and that
 /// the host is asked to drain.
@@ -55,7 +52,7 @@ pub(super) fn copy_store(
     told: &mut dyn FnMut(&str, Copied),
 ) -> Result<(), StoreError> {
     let name = from.file_name().unwrap_or_default().to_string_lossy();
-    backup::copy(from, to, |copied| told(&name, copied))
+    backup::copy_store(from, to, |copied| told(&name, copied))
 }
 
 /// Copies a data directory into `to`. The store comes last: a copy without it is no data directory.
@@ -66,7 +63,9 @@ pub(super) fn copy(
 ) -> Result<(), StoreError> {
     rest(from, to, 0).map_err(|error| broken("copy the files of", from, &error))?;
     if from.join(LOGS).symlink_metadata().is_ok() {
-        copy_store(&from.join(LOGS), &to.join(LOGS), told)?;
+        backup::copy(&from.join(LOGS), &to.join(LOGS), |copied| {
+            told(LOGS, copied);
+        })?;
     }
     copy_store(&from.join(STORE), &to.join(STORE), told)
 }

@@ -10,7 +10,7 @@ use host_runtime::lock::DataLock;
 use host_store::backup::Copied;
 
 use super::{Copy, folder, progress, shown};
-use crate::commands::{STORE, keep_private};
+use crate::commands::{LOGS, STORE, keep_private};
 
 /// Make a data directory of a backup.
 #[derive(Debug, Args)]
@@ -69,7 +69,8 @@ impl Restore {
         };
         copied.map_err(|error| failed(&error).next("remove what was copied, and try again"))?;
         spinner.say(&format!("checking {data}"));
-        let copy = Copy::check(&target, &doing)?;
+        let logs = is_dir.then(|| self.data.join(LOGS));
+        let copy = Copy::check(&target, logs.as_deref(), &doing)?;
         drop(spinner);
         copy.print(output, &self.data)?;
         output.hint(&format!("`host serve --data {data}` runs a host with it"));

@@ -101,7 +101,8 @@ fn address_space(limits: &str) -> Check {
 }
 
 fn open_files(limits: &str) -> Check {
-    let Some(count) = limit(limits, "Max open files") else {
+    // A host raises its limit as far as it may.
+    let Some(count) = hard_limit(limits, "Max open files") else {
         return Check::warn("open files", "the limit cannot be read", "mount /proc");
     };
     let found = match count {
@@ -154,8 +155,16 @@ fn field(text: &str, key: &str) -> Option<u64> {
 
 /// Returns the soft limit on the line `name` of /proc/self/limits, `u64::MAX` if there is none.
 fn limit(limits: &str, name: &str) -> Option<u64> {
+    limit_in(limits, name, 0)
+}
+
+fn hard_limit(limits: &str, name: &str) -> Option<u64> {
+    limit_in(limits, name, 1)
+}
+
+fn limit_in(limits: &str, name: &str, column: usize) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
-    match line.split_whitespace().next()? {
+    match line.split_whitespace().nth(column)? {
         "unlimited" => Some(u64::MAX),
         number => number.parse().ok(),
     }

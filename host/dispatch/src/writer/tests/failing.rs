@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 const SOUND: u8 = 0;
 const FULL: u8 = 1;
 const BROKEN: u8 = 2;
+const MOVED: u8 = 3;
 
 /// The disk of the store. Cloning shares it.
 #[derive(Clone)]
@@ -34,6 +35,10 @@ impl Default for Disk {
 impl Disk {
     pub(crate) fn fill(&self) {
         self.condition.store(FULL, Ordering::SeqCst);
+    }
+
+    pub(crate) fn move_away(&self) {
+        self.condition.store(MOVED, Ordering::SeqCst);
     }
 
     pub(crate) fn free(&self) {
@@ -73,6 +78,7 @@ impl Store for FailingStore {
                 self.disk.refusals.add_permits(1);
                 Err(StoreError::Full)
             }
+            MOVED if batch.iter().any(|it| matches!(it, Command::Enqueue(_))) => Err(moved()),
             BROKEN => Err(StoreError::Broken {
                 operation: "write",
                 message: "it is broken".to_owned(),
@@ -89,7 +95,17 @@ impl Store for FailingStore {
         self.below.reader()
     }
 
-    fn has_room(&mut self) -> bool {
-        self.disk.condition.load(Ordering::SeqCst) != FULL
+    fn room(&mut self) -> Result<(), StoreError> {
+        match self.disk.condition.load(Ordering::SeqCst) {
+            FULL => Err(StoreError::Full),
+            MOVED => Err(moved()),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn moved() -> StoreError {
+    StoreError::Moved {
+        path: "host.db".to_owned(),
     }
 }

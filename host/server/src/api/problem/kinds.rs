@@ -126,6 +126,9 @@ host_http::kinds! {
     STORE_FULL 507 "store_full", "Disk full",
         "There is no room on the disk; nothing of this request was kept. The last 64 MiB are kept so that accepted jobs can end, and new ones need 128 MiB, or less if jobs were removed.",
         "Free space where the data directory is and repeat the request.";
+    STORE_MOVED 503 "store_moved", "Store moved",
+        "The data directory was moved, removed or replaced while the host runs. Nothing of this request was kept; accepted jobs go on.",
+        "Put the data directory back, and the host takes jobs again; or stop the host.";
     STORE_AWAY 503 "store_away", "Database away",
         "The database that keeps the jobs does not answer. The host tries again for a minute and then ends.",
         "See whether the server of `store.url` runs and can be reached; then repeat the request."

@@ -107,6 +107,10 @@ async fn health_and_numbers() {
     full.store(true, Ordering::Relaxed);
     host.get("/readyz").await.refused(507, "store_full");
     full.store(false, Ordering::Relaxed);
+    let moved = &host.dispatch.shared().store_moved;
+    moved.store(true, Ordering::Relaxed);
+    host.get("/readyz").await.refused(503, "store_moved");
+    moved.store(false, Ordering::Relaxed);
     assert_eq!(host.get("/readyz").await.status, 200);
     host.tasks.stop();
     host.get("/readyz").await.refused(503, "stopping");
@@ -139,6 +143,7 @@ async fn a_host_that_cannot_says_why() {
     let tasks = Tasks::default();
     for (error, status, code, retry) in [
         (SubmitError::StoreFull, 507, "store_full", false),
+        (SubmitError::StoreMoved, 503, "store_moved", false),
         (SubmitError::Busy, 503, "busy", true),
         (SubmitError::Stopping, 503, "stopping", true),
     ] {

@@ -51,3 +51,30 @@ fn a_file_of_a_later_version_is_refused() {
     let error = LogStore::open(&path).map(drop).unwrap_err();
     assert!(error.to_string().contains("version"), "{error}");
 }
+
+#[test]
+fn damage_is_named_with_what_a_host_does_about_it() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("logs.db");
+    assert_eq!(check(&path), None, "there are no logs yet");
+    let mut logs = LogStore::open(&path).unwrap();
+    logs.append((0..2_000).map(|n| entry(n, "text")).collect())
+        .unwrap();
+    assert_eq!(check(&path), None, "it may be in use");
+    drop(logs);
+    let whole = std::fs::read(&path).unwrap();
+    for (damaged, next) in [
+        (0..whole.len(), "sets the file aside"),
+        (100..4096, "sets the file aside"),
+        (4096..whole.len(), "move the file away"),
+    ] {
+        let mut bytes = whole.clone();
+        bytes[damaged.clone()].fill(0xa5);
+        std::fs::write(&path, bytes).unwrap();
+        let found = check(&path).unwrap();
+        assert_eq!(found.what, "logs.db");
+        assert!(found.message.contains(next), "{damaged:?}: {found:?}");
+        let opened = LogStore::open(&path).map(drop);
+        assert_eq!(opened.is_err(), next == "sets the file aside", "{opened:?}");
+    }
+}

@@ -37,19 +37,15 @@ fn limits() {
     let capped = LIMITS.replacen("unlimited", "1073741824", 1);
     assert_eq!(address_space(&capped).found, "at most 1.0 GiB");
     assert_eq!(address_space(&capped).status, Status::Fail);
-    assert_eq!(open_files(LIMITS).status, Status::Ok);
-    assert_eq!(
-        open_files(&LIMITS.replace("1024", "256")).status,
-        Status::Warn
-    );
-    assert_eq!(
-        open_files(&LIMITS.replace("1024", "64")).status,
-        Status::Fail
-    );
-    assert_eq!(
-        open_files(&LIMITS.replace("1024", "unlimited")).found,
-        "unlimited"
-    );
+    assert_eq!(open_files(LIMITS).found, "at most 524,288");
+    let files = |soft, hard| {
+        let limits = LIMITS.replace("1024", soft);
+        open_files(&limits.replace("524288", hard))
+    };
+    assert_eq!(files("64", "1024").status, Status::Ok, "it is raised");
+    assert_eq!(files("64", "256").status, Status::Warn);
+    assert_eq!(files("64", "64").status, Status::Fail);
+    assert_eq!(files("64", "unlimited").found, "unlimited");
     assert_eq!(address_space("").status, Status::Warn);
     assert_eq!(memory_maps("65530").status, Status::Ok);
     assert_eq!(memory_maps("1000").status, Status::Warn);

@@ -1,0 +1,115 @@
+//! The log of a store whose host was killed, with a bit changed: nothing that was committed is given up
+//! without a word.
+
+use std::path::{Path, PathBuf};
+
+use host_store::sqlite::SqliteStore;
+use host_store::{Store, StoreError, backup, check};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use crate::jobs::{enqueue, job, read};
+
+const JOBS: u128 = 6;
+const FRAME_BYTES: usize = 24 + 4096;
+
+/// Makes a store as a host leaves it that is killed after a commit for each job.
+fn killed() -> (TempDir, PathBuf) {
+    let folder = TempDir::new().unwrap();
+    let (path, left) = (folder.path().join("host.db"), folder.path().join("left.db"));
+    let mut store = SqliteStore::open(&path).unwrap();
+    for n in 1..=JOBS {
+        enqueue(&mut store, vec![job(n)]);
+    }
+    std::fs::copy(&path, &left).unwrap();
+    std::fs::copy(log_of(&path), log_of(&left)).unwrap();
+    (folder, left)
+}
+
+fn log_of(path: &Path) -> PathBuf {
+    path.with_extension("db-wal")
+}
+
+fn jobs(path: &Path) -> u128 {
+    let store = SqliteStore::open(path).unwrap();
+    read(&*store.reader().unwrap()).jobs.len() as u128
+}
+
+/// The log that a test has changed, in a place of its own.
+fn changed(folder: &TempDir, left: &Path, log: &[u8]) -> PathBuf {
+    let path = folder.path().join("changed.db");
+    let shared = path.with_extension("db-shm");
+    // It is there if SQLite has opened the file before.
+    let _gone = std::fs::remove_file(shared);
+    std::fs::copy(left, &path).unwrap();
+    std::fs::write(log_of(&path), log).unwrap();
+    path
+}
+
+#[test]
+fn a_store_with_a_changed_bit_in_its_log_is_refused() {
+    let (folder, left) = killed();
+    let log = std::fs::read(log_of(&left)).unwrap();
+    assert_eq!(jobs(&changed(&folder, &left, &log)), JOBS);
+    let frames = (log.len() - 32) / FRAME_BYTES;
+    let (mut refused, mut accepted) = (0, 0);
+    // In the header, and in the header and the page of each frame.
+    let places = (0..frames).map(|frame| 32 + frame * FRAME_BYTES);
+    let places = places.flat_map(|at| [at + 2, at + 9, at + 17, at + 1_000]);
+    for place in [1, 9, 17, 25].into_iter().chain(places) {
+        let mut log = log.clone();
+        log[place] ^= 4;
+        let path = changed(&folder, &left, &log);
+        match SqliteStore::open(&path) {
+            Err(StoreError::Damaged { what, message }) => {
+                assert_eq!(what, "changed.db-wal");
+                assert!(message.contains("would be lost"), "{message}");
+                let copy = folder.path().join("copy.db");
+                backup::copy_store(&path, &copy, |_| {}).unwrap_err();
+                assert!(!copy.exists());
+                let found = check(&path);
+                assert!(found.iter().any(|it| it.what == what), "{found:?}");
+                let kept = std::fs::read(log_of(&path)).unwrap();
+                assert!(kept == log, "byte {place}: the log stays as it is");
+                refused += 1;
+            }
+            Err(error) => panic!("byte {place}: {error}"),
+            Ok(store) => {
+                drop(store);
+                // The last transaction, and the one that it may have been the end of.
+                assert!(jobs(&path) >= JOBS - 2, "byte {place}");
+                accepted += 1;
+            }
+        }
+    }
+    assert!(refused > accepted && accepted > 0, "{refused} {accepted}");
+}
+
+/// As docs/operate.md says.
+#[test]
+fn what_is_in_front_of_the_damage_can_be_kept() {
+    let (folder, left) = killed();
+    let mut log = std::fs::read(log_of(&left)).unwrap();
+    let middle = 32 + (log.len() - 32) / FRAME_BYTES / 2 * FRAME_BYTES;
+    log[middle + 1_000] ^= 1;
+    let path = changed(&folder, &left, &log);
+    assert!(SqliteStore::open(&path).is_err());
+    let connection = Connection::open(&path).unwrap();
+    let moved = "PRAGMA wal_checkpoint(TRUNCATE)";
+    connection.query_row(moved, [], |_| Ok(())).unwrap();
+    drop(connection);
+    assert_eq!(check(&path), []);
+    let jobs = jobs(&path);
+    assert!((1..JOBS).contains(&jobs), "{jobs} jobs");
+}
+
+/// A torn end is replayed up to there, and nothing of it stays for the next power failure to add to.
+#[test]
+fn the_log_begins_anew_after_each_start() {
+    let (folder, left) = killed();
+    let log = std::fs::read(log_of(&left)).unwrap();
+    let path = changed(&folder, &left, &log[..log.len() - 1]);
+    let store = SqliteStore::open(&path).unwrap();
+    assert_eq!(std::fs::metadata(log_of(&path)).unwrap().len(), 0);
+    assert_eq!(read(&*store.reader().unwrap()).jobs.len() as u128, JOBS - 1);
+}
