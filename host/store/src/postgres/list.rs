@@ -11,6 +11,7 @@ use host_core::query::{Cursor, JobCount, JobFilter, Order, PAGE_ITEMS_MAX, Page}
 use uuid::Uuid;
 
 use super::client::{Client, rows};
+use super::reader::attempts_of;
 use super::rows::payload_of;
 use crate::error::StoreError;
 use crate::record::decode;
@@ -99,7 +100,7 @@ fn is_by_columns(filter: &JobFilter) -> bool {
         filter.until.is_some(),
         filter.failure.is_some(),
     ];
-    !decoded.contains(&true) && !filter.needs_payload()
+    !decoded.contains(&true) && !filter.needs_payload() && !filter.needs_attempts()
 }
 
 /// The rows of one table that match by columns. Conditions that the filter does not have are left out,
@@ -195,6 +196,9 @@ async fn examine(
         if filter.needs_payload() {
             check_payloads(client, filter, &mut jobs).await?;
         }
+        if filter.needs_attempts() {
+            check_attempts(client, filter, &mut jobs).await?;
+        }
         let full = jobs.len() as u64 == u64::from(chunk);
         for (seq, job) in jobs {
             place = seq;
@@ -228,6 +232,25 @@ async fn check_payloads(
     matching.sort_unstable();
     for (_, job) in jobs {
         let matches = |job: &Lifecycle| matching.binary_search(&job.id).is_ok();
+        *job = job.take().filter(matches);
+    }
+    Ok(())
+}
+
+/// Drops the jobs whose attempts do not match.
+async fn check_attempts(
+    client: &Client,
+    filter: &JobFilter,
+    jobs: &mut [(i64, Option<Lifecycle>)],
+) -> Result<(), StoreError> {
+    let candidates = jobs.iter().filter_map(|(_, job)| job.as_ref());
+    let ids: Vec<JobId> = candidates.map(|job| job.id).collect();
+    let attempts = attempts_of(client, &ids).await?;
+    for (_, job) in jobs {
+        let matches = |job: &Lifecycle| {
+            let attempts = attempts.get(&job.id).map_or(&[][..], Vec::as_slice);
+            filter.has_attempts(job, attempts)
+        };
         *job = job.take().filter(matches);
     }
     Ok(())

@@ -188,10 +188,10 @@ impl Reader for PostgresReader {
             let ids: Vec<JobId> = page.items.iter().map(|job| job.id).collect();
             let attempts = attempts_of(client, &ids).await?;
             let mut wires = list::wires(client, &ids).await?;
-            let items = page.items.into_iter().map(|lifecycle| JobSummary {
-                ran_ms: ran_ms(attempts.get(&lifecycle.id)),
-                wire: wires.remove(&lifecycle.id).unwrap_or_default(),
-                lifecycle,
+            let items = page.items.into_iter().map(|lifecycle| {
+                let attempts = attempts.get(&lifecycle.id).map_or(&[][..], Vec::as_slice);
+                let wire = wires.remove(&lifecycle.id).unwrap_or_default();
+                JobSummary::new(lifecycle, attempts, wire)
             });
             Ok(Page {
                 items: items.collect(),

@@ -10,6 +10,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::doing;
 use super::jobs::payload_of;
+use super::reader::attempts_of;
 use crate::error::StoreError;
 use crate::record::decode;
 use crate::start;
@@ -133,7 +134,10 @@ fn examine(
             let body = row.get_ref(2).and_then(|body| Ok(body.as_blob()?));
             let body = body.map_err(&list)?;
             let read: Lifecycle = decode(body, || format!("job {seq}"))?;
-            if filter.has(&read) && has_payload(&moment, filter, seq)? {
+            if filter.has(&read)
+                && has_payload(&moment, filter, seq)?
+                && has_attempts(&moment, filter, seq, &read)?
+            {
                 job = Some(read);
             }
         }
@@ -150,6 +154,18 @@ fn has_payload(connection: &Connection, filter: &JobFilter, seq: i64) -> Result<
     }
     let (payload, unique_key, _) = payload_of(connection, seq)?;
     Ok(filter.has_payload(&payload, unique_key.as_deref()))
+}
+
+fn has_attempts(
+    connection: &Connection,
+    filter: &JobFilter,
+    seq: i64,
+    job: &Lifecycle,
+) -> Result<bool, StoreError> {
+    if !filter.needs_attempts() {
+        return Ok(true);
+    }
+    Ok(filter.has_attempts(job, &attempts_of(connection, seq)?))
 }
 
 /// Chooses the index in which the fewest jobs have to be examined. `None` if the counters say that no
