@@ -7,11 +7,11 @@ use std::ops::ControlFlow;
 use host_core::id::JobId;
 use host_core::job::Lifecycle;
 use host_core::name::Name;
+use host_core::outcome::Attempt;
 use host_core::query::{Cursor, JobCount, JobFilter, Order, PAGE_ITEMS_MAX, Page};
 use uuid::Uuid;
 
 use super::client::{Client, rows};
-use super::reader::attempts_of;
 use super::rows::payload_of;
 use crate::error::StoreError;
 use crate::record::decode;
@@ -91,6 +91,22 @@ pub(super) async fn wires(
         .iter()
         .map(|row| (JobId(row.get(0)), row.get(1)))
         .collect())
+}
+
+/// Returns the ended attempts of jobs, of each oldest first.
+pub(super) async fn attempts_of(
+    client: &Client,
+    jobs: &[JobId],
+) -> Result<BTreeMap<JobId, Vec<Attempt>>, StoreError> {
+    let ids: Vec<Uuid> = jobs.iter().map(|id| id.0).collect();
+    let sql = "SELECT job, body FROM host_attempts WHERE job = ANY($1) ORDER BY job, number";
+    let mut attempts: BTreeMap<JobId, Vec<Attempt>> = BTreeMap::new();
+    for row in rows(client, "read jobs' attempts", sql, &[&ids]).await? {
+        let id = JobId(row.get(0));
+        let attempt = decode(row.get(1), || format!("an attempt of job {id}"))?;
+        attempts.entry(id).or_default().push(attempt);
+    }
+    Ok(attempts)
 }
 
 /// Returns whether columns alone tell what matches.

@@ -5,12 +5,12 @@ use std::ops::ControlFlow;
 
 use host_core::job::{Lifecycle, State};
 use host_core::name::Name;
+use host_core::outcome::Attempt;
 use host_core::query::{Cursor, JobCount, JobFilter, Order, PAGE_ITEMS_MAX, Page};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::doing;
 use super::jobs::payload_of;
-use super::reader::attempts_of;
 use crate::error::StoreError;
 use crate::record::decode;
 use crate::start;
@@ -166,6 +166,21 @@ fn has_attempts(
         return Ok(true);
     }
     Ok(filter.has_attempts(job, &attempts_of(connection, seq)?))
+}
+
+/// Returns the ended attempts of a job, the oldest first.
+pub(super) fn attempts_of(connection: &Connection, seq: i64) -> Result<Vec<Attempt>, StoreError> {
+    let read = || {
+        let mut statement = connection
+            .prepare_cached("SELECT body FROM attempts WHERE seq = ?1 ORDER BY number")?;
+        let rows = statement.query_map([seq], |row| row.get(0))?;
+        rows.collect::<Result<Vec<Vec<u8>>, _>>()
+    };
+    read()
+        .map_err(doing("read a job's attempts"))?
+        .iter()
+        .map(|body| decode(body, || format!("an attempt of job {seq}")))
+        .collect()
 }
 
 /// Chooses the index in which the fewest jobs have to be examined. `None` if the counters say that no

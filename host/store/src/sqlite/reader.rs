@@ -94,24 +94,9 @@ impl SqliteReader {
     }
 
     fn ran_ms(&self, seq: i64) -> Result<u64, StoreError> {
-        let attempts = attempts_of(&self.connection, seq)?;
+        let attempts = list::attempts_of(&self.connection, seq)?;
         Ok(attempts.iter().map(Attempt::ran_ms).sum())
     }
-}
-
-/// Returns the ended attempts of a job, the oldest first.
-pub(super) fn attempts_of(connection: &Connection, seq: i64) -> Result<Vec<Attempt>, StoreError> {
-    let read = || {
-        let mut statement = connection
-            .prepare_cached("SELECT body FROM attempts WHERE seq = ?1 ORDER BY number")?;
-        let rows = statement.query_map([seq], |row| row.get(0))?;
-        rows.collect::<Result<Vec<Vec<u8>>, _>>()
-    };
-    read()
-        .map_err(doing("read a job's attempts"))?
-        .iter()
-        .map(|body| decode(body, || format!("an attempt of job {seq}")))
-        .collect()
 }
 
 impl Reader for SqliteReader {
@@ -179,7 +164,7 @@ impl Reader for SqliteReader {
         let page = list::page(&self.connection, filter, after, limit)?;
         let mut items = Vec::with_capacity(page.items.len());
         for (seq, lifecycle) in page.items {
-            let attempts = attempts_of(&self.connection, seq)?;
+            let attempts = list::attempts_of(&self.connection, seq)?;
             items.push(JobSummary::new(lifecycle, &attempts, self.wire(seq)?));
         }
         Ok(Page {
@@ -210,7 +195,7 @@ impl Reader for SqliteReader {
         let Some(seq) = seq_of(&self.connection, id)? else {
             return Ok(Vec::new());
         };
-        attempts_of(&self.connection, seq)
+        list::attempts_of(&self.connection, seq)
     }
 
     fn attempts_since(

@@ -121,7 +121,7 @@ struct UniqueEntry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Returns whether it has params, even if they are `null`.
+    /// Returns whether it has params; `null` is none.
     pub(super) fn has_params(&self) -> bool {
         self.params.is_some()
     }

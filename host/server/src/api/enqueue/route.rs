@@ -36,7 +36,7 @@ pub(super) struct Asked<'a> {
     pub(super) queue: Name,
     /// A document of JSON.
     pub(super) params: &'a str,
-    /// Whether the request has params.
+    /// Whether the request has params; `null` is none.
     pub(super) has_params: bool,
 }
 

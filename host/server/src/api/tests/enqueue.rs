@@ -341,7 +341,7 @@ const BAD: &[Case<'_>] = &[
         r#"{"handler":"typed","params":null}"#,
         422,
         "invalid_params",
-        "params: null is not of type \"object\"",
+        "params: they are missing",
     ),
     (
         r#"{"handler":"typed","params":{}}"#,
