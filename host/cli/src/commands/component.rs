@@ -178,10 +178,25 @@ pub(super) struct LimitChange {
     after: Option<u64>,
 }
 
-/// Prints which limits are not what they were.
+/// Prints which limits are not what they were: one line for all handlers with the same change.
 pub(super) fn put_changed_limits(changes: &[LimitChange]) -> Result<(), CliError> {
-    let lines = changes.iter().map(|it| {
-        let limit = it.limit.trim_end_matches("_max");
+    let mut lines: Vec<(String, Vec<String>)> = Vec::new();
+    for change in changes {
+        let (what, handler) = (change.what(), plain::line(&change.handler).into_owned());
+        match lines.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, handlers)) => handlers.push(handler),
+            None => lines.push((what, vec![handler])),
+        }
+    }
+    let lines = lines.into_iter();
+    let lines = lines.map(|(what, handlers)| format!("{what}: {}", handlers.join(" ")));
+    put_list("changed limits", lines)
+}
+
+impl LimitChange {
+    /// Returns the limit with both values: `memory 128.0 MiB → 64.0 MiB`.
+    fn what(&self) -> String {
+        let limit = self.limit.trim_end_matches("_max");
         let (name, show): (_, fn(u64) -> String) = if let Some(name) = limit.strip_suffix("_bytes")
         {
             (name, human::bytes)
@@ -191,11 +206,9 @@ pub(super) fn put_changed_limits(changes: &[LimitChange]) -> Result<(), CliError
             (limit, human::count)
         };
         let value = |value: Option<u64>| value.map_or_else(|| "default".to_owned(), show);
-        let (handler, name) = (plain::line(&it.handler), plain::line(name));
-        let (before, after) = (value(it.before), value(it.after));
-        format!("{handler}: {} {before} → {after}", name.replace('_', " "))
-    });
-    put_list("changed limits", lines)
+        let name = plain::line(name).replace('_', " ");
+        format!("{name} {} → {}", value(self.before), value(self.after))
+    }
 }
 
 /// Prints the interfaces that a component imports and is not given.
