@@ -15,6 +15,7 @@ pub mod frames;
 pub mod grants;
 pub mod handlers;
 pub mod ladder;
+pub mod limits;
 pub mod manifest;
 pub mod once;
 pub mod order;

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use host_core::handler::{DirGrant, HandlerInfo, Manifest, ManifestSection};
+use host_core::json::words;
 use host_core::name::Name;
 use host_core::policy::RETENTION_MS_MIN;
 use thiserror::Error;
@@ -66,7 +67,7 @@ pub fn parse(text: &str) -> Result<Manifest, ManifestError> {
         let number = before.unwrap_or_default().matches('\n').count();
         let line = text.lines().nth(number).unwrap_or_default().trim();
         let line: String = line.chars().take(LINE_CHARS_SHOWN).collect();
-        let message = error.message();
+        let message = words::plain(error.message()).replace("an object", "a table");
         ManifestError::Unreadable(format!("line {}, `{line}`: {message}", number + 1))
     })
 }

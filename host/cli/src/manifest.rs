@@ -16,13 +16,13 @@ use toml::{Table, Value};
 #[derive(Debug, Default, Args)]
 pub(crate) struct Overrides {
     /// Let an attempt use this much memory
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(i64).range(1..))]
+    #[arg(long, value_name = "MIB", value_parser = human::whole::<i64>(1, i64::MAX.unsigned_abs()))]
     memory_mib: Option<i64>,
     /// Let an attempt take at most this long
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
     timeout: Option<Seconds>,
     /// Let an attempt use this much CPU, in units of fuel
-    #[arg(long, value_name = "UNITS", value_parser = clap::value_parser!(i64).range(1..))]
+    #[arg(long, value_name = "UNITS", value_parser = human::whole::<i64>(1, i64::MAX.unsigned_abs()))]
     fuel: Option<i64>,
     /// Let handlers see this environment variable of the host (repeatable)
     #[arg(long, value_name = "NAME")]

@@ -190,6 +190,11 @@ impl Client {
         self.answering.load(Ordering::Relaxed)
     }
 
+    /// Returns where the host is, for people.
+    pub fn address(&self) -> &str {
+        &self.shown
+    }
+
     fn url(&self, path: &str) -> String {
         format!("{}{path}", self.base)
     }

@@ -56,6 +56,19 @@ pub fn parse_duration(text: &str) -> Result<Seconds, String> {
     Ok(Seconds { ms: total_ms })
 }
 
+/// Returns a parser of whole numbers in a range, for options.
+pub fn whole<T: TryFrom<u64>>(
+    least: u64,
+    most: u64,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number = text.parse().ok();
+        let number = number.filter(|number| (least..=most).contains(number));
+        let number = number.and_then(|number| T::try_from(number).ok());
+        number.ok_or_else(|| format!("write a whole number from {least} to {most}"))
+    }
+}
+
 /// Parses an RFC 3339 time and returns it in UTC.
 pub fn parse_time(text: &str) -> Result<String, String> {
     Time::parse_rfc3339(text)

@@ -25,7 +25,7 @@ const SLICE_LIVE_MS: u64 = 1_000;
 const AGAIN_MS: u64 = 200;
 const AGAIN_MS_MAX: u64 = 5_000;
 
-/// How long a host that has answered before may be unreachable, in milliseconds.
+/// How long a host may be unreachable, in milliseconds.
 const AWAY_MS_MAX: u64 = 300_000;
 
 /// A job in the answer to a wait.
@@ -119,13 +119,20 @@ pub fn ended<T: Awaited>(
                 pause_ms
             }
             Err(error) => {
-                let lost = error.exit() == Exit::Unreachable && client.was_answering();
+                let is_away = error.exit() == Exit::Unreachable;
                 let patience_ms = time.left_ms().min(away.left_ms(began_ms));
-                if !lost || patience_ms == 0 {
+                if !is_away || patience_ms == 0 {
                     return Err(error);
                 }
                 if away.pauses == 0 {
-                    output.note("the host no longer answers; asking again until it does");
+                    output.note(&if client.was_answering() {
+                        "the host no longer answers; asking again until it does".to_owned()
+                    } else {
+                        format!(
+                            "no host answers at {}; asking again until one does",
+                            client.address()
+                        )
+                    });
                 }
                 away.next_pause_ms(time.passed_ms()).min(patience_ms)
             }

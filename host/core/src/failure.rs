@@ -117,6 +117,11 @@ impl FailureKind {
         )
     }
 
+    /// Returns the kind of this stable name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        FAILURE_KINDS.into_iter().find(|kind| kind.as_str() == name)
+    }
+
     /// Returns the stable name that the API and the wires use.
     pub const fn as_str(self) -> &'static str {
         match self {

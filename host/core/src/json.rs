@@ -1,6 +1,7 @@
 //! JSON as text: the host passes params, results and details on unparsed.
 
 mod strict;
+pub mod words;
 
 use std::fmt;
 

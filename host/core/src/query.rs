@@ -9,7 +9,7 @@ use crate::job::{Cancel, Lifecycle, Payload, State};
 use crate::json::JsonText;
 use crate::lease::{Hold, Lease};
 use crate::name::Name;
-use crate::outcome::Progress;
+use crate::outcome::{Attempt, Progress};
 use crate::time::Time;
 
 /// The most items in a page.
@@ -39,6 +39,8 @@ pub struct JobFilter {
     pub id: Option<String>,
     /// Why it is discarded, or why its latest attempt did not complete.
     pub failure: Option<FailureKind>,
+    /// The handler's own name of the error by which its latest attempt failed.
+    pub user_kind: Option<String>,
     /// The wire that the job came by.
     pub wire: Option<String>,
     pub unique_key: Option<String>,
@@ -59,6 +61,7 @@ impl JobFilter {
             && self.since.is_none_or(|since| job.enqueued_at >= since)
             && self.until.is_none_or(|until| job.enqueued_at < until)
             && self.failure.is_none_or(|kind| job.failure == Some(kind))
+            && (self.user_kind.is_none() || job.failure.is_some())
             && self
                 .id
                 .as_ref()
@@ -71,6 +74,16 @@ impl JobFilter {
         self.wire.as_ref().is_none_or(|wire| *wire == payload.wire)
             && (self.unique_key.is_none() || self.unique_key.as_deref() == unique_key)
             && self.attribute.as_ref().is_none_or(has)
+    }
+
+    /// Returns whether a job matches, as far as its ended attempts tell, of which the latest is the last.
+    pub fn has_attempts(&self, job: &Lifecycle, attempts: &[Attempt]) -> bool {
+        self.user_kind.is_none() || self.user_kind.as_deref() == user_kind(job, attempts)
+    }
+
+    /// Returns whether the ended attempts of a job matter.
+    pub fn needs_attempts(&self) -> bool {
+        self.user_kind.is_some()
     }
 
     /// Returns whether what a job was enqueued with matters.
@@ -110,8 +123,30 @@ pub struct JobSummary {
     pub lifecycle: Lifecycle,
     /// How long its attempts that have ended took together, in milliseconds.
     pub ran_ms: u64,
+    /// The handler's own name of the error by which the latest attempt failed.
+    pub user_kind: Option<String>,
     /// The wire that the job came by.
     pub wire: String,
+}
+
+impl JobSummary {
+    /// Sums up a job with its ended attempts, of which the latest is the last.
+    pub fn new(lifecycle: Lifecycle, attempts: &[Attempt], wire: String) -> Self {
+        Self {
+            ran_ms: attempts.iter().map(Attempt::ran_ms).sum(),
+            user_kind: user_kind(&lifecycle, attempts).map(str::to_owned),
+            lifecycle,
+            wire,
+        }
+    }
+}
+
+/// Returns the handler's own name of the error by which the latest attempt failed, unless the job has
+/// failed for another reason since.
+fn user_kind<'a>(job: &Lifecycle, attempts: &'a [Attempt]) -> Option<&'a str> {
+    let failure = attempts.last()?.failure.as_ref()?;
+    let is_latest = Some(failure.kind) == job.failure;
+    failure.user_kind.as_deref().filter(|_| is_latest)
 }
 
 /// One page of a list.

@@ -7,12 +7,13 @@ use std::str::FromStr;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
+use host_core::json::words;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use utoipa::ToSchema;
 
 use crate::budget::ByteBudget;
-use crate::json::{self, with_nearest, words};
+use crate::json::{self, with_nearest};
 use crate::problem::{Problem, kinds};
 
 /// The largest body of a request with few fields, in bytes.

@@ -13,6 +13,7 @@ use axum::http::{HeaderMap, HeaderName, Method, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
 use host_runtime::tasks::Tasks;
+use hyper::body::Body as _;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -82,6 +83,7 @@ pub(crate) struct Guard {
     /// Where the handler runs if it goes on without its client.
     pub(crate) tasks: Option<Tasks>,
     pub(crate) media_types: &'static [&'static str],
+    pub(crate) is_body_optional: bool,
 }
 
 /// Passes a request to its handler or refuses it.
@@ -93,7 +95,7 @@ pub(crate) async fn guard(
     let began = Instant::now();
     let changes_nothing = request.method().is_safe();
     let tasks = guard.tasks.as_ref().filter(|_| !changes_nothing);
-    let answered = match guard.check(request.method(), request.uri(), request.headers()) {
+    let answered = match guard.check(&request) {
         Err(refusal) => Err(refusal),
         Ok(()) if guard.is_long_running => run(next, request, tasks).await,
         Ok(()) => tokio::time::timeout(ANSWER_TIMEOUT, run(next, request, tasks))
@@ -137,9 +139,16 @@ async fn run(next: Next, request: Request, tasks: Option<&Tasks>) -> Result<Resp
 }
 
 impl Guard {
-    fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
-        let host = check_host(&self.hosts, uri, headers)?;
+    fn check(&self, request: &Request) -> Result<(), Refusal> {
+        let (method, headers) = (request.method(), request.headers());
+        let host = check_host(&self.hosts, request.uri(), headers)?;
         check_origin(&self.hosts, host, headers)?;
+        // A form always names a type, also if it sends nothing.
+        let is_empty =
+            !headers.contains_key(CONTENT_TYPE) && request.body().size_hint().exact() == Some(0);
+        if self.is_body_optional && is_empty {
+            return Ok(());
+        }
         if method == Method::POST || method == Method::PUT {
             check_media_type(headers, self.media_types)?;
         }

@@ -2,18 +2,15 @@
 //! limited depth. Errors name the field. For an unknown field they suggest the most similar known
 //! one.
 
-pub mod words;
-
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-use host_core::json::Strict;
+use host_core::json::{Strict, words};
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::error::Category;
 
 /// Why a document is refused, with the place of the error.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,11 +75,9 @@ pub fn check(text: &[u8]) -> Result<(), JsonError> {
 }
 
 /// Returns what is wrong and the path of the field. This reads the document a second time, because
-/// tracking the path makes reading slower.
+/// tracking the path makes reading slower. Whether it is JSON is not taken from the error: serde also
+/// calls a value a wrong document if it expects a variant there.
 fn explain<'a, T: Deserialize<'a>>(text: &'a [u8], error: &serde_json::Error) -> JsonError {
-    if error.classify() != Category::Data {
-        return JsonError::Syntax(error.to_string());
-    }
     if let Err(error) = check(text) {
         return error;
     }

@@ -33,6 +33,8 @@ pub struct Route<S = ()> {
     pub ends_with_client: bool,
     /// The media types that a POST or PUT accepts. If empty, bodies are not checked.
     pub media_types: &'static [&'static str],
+    /// Whether a request without a body, and then without a media type, is accepted, too.
+    pub is_body_optional: bool,
     /// The handler.
     pub call: MethodRouter<S, Infallible>,
 }
@@ -71,6 +73,7 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
             is_long_running: false,
             ends_with_client: false,
             media_types: JSON,
+            is_body_optional: false,
             call,
         }
     }
@@ -103,6 +106,15 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
         }
     }
 
+    /// Accepts requests without a body, which then need no media type.
+    #[must_use]
+    pub fn body_optional(self) -> Self {
+        Self {
+            is_body_optional: true,
+            ..self
+        }
+    }
+
     /// Gives the handler its state.
     pub fn with_state(self, state: S) -> Route {
         Route {
@@ -111,6 +123,7 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
             is_long_running: self.is_long_running,
             ends_with_client: self.ends_with_client,
             media_types: self.media_types,
+            is_body_optional: self.is_body_optional,
             call: self.call.with_state(state),
         }
     }

@@ -71,6 +71,7 @@ fn guard_of(route: &Route, render: Render, serving: &Serving) -> Guard {
         is_long_running: route.is_long_running,
         tasks: (!route.ends_with_client).then(|| serving.tasks.clone()),
         media_types: route.media_types,
+        is_body_optional: route.is_body_optional,
     }
 }
 

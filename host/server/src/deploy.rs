@@ -18,6 +18,7 @@ use host_cells::compile::CompileError;
 use host_cells::examine::{self, Candidate, Examiner};
 use host_cells::grants;
 use host_cells::handlers::{Flaw, Handlers, Program};
+use host_cells::limits::{self, LimitChange};
 use host_dispatch::nodes::{Presence, TakenIn};
 use host_dispatch::{Dispatch, SubmitError};
 use host_runtime::tasks::Tasks;
@@ -34,8 +35,18 @@ pub struct Deployed {
     /// What its handlers may access that the previous revision could not: one line each, for
     /// people.
     pub grants_added: Vec<String>,
+    /// The limits of its handlers that are not those of the previous revision.
+    pub limits_changed: Vec<LimitChange>,
     /// The interfaces that the component imports and is not given.
     pub stubbed: Vec<String>,
+}
+
+/// What a new revision brings, apart from what the rules tell.
+#[derive(Default)]
+struct Brings {
+    grants_added: Vec<String>,
+    limits_changed: Vec<LimitChange>,
+    stubbed: Vec<String>,
 }
 
 /// Why nothing was deployed.
@@ -277,6 +288,7 @@ impl Shared {
                 unchanged: true,
                 removed: Vec::new(),
                 grants_added: Vec::new(),
+                limits_changed: Vec::new(),
                 stubbed: compiled.stubbed.clone(),
             });
         }
@@ -285,6 +297,11 @@ impl Shared {
         if !grants_added.is_empty() && !accept_grants {
             return Err(DeployError::NewGrants(grants_added));
         }
+        let brings = Brings {
+            grants_added,
+            limits_changed: limits::changed(current.as_ref(), &manifest, &handlers),
+            stubbed: compiled.stubbed.clone(),
+        };
         let revision = Revision {
             component: name,
             revision: 0,
@@ -297,8 +314,7 @@ impl Shared {
             revision: Box::new(revision),
             bytes,
         };
-        self.change(command, grants_added, compiled.stubbed.clone())
-            .await
+        self.change(command, brings).await
     }
 
     async fn rollback(&self, name: Name, number: u32) -> Result<Deployed, DeployError> {
@@ -309,20 +325,24 @@ impl Shared {
             .read(move |reader| reader.revisions(&asked))
             .await
             .map_err(unread)?;
-        let (mut grants_added, mut stubbed) = (Vec::new(), Vec::new());
+        let mut brings = Brings::default();
         if let Some(target) = revisions.iter().find(|known| known.revision == number) {
             let digest = target.digest;
             let bytes = self.bytes(digest).await?;
-            stubbed.clone_from(&self.compiled(digest, &bytes).await?.stubbed);
+            let compiled = self.compiled(digest, &bytes).await?;
             let before = revisions.iter().find(|known| known.revision == current);
-            grants_added = grants::added(before, &target.manifest, &target.handlers);
+            brings = Brings {
+                grants_added: grants::added(before, &target.manifest, &target.handlers),
+                limits_changed: limits::changed(before, &target.manifest, &target.handlers),
+                stubbed: compiled.stubbed.clone(),
+            };
         }
         // The rules check whether the revision exists.
         let command = Command::Rollback {
             component: name,
             revision: number,
         };
-        self.change(command, grants_added, stubbed).await
+        self.change(command, brings).await
     }
 
     async fn remove(&self, name: Name) -> Result<(), DeployError> {
@@ -335,12 +355,7 @@ impl Shared {
         self.announce(None).await.map(drop)
     }
 
-    async fn change(
-        &self,
-        command: Command,
-        grants_added: Vec<String>,
-        stubbed: Vec<String>,
-    ) -> Result<Deployed, DeployError> {
+    async fn change(&self, command: Command, brings: Brings) -> Result<Deployed, DeployError> {
         let reply = self
             .dispatch
             .submit(command)
@@ -360,8 +375,9 @@ impl Shared {
             revision: *revision,
             unchanged,
             removed,
-            grants_added,
-            stubbed,
+            grants_added: brings.grants_added,
+            limits_changed: brings.limits_changed,
+            stubbed: brings.stubbed,
         })
     }
 

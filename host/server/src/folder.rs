@@ -63,6 +63,7 @@ pub async fn deploy(folder: &Path, deployments: &Deployments) -> Result<(), Fold
             unchanged = deployed.unchanged,
             removed = ?deployed.removed,
             grants_added = ?deployed.grants_added,
+            limits_changed = deployed.limits_changed.len(),
             "deployed"
         );
     }

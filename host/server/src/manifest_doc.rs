@@ -25,7 +25,8 @@ const KEYS: &str = "\
 `name` is the component's name; without it, the file's name without its ending. `[defaults]` is for all
 handlers of the component, `[handlers.NAME]` for one. A key of a handler takes the place of the default's,
 lists too. A job's own `timeout_seconds` can only shorten the time limit, and a cancel's
-`grace_seconds` takes the place of the grace.
+`grace_seconds` takes the place of the grace. A deploy without a manifest takes back what an earlier one gave;
+its answer lists the limits that change.
 
 | key | default | range | what it is |
 |---|---|---|---|

@@ -412,10 +412,9 @@ impl Reader for MemoryReader {
         let limit = limit.min(PAGE_ITEMS_MAX) as usize;
         let model = lock(&self.state);
         let (found, next) = page(&model, filter, after, limit);
-        let items = found.iter().take(limit).map(|entry| JobSummary {
-            lifecycle: entry.lifecycle.clone(),
-            ran_ms: entry.ran_ms(),
-            wire: entry.payload.wire.clone(),
+        let items = found.iter().take(limit).map(|entry| {
+            let wire = entry.payload.wire.clone();
+            JobSummary::new(entry.lifecycle.clone(), &entry.attempts, wire)
         });
         Ok(Page {
             items: items.collect(),
@@ -570,5 +569,7 @@ fn page<'a>(
 }
 
 fn matches(filter: &JobFilter, entry: &Entry) -> bool {
-    filter.has(&entry.lifecycle) && filter.has_payload(&entry.payload, entry.unique_key.as_deref())
+    filter.has(&entry.lifecycle)
+        && filter.has_payload(&entry.payload, entry.unique_key.as_deref())
+        && filter.has_attempts(&entry.lifecycle, &entry.attempts)
 }

@@ -36,7 +36,15 @@ fn what_no_manifest_has_is_named_with_its_place() {
         ("[defaults]\nmemory = 64", "memory"),
         ("nmae = \"a\"", "nmae"),
         ("name = \"a b\"", "name"),
-        ("[defaults]\nmemory_mib = -1", "memory_mib"),
+        (
+            "[defaults]\nmemory_mib = -1",
+            "integer `-1`, expected a whole number that is not negative",
+        ),
+        ("defaults = 3", "integer `3`, expected a table"),
+        (
+            "[defaults]\nread_dirs = [\"/a\"]",
+            "string \"/a\", expected a table",
+        ),
         ("[handlers.\"a b\"]\nfuel = 1", "a b"),
         ("[", "line 1"),
     ] {

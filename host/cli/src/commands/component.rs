@@ -14,7 +14,7 @@ use host_console::client::{Answer, Client, segment};
 use host_console::error::{CliError, Exit};
 use host_console::options::Remote;
 use host_console::output::{Output, put_section};
-use host_console::plain;
+use host_console::{human, plain};
 use host_core::handler::Manifest;
 use serde::Deserialize;
 
@@ -166,6 +166,49 @@ pub(super) fn hint_removed(output: Output, removed: &[RemovedHandler]) {
 pub(super) fn put_new_grants(grants: &[String]) -> Result<(), CliError> {
     let lines = grants.iter().map(|it| format!("+ {}", plain::line(it)));
     put_list("new grants", lines)
+}
+
+/// A limit of a handler that a deploy or a rollback has changed.
+#[derive(Deserialize)]
+pub(super) struct LimitChange {
+    handler: String,
+    /// With its unit: `memory_bytes`, `timeout_ms`.
+    limit: String,
+    before: Option<u64>,
+    after: Option<u64>,
+}
+
+/// Prints which limits are not what they were: one line for all handlers with the same change.
+pub(super) fn put_changed_limits(changes: &[LimitChange]) -> Result<(), CliError> {
+    let mut lines: Vec<(String, Vec<String>)> = Vec::new();
+    for change in changes {
+        let (what, handler) = (change.what(), plain::line(&change.handler).into_owned());
+        match lines.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, handlers)) => handlers.push(handler),
+            None => lines.push((what, vec![handler])),
+        }
+    }
+    let lines = lines.into_iter();
+    let lines = lines.map(|(what, handlers)| format!("{what}: {}", handlers.join(" ")));
+    put_list("changed limits", lines)
+}
+
+impl LimitChange {
+    /// Returns the limit with both values: `memory 128.0 MiB → 64.0 MiB`.
+    fn what(&self) -> String {
+        let limit = self.limit.trim_end_matches("_max");
+        let (name, show): (_, fn(u64) -> String) = if let Some(name) = limit.strip_suffix("_bytes")
+        {
+            (name, human::bytes)
+        } else if let Some(name) = limit.strip_suffix("_ms") {
+            (name, human::took)
+        } else {
+            (limit, human::count)
+        };
+        let value = |value: Option<u64>| value.map_or_else(|| "default".to_owned(), show);
+        let name = plain::line(name).replace('_', " ");
+        format!("{name} {} → {}", value(self.before), value(self.after))
+    }
 }
 
 /// Prints the interfaces that a component imports and is not given.

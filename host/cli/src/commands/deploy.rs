@@ -16,7 +16,8 @@ use host_core::seconds::Seconds;
 use serde::Deserialize;
 
 use super::component::{
-    RemovedHandler, hint_removed, put_new_grants, put_removed, put_stubbed, waiting,
+    LimitChange, RemovedHandler, hint_removed, put_changed_limits, put_new_grants, put_removed,
+    put_stubbed, waiting,
 };
 use crate::manifest::{Manifest, Overrides};
 use crate::multipart::Multipart;
@@ -82,6 +83,8 @@ struct Deployed {
     #[serde(default)]
     grants_added: Vec<String>,
     #[serde(default)]
+    limits_changed: Vec<LimitChange>,
+    #[serde(default)]
     stubbed: Vec<String>,
     #[serde(default)]
     nodes_ready: usize,
@@ -127,6 +130,11 @@ impl Deploy {
             print(output, &deployed, answer.status == 200)
         })?;
         hint_removed(output, &deployed.handlers_removed);
+        if text.is_none() && !deployed.limits_changed.is_empty() {
+            output.hint(
+                "no manifest was sent, so handlers have the default limits; --manifest FILE sends one",
+            );
+        }
         if let Some(timeout) = self.wait_nodes {
             let revision = (deployed.component.as_str(), deployed.revision);
             waiting::all_ready(&client, output, revision, timeout)?;
@@ -216,5 +224,6 @@ fn print(output: Output, deployed: &Deployed, unchanged: bool) -> Result<(), Cli
     output.rows(rows)?;
     put_removed(&deployed.handlers_removed)?;
     put_new_grants(&deployed.grants_added)?;
+    put_changed_limits(&deployed.limits_changed)?;
     put_stubbed(&deployed.stubbed)
 }

@@ -5,7 +5,7 @@ mod disk;
 mod machine;
 mod network;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use host_console::error::{CliError, Exit};
@@ -14,6 +14,7 @@ use host_console::output::Output;
 use host_console::plain;
 use host_console::table::{Cell, Color, Column, Rows};
 use host_protocols::wire::check::{Check, Status};
+use host_protocols::wire::section::ConfigError;
 use host_server::config::{Config, Flags};
 
 /// Check that a host can run well on this machine.
@@ -21,13 +22,17 @@ use host_server::config::{Config, Flags};
 #[command(after_help = "\
 Examples:
   host doctor --data ./data
+  host doctor --config /etc/host/host.toml
   host doctor -o json | jq '.[] | select(.status != \"ok\")'
 
 Exit codes: 0 a host can run here, 1 a check failed.")]
 pub(crate) struct Doctor {
-    /// The data directory of the host
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    data: PathBuf,
+    /// The configuration file (TOML); `HOST_CONFIG` names it too
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The data directory of the host [default: that of the configuration]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
     #[command(flatten)]
     shown: Shown,
 }
@@ -36,10 +41,17 @@ impl Doctor {
     /// Runs the checks.
     pub(crate) fn run(self) -> Result<(), CliError> {
         let output = self.shown.open();
+        let config = Config::load(&Flags {
+            config: self.config,
+            ..Flags::default()
+        });
+        let known = config.as_ref().ok();
+        let data = self.data.as_deref();
+        let data = data.or_else(|| known.map(|config| config.data.as_path()));
         let mut checks = machine::checks();
-        checks.extend(disk::checks(&self.data));
-        checks.push(network::port());
-        checks.extend(configured());
+        checks.extend(disk::checks(data.unwrap_or(Path::new("."))));
+        checks.extend(network::port(known));
+        checks.extend(configured(config));
         print(output, &checks)?;
         if checks.iter().any(|check| check.status == Status::Fail) {
             return Err(CliError::Silent(Exit::Failed));
@@ -49,10 +61,10 @@ impl Doctor {
     }
 }
 
-/// Reads the configuration as `host serve` does, looks at how cells are confined, and lets each wire look
-/// at what it depends on.
-fn configured() -> Vec<Check> {
-    match Config::load(&Flags::default()) {
+/// Looks at the configuration that `host serve` would have, at how cells are confined, and lets each wire
+/// look at what it depends on.
+fn configured(config: Result<Config, ConfigError>) -> Vec<Check> {
+    match config {
         Ok(config) => {
             let mut checks = vec![
                 cells::confined(config.confinement.clone()),

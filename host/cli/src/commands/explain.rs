@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  host explain handler_not_found
+  host explain timed_out
   host explain E_FIELD_RANGE
   host explain fuel_exhausted -o json")]
 pub(crate) struct Explain {
@@ -33,6 +33,9 @@ struct View {
     title: &'static str,
     explanation: String,
     next: &'static str,
+    /// What else the code means.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    also: Vec<View>,
 }
 
 impl Explain {
@@ -42,19 +45,38 @@ impl Explain {
         let Some(code) = &self.code else {
             return list(output);
         };
-        let view = problem::explain(code).map(View::from);
-        let view = view.or_else(|| wires::explain(code).map(View::from));
-        let view = view.ok_or_else(|| {
+        let meanings = problem::explain(code).map(View::from);
+        let mut meanings = meanings.chain(wires::explain(code).map(View::from));
+        let Some(mut view) = meanings.next() else {
             let doing = format!("explain {}", plain::line(code));
             let error = CliError::new(Exit::NotFound, doing, "no such code exists");
-            error.next("`host explain` lists all codes")
-        })?;
+            return Err(error.next("`host explain` lists all codes"));
+        };
+        view.also = meanings.collect();
         output.one(&json(&view)?, view.code, || {
-            let status = view.status.map(|status| format!(" (HTTP {status})"));
-            put_line(&format!("{}{}", view.title, status.unwrap_or_default()))?;
-            put_line(&format!("  {}", view.explanation))?;
-            put_line(&format!("  What to do: {}", view.next))
+            view.print()?;
+            view.also.iter().try_for_each(|also| {
+                put_line("")?;
+                also.print()
+            })
         })
+    }
+}
+
+impl View {
+    fn print(&self) -> Result<(), CliError> {
+        put_line(&self.heading())?;
+        put_line(&format!("  {}", self.explanation))?;
+        put_line(&format!("  What to do: {}", self.next))
+    }
+
+    /// Returns the title and where the code is met.
+    fn heading(&self) -> String {
+        match self.status {
+            Some(status) => format!("{} (HTTP {status})", self.title),
+            None if self.wires.is_empty() => format!("{} (failure of an attempt)", self.title),
+            None => self.title.to_owned(),
+        }
     }
 }
 
@@ -94,6 +116,7 @@ impl From<&Explanation> for View {
             title: known.title,
             explanation: known.explanation.to_owned(),
             next: known.next,
+            also: Vec::new(),
         }
     }
 }
@@ -109,6 +132,7 @@ impl From<WireCode> for View {
             title: wires::TITLE,
             explanation: meanings.collect::<Vec<_>>().join(" "),
             next: wires::NEXT,
+            also: Vec::new(),
         }
     }
 }

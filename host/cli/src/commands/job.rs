@@ -215,18 +215,43 @@ impl ProgressView {
 }
 
 impl FailureView {
-    /// Returns the kind and the message on one line.
-    fn line(&self) -> String {
+    /// Returns the kind, with the handler's own name for the error if it has one.
+    fn name(&self) -> String {
         let kind = plain::line(&self.kind);
+        match self.user_kind.as_deref().filter(|name| !name.is_empty()) {
+            Some(name) => format!("{kind} ({})", plain::line(name)),
+            None => kind.into_owned(),
+        }
+    }
+
+    /// Returns the name and the message on one line.
+    fn line(&self) -> String {
+        let name = self.name();
         let message = plain::line(&self.message);
         if message.is_empty() {
-            return kind.into_owned();
+            return name;
         }
-        if message.starts_with(&format!("{kind}: ")) {
+        if message.starts_with(&format!("{name}: ")) {
             return message.into_owned();
         }
-        format!("{kind}: {message}")
+        format!("{name}: {message}")
     }
+}
+
+/// The length of a complete id.
+const ID_CHARS: usize = 36;
+
+/// Reads an id or the start of one. A word would be another path of the API.
+fn parse_id(text: &str) -> Result<String, String> {
+    let is_start = |c: char| c.is_ascii_hexdigit() || c == '-';
+    if text.is_empty() || text.len() > ID_CHARS || !text.chars().all(is_start) {
+        return Err(
+            "the id of a job, or the start of one, has only hexadecimal digits and dashes, such as \
+             01990f3c-1a2b; `host job ls` lists the jobs"
+                .to_owned(),
+        );
+    }
+    Ok(text.to_owned())
 }
 
 /// The fewest characters of a shown id: its milliseconds.

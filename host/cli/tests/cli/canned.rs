@@ -1,8 +1,9 @@
 //! A host made of answers that are written down, and a way to run the binary against it.
 
 use std::fmt::Write as _;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -96,18 +97,30 @@ fn serve(listener: &TcpListener, answers: Vec<(u16, String)>, shared: &Mutex<Sha
         if status == HANGS_UP {
             continue;
         }
-        let length = body.len();
-        write!(
-            stream,
-            "HTTP/1.1 {status} Canned\r\ndate: {DATE}\r\ncontent-type: application/json\r\n\
-             content-length: {length}\r\nconnection: close\r\n\r\n{body}"
-        )
-        .unwrap();
+        answer(&mut stream, status, &body);
     }
 }
 
+fn answer(stream: &mut impl Write, status: u16, body: &str) {
+    let length = body.len();
+    write!(
+        stream,
+        "HTTP/1.1 {status} Canned\r\ndate: {DATE}\r\ncontent-type: application/json\r\n\
+         content-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    )
+    .unwrap();
+}
+
+/// Takes one request at a local socket, answers it and returns it.
+pub(crate) fn answer_one(listener: &UnixListener, status: u16, body: &str) -> String {
+    let (mut stream, _) = listener.accept().unwrap();
+    let request = read_request(&stream);
+    answer(&mut stream, status, body);
+    request
+}
+
 /// Reads one request and returns it as `METHOD path`, with its body if it has one.
-fn read_request(stream: &TcpStream) -> String {
+fn read_request(stream: impl Read) -> String {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line).unwrap();

@@ -65,6 +65,25 @@ fn a_component_alone() {
     seen.check();
 }
 
+const RESET: &str = r#"{"component":"report","revision":3,"digest":"3f2a9c00","handlers":["report"],"handlers_removed":[],"grants_added":[],"limits_changed":[{"handler":"report","limit":"memory_bytes","before":268435456,"after":67108864},{"handler":"sum","limit":"memory_bytes","before":268435456,"after":67108864},{"handler":"report","limit":"fuel","before":25000,"after":null},{"handler":"report\u001b[1m","limit":"timeout_ms","before":90000,"after":30000},{"handler":"report","limit":"retention_discarded_ms","before":null,"after":86400000}],"stubbed":[]}"#;
+
+#[test]
+fn limits_that_an_earlier_manifest_gave_are_not_lost_in_silence() {
+    let mut seen = Transcript::new("deploy_limits_that_an_earlier_manifest_gave");
+    let files = Files::new(&[("report.wasm", "(component)"), ("other.toml", MANIFEST)]);
+    let (file, other) = (files.of("report.wasm"), files.of("other.toml"));
+    let host = CannedHost::start(&[(201, RESET), (201, RESET), (201, RESET)]);
+    for more in [
+        &[][..],
+        &["--manifest", &other, "--name", "report"],
+        &["-o", "json"],
+    ] {
+        let arguments = [&["deploy", &file], more].concat();
+        seen.add(&files.without_path(&host.run(&arguments)));
+    }
+    seen.check();
+}
+
 #[test]
 fn the_manifest_beside_it_goes_with_it() {
     let mut seen = Transcript::new("deploy_the_manifest_beside_it_goes_with_it");

@@ -42,6 +42,30 @@ fn a_data_directory_on_no_disk_fails() {
     assert!(ran.ends_with("exit 1\n"), "{ran}");
 }
 
+#[test]
+fn the_configuration_of_the_file_is_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("host.toml");
+    let path = file.to_str().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = taken.local_addr().unwrap();
+    let text = format!("data = \"/proc/self/fdinfo\"\n[http]\nlisten = \"{listen}\"\n");
+    std::fs::write(&file, text).unwrap();
+    drop(taken);
+    let ran = run_alone(&["doctor", "--config", path]);
+    assert!(ran.contains("cannot be written to"), "{ran}");
+    assert!(ran.contains(&format!("{listen} is free")), "{ran}");
+    let elsewhere = dir.path().to_str().unwrap();
+    let ran = run_alone(&["doctor", "--config", path, "--data", elsewhere]);
+    assert!(!ran.contains("cannot be written to"), "{ran}");
+    std::fs::write(&file, "dta = 1").unwrap();
+    let ran = run_alone(&["doctor", "--config", path]);
+    assert!(
+        ran.contains("unknown key") && ran.ends_with("exit 1\n"),
+        "{ran}"
+    );
+}
+
 /// A Redis whose every answer is an error that would ring, colour and turn what a terminal shows.
 fn rude_redis() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

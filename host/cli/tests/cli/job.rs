@@ -1,6 +1,10 @@
 //! `host job`.
 
-use crate::canned::{CannedHost, HANGS_UP, Transcript, run, run_alone};
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::net::UnixListener;
+use std::process::{Command, Stdio};
+
+use crate::canned::{CannedHost, HANGS_UP, Transcript, answer_one, run, run_alone};
 
 const A: &str = "01990f3c-1a2b-7000-8000-000000000001";
 
@@ -215,9 +219,10 @@ fn a_list_of_several_pages_and_an_empty_one() {
     let first = format!(r#"{{"items":[{item}],"next_cursor":"c/1"}}"#);
     let last = format!(r#"{{"items":[{item}],"next_cursor":null}}"#);
     let empty = r#"{"items":[],"next_cursor":null}"#;
-    let host = CannedHost::start(&[(200, &first), (200, &last), (200, empty)]);
+    let host = CannedHost::start(&[(200, &first), (200, &last), (200, empty), (200, empty)]);
     seen.add(&host.run(&["job", "ls", "--limit", "3000"]));
     seen.add(&host.run(&["job", "ls"]));
+    seen.add(&host.run(&["job", "ls", "--failure", "timed_oot"]));
     seen.check();
 }
 
@@ -297,6 +302,66 @@ fn a_wait_goes_on_when_the_host_comes_back() {
     ]);
     seen.add(&host.run(&["job", "wait", A]));
     seen.add(&host.run(&["job", "wait", A, "--timeout", "0s"]));
+    seen.check();
+}
+
+#[test]
+fn a_wait_begins_before_its_host() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let socket = folder.path().join("api.sock");
+    let server = format!("unix://{}", socket.display());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_host"))
+        .args(["job", "wait", A, "--server", &server])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut note = String::new();
+    said.read_line(&mut note).unwrap();
+    let expected = format!("no host answers at {server}; asking again until one does\n");
+    assert_eq!(note, expected);
+    let listener = UnixListener::bind(&socket).unwrap();
+    let done = job("completed", COMPLETED);
+    let request = answer_one(&listener, 200, &done);
+    assert!(
+        request.starts_with(&format!("GET /api/v1/jobs/{A}/wait")),
+        "{request}"
+    );
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+#[test]
+fn a_wait_for_a_host_that_never_comes_runs_out() {
+    let mut seen = Transcript::new("job_a_wait_for_a_host_that_never_comes_runs_out");
+    let server = ("HOST_SERVER", "unix:///nonexistent/api.sock");
+    for timeout in ["0s", "20ms"] {
+        seen.add(&run(
+            &["job", "wait", A, "--timeout", timeout],
+            "",
+            &[server],
+        ));
+    }
+    seen.check();
+}
+
+#[test]
+fn what_cannot_be_an_id_is_refused_before_it_is_sent() {
+    let mut seen = Transcript::new("job_what_cannot_be_an_id_is_refused_before_it_is_sent");
+    for arguments in [
+        &["show", "count"][..],
+        &["wait", ""],
+        &["logs", "../queues"],
+        &["cancel", A, "retry"],
+        &["purge", "purge"],
+        &["reschedule", "x", "--after", "1m"],
+        &["enqueue", "echo", "--depends-on", "#0"],
+        &["ls", "--id", "zz"],
+    ] {
+        seen.add(&run_alone(&[&["job"], arguments].concat()));
+    }
     seen.check();
 }
 

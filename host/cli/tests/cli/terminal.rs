@@ -125,6 +125,7 @@ fn codes_are_explained() {
     let mut seen = Transcript::new("terminal_codes_are_explained");
     for code in [
         "runner_not_found",
+        "timed_out",
         "E_JOB_TAMPERED",
         "E_FIELD_RANGE",
         "E_NO",
@@ -132,5 +133,6 @@ fn codes_are_explained() {
         seen.add(&run_alone(&["explain", code]));
     }
     seen.add(&run_alone(&["explain", "E_FIELD_RANGE", "-o", "json"]));
+    seen.add(&run_alone(&["explain", "timed_out", "-o", "json"]));
     seen.check();
 }

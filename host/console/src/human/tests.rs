@@ -2,7 +2,7 @@
 
 use host_core::time::Time;
 
-use super::{age, bytes, count, instant, parse_duration, parse_time, took, took_us};
+use super::{age, bytes, count, instant, parse_duration, parse_time, took, took_us, whole};
 
 #[test]
 fn durations_are_read() {
@@ -13,6 +13,16 @@ fn durations_are_read() {
     assert_eq!(ms("250ms"), Ok(250));
     assert_eq!(ms("365d"), Ok(365 * 86_400_000));
     assert_eq!(ms("0s"), Ok(0));
+}
+
+#[test]
+fn whole_numbers_have_a_range() {
+    let priority = whole::<u8>(0, 9);
+    assert_eq!(priority("9"), Ok(9));
+    for text in ["", "10", "-1", "1.5", "x", "99999999999999999999999"] {
+        let expected = "write a whole number from 0 to 9";
+        assert_eq!(priority(text), Err(expected.to_owned()), "{text}");
+    }
 }
 
 #[test]

@@ -50,6 +50,31 @@ fn documents_that_are_kept_as_text() {
 }
 
 #[test]
+fn a_value_that_is_no_variant_is_data() {
+    #[derive(Debug, Deserialize)]
+    enum Word {
+        A,
+    }
+    #[derive(Debug, Deserialize)]
+    struct Words {
+        _word: Word,
+    }
+    assert!(read::<Words>(br#"{"_word":"A"}"#).is_ok());
+    for text in [r#"{"_word":5}"#, r#"{"_word":null}"#, r#"{"_word":"B"}"#] {
+        let error = read::<Words>(text.as_bytes()).unwrap_err();
+        let JsonError::Data(said) = &error else {
+            panic!("{text}: {error:?}");
+        };
+        assert!(
+            said.starts_with("_word: ") && !said.contains(" at line "),
+            "{said}"
+        );
+    }
+    let broken = read::<Words>(br#"{"_word":}"#).unwrap_err();
+    assert!(matches!(broken, JsonError::Syntax(_)), "{broken:?}");
+}
+
+#[test]
 fn wrong_fields_are_named() {
     let data: fn(String) -> JsonError = JsonError::Data;
     let syntax: fn(String) -> JsonError = JsonError::Syntax;

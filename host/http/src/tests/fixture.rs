@@ -95,7 +95,7 @@ fn groups() -> Vec<Group> {
         Route::get("/api/large", || async { "x".repeat(LARGE_BYTES) }),
         Route::get("/api/list", list),
         Route::post("/api/echo", echo),
-        Route::post("/api/touch/{name}", touch),
+        Route::post("/api/touch/{name}", touch).body_optional(),
         Route::put("/api/file", || async { "kept" }).takes(&["application/wasm", "text/plain"]),
     ];
     let api = api.map(|route| route.with_state(bodies.clone()));

@@ -191,6 +191,30 @@ async fn a_route_takes_the_media_types_that_it_names() {
 }
 
 #[tokio::test]
+async fn an_optional_body_needs_no_media_type_if_there_is_none() {
+    let app = app(&Arc::default());
+    let form = ("content-type", "application/x-www-form-urlencoded");
+    let touch = "/api/touch/a";
+    for (path, headers, body, status) in [
+        (touch, &[HOST][..], "", 200),
+        (touch, &[HOST, JSON], "", 200),
+        (touch, &[HOST, JSON], "{}", 200),
+        (touch, &[HOST], "{}", 415),
+        (touch, &[HOST, form], "", 415),
+        (touch, &[HOST, ("origin", "http://evil.example")], "", 403),
+        (touch, &[HOST, ("sec-fetch-site", "cross-site")], "", 403),
+        (touch, &[("host", "evil.example")], "", 403),
+        ("/api/echo", &[HOST], "", 415),
+    ] {
+        let answer = send(&app, "POST", path, headers, body).await;
+        assert_eq!(
+            answer.status, status,
+            "{path} {headers:?} {body}: {answer:?}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn unknown_paths_and_methods_have_the_format_of_their_group() {
     let app = app(&Arc::default());
     for path in [

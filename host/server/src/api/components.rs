@@ -109,6 +109,8 @@ pub(super) struct DeployedView {
     handlers_removed: Vec<RemovedHandlerView>,
     /// What its handlers may reach that the revision before did not.
     grants_added: Vec<String>,
+    /// The limits of its handlers that are not those of the revision before.
+    limits_changed: Vec<LimitChangeView>,
     /// The interfaces that it imports and is not given: their functions fail when they are called.
     stubbed: Vec<String>,
     /// How many nodes can run it already: at least the one that answers.
@@ -125,6 +127,21 @@ pub(super) struct RemovedHandlerView {
     handler: String,
     /// How many jobs for it have not ended. They fail when they start, unless it is deployed again.
     jobs: u64,
+}
+
+/// A limit of a handler that is not what it was.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = LimitChange)]
+pub(super) struct LimitChangeView {
+    /// The handler.
+    handler: String,
+    /// Which limit, with its unit: `memory_bytes`, `fuel`, `timeout_ms`, `grace_ms`, `result_bytes_max`,
+    /// `log_bytes_max`, `retention_ms` or `retention_discarded_ms`.
+    limit: &'static str,
+    /// The value before; null if it was not set.
+    before: Option<u64>,
+    /// The value now; null if it is not set.
+    after: Option<u64>,
 }
 
 /// A component that is no more.
@@ -188,6 +205,13 @@ impl DeployedView {
             handler: it.handler.into(),
             jobs: it.jobs,
         });
+        let changed = deployed.limits_changed.into_iter();
+        let changed = changed.map(|it| LimitChangeView {
+            handler: it.handler.into(),
+            limit: it.limit,
+            before: it.before,
+            after: it.after,
+        });
         Ok(Self {
             nodes_ready: ready.count(),
             nodes_all: nodes.len(),
@@ -195,6 +219,7 @@ impl DeployedView {
             unchanged: deployed.unchanged,
             handlers_removed: removed.collect(),
             grants_added: deployed.grants_added,
+            limits_changed: changed.collect(),
             stubbed: deployed.stubbed,
         })
     }

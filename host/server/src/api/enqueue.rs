@@ -24,7 +24,7 @@ use utoipa::ToSchema;
 
 pub(super) use self::checking::LongChecks;
 use self::entry::Entry;
-pub(super) use self::entry::PRIORITY_LAST;
+pub(super) use self::entry::priority as checked_priority;
 use self::route::Asked;
 use super::error::ApiError;
 use super::problem::kinds;
@@ -259,6 +259,7 @@ fn accept(
         handler: entry.handler.as_ref(),
         queue: entry.queue()?,
         params: entry.params_text(),
+        has_params: entry.has_params(),
     };
     let route = route::find(api, asked, budget)?;
     let mut job = entry.into_job(id, route, siblings, api.clock)?;

@@ -33,9 +33,9 @@ pub(super) struct FilterQuery {
     until: Option<String>,
     /// Only jobs whose id starts so.
     id: Option<String>,
-    /// Only jobs whose latest attempt did not complete for this reason, such as `user_error`.
-    #[param(value_type = Option<String>)]
-    failure: Option<FailureKind>,
+    /// Only jobs whose latest attempt did not complete for this reason, such as `timed_out`. Any other
+    /// word is a handler's own name of an error, `user_kind` of a failure.
+    failure: Option<String>,
     /// Only jobs that came by this wire; `http` is this API.
     wire: Option<String>,
     /// Only jobs with this unique key.
@@ -60,6 +60,9 @@ impl FilterQuery {
 
     /// Checks the parameters.
     pub(super) fn filter(&self) -> Result<JobFilter, ApiError> {
+        let reason = self.failure.as_deref();
+        let failure = reason.and_then(FailureKind::from_name);
+        let user_kind = reason.filter(|_| failure.is_none());
         Ok(JobFilter {
             state: self.state,
             queue: self.queue.clone(),
@@ -67,7 +70,8 @@ impl FilterQuery {
             since: instant("since", self.since.as_deref())?,
             until: instant("until", self.until.as_deref())?,
             id: self.id.as_deref().map(start_of_id).transpose()?,
-            failure: self.failure,
+            failure,
+            user_kind: user_kind.map(str::to_owned),
             wire: self.wire.clone(),
             unique_key: self.unique_key.clone(),
             attribute: self.attribute.as_deref().map(attribute).transpose()?,

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Shared;
-use super::enqueue::PRIORITY_LAST;
+use super::enqueue::checked_priority;
 use super::error::ApiError;
 use super::filter::FilterQuery;
 use super::job_id::IdInPath;
@@ -52,7 +52,8 @@ pub(super) struct RetryBody {
 #[serde(deny_unknown_fields)]
 pub(super) struct PriorityBody {
     /// 0 (first) to 9.
-    priority: u8,
+    #[schema(value_type = u8)]
+    priority: i64,
 }
 
 /// Another start. One of both is given.
@@ -235,10 +236,7 @@ pub(super) async fn set_priority(
     request: Request,
 ) -> Result<Json<JobView>, ApiError> {
     let PriorityBody { priority } = small_body(&shared.api.bodies, request).await?;
-    if priority > PRIORITY_LAST {
-        let detail = format!("priority: it is 0 to {PRIORITY_LAST}, this one is {priority}");
-        return Err(ApiError::new(&kinds::INVALID_REQUEST, detail));
-    }
+    let priority = checked_priority(priority)?;
     let job = id.find(&shared).await?;
     let command = Command::SetPriority { job, priority };
     shared.api.dispatch.submit(command).await?;

@@ -72,7 +72,7 @@ pub fn all() -> impl Iterator<Item = &'static Explanation> {
     ALL.iter()
 }
 
-/// Returns what a code of the API or a kind of failure means, `None` for a text that is neither.
-pub fn explain(code: &str) -> Option<&'static Explanation> {
-    all().find(|known| known.code == code)
+/// Returns what a code means: as a code of the API, as a kind of failure, or as both.
+pub fn explain(code: &str) -> impl Iterator<Item = &'static Explanation> {
+    all().filter(move |known| known.code == code)
 }

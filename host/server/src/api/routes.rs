@@ -20,22 +20,22 @@ fn jobs() -> Vec<Route<Shared>> {
         Route::post("/api/v1/jobs", enqueue::enqueue).ends_with_client(),
         Route::get("/api/v1/jobs", jobs::list),
         Route::get("/api/v1/jobs/count", many::count),
-        Route::post("/api/v1/jobs/retry", many::retry),
-        Route::post("/api/v1/jobs/cancel", many::cancel),
-        Route::post("/api/v1/jobs/purge", many::purge),
+        Route::post("/api/v1/jobs/retry", many::retry).body_optional(),
+        Route::post("/api/v1/jobs/cancel", many::cancel).body_optional(),
+        Route::post("/api/v1/jobs/purge", many::purge).body_optional(),
         Route::get("/api/v1/jobs/{id}", jobs::show),
-        Route::post("/api/v1/jobs/{id}/cancel", jobs::cancel),
-        Route::post("/api/v1/jobs/{id}/retry", jobs::retry),
+        Route::post("/api/v1/jobs/{id}/cancel", jobs::cancel).body_optional(),
+        Route::post("/api/v1/jobs/{id}/retry", jobs::retry).body_optional(),
         Route::post("/api/v1/jobs/{id}/priority", jobs::set_priority),
         Route::post("/api/v1/jobs/{id}/reschedule", jobs::reschedule),
-        Route::post("/api/v1/jobs/{id}/purge", jobs::purge),
+        Route::post("/api/v1/jobs/{id}/purge", jobs::purge).body_optional(),
         Route::get("/api/v1/jobs/{id}/wait", jobs::wait).long_running(),
         Route::get("/api/v1/jobs/{id}/attempts", jobs::attempts),
         Route::get("/api/v1/jobs/{id}/logs", logs::logs),
         Route::get("/api/v1/queues", queues::list),
         Route::get("/api/v1/queues/{name}", queues::show),
-        Route::post("/api/v1/queues/{name}/pause", queues::pause),
-        Route::post("/api/v1/queues/{name}/resume", queues::resume),
+        Route::post("/api/v1/queues/{name}/pause", queues::pause).body_optional(),
+        Route::post("/api/v1/queues/{name}/resume", queues::resume).body_optional(),
     ]
 }
 
@@ -53,7 +53,7 @@ fn deployed() -> Vec<Route<Shared>> {
         Route::post(ROLLBACK, components::rollback).long_running(),
         Route::get("/api/v1/runners", runners::list),
         Route::get("/api/v1/runners/{name}", runners::show),
-        Route::post("/api/v1/runners/{name}/restart", runners::restart),
+        Route::post("/api/v1/runners/{name}/restart", runners::restart).body_optional(),
     ]
 }
 
@@ -61,8 +61,8 @@ fn nodes() -> Vec<Route<Shared>> {
     vec![
         Route::get("/api/v1/nodes", nodes::list),
         Route::get("/api/v1/nodes/{id}", nodes::show),
-        Route::post("/api/v1/nodes/{id}/drain", nodes::drain),
-        Route::post("/api/v1/nodes/{id}/resume", nodes::resume),
+        Route::post("/api/v1/nodes/{id}/drain", nodes::drain).body_optional(),
+        Route::post("/api/v1/nodes/{id}/resume", nodes::resume).body_optional(),
     ]
 }
 

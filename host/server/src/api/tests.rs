@@ -13,3 +13,4 @@ mod runners;
 mod sample_executors;
 mod serve;
 mod traces;
+mod unique;

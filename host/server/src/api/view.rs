@@ -198,6 +198,9 @@ impl JobView {
     pub(super) fn summary(job: JobSummary, live: Option<Progress>, now: Time) -> Self {
         let mut view = Self::new(&job.lifecycle, job.ran_ms, job.wire, now);
         view.progress = live.map(ProgressView::from);
+        if let Some(failure) = &mut view.failure {
+            failure.user_kind = job.user_kind;
+        }
         view
     }
 

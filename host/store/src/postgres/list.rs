@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use host_core::id::JobId;
 use host_core::job::Lifecycle;
 use host_core::name::Name;
+use host_core::outcome::Attempt;
 use host_core::query::{Cursor, JobCount, JobFilter, Order, PAGE_ITEMS_MAX, Page};
 use uuid::Uuid;
 
@@ -92,6 +93,22 @@ pub(super) async fn wires(
         .collect())
 }
 
+/// Returns the ended attempts of jobs, of each oldest first.
+pub(super) async fn attempts_of(
+    client: &Client,
+    jobs: &[JobId],
+) -> Result<BTreeMap<JobId, Vec<Attempt>>, StoreError> {
+    let ids: Vec<Uuid> = jobs.iter().map(|id| id.0).collect();
+    let sql = "SELECT job, body FROM host_attempts WHERE job = ANY($1) ORDER BY job, number";
+    let mut attempts: BTreeMap<JobId, Vec<Attempt>> = BTreeMap::new();
+    for row in rows(client, "read jobs' attempts", sql, &[&ids]).await? {
+        let id = JobId(row.get(0));
+        let attempt = decode(row.get(1), || format!("an attempt of job {id}"))?;
+        attempts.entry(id).or_default().push(attempt);
+    }
+    Ok(attempts)
+}
+
 /// Returns whether columns alone tell what matches.
 fn is_by_columns(filter: &JobFilter) -> bool {
     let decoded = [
@@ -99,7 +116,7 @@ fn is_by_columns(filter: &JobFilter) -> bool {
         filter.until.is_some(),
         filter.failure.is_some(),
     ];
-    !decoded.contains(&true) && !filter.needs_payload()
+    !decoded.contains(&true) && !filter.needs_payload() && !filter.needs_attempts()
 }
 
 /// The rows of one table that match by columns. Conditions that the filter does not have are left out,
@@ -195,6 +212,9 @@ async fn examine(
         if filter.needs_payload() {
             check_payloads(client, filter, &mut jobs).await?;
         }
+        if filter.needs_attempts() {
+            check_attempts(client, filter, &mut jobs).await?;
+        }
         let full = jobs.len() as u64 == u64::from(chunk);
         for (seq, job) in jobs {
             place = seq;
@@ -228,6 +248,25 @@ async fn check_payloads(
     matching.sort_unstable();
     for (_, job) in jobs {
         let matches = |job: &Lifecycle| matching.binary_search(&job.id).is_ok();
+        *job = job.take().filter(matches);
+    }
+    Ok(())
+}
+
+/// Drops the jobs whose attempts do not match.
+async fn check_attempts(
+    client: &Client,
+    filter: &JobFilter,
+    jobs: &mut [(i64, Option<Lifecycle>)],
+) -> Result<(), StoreError> {
+    let candidates = jobs.iter().filter_map(|(_, job)| job.as_ref());
+    let ids: Vec<JobId> = candidates.map(|job| job.id).collect();
+    let attempts = attempts_of(client, &ids).await?;
+    for (_, job) in jobs {
+        let matches = |job: &Lifecycle| {
+            let attempts = attempts.get(&job.id).map_or(&[][..], Vec::as_slice);
+            filter.has_attempts(job, attempts)
+        };
         *job = job.take().filter(matches);
     }
     Ok(())

@@ -17,7 +17,6 @@ use host_core::query::{
     RemoteLease,
 };
 use host_core::time::Time;
-use uuid::Uuid;
 
 use super::client::{Client, Readers, rows};
 use super::counts::parse_name;
@@ -100,22 +99,6 @@ async fn ending(client: &Client, id: JobId) -> Result<Ending, StoreError> {
     Ok((result.map(JsonText), attempt.failure, progress))
 }
 
-/// Returns the ended attempts of jobs, of each oldest first.
-pub(super) async fn attempts_of(
-    client: &Client,
-    jobs: &[JobId],
-) -> Result<BTreeMap<JobId, Vec<Attempt>>, StoreError> {
-    let ids: Vec<Uuid> = jobs.iter().map(|id| id.0).collect();
-    let sql = "SELECT job, body FROM host_attempts WHERE job = ANY($1) ORDER BY job, number";
-    let mut attempts: BTreeMap<JobId, Vec<Attempt>> = BTreeMap::new();
-    for row in rows(client, "read jobs' attempts", sql, &[&ids]).await? {
-        let id = JobId(row.get(0));
-        let attempt = decode(row.get(1), || format!("an attempt of job {id}"))?;
-        attempts.entry(id).or_default().push(attempt);
-    }
-    Ok(attempts)
-}
-
 fn ran_ms(attempts: Option<&Vec<Attempt>>) -> u64 {
     attempts.map_or(0, |all| all.iter().map(Attempt::ran_ms).sum())
 }
@@ -139,7 +122,7 @@ impl Reader for PostgresReader {
             let (result, failure, progress) = ending(client, id).await?;
             Ok(Some(JobDetail {
                 lifecycle,
-                ran_ms: ran_ms(attempts_of(client, &[id]).await?.get(&id)),
+                ran_ms: ran_ms(list::attempts_of(client, &[id]).await?.get(&id)),
                 payload,
                 unique_key,
                 depends_on,
@@ -186,12 +169,12 @@ impl Reader for PostgresReader {
         self.ask_moment(&async |client| {
             let page = list::page(client, filter, after, limit).await?;
             let ids: Vec<JobId> = page.items.iter().map(|job| job.id).collect();
-            let attempts = attempts_of(client, &ids).await?;
+            let attempts = list::attempts_of(client, &ids).await?;
             let mut wires = list::wires(client, &ids).await?;
-            let items = page.items.into_iter().map(|lifecycle| JobSummary {
-                ran_ms: ran_ms(attempts.get(&lifecycle.id)),
-                wire: wires.remove(&lifecycle.id).unwrap_or_default(),
-                lifecycle,
+            let items = page.items.into_iter().map(|lifecycle| {
+                let attempts = attempts.get(&lifecycle.id).map_or(&[][..], Vec::as_slice);
+                let wire = wires.remove(&lifecycle.id).unwrap_or_default();
+                JobSummary::new(lifecycle, attempts, wire)
             });
             Ok(Page {
                 items: items.collect(),
@@ -219,7 +202,7 @@ impl Reader for PostgresReader {
     }
 
     fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, StoreError> {
-        let mut attempts = self.ask(&async |client| attempts_of(client, &[id]).await)?;
+        let mut attempts = self.ask(&async |client| list::attempts_of(client, &[id]).await)?;
         Ok(attempts.remove(&id).unwrap_or_default())
     }
 

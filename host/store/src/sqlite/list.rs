@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use host_core::job::{Lifecycle, State};
 use host_core::name::Name;
+use host_core::outcome::Attempt;
 use host_core::query::{Cursor, JobCount, JobFilter, Order, PAGE_ITEMS_MAX, Page};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
@@ -131,7 +132,10 @@ fn examine(
             let body = row.get_ref(2).and_then(|body| Ok(body.as_blob()?));
             let body = body.map_err(&list)?;
             let read: Lifecycle = decode(body, || format!("job {seq}"))?;
-            if filter.has(&read) && has_payload(moment, filter, seq)? {
+            if filter.has(&read)
+                && has_payload(moment, filter, seq)?
+                && has_attempts(moment, filter, seq, &read)?
+            {
                 job = Some(read);
             }
         }
@@ -148,6 +152,33 @@ fn has_payload(connection: &Connection, filter: &JobFilter, seq: i64) -> Result<
     }
     let (payload, unique_key, _) = payload_of(connection, seq)?;
     Ok(filter.has_payload(&payload, unique_key.as_deref()))
+}
+
+fn has_attempts(
+    connection: &Connection,
+    filter: &JobFilter,
+    seq: i64,
+    job: &Lifecycle,
+) -> Result<bool, StoreError> {
+    if !filter.needs_attempts() {
+        return Ok(true);
+    }
+    Ok(filter.has_attempts(job, &attempts_of(connection, seq)?))
+}
+
+/// Returns the ended attempts of a job, the oldest first.
+pub(super) fn attempts_of(connection: &Connection, seq: i64) -> Result<Vec<Attempt>, StoreError> {
+    let read = || {
+        let mut statement = connection
+            .prepare_cached("SELECT body FROM attempts WHERE seq = ?1 ORDER BY number")?;
+        let rows = statement.query_map([seq], |row| row.get(0))?;
+        rows.collect::<Result<Vec<Vec<u8>>, _>>()
+    };
+    read()
+        .map_err(doing("read a job's attempts"))?
+        .iter()
+        .map(|body| decode(body, || format!("an attempt of job {seq}")))
+        .collect()
 }
 
 /// Chooses the index in which the fewest jobs have to be examined. `None` if the counters say that no

@@ -93,21 +93,6 @@ impl SqliteReader {
         Ok((result.map(JsonText), attempt.failure, progress))
     }
 
-    fn attempts_of(&self, seq: i64) -> Result<Vec<Attempt>, StoreError> {
-        let read = || {
-            let mut statement = self
-                .connection
-                .prepare_cached("SELECT body FROM attempts WHERE seq = ?1 ORDER BY number")?;
-            let rows = statement.query_map([seq], |row| row.get(0))?;
-            rows.collect::<Result<Vec<Vec<u8>>, _>>()
-        };
-        read()
-            .map_err(doing("read a job's attempts"))?
-            .iter()
-            .map(|body| decode(body, || format!("an attempt of job {seq}")))
-            .collect()
-    }
-
     fn wire(&self, seq: i64) -> Result<String, StoreError> {
         self.connection
             .prepare_cached("SELECT wire FROM payloads WHERE seq = ?1")
@@ -116,7 +101,7 @@ impl SqliteReader {
     }
 
     fn ran_ms(&self, seq: i64) -> Result<u64, StoreError> {
-        let attempts = self.attempts_of(seq)?;
+        let attempts = list::attempts_of(&self.connection, seq)?;
         Ok(attempts.iter().map(Attempt::ran_ms).sum())
     }
 }
@@ -183,11 +168,8 @@ impl Reader for SqliteReader {
         let page = list::page(&moment, filter, after, limit)?;
         let mut items = Vec::with_capacity(page.items.len());
         for (seq, lifecycle) in page.items {
-            items.push(JobSummary {
-                lifecycle,
-                ran_ms: self.ran_ms(seq)?,
-                wire: self.wire(seq)?,
-            });
+            let attempts = list::attempts_of(&self.connection, seq)?;
+            items.push(JobSummary::new(lifecycle, &attempts, self.wire(seq)?));
         }
         Ok(Page {
             items,
@@ -217,7 +199,7 @@ impl Reader for SqliteReader {
         let Some(seq) = seq_of(&self.connection, id)? else {
             return Ok(Vec::new());
         };
-        self.attempts_of(seq)
+        list::attempts_of(&self.connection, seq)
     }
 
     fn attempts_since(

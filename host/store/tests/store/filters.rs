@@ -1,9 +1,10 @@
 //! Each filter of lists, in both orders, in pages, as a list of ids and as a count.
 
 use host_core::command::Command;
-use host_core::failure::FailureKind;
+use host_core::failure::{Failure, FailureKind};
 use host_core::id::JobId;
 use host_core::job::{State, UniqueScope};
+use host_core::outcome::Outcome;
 use host_core::query::{JobFilter, Order};
 use host_store::Store;
 use host_store::sqlite::SqliteStore;
@@ -11,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::cases::check;
 use crate::jobs::{
-    NOW, ask, claim, claimed, commit, complete, enqueue, failed, foreign, id, job, returned, unique,
+    NOW, ask, claim, claimed, commit, complete, enqueue, foreign, id, job, returned, unique,
 };
 
 /// How many jobs `fill` makes.
@@ -41,12 +42,18 @@ fn fill(store: &mut dyn Store) {
     let last = NOW.plus_ms(8_000);
     commit(store, last, vec![foreign(JOBS, returned())]);
     claimed(store, last, claim([1, 2, 3], false));
-    ask(store, last, complete(1, 1, failed(false))).unwrap();
-    let mut timed_out = failed(false);
-    if let host_core::outcome::Outcome::Failed(failure) = &mut timed_out {
-        failure.kind = FailureKind::TimedOut;
+    let failures = [
+        (1, FailureKind::UserError, "NoCustomer"),
+        (2, FailureKind::TimedOut, "Slow"),
+    ];
+    for (n, kind, name) in failures {
+        let failure = Failure {
+            retryable: Some(false),
+            user_kind: Some(name.to_owned()),
+            ..Failure::new(kind, "no luck")
+        };
+        ask(store, last, complete(n, n, Outcome::Failed(failure))).unwrap();
     }
-    ask(store, last, complete(2, 2, timed_out)).unwrap();
 }
 
 fn found(store: &dyn Store, filter: &JobFilter) -> Vec<u128> {
@@ -82,7 +89,7 @@ fn each_filter_finds_its_jobs_in_both_orders() {
         let text = |text: &str| Some(text.to_owned());
         let even = || Some("even".parse().unwrap());
         let pair = |key: &str, value: &str| Some((key.to_owned(), value.to_owned()));
-        let cases: [(&dyn Fn(&mut JobFilter), &[u128]); 16] = [
+        let cases: [(&dyn Fn(&mut JobFilter), &[u128]); 19] = [
             (
                 &|it| {
                     it.since = Some(NOW.plus_ms(6_000));
@@ -99,6 +106,16 @@ fn each_filter_finds_its_jobs_in_both_orders() {
             ),
             (&|it| it.failure = Some(FailureKind::TimedOut), &[2]),
             (&|it| it.failure = Some(FailureKind::UserError), &[1]),
+            (&|it| it.user_kind = text("NoCustomer"), &[1]),
+            (&|it| it.user_kind = text("NoCust"), &[]),
+            (
+                &|it| {
+                    it.user_kind = text("Slow");
+                    it.state = Some(State::Discarded);
+                    it.queue = even();
+                },
+                &[2],
+            ),
             (&|it| it.wire = text("rrq"), &[8]),
             (&|it| it.wire = text("hero"), &[]),
             (&|it| it.unique_key = text("key"), &[3]),
@@ -147,6 +164,15 @@ fn each_filter_finds_its_jobs_in_both_orders() {
             newest.reverse();
             assert_eq!(newest, expected, "{filter:?}");
         }
+        let page = store.reader().unwrap().jobs(&JobFilter::default(), None, 9);
+        let names: Vec<_> = page
+            .unwrap()
+            .items
+            .into_iter()
+            .rev()
+            .map(|job| job.user_kind)
+            .collect();
+        assert_eq!(names[..3], [text("NoCustomer"), text("Slow"), None]);
     });
 }
 

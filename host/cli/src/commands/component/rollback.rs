@@ -5,10 +5,13 @@ use host_console::client::Client;
 use host_console::error::{CliError, Exit};
 use host_console::options::Remote;
 use host_console::output::put_line;
-use host_console::plain;
+use host_console::{human, plain};
 use serde::{Deserialize, Serialize};
 
-use super::{RemovedHandler, View, fetch, hint_removed, path, put_new_grants, put_removed};
+use super::{
+    LimitChange, RemovedHandler, View, fetch, hint_removed, path, put_changed_limits,
+    put_new_grants, put_removed,
+};
 
 /// Go back to an earlier revision.
 #[derive(Debug, Args)]
@@ -20,7 +23,7 @@ pub(super) struct Rollback {
     /// The component's name
     name: String,
     /// The revision to go back to [default: the newest one before the current]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_parser = human::whole::<u32>(1, u32::MAX.into()))]
     revision: Option<u32>,
     #[command(flatten)]
     remote: Remote,
@@ -38,6 +41,8 @@ struct RolledBack {
     handlers_removed: Vec<RemovedHandler>,
     #[serde(default)]
     grants_added: Vec<String>,
+    #[serde(default)]
+    limits_changed: Vec<LimitChange>,
 }
 
 impl Rollback {
@@ -64,7 +69,8 @@ impl Rollback {
         output.one(&answer.body, &name, || {
             put_line(&format!("{name} is at revision {revision}"))?;
             put_removed(&rolled_back.handlers_removed)?;
-            put_new_grants(&rolled_back.grants_added)
+            put_new_grants(&rolled_back.grants_added)?;
+            put_changed_limits(&rolled_back.limits_changed)
         })?;
         hint_removed(output, &rolled_back.handlers_removed);
         output.hint("running attempts keep the revision they started with");

@@ -1,19 +1,25 @@
-//! Checks whether a host can listen where commands look for one.
+//! Checks whether a host can listen where it is configured to, which is where commands look for one if
+//! nothing else is said.
 
 use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::time::Duration;
 
 use host_console::client::{Client, SERVER_DEFAULT};
+use host_server::config::Config;
 
 use super::Check;
 
-/// Checks the default address.
-pub(super) fn port() -> Check {
-    let address = SERVER_DEFAULT.trim_start_matches("http://");
-    match TcpListener::bind(address) {
+/// Checks the address of the configuration, or the default one if there is none. Nothing if the host would
+/// not listen.
+pub(super) fn port(config: Option<&Config>) -> Option<Check> {
+    let address = match config {
+        Some(config) => config.listen?.to_string(),
+        None => SERVER_DEFAULT.trim_start_matches("http://").to_owned(),
+    };
+    Some(match TcpListener::bind(&address) {
         Ok(_) => Check::ok("address", format!("{address} is free")),
-        Err(error) if error.kind() == ErrorKind::AddrInUse && answers() => {
+        Err(error) if error.kind() == ErrorKind::AddrInUse && answers(&address) => {
             Check::ok("address", format!("a host answers at {address}"))
         }
         Err(error) => Check::warn(
@@ -21,11 +27,11 @@ pub(super) fn port() -> Check {
             format!("cannot listen on {address}: {error}"),
             "stop the program that uses it, or choose another port with `host serve --listen` and HOST_SERVER",
         ),
-    }
+    })
 }
 
-fn answers() -> bool {
-    Client::new(SERVER_DEFAULT)
+fn answers(address: &str) -> bool {
+    Client::new(&format!("http://{address}"))
         .and_then(|client| client.get("ask for its health", "/healthz", Duration::ZERO))
         .is_ok()
 }

@@ -12,7 +12,7 @@ use host_core::seconds::Seconds;
 use serde::{Deserialize, Serialize};
 
 use super::many::{Action, Many};
-use super::{short_id, wait};
+use super::{parse_id, short_id, wait};
 
 /// Stop jobs.
 #[derive(Debug, Args)]
@@ -23,7 +23,7 @@ Examples:
   host job cancel --all --queue nightly --dry-run")]
 pub(super) struct Cancel {
     /// The jobs' ids or prefixes of them
-    #[arg(required_unless_present = "all", value_name = "ID")]
+    #[arg(required_unless_present = "all", value_name = "ID", value_parser = parse_id)]
     ids: Vec<String>,
     #[command(flatten)]
     many: Many,

@@ -12,10 +12,7 @@ use host_core::seconds::Seconds;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{View, fetch, has_ended, short_id, wait};
-
-/// The length of a complete id.
-const ID_CHARS: usize = 36;
+use super::{ID_CHARS, View, fetch, has_ended, parse_id, short_id, wait};
 
 /// Enqueue a job for a handler.
 #[derive(Debug, Args)]
@@ -34,7 +31,7 @@ pub(super) struct Enqueue {
     #[arg(long)]
     queue: Option<String>,
     /// 0 starts first, 9 last
-    #[arg(long, value_name = "0-9", value_parser = clap::value_parser!(u8).range(0..=9))]
+    #[arg(long, value_name = "0-9", value_parser = human::whole::<u8>(0, 9))]
     priority: Option<u8>,
     /// Do not start before this time
     #[arg(long, value_name = "TIME", value_parser = human::parse_time, conflicts_with = "delay")]
@@ -46,7 +43,7 @@ pub(super) struct Enqueue {
     #[arg(long, value_name = "TIME", value_parser = human::parse_time)]
     deadline: Option<String>,
     /// Make at most this many attempts
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = human::whole::<u32>(1, u32::MAX.into()))]
     max_attempts: Option<u32>,
     /// Let an attempt take at most this long
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
@@ -65,7 +62,7 @@ pub(super) struct Enqueue {
     #[arg(long, value_name = "SCOPE", value_parser = parse_scope, requires = "unique_key")]
     unique_scope: Option<Scope>,
     /// Start only when this job has completed (repeatable)
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = parse_id)]
     depends_on: Vec<String>,
     /// Attach a value that the handler sees (repeatable)
     #[arg(long = "attribute", value_name = "KEY=VALUE", value_parser = parse_attribute)]

@@ -6,8 +6,11 @@ use clap::Args;
 use host_console::client::Client;
 use host_console::error::{CliError, Exit};
 use host_console::human;
+use host_core::failure::FailureKind;
 use host_core::seconds::Seconds;
 use host_core::time::Time;
+
+use super::parse_id;
 
 /// Which jobs. A job must match every option that is given.
 #[derive(Clone, Debug, Default, Args)]
@@ -25,10 +28,11 @@ pub(super) struct Filter {
     #[arg(long, value_name = "TIME|DURATION", value_parser = parse_moment)]
     until: Option<Moment>,
     /// Only jobs whose id starts so
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(long, value_name = "PREFIX", value_parser = parse_id)]
     id: Option<String>,
-    /// Only jobs whose latest attempt did not complete for this reason, such as `timed_out`
-    #[arg(long, value_name = "KIND")]
+    /// Only jobs whose latest attempt did not complete for this reason: a kind such as `timed_out`, else a
+    /// handler's own name of its error
+    #[arg(long, value_name = "KIND|NAME")]
     failure: Option<String>,
     /// Only jobs that came by this wire; http is the API
     #[arg(long)]
@@ -74,6 +78,12 @@ impl Filter {
             &self.attribute,
         ];
         texts.into_iter().any(Option::is_some) || self.since.is_some() || self.until.is_some()
+    }
+
+    /// Returns what `--failure` says if that is no kind of failure.
+    pub(super) fn own_name(&self) -> Option<&str> {
+        let name = self.failure.as_deref();
+        name.filter(|name| FailureKind::from_name(name).is_none())
     }
 
     /// Returns the options as the API takes them. Asks the host for its time if one needs it.

@@ -12,7 +12,7 @@ use host_console::plain;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{View, fetch};
+use super::{View, fetch, parse_id};
 use crate::log;
 
 /// How often a followed job is asked for more, in seconds.
@@ -26,6 +26,7 @@ Examples:
   host job logs 01990f3c -o jsonl | jq -r .message")]
 pub(super) struct Logs {
     /// The job's id or a prefix of it
+    #[arg(value_parser = parse_id)]
     id: String,
     /// Print new lines as they come, until the job ends
     #[arg(short, long)]

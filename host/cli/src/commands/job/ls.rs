@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use host_console::client::{query, read};
 use host_console::error::CliError;
-use host_console::human::ago;
+use host_console::human::{self, ago};
 use host_console::options::Remote;
 use host_console::plain;
 use host_console::table::{Cell, Column, Rows, state_cell};
@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::filter::Filter;
-use super::{View, short_ids};
+use super::{FailureView, View, short_ids};
 
 /// List jobs.
 #[derive(Debug, Args)]
@@ -25,6 +25,7 @@ use super::{View, short_ids};
 Examples:
   host job ls --state discarded --handler echo
   host job ls --state discarded --since 1h --failure timed_out --sort oldest
+  host job ls --failure no_such_customer
   host job ls --attribute team=a --queue nightly --limit 100")]
 pub(super) struct Ls {
     /// Only jobs in this state
@@ -38,7 +39,7 @@ pub(super) struct Ls {
     sort: String,
     /// List at most this many
     #[arg(long, value_name = "N", default_value_t = 20)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_parser = human::whole::<u32>(1, u32::MAX.into()))]
     limit: u32,
     #[command(flatten)]
     remote: Remote,
@@ -88,7 +89,13 @@ impl Ls {
             id.unwrap_or_default().into_owned()
         };
         output.list(&items, name, || table(&views, now))?;
-        if views.is_empty() {
+        if let (true, Some(name)) = (views.is_empty(), self.filter.own_name()) {
+            output.hint(&format!(
+                "no jobs; {} is no kind of failure, so jobs were looked for whose handlers name \
+                 their error so; `host explain` lists the kinds",
+                plain::line(name)
+            ));
+        } else if views.is_empty() {
             output.hint("no jobs; `host job enqueue NAME` enqueues one");
         } else if cursor.is_some() {
             output.hint(&format!(
@@ -147,11 +154,8 @@ fn note(view: &View, now: Option<Time>) -> String {
             .as_ref()
             .map_or_else(String::new, super::ProgressView::line),
         "discarded" => {
-            let kind = view
-                .failure
-                .as_ref()
-                .map(|failure| plain::line(&failure.kind));
-            kind.unwrap_or_default().into_owned()
+            let name = view.failure.as_ref().map(FailureView::name);
+            name.unwrap_or_default()
         }
         _ if matches!(&*view.wire, "" | "http") => String::new(),
         _ => format!("came by {}", plain::line(&view.wire)),

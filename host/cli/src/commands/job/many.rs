@@ -32,7 +32,7 @@ pub(super) struct Many {
     filter: Filter,
     /// Change at most this many, the oldest first
     #[arg(long, value_name = "N", requires = "all")]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(value_parser = human::whole::<u64>(1, u64::MAX))]
     limit: Option<u64>,
     /// Only show what would be changed
     #[arg(long, requires = "all")]

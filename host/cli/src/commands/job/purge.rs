@@ -10,6 +10,7 @@ use host_console::plain;
 use host_core::job::State;
 
 use super::many::{Action, Many};
+use super::parse_id;
 
 /// Forget jobs that have ended.
 #[derive(Debug, Args)]
@@ -23,7 +24,7 @@ Their params, results and attempts are gone for good. Without this, ended jobs a
 retention, by default 7 days.")]
 pub(super) struct Purge {
     /// The jobs' ids or prefixes of them
-    #[arg(required_unless_present = "all", value_name = "ID")]
+    #[arg(required_unless_present = "all", value_name = "ID", value_parser = parse_id)]
     ids: Vec<String>,
     #[command(flatten)]
     many: Many,

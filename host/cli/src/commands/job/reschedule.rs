@@ -11,7 +11,7 @@ use host_console::plain;
 use host_core::seconds::Seconds;
 use serde_json::json;
 
-use super::View;
+use super::{View, parse_id};
 
 /// Move the start of jobs that wait.
 #[derive(Debug, Args)]
@@ -23,7 +23,7 @@ Examples:
 A start that has passed is now. A job that waits for other jobs still waits for them.")]
 pub(super) struct Reschedule {
     /// The jobs' ids or prefixes of them
-    #[arg(required = true, value_name = "ID")]
+    #[arg(required = true, value_name = "ID", value_parser = parse_id)]
     ids: Vec<String>,
     /// Start at this time
     #[arg(long, value_name = "TIME", value_parser = human::parse_time)]

@@ -11,7 +11,7 @@ use host_core::job::State;
 use serde::Deserialize;
 
 use super::many::{Action, Many};
-use super::{short_id, wait};
+use super::{parse_id, short_id, wait};
 
 /// Run discarded or cancelled jobs again.
 #[derive(Debug, Args)]
@@ -23,7 +23,7 @@ Examples:
   host job retry --all --handler report --limit 1000 --yes")]
 pub(super) struct Retry {
     /// The jobs' ids or prefixes of them
-    #[arg(required_unless_present = "all", value_name = "ID")]
+    #[arg(required_unless_present = "all", value_name = "ID", value_parser = parse_id)]
     ids: Vec<String>,
     #[command(flatten)]
     many: Many,

@@ -6,8 +6,10 @@ use host_console::error::CliError;
 use host_console::ids::each;
 use host_console::options::Remote;
 use host_console::output::put_line;
-use host_console::plain;
+use host_console::{human, plain};
 use serde_json::json;
+
+use super::parse_id;
 
 /// Give jobs another priority.
 #[derive(Debug, Args)]
@@ -19,10 +21,10 @@ Examples:
 A job that runs has it from its next attempt on.")]
 pub(super) struct SetPriority {
     /// The jobs' ids or prefixes of them
-    #[arg(required = true, value_name = "ID")]
+    #[arg(required = true, value_name = "ID", value_parser = parse_id)]
     ids: Vec<String>,
     /// 0 starts first, 9 last
-    #[arg(long, value_name = "0-9", value_parser = clap::value_parser!(u8).range(0..=9))]
+    #[arg(long, value_name = "0-9", value_parser = human::whole::<u8>(0, 9))]
     to: u8,
     #[command(flatten)]
     remote: Remote,

@@ -14,7 +14,7 @@ use host_core::time::Time;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{AttemptView, FailureView, View, between, fetch, short_id};
+use super::{AttemptView, FailureView, View, between, fetch, parse_id, short_id};
 
 /// Show everything about a job.
 #[derive(Debug, Args)]
@@ -24,6 +24,7 @@ Examples:
   host job show 01990f3c -o json | jq .attempts")]
 pub(super) struct Show {
     /// The job's id or a prefix of it
+    #[arg(value_parser = parse_id)]
     id: String,
     #[command(flatten)]
     remote: Remote,
@@ -155,7 +156,6 @@ fn failure_text(failure: &FailureView) -> String {
         }
     };
     more("category", failure.category.as_deref());
-    more("error", failure.user_kind.as_deref());
     more("code", failure.code.as_deref());
     more(
         "details",
@@ -194,7 +194,7 @@ fn attempt_rows(attempts: &[AttemptView], now: Option<Time>) -> Rows {
                 attempt
                     .failure
                     .as_ref()
-                    .map(|failure| plain::line(&failure.kind))
+                    .map(FailureView::name)
                     .unwrap_or_default(),
             ),
         ]);

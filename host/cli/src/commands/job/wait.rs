@@ -11,7 +11,7 @@ use host_console::waiting::{self, Awaited};
 use host_console::{human, json, plain};
 use host_core::seconds::Seconds;
 
-use super::{View, short_id};
+use super::{View, parse_id, short_id};
 
 /// Wait until a job ends and print its result.
 #[derive(Debug, Args)]
@@ -20,11 +20,13 @@ Examples:
   host job wait 01990f3c --timeout 5m
   host job wait 01990f3c -o json | jq .result
 
-The wait survives a restart of the host: it asks again for up to five minutes.
+The wait survives a restart of the host, also one during which it begins: it asks again for up to
+five minutes.
 
 Exit codes: 0 completed, 3 discarded, 4 cancelled, 6 the host does not answer, 7 the wait timed out.")]
 pub(super) struct Wait {
     /// The job's id or a prefix of it
+    #[arg(value_parser = parse_id)]
     id: String,
     /// Stop waiting after this long; the job goes on
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]

@@ -21,9 +21,9 @@ pub(super) fn all() -> [Route<Shared>; 9] {
         Route::get(JOB, list::show),
         Route::get(WAIT, list::wait).long_running(),
         Route::get(LOGS, logs::logs),
-        Route::post(STOP, steer::stop),
-        Route::post(REQUEUE, steer::requeue),
+        Route::post(STOP, steer::stop).body_optional(),
+        Route::post(REQUEUE, steer::requeue).body_optional(),
         Route::get(WORKER, list::worker),
-        Route::post(STALE, steer::requeue_stale),
+        Route::post(STALE, steer::requeue_stale).body_optional(),
     ]
 }

@@ -22,7 +22,7 @@ pub(super) struct Logs {
     /// The job's id
     id: String,
     /// At most so many bytes from the end, up to 16 MiB; 1 MiB if absent
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = human::whole::<u64>(0, u64::MAX))]
     tail_bytes: Option<u64>,
     #[command(flatten)]
     remote: Remote,

@@ -37,7 +37,7 @@ pub(super) struct Ls {
     status: Option<String>,
     /// At most this many
     #[arg(long, value_name = "N", default_value_t = 20)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_parser = human::whole::<u32>(1, u32::MAX.into()))]
     limit: u32,
     #[command(flatten)]
     remote: Remote,

@@ -75,7 +75,7 @@ struct Job {
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
     timeout: Option<Seconds>,
     /// Try again this often after failures
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = human::whole::<u32>(0, u32::MAX.into()))]
     retries: Option<u32>,
     /// Queue it only when this job has finished (repeatable)
     #[arg(long, value_name = "ID")]

@@ -1,5 +1,7 @@
 //! One job as a request writes it, and the limits of each field.
 
+mod scope;
+
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
@@ -9,7 +11,7 @@ use host_core::job::{Payload, UniqueKey, UniqueScope};
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::policy::{Policy, RETENTION_MS_MIN, RetentionChoice};
-use host_core::seconds::Seconds;
+use host_core::seconds::{SECONDS_MAX, Seconds};
 use host_core::time::Time;
 use host_http::json::{self, Pairs};
 use host_runtime::clock::Clock;
@@ -17,13 +19,14 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use self::scope::ScopeEntry;
 use super::route::Route;
 use crate::api::error::ApiError;
 use crate::api::problem::kinds;
 
 /// The priority of jobs that name none, and the lowest priority.
 const PRIORITY_DEFAULT: u8 = 5;
-pub(in crate::api) const PRIORITY_LAST: u8 = 9;
+const PRIORITY_LAST: u8 = 9;
 
 /// The longest unique key, in bytes.
 const UNIQUE_KEY_BYTES_MAX: usize = 256;
@@ -56,7 +59,8 @@ pub(in crate::api) struct Entry<'a> {
     queue: Option<Cow<'a, str>>,
     /// 0 (first) to 9; 5 if absent.
     #[serde(default)]
-    priority: Option<u8>,
+    #[schema(value_type = Option<u8>)]
+    priority: Option<i64>,
     /// Not before this instant (RFC 3339).
     #[serde(borrow, default)]
     run_at: Option<Cow<'a, str>>,
@@ -67,9 +71,10 @@ pub(in crate::api) struct Entry<'a> {
     /// No attempt after this instant (RFC 3339).
     #[serde(borrow, default)]
     deadline: Option<Cow<'a, str>>,
-    /// The most attempts; 5 if absent.
+    /// The most attempts, at least 1; 5 if absent.
     #[serde(default)]
-    max_attempts: Option<u32>,
+    #[schema(value_type = Option<u32>)]
+    max_attempts: Option<i64>,
     /// The longest an attempt may take; the handler's limit if absent.
     #[serde(default)]
     #[schema(value_type = Option<f64>)]
@@ -112,25 +117,16 @@ struct UniqueEntry<'a> {
     #[serde(borrow)]
     key: Cow<'a, str>,
     /// Which earlier job with the key stands for this one; `active` if absent.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scope::read")]
     scope: ScopeEntry,
 }
 
-/// Which earlier job with the same key stands for the new one.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[schema(as = UniqueScope)]
-#[serde(rename_all = "snake_case")]
-enum ScopeEntry {
-    /// One that has not ended.
-    #[default]
-    Active,
-    /// Any that is still kept.
-    Retained,
-    /// One that has not ended or was enqueued within so many seconds.
-    Seconds(f64),
-}
-
 impl<'a> Entry<'a> {
+    /// Returns whether it has params; `null` is none.
+    pub(super) fn has_params(&self) -> bool {
+        self.params.is_some()
+    }
+
     /// Returns the params as they were written.
     pub(super) fn params_text(&self) -> &'a str {
         self.params.map_or("null", RawValue::get)
@@ -183,12 +179,7 @@ impl<'a> Entry<'a> {
                 ),
             ));
         }
-        let priority = self.priority.unwrap_or(PRIORITY_DEFAULT);
-        if priority > PRIORITY_LAST {
-            return Err(invalid(format!(
-                "priority: it is 0 to {PRIORITY_LAST}, this one is {priority}"
-            )));
-        }
+        let priority = self.priority.map(priority).transpose()?;
         let mut policy = self.policy(route.policy)?;
         policy.retention = self.retention()?.or(route.retention).over(policy.retention);
         Ok(NewJob {
@@ -196,7 +187,7 @@ impl<'a> Entry<'a> {
             handler: route.handler,
             runner: route.runner,
             queue: route.queue,
-            priority,
+            priority: priority.unwrap_or(PRIORITY_DEFAULT),
             run_at: self.start(clock)?,
             deadline: self.end(clock)?,
             policy,
@@ -236,14 +227,19 @@ impl<'a> Entry<'a> {
     /// Makes the policy of the job: that of its executor, changed by what the entry says.
     fn policy(&self, mut policy: Policy) -> Result<Policy, ApiError> {
         if let Some(attempts) = self.max_attempts {
-            if attempts == 0 {
-                return Err(invalid("max_attempts: it is at least 1"));
-            }
-            policy.max_attempts = attempts;
+            let read = u32::try_from(attempts).ok().filter(|read| *read > 0);
+            policy.max_attempts = read.ok_or_else(|| {
+                let most = u32::MAX;
+                invalid(format!(
+                    "max_attempts: it is 1 to {most}, this one is {attempts}"
+                ))
+            })?;
         }
         if let Some(timeout) = self.timeout_seconds {
             if timeout.ms == 0 {
-                return Err(invalid("timeout_seconds: it is at least 0.001"));
+                return Err(invalid(format!(
+                    "timeout_seconds: it is 0.001 to {SECONDS_MAX}, this one is 0"
+                )));
             }
             policy.timeout_ms = Some(timeout.ms);
         }
@@ -253,8 +249,9 @@ impl<'a> Entry<'a> {
     fn retention(&self) -> Result<RetentionChoice, ApiError> {
         let at_least = |field: &str, given: Option<Seconds>| match given {
             Some(kept) if kept.ms < RETENTION_MS_MIN => Err(invalid(format!(
-                "{field}: it is at least {}",
-                RETENTION_MS_MIN / 1_000
+                "{field}: it is {} to {SECONDS_MAX}, this one is {}",
+                RETENTION_MS_MIN / 1_000,
+                f64::from(kept)
             ))),
             given => Ok(given.map(|kept| kept.ms)),
         };
@@ -290,6 +287,16 @@ impl<'a> Entry<'a> {
         }
         Ok(ids)
     }
+}
+
+/// Checks the priority of a job.
+pub(in crate::api) fn priority(given: i64) -> Result<u8, ApiError> {
+    let read = u8::try_from(given).ok();
+    read.filter(|read| *read <= PRIORITY_LAST).ok_or_else(|| {
+        invalid(format!(
+            "priority: it is 0 to {PRIORITY_LAST}, this one is {given}"
+        ))
+    })
 }
 
 fn invalid(detail: impl Into<String>) -> ApiError {

@@ -2,11 +2,15 @@
 //! component that has its handler, or the default runner, in this order. Its params are checked
 //! against what the handler or the runner takes.
 
+use std::fmt::Write as _;
+
 use host_cells::handlers::Handler;
 use host_cells::schema::Budget;
+use host_core::json::JsonText;
 use host_core::name::{Name, RUNNER_SEPARATOR};
 use host_core::policy::{Policy, RetentionChoice};
 use host_http::json::nearest;
+use serde_json::Value;
 
 use crate::api::error::ApiError;
 use crate::api::problem::kinds;
@@ -32,6 +36,8 @@ pub(super) struct Asked<'a> {
     pub(super) queue: Name,
     /// A document of JSON.
     pub(super) params: &'a str,
+    /// Whether the request has params; `null` is none.
+    pub(super) has_params: bool,
 }
 
 /// Finds who executes a job, and checks that its params are of the kind they take.
@@ -46,7 +52,11 @@ pub(super) fn find(api: &Api, asked: Asked<'_>, budget: &mut Budget) -> Result<R
         return to_runner(api, params, queue, runner.clone(), handler);
     }
     if let Some(deployed) = api.handlers.get(&handler) {
-        check_schema(params, &deployed, budget)?;
+        let checked = check_schema(params, &deployed, budget);
+        checked.map_err(|error| match &deployed.info.params_schema {
+            Some(schema) if !asked.has_params => ApiError::new(error.kind(), missing(schema)),
+            _ => error,
+        })?;
         let runner = None;
         let retention = api.retentions.of(&queue, Some(&deployed));
         return Ok(Route {
@@ -123,4 +133,55 @@ fn check_schema(params: &str, handler: &Handler, budget: &mut Budget) -> Result<
     schema
         .check(&params, budget)
         .map_err(|detail| ApiError::new(&kinds::INVALID_PARAMS, detail))
+}
+
+/// How long an example may be to be shown in a refusal, in bytes.
+const EXAMPLE_BYTES_MAX: usize = 500;
+
+/// What a request without params is told by the schema of the handler: what it takes, and an example.
+fn missing(schema: &JsonText) -> String {
+    let schema: Value = serde_json::from_str(schema.as_str()).unwrap_or_default();
+    let mut detail = "params: they are missing".to_owned();
+    if let Some(kind) = schema["type"].as_str() {
+        let article = if kind.starts_with(['a', 'i', 'o']) {
+            "an"
+        } else {
+            "a"
+        };
+        let _infallible = write!(detail, "; the handler takes {article} {kind}");
+    }
+    let required = schema["required"].as_array().into_iter().flatten();
+    let required: Vec<String> = required.map(Value::to_string).collect();
+    if !required.is_empty() {
+        let _infallible = write!(detail, " with {}", required.join(", "));
+    }
+    let examples = [&schema["examples"][0], &schema["example"]];
+    let example = examples.into_iter().find(|example| !example.is_null());
+    let example = example.map(Value::to_string);
+    if let Some(example) = example.filter(|text| text.len() <= EXAMPLE_BYTES_MAX) {
+        let _infallible = write!(detail, ", such as {example}");
+    }
+    detail
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_params_are_said_with_what_the_handler_takes() {
+        for (schema, expected) in [
+            ("true", "params: they are missing"),
+            (
+                r#"{"type":"object","required":["to","n"],"examples":[{"to":"a","n":1}]}"#,
+                r#"params: they are missing; the handler takes an object with "to", "n", such as {"n":1,"to":"a"}"#,
+            ),
+            (
+                r#"{"type":"string","example":"x"}"#,
+                r#"params: they are missing; the handler takes a string, such as "x""#,
+            ),
+        ] {
+            assert_eq!(missing(&JsonText(schema.to_owned())), expected);
+        }
+    }
 }

@@ -63,7 +63,7 @@ async fn a_component_is_deployed_taken_back_and_removed() {
         without(first.body, &["digest", "deployed_at"]),
         json!({
             "component": "mine", "revision": 1, "handlers": ["other"], "unchanged": false,
-            "handlers_removed": [], "grants_added": ["HOME"], "stubbed": [], "nodes_ready": 0, "nodes_all": 2,
+            "handlers_removed": [], "grants_added": ["HOME"], "limits_changed": [], "stubbed": [], "nodes_ready": 0, "nodes_all": 2,
         })
     );
     let same = deploy(&host, "mine", &parts).await.is(StatusCode::OK);

@@ -116,6 +116,7 @@ impl Listed {
         self.refresh().await;
         Ok(Deployed {
             grants_added: revision.manifest.defaults.env.clone().unwrap_or_default(),
+            limits_changed: Vec::new(),
             stubbed: Vec::new(),
             revision: *revision,
             unchanged,

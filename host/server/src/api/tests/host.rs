@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use axum::http::StatusCode;
+use axum::body::Body;
+use axum::http::{Request as HttpRequest, StatusCode};
 use host_store::Store as _;
 use host_store::memory::MemoryStore;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::fixture::{Host, Lines, api};
+use super::fixture::{Host, Lines, api, call};
 use crate::api::{router, routes};
 use host_dispatch::readers::Readers;
 use host_dispatch::{Dispatch, Request, SubmitError};
@@ -50,6 +51,61 @@ async fn the_openapi_document_has_exactly_the_routes() {
     let own = routes::all().into_iter();
     let own = own.map(|route| format!("{} {}", route.method, route.path));
     assert_eq!(described, own.chain(of_wires).collect());
+}
+
+/// The changes that cannot be asked for without a body.
+const BODIES: &[&str] = &[
+    "/api/v1/jobs",
+    "/api/v1/jobs/{id}/priority",
+    "/api/v1/jobs/{id}/reschedule",
+    "/api/v1/components/{name}/rollback",
+    "/api/v1/hero/jobs",
+];
+
+#[tokio::test]
+async fn a_change_without_a_body_needs_no_content_type() {
+    let (tasks, clock) = (Tasks::default(), Clock::start());
+    let dispatch = Host::run_loop(&tasks, clock);
+    let groups = api(&dispatch, &Arc::default(), &tasks, clock).wire_routes;
+    let of_wires = groups.iter().flat_map(|group| &group.routes);
+    let of_hero = of_wires.filter(|route| route.path.starts_with("/api/v1/hero/"));
+    let of_hero = of_hero.map(|route| (route.method, route.path, route.is_body_optional));
+    let own = routes::all().into_iter();
+    let own = own.map(|route| (route.method, route.path, route.is_body_optional));
+    for (method, path, is_body_optional) in own.chain(of_hero) {
+        let expected = method == "POST" && !BODIES.contains(&path);
+        assert_eq!(is_body_optional, expected, "{method} {path}");
+    }
+    let host = Host::start().await;
+    let request = |path: &str| {
+        let request = HttpRequest::post(path).header("host", "127.0.0.1:7700");
+        request.body(Body::empty()).unwrap()
+    };
+    let paused = call(&host.router, request("/api/v1/queues/mail/pause")).await;
+    assert_eq!(paused.is(StatusCode::OK).body["paused"], true);
+    let refused = call(&host.router, request("/api/v1/jobs")).await;
+    refused.refused(415, "unsupported_media_type");
+}
+
+/// A word beside an id in a path is not the start of an id, so a client can tell them apart.
+#[test]
+fn no_fixed_word_of_a_path_is_taken_for_an_id_or_a_name() {
+    let all = routes::all();
+    let paths: BTreeSet<&str> = all.iter().map(|route| route.path).collect();
+    for path in &paths {
+        let Some((before, after)) = path
+            .rsplit_once('/')
+            .filter(|(_, last)| !last.starts_with('{'))
+        else {
+            continue;
+        };
+        for (parameter, has_digits) in [("{id}", true), ("{name}", false)] {
+            if paths.contains(format!("{before}/{parameter}").as_str()) {
+                assert!(has_digits, "{path} is in the way of a name");
+                assert!(!after.chars().all(|c| c.is_ascii_hexdigit()), "{path}");
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! Says in plain words what serde and the standard library say in those of Rust.
+//! Says in plain words what serde and the standard library say in those of Rust, for all documents that
+//! people write.
 
 /// The names of types after "expected", and what they take.
 const EXPECTED: [(&str, &str); 14] = [
@@ -19,7 +20,7 @@ const EXPECTED: [(&str, &str); 14] = [
 ];
 
 /// Other messages, and what they mean.
-const MEANINGS: [(&str, &str); 5] = [
+const MEANINGS: [(&str, &str); 8] = [
     ("invalid digit found in string", "it is a whole number"),
     (
         "cannot parse integer from empty string",
@@ -34,6 +35,9 @@ const MEANINGS: [(&str, &str); 5] = [
         "the number is too small",
     ),
     ("invalid float literal", "it is a number"),
+    ("unknown variant `", "unknown value `"),
+    ("invalid type: map,", "invalid type: object,"),
+    ("invalid type: sequence,", "invalid type: array,"),
 ];
 
 /// Returns a message about a field in plain words, without the place in the text.
@@ -89,7 +93,11 @@ mod tests {
             ),
             (
                 "unknown variant `a`, expected `b` or `c`",
-                "unknown variant `a`, expected `b` or `c`",
+                "unknown value `a`, expected `b` or `c`",
+            ),
+            (
+                "params: invalid type: sequence, expected a map",
+                "params: invalid type: array, expected an object",
             ),
             (
                 "missing field `handler` at line 1 column 2",
