@@ -68,6 +68,29 @@ struct View {
     running: Running,
 }
 
+/// A node as the API names it where it shows something else.
+#[derive(Debug, Deserialize)]
+pub(super) struct NodeView {
+    id: String,
+    name: Option<String>,
+}
+
+impl NodeView {
+    /// Returns what people call it.
+    pub(super) fn called(&self) -> String {
+        plain::line(self.name.as_ref().unwrap_or(&self.id)).into_owned()
+    }
+
+    /// Returns its name, if it is known, and its id.
+    pub(super) fn line(&self) -> String {
+        let id = plain::line(&self.id);
+        match &self.name {
+            Some(name) => format!("{} ({id})", plain::line(name)),
+            None => id.into_owned(),
+        }
+    }
+}
+
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Running {

@@ -113,6 +113,8 @@ fn header(view: &View, now: Option<Time>) -> Rows {
         &format!("{}, priority {}", view.queue, view.priority),
     );
     pair("state", &view.state);
+    let node = view.node.as_ref().map(|node| node.line());
+    pair("node", &node.unwrap_or_default());
     pair("waits", view.waits_because.as_deref().unwrap_or_default());
     pair("attempt", &view.attempts());
     pair(
