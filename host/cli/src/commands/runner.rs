@@ -51,12 +51,12 @@ struct Named {
 
 #[derive(Debug, Args)]
 struct Show {
-    #[command(flatten)]
-    named: Named,
     /// The pool of this node: its id, a prefix of it, or the name of its machine [default: the node that
     /// answers, if it has one]
     #[arg(long)]
     node: Option<String>,
+    #[command(flatten)]
+    named: Named,
 }
 
 /// A pool as the API shows it.
@@ -234,8 +234,9 @@ fn show(named: &Named, query: &str) -> Result<(), CliError> {
         put_line(&format!("it is given {}", plain::line(&jobs(&pool))))
     })?;
     if pool.restartable {
+        let of_node = pool.node.as_ref().map_or("", |_| ", asked of that node,");
         output.hint(&format!(
-            "`host runner restart {name}` {}",
+            "`host runner restart {name}`{of_node} {}",
             if pool.external {
                 "connects to it anew"
             } else {
