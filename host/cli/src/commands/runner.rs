@@ -137,10 +137,8 @@ fn ls(remote: &Remote) -> Result<(), CliError> {
         None => "`host runner show NAME` shows each runner of a pool".to_owned(),
         Some(pool) => {
             let name = plain::line(&pool.name);
-            let at = pool
-                .node
-                .as_ref()
-                .map(|node| format!(" --node {}", node.called()));
+            let node = pool.node.as_ref();
+            let at = node.map(|node| format!(" --node {}", node.id()));
             let at = at.unwrap_or_default();
             format!("`host runner show {name}{at}` says why not all of it is up")
         }
@@ -156,7 +154,8 @@ impl Pool {
 }
 
 fn table(pools: &[Pool]) -> Rows {
-    let are_many = pools.iter().any(|pool| pool.node.is_some());
+    let nodes: Vec<&NodeView> = pools.iter().filter_map(|pool| pool.node.as_ref()).collect();
+    let are_many = !nodes.is_empty();
     let mut columns = vec![
         Column::Left("POOL"),
         Column::Left("WIRE"),
@@ -179,7 +178,7 @@ fn table(pools: &[Pool]) -> Rows {
             Cell::new(plain::line(&jobs(pool))),
         ];
         if are_many {
-            let node = pool.node.as_ref().map(NodeView::called);
+            let node = pool.node.as_ref().map(|node| node.among(&nodes));
             cells.insert(1, Cell::new(node.unwrap_or_default()));
         }
         rows.row(cells);

@@ -154,7 +154,7 @@ impl NamedNode {
 impl fmt::Display for NamedNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.name {
-            Some(name) => write!(f, "{name}"),
+            Some(name) => write!(f, "{name} ({})", self.id),
             None => write!(f, "{}", self.id),
         }
     }

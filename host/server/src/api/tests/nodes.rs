@@ -530,7 +530,7 @@ async fn runners_of_all_nodes_that_live_are_listed() {
     let refused = restart("perl").await;
     assert_eq!(
         refused.refused(422, "invalid_request"),
-        "perl is a runner of the node two; ask that node to restart it"
+        "perl is a runner of the node two (00000002-0000-0000-0000-000000000000); ask that node to restart it"
     );
 }
 
